@@ -1,0 +1,97 @@
+// exec.hpp: a graph made ready to run. Exec is launched by the host, DeviceExec by device code.
+#pragma once
+
+#include <attacca/graph.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace attacca {
+
+namespace graph {
+class ExecCore;
+}
+
+/// What an update did. Where the driver or the rules refuse a change in place, the graph is
+/// instantiated anew and this says why and because of which node.
+struct UpdateReport {
+  bool was_reinstantiated = false;
+  std::string reason;  // empty where the update was made in place
+  std::string node;
+  bool handle_changed = false;  // of a DeviceExec: arguments that carry its handle must be set again
+
+  explicit operator bool() const { return !was_reinstantiated; }
+};
+
+/// How often an exec did what, since it was made.
+struct ExecCounters {
+  std::uint64_t launches = 0;
+  std::uint64_t nodes_updated = 0;
+  std::uint64_t reinstantiations = 0;
+  std::uint64_t uploads = 0;
+};
+
+/// Bytes that exist because of one exec.
+struct ExecMemory {
+  std::size_t host_bytes = 0;    // the graph as data, the plan, argument copies
+  std::size_t pinned_bytes = 0;  // what its allocation nodes hold while it runs, at their peak
+};
+
+/// What Exec and DeviceExec share: the update contract. The exec owns a copy of its graph, and
+/// handles of the graph it came from name its nodes. Not thread-safe.
+class ExecBase {
+ public:
+  ExecBase(ExecBase&&) noexcept;
+  ExecBase& operator=(ExecBase&&) noexcept;
+
+  template <class Args>
+  UpdateReport set(const KernelNode<Args>& node, const std::type_identity_t<Args>& args) {
+    return set_kernel(node, nullptr, &args, sizeof args);
+  }
+  template <class Args>
+  UpdateReport set(const KernelNode<Args>& node, const Grid& grid,
+                   const std::type_identity_t<Args>& args) {
+    return set_kernel(node, &grid, &args, sizeof args);
+  }
+  UpdateReport set(const CopyNode& node, void* to, const void* from, std::size_t bytes);
+  UpdateReport set(const FillNode& node, void* to, std::uint8_t value, std::size_t bytes);
+  UpdateReport enable(const Node& node, bool is_enabled);
+  /// Takes over everything in `graph`, in place where only parameters differ.
+  UpdateReport update(const Graph& graph);
+
+  const Graph& graph() const;
+  ExecCounters counters() const;
+  ExecMemory memory() const;
+
+ protected:
+  explicit ExecBase(std::unique_ptr<graph::ExecCore> core);
+  ~ExecBase();
+  UpdateReport set_kernel(const Node& node, const Grid* grid, const void* args, std::size_t size);
+  std::unique_ptr<graph::ExecCore> core_;
+};
+
+/// Launched by the host. Launches of one exec run one after another; two execs may overlap.
+class Exec : public ExecBase {
+ public:
+  void launch(StreamRef stream);
+
+ private:
+  friend class Graph;
+  using ExecBase::ExecBase;
+};
+
+/// Launched by device code, through `handle()` among a kernel's arguments. It is uploaded when
+/// made and after every update. The host may start it too, while nothing on the device does.
+class DeviceExec : public ExecBase {
+ public:
+  DeviceGraph handle() const;
+  void start(StreamRef stream);
+
+ private:
+  friend class Graph;
+  using ExecBase::ExecBase;
+};
+
+}  // namespace attacca

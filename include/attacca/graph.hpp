@@ -1,0 +1,223 @@
+// graph.hpp: a graph as data. Nodes, edges and control flow are recorded here; nothing runs and no
+// driver is called until `instantiate` (exec.hpp), which validates first.
+#pragma once
+
+#include <attacca/device.hpp>
+#include <attacca/error.hpp>
+#include <attacca/handles.hpp>
+#include <attacca/kernel.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace attacca {
+
+namespace graph {
+struct GraphData;
+}
+class Exec;
+class DeviceExec;
+
+using NodeId = std::uint32_t;
+
+/// full: the consumer starts when the producer has ended. programmatic (kernel to kernel): it may
+/// start earlier, and must call `wait_for_producers` before it reads what the producer wrote.
+enum class EdgeKind : std::uint8_t { full, programmatic };
+
+/// A node of a graph. A cheap value, usable while the graph it came from lives and, afterwards, to
+/// name the node to an Exec made from that graph.
+class Node {
+ public:
+  NodeId id() const { return id_; }
+  const std::string& name() const;
+  std::uint64_t graph_id() const { return graph_id_; }
+
+  Node(graph::GraphData& data, NodeId id);
+
+ protected:
+  void add_edge(const Node& producer, EdgeKind kind) const;
+  void set_name(std::string name) const;
+  void set_priority(int priority) const;
+  void set_enabled(bool is_enabled) const;
+  void make_device_updatable(std::uint64_t& target) const;
+
+  graph::GraphData* data_;
+  std::uint64_t graph_id_;
+  NodeId id_;
+};
+
+/// The chainable part of a node handle; `Self` is the handle's own type.
+template <class Self>
+class NodeOf : public Node {
+ public:
+  using Node::Node;
+  Self after(const Node& producer) const { return add_edge(producer, EdgeKind::full), self(); }
+  template <class... Producers>
+  Self after(const Node& first, const Producers&... rest) const {
+    add_edge(first, EdgeKind::full);
+    return after(rest...);
+  }
+  Self after(const std::vector<Node>& producers) const {
+    for (const Node& producer : producers) add_edge(producer, EdgeKind::full);
+    return self();
+  }
+  Self named(std::string name) const { return set_name(std::move(name)), self(); }
+
+ protected:
+  Self self() const { return static_cast<const Self&>(*this); }
+};
+
+/// Any node but a kernel, copy or fill.
+class PlainNode : public NodeOf<PlainNode> {
+ public:
+  using NodeOf::NodeOf;
+};
+
+/// A node that can be switched off: kernel, copy, fill.
+template <class Self>
+class SwitchableNode : public NodeOf<Self> {
+ public:
+  using NodeOf<Self>::NodeOf;
+  Self enabled(bool is_enabled) const { return this->set_enabled(is_enabled), this->self(); }
+};
+
+class CopyNode : public SwitchableNode<CopyNode> {
+ public:
+  using SwitchableNode::SwitchableNode;
+};
+
+class FillNode : public SwitchableNode<FillNode> {
+ public:
+  using SwitchableNode::SwitchableNode;
+};
+
+template <class ArgsType>
+class KernelNode : public SwitchableNode<KernelNode<ArgsType>> {
+ public:
+  using Args = ArgsType;
+  using SwitchableNode<KernelNode>::SwitchableNode;
+  KernelNode after_programmatic(const Node& producer) const {
+    this->add_edge(producer, EdgeKind::programmatic);
+    return *this;
+  }
+  /// Higher runs first where there is a choice.
+  KernelNode priority(int value) const { return this->set_priority(value), *this; }
+  /// Lets a kernel of this graph change the node; put the result among that kernel's arguments.
+  DeviceNode<Args> device_updatable() const {
+    std::uint64_t target = 0;
+    this->make_device_updatable(target);
+    return DeviceNode<Args>(target);
+  }
+};
+
+/// Memory that lives inside one launch of a graph, from its node to the one that frees it or to
+/// the launch's end. `data` is a stand-in for the address: use it in arguments, copies and fills
+/// (offsets into it too), never on the host.
+template <class T>
+class Allocation : public NodeOf<Allocation<T>> {
+ public:
+  Allocation(graph::GraphData& data, NodeId id, void* address)
+      : NodeOf<Allocation>(data, id), address_(address) {}
+  T* data() const { return static_cast<T*>(address_); }
+
+ private:
+  void* address_;
+};
+
+/// A graph under construction, or the body of a conditional being filled. Not thread-safe.
+/// Copying copies the data; handles of the original name the copy's nodes too.
+class Graph {
+ public:
+  explicit Graph(const Device& device, std::string name = "graph");
+  Graph(const Graph&);
+  Graph(Graph&&) noexcept;
+  Graph& operator=(Graph) noexcept;
+  ~Graph();
+
+  using Fill = std::function<void(Graph&)>;
+
+  template <class Args>
+  KernelNode<Args> kernel(const Kernel<Args>& kernel, const Grid& grid,
+                          const std::type_identity_t<Args>& args) {
+    return {*data_, add_kernel(kernel.info(), grid, &args)};
+  }
+  /// A kernel with its argument type erased; what `capture` calls.
+  PlainNode erased_kernel(const KernelInfo& kernel, const Grid& grid, const void* args);
+  CopyNode copy(void* to, const void* from, std::size_t bytes);
+  /// Sets `bytes` bytes to `value`.
+  FillNode fill(void* to, std::uint8_t value, std::size_t bytes);
+  PlainNode host(std::string name, std::function<void()> call);
+  /// A function that enqueues on the stream it is given. CUDA captures it when the graph is
+  /// instantiated; the host runs it at each launch. It must enqueue the same work every time.
+  PlainNode library(std::string name, std::function<void(StreamRef)> enqueue);
+  /// A graph inside this one, built in place.
+  PlainNode child(std::string name, const Fill& fill);
+  /// A copy of another graph inside this one. Handles of `other` do not name the copy's nodes.
+  PlainNode child(std::string name, const Graph& other);
+
+  template <class T>
+  Allocation<T> allocate(std::string name, std::size_t count) {
+    void* address = nullptr;
+    const NodeId id = add_allocation(std::move(name), count * sizeof(T), address);
+    return {*data_, id, address};
+  }
+  /// Frees what `allocate` gave, by its stand-in address.
+  PlainNode free(void* address);
+  template <class T>
+  PlainNode free(const Allocation<T>& allocation) {
+    return free(static_cast<void*>(allocation.data())).after(allocation);
+  }
+
+  /// A value for one conditional of this graph to look at, `initial` at each launch.
+  Condition condition(std::string name, unsigned initial = 0);
+  PlainNode if_(std::string name, Condition condition, const Fill& then);
+  PlainNode if_(std::string name, Condition condition, const Fill& then, const Fill& otherwise);
+  /// Runs body number `value`; a value out of range runs nothing.
+  PlainNode switch_(std::string name, Condition condition, const std::vector<Fill>& bodies);
+  /// Tests the condition, runs the body, and again.
+  PlainNode while_(std::string name, Condition condition, const Fill& body);
+  /// The same with a condition of its own that starts as 1.
+  PlainNode while_(std::string name, const std::function<void(Graph&, Condition)>& body);
+
+  /// All rules this graph breaks, each as `GraphError` would say it; empty when it is sound.
+  std::vector<GraphError> problems() const;
+  std::vector<GraphError> device_problems() const;
+
+  /// Validates, hands the graph to the device and returns what launches it.
+  Exec instantiate() const;
+  /// The same for a graph that device code launches.
+  DeviceExec instantiate_for_device() const;
+
+  const std::string& name() const;
+  Device device() const;
+  std::size_t node_count() const;
+  /// Sum of what its kernels say they cost, each node once.
+  Cost cost() const;
+
+  graph::GraphData& data() { return *data_; }
+  const graph::GraphData& data() const { return *data_; }
+
+ private:
+  friend class Loop;
+  Graph(graph::GraphData& data, std::uint32_t scope);
+  NodeId add_kernel(const KernelInfo& kernel, const Grid& grid, const void* args);
+  NodeId add_allocation(std::string name, std::size_t bytes, void*& address);
+  PlainNode add_conditional(std::string name, int kind, Condition condition,
+                            const std::vector<Fill>& bodies);
+
+  std::unique_ptr<graph::GraphData> owned_;  // null in the body of a conditional
+  graph::GraphData* data_;
+  std::uint32_t scope_ = 0;
+};
+
+/// The graph for people: one line per node, bodies indented.
+std::string to_text(const Graph& graph);
+/// The graph for Graphviz.
+std::string to_dot(const Graph& graph);
+/// The graph for programs; the format is in docs/graph-json.md.
+std::string to_json(const Graph& graph);
+
+}  // namespace attacca

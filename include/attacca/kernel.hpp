@@ -1,0 +1,183 @@
+// kernel.hpp: a kernel, declared once as a type:
+//
+//   struct Scale {
+//     static constexpr const char* name = "scale";
+//     struct Args { float* x; float factor; std::uint64_t count; };
+//     static Cost cost(const Args& a) { return {.flops = 1.0 * a.count, .bytes = 8.0 * a.count}; }
+//     ATTACCA_HD static void body(Thread& t, const Args& a) {
+//       if (t.index() < a.count) a.x[t.index()] *= a.factor;
+//     }
+//   };
+//   const Kernel<Scale::Args> scale = make_kernel<Scale>();
+//
+// `body` serves host and device. Where they must differ, declare `host(const Grid&, const Args&)`,
+// called once for the whole grid, and `cuda(Thread&, const Args&)`, called by each thread.
+// `static constexpr bool waits = true` promises that the body calls `wait_for_producers`.
+//
+// A file that calls make_kernel is compiled by g++ without CUDA and by nvcc with it; call it for
+// one type in one file, and declare the kernel `extern` elsewhere.
+#pragma once
+
+#include <attacca/thread.hpp>
+#include <cstddef>
+#include <type_traits>
+
+namespace attacca {
+
+/// Work a kernel does for given arguments.
+struct Cost {
+  double flops = 0;
+  double bytes = 0;
+};
+
+/// What graphs must know about a kernel's behaviour.
+struct KernelTraits {
+  bool waits = false;     // calls wait_for_producers
+  bool launches = false;  // launches graphs
+  bool spawns = false;    // spawns kernels
+  bool is_cooperative = false;
+};
+
+/// A kernel with its argument type erased. Lives as long as the program; identified by address.
+struct KernelInfo {
+  const char* name;
+  std::size_t args_size;
+  KernelTraits traits;
+  void (*host)(detail::HostFrame&, const Grid&, const void* args);
+  const void* cuda;  // the __global__ function; null where compiled without CUDA
+  Cost (*cost)(const void* args);
+};
+
+/// A kernel that takes `Args`. A cheap value; passing another struct does not compile.
+template <class ArgsType>
+class Kernel {
+ public:
+  using Args = ArgsType;
+  static_assert(std::is_trivially_copyable_v<Args>,
+                "kernel arguments cross to the device as bytes: make them trivially copyable");
+  static_assert(sizeof(Args) <= 4000, "kernel arguments are limited to 4000 bytes: pass a pointer");
+
+  constexpr explicit Kernel(const KernelInfo& info) : info_(&info) {}
+  constexpr const KernelInfo& info() const { return *info_; }
+  Cost cost(const Args& args) const { return info_->cost(&args); }
+
+ private:
+  const KernelInfo* info_;
+};
+
+class SpawningThread;
+
+namespace detail {
+
+template <class K, class T>
+concept BodyTakes = requires(T& thread, const typename K::Args& args) { K::body(thread, args); };
+template <class K, class T>
+concept CudaBodyTakes =
+    requires(T& thread, const typename K::Args& args) { K::cuda(thread, args); };
+template <class K>
+concept HasHostBody =
+    requires(const Grid& grid, const typename K::Args& args) { K::host(grid, args); };
+template <class K, class T>
+concept Takes = BodyTakes<K, T> || CudaBodyTakes<K, T>;
+
+/// The most modest thread type that the kernel's body accepts.
+template <class K>
+using ThreadOf = std::conditional_t<
+    Takes<K, Thread> || HasHostBody<K>, Thread,
+    std::conditional_t<Takes<K, LaunchingThread>, LaunchingThread, SpawningThread>>;
+
+template <class K>
+constexpr KernelTraits traits_of() {
+  KernelTraits traits;
+  if constexpr (requires { K::waits; }) traits.waits = K::waits;
+  traits.launches = std::is_same_v<ThreadOf<K>, LaunchingThread>;
+  traits.spawns = std::is_same_v<ThreadOf<K>, SpawningThread>;
+  return traits;
+}
+
+template <class K>
+void run_on_host(HostFrame& frame, const Grid& grid, const void* raw) {
+  const auto& args = *static_cast<const typename K::Args*>(raw);
+  if constexpr (HasHostBody<K>) {
+    K::host(grid, args);
+  } else {
+    struct Context {
+      HostFrame& frame;
+      const Grid& grid;
+      const typename K::Args& args;
+    } context{frame, grid, args};
+    const auto range = [](void* erased, std::uint64_t first, std::uint64_t last) {
+      const Context& c = *static_cast<Context*>(erased);
+      ThreadOf<K> t(c.frame, c.grid);
+      for (std::uint64_t block = first; block < last; ++block) {
+        t.block.x = static_cast<unsigned>(block % c.grid.blocks.x);
+        t.block.y = static_cast<unsigned>(block / c.grid.blocks.x % c.grid.blocks.y);
+        t.block.z = static_cast<unsigned>(block / c.grid.blocks.x / c.grid.blocks.y);
+        for (t.thread.z = 0; t.thread.z < c.grid.threads.z; ++t.thread.z)
+          for (t.thread.y = 0; t.thread.y < c.grid.threads.y; ++t.thread.y)
+            for (t.thread.x = 0; t.thread.x < c.grid.threads.x; ++t.thread.x) K::body(t, c.args);
+      }
+    };
+    if constexpr (std::is_same_v<ThreadOf<K>, Thread>)
+      frame.run_blocks(grid.blocks.count(), range, &context);
+    else
+      range(&context, 0, grid.blocks.count());
+  }
+}
+
+#if defined(__CUDACC__)
+template <class K, class T>
+__device__ void run_on_device(T& thread, const typename K::Args& args) {
+  if constexpr (CudaBodyTakes<K, T>)
+    K::cuda(thread, args);
+  else
+    K::body(thread, args);
+}
+template <class K>
+__global__ void plain_kernel(const __grid_constant__ typename K::Args args) {
+  Thread thread;
+  run_on_device<K>(thread, args);
+}
+template <class K>
+__global__ void ported_kernel(const __grid_constant__ typename K::Args args,
+                              const __grid_constant__ LaunchPort port) {
+  ThreadOf<K> thread(port);
+  run_on_device<K>(thread, args);
+}
+#endif
+
+/// The __global__ function of K, where nvcc compiles this file.
+template <class K, bool kCuda>
+const void* cuda_entry() {
+  if constexpr (kCuda) {
+#if defined(__CUDACC__)
+    if constexpr (std::is_same_v<ThreadOf<K>, Thread>)
+      return reinterpret_cast<const void*>(&plain_kernel<K>);
+    else
+      return reinterpret_cast<const void*>(&ported_kernel<K>);
+#endif
+  }
+  return nullptr;
+}
+
+template <class K>
+Cost cost_of(const void* args) {
+  return K::cost(*static_cast<const typename K::Args*>(args));
+}
+
+template <class K, bool kCuda>
+const KernelInfo& info_of() {
+  static const KernelInfo info{K::name,         sizeof(typename K::Args), traits_of<K>(),
+                               &run_on_host<K>, cuda_entry<K, kCuda>(),   &cost_of<K>};
+  return info;
+}
+
+}  // namespace detail
+
+/// The kernel that type `K` declares; see the top of this file.
+template <class K>
+Kernel<typename K::Args> make_kernel() {
+  return Kernel<typename K::Args>(detail::info_of<K, kCompilesCuda>());
+}
+
+}  // namespace attacca

@@ -1,0 +1,74 @@
+// loop.hpp: a loop, written once as a body and a condition, and lowered to whatever is legal and
+// cheapest on its device. The body runs once, and again while the condition is set to non-zero.
+#pragma once
+
+#include <attacca/exec.hpp>
+#include <attacca/persistent.hpp>
+#include <array>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace attacca {
+
+enum class LoopForm : std::uint8_t { while_node, self_relaunch, persistent_kernel, host_loop };
+inline constexpr int kLoopForms = 4;
+const char* loop_form_name(LoopForm form);
+
+/// What lowering a loop in one form means.
+struct LoopOption {
+  LoopForm form = LoopForm::host_loop;
+  bool is_legal = false;
+  std::string why_not;               // empty where legal
+  double microseconds_per_pass = 0;  // overhead plus node dispatch, not the kernels' own work
+};
+
+/// The options, cheapest legal one chosen. Prints as a short table of reasons.
+struct LoopPlan {
+  std::string loop;
+  std::array<LoopOption, kLoopForms> options;
+  LoopForm chosen = LoopForm::host_loop;
+  std::string explain() const;
+};
+
+class LoopExec;
+
+class Loop {
+ public:
+  using Body = std::function<void(Graph&, Condition again)>;
+  Loop(const Device& device, std::string name, Body body);
+
+  /// Offers a persistent kernel that can run the body's kernels; see persistent.hpp.
+  Loop& with(const PersistentProgram& program);
+
+  LoopPlan plan() const;
+  /// Lowers to the plan's choice, or to `form`, which must be legal.
+  LoopExec instantiate(std::optional<LoopForm> form = std::nullopt) const;
+  /// The loop as a graph with a WHILE node, for printing.
+  Graph graph() const;
+
+ private:
+  Device device_;
+  std::string name_;
+  Body body_;
+  const PersistentProgram* program_ = nullptr;
+};
+
+/// A lowered loop. `launch` returns at once in every form but host_loop, which runs the passes on
+/// the calling thread and returns when the last one is enqueued.
+class LoopExec {
+ public:
+  LoopExec(LoopExec&&) noexcept;
+  ~LoopExec();
+  void launch(StreamRef stream);
+  LoopForm form() const;
+
+ private:
+  friend class Loop;
+  struct Impl;
+  explicit LoopExec(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace attacca

@@ -1,0 +1,129 @@
+// persistent.hpp: several kernels compiled into one that stays on the device and runs a loop's
+// body pass after pass, with a grid barrier where the graph has an edge. One of the forms a Loop
+// can take (loop.hpp); the list of kernels is fixed when the file is compiled:
+//
+//   const PersistentProgram relax_forever = make_persistent<Relax, TestResidual>();
+#pragma once
+
+#include <attacca/kernel.hpp>
+#include <cstddef>
+#include <vector>
+
+namespace attacca {
+
+/// One kernel launch of the body.
+struct PersistentStep {
+  unsigned kernel;  // index in the program's list
+  Dim3 blocks;
+  const std::byte* args;
+};
+
+/// Arguments of the persistent kernel.
+struct PersistentArgs {
+  const PersistentStep* steps;
+  unsigned step_count;
+  unsigned* again;    // the loop's condition
+  unsigned* barrier;  // two words, zero at launch: arrivals, then generation and verdict
+};
+
+struct PersistentProgram {
+  KernelInfo kernel;
+  std::vector<const KernelInfo*> parts;
+};
+
+namespace detail {
+
+#if defined(__CUDACC__)
+/// Waits for all blocks of the grid; the last to arrive reads the condition where `is_last_step`,
+/// so that no block can see a value of the next pass. True: go on.
+__device__ inline bool grid_barrier(const PersistentArgs& args, unsigned generation,
+                                    bool is_last_step) {
+  __shared__ unsigned verdict;
+  __syncthreads();
+  if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
+    const unsigned blocks = gridDim.x;
+    volatile unsigned* word = args.barrier + 1;
+    // The fence releases this block's writes; the one below acquires the others'.
+    __threadfence();
+    if (atomicAdd(args.barrier, 1u) + 1 == generation * blocks) {
+      __threadfence();
+      const unsigned again =
+          is_last_step ? (*static_cast<volatile unsigned*>(args.again) != 0) : 1u;
+      *word = generation * 2 + again;
+      verdict = again;
+    } else {
+      unsigned seen = *word;
+      while (seen / 2 != generation) seen = *word;
+      verdict = seen & 1u;
+    }
+    __threadfence();
+  }
+  __syncthreads();
+  return verdict != 0;
+}
+
+template <class K>
+__device__ void run_step(const PersistentStep& step) {
+  const typename K::Args args = *reinterpret_cast<const typename K::Args*>(step.args);
+  const std::uint64_t count = step.blocks.count();
+  for (std::uint64_t block = blockIdx.x; block < count; block += gridDim.x) {
+    Thread thread(Dim3{static_cast<unsigned>(block % step.blocks.x),
+                       static_cast<unsigned>(block / step.blocks.x % step.blocks.y),
+                       static_cast<unsigned>(block / step.blocks.x / step.blocks.y)},
+                  step.blocks);
+    run_on_device<K>(thread, args);
+  }
+}
+
+template <class... K>
+__global__ void persistent_kernel(const __grid_constant__ PersistentArgs args) {
+  unsigned generation = 0;
+  for (;;) {
+    for (unsigned at = 0; at < args.step_count; ++at) {
+      const PersistentStep step = args.steps[at];
+      unsigned index = 0;
+      ((index++ == step.kernel ? run_step<K>(step) : void()), ...);
+      if (!grid_barrier(args, ++generation, at + 1 == args.step_count)) return;
+    }
+  }
+}
+#endif
+
+template <class... K>
+void run_persistent_on_host(HostFrame& frame, const Grid& grid, const void* raw) {
+  const auto& args = *static_cast<const PersistentArgs*>(raw);
+  do {
+    for (unsigned at = 0; at < args.step_count; ++at) {
+      const PersistentStep& step = args.steps[at];
+      const Grid step_grid{step.blocks, grid.threads};
+      unsigned index = 0;
+      ((index++ == step.kernel ? run_on_host<K>(frame, step_grid, step.args) : void()), ...);
+    }
+  } while (*static_cast<volatile unsigned*>(args.again) != 0);
+}
+
+template <bool kCuda, class... K>
+const void* persistent_entry() {
+  if constexpr (kCuda) {
+#if defined(__CUDACC__)
+    return reinterpret_cast<const void*>(&persistent_kernel<K...>);
+#endif
+  }
+  return nullptr;
+}
+
+}  // namespace detail
+
+/// The persistent form of kernels `K...`, each with a body that takes a plain Thread.
+template <class... K>
+PersistentProgram make_persistent() {
+  static_assert((std::is_same_v<detail::ThreadOf<K>, Thread> && ...),
+                "a kernel that launches or spawns cannot be part of a persistent kernel");
+  KernelTraits traits;
+  traits.is_cooperative = true;
+  return {{"persistent", sizeof(PersistentArgs), traits, &detail::run_persistent_on_host<K...>,
+           detail::persistent_entry<kCompilesCuda, K...>(), [](const void*) { return Cost{}; }},
+          {&detail::info_of<K, kCompilesCuda>()...}};
+}
+
+}  // namespace attacca

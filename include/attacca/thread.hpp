@@ -1,0 +1,235 @@
+// thread.hpp: where a kernel's thread stands, and what it may ask for. The body's first parameter
+// says so in its type: a Thread computes, a LaunchingThread launches graphs, a SpawningThread
+// spawns kernels (see nested.hpp). Graphs are validated by these types, so no promise is made twice.
+#pragma once
+
+#include <attacca/grid.hpp>
+#include <attacca/handles.hpp>
+#include <attacca/target.hpp>
+#include <cstdint>
+
+namespace attacca {
+
+struct KernelInfo;
+
+/// When a graph launched from the device runs.
+///  tail             after the launching graph's whole environment: its nodes and the graphs it
+///                   fired; tails run in order, and the tails of a tail run first
+///  fire_and_forget  at once, inside the launching graph's environment: it holds tails back
+///  sibling          at once, in the environment of the launching graph's parent: it does not
+enum class LaunchMode : std::uint8_t { tail, fire_and_forget, sibling };
+
+/// What became of a launch or spawn. All but the first two are reported to the host as well.
+enum class LaunchStatus : std::uint8_t {
+  launched,
+  not_elected,                 // another thread of the grid made the launch
+  fire_and_forget_budget,      // 120 per execution of the launching graph
+  tail_budget,                 // 255 per execution of the launching graph
+  relaunch_budget,             // 1 per execution of the launching graph
+  busy,                        // that graph is running or already pending
+  spawn_budget,                // pending nested launches, see nested.hpp
+  not_a_device_graph,          // relaunch_self outside a DeviceExec
+};
+
+inline constexpr unsigned kMaxFireAndForget = 120;
+inline constexpr unsigned kMaxTails = 255;
+inline constexpr unsigned kMaxRelaunches = 1;
+
+namespace detail {
+
+/// Launches made by one execution of a graph.
+struct LaunchCounts {
+  unsigned fire_and_forget = 0;
+  unsigned tails = 0;
+  unsigned relaunches = 0;
+};
+
+/// Counts one more launch against its budget.
+ATTACCA_HD constexpr LaunchStatus charge(LaunchCounts& counts, LaunchMode mode) {
+  if (mode == LaunchMode::tail) {
+    if (counts.tails == kMaxTails) return LaunchStatus::tail_budget;
+    ++counts.tails;
+  } else {
+    if (counts.fire_and_forget == kMaxFireAndForget) return LaunchStatus::fire_and_forget_budget;
+    ++counts.fire_and_forget;
+  }
+  return LaunchStatus::launched;
+}
+ATTACCA_HD constexpr LaunchStatus charge_relaunch(LaunchCounts& counts) {
+  if (counts.relaunches == kMaxRelaunches) return LaunchStatus::relaunch_budget;
+  ++counts.relaunches;
+  return LaunchStatus::launched;
+}
+
+/// Refusals, written by the device into pinned memory and read by the host at `synchronize`.
+struct FaultLog {
+  static constexpr unsigned kCapacity = 62;
+  struct Entry {
+    unsigned label;   // which kernel, see cuda/faults.hpp
+    unsigned status;  // a LaunchStatus, plus one: zero means not yet written
+  };
+  unsigned count;
+  unsigned padding;
+  Entry entries[kCapacity];
+};
+
+/// Second parameter of a launching or spawning CUDA kernel.
+struct LaunchPort {
+  LaunchCounts* shared = nullptr;  // null where one kernel alone launches: it counts in registers
+  FaultLog* faults = nullptr;
+  unsigned label = 0;
+};
+
+#if defined(__CUDACC__)
+/// Writes a refusal down for the host, and returns it.
+__device__ inline LaunchStatus report(const LaunchPort& port, LaunchStatus status) {
+#if defined(__CUDA_ARCH__)
+  if (status == LaunchStatus::launched || !port.faults) return status;
+  const unsigned at = atomicAdd_system(&port.faults->count, 1u);
+  if (at < FaultLog::kCapacity) {
+    port.faults->entries[at].label = port.label;
+    // The status publishes the entry: it is written after the label, for the host to acquire.
+    __threadfence_system();
+    *const_cast<volatile unsigned*>(&port.faults->entries[at].status) =
+        static_cast<unsigned>(status) + 1;
+  }
+#else
+  (void)port;
+#endif
+  return status;
+}
+#endif
+
+/// What the host executor lends a running kernel.
+class HostFrame {
+ public:
+  using BlockRange = void (*)(void* context, std::uint64_t first, std::uint64_t last);
+  virtual void run_blocks(std::uint64_t blocks, BlockRange range, void* context) = 0;
+  virtual LaunchStatus launch(DeviceGraph graph, LaunchMode mode) = 0;
+  virtual LaunchStatus relaunch_self() = 0;
+  virtual LaunchStatus spawn(const KernelInfo& kernel, const Grid& grid, const void* args,
+                             bool is_tail) = 0;
+  virtual void waited() = 0;
+
+ protected:
+  ~HostFrame() = default;
+};
+
+}  // namespace detail
+
+/// One thread of a kernel.
+class Thread {
+ public:
+  Dim3 block;    // index of the block in the grid
+  Dim3 thread;   // index of the thread in the block
+  Dim3 blocks;   // blocks in the grid
+  Dim3 threads;  // threads in a block
+
+  ATTACCA_HD std::uint64_t index() const {
+    return static_cast<std::uint64_t>(block.x) * threads.x + thread.x;
+  }
+  ATTACCA_HD std::uint64_t stride() const {
+    return static_cast<std::uint64_t>(blocks.x) * threads.x;
+  }
+  /// Whether this is the grid's first thread, the one elected for launches.
+  ATTACCA_HD bool is_first() const {
+    return (block.x | block.y | block.z | thread.x | thread.y | thread.z) == 0;
+  }
+
+  /// Waits until every producer behind a programmatic edge has ended and its writes are visible.
+  ATTACCA_HD void wait_for_producers() const {
+#if defined(__CUDA_ARCH__)
+    cudaGridDependencySynchronize();
+#else
+    frame_->waited();
+#endif
+  }
+  /// Lets consumers behind a programmatic edge start early. Gives them no view of our writes.
+  ATTACCA_HD void release_consumers() const {
+#if defined(__CUDA_ARCH__)
+    cudaTriggerProgrammaticLaunchCompletion();
+#endif
+  }
+
+#if defined(__CUDACC__)
+  __device__ Thread()
+      : block{blockIdx.x, blockIdx.y, blockIdx.z},
+        thread{threadIdx.x, threadIdx.y, threadIdx.z},
+        blocks{gridDim.x, gridDim.y, gridDim.z},
+        threads{blockDim.x, blockDim.y, blockDim.z} {}
+  /// A thread of a virtual block; used by persistent kernels.
+  __device__ Thread(Dim3 virtual_block, Dim3 virtual_blocks)
+      : block(virtual_block),
+        thread{threadIdx.x, threadIdx.y, threadIdx.z},
+        blocks(virtual_blocks),
+        threads{blockDim.x, blockDim.y, blockDim.z} {}
+#endif
+  Thread(detail::HostFrame& frame, const Grid& grid)
+      : block{0, 0, 0},
+        thread{0, 0, 0},
+        blocks(grid.blocks),
+        threads(grid.threads),
+        frame_(&frame) {}
+
+ protected:
+  detail::HostFrame* frame_ = nullptr;  // host
+};
+
+/// A thread of a kernel that launches graphs. All threads of the grid may call; the first one
+/// makes the launch, the others get `not_elected`.
+class LaunchingThread : public Thread {
+ public:
+  using Thread::Thread;
+#if defined(__CUDACC__)
+  __device__ explicit LaunchingThread(const detail::LaunchPort& port) : port_(port) {}
+#endif
+
+  ATTACCA_HD LaunchStatus launch(DeviceGraph graph, LaunchMode mode) {
+    if (!is_first()) return LaunchStatus::not_elected;
+#if defined(__CUDA_ARCH__)
+    detail::LaunchCounts& counts = port_.shared ? *port_.shared : own_;
+    LaunchStatus status = detail::charge(counts, mode);
+    if (status == LaunchStatus::launched) status = start(graph.exec, mode);
+    return detail::report(port_, status);
+#else
+    return frame_->launch(graph, mode);
+#endif
+  }
+
+  /// Runs the graph this kernel is in once more, when all it started has ended.
+  ATTACCA_HD LaunchStatus relaunch_self() {
+    if (!is_first()) return LaunchStatus::not_elected;
+#if defined(__CUDA_ARCH__)
+    detail::LaunchCounts& counts = port_.shared ? *port_.shared : own_;
+    LaunchStatus status = detail::charge_relaunch(counts);
+    if (status == LaunchStatus::launched) {
+      void* self = cudaGetCurrentGraphExec();
+      status = self ? start(self, LaunchMode::tail) : LaunchStatus::not_a_device_graph;
+    }
+    return detail::report(port_, status);
+#else
+    return frame_->relaunch_self();
+#endif
+  }
+
+ private:
+#if defined(__CUDACC__)
+  __device__ static LaunchStatus start(void* exec, LaunchMode mode) {
+#if defined(__CUDA_ARCH__)
+    const cudaStream_t stream = mode == LaunchMode::tail ? cudaStreamGraphTailLaunch
+                                : mode == LaunchMode::fire_and_forget
+                                    ? cudaStreamGraphFireAndForget
+                                    : cudaStreamGraphFireAndForgetAsSibling;
+    const cudaError_t result = cudaGraphLaunch(static_cast<cudaGraphExec_t>(exec), stream);
+    return result == cudaSuccess ? LaunchStatus::launched : LaunchStatus::busy;
+#else
+    (void)exec, (void)mode;
+    return LaunchStatus::busy;
+#endif
+  }
+#endif
+  detail::LaunchPort port_;    // CUDA
+  detail::LaunchCounts own_;
+};
+
+}  // namespace attacca

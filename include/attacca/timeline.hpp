@@ -1,0 +1,49 @@
+// timeline.hpp: what ran when, and how long the device was idle in between. On the host the
+// executor reports its nodes; on CUDA the records come from CUPTI, loaded when it is there.
+#pragma once
+
+#include <attacca/device.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace attacca {
+
+/// One node that ran.
+struct Span {
+  std::string name;
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  int lane = 0;  // worker thread or CUDA stream
+};
+
+/// What a timeline adds up to.
+struct TimelineSummary {
+  std::int64_t elapsed_ns = 0;  // from the first start to the last end
+  std::int64_t busy_ns = 0;     // with at least one node running
+  std::size_t span_count = 0;
+  double idle_share() const {
+    return elapsed_ns == 0 ? 0.0 : 1.0 - static_cast<double>(busy_ns) / static_cast<double>(elapsed_ns);
+  }
+};
+TimelineSummary summarize(const std::vector<Span>& spans);
+
+/// Records while it lives. One at a time per device.
+class Timeline {
+ public:
+  explicit Timeline(const Device& device);
+  ~Timeline();
+  /// Whether records can be had; where not, `why_not` says what is missing.
+  bool is_recording() const;
+  std::string why_not() const;
+  /// What ran so far, by start time. Synchronize the streams first.
+  std::vector<Span> spans() const;
+
+  struct Source;
+
+ private:
+  std::shared_ptr<Source> source_;
+};
+
+}  // namespace attacca

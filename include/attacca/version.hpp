@@ -1,0 +1,8 @@
+// The version of the library; CMakeLists.txt holds the same number.
+#pragma once
+
+namespace attacca {
+
+constexpr const char* version() { return "0.1.0"; }
+
+}  // namespace attacca

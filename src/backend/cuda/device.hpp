@@ -1,0 +1,55 @@
+// device.hpp: a CUDA GPU as a device.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <atomic>
+#include <memory>
+
+#include "backend/cuda/faults.hpp"
+#include "graph/executor.hpp"
+
+namespace attacca::cuda {
+
+int device_count();
+/// The same object for the same index. Throws where there is no such GPU.
+std::shared_ptr<graph::DeviceImpl> get_device(int index);
+
+class CudaDevice final : public graph::DeviceImpl,
+                         public std::enable_shared_from_this<CudaDevice> {
+ public:
+  explicit CudaDevice(int index);
+
+  DeviceKind kind() const override { return DeviceKind::cuda; }
+  std::string name() const override;
+  std::unique_ptr<graph::StreamImpl> make_stream() override;
+  std::shared_ptr<graph::EventImpl> make_event() override;
+  std::unique_ptr<graph::Instance> instantiate(const graph::GraphData& data,
+                                               graph::Target target) override;
+  std::unique_ptr<graph::PoolImpl> make_pool() override;
+  void* allocate(std::size_t bytes) override;
+  void free(void* address) noexcept override;
+  void* allocate_shared(std::size_t bytes) override;
+  void free_shared(void* address) noexcept override;
+  void copy_now(void* to, const void* from, std::size_t bytes) override;
+  unsigned resident_blocks(const KernelInfo& kernel, const Grid& grid) override;
+  bool observe(std::shared_ptr<graph::Observer>) override { return false; }
+  void set_nested_limits(std::size_t pending_launches, std::size_t stack_bytes) override;
+
+  int index() const { return index_; }
+  /// Makes this the calling thread's device.
+  void activate() const;
+  Faults& faults() { return *faults_; }
+  void throw_faults() { faults_->throw_if_any(spawn_limit_.load()); }
+  /// Driver priority for ours: higher runs first.
+  int driver_priority(int priority) const;
+
+ private:
+  int index_;
+  int least_priority_ = 0;
+  int greatest_priority_ = 0;
+  std::atomic<std::size_t> spawn_limit_{2048};
+  std::unique_ptr<Faults> faults_;
+};
+
+}  // namespace attacca::cuda

@@ -1,0 +1,82 @@
+// faults.cpp: see faults.hpp.
+#include "backend/cuda/faults.hpp"
+
+#include <attacca/error.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cuda/check.hpp"
+#include "graph/executor.hpp"
+
+namespace attacca::cuda {
+
+using attacca::detail::FaultLog;
+
+void ErrorBox::put(std::exception_ptr error) {
+  const std::lock_guard lock(mutex_);
+  if (error_) return;
+  error_ = std::move(error);
+  is_set_.store(true, std::memory_order_release);
+}
+
+std::exception_ptr ErrorBox::take() {
+  if (!is_set()) return nullptr;
+  const std::lock_guard lock(mutex_);
+  is_set_.store(false, std::memory_order_release);
+  return std::exchange(error_, nullptr);
+}
+
+void HostCall::run(void* self) {
+  auto* host_call = static_cast<HostCall*>(self);
+  const std::unique_ptr<HostCall> owner(host_call->is_owned_by_driver ? host_call : nullptr);
+  if (host_call->errors->is_set()) return;
+  std::string what = "something that is no exception";
+  try {
+    host_call->call();
+    return;
+  } catch (const std::exception& error) {
+    what = error.what();
+  } catch (...) {
+  }
+  host_call->errors->put(std::make_exception_ptr(NodeFailed(
+      host_call->name,
+      fmt::format("'{}' of graph '{}' failed: {}", host_call->name, host_call->graph, what))));
+}
+
+Faults::Faults() {
+  void* memory = nullptr;
+  check(cudaHostAlloc(&memory, sizeof(FaultLog), cudaHostAllocMapped | cudaHostAllocPortable),
+        "allocating the fault log");
+  log_ = new (memory) FaultLog{};
+}
+
+Faults::~Faults() { (void)cudaFreeHost(log_); }
+
+attacca::detail::LaunchPort Faults::port(const std::string& kernel, const std::string& graph) {
+  const std::lock_guard lock(mutex_);
+  const auto known = std::find_if(labels_.begin(), labels_.end(), [&](const Label& label) {
+    return label.kernel == kernel && label.graph == graph;
+  });
+  const auto index = static_cast<unsigned>(known - labels_.begin());
+  if (known == labels_.end()) labels_.push_back({kernel, graph});
+  return {nullptr, log_, index};
+}
+
+void Faults::throw_if_any(std::size_t spawn_limit) {
+  // Pairs with the device's fence: a non-zero status means that the label is there too.
+  std::atomic_ref<unsigned> count(log_->count);
+  if (count.load(std::memory_order_acquire) == 0) return;
+  const std::lock_guard lock(mutex_);
+  FaultLog::Entry& first = log_->entries[0];
+  if (std::atomic_ref(first.status).load(std::memory_order_acquire) == 0) return;
+  const Label label = labels_.at(first.label);
+  const auto status = static_cast<LaunchStatus>(first.status - 1);
+  for (FaultLog::Entry& entry : log_->entries) entry = {};
+  count.store(0, std::memory_order_release);
+  throw LaunchRefused(label.kernel,
+                      graph::refusal_message(label.kernel, label.graph, status, spawn_limit));
+}
+
+}  // namespace attacca::cuda

@@ -1,0 +1,396 @@
+// instance.cpp: from graph data to a cudaGraphExec_t. Validation has happened; what the driver
+// still refuses is reported with the node's name.
+#include "backend/cuda/instance.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cuda/check.hpp"
+
+namespace attacca::cuda {
+
+using namespace graph;
+using attacca::detail::HandleKind;
+using attacca::detail::LaunchCounts;
+
+namespace {
+
+constexpr std::size_t kPlainSharedBytes = 48 * 1024;  // more must be asked for
+
+cudaGraphEdgeData edge_data(EdgeKind kind) {
+  cudaGraphEdgeData data{};
+  if (kind == EdgeKind::programmatic) {
+    data.type = cudaGraphDependencyTypeProgrammatic;
+    data.from_port = cudaGraphKernelNodePortProgrammatic;
+  }
+  return data;
+}
+
+cudaMemsetParams memset_params(void* to, unsigned value, std::size_t bytes) {
+  cudaMemsetParams params{};
+  params.dst = to;
+  params.value = value;
+  params.elementSize = 1;
+  params.width = bytes;
+  params.height = 1;
+  return params;
+}
+
+bool launches(const NodeData& node) {
+  const auto* kernel = std::get_if<KernelPart>(&node.part);
+  return kernel && kernel->info->traits.launches;
+}
+
+}  // namespace
+
+CudaInstance::CudaInstance(CudaDevice& device, const GraphData& data, Target target)
+    : device_(device), target_(target), ties_(data.nodes.size()), symbol_values_(data.symbols.size()) {
+  const Lowered lowered = lower(data);
+  lowered_ = &lowered;
+  try {
+    build(data);
+    instantiate(data);
+  } catch (...) {
+    release();
+    throw;
+  }
+  lowered_ = nullptr;
+}
+
+CudaInstance::~CudaInstance() { release(); }
+
+void CudaInstance::release() noexcept {
+  if (exec_) (void)cudaGraphExecDestroy(exec_);
+  if (graph_) (void)cudaGraphDestroy(graph_);
+  if (shared_counts_) (void)cudaFree(shared_counts_);
+  (void)cudaGetLastError();
+}
+
+void CudaInstance::build(const GraphData& data) {
+  check(cudaGraphCreate(&graph_, 0), fmt::format("creating graph '{}'", data.name));
+  for (SymbolId id = 0; id < data.symbols.size(); ++id)
+    if (data.symbols[id].kind == SymbolKind::condition) {
+      cudaGraphConditionalHandle handle{};
+      check(cudaGraphConditionalHandleCreate(&handle, graph_, data.symbols[id].initial,
+                                             cudaGraphCondAssignDefault),
+            fmt::format("making condition '{}'", data.symbols[id].name));
+      symbol_values_[id] = handle;
+    }
+  if (std::count_if(data.nodes.begin(), data.nodes.end(), launches) > 1) {
+    // Several kernels share one budget, so it lives in memory and starts from zero each time.
+    check(cudaMalloc(&shared_counts_, sizeof(LaunchCounts)));
+    const cudaMemsetParams params = memset_params(shared_counts_, 0, sizeof(LaunchCounts));
+    check(cudaGraphAddMemsetNode(&reset_counts_, graph_, nullptr, 0, &params));
+  }
+  build_scope(data, lowered_->root, graph_);
+  finish_updatable_nodes(data);
+}
+
+void CudaInstance::build_scope(const GraphData& data, const LoweredScope& scope, cudaGraph_t into) {
+  for (const LoweredNode& node : scope.nodes) build_node(data, node, into);
+}
+
+void CudaInstance::build_node(const GraphData& data, const LoweredNode& lowered, cudaGraph_t into) {
+  const NodeData& node = data.nodes[lowered.id];
+  std::vector<cudaGraphNode_t> producers;
+  std::vector<cudaGraphEdgeData> edges;
+  std::vector<Tie> ties;
+  bool has_plain_edges_only = true;
+  for (const Edge& edge : lowered.deps)
+    for (const Tie& tie : ties_[edge.from]) {
+      const cudaGraphEdgeData kind =
+          edge.kind == EdgeKind::programmatic ? edge_data(edge.kind) : tie.edge;
+      producers.push_back(tie.node);
+      edges.push_back(kind);
+      ties.push_back({tie.node, kind});
+      has_plain_edges_only = has_plain_edges_only && kind.type == cudaGraphDependencyTypeDefault;
+    }
+  if (reset_counts_ && launches(node)) {
+    producers.push_back(reset_counts_);
+    edges.push_back({});
+  }
+  cudaGraphNodeParams params{};
+  KernelCall call;
+  if (std::holds_alternative<KernelPart>(node.part)) {
+    fill_call(data, lowered.id, call);
+    params.type = cudaGraphNodeTypeKernel;
+    params.kernel.func = call.params.func;
+    params.kernel.gridDim = call.params.gridDim;
+    params.kernel.blockDim = call.params.blockDim;
+    params.kernel.sharedMemBytes = call.params.sharedMemBytes;
+    params.kernel.kernelParams = call.params.kernelParams;
+  } else if (const auto* copy = std::get_if<CopyPart>(&node.part)) {
+    params.type = cudaGraphNodeTypeMemcpy;
+    auto& p = params.memcpy.copyParams;
+    p.srcPtr = make_cudaPitchedPtr(resolve(data, copy->from), copy->bytes, copy->bytes, 1);
+    p.dstPtr = make_cudaPitchedPtr(resolve(data, copy->to), copy->bytes, copy->bytes, 1);
+    p.extent = make_cudaExtent(copy->bytes, 1, 1);
+    p.kind = cudaMemcpyDefault;
+  } else if (const auto* fill = std::get_if<FillPart>(&node.part)) {
+    params.type = cudaGraphNodeTypeMemset;
+    params.memset.dst = resolve(data, fill->to);
+    params.memset.value = fill->value;
+    params.memset.elementSize = 1;
+    params.memset.width = fill->bytes;
+    params.memset.height = 1;
+  } else if (const auto* host = std::get_if<HostPart>(&node.part)) {
+    if (!errors_) errors_ = std::make_shared<ErrorBox>();
+    calls_.push_back(std::make_unique<HostCall>(
+        HostCall{node.name, data.name, host->call, errors_, false}));
+    params.type = cudaGraphNodeTypeHost;
+    params.host.fn = &HostCall::run;
+    params.host.userData = calls_.back().get();
+  } else if (const auto* allocate = std::get_if<AllocatePart>(&node.part)) {
+    params.type = cudaGraphNodeTypeMemAlloc;
+    params.alloc.poolProps.allocType = cudaMemAllocationTypePinned;
+    params.alloc.poolProps.location = {cudaMemLocationTypeDevice, device_.index()};
+    params.alloc.bytesize = data.symbols[allocate->symbol].bytes;
+  } else if (const auto* free = std::get_if<FreePart>(&node.part)) {
+    params.type = cudaGraphNodeTypeMemFree;
+    params.free.dptr = resolve(data, free->address);
+  } else if (const auto* conditional = std::get_if<ConditionalPart>(&node.part)) {
+    params.type = cudaGraphNodeTypeConditional;
+    params.conditional.handle = resolve(data, conditional->condition);
+    params.conditional.type = conditional->kind == ConditionalKind::while_ ? cudaGraphCondTypeWhile
+                              : conditional->kind == ConditionalKind::if_  ? cudaGraphCondTypeIf
+                                                                           : cudaGraphCondTypeSwitch;
+    params.conditional.size = static_cast<unsigned>(conditional->bodies.size());
+  } else {
+    build_library(data, lowered.id, ties, into);
+    return;
+  }
+
+  cudaGraphNode_t made = nullptr;
+  check(cudaGraphAddNode(&made, into, producers.data(),
+                         has_plain_edges_only ? nullptr : edges.data(), producers.size(), &params),
+        fmt::format("adding {} '{}' to graph '{}'", kind_name(node), node.name, data.name));
+  ties_[lowered.id] = {{made, cudaGraphEdgeData{}}};
+
+  if (const auto* kernel = std::get_if<KernelPart>(&node.part)) {
+    const auto set = [&](cudaLaunchAttributeID id, cudaLaunchAttributeValue value) {
+      check(cudaGraphKernelNodeSetAttribute(made, id, &value),
+            fmt::format("setting attribute {} of kernel '{}'", static_cast<int>(id), node.name));
+    };
+    cudaLaunchAttributeValue value{};
+    if (node.priority != 0) {
+      value.priority = device_.driver_priority(node.priority);
+      set(cudaLaunchAttributePriority, value);
+    }
+    if (kernel->info->traits.is_cooperative) {
+      value = {};
+      value.cooperative = 1;
+      set(cudaLaunchAttributeCooperative, value);
+    }
+    if (kernel->is_device_updatable) {
+      value = {};
+      value.deviceUpdatableKernelNode.deviceUpdatable = 1;
+      set(cudaLaunchAttributeDeviceUpdatableKernelNode, value);
+      check(cudaGraphKernelNodeGetAttribute(made, cudaLaunchAttributeDeviceUpdatableKernelNode,
+                                            &value));
+      for (SymbolId id = 0; id < data.symbols.size(); ++id)
+        if (data.symbols[id].kind == SymbolKind::node && data.symbols[id].owner == lowered.id)
+          symbol_values_[id] =
+              reinterpret_cast<std::uint64_t>(value.deviceUpdatableKernelNode.devNode);
+    }
+  } else if (const auto* allocate = std::get_if<AllocatePart>(&node.part)) {
+    symbol_values_[allocate->symbol] = reinterpret_cast<std::uint64_t>(params.alloc.dptr);
+  } else if (const auto* conditional = std::get_if<ConditionalPart>(&node.part)) {
+    for (std::size_t at = 0; at < conditional->bodies.size(); ++at)
+      build_scope(data, lowered_->bodies[conditional->bodies[at]],
+                  params.conditional.phGraph_out[at]);
+  }
+}
+
+void CudaInstance::build_library(const GraphData& data, NodeId id, const std::vector<Tie>& ties,
+                                 cudaGraph_t into) {
+  const NodeData& node = data.nodes[id];
+  const std::string doing = fmt::format("capturing library call '{}'", node.name);
+  if (!side_stream_) side_stream_ = std::make_unique<CudaStream>(device_);
+  std::vector<cudaGraphNode_t> producers;
+  std::vector<cudaGraphEdgeData> edges;
+  for (const Tie& tie : ties) {
+    producers.push_back(tie.node);
+    edges.push_back(tie.edge);
+  }
+  const cudaStream_t stream = side_stream_->get();
+  check(cudaStreamBeginCaptureToGraph(stream, into, producers.data(), edges.data(),
+                                      producers.size(), cudaStreamCaptureModeThreadLocal),
+        doing);
+  // The function gets a stream of its own making, so that nothing it does outlives the capture.
+  StreamState state(Device(device_.shared_from_this()), std::move(side_stream_));
+  auto& capturing = static_cast<CudaStream&>(*state.impl);
+  capturing.captured_calls = &calls_;
+  const auto end_capture = [&] {
+    cudaGraph_t ignored = nullptr;
+    const cudaError_t result = cudaStreamEndCapture(stream, &ignored);
+    capturing.captured_calls = nullptr;
+    side_stream_.reset(static_cast<CudaStream*>(state.impl.release()));
+    return result;
+  };
+  const std::size_t calls_before = calls_.size();
+  try {
+    std::get<LibraryPart>(node.part).enqueue(StreamRef(state));
+  } catch (...) {
+    (void)end_capture();
+    (void)cudaGetLastError();
+    throw;
+  }
+  cudaStreamCaptureStatus status{};
+  const cudaGraphNode_t* last = nullptr;
+  const cudaGraphEdgeData* last_edges = nullptr;
+  std::size_t count = 0;
+  const cudaError_t info = cudaStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &last,
+                                                    &last_edges, &count);
+  if (info == cudaSuccess && status == cudaStreamCaptureStatusActive)
+    for (std::size_t at = 0; at < count; ++at)
+      ties_[id].push_back({last[at], last_edges ? last_edges[at] : cudaGraphEdgeData{}});
+  check(end_capture(), doing);
+  check(info, doing);
+  if (calls_.size() > calls_before && !errors_) errors_ = std::make_shared<ErrorBox>();
+  for (std::size_t at = calls_before; at < calls_.size(); ++at) {
+    calls_[at]->graph = data.name;
+    calls_[at]->errors = errors_;
+  }
+}
+
+void CudaInstance::finish_updatable_nodes(const GraphData& data) {
+  // A kernel that updates another comes before it, so it was added before the handle was known.
+  for (NodeId id = 0; id < data.nodes.size(); ++id) {
+    const auto uses = uses_of(data, data.nodes[id]);
+    const bool updates = std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
+      return data.symbols[use.symbol].kind == SymbolKind::node;
+    });
+    if (!updates || ties_[id].empty()) continue;
+    KernelCall call;
+    fill_call(data, id, call);
+    check(cudaGraphKernelNodeSetParams(ties_[id].front().node, &call.params),
+          fmt::format("giving kernel '{}' the node it updates", data.nodes[id].name));
+  }
+}
+
+void CudaInstance::instantiate(const GraphData& data) {
+  cudaGraphInstantiateParams params{};
+  if (target_ == Target::device_launch) params.flags |= cudaGraphInstantiateFlagDeviceLaunch;
+  const auto has = [&](auto&& test) {
+    return std::any_of(data.nodes.begin(), data.nodes.end(), test);
+  };
+  if (has([](const NodeData& node) { return std::holds_alternative<AllocatePart>(node.part); }))
+    params.flags |= cudaGraphInstantiateFlagAutoFreeOnLaunch;
+  if (has([](const NodeData& node) { return node.priority != 0; }))
+    params.flags |= cudaGraphInstantiateFlagUseNodePriority;
+  const cudaError_t result = cudaGraphInstantiateWithParams(&exec_, graph_, &params);
+  if (result != cudaSuccess) {
+    std::string node = "(the driver names none)";
+    for (NodeId id = 0; id < ties_.size(); ++id)
+      for (const Tie& tie : ties_[id])
+        if (params.errNode_out && tie.node == params.errNode_out) node = data.nodes[id].name;
+    exec_ = nullptr;
+    throw DeviceError(fmt::format("the driver refused graph '{}' at node '{}': {}, result {}",
+                                  data.name, node, take_error(result),
+                                  static_cast<int>(params.result_out)));
+  }
+  for (NodeId id = 0; id < data.nodes.size(); ++id)
+    if (!data.nodes[id].is_enabled && !ties_[id].empty())
+      check(cudaGraphNodeSetEnabled(exec_, ties_[id].front().node, 0),
+            fmt::format("switching off '{}'", data.nodes[id].name));
+}
+
+void CudaInstance::upload() {
+  device_.activate();
+  if (!side_stream_) side_stream_ = std::make_unique<CudaStream>(device_);
+  check(cudaGraphUpload(exec_, side_stream_->get()), "uploading a device graph");
+  check(cudaStreamSynchronize(side_stream_->get()));
+}
+
+void CudaInstance::launch(StreamImpl& stream) {
+  auto& cuda_stream = static_cast<CudaStream&>(stream);
+  if (errors_) cuda_stream.watch(errors_);
+  const cudaError_t result = cudaGraphLaunch(exec_, cuda_stream.get());
+  if (result != cudaSuccess) check(result, "launching a graph");
+}
+
+std::optional<Refusal> CudaInstance::apply_parameters(const GraphData& data, NodeId id) {
+  const NodeData& node = data.nodes[id];
+  const cudaGraphNode_t target = ties_[id].front().node;
+  cudaError_t result = cudaSuccess;
+  if (std::holds_alternative<KernelPart>(node.part)) {
+    KernelCall call;
+    fill_call(data, id, call);
+    result = cudaGraphExecKernelNodeSetParams(exec_, target, &call.params);
+  } else if (const auto* copy = std::get_if<CopyPart>(&node.part)) {
+    result = cudaGraphExecMemcpyNodeSetParams1D(exec_, target, resolve(data, copy->to),
+                                                resolve(data, copy->from), copy->bytes,
+                                                cudaMemcpyDefault);
+  } else if (const auto* fill = std::get_if<FillPart>(&node.part)) {
+    const cudaMemsetParams params = memset_params(resolve(data, fill->to), fill->value, fill->bytes);
+    result = cudaGraphExecMemsetNodeSetParams(exec_, target, &params);
+  }
+  if (result == cudaSuccess) return std::nullopt;
+  return Refusal{fmt::format("the driver refused new parameters for {} '{}': {}", kind_name(node),
+                             node.name, take_error(result)),
+                 node.name};
+}
+
+std::optional<Refusal> CudaInstance::apply_enabled(const GraphData& data, NodeId id) {
+  const NodeData& node = data.nodes[id];
+  const cudaError_t result =
+      cudaGraphNodeSetEnabled(exec_, ties_[id].front().node, node.is_enabled ? 1 : 0);
+  if (result == cudaSuccess) return std::nullopt;
+  return Refusal{fmt::format("the driver refused to switch '{}' {}: {}", node.name,
+                             node.is_enabled ? "on" : "off", take_error(result)),
+                 node.name};
+}
+
+std::uint64_t CudaInstance::resolve(const GraphData& data, std::uint64_t word) const {
+  const Symbol* symbol = data.find_symbol(word);
+  if (!symbol) return word;
+  const std::uint64_t value = symbol_values_[static_cast<std::size_t>(symbol - data.symbols.data())];
+  return symbol->kind == SymbolKind::allocation ? value + (word - symbol->address) : value;
+}
+
+void* CudaInstance::resolve(const GraphData& data, const void* address) const {
+  return reinterpret_cast<void*>(resolve(data, reinterpret_cast<std::uint64_t>(address)));
+}
+
+void CudaInstance::fill_call(const GraphData& data, NodeId id, KernelCall& call) const {
+  const NodeData& node = data.nodes[id];
+  const auto& kernel = std::get<KernelPart>(node.part);
+  call.args = kernel.args;
+  for (const Use& use : uses_of(data, node)) {
+    std::uint64_t word;
+    std::memcpy(&word, call.args.data() + use.offset, sizeof word);
+    word = resolve(data, word);
+    std::memcpy(call.args.data() + use.offset, &word, sizeof word);
+    if (data.symbols[use.symbol].kind != SymbolKind::allocation) {
+      const HandleKind kind = HandleKind::cuda;
+      std::memcpy(call.args.data() + use.offset + sizeof word, &kind, sizeof kind);
+    }
+  }
+  const KernelTraits& traits = kernel.info->traits;
+  if (traits.launches || traits.spawns) {
+    call.port = device_.faults().port(node.name, data.name);
+    call.port.shared = traits.launches ? shared_counts_ : nullptr;
+  }
+  if (kernel.grid.shared_bytes > kPlainSharedBytes)
+    check(cudaFuncSetAttribute(kernel.info->cuda, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(kernel.grid.shared_bytes)),
+          fmt::format("kernel '{}' asks for {} bytes of shared memory per block", node.name,
+                      kernel.grid.shared_bytes));
+  call.parameters[0] = call.args.data();
+  call.parameters[1] = &call.port;
+  call.params = {};
+  call.params.func = const_cast<void*>(kernel.info->cuda);
+  call.params.gridDim = dim3(kernel.grid.blocks.x, kernel.grid.blocks.y, kernel.grid.blocks.z);
+  call.params.blockDim = dim3(kernel.grid.threads.x, kernel.grid.threads.y, kernel.grid.threads.z);
+  call.params.sharedMemBytes = kernel.grid.shared_bytes;
+  call.params.kernelParams = call.parameters;
+}
+
+std::size_t CudaInstance::host_bytes() const {
+  return sizeof *this + ties_.size() * (sizeof(std::vector<Tie>) + sizeof(Tie)) +
+         calls_.size() * sizeof(HostCall);
+}
+
+}  // namespace attacca::cuda

@@ -1,0 +1,71 @@
+// instance.hpp: a graph as a cudaGraphExec_t.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <memory>
+#include <vector>
+
+#include "backend/cuda/device.hpp"
+#include "backend/cuda/stream.hpp"
+#include "graph/executor.hpp"
+#include "graph/lower.hpp"
+
+namespace attacca::cuda {
+
+class CudaInstance final : public graph::Instance {
+ public:
+  CudaInstance(CudaDevice& device, const graph::GraphData& data, graph::Target target);
+  ~CudaInstance() override;
+
+  void launch(graph::StreamImpl& stream) override;
+  std::optional<graph::Refusal> apply_parameters(const graph::GraphData& data,
+                                                 NodeId node) override;
+  std::optional<graph::Refusal> apply_enabled(const graph::GraphData& data, NodeId node) override;
+  void upload() override;
+  DeviceGraph handle() override { return {exec_}; }
+  std::size_t host_bytes() const override;
+
+ private:
+  /// What a node that follows another depends on: several nodes for a captured library call.
+  struct Tie {
+    cudaGraphNode_t node;
+    cudaGraphEdgeData edge;
+  };
+  /// A kernel's parameters in the driver's form, alive while `args` and `port` are.
+  struct KernelCall {
+    std::vector<std::byte> args;
+    attacca::detail::LaunchPort port;
+    void* parameters[2];
+    cudaKernelNodeParams params;
+  };
+
+  void build(const graph::GraphData& data);
+  void build_scope(const graph::GraphData& data, const graph::LoweredScope& scope,
+                   cudaGraph_t into);
+  void build_node(const graph::GraphData& data, const graph::LoweredNode& node, cudaGraph_t into);
+  void build_library(const graph::GraphData& data, NodeId id, const std::vector<Tie>& ties,
+                     cudaGraph_t into);
+  void finish_updatable_nodes(const graph::GraphData& data);
+  void instantiate(const graph::GraphData& data);
+  void release() noexcept;
+
+  std::uint64_t resolve(const graph::GraphData& data, std::uint64_t word) const;
+  void* resolve(const graph::GraphData& data, const void* address) const;
+  void fill_call(const graph::GraphData& data, NodeId id, KernelCall& call) const;
+
+  CudaDevice& device_;
+  graph::Target target_;
+  const graph::Lowered* lowered_ = nullptr;  // while building
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t exec_ = nullptr;
+  std::vector<std::vector<Tie>> ties_;          // by NodeId
+  std::vector<std::uint64_t> symbol_values_;    // by SymbolId
+  std::vector<std::unique_ptr<HostCall>> calls_;
+  std::shared_ptr<ErrorBox> errors_;
+  attacca::detail::LaunchCounts* shared_counts_ = nullptr;  // device memory, where several launch
+  cudaGraphNode_t reset_counts_ = nullptr;
+  std::unique_ptr<CudaStream> side_stream_;  // captures library calls, uploads
+};
+
+}  // namespace attacca::cuda

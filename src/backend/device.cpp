@@ -1,0 +1,173 @@
+// device.cpp: the public Device, Stream and Event over the backends.
+#include <attacca/device.hpp>
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <mutex>
+#include <thread>
+
+#include "backend/host/device.hpp"
+#include "graph/exec_core.hpp"
+#include "graph/executor.hpp"
+#include "graph/record.hpp"
+#if ATTACCA_WITH_CUDA
+#include "backend/cuda/device.hpp"
+#endif
+
+namespace attacca {
+
+using namespace graph;
+
+Device Device::host() {
+  static const Device device = host(std::max(1u, std::thread::hardware_concurrency()));
+  return device;
+}
+
+Device Device::host(unsigned threads) {
+  if (threads == 0 || threads > 4096)
+    throw BadArgument(fmt::format("a host device of {} threads; use 1 to 4096, or host_serial()",
+                                  threads));
+  return Device(host::make_device(threads, "host"));
+}
+
+Device Device::host_serial() {
+  static const Device device(host::make_device(0, "host-serial"));
+  return device;
+}
+
+int Device::cuda_count() {
+#if ATTACCA_WITH_CUDA
+  return cuda::device_count();
+#else
+  return 0;
+#endif
+}
+
+Device Device::cuda([[maybe_unused]] int index) {
+#if ATTACCA_WITH_CUDA
+  return Device(cuda::get_device(index));
+#else
+  throw BadArgument(fmt::format("cuda:{}: this attacca was built without CUDA; build the preset "
+                                "'cuda', or use Device::host()",
+                                index));
+#endif
+}
+
+Device Device::best() { return cuda_count() > 0 ? cuda(0) : host(); }
+
+Device Device::from_name(const std::string& name) {
+  if (name == "best") return best();
+  if (name == "host") return host();
+  if (name == "host-serial") return host_serial();
+  if (name == "cuda") return cuda(0);
+  if (name.starts_with("cuda:")) {
+    int index = -1;
+    const char* last = name.data() + name.size();
+    const auto [end, error] = std::from_chars(name.data() + 5, last, index);
+    if (error == std::errc() && end == last && index >= 0) return cuda(index);
+  }
+  throw BadArgument(
+      fmt::format("no device '{}'; use best, host, host-serial, cuda or cuda:N", name));
+}
+
+DeviceKind Device::kind() const { return impl_->kind(); }
+std::string Device::name() const { return impl_->name(); }
+
+Event::Event(const Device& device) : impl_(device.impl().make_event()) {}
+
+Stream::Stream(const Device& device)
+    : Stream(std::make_unique<StreamState>(device, device.impl().make_stream())) {}
+Stream::Stream(std::unique_ptr<StreamState> state) : StreamRef(*state), owned_(std::move(state)) {}
+Stream::Stream(Stream&&) noexcept = default;
+Stream& Stream::operator=(Stream&&) noexcept = default;
+Stream::~Stream() = default;
+
+void StreamRef::enqueue_kernel(const KernelInfo& kernel, const Grid& grid,
+                               const void* args) const {
+  if (state_->recorder) {
+    state_->recorder->append(*state_, [&](Graph& graph, const std::vector<Node>& edges) {
+      return graph.erased_kernel(kernel, grid, args).after(edges);
+    });
+    return;
+  }
+  check_grid(kernel, grid);
+  if (kernel.traits.launches)
+    throw GraphError(Rule::launch_outside_graph, kernel.name,
+                     fmt::format("kernel '{}' launches graphs, which only works from inside a graph; "
+                                 "add it to one",
+                                 kernel.name));
+  state_->impl->kernel(kernel, grid, args);
+}
+
+void StreamRef::copy(void* to, const void* from, std::size_t bytes) const {
+  if (state_->recorder)
+    state_->recorder->append(*state_, [&](Graph& graph, const std::vector<Node>& edges) {
+      return graph.copy(to, from, bytes).after(edges);
+    });
+  else if (bytes)
+    state_->impl->copy(to, from, bytes);
+}
+
+void StreamRef::fill(void* to, std::uint8_t value, std::size_t bytes) const {
+  if (state_->recorder)
+    state_->recorder->append(*state_, [&](Graph& graph, const std::vector<Node>& edges) {
+      return graph.fill(to, value, bytes).after(edges);
+    });
+  else if (bytes)
+    state_->impl->fill(to, value, bytes);
+}
+
+void StreamRef::host(const std::string& name, std::function<void()> call) const {
+  if (!call) throw BadArgument(fmt::format("host call '{}' has no function", name));
+  if (state_->recorder)
+    state_->recorder->append(*state_, [&](Graph& graph, const std::vector<Node>& edges) {
+      return graph.host(name, std::move(call)).after(edges);
+    });
+  else
+    state_->impl->host(name, std::move(call));
+}
+
+void StreamRef::library(const std::string& name, std::function<void(StreamRef)> enqueue) const {
+  if (!enqueue) throw BadArgument(fmt::format("library call '{}' has no function", name));
+  if (state_->recorder)
+    state_->recorder->append(*state_, [&](Graph& graph, const std::vector<Node>& edges) {
+      return graph.library(name, std::move(enqueue)).after(edges);
+    });
+  else
+    enqueue(*this);
+}
+
+void StreamRef::record(const Event& event) const {
+  event.impl().was_captured = state_->recorder != nullptr;
+  event.impl().recorder.reset();
+  event.impl().frontier = state_->frontier;
+  if (state_->recorder)
+    event.impl().recorder = state_->recorder->weak_from_this();
+  else
+    state_->impl->record(event.impl());
+}
+
+void StreamRef::wait(const Event& event) const {
+  if (const auto recorder = event.impl().recorder.lock())
+    recorder->join(*state_, event.impl().frontier);
+  else if (event.impl().was_captured)
+    throw BadArgument("the event was recorded during a capture that has ended; record it again");
+  else if (state_->recorder)
+    throw BadArgument(
+        "a stream that is being captured waited for an event recorded outside the capture; wait "
+        "before the capture starts");
+  else
+    state_->impl->wait(event.impl());
+}
+
+void StreamRef::synchronize() const {
+  if (state_->recorder)
+    throw BadArgument("synchronize on a stream that is being captured; do it after the capture");
+  state_->impl->synchronize();
+}
+
+void* StreamRef::native() const { return state_->impl->native(); }
+Device StreamRef::device() const { return state_->device; }
+
+}  // namespace attacca

@@ -1,0 +1,198 @@
+// device.cpp: the host's device: memory, streams and instances of graphs.
+#include "backend/host/device.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <map>
+#include <new>
+#include <thread>
+
+#include "backend/host/run.hpp"
+#include "backend/host/stream.hpp"
+
+namespace attacca::host {
+
+using namespace graph;
+
+namespace {
+
+constexpr std::size_t kAlignment = 256;  // as cudaMalloc
+
+void* allocate_aligned(std::size_t bytes) {
+  return ::operator new(bytes == 0 ? 1 : bytes, std::align_val_t(kAlignment));
+}
+void free_aligned(void* address) noexcept { ::operator delete(address, std::align_val_t(kAlignment)); }
+
+class HostInstance final : public Instance {
+ public:
+  HostInstance(Workers& workers, const GraphData& data, Target target)
+      : workers_(workers), graph_(std::make_shared<Launchable>()) {
+    graph_->name = data.name;
+    graph_->is_device_graph = target == Target::device_launch;
+    graph_->plan = std::make_shared<Plan>(data);
+  }
+
+  void launch(StreamImpl& stream) override {
+    graph_->outstanding.fetch_add(1);
+    static_cast<HostStream&>(stream).enqueue(
+        [&workers = workers_, graph = graph_, plan = graph_->current_plan()] {
+          struct Ended {
+            Launchable& graph;
+            ~Ended() {
+              graph.outstanding.fetch_sub(1, std::memory_order_release);
+              graph.outstanding.notify_all();
+            }
+          } ended{*graph};
+          const std::lock_guard gate(graph->gate);
+          graph->is_busy.store(true);
+          run_launch(workers, *graph, plan);
+        });
+  }
+
+  std::optional<Refusal> apply_parameters(const GraphData& data, NodeId node) override {
+    change(data, [&](Plan& plan) { plan.read_parameters(data, node); });
+    return std::nullopt;
+  }
+  std::optional<Refusal> apply_enabled(const GraphData& data, NodeId node) override {
+    change(data, [&](Plan& plan) { plan.node_of(node).is_enabled = data.nodes[node].is_enabled; });
+    return std::nullopt;
+  }
+  DeviceGraph handle() override { return {graph_.get()}; }
+  std::size_t host_bytes() const override { return graph_->current_plan()->bytes(); }
+
+ private:
+  /// Launches already made keep the parameters they were made with: while any is outstanding the
+  /// change goes to a new plan. Where device code changes nodes, its changes must survive, so
+  /// there we wait instead.
+  template <class F>
+  void change(const GraphData& data, F edit) {
+    const std::lock_guard lock(graph_->mutex);
+    if (graph_->plan->has_updatable_nodes)
+      for (int count; (count = graph_->outstanding.load(std::memory_order_acquire)) != 0;)
+        graph_->outstanding.wait(count);
+    if (graph_->outstanding.load(std::memory_order_acquire) == 0)
+      edit(*graph_->plan);
+    else
+      graph_->plan = std::make_shared<Plan>(data);
+  }
+
+  Workers& workers_;
+  std::shared_ptr<Launchable> graph_;
+};
+
+/// Blocks by size, given out again once the stream that freed them got there.
+class HostPool final : public PoolImpl {
+ public:
+  ~HostPool() override {
+    for (auto& [bytes, address] : state_->idle) free_aligned(address);
+    for (auto& [address, bytes] : state_->in_use) free_aligned(address);
+  }
+  void* allocate(StreamImpl&, std::size_t bytes) override {
+    const std::size_t rounded = (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+    const std::lock_guard lock(state_->mutex);
+    void* address = nullptr;
+    const auto fit = state_->idle.lower_bound(rounded);
+    std::size_t size = rounded;
+    if (fit != state_->idle.end() && fit->first <= 2 * rounded) {
+      size = fit->first;
+      address = fit->second;
+      state_->idle.erase(fit);
+    } else {
+      address = allocate_aligned(rounded);
+      state_->reserved += rounded;
+    }
+    state_->in_use.emplace(address, size);
+    return address;
+  }
+  bool free(StreamImpl& stream, void* address) override {
+    {
+      const std::lock_guard lock(state_->mutex);
+      if (!state_->in_use.contains(address) || state_->freeing.contains(address)) return false;
+      state_->freeing.emplace(address, true);
+    }
+    static_cast<HostStream&>(stream).enqueue([state = state_, address] {
+      const std::lock_guard lock(state->mutex);
+      const auto found = state->in_use.find(address);
+      if (found == state->in_use.end()) return;  // the pool is gone
+      state->idle.emplace(found->second, address);
+      state->in_use.erase(found);
+      state->freeing.erase(address);
+    });
+    return true;
+  }
+  std::size_t bytes_in_use() const override {
+    const std::lock_guard lock(state_->mutex);
+    std::size_t sum = 0;
+    for (const auto& [address, bytes] : state_->in_use)
+      if (!state_->freeing.contains(address)) sum += bytes;
+    return sum;
+  }
+  std::size_t bytes_reserved() const override {
+    const std::lock_guard lock(state_->mutex);
+    return state_->reserved;
+  }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::multimap<std::size_t, void*> idle;
+    std::map<void*, std::size_t> in_use;
+    std::map<void*, bool> freeing;
+    std::size_t reserved = 0;
+  };
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+class HostDevice final : public DeviceImpl, public std::enable_shared_from_this<HostDevice> {
+ public:
+  HostDevice(unsigned threads, std::string name) : threads_(threads), name_(std::move(name)) {
+    workers_.device = this;
+    if (threads) workers_.arena = std::make_unique<tbb::task_arena>(static_cast<int>(threads));
+  }
+  DeviceKind kind() const override {
+    return threads_ ? DeviceKind::host_threads : DeviceKind::host_serial;
+  }
+  std::string name() const override { return name_; }
+  std::unique_ptr<StreamImpl> make_stream() override {
+    return std::make_unique<HostStream>(workers_);
+  }
+  std::shared_ptr<EventImpl> make_event() override { return std::make_shared<HostEvent>(); }
+  std::unique_ptr<Instance> instantiate(const GraphData& data, Target target) override {
+    return std::make_unique<HostInstance>(workers_, data, target);
+  }
+  std::unique_ptr<PoolImpl> make_pool() override { return std::make_unique<HostPool>(); }
+  void* allocate(std::size_t bytes) override { return allocate_aligned(bytes); }
+  void free(void* address) noexcept override { free_aligned(address); }
+  void* allocate_shared(std::size_t bytes) override { return allocate_aligned(bytes); }
+  void free_shared(void* address) noexcept override { free_aligned(address); }
+  void copy_now(void* to, const void* from, std::size_t bytes) override {
+    if (bytes) std::memmove(to, from, bytes);
+  }
+  unsigned resident_blocks(const KernelInfo&, const Grid&) override { return 1; }
+  bool observe(std::shared_ptr<Observer> observer) override {
+    const std::lock_guard lock(workers_.observer_mutex);
+    workers_.observer = std::move(observer);
+    return true;
+  }
+  void set_nested_limits(std::size_t pending_launches, std::size_t) override {
+    workers_.max_pending_spawns = pending_launches;
+  }
+
+ private:
+  unsigned threads_;
+  std::string name_;
+  Workers workers_;
+};
+
+}  // namespace
+
+Device Workers::self() const {
+  return Device(static_cast<HostDevice*>(device)->shared_from_this());
+}
+
+std::shared_ptr<DeviceImpl> make_device(unsigned threads, std::string name) {
+  return std::make_shared<HostDevice>(threads, std::move(name));
+}
+
+}  // namespace attacca::host

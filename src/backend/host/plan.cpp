@@ -1,0 +1,151 @@
+// plan.cpp: compiling a graph into a Plan.
+#include "backend/host/plan.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace attacca::host {
+
+using namespace graph;
+using attacca::detail::HandleKind;
+
+Plan::Plan(const GraphData& data) : name(data.name) {
+  const Lowered lowered = lower(data);
+  index_of.assign(data.nodes.size(), kNone);
+  conditions.resize(data.symbols.size());
+  initial_conditions.resize(data.symbols.size());
+  allocations_.resize(data.symbols.size());
+  for (SymbolId id = 0; id < data.symbols.size(); ++id) {
+    const Symbol& symbol = data.symbols[id];
+    initial_conditions[id] = symbol.initial;
+    if (symbol.kind == SymbolKind::allocation) {
+      storage.push_back(std::make_unique<std::byte[]>(symbol.bytes));
+      allocations_[id] = storage.back().get();
+    }
+  }
+  reset_conditions();
+
+  // Scopes: the root first, then bodies; scope_at maps a ScopeId to its place.
+  std::vector<const LoweredScope*> sources{&lowered.root};
+  std::vector<std::uint32_t> scope_at(data.scopes.size(), kNone);
+  for (ScopeId scope = 1; scope < data.scopes.size(); ++scope)
+    if (data.scopes[scope].is_body) {
+      scope_at[scope] = static_cast<std::uint32_t>(sources.size());
+      sources.push_back(&lowered.bodies[scope]);
+    }
+
+  std::size_t count = 0;
+  for (const LoweredScope* scope : sources) count += scope->nodes.size();
+  nodes.reserve(count);
+  dependency_count.reserve(count);
+  std::vector<std::vector<std::uint32_t>> consumers(count);
+  for (const LoweredScope* source : sources) {
+    PlanScope scope;
+    std::uint32_t previous = kNone;
+    scope.is_sequence = true;
+    for (const LoweredNode& lowered_node : source->nodes) {
+      const auto at = static_cast<std::uint32_t>(nodes.size());
+      index_of[lowered_node.id] = at;
+      PlanNode& node = nodes.emplace_back();
+      const NodeData& from = data.nodes[lowered_node.id];
+      node.name = from.name;
+      node.is_enabled = from.is_enabled;
+      if (const auto* conditional = std::get_if<ConditionalPart>(&from.part))
+        for (const ScopeId body : conditional->bodies) node.bodies.push_back(scope_at[body]);
+      for (const Edge& edge : lowered_node.deps) {
+        consumers[index_of[edge.from]].push_back(at);
+        if (edge.kind == EdgeKind::programmatic) node.has_programmatic_producer = true;
+      }
+      dependency_count.push_back(static_cast<std::uint32_t>(lowered_node.deps.size()));
+      scope.order.push_back(at);
+      if (lowered_node.deps.empty()) scope.roots.push_back(at);
+      const bool follows = previous == kNone
+                               ? lowered_node.deps.empty()
+                               : std::any_of(lowered_node.deps.begin(), lowered_node.deps.end(),
+                                             [&](const Edge& edge) {
+                                               return index_of[edge.from] == previous;
+                                             });
+      scope.is_sequence = scope.is_sequence && follows;
+      previous = at;
+    }
+    scopes.push_back(std::move(scope));
+  }
+  first_successor.push_back(0);
+  for (const auto& list : consumers) {
+    successors.insert(successors.end(), list.begin(), list.end());
+    first_successor.push_back(static_cast<std::uint32_t>(successors.size()));
+  }
+  pending = std::make_unique<std::atomic<std::uint32_t>[]>(count);
+  for (std::size_t at = 0; at < count; ++at)
+    pending[at].store(dependency_count[at], std::memory_order_relaxed);
+
+  for (NodeId id = 0; id < data.nodes.size(); ++id) {
+    if (index_of[id] == kNone) continue;
+    PlanNode& node = node_of(id);
+    if (const auto* kernel = std::get_if<KernelPart>(&data.nodes[id].part)) {
+      has_updatable_nodes = has_updatable_nodes || kernel->is_device_updatable;
+      storage.push_back(std::make_unique<std::byte[]>(kernel->args.size()));
+      node.args = storage.back().get();
+      node.slot = {node.args, kernel->args.size(), &node.grid, &node.is_enabled};
+    }
+  }
+  for (NodeId id = 0; id < data.nodes.size(); ++id)
+    if (index_of[id] != kNone) read_parameters(data, id);
+}
+
+void Plan::read_parameters(const GraphData& data, NodeId id) {
+  PlanNode& node = node_of(id);
+  const NodeData& source = data.nodes[id];
+  const auto resolved = [&](const void* address) {
+    return reinterpret_cast<void*>(resolve(data, reinterpret_cast<std::uintptr_t>(address)));
+  };
+  node.part = source.part;
+  if (auto* kernel = std::get_if<KernelPart>(&node.part)) {
+    node.grid = kernel->grid;
+    std::memcpy(node.args, kernel->args.data(), kernel->args.size());
+    for (const Use& use : uses_of(data, source)) {
+      std::uint64_t word;
+      std::memcpy(&word, node.args + use.offset, sizeof word);
+      word = resolve(data, word);
+      std::memcpy(node.args + use.offset, &word, sizeof word);
+      if (data.symbols[use.symbol].kind != SymbolKind::allocation) {
+        const HandleKind kind = HandleKind::host;
+        std::memcpy(node.args + use.offset + sizeof word, &kind, sizeof kind);
+      }
+    }
+    kernel->args = {};
+  } else if (auto* copy = std::get_if<CopyPart>(&node.part)) {
+    copy->to = resolved(copy->to);
+    copy->from = resolved(copy->from);
+  } else if (auto* fill = std::get_if<FillPart>(&node.part)) {
+    fill->to = resolved(fill->to);
+  } else if (const auto* conditional = std::get_if<ConditionalPart>(&node.part)) {
+    node.condition = reinterpret_cast<unsigned*>(resolve(data, conditional->condition));
+  }
+}
+
+std::uint64_t Plan::resolve(const GraphData& data, std::uint64_t word) {
+  const Symbol* symbol = data.find_symbol(word);
+  if (!symbol) return word;
+  const auto id = static_cast<std::size_t>(symbol - data.symbols.data());
+  switch (symbol->kind) {
+    case SymbolKind::condition: return reinterpret_cast<std::uint64_t>(&conditions[id]);
+    case SymbolKind::node: return reinterpret_cast<std::uint64_t>(&node_of(symbol->owner).slot);
+    case SymbolKind::allocation:
+      return reinterpret_cast<std::uint64_t>(allocations_[id]) + (word - symbol->address);
+  }
+  return word;
+}
+
+void Plan::reset_conditions() { conditions = initial_conditions; }
+
+std::size_t Plan::bytes() const {
+  std::size_t sum = sizeof *this;
+  for (const PlanNode& node : nodes) {
+    sum += sizeof node + node.name.capacity() + sizeof(std::uint32_t) * 4;
+    sum += node.slot.args_size;
+  }
+  return sum + successors.size() * sizeof(std::uint32_t);
+}
+
+}  // namespace attacca::host

@@ -1,0 +1,434 @@
+// run.cpp: see run.hpp. Three levels: a Launch is all that one host launch sets off; an
+// Environment is one execution of one graph in it; a Frame is one execution of one kernel.
+#include "backend/host/run.hpp"
+
+#include <fmt/format.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+#include <tbb/task_group.h>
+
+#include <cstring>
+#include <deque>
+
+#include "backend/host/handoff.hpp"
+#include "backend/host/inline_stream.hpp"
+#include "core/clock.hpp"
+
+namespace attacca::host {
+
+using namespace graph;
+using attacca::detail::LaunchCounts;
+
+namespace {
+
+/// Below this many threads a kernel is not worth splitting over workers.
+constexpr std::uint64_t kSplitThreads = 8192;
+
+/// Everything one host launch sets off. Remembers the first failure; after it nothing new starts.
+class Launch {
+ public:
+  explicit Launch(Workers& workers) : workers_(workers) {
+    const std::lock_guard lock(workers.observer_mutex);
+    observer_ = workers.observer;
+  }
+
+  Workers& workers() { return workers_; }
+  bool is_parallel() const { return workers_.arena != nullptr; }
+  bool has_failed() const { return has_failed_.load(std::memory_order_relaxed); }
+  Observer* observer() const { return observer_.get(); }
+
+  void fail(std::exception_ptr error) {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::move(error);
+    has_failed_.store(true, std::memory_order_relaxed);
+  }
+  void rethrow() {
+    const std::lock_guard lock(mutex_);
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  Workers& workers_;
+  std::shared_ptr<Observer> observer_;
+  std::atomic<bool> has_failed_{false};
+  std::mutex mutex_;
+  std::exception_ptr error_;
+};
+
+/// Tasks that run side by side where the device has threads, else one after another at `wait`.
+class Tasks {
+ public:
+  explicit Tasks(Launch& launch) : launch_(launch) {}
+  ~Tasks() { wait(); }
+
+  template <class F>
+  void run(F task) {
+    if (!launch_.is_parallel()) {
+      const std::lock_guard lock(mutex_);
+      queue_.push_back(std::move(task));
+      return;
+    }
+    hand_over(this);
+    group_.run([this, task = std::move(task)] {
+      taken_over(this);
+      task();
+      hand_over(this);
+    });
+  }
+  void wait() {
+    if (launch_.is_parallel()) {
+      group_.wait();
+      taken_over(this);
+      return;
+    }
+    for (;;) {
+      std::function<void()> task;
+      {
+        const std::lock_guard lock(mutex_);
+        if (queue_.empty()) return;
+        task = std::move(queue_.front());
+        queue_.pop_front();
+      }
+      task();
+    }
+  }
+
+ private:
+  Launch& launch_;
+  tbb::task_group group_;
+  std::mutex mutex_;
+  std::deque<std::function<void()>> queue_;
+};
+
+class Environment;
+void run_environments(Launch& launch, Environment* parent, Launchable& first,
+                      std::shared_ptr<Plan> plan);
+
+/// One execution of one graph. It ends when its nodes and the graphs it fired have ended.
+class Environment {
+ public:
+  Environment(Launch& launch, Environment* parent, Launchable* graph, Plan* plan)
+      : launch_(launch), parent_(parent), graph_(graph), plan_(plan), children_(launch) {}
+
+  void run() {
+    plan_->reset_conditions();
+    run_scope(0);
+    children_.wait();
+  }
+  void wait_for_children() { children_.wait(); }
+  std::vector<Launchable*> take_tails() { return std::move(tails_); }
+
+  LaunchStatus launch(Launchable& graph, LaunchMode mode) {
+    const std::lock_guard lock(mutex_);
+    const LaunchStatus status = attacca::detail::charge(counts_, mode);
+    if (status != LaunchStatus::launched) return status;
+    if (graph.is_busy.exchange(true)) return LaunchStatus::busy;
+    if (mode == LaunchMode::tail) {
+      tails_.push_back(&graph);
+    } else {
+      // A sibling belongs to whoever launched us; the host's own launch has an outermost
+      // environment for that.
+      Environment* home = mode == LaunchMode::sibling ? parent_ : this;
+      home->children_.run([home, &graph] {
+        run_environments(home->launch_, home, graph, graph.current_plan());
+      });
+    }
+    return LaunchStatus::launched;
+  }
+
+  LaunchStatus relaunch_self() {
+    const std::lock_guard lock(mutex_);
+    if (!graph_->is_device_graph) return LaunchStatus::not_a_device_graph;
+    const LaunchStatus status = attacca::detail::charge_relaunch(counts_);
+    if (status != LaunchStatus::launched) return status;
+    graph_->is_relaunching.store(true);
+    tails_.push_back(graph_);
+    return LaunchStatus::launched;
+  }
+
+  const std::string& graph_name() const { return graph_->name; }
+
+ private:
+  void run_scope(std::uint32_t index) {
+    const PlanScope& scope = plan_->scopes[index];
+    if (!launch_.is_parallel() || scope.is_sequence) {
+      for (const std::uint32_t node : scope.order) {
+        if (launch_.has_failed()) return;
+        run_node(plan_->nodes[node]);
+      }
+      return;
+    }
+    tbb::task_group group;
+    hand_over(&group);
+    for (std::size_t at = 1; at < scope.roots.size(); ++at)
+      group.run([this, &group, node = scope.roots[at]] {
+        taken_over(&group);
+        run_from(node, group);
+      });
+    run_from(scope.roots.front(), group);
+    group.wait();
+    taken_over(&group);
+  }
+
+  /// Runs a node and then, on this thread, one of the nodes it made ready; the others are spawned.
+  void run_from(std::uint32_t node, tbb::task_group& group) {
+    for (;;) {
+      // Nobody counts this node down again before the next run, which starts after this one.
+      plan_->pending[node].store(plan_->dependency_count[node], std::memory_order_relaxed);
+      if (!launch_.has_failed()) run_node(plan_->nodes[node]);
+      std::uint32_t next = kNone;
+      const std::uint32_t last = plan_->first_successor[node + 1];
+      for (std::uint32_t at = plan_->first_successor[node]; at < last; ++at) {
+        const std::uint32_t consumer = plan_->successors[at];
+        // acq_rel: the thread that takes the count to zero sees what every producer wrote.
+        if (plan_->pending[consumer].fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
+        if (next == kNone) {
+          next = consumer;
+        } else {
+          hand_over(&plan_->pending[consumer]);
+          group.run([this, consumer, &group] {
+            taken_over(&plan_->pending[consumer]);
+            run_from(consumer, group);
+          });
+        }
+      }
+      if (next == kNone) {
+        hand_over(&group);
+        return;
+      }
+      node = next;
+    }
+  }
+
+  void run_node(PlanNode& node);
+  void run_part(PlanNode& node);
+  void run_conditional(PlanNode& node, const ConditionalPart& part);
+
+  Launch& launch_;
+  Environment* parent_;
+  Launchable* graph_;
+  Plan* plan_;
+  std::mutex mutex_;
+  LaunchCounts counts_;
+  std::vector<Launchable*> tails_;
+  Tasks children_;
+};
+
+/// One execution of one kernel, and of the kernels it spawned: first those fired, then the tails.
+class Frame final : public attacca::detail::HostFrame {
+ public:
+  Frame(Launch& launch, Environment* environment, const char* kernel, const std::string& graph)
+      : launch_(launch), environment_(environment), kernel_(kernel), graph_(graph) {}
+
+  void run(const KernelInfo& kernel, const Grid& grid, const void* args) {
+    kernel.host(*this, grid, args);
+    if (kernel.traits.waits && must_wait && !has_waited_)
+      throw Error("it declares waits = true but returned without calling wait_for_producers");
+    if (!fired_.empty()) {
+      Tasks tasks(launch_);
+      for (Spawned& child : fired_) tasks.run([this, &child] { run_spawned(child); });
+      tasks.wait();
+    }
+    for (Spawned& child : tails_) run_spawned(child);
+  }
+
+  void run_blocks(std::uint64_t blocks, BlockRange range, void* context) override {
+    if (!launch_.is_parallel() || blocks < 2 || blocks * threads_per_block < kSplitThreads) {
+      range(context, 0, blocks);
+      return;
+    }
+    hand_over(context);
+    tbb::parallel_for(tbb::blocked_range<std::uint64_t>(0, blocks),
+                      [&](const tbb::blocked_range<std::uint64_t>& part) {
+                        taken_over(context);
+                        range(context, part.begin(), part.end());
+                        hand_over(context);
+                      });
+    taken_over(context);
+  }
+  LaunchStatus launch(DeviceGraph graph, LaunchMode mode) override {
+    if (!environment_) return report(LaunchStatus::not_a_device_graph);
+    return report(environment_->launch(*static_cast<Launchable*>(graph.exec), mode));
+  }
+  LaunchStatus relaunch_self() override {
+    if (!environment_) return report(LaunchStatus::not_a_device_graph);
+    return report(environment_->relaunch_self());
+  }
+  LaunchStatus spawn(const KernelInfo& kernel, const Grid& grid, const void* args,
+                     bool is_tail) override {
+    Workers& workers = launch_.workers();
+    if (workers.pending_spawns.fetch_add(1) >= workers.max_pending_spawns.load()) {
+      workers.pending_spawns.fetch_sub(1);
+      return report(LaunchStatus::spawn_budget);
+    }
+    const auto* bytes = static_cast<const std::byte*>(args);
+    (is_tail ? tails_ : fired_).push_back({&kernel, grid, {bytes, bytes + kernel.args_size}});
+    return LaunchStatus::launched;
+  }
+  void waited() override { has_waited_.store(true, std::memory_order_relaxed); }
+
+  bool must_wait = false;
+  std::uint64_t threads_per_block = 1;
+
+ private:
+  struct Spawned {
+    const KernelInfo* kernel;
+    Grid grid;
+    std::vector<std::byte> args;
+  };
+
+  void run_spawned(const Spawned& child) {
+    if (!launch_.has_failed()) {
+      try {
+        Frame frame(launch_, nullptr, child.kernel->name, graph_);
+        frame.threads_per_block = child.grid.threads.count();
+        frame.run(*child.kernel, child.grid, child.args.data());
+      } catch (const NodeFailed&) {
+        launch_.fail(std::current_exception());
+      } catch (const std::exception& error) {
+        launch_.fail(std::make_exception_ptr(NodeFailed(
+            child.kernel->name, fmt::format("spawned kernel '{}' of graph '{}' failed: {}",
+                                            child.kernel->name, graph_, error.what()))));
+      }
+    }
+    launch_.workers().pending_spawns.fetch_sub(1);
+  }
+
+  LaunchStatus report(LaunchStatus status) {
+    if (status != LaunchStatus::launched)
+      launch_.fail(std::make_exception_ptr(LaunchRefused(
+          kernel_, refusal_message(kernel_, graph_, status, launch_.workers().max_pending_spawns))));
+    return status;
+  }
+
+  Launch& launch_;
+  Environment* environment_;
+  const char* kernel_;
+  const std::string& graph_;
+  std::atomic<bool> has_waited_{false};
+  std::vector<Spawned> fired_;
+  std::vector<Spawned> tails_;
+};
+
+void Environment::run_node(PlanNode& node) {
+  if (!node.is_enabled) return;
+  Observer* observer = launch_.observer();
+  const bool is_observed = observer && !std::holds_alternative<ConditionalPart>(node.part);
+  const std::int64_t start = is_observed ? now_ns() : 0;
+  try {
+    run_part(node);
+  } catch (const NodeFailed&) {
+    launch_.fail(std::current_exception());
+  } catch (const std::exception& error) {
+    launch_.fail(std::make_exception_ptr(NodeFailed(
+        node.name,
+        fmt::format("'{}' of graph '{}' failed: {}", node.name, graph_name(), error.what()))));
+  } catch (...) {
+    launch_.fail(std::make_exception_ptr(NodeFailed(
+        node.name, fmt::format("'{}' of graph '{}' failed with something that is no exception",
+                               node.name, graph_name()))));
+  }
+  if (is_observed)
+    observer->ran(node.name, start, now_ns(), tbb::this_task_arena::current_thread_index());
+}
+
+void Environment::run_part(PlanNode& node) {
+  if (const auto* kernel = std::get_if<KernelPart>(&node.part)) {
+    Frame frame(launch_, this, node.name.c_str(), graph_name());
+    frame.must_wait = node.has_programmatic_producer;
+    frame.threads_per_block = node.grid.threads.count();
+    frame.run(*kernel->info, node.grid, node.args);
+  } else if (const auto* copy = std::get_if<CopyPart>(&node.part)) {
+    if (copy->bytes) std::memmove(copy->to, copy->from, copy->bytes);
+  } else if (const auto* fill = std::get_if<FillPart>(&node.part)) {
+    if (fill->bytes) std::memset(fill->to, fill->value, fill->bytes);
+  } else if (const auto* host = std::get_if<HostPart>(&node.part)) {
+    host->call();
+  } else if (const auto* library = std::get_if<LibraryPart>(&node.part)) {
+    InlineStream::run(launch_.workers(), library->enqueue);
+  } else if (const auto* conditional = std::get_if<ConditionalPart>(&node.part)) {
+    run_conditional(node, *conditional);
+  }
+}
+
+void Environment::run_conditional(PlanNode& node, const ConditionalPart& part) {
+  switch (part.kind) {
+    case ConditionalKind::if_:
+      if (*node.condition)
+        run_scope(node.bodies[0]);
+      else if (node.bodies.size() > 1)
+        run_scope(node.bodies[1]);
+      break;
+    case ConditionalKind::while_:
+      while (*node.condition && !launch_.has_failed()) run_scope(node.bodies[0]);
+      break;
+    case ConditionalKind::switch_:
+      if (*node.condition < node.bodies.size()) run_scope(node.bodies[*node.condition]);
+      break;
+  }
+}
+
+/// Runs a graph, then its tails; the tails of a tail go first.
+void run_environments(Launch& launch, Environment* parent, Launchable& first,
+                      std::shared_ptr<Plan> plan) {
+  std::deque<Launchable*> todo{&first};
+  while (!todo.empty()) {
+    Launchable& graph = *todo.front();
+    todo.pop_front();
+    if (!plan) plan = graph.current_plan();
+    std::vector<Launchable*> tails;
+    if (!launch.has_failed()) {
+      graph.is_relaunching.store(false);
+      Environment environment(launch, parent, &graph, plan.get());
+      environment.run();
+      tails = environment.take_tails();
+    }
+    plan.reset();
+    // A graph that asked to run again stays busy until then.
+    if (!graph.is_relaunching.load()) graph.is_busy.store(false);
+    todo.insert(todo.begin(), tails.begin(), tails.end());
+  }
+}
+
+template <class F>
+void inside_arena(Workers& workers, F work) {
+  if (workers.arena)
+    workers.arena->execute(work);
+  else
+    work();
+}
+
+}  // namespace
+
+void run_launch(Workers& workers, Launchable& graph, std::shared_ptr<Plan> plan) {
+  Launch launch(workers);
+  inside_arena(workers, [&] {
+    // What the host's launch itself stands for: the home of siblings of the outermost graph.
+    Environment outermost(launch, nullptr, &graph, nullptr);
+    run_environments(launch, &outermost, graph, std::move(plan));
+    outermost.wait_for_children();
+  });
+  launch.rethrow();
+}
+
+void run_kernel(Workers& workers, const KernelInfo& kernel, const Grid& grid, const void* args) {
+  Launch launch(workers);
+  inside_arena(workers, [&] {
+    const std::int64_t start = launch.observer() ? now_ns() : 0;
+    static const std::string no_graph = "(none: a stream)";
+    Frame frame(launch, nullptr, kernel.name, no_graph);
+    frame.threads_per_block = grid.threads.count();
+    try {
+      frame.run(kernel, grid, args);
+    } catch (const NodeFailed&) {
+      launch.fail(std::current_exception());
+    } catch (const std::exception& error) {
+      launch.fail(std::make_exception_ptr(NodeFailed(
+          kernel.name, fmt::format("kernel '{}' failed: {}", kernel.name, error.what()))));
+    }
+    if (launch.observer()) launch.observer()->ran(kernel.name, start, now_ns(), 0);
+  });
+  launch.rethrow();
+}
+
+}  // namespace attacca::host

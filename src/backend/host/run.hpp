@@ -1,0 +1,54 @@
+// run.hpp: running plans on the host: nodes on threads or one at a time, conditionals, device
+// launches in their environments, spawned kernels. The rules are those of the CUDA executor.
+#pragma once
+
+#include <tbb/task_arena.h>
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "backend/host/plan.hpp"
+#include "graph/executor.hpp"
+
+namespace attacca::host {
+
+/// What all runs on one device share.
+struct Workers {
+  Device self() const;
+
+  graph::DeviceImpl* device = nullptr;
+  std::unique_ptr<tbb::task_arena> arena;  // null: one node at a time
+  std::atomic<std::size_t> max_pending_spawns{2048};
+  std::atomic<std::size_t> pending_spawns{0};
+  std::mutex observer_mutex;
+  std::shared_ptr<graph::Observer> observer;
+};
+
+/// A graph that can be launched, by the host or by device code; a DeviceGraph points to one.
+struct Launchable {
+  std::string name;
+  bool is_device_graph = false;
+  std::mutex mutex;                    // guards plan
+  std::shared_ptr<Plan> plan;          // what the next launch runs
+  std::mutex gate;                     // held while it runs for the host: one launch at a time
+  std::atomic<int> outstanding{0};     // launches made by the host and not yet ended
+  std::atomic<bool> is_busy{false};    // running, or pending on the device
+  std::atomic<bool> is_relaunching{false};
+
+  std::shared_ptr<Plan> current_plan() {
+    const std::lock_guard lock(mutex);
+    return plan;
+  }
+};
+
+/// Runs `plan` of `graph` and everything it launches. Throws the first failure, when all has ended.
+void run_launch(Workers& workers, Launchable& graph, std::shared_ptr<Plan> plan);
+
+/// Runs one kernel outside a graph, and what it spawns.
+void run_kernel(Workers& workers, const KernelInfo& kernel, const Grid& grid, const void* args);
+
+}  // namespace attacca::host

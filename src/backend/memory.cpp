@@ -1,0 +1,68 @@
+// memory.cpp: buffers, arenas and pools over the backends.
+#include <attacca/error.hpp>
+#include <attacca/memory.hpp>
+
+#include <fmt/format.h>
+
+#include "graph/executor.hpp"
+
+namespace attacca {
+
+namespace detail {
+
+void* allocate_bytes(const Device& device, std::size_t bytes) {
+  return device.impl().allocate(bytes);
+}
+void* allocate_shared_bytes(const Device& device, std::size_t bytes) {
+  return device.impl().allocate_shared(bytes);
+}
+void free_bytes(const Device& device, void* address) noexcept { device.impl().free(address); }
+void free_shared_bytes(const Device& device, void* address) noexcept {
+  device.impl().free_shared(address);
+}
+void copy_now(const Device& device, void* to, const void* from, std::size_t bytes) {
+  device.impl().copy_now(to, from, bytes);
+}
+
+}  // namespace detail
+
+namespace {
+constexpr std::size_t kArenaAlignment = 256;
+}
+
+Arena::Arena(const Device& device, std::size_t bytes) : block_(device, bytes) {}
+
+void* Arena::take_bytes(std::size_t bytes) {
+  const std::size_t start = (used_ + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+  if (start > bytes_total() || bytes > bytes_total() - start)
+    throw BadArgument(fmt::format("arena of {} bytes has {} left and {} were asked for; make it at "
+                                  "least {} bytes",
+                                  bytes_total(), start > bytes_total() ? 0 : bytes_total() - start,
+                                  bytes, start + bytes));
+  used_ = start + bytes;
+  return block_.data() + start;
+}
+
+Pool::Pool(const Device& device) : impl_(device.impl().make_pool()) {}
+Pool::~Pool() = default;
+Pool::Pool(Pool&&) noexcept = default;
+
+void* Pool::allocate_bytes(StreamRef stream, std::size_t bytes) {
+  if (stream.state().recorder)
+    throw BadArgument(fmt::format("pool allocation of {} bytes on a stream that is being captured; "
+                                  "allocate before, or use Graph::allocate",
+                                  bytes));
+  return impl_->allocate(*stream.state().impl, bytes);
+}
+
+void Pool::free(StreamRef stream, void* address) {
+  if (!impl_->free(*stream.state().impl, address))
+    throw BadArgument(fmt::format("{} is not in use in this pool; free each address once, to the "
+                                  "pool it came from",
+                                  address));
+}
+
+std::size_t Pool::bytes_in_use() const { return impl_->bytes_in_use(); }
+std::size_t Pool::bytes_reserved() const { return impl_->bytes_reserved(); }
+
+}  // namespace attacca

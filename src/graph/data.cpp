@@ -1,0 +1,120 @@
+// data.cpp: symbols and the addresses that stand for them.
+#include "graph/data.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+
+namespace attacca::graph {
+
+namespace {
+
+constexpr std::size_t kSmallSymbolBytes = 16;
+constexpr std::size_t kSmallRangeBytes = 64 * 1024;
+
+std::uint64_t next_graph_id() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+}  // namespace
+
+AddressRange::AddressRange(std::size_t bytes) : bytes_(bytes == 0 ? 1 : bytes) {
+  void* address =
+      ::mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (address == MAP_FAILED)
+    throw BadArgument(fmt::format(
+        "cannot reserve {} bytes of addresses for an allocation node: {}; allocate less", bytes,
+        std::strerror(errno)));
+  base_ = reinterpret_cast<std::uintptr_t>(address);
+}
+
+AddressRange::~AddressRange() { ::munmap(reinterpret_cast<void*>(base_), bytes_); }
+
+GraphData::GraphData(Device on, std::string called)
+    : id(next_graph_id()), name(std::move(called)), device(std::move(on)) {
+  scopes.emplace_back();
+}
+
+SymbolId GraphData::add_symbol(SymbolKind kind, std::string called, std::size_t bytes,
+                               std::uint32_t owner) {
+  Symbol symbol{kind, std::move(called), 0, bytes, owner, 0, nullptr};
+  if (kind == SymbolKind::allocation) {
+    symbol.range = std::make_shared<AddressRange>(bytes);
+    symbol.address = symbol.range->base();
+  } else {
+    if (!small_symbols || small_symbols_used + kSmallSymbolBytes > small_symbols->bytes()) {
+      small_symbols = std::make_shared<AddressRange>(kSmallRangeBytes);
+      small_symbols_used = 0;
+    }
+    symbol.bytes = kSmallSymbolBytes;
+    symbol.range = small_symbols;
+    symbol.address = small_symbols->base() + small_symbols_used;
+    small_symbols_used += kSmallSymbolBytes;
+  }
+  symbols.push_back(std::move(symbol));
+  return static_cast<SymbolId>(symbols.size() - 1);
+}
+
+const Symbol* GraphData::find_symbol(std::uintptr_t address) const {
+  for (const Symbol& symbol : symbols)
+    if (address >= symbol.address && address - symbol.address < symbol.bytes) return &symbol;
+  return nullptr;
+}
+
+std::optional<ScopeId> GraphData::loop_around(ScopeId scope) const {
+  while (scopes[scope].parent != kNone) {
+    const NodeData& parent = nodes[scopes[scope].parent];
+    const auto* conditional = std::get_if<ConditionalPart>(&parent.part);
+    if (conditional && conditional->kind == ConditionalKind::while_) return scope;
+    scope = parent.scope;
+  }
+  return std::nullopt;
+}
+
+const char* kind_name(const NodeData& node) {
+  struct Visitor {
+    const char* operator()(const KernelPart&) const { return "kernel"; }
+    const char* operator()(const CopyPart&) const { return "copy"; }
+    const char* operator()(const FillPart&) const { return "fill"; }
+    const char* operator()(const HostPart&) const { return "host call"; }
+    const char* operator()(const LibraryPart&) const { return "library call"; }
+    const char* operator()(const ChildPart&) const { return "child"; }
+    const char* operator()(const AllocatePart&) const { return "allocation"; }
+    const char* operator()(const FreePart&) const { return "free"; }
+    const char* operator()(const ConditionalPart& part) const {
+      if (part.kind == ConditionalKind::while_) return "while";
+      if (part.kind == ConditionalKind::switch_) return "switch";
+      return part.bodies.size() == 2 ? "if/else" : "if";
+    }
+  };
+  return std::visit(Visitor{}, node.part);
+}
+
+std::vector<Use> uses_of(const GraphData& data, const NodeData& node) {
+  std::vector<Use> uses;
+  if (data.symbols.empty()) return uses;
+  const auto look = [&](std::uintptr_t word, std::size_t offset) {
+    if (const Symbol* symbol = data.find_symbol(word))
+      uses.push_back({offset, static_cast<SymbolId>(symbol - data.symbols.data())});
+  };
+  if (const auto* kernel = std::get_if<KernelPart>(&node.part)) {
+    for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= kernel->args.size();
+         at += alignof(std::uintptr_t)) {
+      std::uintptr_t word;
+      std::memcpy(&word, kernel->args.data() + at, sizeof word);
+      look(word, at);
+    }
+  } else if (const auto* copy = std::get_if<CopyPart>(&node.part)) {
+    look(reinterpret_cast<std::uintptr_t>(copy->to), 0);
+    look(reinterpret_cast<std::uintptr_t>(copy->from), 1);
+  } else if (const auto* fill = std::get_if<FillPart>(&node.part)) {
+    look(reinterpret_cast<std::uintptr_t>(fill->to), 0);
+  }
+  return uses;
+}
+
+}  // namespace attacca::graph

@@ -1,0 +1,147 @@
+// data.hpp: the graph as plain data: one flat list of nodes, one of scopes, one of symbols.
+// A node's id is its place in the list. A scope is the graph itself, a child or a body.
+#pragma once
+
+#include <attacca/graph.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace attacca::graph {
+
+using ScopeId = std::uint32_t;
+using SymbolId = std::uint32_t;
+inline constexpr ScopeId kRootScope = 0;
+inline constexpr std::uint32_t kNone = 0xffffffffu;
+
+/// Addresses that nothing else in the process can have, and that fault when touched.
+class AddressRange {
+ public:
+  explicit AddressRange(std::size_t bytes);
+  ~AddressRange();
+  AddressRange(const AddressRange&) = delete;
+  AddressRange& operator=(const AddressRange&) = delete;
+  std::uintptr_t base() const { return base_; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::uintptr_t base_;
+  std::size_t bytes_;
+};
+
+enum class SymbolKind : std::uint8_t { condition, allocation, node };
+
+/// Something that exists only once the graph is instantiated; `address` stands for it until then.
+struct Symbol {
+  SymbolKind kind;
+  std::string name;
+  std::uintptr_t address;
+  std::size_t bytes;
+  std::uint32_t owner;             // allocation, node: the NodeId; condition: the scope it is of
+  unsigned initial = 0;            // condition: value at launch
+  std::shared_ptr<AddressRange> range;
+};
+
+struct Edge {
+  NodeId from;
+  EdgeKind kind;
+  friend bool operator==(const Edge&, const Edge&) = default;
+};
+
+struct KernelPart {
+  const KernelInfo* info;
+  Grid grid;
+  std::vector<std::byte> args;
+  bool is_device_updatable = false;
+};
+struct CopyPart {
+  void* to;
+  const void* from;
+  std::size_t bytes;
+};
+struct FillPart {
+  void* to;
+  std::uint8_t value;
+  std::size_t bytes;
+};
+struct HostPart {
+  std::function<void()> call;
+};
+struct LibraryPart {
+  std::function<void(StreamRef)> enqueue;
+};
+struct ChildPart {
+  ScopeId scope;
+};
+struct AllocatePart {
+  SymbolId symbol;
+};
+struct FreePart {
+  void* address;
+};
+enum class ConditionalKind : std::uint8_t { if_, while_, switch_ };
+struct ConditionalPart {
+  ConditionalKind kind;
+  std::uint64_t condition;  // a symbol's address, or whatever the caller passed
+  std::vector<ScopeId> bodies;
+};
+
+using Part = std::variant<KernelPart, CopyPart, FillPart, HostPart, LibraryPart, ChildPart,
+                          AllocatePart, FreePart, ConditionalPart>;
+
+struct NodeData {
+  std::string name;
+  ScopeId scope;
+  std::uint32_t place;  // in its scope's list
+  std::vector<Edge> deps;
+  Part part;
+  int priority = 0;
+  bool is_enabled = true;
+};
+
+struct Scope {
+  NodeId parent = kNone;  // the child or conditional node whose inside this is
+  std::string label;      // "then", "else", "case 2", "body"; empty for the root
+  bool is_body = false;   // of a conditional, rather than of a child
+  std::vector<NodeId> nodes;
+};
+
+struct GraphData {
+  GraphData(Device on, std::string called);
+
+  std::uint64_t id;  // shared by copies, so that handles name their nodes too
+  std::string name;
+  Device device;
+  std::vector<NodeData> nodes;
+  std::vector<Scope> scopes;
+  std::vector<Symbol> symbols;
+  std::shared_ptr<AddressRange> small_symbols;  // where conditions and node handles get addresses
+  std::size_t small_symbols_used = 0;
+
+  SymbolId add_symbol(SymbolKind kind, std::string called, std::size_t bytes, std::uint32_t owner);
+  const Symbol* find_symbol(std::uintptr_t address) const;
+  /// The body of the innermost while around a scope, the scope itself included.
+  std::optional<ScopeId> loop_around(ScopeId scope) const;
+};
+
+const char* kind_name(const NodeData& node);
+
+/// A word of a node that stands for a symbol. For a kernel `offset` counts bytes of its arguments.
+struct Use {
+  std::size_t offset;
+  SymbolId symbol;
+};
+/// All symbols among the arguments of a kernel or the pointers of a copy or fill.
+std::vector<Use> uses_of(const GraphData& data, const NodeData& node);
+
+/// Rules a graph breaks when instantiated for the host, or for device code, to launch.
+enum class Target : std::uint8_t { host_launch, device_launch };
+std::vector<GraphError> find_problems(const GraphData& data, Target target);
+/// Throws the first problem.
+void validate(const GraphData& data, Target target);
+
+}  // namespace attacca::graph

@@ -1,0 +1,296 @@
+// exec.cpp: the update contract. Change the owned graph, ask the instance to follow, and where it
+// cannot, instantiate anew and say why.
+#include <attacca/exec.hpp>
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "graph/exec_core.hpp"
+
+namespace attacca {
+
+namespace graph {
+
+void check_grid(const KernelInfo& kernel, const Grid& grid) {
+  const auto spell = [](const Dim3& d) { return fmt::format("{}x{}x{}", d.x, d.y, d.z); };
+  if (grid.blocks.count() == 0 || grid.threads.count() == 0)
+    throw BadArgument(fmt::format("kernel '{}': a grid of {} blocks of {} threads has nothing to "
+                                  "run; every extent is at least 1",
+                                  kernel.name, spell(grid.blocks), spell(grid.threads)));
+  if (grid.threads.count() > 1024 || grid.threads.z > 64)
+    throw BadArgument(fmt::format("kernel '{}': a block of {} threads; at most 1024, and 64 in z",
+                                  kernel.name, spell(grid.threads)));
+  if (grid.blocks.y > 65535 || grid.blocks.z > 65535 || grid.blocks.x > 0x7fffffffu)
+    throw BadArgument(fmt::format("kernel '{}': {} blocks; at most 2147483647 in x, 65535 in y "
+                                  "and z",
+                                  kernel.name, spell(grid.blocks)));
+}
+
+ExecCore::ExecCore(const Graph& source, Target target) : source_(source), target_(target) {
+  validate(source_.data(), target_);
+  instance_ = source_.device().impl().instantiate(source_.data(), target_);
+  if (target_ == Target::device_launch) {
+    instance_->upload();
+    ++counters_.uploads;
+  }
+}
+
+void ExecCore::launch(StreamRef stream) {
+  StreamState& state = stream.state();
+  if (state.recorder)
+    throw BadArgument(fmt::format("graph '{}' launched on a stream that is being captured; add it "
+                                  "with graph.child(…) instead",
+                                  source_.name()));
+  if (!(state.device == source_.data().device))
+    throw BadArgument(fmt::format("graph '{}' is of {} and the stream of {}; make the stream on "
+                                  "the graph's device",
+                                  source_.name(), source_.device().name(), state.device.name()));
+  instance_->launch(*state.impl);
+  ++counters_.launches;
+}
+
+NodeId ExecCore::find(const Node& node) const {
+  if (node.graph_id() != source_.data().id)
+    throw BadArgument(fmt::format("that node is not of graph '{}'; use a handle of the graph this "
+                                  "exec was made from (nodes of a graph copied in with "
+                                  "child(name, graph) have none: build it in place)",
+                                  source_.name()));
+  return node.id();
+}
+
+UpdateReport ExecCore::reinstantiate(Refusal refusal) {
+  const DeviceGraph before = instance_->handle();
+  // The new one first: if it cannot be made, the old one still runs.
+  auto fresh = source_.device().impl().instantiate(source_.data(), target_);
+  instance_ = std::move(fresh);
+  ++counters_.reinstantiations;
+  if (target_ == Target::device_launch) {
+    instance_->upload();
+    ++counters_.uploads;
+  }
+  return {true, std::move(refusal.reason), std::move(refusal.node),
+          target_ == Target::device_launch && instance_->handle().exec != before.exec};
+}
+
+UpdateReport ExecCore::apply(NodeId id, bool parameters) {
+  auto refusal = parameters ? instance_->apply_parameters(source_.data(), id)
+                            : instance_->apply_enabled(source_.data(), id);
+  if (refusal) return reinstantiate(std::move(*refusal));
+  ++counters_.nodes_updated;
+  if (target_ == Target::device_launch) {
+    instance_->upload();
+    ++counters_.uploads;
+  }
+  return {};
+}
+
+UpdateReport ExecCore::change(const Node& node, const std::function<void(NodeData&)>& edit) {
+  const NodeId id = find(node);
+  NodeData& data = source_.data().nodes[id];
+  NodeData before = data;
+  edit(data);
+  // A stand-in that came or went can break a rule; plain values cannot.
+  const bool has_symbols = !source_.data().symbols.empty();
+  try {
+    if (has_symbols) validate(source_.data(), target_);
+    return apply(id, true);
+  } catch (...) {
+    data = std::move(before);
+    throw;
+  }
+}
+
+UpdateReport ExecCore::enable(const Node& node, bool is_enabled) {
+  const NodeId id = find(node);
+  NodeData& data = source_.data().nodes[id];
+  if (!std::holds_alternative<KernelPart>(data.part) &&
+      !std::holds_alternative<CopyPart>(data.part) && !std::holds_alternative<FillPart>(data.part))
+    throw BadArgument(fmt::format("{} '{}' cannot be switched off; only kernels, copies and fills "
+                                  "can",
+                                  kind_name(data), data.name));
+  data.is_enabled = is_enabled;
+  return apply(id, false);
+}
+
+UpdateReport ExecCore::update(const Graph& graph) {
+  const GraphData& now = source_.data();
+  const GraphData& next = graph.data();
+  if (!(next.device == now.device))
+    throw GraphError(Rule::two_devices, next.name,
+                     fmt::format("graph '{}' is of {} and cannot update an exec of {}", next.name,
+                                 next.device.name(), now.device.name()));
+  validate(next, target_);
+  if (auto difference = structural_difference(now, next)) {
+    Graph before = std::move(source_);
+    source_ = graph;
+    try {
+      return reinstantiate(std::move(*difference));
+    } catch (...) {
+      source_ = std::move(before);
+      throw;
+    }
+  }
+  // Same shape: hand over parameters node by node, only where they differ.
+  std::vector<NodeId> changed;
+  std::vector<NodeId> switched;
+  for (NodeId id = 0; id < next.nodes.size(); ++id) {
+    const NodeData& a = now.nodes[id];
+    const NodeData& b = next.nodes[id];
+    if (a.is_enabled != b.is_enabled) switched.push_back(id);
+    if (const auto* x = std::get_if<KernelPart>(&a.part)) {
+      const auto& y = std::get<KernelPart>(b.part);
+      if (!(x->grid == y.grid) || x->args != y.args || !uses_of(next, b).empty())
+        changed.push_back(id);
+    } else if (const auto* c = std::get_if<CopyPart>(&a.part)) {
+      const auto& d = std::get<CopyPart>(b.part);
+      if (c->to != d.to || c->from != d.from || c->bytes != d.bytes) changed.push_back(id);
+    } else if (const auto* e = std::get_if<FillPart>(&a.part)) {
+      const auto& f = std::get<FillPart>(b.part);
+      if (e->to != f.to || e->value != f.value || e->bytes != f.bytes) changed.push_back(id);
+    }
+  }
+  const std::uint64_t own_id = now.id;
+  source_ = graph;
+  // Handles of both graphs would be ambiguous: the exec keeps answering to the ones it had, unless
+  // the new graph is a copy of the old, in which case they are the same.
+  source_.data().id = own_id;
+  for (const NodeId id : changed) {
+    if (auto refusal = instance_->apply_parameters(source_.data(), id))
+      return reinstantiate(std::move(*refusal));
+    ++counters_.nodes_updated;
+  }
+  for (const NodeId id : switched)
+    if (auto refusal = instance_->apply_enabled(source_.data(), id))
+      return reinstantiate(std::move(*refusal));
+  if (target_ == Target::device_launch && (!changed.empty() || !switched.empty())) {
+    instance_->upload();
+    ++counters_.uploads;
+  }
+  return {};
+}
+
+ExecMemory ExecCore::memory() const {
+  ExecMemory memory;
+  const GraphData& data = source_.data();
+  memory.host_bytes = instance_->host_bytes() + sizeof(GraphData);
+  for (const NodeData& node : data.nodes) {
+    memory.host_bytes += sizeof node + node.name.capacity() + node.deps.capacity() * sizeof(Edge);
+    if (const auto* kernel = std::get_if<KernelPart>(&node.part))
+      memory.host_bytes += kernel->args.capacity();
+    if (const auto* allocate = std::get_if<AllocatePart>(&node.part))
+      memory.pinned_bytes += data.symbols[allocate->symbol].bytes;
+  }
+  return memory;
+}
+
+std::optional<Refusal> structural_difference(const GraphData& from, const GraphData& to) {
+  const std::size_t common = std::min(from.nodes.size(), to.nodes.size());
+  for (NodeId id = 0; id < common; ++id) {
+    const NodeData& a = from.nodes[id];
+    const NodeData& b = to.nodes[id];
+    const auto differs = [&](std::string why) { return Refusal{std::move(why), b.name}; };
+    if (a.part.index() != b.part.index() || a.scope != b.scope)
+      return differs(fmt::format("the node's kind changed: {} '{}' became {} '{}'", kind_name(a),
+                                 a.name, kind_name(b), b.name));
+    if (a.deps != b.deps)
+      return differs(fmt::format("the topology changed: '{}' depends on other nodes", b.name));
+    if (a.priority != b.priority)
+      return differs(fmt::format("the attributes changed: '{}' has priority {} instead of {}",
+                                 b.name, b.priority, a.priority));
+    if (const auto* x = std::get_if<KernelPart>(&a.part)) {
+      const auto& y = std::get<KernelPart>(b.part);
+      if (x->info != y.info)
+        return differs(fmt::format("the function changed: kernel '{}' became '{}'", x->info->name,
+                                   y.info->name));
+      if (x->is_device_updatable || y.is_device_updatable)
+        return differs(fmt::format("kernel '{}' is device-updatable, which rules out updating the "
+                                   "graph around it",
+                                   b.name));
+    } else if (std::holds_alternative<HostPart>(a.part)) {
+      return differs(fmt::format("host call '{}' is a function, and functions cannot be compared",
+                                 b.name));
+    } else if (std::holds_alternative<LibraryPart>(a.part)) {
+      return differs(fmt::format("library call '{}' must be captured again", b.name));
+    } else if (const auto* allocate = std::get_if<AllocatePart>(&a.part)) {
+      const std::size_t before = from.symbols[allocate->symbol].bytes;
+      const std::size_t after = to.symbols[std::get<AllocatePart>(b.part).symbol].bytes;
+      if (before != after)
+        return differs(fmt::format("the parameters of allocation '{}' changed: {} bytes became {}",
+                                   b.name, before, after));
+    } else if (const auto* conditional = std::get_if<ConditionalPart>(&a.part)) {
+      const auto& other = std::get<ConditionalPart>(b.part);
+      if (conditional->kind != other.kind || conditional->bodies != other.bodies)
+        return differs(fmt::format("the parameters of {} '{}' changed", kind_name(b), b.name));
+    }
+  }
+  if (from.nodes.size() != to.nodes.size()) {
+    const bool has_grown = to.nodes.size() > from.nodes.size();
+    const NodeData& node = has_grown ? to.nodes[common] : from.nodes[common];
+    return Refusal{fmt::format("the topology changed: {} nodes instead of {}", to.nodes.size(),
+                               from.nodes.size()),
+                   node.name};
+  }
+  if (from.symbols.size() != to.symbols.size())
+    return Refusal{fmt::format("the number of conditions and allocations changed: {} instead of {}",
+                               to.symbols.size(), from.symbols.size()),
+                   to.name};
+  for (std::size_t at = 0; at < from.symbols.size(); ++at)
+    if (from.symbols[at].kind != to.symbols[at].kind ||
+        from.symbols[at].owner != to.symbols[at].owner ||
+        from.symbols[at].initial != to.symbols[at].initial)
+      return Refusal{fmt::format("condition or allocation '{}' changed", to.symbols[at].name),
+                     to.symbols[at].name};
+  return std::nullopt;
+}
+
+}  // namespace graph
+
+ExecBase::ExecBase(std::unique_ptr<graph::ExecCore> core) : core_(std::move(core)) {}
+ExecBase::ExecBase(ExecBase&&) noexcept = default;
+ExecBase& ExecBase::operator=(ExecBase&&) noexcept = default;
+ExecBase::~ExecBase() = default;
+
+UpdateReport ExecBase::set_kernel(const Node& node, const Grid* grid, const void* args,
+                                  std::size_t size) {
+  return core_->change(node, [&](graph::NodeData& data) {
+    auto& kernel = std::get<graph::KernelPart>(data.part);
+    if (grid) {
+      graph::check_grid(*kernel.info, *grid);
+      kernel.grid = *grid;
+    }
+    std::memcpy(kernel.args.data(), args, size);
+  });
+}
+
+UpdateReport ExecBase::set(const CopyNode& node, void* to, const void* from, std::size_t bytes) {
+  if (bytes != 0 && (!to || !from))
+    throw BadArgument(fmt::format("copy of {} bytes from {} to {}: neither may be null", bytes,
+                                  from, to));
+  return core_->change(node, [&](graph::NodeData& data) {
+    std::get<graph::CopyPart>(data.part) = {to, from, bytes};
+  });
+}
+
+UpdateReport ExecBase::set(const FillNode& node, void* to, std::uint8_t value, std::size_t bytes) {
+  if (bytes != 0 && !to)
+    throw BadArgument(fmt::format("fill of {} bytes at a null address", bytes));
+  return core_->change(node, [&](graph::NodeData& data) {
+    std::get<graph::FillPart>(data.part) = {to, value, bytes};
+  });
+}
+
+UpdateReport ExecBase::enable(const Node& node, bool is_enabled) {
+  return core_->enable(node, is_enabled);
+}
+UpdateReport ExecBase::update(const Graph& graph) { return core_->update(graph); }
+const Graph& ExecBase::graph() const { return core_->source(); }
+ExecCounters ExecBase::counters() const { return core_->counters(); }
+ExecMemory ExecBase::memory() const { return core_->memory(); }
+
+void Exec::launch(StreamRef stream) { core_->launch(stream); }
+
+DeviceGraph DeviceExec::handle() const { return core_->instance().handle(); }
+void DeviceExec::start(StreamRef stream) { core_->launch(stream); }
+
+}  // namespace attacca

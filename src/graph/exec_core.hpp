@@ -1,0 +1,47 @@
+// exec_core.hpp: what stands behind Exec and DeviceExec: the owned graph, the backend's instance
+// of it, and the update contract, which is the same for every backend.
+#pragma once
+
+#include <attacca/exec.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "graph/data.hpp"
+#include "graph/executor.hpp"
+
+namespace attacca::graph {
+
+/// Throws BadArgument for a grid no device can launch.
+void check_grid(const KernelInfo& kernel, const Grid& grid);
+
+class ExecCore {
+ public:
+  ExecCore(const Graph& source, Target target);
+
+  void launch(StreamRef stream);
+  UpdateReport change(const Node& node, const std::function<void(NodeData&)>& edit);
+  UpdateReport enable(const Node& node, bool is_enabled);
+  UpdateReport update(const Graph& source);
+
+  const Graph& source() const { return source_; }
+  Instance& instance() { return *instance_; }
+  ExecCounters counters() const { return counters_; }
+  ExecMemory memory() const;
+
+ private:
+  NodeId find(const Node& node) const;
+  UpdateReport apply(NodeId id, bool parameters);
+  UpdateReport reinstantiate(Refusal refusal);
+
+  Graph source_;
+  Target target_;
+  std::unique_ptr<Instance> instance_;
+  ExecCounters counters_;
+};
+
+/// The first reason why `to` cannot be reached from `from` by setting parameters: nodes, kinds,
+/// edges, kernels, attributes or conditionals that differ. The rules are those of the driver.
+std::optional<Refusal> structural_difference(const GraphData& from, const GraphData& to);
+
+}  // namespace attacca::graph

@@ -1,0 +1,116 @@
+// executor.hpp: what a backend offers: a device, its streams and events, and instances of graphs.
+#pragma once
+
+#include <attacca/exec.hpp>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "graph/data.hpp"
+
+namespace attacca::graph {
+
+class Recorder;
+
+/// An event; while the stream it was recorded on is being captured it stands for nodes.
+class EventImpl {
+ public:
+  virtual ~EventImpl() = default;
+  bool was_captured = false;
+  std::weak_ptr<Recorder> recorder;
+  std::vector<NodeId> frontier;
+};
+
+class StreamImpl {
+ public:
+  virtual ~StreamImpl() = default;
+  virtual void kernel(const KernelInfo& kernel, const Grid& grid, const void* args) = 0;
+  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void fill(void* to, std::uint8_t value, std::size_t bytes) = 0;
+  virtual void host(const std::string& name, std::function<void()> call) = 0;
+  virtual void record(EventImpl& event) = 0;
+  virtual void wait(EventImpl& event) = 0;
+  virtual void synchronize() = 0;
+  virtual void* native() { return nullptr; }
+};
+
+/// A stream, and the capture it takes part in, if any.
+struct StreamState {
+  StreamState(Device on, std::unique_ptr<StreamImpl> by)
+      : device(std::move(on)), impl(std::move(by)) {}
+  StreamState(const StreamState&) = delete;
+  ~StreamState();
+
+  Device device;
+  std::unique_ptr<StreamImpl> impl;
+  Recorder* recorder = nullptr;
+  std::vector<NodeId> frontier;
+};
+
+/// Hears of every node the host executor ran. Called from many threads.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void ran(const std::string& node, std::int64_t start_ns, std::int64_t end_ns,
+                   int worker) = 0;
+};
+
+/// Why a change could not be made in place.
+struct Refusal {
+  std::string reason;
+  std::string node;
+};
+
+/// A graph instantiated by a backend. It keeps no reference to the data it was made from; to change
+/// something, the caller changes the data and tells the instance which node to read again. Launches
+/// already made are not affected.
+class Instance {
+ public:
+  virtual ~Instance() = default;
+  virtual void launch(StreamImpl& stream) = 0;
+  virtual std::optional<Refusal> apply_parameters(const GraphData& data, NodeId node) = 0;
+  virtual std::optional<Refusal> apply_enabled(const GraphData& data, NodeId node) = 0;
+  /// Makes changes visible to device launches. Called after every round of `apply_`.
+  virtual void upload() {}
+  virtual DeviceGraph handle() = 0;
+  virtual std::size_t host_bytes() const = 0;
+};
+
+/// What a LaunchRefused says.
+std::string refusal_message(const std::string& kernel, const std::string& graph,
+                            LaunchStatus status, std::size_t spawn_limit);
+
+class PoolImpl {
+ public:
+  virtual ~PoolImpl() = default;
+  virtual void* allocate(StreamImpl& stream, std::size_t bytes) = 0;
+  /// False: `address` is not one of this pool's.
+  virtual bool free(StreamImpl& stream, void* address) = 0;
+  virtual std::size_t bytes_in_use() const = 0;
+  virtual std::size_t bytes_reserved() const = 0;
+};
+
+class DeviceImpl {
+ public:
+  virtual ~DeviceImpl() = default;
+  virtual DeviceKind kind() const = 0;
+  virtual std::string name() const = 0;
+  virtual std::unique_ptr<StreamImpl> make_stream() = 0;
+  virtual std::shared_ptr<EventImpl> make_event() = 0;
+  virtual std::unique_ptr<Instance> instantiate(const GraphData& data, Target target) = 0;
+  virtual std::unique_ptr<PoolImpl> make_pool() = 0;
+  virtual void* allocate(std::size_t bytes) = 0;
+  virtual void free(void* address) noexcept = 0;
+  virtual void* allocate_shared(std::size_t bytes) = 0;
+  virtual void free_shared(void* address) noexcept = 0;
+  virtual void copy_now(void* to, const void* from, std::size_t bytes) = 0;
+  /// Blocks of a cooperative kernel that fit on the device at once.
+  virtual unsigned resident_blocks(const KernelInfo& kernel, const Grid& grid) = 0;
+  /// Null stops observing. Host devices only; false elsewhere.
+  virtual bool observe(std::shared_ptr<Observer> observer) = 0;
+  virtual void set_nested_limits(std::size_t pending_launches, std::size_t stack_bytes) = 0;
+};
+
+}  // namespace attacca::graph

@@ -1,0 +1,313 @@
+// graph.cpp: building. Each call appends to the graph's data; nothing is checked here that needs
+// the whole graph (validate.cpp does), only what a single call can get wrong.
+#include <attacca/exec.hpp>
+#include <attacca/graph.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "graph/data.hpp"
+#include "graph/exec_core.hpp"
+
+namespace attacca {
+
+using namespace graph;
+
+namespace {
+
+NodeId append(GraphData& data, ScopeId scope, std::string name, Part part) {
+  const auto id = static_cast<NodeId>(data.nodes.size());
+  const auto place = static_cast<std::uint32_t>(data.scopes[scope].nodes.size());
+  data.nodes.push_back(NodeData{std::move(name), scope, place, {}, std::move(part)});
+  data.scopes[scope].nodes.push_back(id);
+  return id;
+}
+
+ScopeId append_scope(GraphData& data, NodeId parent, std::string label, bool is_body) {
+  data.scopes.push_back(Scope{parent, std::move(label), is_body, {}});
+  return static_cast<ScopeId>(data.scopes.size() - 1);
+}
+
+/// Writes the stand-ins of `to` over those of `from` in a copied node.
+void rebase(const GraphData& from, const GraphData& to, const std::vector<SymbolId>& symbol_map,
+            const NodeData& original, NodeData& copy) {
+  const auto moved = [&](std::uintptr_t word) {
+    const Symbol* symbol = from.find_symbol(word);
+    if (!symbol) return word;
+    const auto index = static_cast<std::size_t>(symbol - from.symbols.data());
+    return word - symbol->address + to.symbols[symbol_map[index]].address;
+  };
+  const auto moved_pointer = [&](const void* address) {
+    return reinterpret_cast<void*>(moved(reinterpret_cast<std::uintptr_t>(address)));
+  };
+  if (auto* kernel = std::get_if<KernelPart>(&copy.part)) {
+    for (const Use& use : uses_of(from, original)) {
+      std::uintptr_t word;
+      std::memcpy(&word, kernel->args.data() + use.offset, sizeof word);
+      word = moved(word);
+      std::memcpy(kernel->args.data() + use.offset, &word, sizeof word);
+    }
+  } else if (auto* c = std::get_if<CopyPart>(&copy.part)) {
+    c->to = moved_pointer(c->to);
+    c->from = moved_pointer(c->from);
+  } else if (auto* fill = std::get_if<FillPart>(&copy.part)) {
+    fill->to = moved_pointer(fill->to);
+  } else if (auto* free = std::get_if<FreePart>(&copy.part)) {
+    free->address = moved_pointer(free->address);
+  } else if (auto* conditional = std::get_if<ConditionalPart>(&copy.part)) {
+    conditional->condition = moved(conditional->condition);
+  } else if (auto* allocate = std::get_if<AllocatePart>(&copy.part)) {
+    allocate->symbol = symbol_map[allocate->symbol];
+  }
+}
+
+/// Appends everything in `from` to `to`, its root becoming `into`.
+void splice(const GraphData& from, GraphData& to, ScopeId into) {
+  const auto node_offset = static_cast<NodeId>(to.nodes.size());
+  const auto scope_of = [&, first = static_cast<ScopeId>(to.scopes.size())](ScopeId scope) {
+    return scope == kRootScope ? into : first + scope - 1;
+  };
+  std::vector<SymbolId> symbol_map;
+  for (const Symbol& symbol : from.symbols) {
+    const std::uint32_t owner = symbol.kind == SymbolKind::condition ? scope_of(symbol.owner)
+                                                                     : symbol.owner + node_offset;
+    symbol_map.push_back(to.add_symbol(symbol.kind, symbol.name, symbol.bytes, owner));
+    to.symbols.back().initial = symbol.initial;
+  }
+  for (const NodeId id : from.scopes[kRootScope].nodes)
+    to.scopes[into].nodes.push_back(id + node_offset);
+  for (std::size_t scope = 1; scope < from.scopes.size(); ++scope) {
+    Scope copy = from.scopes[scope];
+    copy.parent += node_offset;
+    for (NodeId& id : copy.nodes) id += node_offset;
+    to.scopes.push_back(std::move(copy));
+  }
+  for (const NodeData& original : from.nodes) {
+    NodeData copy = original;
+    copy.scope = scope_of(original.scope);
+    for (Edge& edge : copy.deps) edge.from += node_offset;
+    if (auto* child = std::get_if<ChildPart>(&copy.part)) child->scope = scope_of(child->scope);
+    if (auto* conditional = std::get_if<ConditionalPart>(&copy.part))
+      for (ScopeId& body : conditional->bodies) body = scope_of(body);
+    rebase(from, to, symbol_map, original, copy);
+    to.nodes.push_back(std::move(copy));
+  }
+}
+
+}  // namespace
+
+Node::Node(GraphData& data, NodeId id) : data_(&data), graph_id_(data.id), id_(id) {}
+
+const std::string& Node::name() const { return data_->nodes[id_].name; }
+
+void Node::add_edge(const Node& producer, EdgeKind kind) const {
+  if (producer.graph_id_ != graph_id_)
+    throw BadArgument(fmt::format(
+        "'{}' is of graph '{}' and '{}' of graph '{}': an edge stays inside one graph", name(),
+        data_->name, producer.name(), producer.data_->name));
+  NodeData& node = data_->nodes[id_];
+  const NodeData& from = data_->nodes[producer.id_];
+  if (from.scope != node.scope)
+    throw GraphError(Rule::edge_across_scopes, node.name,
+                     fmt::format("{} '{}' cannot follow {} '{}', which is in another body or "
+                                 "child; make the enclosing nodes follow one another",
+                                 kind_name(node), node.name, kind_name(from), from.name));
+  const auto same = std::find_if(node.deps.begin(), node.deps.end(),
+                                 [&](const Edge& edge) { return edge.from == producer.id_; });
+  if (same == node.deps.end())
+    node.deps.push_back(Edge{producer.id_, kind});
+  else if (kind == EdgeKind::full)
+    same->kind = kind;
+}
+
+void Node::set_name(std::string name) const { data_->nodes[id_].name = std::move(name); }
+void Node::set_priority(int priority) const { data_->nodes[id_].priority = priority; }
+void Node::set_enabled(bool is_enabled) const { data_->nodes[id_].is_enabled = is_enabled; }
+
+void Node::make_device_updatable(std::uint64_t& target) const {
+  auto& kernel = std::get<KernelPart>(data_->nodes[id_].part);
+  if (!kernel.is_device_updatable) {
+    kernel.is_device_updatable = true;
+    data_->add_symbol(SymbolKind::node, data_->nodes[id_].name, 0, id_);
+  }
+  for (const Symbol& symbol : data_->symbols)
+    if (symbol.kind == SymbolKind::node && symbol.owner == id_) target = symbol.address;
+}
+
+Graph::Graph(const Device& device, std::string name)
+    : owned_(std::make_unique<GraphData>(device, std::move(name))), data_(owned_.get()) {}
+
+Graph::Graph(GraphData& data, std::uint32_t scope) : data_(&data), scope_(scope) {}
+
+Graph::Graph(const Graph& other)
+    : owned_(std::make_unique<GraphData>(*other.data_)), data_(owned_.get()), scope_(other.scope_) {
+  data_->small_symbols.reset();  // two graphs must not hand out the same stand-in
+}
+
+Graph::Graph(Graph&& other) noexcept = default;
+Graph& Graph::operator=(Graph other) noexcept {
+  std::swap(owned_, other.owned_);
+  std::swap(data_, other.data_);
+  std::swap(scope_, other.scope_);
+  return *this;
+}
+Graph::~Graph() = default;
+
+NodeId Graph::add_kernel(const KernelInfo& kernel, const Grid& grid, const void* args) {
+  check_grid(kernel, grid);
+  const auto* bytes = static_cast<const std::byte*>(args);
+  return append(*data_, scope_, kernel.name,
+                KernelPart{&kernel, grid, {bytes, bytes + kernel.args_size}, false});
+}
+
+PlainNode Graph::erased_kernel(const KernelInfo& kernel, const Grid& grid, const void* args) {
+  return {*data_, add_kernel(kernel, grid, args)};
+}
+
+CopyNode Graph::copy(void* to, const void* from, std::size_t bytes) {
+  if (bytes != 0 && (!to || !from))
+    throw BadArgument(fmt::format("copy of {} bytes from {} to {}: neither may be null", bytes,
+                                  from, to));
+  return {*data_, append(*data_, scope_, "copy", CopyPart{to, from, bytes})};
+}
+
+FillNode Graph::fill(void* to, std::uint8_t value, std::size_t bytes) {
+  if (bytes != 0 && !to)
+    throw BadArgument(fmt::format("fill of {} bytes at a null address", bytes));
+  return {*data_, append(*data_, scope_, "fill", FillPart{to, value, bytes})};
+}
+
+PlainNode Graph::host(std::string name, std::function<void()> call) {
+  if (!call) throw BadArgument(fmt::format("host call '{}' has no function", name));
+  return {*data_, append(*data_, scope_, std::move(name), HostPart{std::move(call)})};
+}
+
+PlainNode Graph::library(std::string name, std::function<void(StreamRef)> enqueue) {
+  if (!enqueue) throw BadArgument(fmt::format("library call '{}' has no function", name));
+  return {*data_, append(*data_, scope_, std::move(name), LibraryPart{std::move(enqueue)})};
+}
+
+PlainNode Graph::child(std::string name, const Fill& fill) {
+  const NodeId id = append(*data_, scope_, std::move(name), ChildPart{});
+  const ScopeId inner = append_scope(*data_, id, "", false);
+  std::get<ChildPart>(data_->nodes[id].part).scope = inner;
+  Graph inside(*data_, inner);
+  fill(inside);
+  return {*data_, id};
+}
+
+PlainNode Graph::child(std::string name, const Graph& other) {
+  if (!(other.device() == device()))
+    throw GraphError(Rule::two_devices, name,
+                     fmt::format("child '{}' was built for {} and graph '{}' for {}: build both "
+                                 "for one device",
+                                 name, other.device().name(), data_->name, device().name()));
+  return child(std::move(name), [&](Graph& inside) {
+    if (other.data_ == data_) {
+      const GraphData snapshot = *data_;
+      throw BadArgument(fmt::format("graph '{}' cannot be its own child", snapshot.name));
+    }
+    splice(*other.data_, *data_, inside.scope_);
+  });
+}
+
+NodeId Graph::add_allocation(std::string name, std::size_t bytes, void*& address) {
+  if (bytes == 0)
+    throw BadArgument(fmt::format("allocation '{}' of 0 bytes; ask for at least one", name));
+  const auto id = static_cast<NodeId>(data_->nodes.size());
+  const SymbolId symbol = data_->add_symbol(SymbolKind::allocation, name, bytes, id);
+  address = reinterpret_cast<void*>(data_->symbols[symbol].address);
+  return append(*data_, scope_, std::move(name), AllocatePart{symbol});
+}
+
+PlainNode Graph::free(void* address) {
+  const Symbol* symbol = data_->find_symbol(reinterpret_cast<std::uintptr_t>(address));
+  std::string name = symbol ? fmt::format("free {}", symbol->name) : "free";
+  return {*data_, append(*data_, scope_, std::move(name), FreePart{address})};
+}
+
+Condition Graph::condition(std::string name, unsigned initial) {
+  const SymbolId id = data_->add_symbol(SymbolKind::condition, std::move(name), 0, scope_);
+  data_->symbols[id].initial = initial;
+  return Condition(data_->symbols[id].address, attacca::detail::HandleKind::unresolved);
+}
+
+PlainNode Graph::add_conditional(std::string name, int kind, Condition condition,
+                                 const std::vector<Fill>& bodies) {
+  const Symbol* symbol = data_->find_symbol(condition.target());
+  if (!symbol || symbol->kind != SymbolKind::condition)
+    throw BadArgument(fmt::format("'{}' looks at a condition that is not of graph '{}'; make one "
+                                  "with graph.condition(…)",
+                                  name, data_->name));
+  const auto conditional = static_cast<ConditionalKind>(kind);
+  const NodeId id = append(*data_, scope_, std::move(name),
+                           ConditionalPart{conditional, condition.target(), {}});
+  for (std::size_t at = 0; at < bodies.size(); ++at) {
+    std::string label = conditional == ConditionalKind::while_    ? "body"
+                        : conditional == ConditionalKind::switch_ ? fmt::format("case {}", at)
+                        : at == 0                                 ? "then"
+                                                                  : "else";
+    const ScopeId inner = append_scope(*data_, id, std::move(label), true);
+    std::get<ConditionalPart>(data_->nodes[id].part).bodies.push_back(inner);
+    Graph inside(*data_, inner);
+    bodies[at](inside);
+  }
+  return {*data_, id};
+}
+
+PlainNode Graph::if_(std::string name, Condition condition, const Fill& then) {
+  return add_conditional(std::move(name), static_cast<int>(ConditionalKind::if_), condition,
+                         {then});
+}
+PlainNode Graph::if_(std::string name, Condition condition, const Fill& then,
+                     const Fill& otherwise) {
+  return add_conditional(std::move(name), static_cast<int>(ConditionalKind::if_), condition,
+                         {then, otherwise});
+}
+PlainNode Graph::switch_(std::string name, Condition condition, const std::vector<Fill>& bodies) {
+  if (bodies.empty())
+    throw BadArgument(fmt::format("switch '{}' has no bodies; give it at least one", name));
+  return add_conditional(std::move(name), static_cast<int>(ConditionalKind::switch_), condition,
+                         bodies);
+}
+PlainNode Graph::while_(std::string name, Condition condition, const Fill& body) {
+  return add_conditional(std::move(name), static_cast<int>(ConditionalKind::while_), condition,
+                         {body});
+}
+PlainNode Graph::while_(std::string name, const std::function<void(Graph&, Condition)>& body) {
+  const Condition again = condition(name, 1);
+  return while_(std::move(name), again, [&](Graph& inside) { body(inside, again); });
+}
+
+std::vector<GraphError> Graph::problems() const {
+  return find_problems(*data_, Target::host_launch);
+}
+std::vector<GraphError> Graph::device_problems() const {
+  return find_problems(*data_, Target::device_launch);
+}
+
+Exec Graph::instantiate() const {
+  return Exec(std::make_unique<ExecCore>(*this, Target::host_launch));
+}
+DeviceExec Graph::instantiate_for_device() const {
+  return DeviceExec(std::make_unique<ExecCore>(*this, Target::device_launch));
+}
+
+const std::string& Graph::name() const { return data_->name; }
+Device Graph::device() const { return data_->device; }
+std::size_t Graph::node_count() const { return data_->nodes.size(); }
+
+Cost Graph::cost() const {
+  Cost sum;
+  for (const NodeData& node : data_->nodes)
+    if (const auto* kernel = std::get_if<KernelPart>(&node.part)) {
+      const Cost cost = kernel->info->cost(kernel->args.data());
+      sum.flops += cost.flops;
+      sum.bytes += cost.bytes;
+    }
+  return sum;
+}
+
+}  // namespace attacca

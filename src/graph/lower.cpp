@@ -1,0 +1,96 @@
+// lower.cpp: topological order and the inlining of children.
+#include "graph/lower.hpp"
+
+#include <algorithm>
+#include <queue>
+#include <unordered_map>
+
+namespace attacca::graph {
+
+std::vector<NodeId> topological_order(const GraphData& data, ScopeId scope) {
+  const std::vector<NodeId>& members = data.scopes[scope].nodes;
+  std::vector<std::vector<std::uint32_t>> consumers(members.size());
+  std::vector<std::size_t> waiting(members.size());
+  for (std::uint32_t at = 0; at < members.size(); ++at) {
+    const NodeData& node = data.nodes[members[at]];
+    waiting[at] = node.deps.size();
+    for (const Edge& edge : node.deps) consumers[data.nodes[edge.from].place].push_back(at);
+  }
+  const auto later = [&](std::uint32_t a, std::uint32_t b) {
+    const int pa = data.nodes[members[a]].priority;
+    const int pb = data.nodes[members[b]].priority;
+    return pa != pb ? pa < pb : a > b;
+  };
+  std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, decltype(later)> ready(later);
+  for (std::uint32_t at = 0; at < members.size(); ++at)
+    if (waiting[at] == 0) ready.push(at);
+
+  std::vector<NodeId> order;
+  order.reserve(members.size());
+  while (!ready.empty()) {
+    const std::uint32_t at = ready.top();
+    ready.pop();
+    order.push_back(members[at]);
+    for (const std::uint32_t consumer : consumers[at])
+      if (--waiting[consumer] == 0) ready.push(consumer);
+  }
+  return order;
+}
+
+namespace {
+
+void add_edge(std::vector<Edge>& edges, const Edge& edge) {
+  const auto same = std::find_if(edges.begin(), edges.end(),
+                                 [&](const Edge& other) { return other.from == edge.from; });
+  if (same == edges.end())
+    edges.push_back(edge);
+  else if (edge.kind == EdgeKind::full)
+    same->kind = EdgeKind::full;
+}
+
+/// Appends a scope's nodes to `out`, its roots behind `entry`, and returns what a node that follows
+/// the whole scope depends on.
+std::vector<Edge> inline_scope(const GraphData& data, ScopeId scope, const std::vector<Edge>& entry,
+                               LoweredScope& out) {
+  std::unordered_map<NodeId, std::vector<Edge>> exits;  // of the children met so far
+  std::vector<bool> has_consumer(data.scopes[scope].nodes.size());
+  std::vector<Edge> all_exits;
+  const std::vector<NodeId> order = topological_order(data, scope);
+  for (const NodeId id : order)
+    for (const Edge& edge : data.nodes[id].deps) has_consumer[data.nodes[edge.from].place] = true;
+
+  for (const NodeId id : order) {
+    const NodeData& node = data.nodes[id];
+    std::vector<Edge> deps;
+    for (const Edge& edge : node.deps) {
+      if (!std::holds_alternative<ChildPart>(data.nodes[edge.from].part))
+        add_edge(deps, edge);
+      else
+        for (const Edge& exit : exits.at(edge.from)) add_edge(deps, exit);
+    }
+    if (node.deps.empty()) deps = entry;
+
+    if (const auto* child = std::get_if<ChildPart>(&node.part)) {
+      exits[id] = inline_scope(data, child->scope, deps, out);
+      if (!has_consumer[node.place])
+        for (const Edge& exit : exits[id]) add_edge(all_exits, exit);
+    } else {
+      out.nodes.push_back({id, std::move(deps)});
+      if (!has_consumer[node.place]) add_edge(all_exits, {id, EdgeKind::full});
+    }
+  }
+  return order.empty() ? entry : all_exits;
+}
+
+}  // namespace
+
+Lowered lower(const GraphData& data) {
+  Lowered lowered;
+  inline_scope(data, kRootScope, {}, lowered.root);
+  lowered.bodies.resize(data.scopes.size());
+  for (ScopeId scope = 1; scope < data.scopes.size(); ++scope)
+    if (data.scopes[scope].is_body) inline_scope(data, scope, {}, lowered.bodies[scope]);
+  return lowered;
+}
+
+}  // namespace attacca::graph

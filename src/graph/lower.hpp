@@ -1,0 +1,34 @@
+// lower.hpp: a graph with its children laid open and its nodes in an order that respects edges and
+// priorities: the form both executors read. Children are inlined because CUDA's child nodes hold
+// neither conditionals nor allocations, and because a node inside must stay updatable.
+#pragma once
+
+#include <vector>
+
+#include "graph/data.hpp"
+
+namespace attacca::graph {
+
+struct LoweredNode {
+  NodeId id;
+  std::vector<Edge> deps;  // of the same lowered scope
+};
+
+/// The root or the body of a conditional.
+struct LoweredScope {
+  std::vector<LoweredNode> nodes;
+};
+
+struct Lowered {
+  LoweredScope root;
+  std::vector<LoweredScope> bodies;  // indexed by ScopeId; empty for scopes that are no bodies
+};
+
+/// The nodes of one scope, producers first, higher priority first where there is a choice.
+/// Shorter than the scope's list when there is a cycle.
+std::vector<NodeId> topological_order(const GraphData& data, ScopeId scope);
+
+/// REQUIRES: no cycles.
+Lowered lower(const GraphData& data);
+
+}  // namespace attacca::graph

@@ -1,0 +1,38 @@
+// print.hpp: what the three printed forms of a graph share: names made safe, shapes in words, and
+// what each node has to do with the graph's symbols.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/data.hpp"
+
+namespace attacca::graph {
+
+/// `text` with bytes that are no UTF-8 replaced by U+FFFD, and `escape` called for every other
+/// character of one byte: it appends to its first argument and returns true, or returns false to
+/// have the character copied.
+std::string escaped(std::string_view text, bool (*escape)(std::string& out, char character));
+
+/// "4x4 blocks of 16x16, 1024 bytes shared".
+std::string shape_text(const Grid& grid);
+
+/// 12345678 and "B" give "12.3 MB".
+std::string quantity_text(double value, const char* unit);
+
+/// What a node does to the symbols among its arguments.
+struct Relations {
+  std::vector<SymbolId> sets;   // conditions
+  std::vector<NodeId> updates;  // device-updatable kernels
+  std::vector<NodeId> uses;     // allocations
+};
+Relations relations_of(const GraphData& data, const NodeData& node);
+
+/// The condition a conditional looks at; null for one that is not of this graph.
+const Symbol* condition_of(const GraphData& data, const ConditionalPart& part);
+
+/// The scopes inside a child or conditional.
+std::vector<ScopeId> insides_of(const NodeData& node);
+
+}  // namespace attacca::graph

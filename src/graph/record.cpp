@@ -1,0 +1,88 @@
+// record.cpp: capture of our own streams; see record.hpp and capture.hpp.
+#include "graph/record.hpp"
+
+#include <attacca/capture.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace attacca {
+
+namespace graph {
+
+StreamState::~StreamState() {
+  if (recorder) recorder->forget(*this);
+}
+
+Recorder::~Recorder() {
+  for (StreamState* stream : streams_) {
+    stream->recorder = nullptr;
+    stream->frontier.clear();
+  }
+}
+
+void Recorder::join(StreamState& stream, const std::vector<NodeId>& frontier) {
+  if (stream.recorder && stream.recorder != this)
+    throw BadArgument("a stream that is being captured waited for an event of another capture");
+  if (!stream.recorder) {
+    stream.recorder = this;
+    streams_.push_back(&stream);
+  }
+  for (const NodeId id : frontier)
+    if (std::find(stream.frontier.begin(), stream.frontier.end(), id) == stream.frontier.end())
+      stream.frontier.push_back(id);
+}
+
+std::vector<Node> Recorder::edges(const StreamState& stream) {
+  std::vector<Node> nodes;
+  for (const NodeId id : stream.frontier) nodes.emplace_back(graph_.data(), id);
+  return nodes;
+}
+
+void Recorder::check_joined(const StreamState& origin) const {
+  std::unordered_set<NodeId> followed;
+  std::vector<NodeId> open = origin.frontier;
+  while (!open.empty()) {
+    const NodeId id = open.back();
+    open.pop_back();
+    if (!followed.insert(id).second) continue;
+    for (const Edge& edge : graph_.data().nodes[id].deps) open.push_back(edge.from);
+  }
+  for (const StreamState* stream : streams_)
+    for (const NodeId id : stream->frontier)
+      if (!followed.contains(id))
+        throw BadArgument(fmt::format(
+            "capture of '{}' ended while '{}', enqueued on a stream that joined, is not followed by "
+            "the captured stream; record an event there and wait for it",
+            graph_.name(), graph_.data().nodes[id].name));
+}
+
+}  // namespace graph
+
+Graph capture(StreamRef stream, const std::function<void(StreamRef)>& code, std::string name) {
+  graph::StreamState& state = stream.state();
+  if (state.recorder)
+    throw BadArgument(fmt::format("capture of '{}' on a stream that is already being captured; end "
+                                  "the first capture, or use another stream",
+                                  name));
+  Graph result(state.device, std::move(name));
+  const auto recorder = std::make_shared<graph::Recorder>(result);
+  recorder->join(state, {});
+  code(stream);
+  recorder->check_joined(state);
+  return result;
+}
+
+Graph capture_cuda(const Device& device, std::function<void(void*)> code, std::string name) {
+  if (!device.is_cuda())
+    throw BadArgument(fmt::format("capture_cuda of '{}' on {}: raw CUDA code needs a CUDA device",
+                                  name, device.name()));
+  Graph result(device, name);
+  result.library(std::move(name),
+                 [code = std::move(code)](StreamRef stream) { code(stream.native()); });
+  return result;
+}
+
+}  // namespace attacca

@@ -1,0 +1,37 @@
+// record.hpp: stream code becomes a graph. While a stream has a Recorder, what is enqueued on it
+// is appended to the graph, behind what the stream last did (its frontier).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "graph/executor.hpp"
+
+namespace attacca::graph {
+
+class Recorder : public std::enable_shared_from_this<Recorder> {
+ public:
+  explicit Recorder(Graph& graph) : graph_(graph) {}
+  ~Recorder();
+
+  Recorder(const Recorder&) = delete;
+  void forget(StreamState& stream) { std::erase(streams_, &stream); }
+  void join(StreamState& stream, const std::vector<NodeId>& frontier);
+  /// Appends the node that `add` makes and moves the stream's frontier to it.
+  template <class F>
+  void append(StreamState& stream, F add) {
+    const Node node = add(graph_, edges(stream));
+    stream.frontier = {node.id()};
+  }
+  Graph& graph() { return graph_; }
+  /// Throws BadArgument if a stream that joined has work the first one does not follow.
+  void check_joined(const StreamState& origin) const;
+
+ private:
+  std::vector<Node> edges(const StreamState& stream);
+
+  Graph& graph_;
+  std::vector<StreamState*> streams_;
+};
+
+}  // namespace attacca::graph

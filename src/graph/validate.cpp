@@ -1,0 +1,396 @@
+// validate.cpp: the rules of a graph, checked before any driver sees it. Each finding names the
+// node and says what to do instead. Findings that need an order are skipped once there is a cycle.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "graph/data.hpp"
+#include "graph/lower.hpp"
+
+namespace attacca {
+
+const char* rule_name(Rule rule) {
+  switch (rule) {
+    case Rule::cycle: return "cycle";
+    case Rule::empty_graph: return "empty graph";
+    case Rule::empty_body: return "empty body";
+    case Rule::allocation_in_body: return "allocation in a body";
+    case Rule::allocation_in_device_graph: return "allocation in a device graph";
+    case Rule::conditional_in_device_graph: return "conditional in a device graph";
+    case Rule::node_in_body: return "node not allowed in a body";
+    case Rule::node_in_device_graph: return "node not allowed in a device graph";
+    case Rule::condition_unused: return "condition unused";
+    case Rule::condition_shared: return "condition shared";
+    case Rule::condition_set_too_late: return "condition set too late";
+    case Rule::condition_never_set: return "condition never set";
+    case Rule::programmatic_edge: return "programmatic edge";
+    case Rule::consumer_never_waits: return "consumer never waits";
+    case Rule::free_without_allocation: return "free without allocation";
+    case Rule::outside_allocation_life: return "use outside an allocation's life";
+    case Rule::two_devices: return "two devices";
+    case Rule::launch_in_body: return "device launch in a body";
+    case Rule::launch_outside_graph: return "device launch outside a graph";
+    case Rule::spawn_in_body: return "nested launch in a body";
+    case Rule::spawn_in_device_graph: return "nested launch in a device graph";
+    case Rule::edge_across_scopes: return "edge across scopes";
+    case Rule::updatable_node: return "device-updatable node";
+    case Rule::no_body_for_backend: return "no body for this backend";
+    case Rule::too_large: return "too large";
+  }
+  return "unknown rule";
+}
+
+namespace graph {
+
+namespace {
+
+class Validator {
+ public:
+  Validator(const GraphData& data, Target target)
+      : data_(data), target_(target), place_(data.nodes.size()) {}
+
+  std::vector<GraphError> run() {
+    if (data_.nodes.empty())
+      add(Rule::empty_graph, data_.name,
+          fmt::format("graph '{}' has no nodes; add one before instantiating it", data_.name));
+    for (ScopeId scope = 0; scope < data_.scopes.size(); ++scope) check_scope(scope);
+    for (NodeId id = 0; id < data_.nodes.size(); ++id) {
+      check_place(id);
+      check_edges(id);
+    }
+    if (!has_cycle_) {
+      check_conditions();
+      check_allocations();
+      check_updatable_nodes();
+    }
+    return std::move(problems_);
+  }
+
+ private:
+  void add(Rule rule, const std::string& node, const std::string& message) {
+    problems_.emplace_back(rule, node, message);
+  }
+
+  /// "in the body of while 'decode'", for the nearest body around a scope; empty if there is none.
+  std::string body_around(ScopeId scope) const {
+    for (; data_.scopes[scope].parent != kNone;
+         scope = data_.nodes[data_.scopes[scope].parent].scope) {
+      const NodeData& parent = data_.nodes[data_.scopes[scope].parent];
+      if (data_.scopes[scope].is_body)
+        return fmt::format("in the {} of {} '{}'", data_.scopes[scope].label, kind_name(parent),
+                           parent.name);
+    }
+    return "";
+  }
+
+  bool is_hollow(ScopeId scope) const {
+    return std::all_of(
+        data_.scopes[scope].nodes.begin(), data_.scopes[scope].nodes.end(), [&](NodeId id) {
+          const auto* child = std::get_if<ChildPart>(&data_.nodes[id].part);
+          return child && is_hollow(child->scope);
+        });
+  }
+
+  void check_scope(ScopeId scope) {
+    const Scope& inside = data_.scopes[scope];
+    if (inside.is_body && is_hollow(scope)) {
+      const NodeData& parent = data_.nodes[inside.parent];
+      add(Rule::empty_body, parent.name,
+          fmt::format("the {} of {} '{}' is empty; give it a node or leave the branch out",
+                      inside.label, kind_name(parent), parent.name));
+    }
+    const std::vector<NodeId> order = topological_order(data_, scope);
+    for (std::uint32_t at = 0; at < order.size(); ++at) place_[order[at]] = at;
+    if (order.size() == inside.nodes.size()) return;
+
+    has_cycle_ = true;
+    // What the order left out depends on a cycle; walking producers inside it closes one.
+    const std::unordered_set<NodeId> done(order.begin(), order.end());
+    NodeId at = *std::find_if(inside.nodes.begin(), inside.nodes.end(),
+                              [&](NodeId id) { return !done.contains(id); });
+    std::vector<NodeId> path;
+    while (std::find(path.begin(), path.end(), at) == path.end()) {
+      path.push_back(at);
+      for (const Edge& edge : data_.nodes[at].deps)
+        if (!done.contains(edge.from)) {
+          at = edge.from;
+          break;
+        }
+    }
+    path.erase(path.begin(), std::find(path.begin(), path.end(), at));
+    std::string spelled = fmt::format("'{}'", data_.nodes[at].name);
+    for (auto step = path.rbegin(); step != path.rend(); ++step)
+      spelled += fmt::format(" → '{}'", data_.nodes[*step].name);
+    add(Rule::cycle, data_.nodes[at].name,
+        fmt::format("'{}' waits for itself: {}; remove one of these edges, or write a loop with "
+                    "while_",
+                    data_.nodes[at].name, spelled));
+  }
+
+  void check_place(NodeId id) {
+    const NodeData& node = data_.nodes[id];
+    const std::string body = body_around(node.scope);
+    const bool is_device_graph = target_ == Target::device_launch;
+    const bool is_memory = std::holds_alternative<AllocatePart>(node.part) ||
+                           std::holds_alternative<FreePart>(node.part);
+    if (is_memory && !body.empty())
+      add(Rule::allocation_in_body, node.name,
+          fmt::format("{} '{}' {}: bodies hold no memory nodes; allocate before the conditional, "
+                      "or from an Arena",
+                      kind_name(node), node.name, body));
+    if (is_memory && is_device_graph)
+      add(Rule::allocation_in_device_graph, node.name,
+          fmt::format("{} '{}' in device graph '{}': graphs launched from the device hold no memory "
+                      "nodes; use an Arena",
+                      kind_name(node), node.name, data_.name));
+    if (std::holds_alternative<ConditionalPart>(node.part) && is_device_graph)
+      add(Rule::conditional_in_device_graph, node.name,
+          fmt::format("{} '{}' in device graph '{}': graphs launched from the device hold no "
+                      "conditionals; launch one of several device graphs instead",
+                      kind_name(node), node.name, data_.name));
+    if (std::holds_alternative<HostPart>(node.part)) {
+      if (!body.empty())
+        add(Rule::node_in_body, node.name,
+            fmt::format("host call '{}' {}: bodies run without the host; move it outside", node.name,
+                        body));
+      if (is_device_graph)
+        add(Rule::node_in_device_graph, node.name,
+            fmt::format("host call '{}' in device graph '{}': graphs launched from the device run "
+                        "without the host; move it to the launching side",
+                        node.name, data_.name));
+    }
+    const auto* kernel = std::get_if<KernelPart>(&node.part);
+    if (!kernel) return;
+    if (kernel->info->traits.launches && !body.empty())
+      add(Rule::launch_in_body, node.name,
+          fmt::format("kernel '{}' launches graphs {}: not allowed inside conditionals; move it out, "
+                      "or make the choice with the conditional",
+                      node.name, body));
+    if (kernel->info->traits.spawns && !body.empty())
+      add(Rule::spawn_in_body, node.name,
+          fmt::format("kernel '{}' spawns kernels {}: not allowed inside conditionals; move it out",
+                      node.name, body));
+    if (kernel->info->traits.spawns && is_device_graph)
+      add(Rule::spawn_in_device_graph, node.name,
+          fmt::format("kernel '{}' spawns kernels in device graph '{}': not allowed there; launch "
+                      "graphs instead, or instantiate it for the host",
+                      node.name, data_.name));
+    if (data_.device.is_cuda() && !kernel->info->cuda)
+      add(Rule::no_body_for_backend, node.name,
+          fmt::format("kernel '{}' has no CUDA body; compile the file that calls make_kernel with "
+                      "nvcc (attacca_kernels in CMake)",
+                      node.name));
+  }
+
+  void check_edges(NodeId id) {
+    const NodeData& node = data_.nodes[id];
+    for (const Edge& edge : node.deps) {
+      if (edge.kind != EdgeKind::programmatic) continue;
+      const NodeData& from = data_.nodes[edge.from];
+      const auto* consumer = std::get_if<KernelPart>(&node.part);
+      if (!consumer || !std::holds_alternative<KernelPart>(from.part))
+        add(Rule::programmatic_edge, node.name,
+            fmt::format("programmatic edge from {} '{}' to {} '{}': only kernel to kernel; use "
+                        "after(…)",
+                        kind_name(from), from.name, kind_name(node), node.name));
+      else if (!consumer->info->traits.waits)
+        add(Rule::consumer_never_waits, node.name,
+            fmt::format("programmatic edge to kernel '{}', which never waits for its producers: a "
+                        "race; call wait_for_producers in it and declare waits = true, or use "
+                        "after(…)",
+                        node.name));
+    }
+  }
+
+  // --- order -------------------------------------------------------------------------------
+
+  bool is_inside(ScopeId scope, ScopeId outer) const {
+    for (; scope != outer; scope = data_.nodes[data_.scopes[scope].parent].scope)
+      if (data_.scopes[scope].parent == kNone) return false;
+    return true;
+  }
+  /// The node of `scope` that is `id` or encloses it.
+  NodeId lifted(NodeId id, ScopeId scope) const {
+    while (data_.nodes[id].scope != scope) id = data_.scopes[data_.nodes[id].scope].parent;
+    return id;
+  }
+  ScopeId common_scope(NodeId a, NodeId b) const {
+    ScopeId scope = data_.nodes[a].scope;
+    while (!is_inside(data_.nodes[b].scope, scope))
+      scope = data_.nodes[data_.scopes[scope].parent].scope;
+    return scope;
+  }
+  /// Whether `first` always ends before `second` starts. False for a node and its own inside.
+  bool is_before(NodeId first, NodeId second) const {
+    const ScopeId scope = common_scope(first, second);
+    const NodeId from = lifted(first, scope);
+    const NodeId to = lifted(second, scope);
+    if (from == to) return false;
+    std::vector<NodeId> open{to};
+    std::unordered_set<NodeId> seen{to};
+    while (!open.empty()) {
+      const NodeId at = open.back();
+      open.pop_back();
+      for (const Edge& edge : data_.nodes[at].deps) {
+        if (edge.from == from) return true;
+        if (place_[edge.from] > place_[from] && seen.insert(edge.from).second)
+          open.push_back(edge.from);
+      }
+    }
+    return false;
+  }
+
+  // --- symbols -----------------------------------------------------------------------------
+
+  const std::vector<std::vector<NodeId>>& users() {
+    if (users_.empty() && !data_.symbols.empty()) {
+      users_.resize(data_.symbols.size());
+      for (NodeId id = 0; id < data_.nodes.size(); ++id)
+        for (const Use& use : uses_of(data_, data_.nodes[id]))
+          if (users_[use.symbol].empty() || users_[use.symbol].back() != id)
+            users_[use.symbol].push_back(id);
+    }
+    return users_;
+  }
+
+  void check_conditions() {
+    for (SymbolId symbol = 0; symbol < data_.symbols.size(); ++symbol)
+      if (data_.symbols[symbol].kind == SymbolKind::condition) check_condition(symbol);
+  }
+
+  void check_condition(SymbolId id) {
+    const Symbol& symbol = data_.symbols[id];
+    std::vector<NodeId> lookers;
+    for (NodeId node = 0; node < data_.nodes.size(); ++node) {
+      const auto* conditional = std::get_if<ConditionalPart>(&data_.nodes[node].part);
+      if (conditional && conditional->condition == symbol.address) lookers.push_back(node);
+    }
+    if (lookers.empty()) {
+      add(Rule::condition_unused, symbol.name,
+          fmt::format("condition '{}' of graph '{}' is looked at by no conditional; use it in one "
+                      "or do not make it",
+                      symbol.name, data_.name));
+      return;
+    }
+    if (lookers.size() > 1) {
+      add(Rule::condition_shared, data_.nodes[lookers[1]].name,
+          fmt::format("'{}' and '{}' both look at condition '{}': one condition, one conditional; "
+                      "make a second condition and set both",
+                      data_.nodes[lookers[0]].name, data_.nodes[lookers[1]].name, symbol.name));
+      return;
+    }
+    const NodeId looker = lookers.front();
+    const NodeData& node = data_.nodes[looker];
+    const bool is_while =
+        std::get<ConditionalPart>(node.part).kind == ConditionalKind::while_;
+    const std::optional<ScopeId> loop = data_.loop_around(node.scope);
+    bool is_set_inside = false;
+    bool is_set_before_in_loop = false;
+    for (const NodeId setter : users()[id]) {
+      const ScopeId scope = common_scope(setter, looker);
+      const bool is_inside_own_body = lifted(setter, scope) == looker;
+      if (is_inside_own_body && is_while) {
+        is_set_inside = true;
+      } else if (is_inside_own_body || !is_before(setter, looker)) {
+        add(Rule::condition_set_too_late, node.name,
+            fmt::format("{} '{}' looks at condition '{}', which kernel '{}' sets, but does not "
+                        "depend on it; add .after({})",
+                        kind_name(node), node.name, symbol.name, data_.nodes[setter].name,
+                        data_.nodes[setter].name));
+      } else if (loop && is_inside(scope, *loop)) {
+        is_set_before_in_loop = true;
+      }
+    }
+    if (is_while && !is_set_inside)
+      add(Rule::condition_never_set, node.name,
+          fmt::format("while '{}' never ends: no kernel in its body sets condition '{}'; pass the "
+                      "condition to one",
+                      node.name, symbol.name));
+    else if (is_while && loop && !is_set_before_in_loop)
+      add(Rule::condition_never_set, node.name,
+          fmt::format("while '{}' runs in a loop {}, but no kernel there sets condition '{}' before "
+                      "it: its initial value applies once per launch, so it would run in the first "
+                      "pass only; set it in each pass",
+                      node.name, body_around(node.scope), symbol.name));
+  }
+
+  void check_allocations() {
+    std::unordered_map<SymbolId, NodeId> frees;
+    for (NodeId id = 0; id < data_.nodes.size(); ++id) {
+      const auto* free = std::get_if<FreePart>(&data_.nodes[id].part);
+      if (!free) continue;
+      const Symbol* symbol = data_.find_symbol(reinterpret_cast<std::uintptr_t>(free->address));
+      const std::string& name = data_.nodes[id].name;
+      if (!symbol || symbol->kind != SymbolKind::allocation ||
+          symbol->address != reinterpret_cast<std::uintptr_t>(free->address)) {
+        add(Rule::free_without_allocation, name,
+            fmt::format("'{}' frees {}, which no allocation of graph '{}' gave out; free what "
+                        "allocate returned",
+                        name, free->address, data_.name));
+        continue;
+      }
+      const auto symbol_id = static_cast<SymbolId>(symbol - data_.symbols.data());
+      if (!frees.emplace(symbol_id, id).second)
+        add(Rule::free_without_allocation, name,
+            fmt::format("allocation '{}' is freed twice; remove one of the two", symbol->name));
+      else if (!is_before(symbol->owner, id))
+        add(Rule::free_without_allocation, name,
+            fmt::format("'{}' does not depend on allocation '{}'; add .after({})", name,
+                        symbol->name, symbol->name));
+    }
+    for (SymbolId id = 0; id < data_.symbols.size(); ++id) {
+      const Symbol& symbol = data_.symbols[id];
+      if (symbol.kind != SymbolKind::allocation) continue;
+      const auto free = frees.find(id);
+      for (const NodeId user : users()[id]) {
+        const NodeData& node = data_.nodes[user];
+        if (!is_before(symbol.owner, user))
+          add(Rule::outside_allocation_life, node.name,
+              fmt::format("{} '{}' uses allocation '{}' but does not depend on it; add .after({})",
+                          kind_name(node), node.name, symbol.name, symbol.name));
+        else if (free != frees.end() && !is_before(user, free->second))
+          add(Rule::outside_allocation_life, node.name,
+              fmt::format("{} '{}' uses allocation '{}', which may be freed by then; let the free "
+                          "follow it with .after({})",
+                          kind_name(node), node.name, symbol.name, node.name));
+      }
+    }
+  }
+
+  void check_updatable_nodes() {
+    for (SymbolId id = 0; id < data_.symbols.size(); ++id) {
+      const Symbol& symbol = data_.symbols[id];
+      if (symbol.kind != SymbolKind::node) continue;
+      for (const NodeId user : users()[id])
+        if (!is_before(user, symbol.owner))
+          add(Rule::updatable_node, data_.nodes[symbol.owner].name,
+              fmt::format("kernel '{}' updates kernel '{}', which does not depend on it and may "
+                          "already run; add .after({})",
+                          data_.nodes[user].name, data_.nodes[symbol.owner].name,
+                          data_.nodes[user].name));
+    }
+  }
+
+  const GraphData& data_;
+  Target target_;
+  bool has_cycle_ = false;
+  std::vector<std::uint32_t> place_;        // of each node, in its scope's topological order
+  std::vector<std::vector<NodeId>> users_;  // of each symbol
+  std::vector<GraphError> problems_;
+};
+
+}  // namespace
+
+std::vector<GraphError> find_problems(const GraphData& data, Target target) {
+  return Validator(data, target).run();
+}
+
+void validate(const GraphData& data, Target target) {
+  const std::vector<GraphError> problems = find_problems(data, target);
+  if (!problems.empty()) throw problems.front();
+}
+
+}  // namespace graph
+}  // namespace attacca

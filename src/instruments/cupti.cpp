@@ -1,0 +1,163 @@
+// cupti.cpp: see cupti.hpp. Only this file knows CUPTI.
+#include "instruments/cupti.hpp"
+
+#if ATTACCA_WITH_CUDA && __has_include(<cupti.h>)
+
+#include <cupti.h>
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <mutex>
+
+namespace attacca::instruments {
+
+namespace {
+
+constexpr std::size_t kBufferBytes = 4 << 20;
+constexpr std::array kKinds{CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
+                            CUPTI_ACTIVITY_KIND_MEMSET};
+
+/// The few functions we call. CUPTI is never unloaded: it does not survive that.
+struct Cupti {
+  decltype(&cuptiActivityRegisterCallbacks) register_callbacks = nullptr;
+  decltype(&cuptiActivityEnable) enable = nullptr;
+  decltype(&cuptiActivityDisable) disable = nullptr;
+  decltype(&cuptiActivityFlushAll) flush_all = nullptr;
+  decltype(&cuptiActivityGetNextRecord) next_record = nullptr;
+  std::string why_not;
+
+  Cupti() {
+    void* library = nullptr;
+    for (const char* name : {"libcupti.so.13", "libcupti.so", "/usr/local/cuda/lib64/libcupti.so.13",
+                             "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13"})
+      if (!library) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+      why_not = "libcupti.so.13 was not found; it comes with the CUDA toolkit";
+      return;
+    }
+    const auto load = [&](auto& function, const char* name) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
+          ::dlsym(library, name));
+      if (!function) why_not = fmt::format("libcupti.so has no {}", name);
+    };
+    load(register_callbacks, "cuptiActivityRegisterCallbacks");
+    load(enable, "cuptiActivityEnable");
+    load(disable, "cuptiActivityDisable");
+    load(flush_all, "cuptiActivityFlushAll");
+    load(next_record, "cuptiActivityGetNextRecord");
+    // Graphs launched by the device are only traced if this is said before CUDA starts; later it
+    // fails, and the rest still works.
+    decltype(&cuptiActivityEnableDeviceGraph) enable_device_graph = nullptr;
+    load(enable_device_graph, "cuptiActivityEnableDeviceGraph");
+    if (enable_device_graph) (void)enable_device_graph(1);
+  }
+};
+
+/// "Relax" from "void attacca::detail::plain_kernel<heat::Relax>(…)"; else the name without its
+/// parameters.
+std::string short_name(const char* mangled) {
+  int status = 0;
+  char* demangled = abi::__cxa_demangle(mangled, nullptr, nullptr, &status);
+  std::string name = status == 0 ? demangled : mangled;
+  std::free(demangled);
+  if (const auto open = name.find("_kernel<"); open != std::string::npos) {
+    const auto start = open + 8;
+    name = name.substr(start, name.find_first_of(",>", start) - start);
+  } else {
+    name = name.substr(0, name.find('('));
+  }
+  const auto colon = name.rfind("::");
+  return colon == std::string::npos ? name : name.substr(colon + 2);
+}
+
+/// Spans of all recorders; CUPTI's callbacks carry no context.
+struct Store {
+  std::mutex mutex;
+  std::vector<Span> spans;
+};
+Store& store() {
+  static auto& instance = *new Store;
+  return instance;
+}
+Cupti& cupti() {
+  static auto& instance = *new Cupti;
+  return instance;
+}
+
+void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t* max_records) {
+  *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(8, kBufferBytes));
+  *bytes = *buffer ? kBufferBytes : 0;
+  *max_records = 0;
+}
+
+void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t,
+                          std::size_t valid) {
+  const std::lock_guard lock(store().mutex);
+  const auto keep = [](std::string name, std::uint64_t start, std::uint64_t end, unsigned stream) {
+    store().spans.push_back({std::move(name), static_cast<std::int64_t>(start),
+                             static_cast<std::int64_t>(end), static_cast<int>(stream)});
+  };
+  CUpti_Activity* record = nullptr;
+  while (cupti().next_record(buffer, valid, &record) == CUPTI_SUCCESS) {
+    if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
+      const auto* kernel = reinterpret_cast<const CUpti_ActivityKernel10*>(record);
+      keep(short_name(kernel->name), kernel->start, kernel->end, kernel->streamId);
+    } else if (record->kind == CUPTI_ACTIVITY_KIND_MEMCPY) {
+      const auto* copy = reinterpret_cast<const CUpti_ActivityMemcpy6*>(record);
+      keep("copy", copy->start, copy->end, copy->streamId);
+    } else if (record->kind == CUPTI_ACTIVITY_KIND_MEMSET) {
+      const auto* fill = reinterpret_cast<const CUpti_ActivityMemset4*>(record);
+      keep("fill", fill->start, fill->end, fill->streamId);
+    }
+  }
+  std::free(buffer);
+}
+
+class CuptiRecorder final : public GpuRecorder {
+ public:
+  explicit CuptiRecorder(std::string& why_not) {
+    const std::lock_guard lock(store().mutex);
+    store().spans.clear();
+    if (cupti().register_callbacks(&give_buffer, &take_buffer) != CUPTI_SUCCESS)
+      why_not = "CUPTI refused its callbacks; is a profiler attached?";
+    for (const CUpti_ActivityKind kind : kKinds)
+      if (cupti().enable(kind) != CUPTI_SUCCESS) why_not = "CUPTI refused to record kernels";
+  }
+  ~CuptiRecorder() override {
+    for (const CUpti_ActivityKind kind : kKinds) (void)cupti().disable(kind);
+    (void)cupti().flush_all(0);
+  }
+  std::vector<Span> spans() override {
+    (void)cupti().flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+    const std::lock_guard lock(store().mutex);
+    return store().spans;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<GpuRecorder> start_gpu_recorder(std::string& why_not) {
+  why_not = cupti().why_not;
+  if (!why_not.empty()) return nullptr;
+  auto recorder = std::make_unique<CuptiRecorder>(why_not);
+  return why_not.empty() ? std::move(recorder) : nullptr;
+}
+
+}  // namespace attacca::instruments
+
+#else
+
+namespace attacca::instruments {
+
+std::unique_ptr<GpuRecorder> start_gpu_recorder(std::string& why_not) {
+  why_not = "this attacca was built without CUPTI's header; it comes with the CUDA toolkit";
+  return nullptr;
+}
+
+}  // namespace attacca::instruments
+
+#endif

@@ -1,0 +1,75 @@
+// timeline.cpp: collects spans and adds them up.
+#include <attacca/timeline.hpp>
+
+#include <algorithm>
+#include <mutex>
+
+#include "graph/executor.hpp"
+#include "instruments/cupti.hpp"
+
+namespace attacca {
+
+/// Where spans come from: the host executor's reports, or the GPU's records.
+struct Timeline::Source final : graph::Observer {
+  explicit Source(const Device& on) : device(on) {}
+
+  void ran(const std::string& node, std::int64_t start_ns, std::int64_t end_ns,
+           int worker) override {
+    const std::lock_guard lock(mutex);
+    spans.push_back({node, start_ns, end_ns, worker});
+  }
+
+  Device device;
+  std::mutex mutex;
+  std::vector<Span> spans;
+  std::unique_ptr<instruments::GpuRecorder> gpu;
+  std::string why_not;
+};
+
+Timeline::Timeline(const Device& device) : source_(std::make_shared<Source>(device)) {
+  if (device.is_cuda())
+    source_->gpu = instruments::start_gpu_recorder(source_->why_not);
+  else
+    device.impl().observe(source_);
+}
+
+Timeline::~Timeline() {
+  if (!source_->device.is_cuda()) source_->device.impl().observe(nullptr);
+}
+
+bool Timeline::is_recording() const { return source_->why_not.empty(); }
+std::string Timeline::why_not() const { return source_->why_not; }
+
+std::vector<Span> Timeline::spans() const {
+  std::vector<Span> spans;
+  if (source_->gpu) {
+    spans = source_->gpu->spans();
+  } else {
+    const std::lock_guard lock(source_->mutex);
+    spans = source_->spans;
+  }
+  std::sort(spans.begin(), spans.end(),
+            [](const Span& a, const Span& b) { return a.start_ns < b.start_ns; });
+  return spans;
+}
+
+TimelineSummary summarize(const std::vector<Span>& spans) {
+  TimelineSummary summary;
+  summary.span_count = spans.size();
+  if (spans.empty()) return summary;
+  std::vector<Span> sorted = spans;
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Span& a, const Span& b) { return a.start_ns < b.start_ns; });
+  // Sweep by start: time counts as busy once, however many nodes overlap.
+  std::int64_t covered_to = sorted.front().start_ns;
+  for (const Span& span : sorted) {
+    if (span.end_ns > covered_to) {
+      summary.busy_ns += span.end_ns - std::max(span.start_ns, covered_to);
+      covered_to = span.end_ns;
+    }
+  }
+  summary.elapsed_ns = covered_to - sorted.front().start_ns;
+  return summary;
+}
+
+}  // namespace attacca

@@ -1,0 +1,14 @@
+// relaunch.hpp: a kernel that runs its own graph again while a cell is not zero; the last node of a
+// loop lowered to a self-relaunching graph.
+#pragma once
+
+#include <attacca/kernel.hpp>
+
+namespace attacca::kernels {
+
+struct RelaunchArgs {
+  const unsigned* again;
+};
+const Kernel<RelaunchArgs>& relaunch();
+
+}  // namespace attacca::kernels

@@ -1,0 +1,256 @@
+// loop.cpp: which form a loop takes, and the four forms. Legality comes from the validator: the
+// reason against a form is what it would say. Costs are those of docs/measurements.md.
+#include <attacca/loop.hpp>
+#include <attacca/memory.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <variant>
+
+#include "graph/data.hpp"
+#include "graph/executor.hpp"
+#include "graph/lower.hpp"
+#include "kernels/relaunch.hpp"
+
+namespace attacca {
+
+using namespace graph;
+using attacca::detail::HandleKind;
+
+namespace {
+
+/// Microseconds: what a pass costs beside its nodes, and what each node costs to dispatch.
+struct FormCost {
+  double per_pass;
+  double per_node;
+};
+constexpr std::array<FormCost, kLoopForms> kCudaCosts{{{3.3, 0.75}, {3.5, 0.75}, {0.3, 0.95}, {9.0, 0.75}}};
+constexpr std::array<FormCost, kLoopForms> kHostCosts{{{0.1, 0.1}, {0.6, 0.1}, {0.1, 0.05}, {8.0, 0.1}}};
+
+Condition cell_condition(unsigned* cell) {
+  return Condition(reinterpret_cast<std::uint64_t>(cell), HandleKind::cell);
+}
+
+/// Why the body cannot be one persistent kernel; empty if it can.
+std::string persistent_obstacle(const GraphData& data, const PersistentProgram* program) {
+  if (!program) return "no persistent program was offered; see Loop::with and make_persistent";
+  const Lowered lowered = lower(data);
+  const KernelPart* first = nullptr;
+  for (const LoweredNode& node : lowered.root.nodes) {
+    const NodeData& from = data.nodes[node.id];
+    const auto* kernel = std::get_if<KernelPart>(&from.part);
+    if (!kernel) return fmt::format("{} '{}' is no kernel", kind_name(from), from.name);
+    if (std::find(program->parts.begin(), program->parts.end(), kernel->info) ==
+        program->parts.end())
+      return fmt::format("kernel '{}' is not in the persistent program", from.name);
+    if (!first) first = kernel;
+    if (!(kernel->grid.threads == first->grid.threads))
+      return fmt::format("kernel '{}' has blocks of another size", from.name);
+    if (kernel->grid.shared_bytes != 0)
+      return fmt::format("kernel '{}' uses dynamic shared memory", from.name);
+    if (kernel->is_device_updatable || !from.is_enabled)
+      return fmt::format("kernel '{}' is switched off or device-updatable", from.name);
+  }
+  if (data.device.is_cuda() && !program->kernel.cuda)
+    return "the persistent program has no CUDA body; compile its file with nvcc";
+  return "";
+}
+
+std::string first_reason(const std::vector<GraphError>& problems) {
+  return problems.empty() ? "" : problems.front().what();
+}
+
+}  // namespace
+
+const char* loop_form_name(LoopForm form) {
+  switch (form) {
+    case LoopForm::while_node: return "while node";
+    case LoopForm::self_relaunch: return "self-relaunch";
+    case LoopForm::persistent_kernel: return "persistent kernel";
+    case LoopForm::host_loop: return "host loop";
+  }
+  return "unknown form";
+}
+
+std::string LoopPlan::explain() const {
+  std::string text = fmt::format("loop '{}' becomes a {}\n", loop, loop_form_name(chosen));
+  for (const LoopOption& option : options) {
+    text += fmt::format("  {:<18}", loop_form_name(option.form));
+    if (!option.is_legal)
+      text += fmt::format("not possible: {}\n", option.why_not);
+    else
+      text += fmt::format("about {:.1f} us per pass beside the kernels' work{}\n",
+                          option.microseconds_per_pass,
+                          option.form == chosen ? "   <- chosen" : "");
+  }
+  return text;
+}
+
+Loop::Loop(const Device& device, std::string name, Body body)
+    : device_(device), name_(std::move(name)), body_(std::move(body)) {
+  if (!body_) throw BadArgument(fmt::format("loop '{}' has no body", name_));
+}
+
+Loop& Loop::with(const PersistentProgram& program) {
+  program_ = &program;
+  return *this;
+}
+
+Graph Loop::graph() const {
+  Graph graph(device_, name_);
+  graph.while_(name_, body_);
+  return graph;
+}
+
+LoopPlan Loop::plan() const {
+  const Graph whole = graph();
+  const std::vector<GraphError> while_problems = whole.problems();
+  for (const GraphError& problem : while_problems)
+    if (problem.rule() == Rule::condition_never_set || problem.rule() == Rule::empty_body ||
+        problem.rule() == Rule::cycle)
+      throw problem;
+
+  unsigned no_cell = 0;
+  Graph body(device_, name_);
+  body_(body, cell_condition(&no_cell));
+  const auto nodes = static_cast<double>(lower(body.data()).root.nodes.size());
+
+  LoopPlan plan;
+  plan.loop = name_;
+  const std::array<std::string, kLoopForms> obstacles{
+      first_reason(while_problems), first_reason(body.device_problems()),
+      persistent_obstacle(body.data(), program_), first_reason(body.problems())};
+  const auto& costs = device_.is_cuda() ? kCudaCosts : kHostCosts;
+  bool has_choice = false;
+  for (int at = 0; at < kLoopForms; ++at) {
+    const auto index = static_cast<std::size_t>(at);
+    LoopOption& option = plan.options[index];
+    option.form = static_cast<LoopForm>(at);
+    option.why_not = obstacles[index];
+    option.is_legal = option.why_not.empty();
+    option.microseconds_per_pass = costs[index].per_pass + nodes * costs[index].per_node;
+    const auto& best = plan.options[static_cast<std::size_t>(plan.chosen)];
+    if (option.is_legal &&
+        (!has_choice || option.microseconds_per_pass < best.microseconds_per_pass)) {
+      plan.chosen = option.form;
+      has_choice = true;
+    }
+  }
+  if (!has_choice) throw body.problems().front();
+  return plan;
+}
+
+struct LoopExec::Impl {
+  Impl(const Device& device, LoopForm of)
+      : form(of),
+        cell(device, 1, of == LoopForm::host_loop ? Visibility::shared : Visibility::device),
+        barrier(device, 2),
+        steps(device, 0),
+        args(device, 0) {}
+
+  LoopForm form;
+  Buffer<unsigned> cell;  // the condition, but for a WHILE node
+  Buffer<unsigned> barrier;
+  Buffer<PersistentStep> steps;
+  Buffer<std::byte> args;
+  std::variant<std::monostate, Exec, DeviceExec> exec;
+};
+
+LoopExec::LoopExec(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+LoopExec::LoopExec(LoopExec&&) noexcept = default;
+LoopExec::~LoopExec() = default;
+LoopForm LoopExec::form() const { return impl_->form; }
+
+void LoopExec::launch(StreamRef stream) {
+  switch (impl_->form) {
+    case LoopForm::while_node: std::get<Exec>(impl_->exec).launch(stream); break;
+    case LoopForm::persistent_kernel: std::get<Exec>(impl_->exec).launch(stream); break;
+    case LoopForm::self_relaunch:
+      stream.fill(impl_->cell.data(), 1, sizeof(unsigned));
+      std::get<DeviceExec>(impl_->exec).start(stream);
+      break;
+    case LoopForm::host_loop:
+      *impl_->cell.data() = 1;
+      do {
+        std::get<Exec>(impl_->exec).launch(stream);
+        stream.synchronize();
+      } while (*const_cast<volatile unsigned*>(impl_->cell.data()) != 0);
+      break;
+  }
+}
+
+namespace {
+
+/// A graph of one persistent kernel that runs the body; its steps and arguments go to the device.
+Graph persistent_graph(const Device& device, const GraphData& body,
+                       const PersistentProgram& program, Buffer<PersistentStep>& steps_on_device,
+                       Buffer<std::byte>& args_on_device, unsigned* cell, unsigned* barrier) {
+  constexpr std::size_t kArgsAlignment = 16;
+  std::vector<PersistentStep> steps;
+  std::vector<std::byte> args;
+  std::vector<std::size_t> offsets;
+  Grid grid;
+  for (const LoweredNode& node : lower(body).root.nodes) {
+    const auto& kernel = std::get<KernelPart>(body.nodes[node.id].part);
+    const auto part = std::find(program.parts.begin(), program.parts.end(), kernel.info);
+    steps.push_back({static_cast<unsigned>(part - program.parts.begin()), kernel.grid.blocks, {}});
+    offsets.push_back(args.size());
+    args.insert(args.end(), kernel.args.begin(), kernel.args.end());
+    args.resize((args.size() + kArgsAlignment - 1) / kArgsAlignment * kArgsAlignment);
+    grid.threads = kernel.grid.threads;
+    grid.blocks.x = std::max(grid.blocks.x, static_cast<unsigned>(std::min<std::uint64_t>(
+                                                kernel.grid.blocks.count(), 1u << 20)));
+  }
+  args_on_device = Buffer<std::byte>(device, args);
+  for (std::size_t at = 0; at < steps.size(); ++at)
+    steps[at].args = args_on_device.data() + offsets[at];
+  steps_on_device = Buffer<PersistentStep>(device, steps);
+  grid.blocks.x = std::clamp(device.impl().resident_blocks(program.kernel, grid), 1u, grid.blocks.x);
+
+  Graph graph(device, body.name);
+  const auto reset = graph.fill(barrier, 0, 2 * sizeof(unsigned)).named("reset barrier");
+  graph
+      .kernel(Kernel<PersistentArgs>(program.kernel), grid,
+              {steps_on_device.data(), static_cast<unsigned>(steps.size()), cell, barrier})
+      .after(reset);
+  return graph;
+}
+
+}  // namespace
+
+LoopExec Loop::instantiate(std::optional<LoopForm> form) const {
+  const LoopPlan options = plan();
+  const LoopForm wanted = form.value_or(options.chosen);
+  const LoopOption& option = options.options[static_cast<std::size_t>(wanted)];
+  if (!option.is_legal)
+    throw BadArgument(fmt::format("loop '{}' cannot become a {}: {}", name_,
+                                  loop_form_name(wanted), option.why_not));
+
+  auto impl = std::make_unique<LoopExec::Impl>(device_, wanted);
+  if (wanted == LoopForm::while_node) {
+    impl->exec = graph().instantiate();
+    return LoopExec(std::move(impl));
+  }
+  Graph body(device_, name_);
+  body_(body, cell_condition(impl->cell.data()));
+  if (wanted == LoopForm::host_loop) {
+    impl->exec = body.instantiate();
+  } else if (wanted == LoopForm::persistent_kernel) {
+    impl->exec = persistent_graph(device_, body.data(), *program_, impl->steps, impl->args,
+                                  impl->cell.data(), impl->barrier.data())
+                     .instantiate();
+  } else {
+    std::vector<bool> has_consumer(body.data().nodes.size());
+    for (const NodeData& node : body.data().nodes)
+      for (const Edge& edge : node.deps) has_consumer[edge.from] = true;
+    std::vector<Node> leaves;
+    for (const NodeId id : body.data().scopes[kRootScope].nodes)
+      if (!has_consumer[id]) leaves.emplace_back(body.data(), id);
+    body.kernel(kernels::relaunch(), Grid{}, {impl->cell.data()}).after(leaves);
+    impl->exec = body.instantiate_for_device();
+  }
+  return LoopExec(std::move(impl));
+}
+
+}  // namespace attacca
