@@ -20,7 +20,8 @@ struct UpdateReport {
   bool was_reinstantiated = false;
   std::string reason;  // empty where the update was made in place
   std::string node;
-  bool handle_changed = false;  // of a DeviceExec: arguments that carry its handle must be set again
+  bool handle_changed =
+      false;  // of a DeviceExec: arguments that carry its handle must be set again
 
   explicit operator bool() const { return !was_reinstantiated; }
 };

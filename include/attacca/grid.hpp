@@ -11,9 +11,7 @@ struct Dim3 {
   unsigned y = 1;
   unsigned z = 1;
 
-  ATTACCA_HD constexpr std::uint64_t count() const {
-    return static_cast<std::uint64_t>(x) * y * z;
-  }
+  ATTACCA_HD constexpr std::uint64_t count() const { return static_cast<std::uint64_t>(x) * y * z; }
   friend constexpr bool operator==(const Dim3&, const Dim3&) = default;
 };
 

@@ -70,13 +70,17 @@ class SpawningThread;
 namespace detail {
 
 template <class K, class T>
-concept BodyTakes = requires(T& thread, const typename K::Args& args) { K::body(thread, args); };
+concept BodyTakes = requires(T& thread, const typename K::Args& args) {
+  K::body(thread, args);
+};
 template <class K, class T>
-concept CudaBodyTakes =
-    requires(T& thread, const typename K::Args& args) { K::cuda(thread, args); };
+concept CudaBodyTakes = requires(T& thread, const typename K::Args& args) {
+  K::cuda(thread, args);
+};
 template <class K>
-concept HasHostBody =
-    requires(const Grid& grid, const typename K::Args& args) { K::host(grid, args); };
+concept HasHostBody = requires(const Grid& grid, const typename K::Args& args) {
+  K::host(grid, args);
+};
 template <class K, class T>
 concept Takes = BodyTakes<K, T> || CudaBodyTakes<K, T>;
 

@@ -2,9 +2,9 @@
 // cheapest on its device. The body runs once, and again while the condition is set to non-zero.
 #pragma once
 
+#include <array>
 #include <attacca/exec.hpp>
 #include <attacca/persistent.hpp>
-#include <array>
 #include <functional>
 #include <memory>
 #include <optional>

@@ -36,8 +36,7 @@ class SpawningThread : public Thread {
     if constexpr (std::is_same_v<detail::ThreadOf<K>, Thread>)
       detail::plain_kernel<K><<<blocks, threads, grid.shared_bytes, stream>>>(args);
     else
-      detail::ported_kernel<K><<<blocks, threads, grid.shared_bytes, stream>>>(
-          args, *port_);
+      detail::ported_kernel<K><<<blocks, threads, grid.shared_bytes, stream>>>(args, *port_);
     return detail::report(*port_, cudaGetLastError() == cudaSuccess ? LaunchStatus::launched
                                                                     : LaunchStatus::spawn_budget);
 #else

@@ -1,6 +1,7 @@
 // thread.hpp: where a kernel's thread stands, and what it may ask for. The body's first parameter
 // says so in its type: a Thread computes, a LaunchingThread launches graphs, a SpawningThread
-// spawns kernels (see nested.hpp). Graphs are validated by these types, so no promise is made twice.
+// spawns kernels (see nested.hpp). Graphs are validated by these types, so no promise is made
+// twice.
 #pragma once
 
 #include <attacca/grid.hpp>
@@ -22,13 +23,13 @@ enum class LaunchMode : std::uint8_t { tail, fire_and_forget, sibling };
 /// What became of a launch or spawn. All but the first two are reported to the host as well.
 enum class LaunchStatus : std::uint8_t {
   launched,
-  not_elected,                 // another thread of the grid made the launch
-  fire_and_forget_budget,      // 120 per execution of the launching graph
-  tail_budget,                 // 255 per execution of the launching graph
-  relaunch_budget,             // 1 per execution of the launching graph
-  busy,                        // that graph is running or already pending
-  spawn_budget,                // pending nested launches, see nested.hpp
-  not_a_device_graph,          // relaunch_self outside a DeviceExec
+  not_elected,             // another thread of the grid made the launch
+  fire_and_forget_budget,  // 120 per execution of the launching graph
+  tail_budget,             // 255 per execution of the launching graph
+  relaunch_budget,         // 1 per execution of the launching graph
+  busy,                    // that graph is running or already pending
+  spawn_budget,            // pending nested launches, see nested.hpp
+  not_a_device_graph,      // relaunch_self outside a DeviceExec
 };
 
 inline constexpr unsigned kMaxFireAndForget = 120;
@@ -228,7 +229,7 @@ class LaunchingThread : public Thread {
 #endif
   }
 #endif
-  detail::LaunchPort port_;    // CUDA
+  detail::LaunchPort port_;  // CUDA
   detail::LaunchCounts own_;
 };
 

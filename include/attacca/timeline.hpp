@@ -24,7 +24,8 @@ struct TimelineSummary {
   std::int64_t busy_ns = 0;     // with at least one node running
   std::size_t span_count = 0;
   double idle_share() const {
-    return elapsed_ns == 0 ? 0.0 : 1.0 - static_cast<double>(busy_ns) / static_cast<double>(elapsed_ns);
+    return elapsed_ns == 0 ? 0.0
+                           : 1.0 - static_cast<double>(busy_ns) / static_cast<double>(elapsed_ns);
   }
 };
 TimelineSummary summarize(const std::vector<Span>& spans);

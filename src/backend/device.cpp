@@ -26,8 +26,8 @@ Device Device::host() {
 
 Device Device::host(unsigned threads) {
   if (threads == 0 || threads > 4096)
-    throw BadArgument(fmt::format("a host device of {} threads; use 1 to 4096, or host_serial()",
-                                  threads));
+    throw BadArgument(
+        fmt::format("a host device of {} threads; use 1 to 4096, or host_serial()", threads));
   return Device(host::make_device(threads, "host"));
 }
 
@@ -48,9 +48,10 @@ Device Device::cuda([[maybe_unused]] int index) {
 #if ATTACCA_WITH_CUDA
   return Device(cuda::get_device(index));
 #else
-  throw BadArgument(fmt::format("cuda:{}: this attacca was built without CUDA; build the preset "
-                                "'cuda', or use Device::host()",
-                                index));
+  throw BadArgument(
+      fmt::format("cuda:{}: this attacca was built without CUDA; build the preset "
+                  "'cuda', or use Device::host()",
+                  index));
 #endif
 }
 
@@ -83,8 +84,7 @@ Stream::Stream(Stream&&) noexcept = default;
 Stream& Stream::operator=(Stream&&) noexcept = default;
 Stream::~Stream() = default;
 
-void StreamRef::enqueue_kernel(const KernelInfo& kernel, const Grid& grid,
-                               const void* args) const {
+void StreamRef::enqueue_kernel(const KernelInfo& kernel, const Grid& grid, const void* args) const {
   if (state_->recorder) {
     state_->recorder->append(*state_, [&](Graph& graph, const std::vector<Node>& edges) {
       return graph.erased_kernel(kernel, grid, args).after(edges);
@@ -93,10 +93,11 @@ void StreamRef::enqueue_kernel(const KernelInfo& kernel, const Grid& grid,
   }
   check_grid(kernel, grid);
   if (kernel.traits.launches)
-    throw GraphError(Rule::launch_outside_graph, kernel.name,
-                     fmt::format("kernel '{}' launches graphs, which only works from inside a graph; "
-                                 "add it to one",
-                                 kernel.name));
+    throw GraphError(
+        Rule::launch_outside_graph, kernel.name,
+        fmt::format("kernel '{}' launches graphs, which only works from inside a graph; "
+                    "add it to one",
+                    kernel.name));
   state_->impl->kernel(kernel, grid, args);
 }
 

@@ -35,10 +35,10 @@ Arena::Arena(const Device& device, std::size_t bytes) : block_(device, bytes) {}
 void* Arena::take_bytes(std::size_t bytes) {
   const std::size_t start = (used_ + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
   if (start > bytes_total() || bytes > bytes_total() - start)
-    throw BadArgument(fmt::format("arena of {} bytes has {} left and {} were asked for; make it at "
-                                  "least {} bytes",
-                                  bytes_total(), start > bytes_total() ? 0 : bytes_total() - start,
-                                  bytes, start + bytes));
+    throw BadArgument(fmt::format(
+        "arena of {} bytes has {} left and {} were asked for; make it at "
+        "least {} bytes",
+        bytes_total(), start > bytes_total() ? 0 : bytes_total() - start, bytes, start + bytes));
   used_ = start + bytes;
   return block_.data() + start;
 }
@@ -49,17 +49,19 @@ Pool::Pool(Pool&&) noexcept = default;
 
 void* Pool::allocate_bytes(StreamRef stream, std::size_t bytes) {
   if (stream.state().recorder)
-    throw BadArgument(fmt::format("pool allocation of {} bytes on a stream that is being captured; "
-                                  "allocate before, or use Graph::allocate",
-                                  bytes));
+    throw BadArgument(
+        fmt::format("pool allocation of {} bytes on a stream that is being captured; "
+                    "allocate before, or use Graph::allocate",
+                    bytes));
   return impl_->allocate(*stream.state().impl, bytes);
 }
 
 void Pool::free(StreamRef stream, void* address) {
   if (!impl_->free(*stream.state().impl, address))
-    throw BadArgument(fmt::format("{} is not in use in this pool; free each address once, to the "
-                                  "pool it came from",
-                                  address));
+    throw BadArgument(
+        fmt::format("{} is not in use in this pool; free each address once, to the "
+                    "pool it came from",
+                    address));
 }
 
 std::size_t Pool::bytes_in_use() const { return impl_->bytes_in_use(); }

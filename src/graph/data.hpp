@@ -41,8 +41,8 @@ struct Symbol {
   std::string name;
   std::uintptr_t address;
   std::size_t bytes;
-  std::uint32_t owner;             // allocation, node: the NodeId; condition: the scope it is of
-  unsigned initial = 0;            // condition: value at launch
+  std::uint32_t owner;   // allocation, node: the NodeId; condition: the scope it is of
+  unsigned initial = 0;  // condition: value at launch
   std::shared_ptr<AddressRange> range;
 };
 

@@ -15,16 +15,34 @@ namespace graph {
 void check_grid(const KernelInfo& kernel, const Grid& grid) {
   const auto spell = [](const Dim3& d) { return fmt::format("{}x{}x{}", d.x, d.y, d.z); };
   if (grid.blocks.count() == 0 || grid.threads.count() == 0)
-    throw BadArgument(fmt::format("kernel '{}': a grid of {} blocks of {} threads has nothing to "
-                                  "run; every extent is at least 1",
-                                  kernel.name, spell(grid.blocks), spell(grid.threads)));
+    throw BadArgument(
+        fmt::format("kernel '{}': a grid of {} blocks of {} threads has nothing to "
+                    "run; every extent is at least 1",
+                    kernel.name, spell(grid.blocks), spell(grid.threads)));
   if (grid.threads.count() > 1024 || grid.threads.z > 64)
     throw BadArgument(fmt::format("kernel '{}': a block of {} threads; at most 1024, and 64 in z",
                                   kernel.name, spell(grid.threads)));
   if (grid.blocks.y > 65535 || grid.blocks.z > 65535 || grid.blocks.x > 0x7fffffffu)
-    throw BadArgument(fmt::format("kernel '{}': {} blocks; at most 2147483647 in x, 65535 in y "
-                                  "and z",
-                                  kernel.name, spell(grid.blocks)));
+    throw BadArgument(
+        fmt::format("kernel '{}': {} blocks; at most 2147483647 in x, 65535 in y "
+                    "and z",
+                    kernel.name, spell(grid.blocks)));
+}
+
+void check_copy(const void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0 || !to || !from)
+    throw BadArgument(
+        fmt::format("copy of {} bytes from {} to {}: give it two addresses and at "
+                    "least one byte, or leave it out",
+                    bytes, from, to));
+}
+
+void check_fill(const void* to, std::size_t bytes) {
+  if (bytes == 0 || !to)
+    throw BadArgument(
+        fmt::format("fill of {} bytes at {}: give it an address and at least one "
+                    "byte, or leave it out",
+                    bytes, to));
 }
 
 ExecCore::ExecCore(const Graph& source, Target target) : source_(source), target_(target) {
@@ -39,23 +57,26 @@ ExecCore::ExecCore(const Graph& source, Target target) : source_(source), target
 void ExecCore::launch(StreamRef stream) {
   StreamState& state = stream.state();
   if (state.recorder)
-    throw BadArgument(fmt::format("graph '{}' launched on a stream that is being captured; add it "
-                                  "with graph.child(…) instead",
-                                  source_.name()));
+    throw BadArgument(
+        fmt::format("graph '{}' launched on a stream that is being captured; add it "
+                    "with graph.child(…) instead",
+                    source_.name()));
   if (!(state.device == source_.data().device))
-    throw BadArgument(fmt::format("graph '{}' is of {} and the stream of {}; make the stream on "
-                                  "the graph's device",
-                                  source_.name(), source_.device().name(), state.device.name()));
+    throw BadArgument(
+        fmt::format("graph '{}' is of {} and the stream of {}; make the stream on "
+                    "the graph's device",
+                    source_.name(), source_.device().name(), state.device.name()));
   instance_->launch(*state.impl);
   ++counters_.launches;
 }
 
 NodeId ExecCore::find(const Node& node) const {
   if (node.graph_id() != source_.data().id)
-    throw BadArgument(fmt::format("that node is not of graph '{}'; use a handle of the graph this "
-                                  "exec was made from (nodes of a graph copied in with "
-                                  "child(name, graph) have none: build it in place)",
-                                  source_.name()));
+    throw BadArgument(
+        fmt::format("that node is not of graph '{}'; use a handle of the graph this "
+                    "exec was made from (nodes of a graph copied in with "
+                    "child(name, graph) have none: build it in place)",
+                    source_.name()));
   return node.id();
 }
 
@@ -106,9 +127,10 @@ UpdateReport ExecCore::enable(const Node& node, bool is_enabled) {
   NodeData& data = source_.data().nodes[id];
   if (!std::holds_alternative<KernelPart>(data.part) &&
       !std::holds_alternative<CopyPart>(data.part) && !std::holds_alternative<FillPart>(data.part))
-    throw BadArgument(fmt::format("{} '{}' cannot be switched off; only kernels, copies and fills "
-                                  "can",
-                                  kind_name(data), data.name));
+    throw BadArgument(
+        fmt::format("{} '{}' cannot be switched off; only kernels, copies and fills "
+                    "can",
+                    kind_name(data), data.name));
   data.is_enabled = is_enabled;
   return apply(id, false);
 }
@@ -204,12 +226,13 @@ std::optional<Refusal> structural_difference(const GraphData& from, const GraphD
         return differs(fmt::format("the function changed: kernel '{}' became '{}'", x->info->name,
                                    y.info->name));
       if (x->is_device_updatable || y.is_device_updatable)
-        return differs(fmt::format("kernel '{}' is device-updatable, which rules out updating the "
-                                   "graph around it",
-                                   b.name));
+        return differs(
+            fmt::format("kernel '{}' is device-updatable, which rules out updating the "
+                        "graph around it",
+                        b.name));
     } else if (std::holds_alternative<HostPart>(a.part)) {
-      return differs(fmt::format("host call '{}' is a function, and functions cannot be compared",
-                                 b.name));
+      return differs(
+          fmt::format("host call '{}' is a function, and functions cannot be compared", b.name));
     } else if (std::holds_alternative<LibraryPart>(a.part)) {
       return differs(fmt::format("library call '{}' must be captured again", b.name));
     } else if (const auto* allocate = std::get_if<AllocatePart>(&a.part)) {
@@ -264,17 +287,14 @@ UpdateReport ExecBase::set_kernel(const Node& node, const Grid* grid, const void
 }
 
 UpdateReport ExecBase::set(const CopyNode& node, void* to, const void* from, std::size_t bytes) {
-  if (bytes != 0 && (!to || !from))
-    throw BadArgument(fmt::format("copy of {} bytes from {} to {}: neither may be null", bytes,
-                                  from, to));
+  graph::check_copy(to, from, bytes);
   return core_->change(node, [&](graph::NodeData& data) {
     std::get<graph::CopyPart>(data.part) = {to, from, bytes};
   });
 }
 
 UpdateReport ExecBase::set(const FillNode& node, void* to, std::uint8_t value, std::size_t bytes) {
-  if (bytes != 0 && !to)
-    throw BadArgument(fmt::format("fill of {} bytes at a null address", bytes));
+  graph::check_fill(to, bytes);
   return core_->change(node, [&](graph::NodeData& data) {
     std::get<graph::FillPart>(data.part) = {to, value, bytes};
   });

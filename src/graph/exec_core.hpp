@@ -14,6 +14,9 @@ namespace attacca::graph {
 
 /// Throws BadArgument for a grid no device can launch.
 void check_grid(const KernelInfo& kernel, const Grid& grid);
+/// Throw BadArgument for null addresses and for nothing to do, which CUDA has no node for.
+void check_copy(const void* to, const void* from, std::size_t bytes);
+void check_fill(const void* to, std::size_t bytes);
 
 class ExecCore {
  public:

@@ -71,8 +71,8 @@ void splice(const GraphData& from, GraphData& to, ScopeId into) {
   };
   std::vector<SymbolId> symbol_map;
   for (const Symbol& symbol : from.symbols) {
-    const std::uint32_t owner = symbol.kind == SymbolKind::condition ? scope_of(symbol.owner)
-                                                                     : symbol.owner + node_offset;
+    const std::uint32_t owner =
+        symbol.kind == SymbolKind::condition ? scope_of(symbol.owner) : symbol.owner + node_offset;
     symbol_map.push_back(to.add_symbol(symbol.kind, symbol.name, symbol.bytes, owner));
     to.symbols.back().initial = symbol.initial;
   }
@@ -104,9 +104,9 @@ const std::string& Node::name() const { return data_->nodes[id_].name; }
 
 void Node::add_edge(const Node& producer, EdgeKind kind) const {
   if (producer.graph_id_ != graph_id_)
-    throw BadArgument(fmt::format(
-        "'{}' is of graph '{}' and '{}' of graph '{}': an edge stays inside one graph", name(),
-        data_->name, producer.name(), producer.data_->name));
+    throw BadArgument(
+        fmt::format("'{}' is of graph '{}' and '{}' of graph '{}': an edge stays inside one graph",
+                    name(), data_->name, producer.name(), producer.data_->name));
   NodeData& node = data_->nodes[id_];
   const NodeData& from = data_->nodes[producer.id_];
   if (from.scope != node.scope)
@@ -167,15 +167,12 @@ PlainNode Graph::erased_kernel(const KernelInfo& kernel, const Grid& grid, const
 }
 
 CopyNode Graph::copy(void* to, const void* from, std::size_t bytes) {
-  if (bytes != 0 && (!to || !from))
-    throw BadArgument(fmt::format("copy of {} bytes from {} to {}: neither may be null", bytes,
-                                  from, to));
+  check_copy(to, from, bytes);
   return {*data_, append(*data_, scope_, "copy", CopyPart{to, from, bytes})};
 }
 
 FillNode Graph::fill(void* to, std::uint8_t value, std::size_t bytes) {
-  if (bytes != 0 && !to)
-    throw BadArgument(fmt::format("fill of {} bytes at a null address", bytes));
+  check_fill(to, bytes);
   return {*data_, append(*data_, scope_, "fill", FillPart{to, value, bytes})};
 }
 
@@ -204,13 +201,11 @@ PlainNode Graph::child(std::string name, const Graph& other) {
                      fmt::format("child '{}' was built for {} and graph '{}' for {}: build both "
                                  "for one device",
                                  name, other.device().name(), data_->name, device().name()));
-  return child(std::move(name), [&](Graph& inside) {
-    if (other.data_ == data_) {
-      const GraphData snapshot = *data_;
-      throw BadArgument(fmt::format("graph '{}' cannot be its own child", snapshot.name));
-    }
-    splice(*other.data_, *data_, inside.scope_);
-  });
+  if (other.data_ == data_)
+    throw BadArgument(
+        fmt::format("graph '{}' cannot be its own child; copy it first", data_->name));
+  return child(std::move(name),
+               [&](Graph& inside) { splice(*other.data_, *data_, inside.scope_); });
 }
 
 NodeId Graph::add_allocation(std::string name, std::size_t bytes, void*& address) {
@@ -238,12 +233,13 @@ PlainNode Graph::add_conditional(std::string name, int kind, Condition condition
                                  const std::vector<Fill>& bodies) {
   const Symbol* symbol = data_->find_symbol(condition.target());
   if (!symbol || symbol->kind != SymbolKind::condition)
-    throw BadArgument(fmt::format("'{}' looks at a condition that is not of graph '{}'; make one "
-                                  "with graph.condition(…)",
-                                  name, data_->name));
+    throw BadArgument(
+        fmt::format("'{}' looks at a condition that is not of graph '{}'; make one "
+                    "with graph.condition(…)",
+                    name, data_->name));
   const auto conditional = static_cast<ConditionalKind>(kind);
-  const NodeId id = append(*data_, scope_, std::move(name),
-                           ConditionalPart{conditional, condition.target(), {}});
+  const NodeId id =
+      append(*data_, scope_, std::move(name), ConditionalPart{conditional, condition.target(), {}});
   for (std::size_t at = 0; at < bodies.size(); ++at) {
     std::string label = conditional == ConditionalKind::while_    ? "body"
                         : conditional == ConditionalKind::switch_ ? fmt::format("case {}", at)

@@ -53,10 +53,11 @@ void Recorder::check_joined(const StreamState& origin) const {
   for (const StreamState* stream : streams_)
     for (const NodeId id : stream->frontier)
       if (!followed.contains(id))
-        throw BadArgument(fmt::format(
-            "capture of '{}' ended while '{}', enqueued on a stream that joined, is not followed by "
-            "the captured stream; record an event there and wait for it",
-            graph_.name(), graph_.data().nodes[id].name));
+        throw BadArgument(
+            fmt::format("capture of '{}' ended while '{}', enqueued on a stream that joined, is "
+                        "not followed by "
+                        "the captured stream; record an event there and wait for it",
+                        graph_.name(), graph_.data().nodes[id].name));
 }
 
 }  // namespace graph
@@ -64,9 +65,10 @@ void Recorder::check_joined(const StreamState& origin) const {
 Graph capture(StreamRef stream, const std::function<void(StreamRef)>& code, std::string name) {
   graph::StreamState& state = stream.state();
   if (state.recorder)
-    throw BadArgument(fmt::format("capture of '{}' on a stream that is already being captured; end "
-                                  "the first capture, or use another stream",
-                                  name));
+    throw BadArgument(
+        fmt::format("capture of '{}' on a stream that is already being captured; end "
+                    "the first capture, or use another stream",
+                    name));
   Graph result(state.device, std::move(name));
   const auto recorder = std::make_shared<graph::Recorder>(result);
   recorder->join(state, {});

@@ -10,31 +10,38 @@ std::string refusal_message(const std::string& kernel, const std::string& graph,
   const std::string who = fmt::format("kernel '{}' of graph '{}'", kernel, graph);
   switch (status) {
     case LaunchStatus::fire_and_forget_budget:
-      return fmt::format("{} asked for launch number {} as fire-and-forget or sibling; one execution "
-                         "of a graph makes at most {}: launch the rest from a tail",
-                         who, kMaxFireAndForget + 1, kMaxFireAndForget);
+      return fmt::format(
+          "{} asked for launch number {} as fire-and-forget or sibling; one execution "
+          "of a graph makes at most {}: launch the rest from a tail",
+          who, kMaxFireAndForget + 1, kMaxFireAndForget);
     case LaunchStatus::tail_budget:
-      return fmt::format("{} asked for tail launch number {}; at most {} may be pending: relaunch the "
-                         "graph and launch the rest from there",
-                         who, kMaxTails + 1, kMaxTails);
+      return fmt::format(
+          "{} asked for tail launch number {}; at most {} may be pending: relaunch the "
+          "graph and launch the rest from there",
+          who, kMaxTails + 1, kMaxTails);
     case LaunchStatus::relaunch_budget:
-      return fmt::format("{} asked to relaunch its graph twice in one execution; at most {} may be "
-                         "pending: call relaunch_self once",
-                         who, kMaxRelaunches);
+      return fmt::format(
+          "{} asked to relaunch its graph twice in one execution; at most {} may be "
+          "pending: call relaunch_self once",
+          who, kMaxRelaunches);
     case LaunchStatus::busy:
-      return fmt::format("{} launched a graph that is running or already pending; wait for it by "
-                         "launching from a tail, or instantiate it twice",
-                         who);
+      return fmt::format(
+          "{} launched a graph that is running or already pending; wait for it by "
+          "launching from a tail, or instantiate it twice",
+          who);
     case LaunchStatus::spawn_budget:
-      return fmt::format("{} spawned more than {} kernels that are still pending; raise the limit "
-                         "with nested::set_limits before the first launch, or spawn fewer",
-                         who, spawn_limit);
+      return fmt::format(
+          "{} spawned more than {} kernels that are still pending; raise the limit "
+          "with nested::set_limits before the first launch, or spawn fewer",
+          who, spawn_limit);
     case LaunchStatus::not_a_device_graph:
-      return fmt::format("{} launches from outside a graph made for it; use instantiate_for_device "
-                         "for a graph that relaunches itself, and a graph rather than a stream",
-                         who);
+      return fmt::format(
+          "{} launches from outside a graph made for it; use instantiate_for_device "
+          "for a graph that relaunches itself, and a graph rather than a stream",
+          who);
     case LaunchStatus::launched:
-    case LaunchStatus::not_elected: break;
+    case LaunchStatus::not_elected:
+      break;
   }
   return fmt::format("{} was refused a launch (status {})", who, static_cast<int>(status));
 }

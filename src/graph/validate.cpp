@@ -13,31 +13,56 @@ namespace attacca {
 
 const char* rule_name(Rule rule) {
   switch (rule) {
-    case Rule::cycle: return "cycle";
-    case Rule::empty_graph: return "empty graph";
-    case Rule::empty_body: return "empty body";
-    case Rule::allocation_in_body: return "allocation in a body";
-    case Rule::allocation_in_device_graph: return "allocation in a device graph";
-    case Rule::conditional_in_device_graph: return "conditional in a device graph";
-    case Rule::node_in_body: return "node not allowed in a body";
-    case Rule::node_in_device_graph: return "node not allowed in a device graph";
-    case Rule::condition_unused: return "condition unused";
-    case Rule::condition_shared: return "condition shared";
-    case Rule::condition_set_too_late: return "condition set too late";
-    case Rule::condition_never_set: return "condition never set";
-    case Rule::programmatic_edge: return "programmatic edge";
-    case Rule::consumer_never_waits: return "consumer never waits";
-    case Rule::free_without_allocation: return "free without allocation";
-    case Rule::outside_allocation_life: return "use outside an allocation's life";
-    case Rule::two_devices: return "two devices";
-    case Rule::launch_in_body: return "device launch in a body";
-    case Rule::launch_outside_graph: return "device launch outside a graph";
-    case Rule::spawn_in_body: return "nested launch in a body";
-    case Rule::spawn_in_device_graph: return "nested launch in a device graph";
-    case Rule::edge_across_scopes: return "edge across scopes";
-    case Rule::updatable_node: return "device-updatable node";
-    case Rule::no_body_for_backend: return "no body for this backend";
-    case Rule::too_large: return "too large";
+    case Rule::cycle:
+      return "cycle";
+    case Rule::empty_graph:
+      return "empty graph";
+    case Rule::empty_body:
+      return "empty body";
+    case Rule::allocation_in_body:
+      return "allocation in a body";
+    case Rule::allocation_in_device_graph:
+      return "allocation in a device graph";
+    case Rule::conditional_in_device_graph:
+      return "conditional in a device graph";
+    case Rule::node_in_body:
+      return "node not allowed in a body";
+    case Rule::node_in_device_graph:
+      return "node not allowed in a device graph";
+    case Rule::condition_unused:
+      return "condition unused";
+    case Rule::condition_shared:
+      return "condition shared";
+    case Rule::condition_set_too_late:
+      return "condition set too late";
+    case Rule::condition_never_set:
+      return "condition never set";
+    case Rule::programmatic_edge:
+      return "programmatic edge";
+    case Rule::consumer_never_waits:
+      return "consumer never waits";
+    case Rule::free_without_allocation:
+      return "free without allocation";
+    case Rule::outside_allocation_life:
+      return "use outside an allocation's life";
+    case Rule::two_devices:
+      return "two devices";
+    case Rule::launch_in_body:
+      return "device launch in a body";
+    case Rule::launch_outside_graph:
+      return "device launch outside a graph";
+    case Rule::spawn_in_body:
+      return "nested launch in a body";
+    case Rule::spawn_in_device_graph:
+      return "nested launch in a device graph";
+    case Rule::edge_across_scopes:
+      return "edge across scopes";
+    case Rule::updatable_node:
+      return "device-updatable node";
+    case Rule::no_body_for_backend:
+      return "no body for this backend";
+    case Rule::too_large:
+      return "too large";
   }
   return "unknown rule";
 }
@@ -86,11 +111,11 @@ class Validator {
   }
 
   bool is_hollow(ScopeId scope) const {
-    return std::all_of(
-        data_.scopes[scope].nodes.begin(), data_.scopes[scope].nodes.end(), [&](NodeId id) {
-          const auto* child = std::get_if<ChildPart>(&data_.nodes[id].part);
-          return child && is_hollow(child->scope);
-        });
+    return std::all_of(data_.scopes[scope].nodes.begin(), data_.scopes[scope].nodes.end(),
+                       [&](NodeId id) {
+                         const auto* child = std::get_if<ChildPart>(&data_.nodes[id].part);
+                         return child && is_hollow(child->scope);
+                       });
   }
 
   void check_scope(ScopeId scope) {
@@ -142,9 +167,10 @@ class Validator {
                       kind_name(node), node.name, body));
     if (is_memory && is_device_graph)
       add(Rule::allocation_in_device_graph, node.name,
-          fmt::format("{} '{}' in device graph '{}': graphs launched from the device hold no memory "
-                      "nodes; use an Arena",
-                      kind_name(node), node.name, data_.name));
+          fmt::format(
+              "{} '{}' in device graph '{}': graphs launched from the device hold no memory "
+              "nodes; use an Arena",
+              kind_name(node), node.name, data_.name));
     if (std::holds_alternative<ConditionalPart>(node.part) && is_device_graph)
       add(Rule::conditional_in_device_graph, node.name,
           fmt::format("{} '{}' in device graph '{}': graphs launched from the device hold no "
@@ -153,8 +179,8 @@ class Validator {
     if (std::holds_alternative<HostPart>(node.part)) {
       if (!body.empty())
         add(Rule::node_in_body, node.name,
-            fmt::format("host call '{}' {}: bodies run without the host; move it outside", node.name,
-                        body));
+            fmt::format("host call '{}' {}: bodies run without the host; move it outside",
+                        node.name, body));
       if (is_device_graph)
         add(Rule::node_in_device_graph, node.name,
             fmt::format("host call '{}' in device graph '{}': graphs launched from the device run "
@@ -165,9 +191,10 @@ class Validator {
     if (!kernel) return;
     if (kernel->info->traits.launches && !body.empty())
       add(Rule::launch_in_body, node.name,
-          fmt::format("kernel '{}' launches graphs {}: not allowed inside conditionals; move it out, "
-                      "or make the choice with the conditional",
-                      node.name, body));
+          fmt::format(
+              "kernel '{}' launches graphs {}: not allowed inside conditionals; move it out, "
+              "or make the choice with the conditional",
+              node.name, body));
     if (kernel->info->traits.spawns && !body.empty())
       add(Rule::spawn_in_body, node.name,
           fmt::format("kernel '{}' spawns kernels {}: not allowed inside conditionals; move it out",
@@ -283,8 +310,7 @@ class Validator {
     }
     const NodeId looker = lookers.front();
     const NodeData& node = data_.nodes[looker];
-    const bool is_while =
-        std::get<ConditionalPart>(node.part).kind == ConditionalKind::while_;
+    const bool is_while = std::get<ConditionalPart>(node.part).kind == ConditionalKind::while_;
     const std::optional<ScopeId> loop = data_.loop_around(node.scope);
     bool is_set_inside = false;
     bool is_set_before_in_loop = false;
@@ -310,10 +336,11 @@ class Validator {
                       node.name, symbol.name));
     else if (is_while && loop && !is_set_before_in_loop)
       add(Rule::condition_never_set, node.name,
-          fmt::format("while '{}' runs in a loop {}, but no kernel there sets condition '{}' before "
-                      "it: its initial value applies once per launch, so it would run in the first "
-                      "pass only; set it in each pass",
-                      node.name, body_around(node.scope), symbol.name));
+          fmt::format(
+              "while '{}' runs in a loop {}, but no kernel there sets condition '{}' before "
+              "it: its initial value applies once per launch, so it would run in the first "
+              "pass only; set it in each pass",
+              node.name, body_around(node.scope), symbol.name));
   }
 
   void check_allocations() {

@@ -32,16 +32,17 @@ struct Cupti {
 
   Cupti() {
     void* library = nullptr;
-    for (const char* name : {"libcupti.so.13", "libcupti.so", "/usr/local/cuda/lib64/libcupti.so.13",
-                             "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13"})
+    for (const char* name :
+         {"libcupti.so.13", "libcupti.so", "/usr/local/cuda/lib64/libcupti.so.13",
+          "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13"})
       if (!library) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
       why_not = "libcupti.so.13 was not found; it comes with the CUDA toolkit";
       return;
     }
     const auto load = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
-          ::dlsym(library, name));
+      function =
+          reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
       if (!function) why_not = fmt::format("libcupti.so has no {}", name);
     };
     load(register_callbacks, "cuptiActivityRegisterCallbacks");

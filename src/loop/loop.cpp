@@ -1,5 +1,5 @@
 // loop.cpp: which form a loop takes, and the four forms. Legality comes from the validator: the
-// reason against a form is what it would say. Costs are those of docs/measurements.md.
+// reason against a form is what it would say. Costs are those of docs/benchmarks.md.
 #include <attacca/loop.hpp>
 #include <attacca/memory.hpp>
 
@@ -25,8 +25,10 @@ struct FormCost {
   double per_pass;
   double per_node;
 };
-constexpr std::array<FormCost, kLoopForms> kCudaCosts{{{3.3, 0.75}, {3.5, 0.75}, {0.3, 0.95}, {9.0, 0.75}}};
-constexpr std::array<FormCost, kLoopForms> kHostCosts{{{0.1, 0.1}, {0.6, 0.1}, {0.1, 0.05}, {8.0, 0.1}}};
+constexpr std::array<FormCost, kLoopForms> kCudaCosts{
+    {{3.3, 0.75}, {3.5, 0.75}, {0.3, 0.95}, {9.0, 0.75}}};
+constexpr std::array<FormCost, kLoopForms> kHostCosts{
+    {{0.1, 0.1}, {0.6, 0.1}, {0.1, 0.05}, {8.0, 0.1}}};
 
 Condition cell_condition(unsigned* cell) {
   return Condition(reinterpret_cast<std::uint64_t>(cell), HandleKind::cell);
@@ -65,10 +67,14 @@ std::string first_reason(const std::vector<GraphError>& problems) {
 
 const char* loop_form_name(LoopForm form) {
   switch (form) {
-    case LoopForm::while_node: return "while node";
-    case LoopForm::self_relaunch: return "self-relaunch";
-    case LoopForm::persistent_kernel: return "persistent kernel";
-    case LoopForm::host_loop: return "host loop";
+    case LoopForm::while_node:
+      return "while node";
+    case LoopForm::self_relaunch:
+      return "self-relaunch";
+    case LoopForm::persistent_kernel:
+      return "persistent kernel";
+    case LoopForm::host_loop:
+      return "host loop";
   }
   return "unknown form";
 }
@@ -80,9 +86,9 @@ std::string LoopPlan::explain() const {
     if (!option.is_legal)
       text += fmt::format("not possible: {}\n", option.why_not);
     else
-      text += fmt::format("about {:.1f} us per pass beside the kernels' work{}\n",
-                          option.microseconds_per_pass,
-                          option.form == chosen ? "   <- chosen" : "");
+      text +=
+          fmt::format("about {:.1f} us per pass beside the kernels' work{}\n",
+                      option.microseconds_per_pass, option.form == chosen ? "   <- chosen" : "");
   }
   return text;
 }
@@ -164,8 +170,12 @@ LoopForm LoopExec::form() const { return impl_->form; }
 
 void LoopExec::launch(StreamRef stream) {
   switch (impl_->form) {
-    case LoopForm::while_node: std::get<Exec>(impl_->exec).launch(stream); break;
-    case LoopForm::persistent_kernel: std::get<Exec>(impl_->exec).launch(stream); break;
+    case LoopForm::while_node:
+      std::get<Exec>(impl_->exec).launch(stream);
+      break;
+    case LoopForm::persistent_kernel:
+      std::get<Exec>(impl_->exec).launch(stream);
+      break;
     case LoopForm::self_relaunch:
       stream.fill(impl_->cell.data(), 1, sizeof(unsigned));
       std::get<DeviceExec>(impl_->exec).start(stream);
@@ -206,7 +216,8 @@ Graph persistent_graph(const Device& device, const GraphData& body,
   for (std::size_t at = 0; at < steps.size(); ++at)
     steps[at].args = args_on_device.data() + offsets[at];
   steps_on_device = Buffer<PersistentStep>(device, steps);
-  grid.blocks.x = std::clamp(device.impl().resident_blocks(program.kernel, grid), 1u, grid.blocks.x);
+  grid.blocks.x =
+      std::clamp(device.impl().resident_blocks(program.kernel, grid), 1u, grid.blocks.x);
 
   Graph graph(device, body.name);
   const auto reset = graph.fill(barrier, 0, 2 * sizeof(unsigned)).named("reset barrier");
@@ -224,8 +235,8 @@ LoopExec Loop::instantiate(std::optional<LoopForm> form) const {
   const LoopForm wanted = form.value_or(options.chosen);
   const LoopOption& option = options.options[static_cast<std::size_t>(wanted)];
   if (!option.is_legal)
-    throw BadArgument(fmt::format("loop '{}' cannot become a {}: {}", name_,
-                                  loop_form_name(wanted), option.why_not));
+    throw BadArgument(fmt::format("loop '{}' cannot become a {}: {}", name_, loop_form_name(wanted),
+                                  option.why_not));
 
   auto impl = std::make_unique<LoopExec::Impl>(device_, wanted);
   if (wanted == LoopForm::while_node) {

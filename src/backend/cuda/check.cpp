@@ -12,8 +12,7 @@ std::string take_error(cudaError_t result) {
   return fmt::format("{} ({})", cudaGetErrorName(result), cudaGetErrorString(result));
 }
 
-void check(cudaError_t result, const std::string& doing, std::source_location where) {
-  if (result == cudaSuccess) return;
+void fail(cudaError_t result, const std::string& doing, std::source_location where) {
   std::string_view file = where.file_name();
   file.remove_prefix(file.find_last_of('/') + 1);
   throw DeviceError(fmt::format("{}{}{} at {}:{}", doing, doing.empty() ? "" : ": ",

@@ -1,19 +1,33 @@
 // check.hpp: the one function every CUDA call goes through.
 #pragma once
 
-#include <attacca/error.hpp>
 #include <cuda_runtime.h>
+#include <attacca/error.hpp>
 
+#include <concepts>
 #include <source_location>
 #include <string>
 
 namespace attacca::cuda {
 
-/// "cudaErrorInvalidValue (invalid argument)". Clears the error, so that the next call starts clean.
+/// "cudaErrorInvalidValue (invalid argument)". Clears the error, so that the next call starts
+/// clean.
 std::string take_error(cudaError_t result);
 
-/// Throws DeviceError unless `result` is success. `doing` says what was attempted.
-void check(cudaError_t result, const std::string& doing = {},
-           std::source_location where = std::source_location::current());
+[[noreturn]] void fail(cudaError_t result, const std::string& doing, std::source_location where);
+
+/// Throws DeviceError unless `result` is success. `doing` gives the words for what was attempted,
+/// and is only called when they are needed: formatting them costs as much as a driver call.
+template <std::invocable F>
+void check(cudaError_t result, F doing,
+           std::source_location where = std::source_location::current()) {
+  if (result != cudaSuccess) [[unlikely]]
+    fail(result, doing(), where);
+}
+inline void check(cudaError_t result, const char* doing = "",
+                  std::source_location where = std::source_location::current()) {
+  if (result != cudaSuccess) [[unlikely]]
+    fail(result, doing, where);
+}
 
 }  // namespace attacca::cuda

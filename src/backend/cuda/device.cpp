@@ -35,7 +35,7 @@ class CudaPool final : public PoolImpl {
   void* allocate(StreamImpl& stream, std::size_t bytes) override {
     void* address = nullptr;
     check(cudaMallocFromPoolAsync(&address, std::max<std::size_t>(bytes, 1), pool_, native(stream)),
-          fmt::format("allocating {} bytes from a pool", bytes));
+          [&] { return fmt::format("allocating {} bytes from a pool", bytes); });
     const std::lock_guard lock(mutex_);
     in_use_[address] = bytes;
     return address;
@@ -85,9 +85,10 @@ std::shared_ptr<DeviceImpl> get_device(int index) {
   static auto& devices = *new std::map<int, std::shared_ptr<CudaDevice>>;  // outlives the runtime
   const int count = device_count();
   if (index < 0 || index >= count)
-    throw BadArgument(fmt::format("no device cuda:{}: this machine has {} usable GPU{}; use "
-                                  "Device::best() or Device::host()",
-                                  index, count, count == 1 ? "" : "s"));
+    throw BadArgument(
+        fmt::format("no device cuda:{}: this machine has {} usable GPU{}; use "
+                    "Device::best() or Device::host()",
+                    index, count, count == 1 ? "" : "s"));
   const std::lock_guard lock(mutex);
   auto& device = devices[index];
   if (!device) device = std::make_shared<CudaDevice>(index);
@@ -103,7 +104,7 @@ CudaDevice::CudaDevice(int index) : index_(index) {
 std::string CudaDevice::name() const { return fmt::format("cuda:{}", index_); }
 
 void CudaDevice::activate() const {
-  check(cudaSetDevice(index_), fmt::format("selecting cuda:{}", index_));
+  check(cudaSetDevice(index_), [&] { return fmt::format("selecting cuda:{}", index_); });
 }
 
 int CudaDevice::driver_priority(int priority) const {
@@ -128,7 +129,7 @@ void* CudaDevice::allocate(std::size_t bytes) {
   activate();
   void* address = nullptr;
   check(cudaMalloc(&address, std::max<std::size_t>(bytes, 1)),
-        fmt::format("allocating {} bytes on {}", bytes, name()));
+        [&] { return fmt::format("allocating {} bytes on {}", bytes, name()); });
   return address;
 }
 void CudaDevice::free(void* address) noexcept { (void)cudaFree(address); }
@@ -138,7 +139,7 @@ void* CudaDevice::allocate_shared(std::size_t bytes) {
   void* address = nullptr;
   check(cudaHostAlloc(&address, std::max<std::size_t>(bytes, 1),
                       cudaHostAllocMapped | cudaHostAllocPortable),
-        fmt::format("allocating {} bytes of pinned memory", bytes));
+        [&] { return fmt::format("allocating {} bytes of pinned memory", bytes); });
   return address;
 }
 void CudaDevice::free_shared(void* address) noexcept { (void)cudaFreeHost(address); }
@@ -146,7 +147,8 @@ void CudaDevice::free_shared(void* address) noexcept { (void)cudaFreeHost(addres
 void CudaDevice::copy_now(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
   activate();
-  check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), fmt::format("copying {} bytes", bytes));
+  check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault),
+        [&] { return fmt::format("copying {} bytes", bytes); });
 }
 
 unsigned CudaDevice::resident_blocks(const KernelInfo& kernel, const Grid& grid) {
@@ -155,21 +157,24 @@ unsigned CudaDevice::resident_blocks(const KernelInfo& kernel, const Grid& grid)
   int processors = 0;
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
             &per_processor, kernel.cuda, static_cast<int>(grid.threads.count()), grid.shared_bytes),
-        fmt::format("asking how many blocks of '{}' fit", kernel.name));
+        [&] { return fmt::format("asking how many blocks of '{}' fit", kernel.name); });
   check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, index_));
   return static_cast<unsigned>(per_processor * processors);
 }
 
 void CudaDevice::set_nested_limits(std::size_t pending_launches, std::size_t stack_bytes) {
   activate();
-  check(cudaDeviceSetLimit(cudaLimitDevRuntimePendingLaunchCount, pending_launches),
-        fmt::format("setting {} pending nested launches on {}; set limits before the first launch",
-                    pending_launches, name()));
+  check(cudaDeviceSetLimit(cudaLimitDevRuntimePendingLaunchCount, pending_launches), [&] {
+    return fmt::format(
+        "setting {} pending nested launches on {}; set limits before the first launch",
+        pending_launches, name());
+  });
   spawn_limit_ = pending_launches;
   if (stack_bytes != 0)
-    check(cudaDeviceSetLimit(cudaLimitStackSize, stack_bytes),
-          fmt::format("setting a stack of {} bytes per thread on {}; ask for less", stack_bytes,
-                      name()));
+    check(cudaDeviceSetLimit(cudaLimitStackSize, stack_bytes), [&] {
+      return fmt::format("setting a stack of {} bytes per thread on {}; ask for less", stack_bytes,
+                         name());
+    });
 }
 
 }  // namespace attacca::cuda

@@ -15,8 +15,7 @@ int device_count();
 /// The same object for the same index. Throws where there is no such GPU.
 std::shared_ptr<graph::DeviceImpl> get_device(int index);
 
-class CudaDevice final : public graph::DeviceImpl,
-                         public std::enable_shared_from_this<CudaDevice> {
+class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_from_this<CudaDevice> {
  public:
   explicit CudaDevice(int index);
 

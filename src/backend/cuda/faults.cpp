@@ -1,8 +1,8 @@
 // faults.cpp: see faults.hpp.
 #include "backend/cuda/faults.hpp"
 
-#include <attacca/error.hpp>
 #include <fmt/format.h>
+#include <attacca/error.hpp>
 
 #include <algorithm>
 #include <cstring>

@@ -1,8 +1,8 @@
 // faults.hpp: how failures that happen on the device or in host calls reach `synchronize`.
 #pragma once
 
-#include <attacca/thread.hpp>
 #include <atomic>
+#include <attacca/thread.hpp>
 #include <exception>
 #include <functional>
 #include <memory>

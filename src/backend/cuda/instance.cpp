@@ -46,7 +46,10 @@ bool launches(const NodeData& node) {
 }  // namespace
 
 CudaInstance::CudaInstance(CudaDevice& device, const GraphData& data, Target target)
-    : device_(device), target_(target), ties_(data.nodes.size()), symbol_values_(data.symbols.size()) {
+    : device_(device),
+      target_(target),
+      ties_(data.nodes.size()),
+      symbol_values_(data.symbols.size()) {
   const Lowered lowered = lower(data);
   lowered_ = &lowered;
   try {
@@ -69,13 +72,13 @@ void CudaInstance::release() noexcept {
 }
 
 void CudaInstance::build(const GraphData& data) {
-  check(cudaGraphCreate(&graph_, 0), fmt::format("creating graph '{}'", data.name));
+  check(cudaGraphCreate(&graph_, 0), [&] { return fmt::format("creating graph '{}'", data.name); });
   for (SymbolId id = 0; id < data.symbols.size(); ++id)
     if (data.symbols[id].kind == SymbolKind::condition) {
       cudaGraphConditionalHandle handle{};
       check(cudaGraphConditionalHandleCreate(&handle, graph_, data.symbols[id].initial,
                                              cudaGraphCondAssignDefault),
-            fmt::format("making condition '{}'", data.symbols[id].name));
+            [&] { return fmt::format("making condition '{}'", data.symbols[id].name); });
       symbol_values_[id] = handle;
     }
   if (std::count_if(data.nodes.begin(), data.nodes.end(), launches) > 1) {
@@ -92,29 +95,54 @@ void CudaInstance::build_scope(const GraphData& data, const LoweredScope& scope,
   for (const LoweredNode& node : scope.nodes) build_node(data, node, into);
 }
 
+CudaInstance::Producers CudaInstance::producers_of(const LoweredNode& node) const {
+  Producers producers;
+  for (const Edge& edge : node.deps)
+    for (const Tie& tie : ties_[edge.from]) {
+      producers.nodes.push_back(tie.node);
+      producers.edges.push_back(edge.kind == EdgeKind::programmatic ? edge_data(edge.kind)
+                                                                    : tie.edge);
+    }
+  return producers;
+}
+
 void CudaInstance::build_node(const GraphData& data, const LoweredNode& lowered, cudaGraph_t into) {
   const NodeData& node = data.nodes[lowered.id];
-  std::vector<cudaGraphNode_t> producers;
-  std::vector<cudaGraphEdgeData> edges;
-  std::vector<Tie> ties;
-  bool has_plain_edges_only = true;
-  for (const Edge& edge : lowered.deps)
-    for (const Tie& tie : ties_[edge.from]) {
-      const cudaGraphEdgeData kind =
-          edge.kind == EdgeKind::programmatic ? edge_data(edge.kind) : tie.edge;
-      producers.push_back(tie.node);
-      edges.push_back(kind);
-      ties.push_back({tie.node, kind});
-      has_plain_edges_only = has_plain_edges_only && kind.type == cudaGraphDependencyTypeDefault;
-    }
-  if (reset_counts_ && launches(node)) {
-    producers.push_back(reset_counts_);
-    edges.push_back({});
+  Producers producers = producers_of(lowered);
+  if (std::holds_alternative<LibraryPart>(node.part)) {
+    build_library(data, lowered.id, producers, into);
+    return;
   }
-  cudaGraphNodeParams params{};
+  if (reset_counts_ && launches(node)) {
+    producers.nodes.push_back(reset_counts_);
+    producers.edges.push_back({});
+  }
   KernelCall call;
+  cudaGraphNodeParams params = node_params(data, lowered.id, call);
+  cudaGraphNode_t made = nullptr;
+  check(cudaGraphAddNode(&made, into, producers.nodes.data(), producers.edges.data(),
+                         producers.nodes.size(), &params),
+        [&] {
+          return fmt::format("adding {} '{}' to graph '{}'", kind_name(node), node.name, data.name);
+        });
+  ties_[lowered.id] = {{made, cudaGraphEdgeData{}}};
+
   if (std::holds_alternative<KernelPart>(node.part)) {
-    fill_call(data, lowered.id, call);
+    set_attributes(data, lowered.id, made);
+  } else if (const auto* allocate = std::get_if<AllocatePart>(&node.part)) {
+    symbol_values_[allocate->symbol] = reinterpret_cast<std::uint64_t>(params.alloc.dptr);
+  } else if (const auto* conditional = std::get_if<ConditionalPart>(&node.part)) {
+    for (std::size_t at = 0; at < conditional->bodies.size(); ++at)
+      build_scope(data, lowered_->bodies[conditional->bodies[at]],
+                  params.conditional.phGraph_out[at]);
+  }
+}
+
+cudaGraphNodeParams CudaInstance::node_params(const GraphData& data, NodeId id, KernelCall& call) {
+  const NodeData& node = data.nodes[id];
+  cudaGraphNodeParams params{};
+  if (std::holds_alternative<KernelPart>(node.part)) {
+    fill_call(data, id, call);
     params.type = cudaGraphNodeTypeKernel;
     params.kernel.func = call.params.func;
     params.kernel.gridDim = call.params.gridDim;
@@ -137,8 +165,8 @@ void CudaInstance::build_node(const GraphData& data, const LoweredNode& lowered,
     params.memset.height = 1;
   } else if (const auto* host = std::get_if<HostPart>(&node.part)) {
     if (!errors_) errors_ = std::make_shared<ErrorBox>();
-    calls_.push_back(std::make_unique<HostCall>(
-        HostCall{node.name, data.name, host->call, errors_, false}));
+    calls_.push_back(
+        std::make_unique<HostCall>(HostCall{node.name, data.name, host->call, errors_, false}));
     params.type = cudaGraphNodeTypeHost;
     params.host.fn = &HostCall::run;
     params.host.userData = calls_.back().get();
@@ -155,68 +183,52 @@ void CudaInstance::build_node(const GraphData& data, const LoweredNode& lowered,
     params.conditional.handle = resolve(data, conditional->condition);
     params.conditional.type = conditional->kind == ConditionalKind::while_ ? cudaGraphCondTypeWhile
                               : conditional->kind == ConditionalKind::if_  ? cudaGraphCondTypeIf
-                                                                           : cudaGraphCondTypeSwitch;
+                                                                          : cudaGraphCondTypeSwitch;
     params.conditional.size = static_cast<unsigned>(conditional->bodies.size());
-  } else {
-    build_library(data, lowered.id, ties, into);
-    return;
   }
+  return params;
+}
 
-  cudaGraphNode_t made = nullptr;
-  check(cudaGraphAddNode(&made, into, producers.data(),
-                         has_plain_edges_only ? nullptr : edges.data(), producers.size(), &params),
-        fmt::format("adding {} '{}' to graph '{}'", kind_name(node), node.name, data.name));
-  ties_[lowered.id] = {{made, cudaGraphEdgeData{}}};
-
-  if (const auto* kernel = std::get_if<KernelPart>(&node.part)) {
-    const auto set = [&](cudaLaunchAttributeID id, cudaLaunchAttributeValue value) {
-      check(cudaGraphKernelNodeSetAttribute(made, id, &value),
-            fmt::format("setting attribute {} of kernel '{}'", static_cast<int>(id), node.name));
-    };
-    cudaLaunchAttributeValue value{};
-    if (node.priority != 0) {
-      value.priority = device_.driver_priority(node.priority);
-      set(cudaLaunchAttributePriority, value);
-    }
-    if (kernel->info->traits.is_cooperative) {
-      value = {};
-      value.cooperative = 1;
-      set(cudaLaunchAttributeCooperative, value);
-    }
-    if (kernel->is_device_updatable) {
-      value = {};
-      value.deviceUpdatableKernelNode.deviceUpdatable = 1;
-      set(cudaLaunchAttributeDeviceUpdatableKernelNode, value);
-      check(cudaGraphKernelNodeGetAttribute(made, cudaLaunchAttributeDeviceUpdatableKernelNode,
-                                            &value));
-      for (SymbolId id = 0; id < data.symbols.size(); ++id)
-        if (data.symbols[id].kind == SymbolKind::node && data.symbols[id].owner == lowered.id)
-          symbol_values_[id] =
-              reinterpret_cast<std::uint64_t>(value.deviceUpdatableKernelNode.devNode);
-    }
-  } else if (const auto* allocate = std::get_if<AllocatePart>(&node.part)) {
-    symbol_values_[allocate->symbol] = reinterpret_cast<std::uint64_t>(params.alloc.dptr);
-  } else if (const auto* conditional = std::get_if<ConditionalPart>(&node.part)) {
-    for (std::size_t at = 0; at < conditional->bodies.size(); ++at)
-      build_scope(data, lowered_->bodies[conditional->bodies[at]],
-                  params.conditional.phGraph_out[at]);
+void CudaInstance::set_attributes(const GraphData& data, NodeId id, cudaGraphNode_t made) {
+  const NodeData& node = data.nodes[id];
+  const auto& kernel = std::get<KernelPart>(node.part);
+  const auto set = [&](cudaLaunchAttributeID attribute, cudaLaunchAttributeValue value) {
+    check(cudaGraphKernelNodeSetAttribute(made, attribute, &value), [&] {
+      return fmt::format("setting attribute {} of kernel '{}'", static_cast<int>(attribute),
+                         node.name);
+    });
+  };
+  cudaLaunchAttributeValue value{};
+  if (node.priority != 0) {
+    value.priority = device_.driver_priority(node.priority);
+    set(cudaLaunchAttributePriority, value);
+  }
+  if (kernel.info->traits.is_cooperative) {
+    value = {};
+    value.cooperative = 1;
+    set(cudaLaunchAttributeCooperative, value);
+  }
+  if (kernel.is_device_updatable) {
+    value = {};
+    value.deviceUpdatableKernelNode.deviceUpdatable = 1;
+    set(cudaLaunchAttributeDeviceUpdatableKernelNode, value);
+    check(cudaGraphKernelNodeGetAttribute(made, cudaLaunchAttributeDeviceUpdatableKernelNode,
+                                          &value));
+    for (SymbolId symbol = 0; symbol < data.symbols.size(); ++symbol)
+      if (data.symbols[symbol].kind == SymbolKind::node && data.symbols[symbol].owner == id)
+        symbol_values_[symbol] =
+            reinterpret_cast<std::uint64_t>(value.deviceUpdatableKernelNode.devNode);
   }
 }
 
-void CudaInstance::build_library(const GraphData& data, NodeId id, const std::vector<Tie>& ties,
+void CudaInstance::build_library(const GraphData& data, NodeId id, const Producers& producers,
                                  cudaGraph_t into) {
   const NodeData& node = data.nodes[id];
-  const std::string doing = fmt::format("capturing library call '{}'", node.name);
+  const auto doing = [&] { return fmt::format("capturing library call '{}'", node.name); };
   if (!side_stream_) side_stream_ = std::make_unique<CudaStream>(device_);
-  std::vector<cudaGraphNode_t> producers;
-  std::vector<cudaGraphEdgeData> edges;
-  for (const Tie& tie : ties) {
-    producers.push_back(tie.node);
-    edges.push_back(tie.edge);
-  }
   const cudaStream_t stream = side_stream_->get();
-  check(cudaStreamBeginCaptureToGraph(stream, into, producers.data(), edges.data(),
-                                      producers.size(), cudaStreamCaptureModeThreadLocal),
+  check(cudaStreamBeginCaptureToGraph(stream, into, producers.nodes.data(), producers.edges.data(),
+                                      producers.nodes.size(), cudaStreamCaptureModeThreadLocal),
         doing);
   // The function gets a stream of its own making, so that nothing it does outlives the capture.
   StreamState state(Device(device_.shared_from_this()), std::move(side_stream_));
@@ -241,8 +253,8 @@ void CudaInstance::build_library(const GraphData& data, NodeId id, const std::ve
   const cudaGraphNode_t* last = nullptr;
   const cudaGraphEdgeData* last_edges = nullptr;
   std::size_t count = 0;
-  const cudaError_t info = cudaStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &last,
-                                                    &last_edges, &count);
+  const cudaError_t info =
+      cudaStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &last, &last_edges, &count);
   if (info == cudaSuccess && status == cudaStreamCaptureStatusActive)
     for (std::size_t at = 0; at < count; ++at)
       ties_[id].push_back({last[at], last_edges ? last_edges[at] : cudaGraphEdgeData{}});
@@ -265,8 +277,9 @@ void CudaInstance::finish_updatable_nodes(const GraphData& data) {
     if (!updates || ties_[id].empty()) continue;
     KernelCall call;
     fill_call(data, id, call);
-    check(cudaGraphKernelNodeSetParams(ties_[id].front().node, &call.params),
-          fmt::format("giving kernel '{}' the node it updates", data.nodes[id].name));
+    check(cudaGraphKernelNodeSetParams(ties_[id].front().node, &call.params), [&] {
+      return fmt::format("giving kernel '{}' the node it updates", data.nodes[id].name);
+    });
   }
 }
 
@@ -294,7 +307,7 @@ void CudaInstance::instantiate(const GraphData& data) {
   for (NodeId id = 0; id < data.nodes.size(); ++id)
     if (!data.nodes[id].is_enabled && !ties_[id].empty())
       check(cudaGraphNodeSetEnabled(exec_, ties_[id].front().node, 0),
-            fmt::format("switching off '{}'", data.nodes[id].name));
+            [&] { return fmt::format("switching off '{}'", data.nodes[id].name); });
 }
 
 void CudaInstance::upload() {
@@ -307,8 +320,7 @@ void CudaInstance::upload() {
 void CudaInstance::launch(StreamImpl& stream) {
   auto& cuda_stream = static_cast<CudaStream&>(stream);
   if (errors_) cuda_stream.watch(errors_);
-  const cudaError_t result = cudaGraphLaunch(exec_, cuda_stream.get());
-  if (result != cudaSuccess) check(result, "launching a graph");
+  check(cudaGraphLaunch(exec_, cuda_stream.get()), "launching a graph");
 }
 
 std::optional<Refusal> CudaInstance::apply_parameters(const GraphData& data, NodeId id) {
@@ -324,7 +336,8 @@ std::optional<Refusal> CudaInstance::apply_parameters(const GraphData& data, Nod
                                                 resolve(data, copy->from), copy->bytes,
                                                 cudaMemcpyDefault);
   } else if (const auto* fill = std::get_if<FillPart>(&node.part)) {
-    const cudaMemsetParams params = memset_params(resolve(data, fill->to), fill->value, fill->bytes);
+    const cudaMemsetParams params =
+        memset_params(resolve(data, fill->to), fill->value, fill->bytes);
     result = cudaGraphExecMemsetNodeSetParams(exec_, target, &params);
   }
   if (result == cudaSuccess) return std::nullopt;
@@ -346,7 +359,8 @@ std::optional<Refusal> CudaInstance::apply_enabled(const GraphData& data, NodeId
 std::uint64_t CudaInstance::resolve(const GraphData& data, std::uint64_t word) const {
   const Symbol* symbol = data.find_symbol(word);
   if (!symbol) return word;
-  const std::uint64_t value = symbol_values_[static_cast<std::size_t>(symbol - data.symbols.data())];
+  const std::uint64_t value =
+      symbol_values_[static_cast<std::size_t>(symbol - data.symbols.data())];
   return symbol->kind == SymbolKind::allocation ? value + (word - symbol->address) : value;
 }
 
@@ -376,8 +390,10 @@ void CudaInstance::fill_call(const GraphData& data, NodeId id, KernelCall& call)
   if (kernel.grid.shared_bytes > kPlainSharedBytes)
     check(cudaFuncSetAttribute(kernel.info->cuda, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(kernel.grid.shared_bytes)),
-          fmt::format("kernel '{}' asks for {} bytes of shared memory per block", node.name,
-                      kernel.grid.shared_bytes));
+          [&] {
+            return fmt::format("kernel '{}' asks for {} bytes of shared memory per block",
+                               node.name, kernel.grid.shared_bytes);
+          });
   call.parameters[0] = call.args.data();
   call.parameters[1] = &call.port;
   call.params = {};

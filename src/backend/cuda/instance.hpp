@@ -40,12 +40,21 @@ class CudaInstance final : public graph::Instance {
     cudaKernelNodeParams params;
   };
 
+  struct Producers {
+    std::vector<cudaGraphNode_t> nodes;
+    std::vector<cudaGraphEdgeData> edges;
+  };
+
   void build(const graph::GraphData& data);
   void build_scope(const graph::GraphData& data, const graph::LoweredScope& scope,
                    cudaGraph_t into);
   void build_node(const graph::GraphData& data, const graph::LoweredNode& node, cudaGraph_t into);
-  void build_library(const graph::GraphData& data, NodeId id, const std::vector<Tie>& ties,
+  void build_library(const graph::GraphData& data, NodeId id, const Producers& producers,
                      cudaGraph_t into);
+  Producers producers_of(const graph::LoweredNode& node) const;
+  /// `call` must outlive the result.
+  cudaGraphNodeParams node_params(const graph::GraphData& data, NodeId id, KernelCall& call);
+  void set_attributes(const graph::GraphData& data, NodeId id, cudaGraphNode_t made);
   void finish_updatable_nodes(const graph::GraphData& data);
   void instantiate(const graph::GraphData& data);
   void release() noexcept;
@@ -59,8 +68,8 @@ class CudaInstance final : public graph::Instance {
   const graph::Lowered* lowered_ = nullptr;  // while building
   cudaGraph_t graph_ = nullptr;
   cudaGraphExec_t exec_ = nullptr;
-  std::vector<std::vector<Tie>> ties_;          // by NodeId
-  std::vector<std::uint64_t> symbol_values_;    // by SymbolId
+  std::vector<std::vector<Tie>> ties_;        // by NodeId
+  std::vector<std::uint64_t> symbol_values_;  // by SymbolId
   std::vector<std::unique_ptr<HostCall>> calls_;
   std::shared_ptr<ErrorBox> errors_;
   attacca::detail::LaunchCounts* shared_counts_ = nullptr;  // device memory, where several launch

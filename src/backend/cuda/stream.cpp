@@ -41,23 +41,24 @@ void CudaStream::kernel(const KernelInfo& kernel, const Grid& grid, const void* 
   if (kernel.traits.spawns) port = device_.faults().port(kernel.name, "(none: a stream)");
   void* parameters[] = {const_cast<void*>(args), &port};
   check(cudaLaunchKernelExC(&config, kernel.cuda, parameters),
-        fmt::format("launching kernel '{}'", kernel.name));
+        [&] { return fmt::format("launching kernel '{}'", kernel.name); });
 }
 
 void CudaStream::copy(void* to, const void* from, std::size_t bytes) {
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_),
-        fmt::format("copying {} bytes", bytes));
+        [&] { return fmt::format("copying {} bytes", bytes); });
 }
 
 void CudaStream::fill(void* to, std::uint8_t value, std::size_t bytes) {
-  check(cudaMemsetAsync(to, value, bytes, stream_), fmt::format("filling {} bytes", bytes));
+  check(cudaMemsetAsync(to, value, bytes, stream_),
+        [&] { return fmt::format("filling {} bytes", bytes); });
 }
 
 void CudaStream::host(const std::string& name, std::function<void()> call) {
   auto host_call = std::make_unique<HostCall>(
       HostCall{name, "(none: a stream)", std::move(call), own_errors_, captured_calls == nullptr});
   check(cudaLaunchHostFunc(stream_, &HostCall::run, host_call.get()),
-        fmt::format("enqueuing host call '{}'", name));
+        [&] { return fmt::format("enqueuing host call '{}'", name); });
   if (captured_calls)
     captured_calls->push_back(std::move(host_call));
   else

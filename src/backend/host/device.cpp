@@ -22,7 +22,9 @@ constexpr std::size_t kAlignment = 256;  // as cudaMalloc
 void* allocate_aligned(std::size_t bytes) {
   return ::operator new(bytes == 0 ? 1 : bytes, std::align_val_t(kAlignment));
 }
-void free_aligned(void* address) noexcept { ::operator delete(address, std::align_val_t(kAlignment)); }
+void free_aligned(void* address) noexcept {
+  ::operator delete(address, std::align_val_t(kAlignment));
+}
 
 class HostInstance final : public Instance {
  public:
@@ -89,7 +91,8 @@ class HostPool final : public PoolImpl {
     for (auto& [address, bytes] : state_->in_use) free_aligned(address);
   }
   void* allocate(StreamImpl&, std::size_t bytes) override {
-    const std::size_t rounded = (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+    const std::size_t rounded =
+        (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
     const std::lock_guard lock(state_->mutex);
     void* address = nullptr;
     const auto fit = state_->idle.lower_bound(rounded);

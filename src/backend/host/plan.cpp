@@ -59,12 +59,11 @@ Plan::Plan(const GraphData& data) : name(data.name) {
       dependency_count.push_back(static_cast<std::uint32_t>(lowered_node.deps.size()));
       scope.order.push_back(at);
       if (lowered_node.deps.empty()) scope.roots.push_back(at);
-      const bool follows = previous == kNone
-                               ? lowered_node.deps.empty()
-                               : std::any_of(lowered_node.deps.begin(), lowered_node.deps.end(),
-                                             [&](const Edge& edge) {
-                                               return index_of[edge.from] == previous;
-                                             });
+      const bool follows =
+          previous == kNone
+              ? lowered_node.deps.empty()
+              : std::any_of(lowered_node.deps.begin(), lowered_node.deps.end(),
+                            [&](const Edge& edge) { return index_of[edge.from] == previous; });
       scope.is_sequence = scope.is_sequence && follows;
       previous = at;
     }
@@ -129,8 +128,10 @@ std::uint64_t Plan::resolve(const GraphData& data, std::uint64_t word) {
   if (!symbol) return word;
   const auto id = static_cast<std::size_t>(symbol - data.symbols.data());
   switch (symbol->kind) {
-    case SymbolKind::condition: return reinterpret_cast<std::uint64_t>(&conditions[id]);
-    case SymbolKind::node: return reinterpret_cast<std::uint64_t>(&node_of(symbol->owner).slot);
+    case SymbolKind::condition:
+      return reinterpret_cast<std::uint64_t>(&conditions[id]);
+    case SymbolKind::node:
+      return reinterpret_cast<std::uint64_t>(&node_of(symbol->owner).slot);
     case SymbolKind::allocation:
       return reinterpret_cast<std::uint64_t>(allocations_[id]) + (word - symbol->address);
   }

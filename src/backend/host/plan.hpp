@@ -19,19 +19,19 @@ using graph::GraphData;
 struct PlanNode {
   std::string name;
   graph::Part part{graph::ChildPart{}};  // with symbols resolved; a kernel's are in args and grid
-  std::byte* args = nullptr;           // kernel: resolved, in the plan's storage
-  Grid grid;                           // kernel
+  std::byte* args = nullptr;             // kernel: resolved, in the plan's storage
+  Grid grid;                             // kernel
   bool is_enabled = true;
   bool has_programmatic_producer = false;
-  unsigned* condition = nullptr;       // conditional
-  std::vector<std::uint32_t> bodies;   // conditional: indices into Plan::scopes
+  unsigned* condition = nullptr;         // conditional
+  std::vector<std::uint32_t> bodies;     // conditional: indices into Plan::scopes
   attacca::detail::HostNodeSlot slot{};  // what a DeviceNode points to
 };
 
 struct PlanScope {
-  std::vector<std::uint32_t> order;         // indices into Plan::nodes, producers first
+  std::vector<std::uint32_t> order;  // indices into Plan::nodes, producers first
   std::vector<std::uint32_t> roots;
-  bool is_sequence = false;                 // one node after another: nothing to run side by side
+  bool is_sequence = false;  // one node after another: nothing to run side by side
 };
 
 /// REQUIRES: at most one run at a time. Not copyable: slots and arguments point inside.
@@ -46,13 +46,13 @@ struct Plan {
   std::string name;
   bool has_updatable_nodes = false;
   std::vector<PlanNode> nodes;
-  std::vector<PlanScope> scopes;  // [0] is the root
-  std::vector<std::uint32_t> index_of;         // NodeId to index in nodes; kNone for children
-  std::vector<std::uint32_t> successors;       // of node n: [first_successor[n], first_successor[n + 1])
+  std::vector<PlanScope> scopes;          // [0] is the root
+  std::vector<std::uint32_t> index_of;    // NodeId to index in nodes; kNone for children
+  std::vector<std::uint32_t> successors;  // of node n: [first_successor[n], first_successor[n + 1])
   std::vector<std::uint32_t> first_successor;
   std::vector<std::uint32_t> dependency_count;
   std::unique_ptr<std::atomic<std::uint32_t>[]> pending;
-  std::vector<unsigned> conditions;            // by symbol
+  std::vector<unsigned> conditions;  // by symbol
   std::vector<unsigned> initial_conditions;
   std::vector<std::unique_ptr<std::byte[]>> storage;  // arguments and allocation nodes
 

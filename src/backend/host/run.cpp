@@ -129,9 +129,8 @@ class Environment {
       // A sibling belongs to whoever launched us; the host's own launch has an outermost
       // environment for that.
       Environment* home = mode == LaunchMode::sibling ? parent_ : this;
-      home->children_.run([home, &graph] {
-        run_environments(home->launch_, home, graph, graph.current_plan());
-      });
+      home->children_.run(
+          [home, &graph] { run_environments(home->launch_, home, graph, graph.current_plan()); });
     }
     return LaunchStatus::launched;
   }
@@ -297,7 +296,8 @@ class Frame final : public attacca::detail::HostFrame {
   LaunchStatus report(LaunchStatus status) {
     if (status != LaunchStatus::launched)
       launch_.fail(std::make_exception_ptr(LaunchRefused(
-          kernel_, refusal_message(kernel_, graph_, status, launch_.workers().max_pending_spawns))));
+          kernel_,
+          refusal_message(kernel_, graph_, status, launch_.workers().max_pending_spawns))));
     return status;
   }
 

@@ -12,8 +12,7 @@
 
 namespace attacca::host {
 
-class HostEvent final : public graph::EventImpl,
-                        public std::enable_shared_from_this<HostEvent> {
+class HostEvent final : public graph::EventImpl, public std::enable_shared_from_this<HostEvent> {
  public:
   /// Returns the ticket that `wait` takes.
   std::uint64_t announce();
