@@ -37,7 +37,7 @@ struct ExecCounters {
 /// Bytes that exist because of one exec.
 struct ExecMemory {
   std::size_t host_bytes = 0;    // the graph as data, the plan, argument copies
-  std::size_t pinned_bytes = 0;  // what its allocation nodes hold while it runs, at their peak
+  std::size_t pinned_bytes = 0;  // all its allocation nodes, each counted whole
 };
 
 /// What Exec and DeviceExec share: the update contract. The exec owns a copy of its graph, and

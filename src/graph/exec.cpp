@@ -109,7 +109,7 @@ UpdateReport ExecCore::apply(NodeId id, bool parameters) {
 UpdateReport ExecCore::change(const Node& node, const std::function<void(NodeData&)>& edit) {
   const NodeId id = find(node);
   NodeData& data = source_.data().nodes[id];
-  NodeData before = data;
+  Part before = data.part;
   edit(data);
   // A stand-in that came or went can break a rule; plain values cannot.
   const bool has_symbols = !source_.data().symbols.empty();
@@ -117,7 +117,7 @@ UpdateReport ExecCore::change(const Node& node, const std::function<void(NodeDat
     if (has_symbols) validate(source_.data(), target_);
     return apply(id, true);
   } catch (...) {
-    data = std::move(before);
+    data.part = std::move(before);
     throw;
   }
 }

@@ -89,6 +89,22 @@ void CudaInstance::build(const GraphData& data) {
   }
   build_scope(data, lowered_->root, graph_);
   finish_updatable_nodes(data);
+  hand_over_calls();
+}
+
+void CudaInstance::hand_over_calls() {
+  // A launch in flight may outlive this object, so the driver owns what its host calls point to.
+  if (calls_.empty()) return;
+  using Calls = std::vector<std::unique_ptr<HostCall>>;
+  auto calls = std::make_unique<Calls>(std::move(calls_));
+  cudaUserObject_t owner{};
+  check(cudaUserObjectCreate(
+            &owner, calls.get(), [](void* self) { delete static_cast<Calls*>(self); }, 1,
+            cudaUserObjectNoDestructorSync),
+        "handing host calls to the driver");
+  (void)calls.release();
+  check(cudaGraphRetainUserObject(graph_, owner, 1, cudaGraphUserObjectMove),
+        "handing host calls to the driver");
 }
 
 void CudaInstance::build_scope(const GraphData& data, const LoweredScope& scope, cudaGraph_t into) {
@@ -405,8 +421,7 @@ void CudaInstance::fill_call(const GraphData& data, NodeId id, KernelCall& call)
 }
 
 std::size_t CudaInstance::host_bytes() const {
-  return sizeof *this + ties_.size() * (sizeof(std::vector<Tie>) + sizeof(Tie)) +
-         calls_.size() * sizeof(HostCall);
+  return sizeof *this + ties_.size() * (sizeof(std::vector<Tie>) + sizeof(Tie));
 }
 
 }  // namespace attacca::cuda

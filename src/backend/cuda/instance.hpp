@@ -56,6 +56,7 @@ class CudaInstance final : public graph::Instance {
   cudaGraphNodeParams node_params(const graph::GraphData& data, NodeId id, KernelCall& call);
   void set_attributes(const graph::GraphData& data, NodeId id, cudaGraphNode_t made);
   void finish_updatable_nodes(const graph::GraphData& data);
+  void hand_over_calls();
   void instantiate(const graph::GraphData& data);
   void release() noexcept;
 
@@ -68,9 +69,9 @@ class CudaInstance final : public graph::Instance {
   const graph::Lowered* lowered_ = nullptr;  // while building
   cudaGraph_t graph_ = nullptr;
   cudaGraphExec_t exec_ = nullptr;
-  std::vector<std::vector<Tie>> ties_;        // by NodeId
-  std::vector<std::uint64_t> symbol_values_;  // by SymbolId
-  std::vector<std::unique_ptr<HostCall>> calls_;
+  std::vector<std::vector<Tie>> ties_;            // by NodeId
+  std::vector<std::uint64_t> symbol_values_;      // by SymbolId
+  std::vector<std::unique_ptr<HostCall>> calls_;  // while building
   std::shared_ptr<ErrorBox> errors_;
   attacca::detail::LaunchCounts* shared_counts_ = nullptr;  // device memory, where several launch
   cudaGraphNode_t reset_counts_ = nullptr;
