@@ -57,16 +57,19 @@ struct KernelPart {
   Grid grid;
   std::vector<std::byte> args;
   bool is_device_updatable = false;
+  friend bool operator==(const KernelPart&, const KernelPart&) = default;
 };
 struct CopyPart {
   void* to;
   const void* from;
   std::size_t bytes;
+  friend bool operator==(const CopyPart&, const CopyPart&) = default;
 };
 struct FillPart {
   void* to;
   std::uint8_t value;
   std::size_t bytes;
+  friend bool operator==(const FillPart&, const FillPart&) = default;
 };
 struct HostPart {
   std::function<void()> call;

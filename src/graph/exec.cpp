@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "graph/exec_core.hpp"
@@ -45,7 +46,8 @@ void check_fill(const void* to, std::size_t bytes) {
                     bytes, to));
 }
 
-ExecCore::ExecCore(const Graph& source, Target target) : source_(source), target_(target) {
+ExecCore::ExecCore(const Graph& source, Target target)
+    : source_(source), target_(target), graph_ids_{source.data().id} {
   validate(source_.data(), target_);
   instance_ = source_.device().impl().instantiate(source_.data(), target_);
   if (target_ == Target::device_launch) {
@@ -70,8 +72,12 @@ void ExecCore::launch(StreamRef stream) {
   ++counters_.launches;
 }
 
+bool ExecCore::answers_to(std::uint64_t graph_id) const {
+  return std::find(graph_ids_.begin(), graph_ids_.end(), graph_id) != graph_ids_.end();
+}
+
 NodeId ExecCore::find(const Node& node) const {
-  if (node.graph_id() != source_.data().id)
+  if (!answers_to(node.graph_id()))
     throw BadArgument(
         fmt::format("that node is not of graph '{}'; use a handle of the graph this "
                     "exec was made from (nodes of a graph copied in with "
@@ -135,6 +141,18 @@ UpdateReport ExecCore::enable(const Node& node, bool is_enabled) {
   return apply(id, false);
 }
 
+namespace {
+
+/// For two parts of one kind. What cannot be set on its own counts as the same.
+bool same_parameters(const Part& a, const Part& b) {
+  if (const auto* kernel = std::get_if<KernelPart>(&a)) return *kernel == std::get<KernelPart>(b);
+  if (const auto* copy = std::get_if<CopyPart>(&a)) return *copy == std::get<CopyPart>(b);
+  if (const auto* fill = std::get_if<FillPart>(&a)) return *fill == std::get<FillPart>(b);
+  return true;
+}
+
+}  // namespace
+
 UpdateReport ExecCore::update(const Graph& graph) {
   const GraphData& now = source_.data();
   const GraphData& next = graph.data();
@@ -147,7 +165,9 @@ UpdateReport ExecCore::update(const Graph& graph) {
     Graph before = std::move(source_);
     source_ = graph;
     try {
-      return reinstantiate(std::move(*difference));
+      UpdateReport report = reinstantiate(std::move(*difference));
+      graph_ids_ = {next.id};
+      return report;
     } catch (...) {
       source_ = std::move(before);
       throw;
@@ -160,23 +180,12 @@ UpdateReport ExecCore::update(const Graph& graph) {
     const NodeData& a = now.nodes[id];
     const NodeData& b = next.nodes[id];
     if (a.is_enabled != b.is_enabled) switched.push_back(id);
-    if (const auto* x = std::get_if<KernelPart>(&a.part)) {
-      const auto& y = std::get<KernelPart>(b.part);
-      if (!(x->grid == y.grid) || x->args != y.args || !uses_of(next, b).empty())
-        changed.push_back(id);
-    } else if (const auto* c = std::get_if<CopyPart>(&a.part)) {
-      const auto& d = std::get<CopyPart>(b.part);
-      if (c->to != d.to || c->from != d.from || c->bytes != d.bytes) changed.push_back(id);
-    } else if (const auto* e = std::get_if<FillPart>(&a.part)) {
-      const auto& f = std::get<FillPart>(b.part);
-      if (e->to != f.to || e->value != f.value || e->bytes != f.bytes) changed.push_back(id);
-    }
+    // A stand-in may have the same address in both and mean another thing, so it always goes over.
+    if (!same_parameters(a.part, b.part) || !uses_of(next, b).empty()) changed.push_back(id);
   }
-  const std::uint64_t own_id = now.id;
   source_ = graph;
-  // Handles of both graphs would be ambiguous: the exec keeps answering to the ones it had, unless
-  // the new graph is a copy of the old, in which case they are the same.
-  source_.data().id = own_id;
+  // Same shape, same ids: handles of the old graph and of the new one name the same nodes.
+  graph_ids_ = {graph_ids_.front(), next.id};
   for (const NodeId id : changed) {
     if (auto refusal = instance_->apply_parameters(source_.data(), id))
       return reinstantiate(std::move(*refusal));

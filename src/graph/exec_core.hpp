@@ -33,12 +33,14 @@ class ExecCore {
   ExecMemory memory() const;
 
  private:
+  bool answers_to(std::uint64_t graph_id) const;
   NodeId find(const Node& node) const;
   UpdateReport apply(NodeId id, bool parameters);
   UpdateReport reinstantiate(Refusal refusal);
 
   Graph source_;
   Target target_;
+  std::vector<std::uint64_t> graph_ids_;  // whose handles name our nodes
   std::unique_ptr<Instance> instance_;
   ExecCounters counters_;
 };
