@@ -1,0 +1,37 @@
+# A thin front for CMake and the scripts: `make` lists the targets. Presets and options are in CMakePresets.json.
+.DEFAULT_GOAL := help
+.PHONY: help deps demo test bench gpu-check docs-check format install
+
+PREFIX ?= /usr/local
+# The preset for tools that run: cuda where there are both a compiler and a GPU for it, else host.
+preset = $(shell scripts/preset.sh)
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+deps: ## install the Debian packages that are missing
+	@scripts/deps.sh
+
+demo: deps ## build the attacca command and run its demonstration
+	@scripts/build.sh $(preset) attacca_link
+	@build/attacca demo
+
+test: deps ## build and test everything: sanitizers, CUDA where nvcc is, host
+	@scripts/test.sh
+
+bench: deps ## build the benchmarks and run them here
+	@scripts/build.sh $(preset) attacca_bench
+	@build/$(preset)/bin/attacca_bench
+
+gpu-check: ## on a machine with a GPU: tests, compute-sanitizer, benchmarks, tables
+	@scripts/gpu-check.sh
+
+docs-check: ## run every command that README.md and docs/ show
+	@python3 scripts/docs_check.py
+
+format: ## clang-format every source
+	@git ls-files -co --exclude-standard '*.cpp' '*.hpp' '*.cu' '*.cuh' | xargs -r clang-format -i
+
+install: deps ## install the library and the command (PREFIX=/usr/local)
+	@scripts/build.sh $(preset) all
+	@cmake --install build/$(preset) --prefix $(PREFIX)

@@ -1,0 +1,23 @@
+# The examples: libraries that the command line tool, the tests and the benchmarks can link.
+file(GLOB example_sources CONFIGURE_DEPENDS examples/*.cpp)
+set(nested_example_sources ${example_sources})
+list(FILTER nested_example_sources INCLUDE REGEX "/nested_[^/]*$")
+list(FILTER example_sources EXCLUDE REGEX "/nested_[^/]*$")
+
+if(example_sources)
+  set(example_scope PUBLIC)
+  add_library(attacca_examples STATIC)
+  attacca_kernels(attacca_examples ${example_sources})
+  target_include_directories(attacca_examples PRIVATE examples)
+else()
+  set(example_scope INTERFACE)
+  add_library(attacca_examples INTERFACE)
+endif()
+target_include_directories(attacca_examples ${example_scope} ${PROJECT_SOURCE_DIR})
+target_link_libraries(attacca_examples ${example_scope} attacca::attacca fmt::fmt)
+
+attacca_nested_kernels(attacca_examples_nested ${nested_example_sources})
+if(nested_example_sources)
+  target_include_directories(attacca_examples_nested PUBLIC ${PROJECT_SOURCE_DIR} PRIVATE examples)
+  target_link_libraries(attacca_examples_nested PUBLIC fmt::fmt)
+endif()

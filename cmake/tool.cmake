@@ -1,0 +1,23 @@
+# The command line tool, build/<preset>/bin/attacca.
+find_package(CLI11 CONFIG REQUIRED)
+find_package(nlohmann_json CONFIG REQUIRED)
+file(GLOB tool_sources CONFIGURE_DEPENDS tools/attacca/*.cpp)
+add_executable(attacca_cli ${tool_sources})
+set_target_properties(attacca_cli PROPERTIES
+  OUTPUT_NAME attacca RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+target_include_directories(attacca_cli PRIVATE src tools/attacca)
+target_link_libraries(attacca_cli PRIVATE attacca::attacca attacca_examples attacca_examples_nested
+  CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
+install(TARGETS attacca_cli)
+
+if(PROJECT_IS_TOP_LEVEL)
+  # build/attacca is the tool of the preset built last. A target of its own, since a build that has nothing to link
+  # must move the name too.
+  file(RELATIVE_PATH tool_path ${PROJECT_SOURCE_DIR}/build ${PROJECT_BINARY_DIR}/bin/attacca)
+  add_custom_target(attacca_link ALL
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_SOURCE_DIR}/build
+    COMMAND ${CMAKE_COMMAND} -E create_symlink ${tool_path} ${PROJECT_SOURCE_DIR}/build/attacca
+    DEPENDS attacca_cli
+    COMMENT "build/attacca -> ${tool_path}"
+    VERBATIM)
+endif()

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Installs the Debian packages the build needs, where they are missing and CMake does not find them elsewhere.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+packages=(g++ cmake ninja-build python3 libtbb-dev libfmt-dev libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev
+  librapidcheck-dev)
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+  echo "deps: no apt-get here; attacca needs what Debian calls ${packages[*]}"
+  exit 0
+fi
+missing=()
+for package in "${packages[@]}"; do
+  [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
+done
+if ((${#missing[@]} == 0)); then
+  echo "deps: all ${#packages[@]} packages are installed"
+  exit 0
+fi
+
+# A package may be there under another name or prefix: what counts is whether CMake can configure.
+probe=$(mktemp -d)
+trap 'rm -rf "$probe"' EXIT
+if cmake -S . -B "$probe" -G Ninja >/dev/null 2>&1; then
+  echo "deps: not from Debian, but found: ${missing[*]}"
+  exit 0
+fi
+install="apt-get install -y --no-install-recommends ${missing[*]}"
+as_root=()
+if ((EUID != 0)); then
+  if ! sudo -n true 2>/dev/null; then
+    echo "deps: missing ${missing[*]}; run: sudo apt-get update && sudo $install"
+    exit 1
+  fi
+  as_root=(sudo -n)
+fi
+echo "deps: installing ${missing[*]}"
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive sh -c "apt-get update -qq && $install" >/dev/null ||
+  { echo "deps: could not install; run as root: apt-get update && $install"; exit 1; }

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Everything that needs a GPU: the gpu tests, the small ones again under compute-sanitizer, the benchmarks into
+# bench/results/<gpu>, and the tables made from them. Installs nothing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+small='*small*/cuda*:*Small*/cuda*'
+
+fail() { echo "gpu-check: $*" >&2; exit 1; }
+gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1) || true
+[[ -n $gpu ]] || fail "no GPU here (nvidia-smi names none); run this on a machine with one"
+[[ $(scripts/preset.sh --compiler) == cuda ]] || fail "no nvcc on the PATH or in /usr/local/cuda/bin"
+slug=$(awk '{print tolower($NF)}' <<<"$gpu")
+echo "gpu-check: $gpu"
+
+scripts/build.sh cuda all
+started=$SECONDS
+ctest --preset cuda -L gpu --output-on-failure -j2 --no-tests=error
+echo "gpu tests: $((SECONDS - started)) s"
+
+sanitizer=$(command -v compute-sanitizer || true)
+for path in /usr/local/cuda/bin/compute-sanitizer /usr/local/cuda/compute-sanitizer/compute-sanitizer; do
+  [[ -n $sanitizer || ! -x $path ]] || sanitizer=$path
+done
+[[ -n $sanitizer ]] || fail "no compute-sanitizer on the PATH or in /usr/local/cuda"
+started=$SECONDS checked=0
+for binary in build/cuda/tests/*_tests; do
+  # A filtered list starts with the line of gtest_main; suites and tests follow.
+  if "$binary" --gtest_list_tests --gtest_filter="$small" | grep -q '^  '; then
+    "$sanitizer" --tool memcheck --error-exitcode 1 "$binary" --gtest_filter="$small" --gtest_brief=1
+    checked=$((checked + 1))
+  fi
+done
+((checked > 0)) || fail "no test matches $small"
+echo "compute-sanitizer: $checked test binaries, $((SECONDS - started)) s"
+
+started=$SECONDS
+mkdir -p "bench/results/$slug"
+build/cuda/bin/attacca_bench --json-dir "bench/results/$slug"
+python3 scripts/tables.py
+echo "benchmarks: $((SECONDS - started)) s, results in bench/results/$slug"

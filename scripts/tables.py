@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Writes the benchmark tables of README.md and docs/*.md from bench/results/<gpu>/*.json.
+
+Usage: tables.py [--check] [--root FOLDER]
+A table stands between two comments and is rewritten whole:
+
+    <!-- table: launch@h200 name=graph, median, spread, baseline=raw CUDA, ratio -->
+    <!-- end -->
+
+`launch` is the "bench" field of a result, `@h200` (optional) the folder under bench/results. The columns (optional) are
+separated by commas, each with an optional heading after `=`: name, median, spread (p10 to p90), baseline, ratio, floor,
+fraction, device, or a key of the rows' params. --check writes nothing and fails where a table is stale.
+"""
+import argparse
+import json
+import pathlib
+import re
+import sys
+
+TABLE = re.compile(r"(?P<open><!-- table: (?P<what>[^\s@]+)(?:@(?P<gpu>\S+))?(?P<columns>[^\n]*?)-->\n)"
+                   r"(?P<body>.*?)(?P<close><!-- end -->)", re.DOTALL)
+DEFAULT_COLUMNS = ["name", "median", "spread", "baseline", "ratio", "floor", "fraction"]
+HEADINGS = {"name": "", "spread": "p10 – p90"}
+
+
+class Stale(Exception):
+    pass
+
+
+def number(value):
+    """Three significant digits, without an exponent."""
+    if isinstance(value, str):
+        return value
+    if value == 0:
+        return "0"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    if abs(value) < 0.001:
+        return f"{value:.2e}"
+    digits = 2 if abs(value) < 10 else 1
+    while abs(value) < 10 ** (2 - digits) and digits < 6:
+        digits += 1
+    return f"{value:.{digits}f}"
+
+
+def cell(row, result, column):
+    unit = row.get("unit", "")
+    if column == "name":
+        return row["name"]
+    if column == "device":
+        return result["device"]
+    if column == "spread":
+        return f"{number(row['p10'])} – {number(row['p90'])} {unit}" if "p10" in row and "p90" in row else ""
+    if column in ("median", "p10", "p90", "baseline", "floor"):
+        return f"{number(row[column])} {unit}".strip() if column in row else ""
+    if column == "ratio":
+        return f"{row['ratio']:.2f}×" if "ratio" in row else ""
+    if column == "fraction":
+        return f"{100 * row['fraction']:.0f} %" if "fraction" in row else ""
+    if column in row.get("params", {}):
+        value = row["params"][column]
+        return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return ""
+
+
+def columns_of(text, results):
+    asked = [part.strip() for part in text.split(",") if part.strip()]
+    if asked:
+        pairs = [(part.split("=", 1) + [None])[:2] for part in asked]
+    else:
+        rows = [row for result in results for row in result["rows"]]
+        present = lambda column: any(cell(row, result, column) for result in results for row in result["rows"])
+        params = list(dict.fromkeys(key for row in rows for key in row.get("params", {})))
+        names = DEFAULT_COLUMNS[:1] + params + DEFAULT_COLUMNS[1:]
+        pairs = [(name, None) for name in names if present(name)]
+    if len(results) > 1 and not any(name == "device" for name, _ in pairs):
+        pairs.insert(0, ("device", None))
+    known = set(DEFAULT_COLUMNS) | {"p10", "p90", "device"}
+    for result in results:
+        for row in result["rows"]:
+            known |= set(row.get("params", {}))
+    for name, _ in pairs:
+        if name.strip() not in known:
+            raise Stale(f"no row of {results[0]['bench']} has a column '{name.strip()}'; there is {', '.join(sorted(known))}")
+    return [(name.strip(), HEADINGS.get(name.strip(), name.strip()) if title is None else title.strip())
+            for name, title in pairs]
+
+
+def render(results, columns):
+    pairs = columns_of(columns, results)
+    lines = ["| " + " | ".join(title for _, title in pairs) + " |",
+             "|" + "|".join(" --- " if name in ("name", "device") else " ---: " for name, _ in pairs) + "|"]
+    for result in results:
+        for row in result["rows"]:
+            lines.append("| " + " | ".join(cell(row, result, name).replace("|", "\\|") for name, _ in pairs) + " |")
+    lines.append("")
+    for result in results:
+        said = [result["device"]]
+        said += [f"{key} {result[key]}" for key in ("driver", "commit") if result.get(key)]
+        said += [result["date"]] if result.get("date") else []
+        lines.append(f"<sub>{', '.join(said)}</sub>")
+    return "\n".join(lines) + "\n"
+
+
+def load(root):
+    found = []
+    for path in sorted((root / "bench" / "results").glob("*/*.json")):
+        try:
+            result = json.loads(path.read_text(encoding="utf-8"))
+            result["bench"], result["device"], result["rows"]  # the fields every result has
+        except (ValueError, KeyError, TypeError) as error:
+            sys.exit(f"{path.relative_to(root)}: not a benchmark result: {error!r}")
+        found.append((path.parent.name, result))
+    return found
+
+
+def rewrite(text, found):
+    def table(match):
+        results = [result for gpu, result in found
+                   if result["bench"] == match["what"] and match["gpu"] in (None, gpu)]
+        if not results:
+            where = match["gpu"] or "*"
+            raise Stale(f"no result of '{match['what']}' in bench/results/{where}")
+        return match["open"] + render(results, match["columns"]) + match["close"]
+
+    rewritten = TABLE.sub(table, text)
+    if len(TABLE.findall(text)) != len(re.findall(r"^<!-- table: ", text, re.MULTILINE)):
+        raise Stale("a '<!-- table: ... -->' has no '<!-- end -->'")
+    return rewritten
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where a table is stale")
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
+    arguments = parser.parse_args()
+
+    found = load(arguments.root)
+    stale = []
+    for path in [arguments.root / "README.md", *sorted((arguments.root / "docs").glob("*.md"))]:
+        if not path.exists():
+            continue
+        name = path.relative_to(arguments.root)
+        text = path.read_text(encoding="utf-8")
+        try:
+            rewritten = rewrite(text, found)
+        except Stale as error:
+            stale.append(f"{name}: {error}")
+            continue
+        if rewritten == text:
+            continue
+        if arguments.check:
+            stale.append(f"{name}: tables differ from bench/results; run scripts/tables.py")
+        else:
+            path.write_text(rewritten, encoding="utf-8")
+            print(f"{name}: tables written")
+    for line in stale:
+        print(line)
+    sys.exit(1 if stale else 0)
+
+
+if __name__ == "__main__":
+    main()

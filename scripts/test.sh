@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Builds and tests every preset this machine can build: the sanitizers first, CUDA where nvcc is found, host last, so
+# that the output ends with CTest's own summary. One line per stage; the logs are in build/logs.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# quiet_ctest <preset>: CTest into a log, shown whole where a test fails.
+quiet_ctest() {
+  local log=build/logs/$1.ctest.log started=$SECONDS
+  if ! ctest --preset "$1" --output-on-failure -j2 --no-tests=error >"$log" 2>&1; then
+    cat "$log"
+    echo "test $1: failed after $((SECONDS - started)) s, see $log"
+    exit 1
+  fi
+  echo "test $1: $(grep -E 'tests passed' "$log"), $((SECONDS - started)) s"
+  sed -n '/The following tests did not run/,$p' "$log"
+}
+
+scripts/build.sh host-asan all
+if build/host-asan/bin/attacca --version 2>&1 | grep -q 'LeakSanitizer has encountered a fatal error'; then
+  echo "leak check: off, this machine refuses the ptrace it needs"
+  export LSAN_OPTIONS=detect_leaks=0
+fi
+quiet_ctest host-asan
+scripts/build.sh host-tsan all
+quiet_ctest host-tsan
+if [[ $(scripts/preset.sh --compiler) == cuda ]]; then
+  scripts/build.sh cuda all
+  quiet_ctest cuda
+else
+  echo "build cuda: left out, no nvcc on the PATH or in /usr/local/cuda/bin"
+fi
+scripts/build.sh host all
+ctest --preset host --output-on-failure -j2 --no-tests=error

@@ -1,0 +1,134 @@
+// `attacca doctor`: what this machine is, what this build can use of it, what is missing and how to
+// get it.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <attacca/version.hpp>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "command.hpp"
+#include "instruments/machine.hpp"
+
+namespace attacca::tool {
+namespace {
+
+using instruments::Gpu;
+using instruments::Library;
+using instruments::Machine;
+using nlohmann::ordered_json;
+
+constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
+constexpr double kMebi = 1024.0 * 1024.0;
+
+void say(std::string_view label, const std::string& text) { fmt::print("{:<12}{}\n", label, text); }
+
+std::string or_unknown(const std::string& text) { return text.empty() ? "unknown" : text; }
+
+std::string describe(const Gpu& gpu) {
+  return fmt::format("{}, compute {}.{}, {} SMs, {:.1f} GiB at {:.2f} TB/s peak, {:.0f} MiB L2",
+                     gpu.name, gpu.compute_major, gpu.compute_minor, gpu.multiprocessors,
+                     static_cast<double>(gpu.memory_bytes) / kGibi,
+                     gpu.peak_bytes_per_second / 1e12, static_cast<double>(gpu.l2_bytes) / kMebi);
+}
+
+void print_text(const Machine& machine) {
+  say("attacca",
+      fmt::format("{}, backends: {}", version(), machine.cuda_runtime ? "host, cuda" : "host"));
+  say("processor",
+      fmt::format(
+          "{}, {} cores, {}{}", machine.cpu.model, machine.cpu.cores, machine.cpu.architecture,
+          machine.cpu.simd.empty() ? "" : fmt::format(", {}", fmt::join(machine.cpu.simd, " "))));
+  say("memory", fmt::format("{:.1f} GiB", static_cast<double>(machine.memory_bytes) / kGibi));
+  if (machine.gpus.empty()) say("GPU", "none: " + machine.driver.error);
+  for (std::size_t index = 0; index < machine.gpus.size(); ++index) {
+    say(fmt::format("GPU {}", index), describe(machine.gpus[index]));
+  }
+  if (machine.driver.is_loaded) {
+    say("driver", fmt::format("{}, runs CUDA up to {}", or_unknown(machine.driver.version),
+                              or_unknown(machine.driver.cuda_version)));
+  }
+  if (machine.cuda_runtime) say("runtime", "CUDA " + *machine.cuda_runtime + ", linked in");
+  if (!machine.cuda_compiler.empty()) say("nvcc", machine.cuda_compiler.string());
+
+  fmt::print("\nlibraries (found here; this version of attacca links none of them)\n");
+  for (const Library& library : machine.libraries) {
+    fmt::print("  {:<10}{:<34}{}\n", library.name, library.purpose,
+               library.is_found() ? fmt::format("{} {}", library.version, library.path.string())
+                                  : "not found");
+  }
+  if (machine.advice.empty()) return;
+  fmt::print("\nmissing\n");
+  for (const instruments::Advice& advice : machine.advice) {
+    fmt::print("  {}\n      {}\n", advice.missing, advice.remedy);
+  }
+}
+
+ordered_json text_or_null(const std::string& text) {
+  return text.empty() ? ordered_json(nullptr) : ordered_json(text);
+}
+
+ordered_json to_json(const Machine& machine) {
+  ordered_json gpus = ordered_json::array();
+  for (const Gpu& gpu : machine.gpus) {
+    gpus.push_back(
+        {{"name", gpu.name},
+         {"compute_capability", fmt::format("{}.{}", gpu.compute_major, gpu.compute_minor)},
+         {"multiprocessors", gpu.multiprocessors},
+         {"memory_bytes", gpu.memory_bytes},
+         {"l2_bytes", gpu.l2_bytes},
+         {"peak_bytes_per_second", gpu.peak_bytes_per_second}});
+  }
+  ordered_json libraries = ordered_json::array();
+  for (const Library& library : machine.libraries) {
+    libraries.push_back({{"name", library.name},
+                         {"purpose", library.purpose},
+                         {"found", library.is_found()},
+                         {"version", text_or_null(library.version)},
+                         {"path", text_or_null(library.path.string())},
+                         {"linked", false}});
+  }
+  ordered_json missing = ordered_json::array();
+  for (const instruments::Advice& advice : machine.advice) {
+    missing.push_back({{"what", advice.missing}, {"how_to_get_it", advice.remedy}});
+  }
+  ordered_json backends = ordered_json::array({"host"});
+  if (machine.cuda_runtime) backends.push_back("cuda");
+  return {{"version", version()},
+          {"backends", backends},
+          {"cpu",
+           {{"model", machine.cpu.model},
+            {"architecture", machine.cpu.architecture},
+            {"cores", machine.cpu.cores},
+            {"simd", machine.cpu.simd}}},
+          {"memory_bytes", machine.memory_bytes},
+          {"gpus", gpus},
+          {"cuda",
+           {{"driver_version", text_or_null(machine.driver.version)},
+            {"driver_supports", text_or_null(machine.driver.cuda_version)},
+            {"runtime_version", text_or_null(machine.cuda_runtime.value_or(""))},
+            {"compiler", text_or_null(machine.cuda_compiler.string())},
+            {"error", text_or_null(machine.driver.error)}}},
+          {"libraries", libraries},
+          {"missing", missing}};
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("doctor", "What this machine and this build can do");
+  command->footer("Examples:\n  attacca doctor\n  attacca doctor --json");
+  const auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "Print JSON");
+  command->callback([json] {
+    const Machine machine = instruments::describe_machine();
+    if (*json) {
+      fmt::print("{}\n", to_json(machine).dump(2));
+    } else {
+      print_text(machine);
+    }
+  });
+}
+
+}  // namespace attacca::tool

@@ -1,0 +1,52 @@
+// `attacca`: one command with subcommands. Exit status: 0 done, 1 failed, 2 wrong usage.
+#include <attacca/version.hpp>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "command.hpp"
+
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kWrongUsage = 2;
+
+int run(int argc, char** argv) {
+  CLI::App app("Graphs that keep a GPU from going idle, and where the idle time is.", "attacca");
+  app.set_version_flag("--version", std::string("attacca ") + attacca::version());
+  app.require_subcommand(0, 1);
+  app.footer(
+      "Examples:\n"
+      "  attacca doctor              what this machine and this build can do\n"
+      "  attacca doctor --json       the same for a program\n"
+      "  attacca demo                a graph with a loop, built, printed and run\n"
+      "  attacca graph --help        print an example's graph as text, DOT or JSON\n"
+      "  attacca example --help      run one of the examples");
+  attacca::tool::add_demo(app);
+  attacca::tool::add_doctor(app);
+  attacca::tool::add_example(app);
+  attacca::tool::add_graph(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {  // --help and --version
+    return app.exit(asked);
+  } catch (const CLI::RuntimeError& chosen) {  // a callback that picks its exit status
+    return chosen.get_exit_code();
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "attacca: %s\nSee attacca --help.\n", error.what());
+    return kWrongUsage;
+  }
+  if (app.get_subcommands().empty()) std::fputs(app.help().c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "attacca: %s\n", error.what());
+    return kFailed;
+  }
+}
