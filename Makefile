@@ -24,7 +24,7 @@ bench: deps ## build the benchmarks and run them here
 	@build/$(preset)/bin/attacca_bench
 
 gpu-check: ## on a machine with a GPU: tests, compute-sanitizer, benchmarks, tables
-	@scripts/gpu-check.sh
+	@scripts/gpu-check.sh $(COMMIT)
 
 docs-check: ## run every command that README.md and docs/ show
 	@python3 scripts/docs_check.py

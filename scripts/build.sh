@@ -1,13 +1,24 @@
 #!/usr/bin/env bash
-# Configures and builds one preset: build.sh <preset> <target>. Quiet: one line, and the log's end where it fails.
+# Configures and builds one preset: build.sh <preset> <target>. On a terminal the step being built is shown; the log is
+# in build/logs, and its end is printed where the build fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=$1 target=$2
 log=build/logs/$preset.log
 mkdir -p build/logs
 started=$SECONDS
-if ! { cmake --preset "$preset" && cmake --build --preset "$preset" --target "$target" --parallel "$(nproc)"; } \
-    >"$log" 2>&1; then
+
+show_progress() {
+  if [[ -t 1 ]]; then
+    awk -v name="$preset" '/^\[[0-9]+\/[0-9]+\]/ {printf "\rbuild %s: %s ", name, $1; fflush()} END {printf "\r\033[K"}'
+  else
+    echo "build $preset: started"
+    cat >/dev/null
+  fi
+}
+
+if ! { cmake --preset "$preset" && cmake --build --preset "$preset" --target "$target" --parallel "$(nproc)"; } 2>&1 |
+    tee "$log" | show_progress; then
   grep -nE 'error|Error|FAILED' "$log" | head -20 || true
   tail -60 "$log"
   echo "build $preset: failed after $((SECONDS - started)) s, see $log"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU: the gpu tests, the small ones again under compute-sanitizer, the benchmarks into
-# bench/results/<gpu>, and the tables made from them. Installs nothing.
+# bench/results/<gpu>, and the tables made from them. Installs nothing. gpu-check.sh [COMMIT]: what the results are of,
+# where this is a copy without its git history.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 small='*small*/cuda*:*Small*/cuda*'
@@ -14,7 +15,7 @@ echo "gpu-check: $gpu"
 
 scripts/build.sh cuda all
 started=$SECONDS
-ctest --preset cuda -L gpu --output-on-failure -j2 --no-tests=error
+ctest --preset cuda -L gpu --output-on-failure -j4 --no-tests=error
 echo "gpu tests: $((SECONDS - started)) s"
 
 sanitizer=$(command -v compute-sanitizer || true)
@@ -35,6 +36,6 @@ echo "compute-sanitizer: $checked test binaries, $((SECONDS - started)) s"
 
 started=$SECONDS
 mkdir -p "bench/results/$slug"
-build/cuda/bin/attacca_bench --json-dir "bench/results/$slug"
+build/cuda/bin/attacca_bench --json-dir "bench/results/$slug" ${1:+--commit "$1"}
 python3 scripts/tables.py
 echo "benchmarks: $((SECONDS - started)) s, results in bench/results/$slug"

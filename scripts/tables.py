@@ -7,7 +7,7 @@ A table stands between two comments and is rewritten whole:
     <!-- table: launch@h200 name=graph, median, spread, baseline=raw CUDA, ratio -->
     <!-- end -->
 
-`launch` is the "bench" field of a result, `@h200` (optional) the folder under bench/results. The columns (optional) are
+`launch` is the "bench" field of a result, `launch+replay` puts two below each other, `@h200` (optional) the folder under bench/results. The columns (optional) are
 separated by commas, each with an optional heading after `=`: name, median, spread (p10 to p90), baseline, ratio, floor,
 fraction, device, or a key of the rows' params. --check writes nothing and fails where a table is stale.
 """
@@ -73,7 +73,7 @@ def columns_of(text, results):
         params = list(dict.fromkeys(key for row in rows for key in row.get("params", {})))
         names = DEFAULT_COLUMNS[:1] + params + DEFAULT_COLUMNS[1:]
         pairs = [(name, None) for name in names if present(name)]
-    if len(results) > 1 and not any(name == "device" for name, _ in pairs):
+    if len({result["device"] for result in results}) > 1 and not any(name == "device" for name, _ in pairs):
         pairs.insert(0, ("device", None))
     known = set(DEFAULT_COLUMNS) | {"p10", "p90", "device"}
     for result in results:
@@ -98,7 +98,9 @@ def render(results, columns):
         said = [result["device"]]
         said += [f"{key} {result[key]}" for key in ("driver", "commit") if result.get(key)]
         said += [result["date"]] if result.get("date") else []
-        lines.append(f"<sub>{', '.join(said)}</sub>")
+        line = f"<sub>{', '.join(said)}</sub>"
+        if line not in lines:
+            lines.append(line)
     return "\n".join(lines) + "\n"
 
 
@@ -116,11 +118,13 @@ def load(root):
 
 def rewrite(text, found):
     def table(match):
-        results = [result for gpu, result in found
-                   if result["bench"] == match["what"] and match["gpu"] in (None, gpu)]
-        if not results:
-            where = match["gpu"] or "*"
-            raise Stale(f"no result of '{match['what']}' in bench/results/{where}")
+        results = []
+        for bench in match["what"].split("+"):
+            wanted = [result for gpu, result in found if result["bench"] == bench and match["gpu"] in (None, gpu)]
+            if not wanted:
+                where = match["gpu"] or "*"
+                raise Stale(f"no result of '{bench}' in bench/results/{where}")
+            results += wanted
         return match["open"] + render(results, match["columns"]) + match["close"]
 
     rewritten = TABLE.sub(table, text)

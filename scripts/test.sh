@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 
 # quiet_ctest <preset>: CTest into a log, shown whole where a test fails.
 quiet_ctest() {
+  echo "test $1: started"
   local log=build/logs/$1.ctest.log started=$SECONDS
   if ! ctest --preset "$1" --output-on-failure -j2 --no-tests=error >"$log" 2>&1; then
     cat "$log"

@@ -15,12 +15,13 @@ namespace attacca {
 struct PersistentStep {
   unsigned kernel;  // index in the program's list
   Dim3 blocks;
-  const std::byte* args;
+  unsigned args_offset;  // in bytes, from the start of the code
 };
 
 /// Arguments of the persistent kernel.
 struct PersistentArgs {
-  const PersistentStep* steps;
+  const std::byte* code;  // the steps, then their arguments
+  unsigned code_bytes;
   unsigned step_count;
   unsigned* again;    // the loop's condition
   unsigned* barrier;  // two words, zero at launch: arrivals, then generation and verdict
@@ -34,6 +35,8 @@ struct PersistentProgram {
 namespace detail {
 
 #if defined(__CUDACC__)
+inline constexpr unsigned kLocalCodeBytes = 8192;
+
 /// Waits for all blocks of the grid; the last to arrive reads the condition where `is_last_step`,
 /// so that no block can see a value of the next pass. True: go on.
 __device__ inline bool grid_barrier(const PersistentArgs& args, unsigned generation,
@@ -41,30 +44,36 @@ __device__ inline bool grid_barrier(const PersistentArgs& args, unsigned generat
   __shared__ unsigned verdict;
   __syncthreads();
   if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
-    const unsigned blocks = gridDim.x;
-    volatile unsigned* word = args.barrier + 1;
-    // The fence releases this block's writes; the one below acquires the others'.
-    __threadfence();
-    if (atomicAdd(args.barrier, 1u) + 1 == generation * blocks) {
-      __threadfence();
-      const unsigned again =
-          is_last_step ? (*static_cast<volatile unsigned*>(args.again) != 0) : 1u;
-      *word = generation * 2 + again;
-      verdict = again;
+    const auto wants_more = [&] {
+      return is_last_step ? *static_cast<volatile unsigned*>(args.again) != 0 : true;
+    };
+    unsigned* const word = args.barrier + 1;
+    if (gridDim.x == 1) {
+      verdict = wants_more();
+    } else if (__nv_atomic_fetch_add(args.barrier, 1u, __NV_ATOMIC_ACQ_REL,
+                                     __NV_THREAD_SCOPE_DEVICE) +
+                   1 ==
+               generation * gridDim.x) {
+      // Every arrival releases its block's writes, and the last one acquires them all. The store
+      // below releases them to the blocks that wait.
+      verdict = wants_more();
+      __nv_atomic_store_n(word, generation * 2 + verdict, __NV_ATOMIC_RELEASE,
+                          __NV_THREAD_SCOPE_DEVICE);
     } else {
-      unsigned seen = *word;
-      while (seen / 2 != generation) seen = *word;
+      unsigned seen;
+      do {
+        seen = __nv_atomic_load_n(word, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE);
+      } while (seen / 2 != generation);
       verdict = seen & 1u;
     }
-    __threadfence();
   }
   __syncthreads();
   return verdict != 0;
 }
 
 template <class K>
-__device__ void run_step(const PersistentStep& step) {
-  const typename K::Args args = *reinterpret_cast<const typename K::Args*>(step.args);
+__device__ void run_step(const PersistentStep& step, const std::byte* code) {
+  const typename K::Args args = *reinterpret_cast<const typename K::Args*>(code + step.args_offset);
   const std::uint64_t count = step.blocks.count();
   for (std::uint64_t block = blockIdx.x; block < count; block += gridDim.x) {
     Thread thread(Dim3{static_cast<unsigned>(block % step.blocks.x),
@@ -77,12 +86,24 @@ __device__ void run_step(const PersistentStep& step) {
 
 template <class... K>
 __global__ void persistent_kernel(const __grid_constant__ PersistentArgs args) {
+  // Short code is kept on the processor: two dependent reads of global memory per step cost more
+  // than the barrier.
+  __shared__ alignas(16) std::byte local[kLocalCodeBytes];
+  const bool is_local = args.code_bytes <= kLocalCodeBytes;
+  if (is_local) {
+    const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+    const unsigned threads = blockDim.x * blockDim.y * blockDim.z;
+    for (unsigned at = thread; at < args.code_bytes; at += threads) local[at] = args.code[at];
+    __syncthreads();
+  }
+  const std::byte* code = is_local ? local : args.code;
+  const auto* steps = reinterpret_cast<const PersistentStep*>(code);
   unsigned generation = 0;
   for (;;) {
     for (unsigned at = 0; at < args.step_count; ++at) {
-      const PersistentStep step = args.steps[at];
+      const PersistentStep step = steps[at];
       unsigned index = 0;
-      ((index++ == step.kernel ? run_step<K>(step) : void()), ...);
+      ((index++ == step.kernel ? run_step<K>(step, code) : void()), ...);
       if (!grid_barrier(args, ++generation, at + 1 == args.step_count)) return;
     }
   }
@@ -92,12 +113,15 @@ __global__ void persistent_kernel(const __grid_constant__ PersistentArgs args) {
 template <class... K>
 void run_persistent_on_host(HostFrame& frame, const Grid& grid, const void* raw) {
   const auto& args = *static_cast<const PersistentArgs*>(raw);
+  const auto* steps = reinterpret_cast<const PersistentStep*>(args.code);
   do {
     for (unsigned at = 0; at < args.step_count; ++at) {
-      const PersistentStep& step = args.steps[at];
+      const PersistentStep& step = steps[at];
       const Grid step_grid{step.blocks, grid.threads};
       unsigned index = 0;
-      ((index++ == step.kernel ? run_on_host<K>(frame, step_grid, step.args) : void()), ...);
+      ((index++ == step.kernel ? run_on_host<K>(frame, step_grid, args.code + step.args_offset)
+                               : void()),
+       ...);
     }
   } while (*static_cast<volatile unsigned*>(args.again) != 0);
 }

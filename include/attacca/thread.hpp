@@ -62,16 +62,13 @@ ATTACCA_HD constexpr LaunchStatus charge_relaunch(LaunchCounts& counts) {
   return LaunchStatus::launched;
 }
 
-/// Refusals, written by the device into pinned memory and read by the host at `synchronize`.
+/// Refusals, written by the device into pinned memory and read by the host at `synchronize`. Each
+/// launching kernel has a word of its own, so that writing one down takes two plain stores: the code
+/// for it is in every launching kernel.
 struct FaultLog {
-  static constexpr unsigned kCapacity = 62;
-  struct Entry {
-    unsigned label;   // which kernel, see cuda/faults.hpp
-    unsigned status;  // a LaunchStatus, plus one: zero means not yet written
-  };
-  unsigned count;
-  unsigned padding;
-  Entry entries[kCapacity];
+  static constexpr unsigned kCapacity = 1023;
+  unsigned has_any;
+  unsigned status[kCapacity];  // by label: a LaunchStatus, or 0, which is no refusal
 };
 
 /// Second parameter of a launching or spawning CUDA kernel.
@@ -84,19 +81,11 @@ struct LaunchPort {
 #if defined(__CUDACC__)
 /// Writes a refusal down for the host, and returns it.
 __device__ inline LaunchStatus report(const LaunchPort& port, LaunchStatus status) {
-#if defined(__CUDA_ARCH__)
-  if (status == LaunchStatus::launched || !port.faults) return status;
-  const unsigned at = atomicAdd_system(&port.faults->count, 1u);
-  if (at < FaultLog::kCapacity) {
-    port.faults->entries[at].label = port.label;
-    // The status publishes the entry: it is written after the label, for the host to acquire.
-    __threadfence_system();
-    *const_cast<volatile unsigned*>(&port.faults->entries[at].status) =
-        static_cast<unsigned>(status) + 1;
+  if (status != LaunchStatus::launched && port.faults) {
+    *const_cast<volatile unsigned*>(&port.faults->status[port.label]) =
+        static_cast<unsigned>(status);
+    *const_cast<volatile unsigned*>(&port.faults->has_any) = 1;
   }
-#else
-  (void)port;
-#endif
   return status;
 }
 #endif
@@ -188,8 +177,8 @@ class LaunchingThread : public Thread {
   ATTACCA_HD LaunchStatus launch(DeviceGraph graph, LaunchMode mode) {
     if (!is_first()) return LaunchStatus::not_elected;
 #if defined(__CUDA_ARCH__)
-    detail::LaunchCounts& counts = port_.shared ? *port_.shared : own_;
-    LaunchStatus status = detail::charge(counts, mode);
+    LaunchStatus status = LaunchStatus::launched;
+    count([&](detail::LaunchCounts& counts) { status = detail::charge(counts, mode); });
     if (status == LaunchStatus::launched) status = start(graph.exec, mode);
     return detail::report(port_, status);
 #else
@@ -201,8 +190,8 @@ class LaunchingThread : public Thread {
   ATTACCA_HD LaunchStatus relaunch_self() {
     if (!is_first()) return LaunchStatus::not_elected;
 #if defined(__CUDA_ARCH__)
-    detail::LaunchCounts& counts = port_.shared ? *port_.shared : own_;
-    LaunchStatus status = detail::charge_relaunch(counts);
+    LaunchStatus status = LaunchStatus::launched;
+    count([&](detail::LaunchCounts& counts) { status = detail::charge_relaunch(counts); });
     if (status == LaunchStatus::launched) {
       void* self = cudaGetCurrentGraphExec();
       status = self ? start(self, LaunchMode::tail) : LaunchStatus::not_a_device_graph;
@@ -215,6 +204,14 @@ class LaunchingThread : public Thread {
 
  private:
 #if defined(__CUDACC__)
+  /// Two branches rather than one reference, which would push our own counts out of registers.
+  template <class F>
+  __device__ void count(F charge) {
+    if (port_.shared)
+      charge(*port_.shared);
+    else
+      charge(own_);
+  }
   __device__ static LaunchStatus start(void* exec, LaunchMode mode) {
 #if defined(__CUDA_ARCH__)
     const cudaStream_t stream = mode == LaunchMode::tail ? cudaStreamGraphTailLaunch

@@ -1,5 +1,7 @@
 // timeline.hpp: what ran when, and how long the device was idle in between. On the host the
-// executor reports its nodes; on CUDA the records come from CUPTI, loaded when it is there.
+// executor reports its nodes; on CUDA the records come from CUPTI, loaded when it is there. CUPTI
+// sees a graph's nodes where the graph was instantiated while recording, and nothing of graphs that
+// the device launches.
 #pragma once
 
 #include <attacca/device.hpp>

@@ -102,20 +102,24 @@ void StreamRef::enqueue_kernel(const KernelInfo& kernel, const Grid& grid, const
 }
 
 void StreamRef::copy(void* to, const void* from, std::size_t bytes) const {
+  if (bytes == 0) return;
+  check_copy(to, from, bytes);
   if (state_->recorder)
     state_->recorder->append(*state_, [&](Graph& graph, const std::vector<Node>& edges) {
       return graph.copy(to, from, bytes).after(edges);
     });
-  else if (bytes)
+  else
     state_->impl->copy(to, from, bytes);
 }
 
 void StreamRef::fill(void* to, std::uint8_t value, std::size_t bytes) const {
+  if (bytes == 0) return;
+  check_fill(to, bytes);
   if (state_->recorder)
     state_->recorder->append(*state_, [&](Graph& graph, const std::vector<Node>& edges) {
       return graph.fill(to, value, bytes).after(edges);
     });
-  else if (bytes)
+  else
     state_->impl->fill(to, value, bytes);
 }
 

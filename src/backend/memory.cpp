@@ -57,6 +57,8 @@ void* Pool::allocate_bytes(StreamRef stream, std::size_t bytes) {
 }
 
 void Pool::free(StreamRef stream, void* address) {
+  if (stream.state().recorder)
+    throw BadArgument("pool memory freed on a stream that is being captured; free it outside");
   if (!impl_->free(*stream.state().impl, address))
     throw BadArgument(
         fmt::format("{} is not in use in this pool; free each address once, to the "

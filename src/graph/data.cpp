@@ -12,6 +12,7 @@ namespace attacca::graph {
 
 namespace {
 
+constexpr std::size_t kFirstNodes = 64;  // room before the list grows for the first time
 constexpr std::size_t kSmallSymbolBytes = 16;
 constexpr std::size_t kSmallRangeBytes = 64 * 1024;
 
@@ -36,7 +37,8 @@ AddressRange::~AddressRange() { ::munmap(reinterpret_cast<void*>(base_), bytes_)
 
 GraphData::GraphData(Device on, std::string called)
     : id(next_graph_id()), name(std::move(called)), device(std::move(on)) {
-  scopes.emplace_back();
+  nodes.reserve(kFirstNodes);
+  scopes.emplace_back().nodes.reserve(kFirstNodes);
 }
 
 SymbolId GraphData::add_symbol(SymbolKind kind, std::string called, std::size_t bytes,

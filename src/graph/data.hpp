@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include "core/inline_vector.hpp"
+
 namespace attacca::graph {
 
 using ScopeId = std::uint32_t;
@@ -52,10 +54,12 @@ struct Edge {
   friend bool operator==(const Edge&, const Edge&) = default;
 };
 
+using Arguments = InlineVector<std::byte, 32>;
+
 struct KernelPart {
   const KernelInfo* info;
   Grid grid;
-  std::vector<std::byte> args;
+  Arguments args;
   bool is_device_updatable = false;
   friend bool operator==(const KernelPart&, const KernelPart&) = default;
 };
@@ -100,7 +104,7 @@ struct NodeData {
   std::string name;
   ScopeId scope;
   std::uint32_t place;  // in its scope's list
-  std::vector<Edge> deps;
+  InlineVector<Edge, 2> deps;
   Part part;
   int priority = 0;
   bool is_enabled = true;

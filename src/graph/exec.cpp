@@ -83,6 +83,12 @@ NodeId ExecCore::find(const Node& node) const {
                     "exec was made from (nodes of a graph copied in with "
                     "child(name, graph) have none: build it in place)",
                     source_.name()));
+  // Copies of a graph share handles, but a node added to one is not in the others.
+  if (node.id() >= source_.data().nodes.size())
+    throw BadArgument(fmt::format(
+        "node number {} was added to a copy of graph '{}' that this exec does not know; "
+        "update the exec with that graph first",
+        node.id(), source_.name()));
   return node.id();
 }
 
@@ -142,6 +148,21 @@ UpdateReport ExecCore::enable(const Node& node, bool is_enabled) {
 }
 
 namespace {
+
+/// What a typed handle names, unless it names another kind of node in this exec's graph.
+template <class Kind>
+Kind& part_of(NodeData& node) {
+  if (auto* part = std::get_if<Kind>(&node.part)) return *part;
+  throw BadArgument(
+      fmt::format("that node is {} '{}' in this exec; use a handle of the graph it was made from",
+                  kind_name(node), node.name));
+}
+
+/// Which symbol an address stands for; the number of symbols where it stands for none.
+std::size_t symbol_index(const GraphData& data, std::uint64_t address) {
+  const Symbol* symbol = data.find_symbol(address);
+  return symbol ? static_cast<std::size_t>(symbol - data.symbols.data()) : data.symbols.size();
+}
 
 /// For two parts of one kind. What cannot be set on its own counts as the same.
 bool same_parameters(const Part& a, const Part& b) {
@@ -206,9 +227,10 @@ ExecMemory ExecCore::memory() const {
   const GraphData& data = source_.data();
   memory.host_bytes = instance_->host_bytes() + sizeof(GraphData);
   for (const NodeData& node : data.nodes) {
-    memory.host_bytes += sizeof node + node.name.capacity() + node.deps.capacity() * sizeof(Edge);
+    memory.host_bytes += sizeof node + node.deps.heap_bytes();
+    if (node.name.capacity() >= sizeof node.name) memory.host_bytes += node.name.capacity();
     if (const auto* kernel = std::get_if<KernelPart>(&node.part))
-      memory.host_bytes += kernel->args.capacity();
+      memory.host_bytes += kernel->args.heap_bytes();
     if (const auto* allocate = std::get_if<AllocatePart>(&node.part))
       memory.pinned_bytes += data.symbols[allocate->symbol].bytes;
   }
@@ -254,6 +276,14 @@ std::optional<Refusal> structural_difference(const GraphData& from, const GraphD
       const auto& other = std::get<ConditionalPart>(b.part);
       if (conditional->kind != other.kind || conditional->bodies != other.bodies)
         return differs(fmt::format("the parameters of {} '{}' changed", kind_name(b), b.name));
+      if (symbol_index(from, conditional->condition) != symbol_index(to, other.condition))
+        return differs(fmt::format("{} '{}' looks at another condition", kind_name(b), b.name));
+    } else if (const auto* free = std::get_if<FreePart>(&a.part)) {
+      const auto freed = [](const GraphData& data, const FreePart& part) {
+        return symbol_index(data, reinterpret_cast<std::uint64_t>(part.address));
+      };
+      if (freed(from, *free) != freed(to, std::get<FreePart>(b.part)))
+        return differs(fmt::format("'{}' frees another allocation", b.name));
     }
   }
   if (from.nodes.size() != to.nodes.size()) {
@@ -286,7 +316,12 @@ ExecBase::~ExecBase() = default;
 UpdateReport ExecBase::set_kernel(const Node& node, const Grid* grid, const void* args,
                                   std::size_t size) {
   return core_->change(node, [&](graph::NodeData& data) {
-    auto& kernel = std::get<graph::KernelPart>(data.part);
+    auto& kernel = graph::part_of<graph::KernelPart>(data);
+    if (kernel.args.size() != size)
+      throw BadArgument(
+          fmt::format("kernel '{}' takes {} bytes of arguments and was given {}; use "
+                      "a handle of the graph this exec was made from",
+                      data.name, kernel.args.size(), size));
     if (grid) {
       graph::check_grid(*kernel.info, *grid);
       kernel.grid = *grid;
@@ -298,14 +333,14 @@ UpdateReport ExecBase::set_kernel(const Node& node, const Grid* grid, const void
 UpdateReport ExecBase::set(const CopyNode& node, void* to, const void* from, std::size_t bytes) {
   graph::check_copy(to, from, bytes);
   return core_->change(node, [&](graph::NodeData& data) {
-    std::get<graph::CopyPart>(data.part) = {to, from, bytes};
+    graph::part_of<graph::CopyPart>(data) = {to, from, bytes};
   });
 }
 
 UpdateReport ExecBase::set(const FillNode& node, void* to, std::uint8_t value, std::size_t bytes) {
   graph::check_fill(to, bytes);
   return core_->change(node, [&](graph::NodeData& data) {
-    std::get<graph::FillPart>(data.part) = {to, value, bytes};
+    graph::part_of<graph::FillPart>(data) = {to, value, bytes};
   });
 }
 

@@ -17,10 +17,13 @@ using namespace graph;
 
 namespace {
 
-NodeId append(GraphData& data, ScopeId scope, std::string name, Part part) {
+NodeId append(GraphData& data, ScopeId scope, std::string name, Part&& part) {
   const auto id = static_cast<NodeId>(data.nodes.size());
-  const auto place = static_cast<std::uint32_t>(data.scopes[scope].nodes.size());
-  data.nodes.push_back(NodeData{std::move(name), scope, place, {}, std::move(part)});
+  data.nodes.push_back({std::move(name),
+                        scope,
+                        static_cast<std::uint32_t>(data.scopes[scope].nodes.size()),
+                        {},
+                        std::move(part)});
   data.scopes[scope].nodes.push_back(id);
   return id;
 }
@@ -107,6 +110,10 @@ void Node::add_edge(const Node& producer, EdgeKind kind) const {
     throw BadArgument(
         fmt::format("'{}' is of graph '{}' and '{}' of graph '{}': an edge stays inside one graph",
                     name(), data_->name, producer.name(), producer.data_->name));
+  if (producer.id_ >= data_->nodes.size())
+    throw BadArgument(
+        fmt::format("'{}' cannot follow '{}', which was added to another copy of graph '{}'",
+                    name(), producer.name(), data_->name));
   NodeData& node = data_->nodes[id_];
   const NodeData& from = data_->nodes[producer.id_];
   if (from.scope != node.scope)

@@ -9,6 +9,15 @@ namespace attacca::graph {
 
 std::vector<NodeId> topological_order(const GraphData& data, ScopeId scope) {
   const std::vector<NodeId>& members = data.scopes[scope].nodes;
+  // Mostly a graph is written producers first and without priorities: then it is in order already.
+  const bool is_in_order = std::all_of(members.begin(), members.end(), [&](NodeId id) {
+    const NodeData& node = data.nodes[id];
+    return node.priority == 0 &&
+           std::all_of(node.deps.begin(), node.deps.end(),
+                       [&](const Edge& edge) { return data.nodes[edge.from].place < node.place; });
+  });
+  if (is_in_order) return members;
+
   std::vector<std::vector<std::uint32_t>> consumers(members.size());
   std::vector<std::size_t> waiting(members.size());
   for (std::uint32_t at = 0; at < members.size(); ++at) {
@@ -48,10 +57,14 @@ void add_edge(std::vector<Edge>& edges, const Edge& edge) {
     same->kind = EdgeKind::full;
 }
 
+bool is_child(const GraphData& data, NodeId id) {
+  return std::holds_alternative<ChildPart>(data.nodes[id].part);
+}
+
 /// Appends a scope's nodes to `out`, its roots behind `entry`, and returns what a node that follows
 /// the whole scope depends on.
-std::vector<Edge> inline_scope(const GraphData& data, ScopeId scope, const std::vector<Edge>& entry,
-                               LoweredScope& out) {
+std::vector<Edge> inline_scope(const GraphData& data, ScopeId scope, std::span<const Edge> entry,
+                               Lowered& lowered, LoweredScope& out) {
   std::unordered_map<NodeId, std::vector<Edge>> exits;  // of the children met so far
   std::vector<bool> has_consumer(data.scopes[scope].nodes.size());
   std::vector<Edge> all_exits;
@@ -59,37 +72,42 @@ std::vector<Edge> inline_scope(const GraphData& data, ScopeId scope, const std::
   for (const NodeId id : order)
     for (const Edge& edge : data.nodes[id].deps) has_consumer[data.nodes[edge.from].place] = true;
 
+  out.nodes.reserve(out.nodes.size() + order.size());
   for (const NodeId id : order) {
     const NodeData& node = data.nodes[id];
-    std::vector<Edge> deps;
-    for (const Edge& edge : node.deps) {
-      if (!std::holds_alternative<ChildPart>(data.nodes[edge.from].part))
-        add_edge(deps, edge);
-      else
-        for (const Edge& exit : exits.at(edge.from)) add_edge(deps, exit);
+    std::span<const Edge> deps = node.deps;
+    if (deps.empty()) deps = entry;
+    if (std::any_of(node.deps.begin(), node.deps.end(),
+                    [&](const Edge& edge) { return is_child(data, edge.from); })) {
+      std::vector<Edge>& own = lowered.rewritten.emplace_back();
+      for (const Edge& edge : node.deps) {
+        if (!is_child(data, edge.from))
+          add_edge(own, edge);
+        else
+          for (const Edge& exit : exits.at(edge.from)) add_edge(own, exit);
+      }
+      deps = own;
     }
-    if (node.deps.empty()) deps = entry;
-
     if (const auto* child = std::get_if<ChildPart>(&node.part)) {
-      exits[id] = inline_scope(data, child->scope, deps, out);
+      exits[id] = inline_scope(data, child->scope, deps, lowered, out);
       if (!has_consumer[node.place])
         for (const Edge& exit : exits[id]) add_edge(all_exits, exit);
     } else {
-      out.nodes.push_back({id, std::move(deps)});
-      if (!has_consumer[node.place]) add_edge(all_exits, {id, EdgeKind::full});
+      out.nodes.push_back({id, deps});
+      if (!has_consumer[node.place]) all_exits.push_back({id, EdgeKind::full});
     }
   }
-  return order.empty() ? entry : all_exits;
+  return order.empty() ? std::vector<Edge>(entry.begin(), entry.end()) : all_exits;
 }
 
 }  // namespace
 
 Lowered lower(const GraphData& data) {
   Lowered lowered;
-  inline_scope(data, kRootScope, {}, lowered.root);
+  inline_scope(data, kRootScope, {}, lowered, lowered.root);
   lowered.bodies.resize(data.scopes.size());
   for (ScopeId scope = 1; scope < data.scopes.size(); ++scope)
-    if (data.scopes[scope].is_body) inline_scope(data, scope, {}, lowered.bodies[scope]);
+    if (data.scopes[scope].is_body) inline_scope(data, scope, {}, lowered, lowered.bodies[scope]);
   return lowered;
 }
 

@@ -3,6 +3,8 @@
 // neither conditionals nor allocations, and because a node inside must stay updatable.
 #pragma once
 
+#include <deque>
+#include <span>
 #include <vector>
 
 #include "graph/data.hpp"
@@ -11,7 +13,7 @@ namespace attacca::graph {
 
 struct LoweredNode {
   NodeId id;
-  std::vector<Edge> deps;  // of the same lowered scope
+  std::span<const Edge> deps;  // of the same lowered scope
 };
 
 /// The root or the body of a conditional.
@@ -19,9 +21,11 @@ struct LoweredScope {
   std::vector<LoweredNode> nodes;
 };
 
+/// Points into the data it was made from.
 struct Lowered {
   LoweredScope root;
   std::vector<LoweredScope> bodies;  // indexed by ScopeId; empty for scopes that are no bodies
+  std::deque<std::vector<Edge>> rewritten;  // dependencies that are not the data's own
 };
 
 /// The nodes of one scope, producers first, higher priority first where there is a choice.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <string_view>
 
 #include "graph/print.hpp"
@@ -36,11 +37,12 @@ struct Look {
   const char* shape;
   const char* fill;
   const char* line;
+  const char* style = "filled";
 };
 
 struct LookOf {
   Look operator()(const KernelPart&) const { return {"box", "#dbeafe", "#1d4ed8"}; }
-  Look operator()(const CopyPart&) const { return {"cds", "#dcfce7", "#15803d"}; }
+  Look operator()(const CopyPart&) const { return {"box", "#dcfce7", "#15803d", "rounded,filled"}; }
   Look operator()(const FillPart&) const { return {"note", "#dcfce7", "#15803d"}; }
   Look operator()(const HostPart&) const { return {"parallelogram", "#ffedd5", "#c2410c"}; }
   Look operator()(const LibraryPart&) const { return {"component", "#f3e8ff", "#7e22ce"}; }
@@ -58,7 +60,7 @@ class DotPrinter {
     out_ = fmt::format(
         "digraph \"{0}\" {{\n"
         "  graph [label=\"{0}\" labelloc=t compound=true bgcolor=white fontname=\"Helvetica\"];\n"
-        "  node [style=filled fontname=\"Helvetica\" fontsize=11];\n"
+        "  node [fontname=\"Helvetica\" fontsize=11];\n"
         "  edge [color=\"#334155\" fontname=\"Helvetica\" fontsize=10];\n",
         dot_string(data_.name));
     print_scope(kRootScope, 1);
@@ -102,10 +104,10 @@ class DotPrinter {
     const auto* kernel = std::get_if<KernelPart>(&node.part);
     const bool starts_work =
         kernel && (kernel->info->traits.launches || kernel->info->traits.spawns);
-    line(depth, "n{} [label=\"{}\" shape={} fillcolor=\"{}\" color=\"{}\"{}{}];", id, label(node),
-         look.shape, node.is_enabled ? look.fill : "#ffffff", look.line,
-         starts_work ? " peripheries=2" : "",
-         node.is_enabled ? "" : " style=\"filled,dashed\" fontcolor=\"#64748b\"");
+    line(depth, "n{} [label=\"{}\" shape={} style=\"{}{}\" fillcolor=\"{}\" color=\"{}\"{}{}];", id,
+         label(node), look.shape, look.style, node.is_enabled ? "" : ",dashed",
+         node.is_enabled ? look.fill : "#ffffff", look.line, starts_work ? " peripheries=2" : "",
+         node.is_enabled ? "" : " fontcolor=\"#64748b\"");
   }
 
   std::string label(const NodeData& node) const {
@@ -131,7 +133,7 @@ class DotPrinter {
   bool has_consumer(NodeId producer) const {
     const std::vector<NodeId>& peers = data_.scopes[data_.nodes[producer].scope].nodes;
     return std::any_of(peers.begin(), peers.end(), [&](NodeId id) {
-      const std::vector<Edge>& deps = data_.nodes[id].deps;
+      std::span<const Edge> deps = data_.nodes[id].deps;
       return std::any_of(deps.begin(), deps.end(),
                          [&](const Edge& edge) { return edge.from == producer; });
     });

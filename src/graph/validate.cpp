@@ -77,7 +77,7 @@ class Validator {
       : data_(data), target_(target), place_(data.nodes.size()) {}
 
   std::vector<GraphError> run() {
-    if (data_.nodes.empty())
+    if (is_hollow(kRootScope))
       add(Rule::empty_graph, data_.name,
           fmt::format("graph '{}' has no nodes; add one before instantiating it", data_.name));
     for (ScopeId scope = 0; scope < data_.scopes.size(); ++scope) check_scope(scope);
@@ -255,15 +255,23 @@ class Validator {
     const NodeId from = lifted(first, scope);
     const NodeId to = lifted(second, scope);
     if (from == to) return false;
-    std::vector<NodeId> open{to};
-    std::unordered_set<NodeId> seen{to};
+    // Behind a programmatic edge a node starts once its producer has started, and ends after the
+    // producer has ended. So we ask: before the start of a node, or at least before its end?
+    struct Place {
+      NodeId node;
+      bool is_end;
+    };
+    std::vector<Place> open{{to, false}};
+    std::unordered_set<std::uint64_t> seen;
     while (!open.empty()) {
-      const NodeId at = open.back();
+      const Place at = open.back();
       open.pop_back();
-      for (const Edge& edge : data_.nodes[at].deps) {
-        if (edge.from == from) return true;
-        if (place_[edge.from] > place_[from] && seen.insert(edge.from).second)
-          open.push_back(edge.from);
+      for (const Edge& edge : data_.nodes[at.node].deps) {
+        const bool has_ended = at.is_end || edge.kind == EdgeKind::full;
+        if (edge.from == from && has_ended) return true;
+        if (place_[edge.from] > place_[from] &&
+            seen.insert(std::uint64_t{edge.from} * 2 + has_ended).second)
+          open.push_back({edge.from, has_ended});
       }
     }
     return false;
@@ -361,7 +369,8 @@ class Validator {
       const auto symbol_id = static_cast<SymbolId>(symbol - data_.symbols.data());
       if (!frees.emplace(symbol_id, id).second)
         add(Rule::free_without_allocation, name,
-            fmt::format("allocation '{}' is freed twice; remove one of the two", symbol->name));
+            fmt::format("'{}' frees allocation '{}' a second time; remove one of the two", name,
+                        symbol->name));
       else if (!is_before(symbol->owner, id))
         add(Rule::free_without_allocation, name,
             fmt::format("'{}' does not depend on allocation '{}'; add .after({})", name,

@@ -50,11 +50,6 @@ struct Cupti {
     load(disable, "cuptiActivityDisable");
     load(flush_all, "cuptiActivityFlushAll");
     load(next_record, "cuptiActivityGetNextRecord");
-    // Graphs launched by the device are only traced if this is said before CUDA starts; later it
-    // fails, and the rest still works.
-    decltype(&cuptiActivityEnableDeviceGraph) enable_device_graph = nullptr;
-    load(enable_device_graph, "cuptiActivityEnableDeviceGraph");
-    if (enable_device_graph) (void)enable_device_graph(1);
   }
 };
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <variant>
 
 #include "graph/data.hpp"
@@ -26,7 +27,7 @@ struct FormCost {
   double per_node;
 };
 constexpr std::array<FormCost, kLoopForms> kCudaCosts{
-    {{3.3, 0.75}, {3.5, 0.75}, {0.3, 0.95}, {9.0, 0.75}}};
+    {{3.75, 0.76}, {4.8, 0.77}, {0.2, 1.2}, {6.8, 0.77}}};
 constexpr std::array<FormCost, kLoopForms> kHostCosts{
     {{0.1, 0.1}, {0.6, 0.1}, {0.1, 0.05}, {8.0, 0.1}}};
 
@@ -152,14 +153,12 @@ struct LoopExec::Impl {
       : form(of),
         cell(device, 1, of == LoopForm::host_loop ? Visibility::shared : Visibility::device),
         barrier(device, 2),
-        steps(device, 0),
-        args(device, 0) {}
+        code(device, 0) {}
 
   LoopForm form;
   Buffer<unsigned> cell;  // the condition, but for a WHILE node
   Buffer<unsigned> barrier;
-  Buffer<PersistentStep> steps;
-  Buffer<std::byte> args;
+  Buffer<std::byte> code;  // of a persistent kernel
   std::variant<std::monostate, Exec, DeviceExec> exec;
 };
 
@@ -192,30 +191,29 @@ void LoopExec::launch(StreamRef stream) {
 
 namespace {
 
-/// A graph of one persistent kernel that runs the body; its steps and arguments go to the device.
+std::size_t aligned(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
+
+/// A graph of one persistent kernel that runs the body; the steps and arguments go into `code`.
 Graph persistent_graph(const Device& device, const GraphData& body,
-                       const PersistentProgram& program, Buffer<PersistentStep>& steps_on_device,
-                       Buffer<std::byte>& args_on_device, unsigned* cell, unsigned* barrier) {
-  constexpr std::size_t kArgsAlignment = 16;
+                       const PersistentProgram& program, Buffer<std::byte>& code, unsigned* cell,
+                       unsigned* barrier) {
+  const Lowered lowered = lower(body);
   std::vector<PersistentStep> steps;
-  std::vector<std::byte> args;
-  std::vector<std::size_t> offsets;
+  std::vector<std::byte> bytes(aligned(lowered.root.nodes.size() * sizeof(PersistentStep)));
   Grid grid;
-  for (const LoweredNode& node : lower(body).root.nodes) {
+  for (const LoweredNode& node : lowered.root.nodes) {
     const auto& kernel = std::get<KernelPart>(body.nodes[node.id].part);
     const auto part = std::find(program.parts.begin(), program.parts.end(), kernel.info);
-    steps.push_back({static_cast<unsigned>(part - program.parts.begin()), kernel.grid.blocks, {}});
-    offsets.push_back(args.size());
-    args.insert(args.end(), kernel.args.begin(), kernel.args.end());
-    args.resize((args.size() + kArgsAlignment - 1) / kArgsAlignment * kArgsAlignment);
+    steps.push_back({static_cast<unsigned>(part - program.parts.begin()), kernel.grid.blocks,
+                     static_cast<unsigned>(bytes.size())});
+    bytes.insert(bytes.end(), kernel.args.begin(), kernel.args.end());
+    bytes.resize(aligned(bytes.size()));
     grid.threads = kernel.grid.threads;
-    grid.blocks.x = std::max(grid.blocks.x, static_cast<unsigned>(std::min<std::uint64_t>(
-                                                kernel.grid.blocks.count(), 1u << 20)));
+    grid.blocks.x = static_cast<unsigned>(
+        std::clamp<std::uint64_t>(kernel.grid.blocks.count(), grid.blocks.x, 1u << 20));
   }
-  args_on_device = Buffer<std::byte>(device, args);
-  for (std::size_t at = 0; at < steps.size(); ++at)
-    steps[at].args = args_on_device.data() + offsets[at];
-  steps_on_device = Buffer<PersistentStep>(device, steps);
+  std::memcpy(bytes.data(), steps.data(), steps.size() * sizeof(PersistentStep));
+  code = Buffer<std::byte>(device, bytes);
   grid.blocks.x =
       std::clamp(device.impl().resident_blocks(program.kernel, grid), 1u, grid.blocks.x);
 
@@ -223,7 +221,8 @@ Graph persistent_graph(const Device& device, const GraphData& body,
   const auto reset = graph.fill(barrier, 0, 2 * sizeof(unsigned)).named("reset barrier");
   graph
       .kernel(Kernel<PersistentArgs>(program.kernel), grid,
-              {steps_on_device.data(), static_cast<unsigned>(steps.size()), cell, barrier})
+              {code.data(), static_cast<unsigned>(bytes.size()),
+               static_cast<unsigned>(steps.size()), cell, barrier})
       .after(reset);
   return graph;
 }
@@ -248,8 +247,8 @@ LoopExec Loop::instantiate(std::optional<LoopForm> form) const {
   if (wanted == LoopForm::host_loop) {
     impl->exec = body.instantiate();
   } else if (wanted == LoopForm::persistent_kernel) {
-    impl->exec = persistent_graph(device_, body.data(), *program_, impl->steps, impl->args,
-                                  impl->cell.data(), impl->barrier.data())
+    impl->exec = persistent_graph(device_, body.data(), *program_, impl->code, impl->cell.data(),
+                                  impl->barrier.data())
                      .instantiate();
   } else {
     std::vector<bool> has_consumer(body.data().nodes.size());

@@ -54,6 +54,15 @@ class Tables(unittest.TestCase):
         self.run_tables()
         self.assertIn("|  | median |\n", self.readme.read_text())
 
+    def test_puts_two_results_below_each_other(self):
+        other = self.root / "bench" / "results" / "h200" / "replay.json"
+        other.write_text(json.dumps({**RESULT, "bench": "replay", "rows": [{"name": "again", "median": 2, "unit": "µs"}]}))
+        self.readme.write_text("<!-- table: launch+replay name, median -->\n<!-- end -->\n")
+        self.assertEqual(0, self.run_tables().returncode)
+        text = self.readme.read_text()
+        self.assertIn("| chain | 12.3 µs |\n| again | 2.00 µs |\n", text)
+        self.assertEqual(1, text.count("<sub>"))
+
     def test_says_which_result_is_missing(self):
         self.readme.write_text("<!-- table: absent -->\n<!-- end -->\n")
         done = self.run_tables("--check")

@@ -5,7 +5,9 @@
 #include <attacca/error.hpp>
 
 #include <algorithm>
-#include <cstring>
+#include <atomic>
+#include <optional>
+#include <utility>
 
 #include "backend/cuda/check.hpp"
 #include "graph/executor.hpp"
@@ -59,22 +61,32 @@ attacca::detail::LaunchPort Faults::port(const std::string& kernel, const std::s
   const auto known = std::find_if(labels_.begin(), labels_.end(), [&](const Label& label) {
     return label.kernel == kernel && label.graph == graph;
   });
-  const auto index = static_cast<unsigned>(known - labels_.begin());
+  auto index = static_cast<unsigned>(known - labels_.begin());
   if (known == labels_.end()) labels_.push_back({kernel, graph});
+  if (index >= FaultLog::kCapacity - 1) {
+    // More launching kernels than words: the last word stands for all the others.
+    labels_.resize(FaultLog::kCapacity - 1);
+    labels_.push_back({"(one of many)", "(one of many)"});
+    index = FaultLog::kCapacity - 1;
+  }
   return {nullptr, log_, index};
 }
 
 void Faults::throw_if_any(std::size_t spawn_limit) {
-  // Pairs with the device's fence: a non-zero status means that the label is there too.
-  std::atomic_ref<unsigned> count(log_->count);
-  if (count.load(std::memory_order_acquire) == 0) return;
+  // The caller has synchronized with the work that wrote here, which makes its writes visible.
+  if (std::atomic_ref(log_->has_any).load(std::memory_order_acquire) == 0) return;
   const std::lock_guard lock(mutex_);
-  FaultLog::Entry& first = log_->entries[0];
-  if (std::atomic_ref(first.status).load(std::memory_order_acquire) == 0) return;
-  const Label label = labels_.at(first.label);
-  const auto status = static_cast<LaunchStatus>(first.status - 1);
-  for (FaultLog::Entry& entry : log_->entries) entry = {};
-  count.store(0, std::memory_order_release);
+  std::optional<std::size_t> first;
+  LaunchStatus status{};
+  for (std::size_t label = 0; label < labels_.size(); ++label) {
+    const unsigned found = std::exchange(log_->status[label], 0u);
+    if (found == 0 || first) continue;
+    first = label;
+    status = static_cast<LaunchStatus>(found);
+  }
+  std::atomic_ref(log_->has_any).store(0, std::memory_order_release);
+  if (!first) return;
+  const Label& label = labels_[*first];
   throw LaunchRefused(label.kernel,
                       graph::refusal_message(label.kernel, label.graph, status, spawn_limit));
 }

@@ -48,7 +48,7 @@ bool launches(const NodeData& node) {
 CudaInstance::CudaInstance(CudaDevice& device, const GraphData& data, Target target)
     : device_(device),
       target_(target),
-      ties_(data.nodes.size()),
+      nodes_(data.nodes.size()),
       symbol_values_(data.symbols.size()) {
   const Lowered lowered = lower(data);
   lowered_ = &lowered;
@@ -111,37 +111,35 @@ void CudaInstance::build_scope(const GraphData& data, const LoweredScope& scope,
   for (const LoweredNode& node : scope.nodes) build_node(data, node, into);
 }
 
-CudaInstance::Producers CudaInstance::producers_of(const LoweredNode& node) const {
-  Producers producers;
-  for (const Edge& edge : node.deps)
-    for (const Tie& tie : ties_[edge.from]) {
-      producers.nodes.push_back(tie.node);
-      producers.edges.push_back(edge.kind == EdgeKind::programmatic ? edge_data(edge.kind)
-                                                                    : tie.edge);
+void CudaInstance::find_producers(const LoweredNode& node) {
+  producers_.clear();
+  for (const Edge& edge : node.deps) {
+    if (nodes_[edge.from]) {
+      producers_.add(nodes_[edge.from], edge_data(edge.kind));
+      continue;
     }
-  return producers;
+    const Producers& captured = captured_.at(edge.from);
+    for (std::size_t at = 0; at < captured.nodes.size(); ++at)
+      producers_.add(captured.nodes[at], captured.edges[at]);
+  }
 }
 
 void CudaInstance::build_node(const GraphData& data, const LoweredNode& lowered, cudaGraph_t into) {
   const NodeData& node = data.nodes[lowered.id];
-  Producers producers = producers_of(lowered);
+  find_producers(lowered);
   if (std::holds_alternative<LibraryPart>(node.part)) {
-    build_library(data, lowered.id, producers, into);
+    build_library(data, lowered.id, into);
     return;
   }
-  if (reset_counts_ && launches(node)) {
-    producers.nodes.push_back(reset_counts_);
-    producers.edges.push_back({});
-  }
+  if (reset_counts_ && launches(node)) producers_.add(reset_counts_, {});
   KernelCall call;
   cudaGraphNodeParams params = node_params(data, lowered.id, call);
-  cudaGraphNode_t made = nullptr;
-  check(cudaGraphAddNode(&made, into, producers.nodes.data(), producers.edges.data(),
-                         producers.nodes.size(), &params),
+  cudaGraphNode_t& made = nodes_[lowered.id];
+  check(cudaGraphAddNode(&made, into, producers_.nodes.data(), producers_.edges.data(),
+                         producers_.nodes.size(), &params),
         [&] {
           return fmt::format("adding {} '{}' to graph '{}'", kind_name(node), node.name, data.name);
         });
-  ties_[lowered.id] = {{made, cudaGraphEdgeData{}}};
 
   if (std::holds_alternative<KernelPart>(node.part)) {
     set_attributes(data, lowered.id, made);
@@ -237,15 +235,15 @@ void CudaInstance::set_attributes(const GraphData& data, NodeId id, cudaGraphNod
   }
 }
 
-void CudaInstance::build_library(const GraphData& data, NodeId id, const Producers& producers,
-                                 cudaGraph_t into) {
+void CudaInstance::build_library(const GraphData& data, NodeId id, cudaGraph_t into) {
   const NodeData& node = data.nodes[id];
   const auto doing = [&] { return fmt::format("capturing library call '{}'", node.name); };
   if (!side_stream_) side_stream_ = std::make_unique<CudaStream>(device_);
   const cudaStream_t stream = side_stream_->get();
-  check(cudaStreamBeginCaptureToGraph(stream, into, producers.nodes.data(), producers.edges.data(),
-                                      producers.nodes.size(), cudaStreamCaptureModeThreadLocal),
-        doing);
+  check(
+      cudaStreamBeginCaptureToGraph(stream, into, producers_.nodes.data(), producers_.edges.data(),
+                                    producers_.nodes.size(), cudaStreamCaptureModeThreadLocal),
+      doing);
   // The function gets a stream of its own making, so that nothing it does outlives the capture.
   StreamState state(Device(device_.shared_from_this()), std::move(side_stream_));
   auto& capturing = static_cast<CudaStream&>(*state.impl);
@@ -271,9 +269,10 @@ void CudaInstance::build_library(const GraphData& data, NodeId id, const Produce
   std::size_t count = 0;
   const cudaError_t info =
       cudaStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &last, &last_edges, &count);
+  Producers& captured = captured_[id];
   if (info == cudaSuccess && status == cudaStreamCaptureStatusActive)
     for (std::size_t at = 0; at < count; ++at)
-      ties_[id].push_back({last[at], last_edges ? last_edges[at] : cudaGraphEdgeData{}});
+      captured.add(last[at], last_edges ? last_edges[at] : cudaGraphEdgeData{});
   check(end_capture(), doing);
   check(info, doing);
   if (calls_.size() > calls_before && !errors_) errors_ = std::make_shared<ErrorBox>();
@@ -290,10 +289,10 @@ void CudaInstance::finish_updatable_nodes(const GraphData& data) {
     const bool updates = std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
       return data.symbols[use.symbol].kind == SymbolKind::node;
     });
-    if (!updates || ties_[id].empty()) continue;
+    if (!updates || !nodes_[id]) continue;
     KernelCall call;
     fill_call(data, id, call);
-    check(cudaGraphKernelNodeSetParams(ties_[id].front().node, &call.params), [&] {
+    check(cudaGraphKernelNodeSetParams(nodes_[id], &call.params), [&] {
       return fmt::format("giving kernel '{}' the node it updates", data.nodes[id].name);
     });
   }
@@ -312,17 +311,16 @@ void CudaInstance::instantiate(const GraphData& data) {
   const cudaError_t result = cudaGraphInstantiateWithParams(&exec_, graph_, &params);
   if (result != cudaSuccess) {
     std::string node = "(the driver names none)";
-    for (NodeId id = 0; id < ties_.size(); ++id)
-      for (const Tie& tie : ties_[id])
-        if (params.errNode_out && tie.node == params.errNode_out) node = data.nodes[id].name;
+    for (NodeId id = 0; id < nodes_.size(); ++id)
+      if (params.errNode_out && nodes_[id] == params.errNode_out) node = data.nodes[id].name;
     exec_ = nullptr;
     throw DeviceError(fmt::format("the driver refused graph '{}' at node '{}': {}, result {}",
                                   data.name, node, take_error(result),
                                   static_cast<int>(params.result_out)));
   }
   for (NodeId id = 0; id < data.nodes.size(); ++id)
-    if (!data.nodes[id].is_enabled && !ties_[id].empty())
-      check(cudaGraphNodeSetEnabled(exec_, ties_[id].front().node, 0),
+    if (!data.nodes[id].is_enabled && nodes_[id])
+      check(cudaGraphNodeSetEnabled(exec_, nodes_[id], 0),
             [&] { return fmt::format("switching off '{}'", data.nodes[id].name); });
 }
 
@@ -341,7 +339,7 @@ void CudaInstance::launch(StreamImpl& stream) {
 
 std::optional<Refusal> CudaInstance::apply_parameters(const GraphData& data, NodeId id) {
   const NodeData& node = data.nodes[id];
-  const cudaGraphNode_t target = ties_[id].front().node;
+  const cudaGraphNode_t target = nodes_[id];
   cudaError_t result = cudaSuccess;
   if (std::holds_alternative<KernelPart>(node.part)) {
     KernelCall call;
@@ -364,8 +362,7 @@ std::optional<Refusal> CudaInstance::apply_parameters(const GraphData& data, Nod
 
 std::optional<Refusal> CudaInstance::apply_enabled(const GraphData& data, NodeId id) {
   const NodeData& node = data.nodes[id];
-  const cudaError_t result =
-      cudaGraphNodeSetEnabled(exec_, ties_[id].front().node, node.is_enabled ? 1 : 0);
+  const cudaError_t result = cudaGraphNodeSetEnabled(exec_, nodes_[id], node.is_enabled ? 1 : 0);
   if (result == cudaSuccess) return std::nullopt;
   return Refusal{fmt::format("the driver refused to switch '{}' {}: {}", node.name,
                              node.is_enabled ? "on" : "off", take_error(result)),
@@ -387,8 +384,9 @@ void* CudaInstance::resolve(const GraphData& data, const void* address) const {
 void CudaInstance::fill_call(const GraphData& data, NodeId id, KernelCall& call) const {
   const NodeData& node = data.nodes[id];
   const auto& kernel = std::get<KernelPart>(node.part);
-  call.args = kernel.args;
-  for (const Use& use : uses_of(data, node)) {
+  const std::vector<Use> uses = uses_of(data, node);
+  if (!uses.empty()) call.args = kernel.args;
+  for (const Use& use : uses) {
     std::uint64_t word;
     std::memcpy(&word, call.args.data() + use.offset, sizeof word);
     word = resolve(data, word);
@@ -410,7 +408,7 @@ void CudaInstance::fill_call(const GraphData& data, NodeId id, KernelCall& call)
             return fmt::format("kernel '{}' asks for {} bytes of shared memory per block",
                                node.name, kernel.grid.shared_bytes);
           });
-  call.parameters[0] = call.args.data();
+  call.parameters[0] = uses.empty() ? const_cast<std::byte*>(kernel.args.data()) : call.args.data();
   call.parameters[1] = &call.port;
   call.params = {};
   call.params.func = const_cast<void*>(kernel.info->cuda);
@@ -421,7 +419,7 @@ void CudaInstance::fill_call(const GraphData& data, NodeId id, KernelCall& call)
 }
 
 std::size_t CudaInstance::host_bytes() const {
-  return sizeof *this + ties_.size() * (sizeof(std::vector<Tie>) + sizeof(Tie));
+  return sizeof *this + nodes_.size() * sizeof(cudaGraphNode_t);
 }
 
 }  // namespace attacca::cuda

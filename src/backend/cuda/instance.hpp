@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "backend/cuda/device.hpp"
@@ -27,31 +28,33 @@ class CudaInstance final : public graph::Instance {
   std::size_t host_bytes() const override;
 
  private:
-  /// What a node that follows another depends on: several nodes for a captured library call.
-  struct Tie {
-    cudaGraphNode_t node;
-    cudaGraphEdgeData edge;
-  };
-  /// A kernel's parameters in the driver's form, alive while `args` and `port` are.
-  struct KernelCall {
-    std::vector<std::byte> args;
-    attacca::detail::LaunchPort port;
-    void* parameters[2];
-    cudaKernelNodeParams params;
-  };
-
+  /// What a node depends on, in the driver's form.
   struct Producers {
     std::vector<cudaGraphNode_t> nodes;
     std::vector<cudaGraphEdgeData> edges;
+    void clear() {
+      nodes.clear();
+      edges.clear();
+    }
+    void add(cudaGraphNode_t node, const cudaGraphEdgeData& edge) {
+      nodes.push_back(node);
+      edges.push_back(edge);
+    }
+  };
+  /// A kernel's parameters in the driver's form; they point into the graph's data or into this.
+  struct KernelCall {
+    graph::Arguments args;  // only where symbols had to be resolved
+    attacca::detail::LaunchPort port;
+    void* parameters[2];
+    cudaKernelNodeParams params;
   };
 
   void build(const graph::GraphData& data);
   void build_scope(const graph::GraphData& data, const graph::LoweredScope& scope,
                    cudaGraph_t into);
   void build_node(const graph::GraphData& data, const graph::LoweredNode& node, cudaGraph_t into);
-  void build_library(const graph::GraphData& data, NodeId id, const Producers& producers,
-                     cudaGraph_t into);
-  Producers producers_of(const graph::LoweredNode& node) const;
+  void build_library(const graph::GraphData& data, NodeId id, cudaGraph_t into);
+  void find_producers(const graph::LoweredNode& node);
   /// `call` must outlive the result.
   cudaGraphNodeParams node_params(const graph::GraphData& data, NodeId id, KernelCall& call);
   void set_attributes(const graph::GraphData& data, NodeId id, cudaGraphNode_t made);
@@ -69,12 +72,14 @@ class CudaInstance final : public graph::Instance {
   const graph::Lowered* lowered_ = nullptr;  // while building
   cudaGraph_t graph_ = nullptr;
   cudaGraphExec_t exec_ = nullptr;
-  std::vector<std::vector<Tie>> ties_;            // by NodeId
-  std::vector<std::uint64_t> symbol_values_;      // by SymbolId
-  std::vector<std::unique_ptr<HostCall>> calls_;  // while building
+  std::vector<cudaGraphNode_t> nodes_;  // by NodeId; null for library calls and children
+  std::unordered_map<NodeId, Producers> captured_;  // what follows a library call depends on
+  std::vector<std::uint64_t> symbol_values_;        // by SymbolId
+  std::vector<std::unique_ptr<HostCall>> calls_;    // while building
   std::shared_ptr<ErrorBox> errors_;
   attacca::detail::LaunchCounts* shared_counts_ = nullptr;  // device memory, where several launch
   cudaGraphNode_t reset_counts_ = nullptr;
+  Producers producers_;                      // of the node being built
   std::unique_ptr<CudaStream> side_stream_;  // captures library calls, uploads
 };
 

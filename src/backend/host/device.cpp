@@ -2,6 +2,8 @@
 #include "backend/host/device.hpp"
 
 #include <fmt/format.h>
+#include <tbb/global_control.h>
+#include <tbb/info.h>
 
 #include <cstring>
 #include <map>
@@ -26,6 +28,20 @@ void free_aligned(void* address) noexcept {
   ::operator delete(address, std::align_val_t(kAlignment));
 }
 
+/// oneTBB keeps to one worker per core unless it is told otherwise, and of several such controls
+/// the smallest counts: so there is one, as large as the largest device asked for.
+void allow_workers(unsigned threads) {
+  static std::mutex mutex;
+  static std::unique_ptr<tbb::global_control> control;
+  static auto allowed = static_cast<unsigned>(tbb::info::default_concurrency());
+  const std::lock_guard lock(mutex);
+  if (threads <= allowed) return;
+  control.reset();
+  control = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
+                                                  threads);
+  allowed = threads;
+}
+
 class HostInstance final : public Instance {
  public:
   HostInstance(Workers& workers, const GraphData& data, Target target)
@@ -36,8 +52,9 @@ class HostInstance final : public Instance {
   }
 
   void launch(StreamImpl& stream) override {
+    HostStream& queue = queue_of(stream, fmt::format("graph '{}' launched", graph_->name));
     graph_->outstanding.fetch_add(1);
-    static_cast<HostStream&>(stream).enqueue(
+    queue.enqueue(
         [&workers = workers_, graph = graph_, plan = graph_->current_plan()] {
           struct Ended {
             Launchable& graph;
@@ -69,10 +86,11 @@ class HostInstance final : public Instance {
   /// there we wait instead.
   template <class F>
   void change(const GraphData& data, F edit) {
-    const std::lock_guard lock(graph_->mutex);
-    if (graph_->plan->has_updatable_nodes)
+    // Not under the mutex: a launch that runs again asks for the plan.
+    if (graph_->current_plan()->has_updatable_nodes)
       for (int count; (count = graph_->outstanding.load(std::memory_order_acquire)) != 0;)
         graph_->outstanding.wait(count);
+    const std::lock_guard lock(graph_->mutex);
     if (graph_->outstanding.load(std::memory_order_acquire) == 0)
       edit(*graph_->plan);
     else
@@ -109,12 +127,13 @@ class HostPool final : public PoolImpl {
     return address;
   }
   bool free(StreamImpl& stream, void* address) override {
+    HostStream& queue = queue_of(stream, "pool memory freed");
     {
       const std::lock_guard lock(state_->mutex);
       if (!state_->in_use.contains(address) || state_->freeing.contains(address)) return false;
       state_->freeing.emplace(address, true);
     }
-    static_cast<HostStream&>(stream).enqueue([state = state_, address] {
+    queue.enqueue([state = state_, address] {
       const std::lock_guard lock(state->mutex);
       const auto found = state->in_use.find(address);
       if (found == state->in_use.end()) return;  // the pool is gone
@@ -151,6 +170,7 @@ class HostDevice final : public DeviceImpl, public std::enable_shared_from_this<
  public:
   HostDevice(unsigned threads, std::string name) : threads_(threads), name_(std::move(name)) {
     workers_.device = this;
+    allow_workers(threads);
     if (threads) workers_.arena = std::make_unique<tbb::task_arena>(static_cast<int>(threads));
   }
   DeviceKind kind() const override {

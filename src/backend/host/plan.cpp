@@ -3,11 +3,20 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace attacca::host {
 
 using namespace graph;
 using attacca::detail::HandleKind;
+
+namespace {
+/// As strictly as an argument struct may ask for: new gives as much.
+std::size_t aligned(std::size_t bytes) {
+  constexpr std::size_t unit = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
+  return (bytes + unit - 1) / unit * unit;
+}
+}  // namespace
 
 Plan::Plan(const GraphData& data) : name(data.name) {
   const Lowered lowered = lower(data);
@@ -19,8 +28,9 @@ Plan::Plan(const GraphData& data) : name(data.name) {
     const Symbol& symbol = data.symbols[id];
     initial_conditions[id] = symbol.initial;
     if (symbol.kind == SymbolKind::allocation) {
-      storage.push_back(std::make_unique<std::byte[]>(symbol.bytes));
-      allocations_[id] = storage.back().get();
+      void* block = ::operator new(symbol.bytes, std::align_val_t(FreeBlock::kAlignment));
+      blocks.emplace_back(static_cast<std::byte*>(std::memset(block, 0, symbol.bytes)));
+      allocations_[id] = blocks.back().get();
     }
   }
   reset_conditions();
@@ -78,16 +88,19 @@ Plan::Plan(const GraphData& data) : name(data.name) {
   for (std::size_t at = 0; at < count; ++at)
     pending[at].store(dependency_count[at], std::memory_order_relaxed);
 
-  for (NodeId id = 0; id < data.nodes.size(); ++id) {
-    if (index_of[id] == kNone) continue;
-    PlanNode& node = node_of(id);
+  std::size_t args_bytes = 0;
+  for (const NodeData& node : data.nodes)
+    if (const auto* kernel = std::get_if<KernelPart>(&node.part))
+      args_bytes += aligned(kernel->args.size());
+  args_storage = std::make_unique<std::byte[]>(args_bytes);
+  std::byte* next_args = args_storage.get();
+  for (NodeId id = 0; id < data.nodes.size(); ++id)
     if (const auto* kernel = std::get_if<KernelPart>(&data.nodes[id].part)) {
+      PlanNode& node = node_of(id);
       has_updatable_nodes = has_updatable_nodes || kernel->is_device_updatable;
-      storage.push_back(std::make_unique<std::byte[]>(kernel->args.size()));
-      node.args = storage.back().get();
+      node.args = std::exchange(next_args, next_args + aligned(kernel->args.size()));
       node.slot = {node.args, kernel->args.size(), &node.grid, &node.is_enabled};
     }
-  }
   for (NodeId id = 0; id < data.nodes.size(); ++id)
     if (index_of[id] != kNone) read_parameters(data, id);
 }
@@ -143,10 +156,13 @@ void Plan::reset_conditions() { conditions = initial_conditions; }
 std::size_t Plan::bytes() const {
   std::size_t sum = sizeof *this;
   for (const PlanNode& node : nodes) {
-    sum += sizeof node + node.name.capacity() + sizeof(std::uint32_t) * 4;
-    sum += node.slot.args_size;
+    sum += sizeof node + node.bodies.capacity() * sizeof(std::uint32_t);
+    if (node.name.capacity() >= sizeof node.name) sum += node.name.capacity();
+    sum += aligned(node.slot.args_size) + sizeof pending[0];
   }
-  return sum + successors.size() * sizeof(std::uint32_t);
+  const auto of = [](const auto& list) { return list.capacity() * sizeof list[0]; };
+  for (const PlanScope& scope : scopes) sum += of(scope.order) + of(scope.roots);
+  return sum + of(index_of) + of(successors) + of(first_successor) + of(dependency_count);
 }
 
 }  // namespace attacca::host

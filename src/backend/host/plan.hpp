@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,15 @@
 namespace attacca::host {
 
 using graph::GraphData;
+
+/// Memory of an allocation node, aligned as the driver aligns it.
+struct FreeBlock {
+  static constexpr std::size_t kAlignment = 256;
+  void operator()(std::byte* block) const noexcept {
+    ::operator delete(block, std::align_val_t(kAlignment));
+  }
+};
+using Block = std::unique_ptr<std::byte, FreeBlock>;
 
 struct PlanNode {
   std::string name;
@@ -54,7 +64,8 @@ struct Plan {
   std::unique_ptr<std::atomic<std::uint32_t>[]> pending;
   std::vector<unsigned> conditions;  // by symbol
   std::vector<unsigned> initial_conditions;
-  std::vector<std::unique_ptr<std::byte[]>> storage;  // arguments and allocation nodes
+  std::unique_ptr<std::byte[]> args_storage;
+  std::vector<Block> blocks;  // allocation nodes
 
  private:
   std::uint64_t resolve(const GraphData& data, std::uint64_t word);

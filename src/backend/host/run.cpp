@@ -220,9 +220,15 @@ class Frame final : public attacca::detail::HostFrame {
       : launch_(launch), environment_(environment), kernel_(kernel), graph_(graph) {}
 
   void run(const KernelInfo& kernel, const Grid& grid, const void* args) {
-    kernel.host(*this, grid, args);
-    if (kernel.traits.waits && must_wait && !has_waited_)
-      throw Error("it declares waits = true but returned without calling wait_for_producers");
+    try {
+      kernel.host(*this, grid, args);
+      if (kernel.traits.waits && must_wait && !has_waited_)
+        throw Error("it declares waits = true but returned without calling wait_for_producers");
+    } catch (...) {
+      // What it spawned will not run, and is no longer pending.
+      launch_.workers().pending_spawns.fetch_sub(fired_.size() + tails_.size());
+      throw;
+    }
     if (!fired_.empty()) {
       Tasks tasks(launch_);
       for (Spawned& child : fired_) tasks.run([this, &child] { run_spawned(child); });
@@ -377,8 +383,8 @@ void run_environments(Launch& launch, Environment* parent, Launchable& first,
     todo.pop_front();
     if (!plan) plan = graph.current_plan();
     std::vector<Launchable*> tails;
+    graph.is_relaunching.store(false);
     if (!launch.has_failed()) {
-      graph.is_relaunching.store(false);
       Environment environment(launch, parent, &graph, plan.get());
       environment.run();
       tails = environment.take_tails();

@@ -106,6 +106,13 @@ void HostStream::wait(EventImpl& event) {
   enqueue([host_event, ticket = host_event->latest()] { host_event->wait(ticket); });
 }
 
+HostStream& queue_of(StreamImpl& stream, const std::string& what) {
+  auto* queue = dynamic_cast<HostStream*>(&stream);
+  if (!queue)
+    throw BadArgument(fmt::format("{} inside a library call; do it outside, on a Stream", what));
+  return *queue;
+}
+
 void InlineStream::run(Workers& workers, const std::function<void(StreamRef)>& enqueue) {
   StreamState state(workers.self(), std::make_unique<InlineStream>(workers));
   enqueue(StreamRef(state));

@@ -56,4 +56,7 @@ class HostStream final : public graph::StreamImpl {
   std::thread thread_;
 };
 
+/// The queue behind a stream. Throws BadArgument in a library call, whose stream has none.
+HostStream& queue_of(graph::StreamImpl& stream, const std::string& what);
+
 }  // namespace attacca::host

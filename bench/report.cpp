@@ -1,0 +1,110 @@
+// report.cpp: rows as a table for people and as JSON for scripts.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "harness.hpp"
+
+namespace bench {
+
+using json = nlohmann::ordered_json;
+
+namespace {
+
+/// Three or four significant digits.
+std::string number(double value) {
+  const double size = value < 0 ? -value : value;
+  return fmt::format("{:.{}f}", value, size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3);
+}
+std::string number(const std::optional<double>& value) { return value ? number(*value) : ""; }
+
+std::string text_of(const json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+std::vector<std::string> param_names(const std::vector<Row>& rows) {
+  std::vector<std::string> names;
+  for (const Row& row : rows)
+    for (const auto& [key, value] : row.params.items())
+      if (std::find(names.begin(), names.end(), key) == names.end()) names.push_back(key);
+  return names;
+}
+
+std::string gate_of(const Row& row) {
+  if (!row.limit) return "";
+  return fmt::format("<= {} {}", number(*row.limit),
+                     row.value.median <= *row.limit ? "held" : "MISSED");
+}
+
+/// Characters of UTF-8 text, as fmt counts them when it pads.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xC0) != 0x80; }));
+}
+
+using Cells = std::vector<std::string>;
+
+Cells cells_of(const Row& row, const std::vector<std::string>& params) {
+  Cells cells{row.name};
+  for (const std::string& key : params)
+    cells.push_back(row.params.contains(key) ? text_of(row.params[key]) : "");
+  const auto ratio = row.ratio();
+  const auto fraction = row.fraction();
+  cells.insert(cells.end(),
+               {number(row.value.median), number(row.value.p10), number(row.value.p90), row.unit,
+                number(row.baseline), ratio ? fmt::format("{:.3f}", *ratio) : "", number(row.floor),
+                fraction ? fmt::format("{:.0f} %", *fraction * 100) : "", gate_of(row)});
+  return cells;
+}
+
+}  // namespace
+
+void print_table(const Benchmark& benchmark, const Origin& origin, const std::vector<Row>& rows) {
+  const std::vector<std::string> params = param_names(rows);
+  Cells headings{""};
+  headings.insert(headings.end(), params.begin(), params.end());
+  headings.insert(headings.end(), {"median", "p10", "p90", "unit", "baseline", "ratio", "floor",
+                                   "of floor", "gate"});
+  std::vector<Cells> table{headings};
+  for (const Row& row : rows) table.push_back(cells_of(row, params));
+
+  fmt::print("{}: {}\n{}{}, commit {}, {}\n\n", benchmark.name, benchmark.question, origin.device,
+             origin.driver.empty() ? "" : ", driver " + origin.driver, origin.commit, origin.date);
+  std::vector<std::size_t> widths(headings.size(), 0);  // 0: a column that nothing stands in
+  for (std::size_t column = 0; column < widths.size(); ++column) {
+    for (std::size_t line = 1; line < table.size(); ++line)
+      widths[column] = std::max(widths[column], width_of(table[line][column]));
+    if (widths[column]) widths[column] = std::max(widths[column], headings[column].size());
+  }
+  for (const Cells& line : table) {
+    for (std::size_t column = 0; column < line.size(); ++column)
+      if (widths[column])
+        column == 0 ? fmt::print("{:<{}}", line[column], widths[column])
+                    : fmt::print("  {:>{}}", line[column], widths[column]);
+    fmt::print("\n");
+  }
+  fmt::print("\n");
+}
+
+json to_json(const Benchmark& benchmark, const Origin& origin, const std::vector<Row>& rows) {
+  json result{{"bench", benchmark.name}, {"device", origin.device}, {"commit", origin.commit}};
+  if (!origin.driver.empty()) result["driver"] = origin.driver;
+  result["date"] = origin.date;
+  result["rows"] = json::array();
+  for (const Row& row : rows) {
+    json line{{"name", row.name},
+              {"params", row.params.is_null() ? json::object() : row.params},
+              {"median", row.value.median},
+              {"p10", row.value.p10},
+              {"p90", row.value.p90},
+              {"unit", row.unit}};
+    if (row.baseline) line["baseline"] = *row.baseline;
+    if (const auto ratio = row.ratio()) line["ratio"] = *ratio;
+    if (row.floor) line["floor"] = *row.floor;
+    if (const auto fraction = row.fraction()) line["fraction"] = *fraction;
+    result["rows"].push_back(std::move(line));
+  }
+  return result;
+}
+
+}  // namespace bench
