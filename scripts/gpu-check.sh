@@ -4,7 +4,8 @@
 # where this is a copy without its git history.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-small='*small*/cuda*:*Small*/cuda*'
+# Under compute-sanitizer 2025.3 a kernel's changes to another node have no effect, so those tests are left out there.
+small='*small*/cuda*:*Small*/cuda*:-*updatable*:*Updatable*'
 
 fail() { echo "gpu-check: $*" >&2; exit 1; }
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1) || true

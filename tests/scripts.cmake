@@ -59,7 +59,9 @@ if(TARGET attacca_cli)
   add_test(NAME doctor
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/doctor_test.py $<TARGET_FILE:attacca_cli>
       ${PROJECT_VERSION} $<BOOL:${ATTACCA_CUDA}>)
-  list(APPEND scripted doctor)
+  add_test(NAME commands
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/examples_test.py $<TARGET_FILE:attacca_cli>)
+  list(APPEND scripted doctor commands)
 endif()
 foreach(source IN LISTS compile_fail_sources)
   get_filename_component(name ${source} NAME_WE)

@@ -55,7 +55,7 @@ class Kernel {
   using Args = ArgsType;
   static_assert(std::is_trivially_copyable_v<Args>,
                 "kernel arguments cross to the device as bytes: make them trivially copyable");
-  static_assert(alignof(Args) <= 16, "kernel arguments are aligned to 16 bytes at most");
+  static_assert(alignof(Args) <= 16, "kernel arguments are aligned to at most 16 bytes");
   static_assert(sizeof(Args) <= 4000, "kernel arguments are limited to 4000 bytes: pass a pointer");
 
   constexpr explicit Kernel(const KernelInfo& info) : info_(&info) {}

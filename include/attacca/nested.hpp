@@ -16,13 +16,30 @@ namespace attacca {
 ///  tail             when the spawning kernel and what it fired have ended; tails run in order
 enum class SpawnMode : std::uint8_t { fire_and_forget, tail };
 
+#if defined(__CUDACC__)
+namespace detail {
+template <class K>
+__global__ void spawned_kernel(typename K::Args args, LaunchPort port);
+
+/// Adds to the blocks that what follows must wait for. What a stream launches the driver waits for
+/// with all it spawned; what a graph launches it does not (tried on CUDA 13.0), so there we count,
+/// and a node behind the kernel waits (backend/cuda/settle.cu). The release publishes the block's
+/// writes to that node.
+__device__ inline void count_pending(const LaunchPort& port, std::uint64_t blocks) {
+  if (port.pending)
+    __nv_atomic_fetch_add(port.pending, static_cast<unsigned>(blocks), __NV_ATOMIC_RELEASE,
+                          __NV_THREAD_SCOPE_DEVICE);
+}
+}  // namespace detail
+#endif
+
 /// A thread of a kernel that spawns kernels. Unlike a launch, every thread that calls spawns.
 /// There is no waiting for a spawned kernel on the device: what follows it goes into a tail.
 class SpawningThread : public Thread {
  public:
   using Thread::Thread;
 #if defined(__CUDACC__)
-  __device__ explicit SpawningThread(const detail::LaunchPort& port) : port_(&port) {}
+  __device__ explicit SpawningThread(const detail::LaunchPort& port) : port_(port) {}
 #endif
 
   template <class K>
@@ -33,12 +50,11 @@ class SpawningThread : public Thread {
         mode == SpawnMode::tail ? cudaStreamTailLaunch : cudaStreamFireAndForget;
     const dim3 blocks(grid.blocks.x, grid.blocks.y, grid.blocks.z);
     const dim3 threads(grid.threads.x, grid.threads.y, grid.threads.z);
-    if constexpr (std::is_same_v<detail::ThreadOf<K>, Thread>)
-      detail::plain_kernel<K><<<blocks, threads, grid.shared_bytes, stream>>>(args);
-    else
-      detail::ported_kernel<K><<<blocks, threads, grid.shared_bytes, stream>>>(args, *port_);
-    return detail::report(*port_, cudaGetLastError() == cudaSuccess ? LaunchStatus::launched
-                                                                    : LaunchStatus::spawn_budget);
+    detail::count_pending(port_, grid.blocks.count());
+    detail::spawned_kernel<K><<<blocks, threads, grid.shared_bytes, stream>>>(args, port_);
+    if (cudaGetLastError() == cudaSuccess) return LaunchStatus::launched;
+    detail::count_pending(port_, -grid.blocks.count());
+    return detail::report(port_, LaunchStatus::spawn_budget);
 #else
     return this->frame_->spawn(detail::info_of<K, kCompilesCuda>(), grid, &args,
                                mode == SpawnMode::tail);
@@ -46,8 +62,29 @@ class SpawningThread : public Thread {
   }
 
  private:
-  const detail::LaunchPort* port_ = nullptr;  // CUDA: the kernel's own parameter
+  detail::LaunchPort port_;  // CUDA
 };
+
+#if defined(__CUDACC__)
+namespace detail {
+/// What a kernel launches.
+template <class K>
+__global__ void spawned_kernel(typename K::Args args, LaunchPort port) {
+  static_assert(!std::is_same_v<ThreadOf<K>, LaunchingThread>,
+                "a spawned kernel is in no graph, so it cannot launch graphs");
+  if constexpr (std::is_same_v<ThreadOf<K>, Thread>) {
+    Thread thread;
+    run_on_device<K>(thread, args);
+  } else {
+    SpawningThread thread(port);
+    run_on_device<K>(thread, args);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0)
+    count_pending(port, ~std::uint64_t{0});  // one less
+}
+}  // namespace detail
+#endif
 
 namespace nested {
 

@@ -30,6 +30,7 @@ enum class LaunchStatus : std::uint8_t {
   busy,                    // that graph is running or already pending
   spawn_budget,            // pending nested launches, see nested.hpp
   not_a_device_graph,      // relaunch_self outside a DeviceExec
+  spawn_overdue,           // only to the host: spawned kernels that did not end for a minute
 };
 
 inline constexpr unsigned kMaxFireAndForget = 120;
@@ -63,8 +64,8 @@ ATTACCA_HD constexpr LaunchStatus charge_relaunch(LaunchCounts& counts) {
 }
 
 /// Refusals, written by the device into pinned memory and read by the host at `synchronize`. Each
-/// launching kernel has a word of its own, so that writing one down takes two plain stores: the code
-/// for it is in every launching kernel.
+/// launching kernel has a word of its own, so that writing one down takes two plain stores: the
+/// code for it is in every launching kernel.
 struct FaultLog {
   static constexpr unsigned kCapacity = 1023;
   unsigned has_any;
@@ -76,6 +77,8 @@ struct LaunchPort {
   LaunchCounts* shared = nullptr;  // null where one kernel alone launches: it counts in registers
   FaultLog* faults = nullptr;
   unsigned label = 0;
+  unsigned* pending =
+      nullptr;  // spawned blocks not yet ended; null where the driver waits for them
 };
 
 #if defined(__CUDACC__)

@@ -39,6 +39,11 @@ std::string refusal_message(const std::string& kernel, const std::string& graph,
           "{} launches from outside a graph made for it; use instantiate_for_device "
           "for a graph that relaunches itself, and a graph rather than a stream",
           who);
+    case LaunchStatus::spawn_overdue:
+      return fmt::format(
+          "kernels spawned by {} did not end within a minute; the graph went on without them: look "
+          "for a kernel that waits for another",
+          who);
     case LaunchStatus::launched:
     case LaunchStatus::not_elected:
       break;

@@ -26,10 +26,23 @@ struct FormCost {
   double per_pass;
   double per_node;
 };
-constexpr std::array<FormCost, kLoopForms> kCudaCosts{
-    {{3.75, 0.76}, {4.8, 0.77}, {0.2, 1.2}, {6.8, 0.77}}};
-constexpr std::array<FormCost, kLoopForms> kHostCosts{
-    {{0.1, 0.1}, {0.6, 0.1}, {0.1, 0.05}, {8.0, 0.1}}};
+using FormCosts = std::array<FormCost, kLoopForms>;
+constexpr FormCosts kCudaCosts{{{3.75, 0.76}, {4.8, 0.77}, {0.2, 2.3}, {6.8, 0.77}}};
+constexpr FormCosts kHostCosts{{{0.1, 0.1}, {0.6, 0.1}, {0.1, 0.05}, {8.0, 0.1}}};
+/// A persistent kernel of one block needs no barrier between blocks.
+constexpr FormCost kOneBlockCost{0.2, 0.45};
+
+FormCosts costs_of(const GraphData& body) {
+  if (!body.device.is_cuda()) return kHostCosts;
+  FormCosts costs = kCudaCosts;
+  const bool is_one_block =
+      std::all_of(body.nodes.begin(), body.nodes.end(), [](const NodeData& node) {
+        const auto* kernel = std::get_if<KernelPart>(&node.part);
+        return !kernel || kernel->grid.blocks.count() == 1;
+      });
+  if (is_one_block) costs[static_cast<std::size_t>(LoopForm::persistent_kernel)] = kOneBlockCost;
+  return costs;
+}
 
 Condition cell_condition(unsigned* cell) {
   return Condition(reinterpret_cast<std::uint64_t>(cell), HandleKind::cell);
@@ -128,7 +141,7 @@ LoopPlan Loop::plan() const {
   const std::array<std::string, kLoopForms> obstacles{
       first_reason(while_problems), first_reason(body.device_problems()),
       persistent_obstacle(body.data(), program_), first_reason(body.problems())};
-  const auto& costs = device_.is_cuda() ? kCudaCosts : kHostCosts;
+  const FormCosts costs = costs_of(body.data());
   bool has_choice = false;
   for (int at = 0; at < kLoopForms; ++at) {
     const auto index = static_cast<std::size_t>(at);
@@ -219,11 +232,13 @@ Graph persistent_graph(const Device& device, const GraphData& body,
 
   Graph graph(device, body.name);
   const auto reset = graph.fill(barrier, 0, 2 * sizeof(unsigned)).named("reset barrier");
+  // As in every form, the condition holds until someone sets it to zero.
+  const auto arm = graph.fill(cell, 1, sizeof(unsigned)).named("arm condition").after(reset);
   graph
       .kernel(Kernel<PersistentArgs>(program.kernel), grid,
               {code.data(), static_cast<unsigned>(bytes.size()),
                static_cast<unsigned>(steps.size()), cell, barrier})
-      .after(reset);
+      .after(arm);
   return graph;
 }
 

@@ -147,8 +147,11 @@ void CudaDevice::free_shared(void* address) noexcept { (void)cudaFreeHost(addres
 void CudaDevice::copy_now(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
   activate();
-  check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault),
-        [&] { return fmt::format("copying {} bytes", bytes); });
+  const auto doing = [&] { return fmt::format("copying {} bytes", bytes); };
+  check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), doing);
+  // From pageable memory it returns once the bytes are staged, and our streams do not wait for the
+  // legacy stream, where the rest of the copy happens.
+  check(cudaStreamSynchronize(cudaStreamLegacy), doing);
 }
 
 unsigned CudaDevice::resident_blocks(const KernelInfo& kernel, const Grid& grid) {

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "backend/cuda/check.hpp"
+#include "backend/cuda/settle.hpp"
 
 namespace attacca::cuda {
 
@@ -43,6 +44,18 @@ bool launches(const NodeData& node) {
   return kernel && kernel->info->traits.launches;
 }
 
+bool spawns(const NodeData& node) {
+  const auto* kernel = std::get_if<KernelPart>(&node.part);
+  return kernel && kernel->info->traits.spawns;
+}
+
+unsigned* zeroed_word() {
+  unsigned* word = nullptr;
+  check(cudaMalloc(&word, sizeof *word));
+  check(cudaMemset(word, 0, sizeof *word));
+  return word;
+}
+
 }  // namespace
 
 CudaInstance::CudaInstance(CudaDevice& device, const GraphData& data, Target target)
@@ -68,6 +81,7 @@ void CudaInstance::release() noexcept {
   if (exec_) (void)cudaGraphExecDestroy(exec_);
   if (graph_) (void)cudaGraphDestroy(graph_);
   if (shared_counts_) (void)cudaFree(shared_counts_);
+  for (const auto& [node, word] : pending_) (void)cudaFree(word);
   (void)cudaGetLastError();
 }
 
@@ -114,13 +128,13 @@ void CudaInstance::build_scope(const GraphData& data, const LoweredScope& scope,
 void CudaInstance::find_producers(const LoweredNode& node) {
   producers_.clear();
   for (const Edge& edge : node.deps) {
-    if (nodes_[edge.from]) {
+    const auto exits = exits_.find(edge.from);
+    if (exits == exits_.end()) {
       producers_.add(nodes_[edge.from], edge_data(edge.kind));
       continue;
     }
-    const Producers& captured = captured_.at(edge.from);
-    for (std::size_t at = 0; at < captured.nodes.size(); ++at)
-      producers_.add(captured.nodes[at], captured.edges[at]);
+    for (std::size_t at = 0; at < exits->second.nodes.size(); ++at)
+      producers_.add(exits->second.nodes[at], exits->second.edges[at]);
   }
 }
 
@@ -132,6 +146,8 @@ void CudaInstance::build_node(const GraphData& data, const LoweredNode& lowered,
     return;
   }
   if (reset_counts_ && launches(node)) producers_.add(reset_counts_, {});
+  const bool is_spawning = spawns(node);
+  if (is_spawning) pending_[lowered.id] = zeroed_word();
   KernelCall call;
   cudaGraphNodeParams params = node_params(data, lowered.id, call);
   cudaGraphNode_t& made = nodes_[lowered.id];
@@ -143,6 +159,7 @@ void CudaInstance::build_node(const GraphData& data, const LoweredNode& lowered,
 
   if (std::holds_alternative<KernelPart>(node.part)) {
     set_attributes(data, lowered.id, made);
+    if (is_spawning) build_settling(data, lowered.id, into);
   } else if (const auto* allocate = std::get_if<AllocatePart>(&node.part)) {
     symbol_values_[allocate->symbol] = reinterpret_cast<std::uint64_t>(params.alloc.dptr);
   } else if (const auto* conditional = std::get_if<ConditionalPart>(&node.part)) {
@@ -150,6 +167,31 @@ void CudaInstance::build_node(const GraphData& data, const LoweredNode& lowered,
       build_scope(data, lowered_->bodies[conditional->bodies[at]],
                   params.conditional.phGraph_out[at]);
   }
+}
+
+void CudaInstance::build_settling(const GraphData& data, NodeId id, cudaGraph_t into) {
+  attacca::detail::LaunchPort port = port_of(data, id);
+  void* parameters[] = {&port};
+  cudaGraphNodeParams params{};
+  params.type = cudaGraphNodeTypeKernel;
+  params.kernel.func = const_cast<void*>(settle_kernel());
+  params.kernel.gridDim = dim3(1);
+  params.kernel.blockDim = dim3(1);
+  params.kernel.kernelParams = parameters;
+  cudaGraphNode_t made = nullptr;
+  check(cudaGraphAddNode(&made, into, &nodes_[id], nullptr, 1, &params), [&] {
+    return fmt::format("adding the node that waits for what '{}' spawns", data.nodes[id].name);
+  });
+  exits_[id].add(made, {});
+}
+
+attacca::detail::LaunchPort CudaInstance::port_of(const GraphData& data, NodeId id) const {
+  const NodeData& node = data.nodes[id];
+  attacca::detail::LaunchPort port = device_.faults().port(node.name, data.name);
+  if (launches(node)) port.shared = shared_counts_;
+  if (const auto pending = pending_.find(id); pending != pending_.end())
+    port.pending = pending->second;
+  return port;
 }
 
 cudaGraphNodeParams CudaInstance::node_params(const GraphData& data, NodeId id, KernelCall& call) {
@@ -269,7 +311,7 @@ void CudaInstance::build_library(const GraphData& data, NodeId id, cudaGraph_t i
   std::size_t count = 0;
   const cudaError_t info =
       cudaStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &last, &last_edges, &count);
-  Producers& captured = captured_[id];
+  Producers& captured = exits_[id];
   if (info == cudaSuccess && status == cudaStreamCaptureStatusActive)
     for (std::size_t at = 0; at < count; ++at)
       captured.add(last[at], last_edges ? last_edges[at] : cudaGraphEdgeData{});
@@ -333,6 +375,8 @@ void CudaInstance::upload() {
 
 void CudaInstance::launch(StreamImpl& stream) {
   auto& cuda_stream = static_cast<CudaStream&>(stream);
+  if (cuda_stream.captured_calls)
+    throw BadArgument("a graph launched inside a library call; do it outside, on a Stream");
   if (errors_) cuda_stream.watch(errors_);
   check(cudaGraphLaunch(exec_, cuda_stream.get()), "launching a graph");
 }
@@ -396,11 +440,7 @@ void CudaInstance::fill_call(const GraphData& data, NodeId id, KernelCall& call)
       std::memcpy(call.args.data() + use.offset + sizeof word, &kind, sizeof kind);
     }
   }
-  const KernelTraits& traits = kernel.info->traits;
-  if (traits.launches || traits.spawns) {
-    call.port = device_.faults().port(node.name, data.name);
-    call.port.shared = traits.launches ? shared_counts_ : nullptr;
-  }
+  if (launches(node) || spawns(node)) call.port = port_of(data, id);
   if (kernel.grid.shared_bytes > kPlainSharedBytes)
     check(cudaFuncSetAttribute(kernel.info->cuda, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(kernel.grid.shared_bytes)),

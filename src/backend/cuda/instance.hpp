@@ -57,6 +57,7 @@ class CudaInstance final : public graph::Instance {
   void find_producers(const graph::LoweredNode& node);
   /// `call` must outlive the result.
   cudaGraphNodeParams node_params(const graph::GraphData& data, NodeId id, KernelCall& call);
+  void build_settling(const graph::GraphData& data, NodeId id, cudaGraph_t into);
   void set_attributes(const graph::GraphData& data, NodeId id, cudaGraphNode_t made);
   void finish_updatable_nodes(const graph::GraphData& data);
   void hand_over_calls();
@@ -65,6 +66,7 @@ class CudaInstance final : public graph::Instance {
 
   std::uint64_t resolve(const graph::GraphData& data, std::uint64_t word) const;
   void* resolve(const graph::GraphData& data, const void* address) const;
+  attacca::detail::LaunchPort port_of(const graph::GraphData& data, NodeId id) const;
   void fill_call(const graph::GraphData& data, NodeId id, KernelCall& call) const;
 
   CudaDevice& device_;
@@ -72,10 +74,11 @@ class CudaInstance final : public graph::Instance {
   const graph::Lowered* lowered_ = nullptr;  // while building
   cudaGraph_t graph_ = nullptr;
   cudaGraphExec_t exec_ = nullptr;
-  std::vector<cudaGraphNode_t> nodes_;  // by NodeId; null for library calls and children
-  std::unordered_map<NodeId, Producers> captured_;  // what follows a library call depends on
-  std::vector<std::uint64_t> symbol_values_;        // by SymbolId
-  std::vector<std::unique_ptr<HostCall>> calls_;    // while building
+  std::vector<cudaGraphNode_t> nodes_;             // by NodeId; null for library calls and children
+  std::unordered_map<NodeId, Producers> exits_;    // what a follower depends on, where that differs
+  std::unordered_map<NodeId, unsigned*> pending_;  // of kernels that spawn: device memory
+  std::vector<std::uint64_t> symbol_values_;       // by SymbolId
+  std::vector<std::unique_ptr<HostCall>> calls_;   // while building
   std::shared_ptr<ErrorBox> errors_;
   attacca::detail::LaunchCounts* shared_counts_ = nullptr;  // device memory, where several launch
   cudaGraphNode_t reset_counts_ = nullptr;

@@ -37,8 +37,8 @@ void allow_workers(unsigned threads) {
   const std::lock_guard lock(mutex);
   if (threads <= allowed) return;
   control.reset();
-  control = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
-                                                  threads);
+  control =
+      std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism, threads);
   allowed = threads;
 }
 
@@ -54,19 +54,18 @@ class HostInstance final : public Instance {
   void launch(StreamImpl& stream) override {
     HostStream& queue = queue_of(stream, fmt::format("graph '{}' launched", graph_->name));
     graph_->outstanding.fetch_add(1);
-    queue.enqueue(
-        [&workers = workers_, graph = graph_, plan = graph_->current_plan()] {
-          struct Ended {
-            Launchable& graph;
-            ~Ended() {
-              graph.outstanding.fetch_sub(1, std::memory_order_release);
-              graph.outstanding.notify_all();
-            }
-          } ended{*graph};
-          const std::lock_guard gate(graph->gate);
-          graph->is_busy.store(true);
-          run_launch(workers, *graph, plan);
-        });
+    queue.enqueue([&workers = workers_, graph = graph_, plan = graph_->current_plan()] {
+      struct Ended {
+        Launchable& graph;
+        ~Ended() {
+          graph.outstanding.fetch_sub(1, std::memory_order_release);
+          graph.outstanding.notify_all();
+        }
+      } ended{*graph};
+      const std::lock_guard gate(graph->gate);
+      graph->is_busy.store(true);
+      run_launch(workers, *graph, plan);
+    });
   }
 
   std::optional<Refusal> apply_parameters(const GraphData& data, NodeId node) override {

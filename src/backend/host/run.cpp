@@ -396,12 +396,26 @@ void run_environments(Launch& launch, Environment* parent, Launchable& first,
   }
 }
 
+/// Work that another thread may take over from the one that made it.
+template <class F>
+struct Delegated {
+  F* work;
+  /// Not for the thread sanitizer: `work` is read before `taken_over` can say that it may be.
+  __attribute__((no_sanitize("thread"))) void operator()() const { run(*work); }
+  __attribute__((noinline)) static void run(F& taken) {
+    taken_over(&taken);
+    taken();
+    hand_over(&taken);
+  }
+};
+
 template <class F>
 void inside_arena(Workers& workers, F work) {
-  if (workers.arena)
-    workers.arena->execute(work);
-  else
-    work();
+  if (!workers.arena) return work();
+  // Where the arena is full, one of its threads does the work while this one waits.
+  hand_over(&work);
+  workers.arena->execute(Delegated<F>{&work});
+  taken_over(&work);
 }
 
 }  // namespace

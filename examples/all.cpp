@@ -1,0 +1,10 @@
+// all.cpp: the examples, in the order in which to read them.
+#include "example.hpp"
+
+namespace attacca::examples {
+
+std::vector<Example> all_examples() {
+  return {replay, batch_sizes, heat, compressor, nested_mandelbrot, resident_scheduler};
+}
+
+}  // namespace attacca::examples

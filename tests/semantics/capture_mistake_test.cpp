@@ -1,0 +1,151 @@
+// Tests of captures that cannot be: each is refused, and the stream works afterwards.
+#include <attacca/capture.hpp>
+
+#include <stdexcept>
+
+#include "support/kernels.hpp"
+#include "support/on_each_device.hpp"
+
+namespace attacca::test {
+namespace {
+
+class SmallCaptureMistake : public OnEachDevice {
+ protected:
+  AffineArgs step(const Buffer<int>& x, int factor, int summand) const {
+    return {.x = x.data(), .count = x.size(), .factor = factor, .summand = summand};
+  }
+  /// After a refused capture the stream enqueues again.
+  void expect_stream_works() {
+    const Buffer<int> x = buffer<int>({1});
+    stream().kernel(affine, Grid{}, step(x, 4, 0));
+    stream().synchronize();
+    EXPECT_EQ(x.read().front(), 4);
+  }
+};
+ATTACCA_ON_EACH_DEVICE(SmallCaptureMistake);
+
+TEST_P(SmallCaptureMistake, a_stream_that_is_not_joined_back_is_refused_with_the_open_node) {
+  const Buffer<int> x = buffer<int>({1});
+  Stream side(device());
+  const Event forked(device());
+  try {
+    capture(stream(), [&](StreamRef on) {
+      on.kernel(affine, Grid{}, step(x, 2, 0));
+      on.record(forked);
+      side.wait(forked);
+      side.kernel(set_value, Grid{}, {.to = x.data(), .value = 3});
+    });
+    FAIL() << "nothing was thrown";
+  } catch (const BadArgument& error) {
+    EXPECT_NE(std::string(error.what()).find("'set_value'"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("record an event"), std::string::npos);
+  }
+  expect_stream_works();
+  side.synchronize();
+  EXPECT_EQ(x.read().front(), 1);
+}
+
+TEST_P(SmallCaptureMistake, a_stream_joined_with_no_work_of_its_own_need_not_be_joined_back) {
+  const Buffer<int> x = buffer<int>({1});
+  Stream side(device());
+  const Event forked(device());
+  const Graph graph = capture(stream(), [&](StreamRef on) {
+    on.kernel(affine, Grid{}, step(x, 2, 0));
+    on.record(forked);
+    side.wait(forked);
+  });
+  run(graph);
+  EXPECT_EQ(x.read().front(), 2);
+}
+
+TEST_P(SmallCaptureMistake, a_capture_inside_a_capture_is_refused) {
+  const Buffer<int> x = buffer<int>({1});
+  const Graph graph = capture(stream(), [&](StreamRef on) {
+    EXPECT_THROW(capture(on, [](StreamRef) {}), BadArgument);
+    on.kernel(affine, Grid{}, step(x, 2, 0));
+  });
+  run(graph);
+  EXPECT_EQ(x.read().front(), 2);
+  expect_stream_works();
+}
+
+TEST_P(SmallCaptureMistake, synchronize_inside_a_capture_is_refused) {
+  EXPECT_THROW(capture(stream(), [](StreamRef on) { on.synchronize(); }), BadArgument);
+  expect_stream_works();
+}
+
+TEST_P(SmallCaptureMistake, a_launch_inside_a_capture_is_refused) {
+  const Buffer<int> x = buffer<int>({1});
+  Graph inner(device());
+  inner.kernel(affine, Grid{}, step(x, 2, 0));
+  Exec exec = inner.instantiate();
+  EXPECT_THROW(capture(stream(), [&](StreamRef on) { exec.launch(on); }), BadArgument);
+  expect_stream_works();
+  run(exec);
+  EXPECT_EQ(x.read().front(), 2);
+}
+
+TEST_P(SmallCaptureMistake, an_event_of_a_capture_that_has_ended_is_refused) {
+  const Buffer<int> x = buffer<int>({1});
+  const Event event(device());
+  const Graph graph = capture(stream(), [&](StreamRef on) {
+    on.kernel(affine, Grid{}, step(x, 2, 0));
+    on.record(event);
+  });
+  EXPECT_THROW(stream().wait(event), BadArgument);
+  // Recorded again, outside, it is an ordinary event.
+  stream().record(event);
+  stream().wait(event);
+  expect_stream_works();
+}
+
+TEST_P(SmallCaptureMistake, an_event_recorded_outside_is_refused_inside) {
+  const Event event(device());
+  stream().record(event);
+  EXPECT_THROW(capture(stream(), [&](StreamRef on) { on.wait(event); }), BadArgument);
+  expect_stream_works();
+}
+
+TEST_P(SmallCaptureMistake, an_event_of_another_capture_is_refused) {
+  const Buffer<int> x = buffer<int>({1});
+  Stream side(device());
+  const Event event(device());
+  const Graph graph = capture(stream(), [&](StreamRef on) {
+    on.kernel(affine, Grid{}, step(x, 2, 0));
+    on.record(event);
+    EXPECT_THROW(capture(side, [&](StreamRef other) { other.wait(event); }), BadArgument);
+  });
+  run(graph);
+  EXPECT_EQ(x.read().front(), 2);
+}
+
+TEST_P(SmallCaptureMistake, code_that_throws_leaves_the_stream_usable) {
+  const Buffer<int> x = buffer<int>({1});
+  EXPECT_THROW(capture(stream(),
+                       [&](StreamRef on) {
+                         on.kernel(affine, Grid{}, step(x, 2, 0));
+                         throw std::runtime_error("changed my mind");
+                       }),
+               std::runtime_error);
+  expect_stream_works();
+  EXPECT_EQ(x.read().front(), 1);
+}
+
+TEST_P(SmallCaptureMistake, capturing_nothing_gives_an_empty_graph) {
+  const Graph graph = capture(stream(), [](StreamRef) {});
+  EXPECT_EQ(graph.node_count(), 0u);
+  EXPECT_THROW(graph.instantiate(), GraphError);
+  expect_stream_works();
+}
+
+TEST_P(SmallCaptureMistake, pool_memory_is_neither_allocated_nor_freed_inside_a_capture) {
+  Pool pool(device());
+  void* address = pool.allocate_bytes(stream(), 16);
+  EXPECT_THROW(capture(stream(), [&](StreamRef on) { pool.allocate_bytes(on, 16); }), BadArgument);
+  EXPECT_THROW(capture(stream(), [&](StreamRef on) { pool.free(on, address); }), BadArgument);
+  pool.free(stream(), address);
+  expect_stream_works();
+}
+
+}  // namespace
+}  // namespace attacca::test

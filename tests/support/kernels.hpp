@@ -1,0 +1,226 @@
+// kernels.hpp: the kernels the tests run, each as small as its one purpose allows. Their bodies are
+// in kernels.cpp, which nvcc compiles in a CUDA build; the test files themselves see only this.
+#pragma once
+
+#include <attacca/kernel.hpp>
+#include <attacca/persistent.hpp>
+#include <cstdint>
+
+namespace attacca::test {
+
+/// Where kernels leave tags, in the order they ran. See DeviceLog in log.hpp.
+struct Log {
+  unsigned* next;
+  int* entries;
+};
+/// Appends `tag`, once per grid.
+struct NoteArgs {
+  Log log;
+  int tag;
+};
+extern const Kernel<NoteArgs> note;
+
+/// *to = value, once per grid.
+struct SetArgs {
+  int* to;
+  int value;
+};
+extern const Kernel<SetArgs> set_value;
+
+/// x[i] = x[i] * factor + summand. Two of these with different factors do not commute.
+struct AffineArgs {
+  int* x;
+  std::uint64_t count;
+  int factor;
+  int summand;
+};
+extern const Kernel<AffineArgs> affine;
+/// The same with another function, for updates that change it.
+extern const Kernel<AffineArgs> other_affine;
+
+/// *sum = the values at in[0..count) added up, plus `more`.
+struct SumArgs {
+  static constexpr unsigned kMaxInputs = 16;
+  int* sum;
+  const int* in[kMaxInputs];
+  unsigned count;
+  int more;
+};
+extern const Kernel<SumArgs> sum;
+
+/// out[number of the thread in the whole grid] = first + its block's coordinates packed with its
+/// thread's: bx by bz tx ty tz, four bits each.
+struct StampArgs {
+  std::uint32_t* out;
+  std::uint32_t first;
+};
+extern const Kernel<StampArgs> stamp;
+std::uint32_t stamp_of(const Dim3& block, const Dim3& thread);
+
+/// *out = the address `of`, as the device sees it.
+struct AddressArgs {
+  std::uint64_t* out;
+  const void* of;
+};
+extern const Kernel<AddressArgs> tell_address;
+
+/// Adds one to cell 0 from every thread of the grid.
+struct CountThreadsArgs {
+  unsigned* cell;
+};
+extern const Kernel<CountThreadsArgs> count_threads;
+
+// --- conditions ---------------------------------------------------------------------------------
+
+struct SetConditionArgs {
+  Condition condition;
+  unsigned value;
+};
+extern const Kernel<SetConditionArgs> set_condition;
+
+/// condition = values[*at], and one step on.
+struct NextConditionArgs {
+  Condition condition;
+  const unsigned* values;
+  unsigned* at;
+};
+extern const Kernel<NextConditionArgs> next_condition;
+
+/// Takes one off *left and sets the condition to whether any are left.
+struct CountDownArgs {
+  Condition again;
+  unsigned* left;
+};
+extern const Kernel<CountDownArgs> count_down;
+/// The same, but it sets the condition only to end the loop.
+extern const Kernel<CountDownArgs> stop_at_zero;
+
+// --- programmatic edges -------------------------------------------------------------------------
+
+/// Lets consumers start, then writes *to = value.
+extern const Kernel<SetArgs> produce;
+/// Waits for producers, then *to = *from + 1.
+struct ConsumeArgs {
+  int* to;
+  const int* from;
+};
+extern const Kernel<ConsumeArgs> consume;
+/// Declares waits and does not wait.
+extern const Kernel<ConsumeArgs> forget_to_wait;
+
+// --- device launches ----------------------------------------------------------------------------
+
+/// How often each LaunchStatus came back: counts[status].
+struct Tally {
+  unsigned* counts;
+};
+inline constexpr unsigned kStatuses = 8;
+
+/// Every thread launches `graph`.
+struct LaunchArgs {
+  DeviceGraph graph;
+  LaunchMode mode;
+  Tally tally;
+};
+extern const Kernel<LaunchArgs> launch;
+
+/// Launches graphs[0..count), in order.
+struct LaunchManyArgs {
+  const DeviceGraph* graphs;
+  unsigned count;
+  LaunchMode mode;
+  Tally tally;
+};
+extern const Kernel<LaunchManyArgs> launch_many;
+
+/// While *left is not zero: takes one off and calls relaunch_self `times` times.
+struct RelaunchArgs {
+  unsigned* left;
+  unsigned times;
+  Tally tally;
+};
+extern const Kernel<RelaunchArgs> relaunch;
+
+/// *flag = 1, for another kernel to see while both run.
+struct RaiseArgs {
+  unsigned* flag;
+};
+extern const Kernel<RaiseArgs> raise_flag;
+/// Waits for the flag, a second or so at most, and leaves in *was_raised whether it came.
+struct AwaitArgs {
+  unsigned* flag;
+  unsigned* was_raised;
+};
+extern const Kernel<AwaitArgs> await_flag;
+
+// --- device updates -----------------------------------------------------------------------------
+
+/// Sets the node's arguments, unless *only_if is zero.
+struct UpdateArgsArgs {
+  DeviceNode<SetArgs> node;
+  SetArgs args;
+  const unsigned* only_if = nullptr;
+};
+extern const Kernel<UpdateArgsArgs> update_args;
+
+struct UpdateBlocksArgs {
+  DeviceNode<CountThreadsArgs> node;
+  unsigned blocks;
+};
+extern const Kernel<UpdateBlocksArgs> update_blocks;
+
+struct UpdateEnabledArgs {
+  DeviceNode<SetArgs> node;
+  unsigned is_enabled;
+};
+extern const Kernel<UpdateEnabledArgs> update_enabled;
+
+// --- the rest -----------------------------------------------------------------------------------
+
+/// Throws on the host; does nothing on CUDA.
+struct NothingArgs {
+  int unused;
+};
+extern const Kernel<NothingArgs> throw_on_host;
+
+/// cells[self] = hash of itself, the salt and the cells it reads; what the property tests run.
+struct MixArgs {
+  static constexpr unsigned kMaxReads = 6;
+  std::uint32_t* cells;
+  std::uint32_t self;
+  std::uint32_t salt;
+  std::uint32_t reads[kMaxReads];
+  std::uint32_t count;
+};
+extern const Kernel<MixArgs> mix;
+/// The same, behind programmatic edges.
+extern const Kernel<MixArgs> mix_waiting;
+/// The hash's two steps, for tests that compute the same on the host.
+constexpr std::uint32_t mix_in(std::uint32_t hash, std::uint32_t value) {
+  hash = (hash ^ value) * 0x9e3779b1u;
+  return hash ^ (hash >> 15);
+}
+
+/// condition = cells[from] % modulo.
+struct ChooseArgs {
+  Condition condition;
+  const std::uint32_t* cells;
+  std::uint32_t from;
+  std::uint32_t modulo;
+};
+extern const Kernel<ChooseArgs> choose;
+
+/// Adds one to cells[counter] and sets the condition to whether it is no multiple of `passes`.
+struct PassArgs {
+  Condition again;
+  std::uint32_t* cells;
+  std::uint32_t counter;
+  std::uint32_t passes;
+};
+extern const Kernel<PassArgs> count_pass;
+
+/// Runs affine and count_down as one persistent kernel.
+extern const PersistentProgram affine_and_count_down;
+extern const PersistentProgram affine_and_stop_at_zero;
+
+}  // namespace attacca::test

@@ -1,0 +1,91 @@
+// `attacca graph`: prints the graph of an example as text, DOT, JSON or SVG.
+#include <fmt/format.h>
+#include <unistd.h>
+#include <attacca/graph.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "choice.hpp"
+#include "command.hpp"
+
+namespace attacca::tool {
+
+namespace {
+
+struct Choices {
+  std::string example;
+  std::string file;  // empty: standard output
+  bool is_text = false;
+  bool is_dot = false;
+  bool is_json = false;
+  bool is_svg = false;
+};
+
+bool is_installed(const std::string& program) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (::access((std::filesystem::path(folder) / program).c_str(), X_OK) == 0) return true;
+  return false;
+}
+
+void write(const std::string& text, const std::string& file) {
+  if (file.empty()) {
+    fmt::print("{}", text);
+    return;
+  }
+  std::ofstream out(file, std::ios::binary);
+  if (!(out << text).flush()) throw Error(fmt::format("cannot write '{}'", file));
+}
+
+void write_svg(const std::string& dot, const std::string& file) {
+  if (!is_installed("dot"))
+    throw Error(
+        "--svg needs the program dot of Graphviz, which is not on the PATH; install it (apt-get "
+        "install graphviz), or use --dot and draw the result elsewhere");
+  // The shell takes the file's name from the environment, so that no character of it is special.
+  ::setenv("ATTACCA_SVG", file.c_str(), 1);
+  std::FILE* pipe = ::popen(file.empty() ? "dot -Tsvg" : "dot -Tsvg -o \"$ATTACCA_SVG\"", "w");
+  if (!pipe) throw Error("cannot start dot");
+  const bool is_written = std::fwrite(dot.data(), 1, dot.size(), pipe) == dot.size();
+  if (::pclose(pipe) != 0 || !is_written)
+    throw Error(file.empty() ? "dot failed" : fmt::format("dot could not write '{}'", file));
+}
+
+void print_graph(const Choices& choices, const std::string& device) {
+  const Graph graph = example_called(choices.example).graph(device_called(device));
+  if (choices.is_svg)
+    write_svg(to_dot(graph), choices.file);
+  else
+    write(choices.is_dot    ? to_dot(graph)
+          : choices.is_json ? to_json(graph)
+                            : to_text(graph),
+          choices.file);
+}
+
+}  // namespace
+
+void add_graph(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("graph", "Print the graph of an example");
+  command->footer(
+      "Examples:\n  attacca graph heat\n  attacca graph heat --json\n"
+      "  attacca graph heat --svg -o heat.svg");
+  const auto choices = std::make_shared<Choices>();
+  command->add_option("EXAMPLE", choices->example, "An example; `attacca example` lists them")
+      ->required();
+  CLI::Option_group* format = command->add_option_group("Format", "At most one; text if none");
+  format->require_option(0, 1);
+  format->add_flag("--text", choices->is_text, "One line per node");
+  format->add_flag("--dot", choices->is_dot, "For Graphviz");
+  format->add_flag("--json", choices->is_json, "For programs; see docs/graph-json.md");
+  format->add_flag("--svg", choices->is_svg, "Drawn by Graphviz, which must be installed");
+  const auto device = add_device_option(*command);
+  command->add_option("-o,--output", choices->file, "A file instead of standard output");
+  command->callback([choices, device] { print_graph(*choices, *device); });
+}
+
+}  // namespace attacca::tool
