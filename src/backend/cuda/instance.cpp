@@ -53,6 +53,7 @@ unsigned* zeroed_word() {
   unsigned* word = nullptr;
   check(cudaMalloc(&word, sizeof *word));
   check(cudaMemset(word, 0, sizeof *word));
+  check(cudaStreamSynchronize(cudaStreamLegacy));  // our streams do not wait for this one
   return word;
 }
 

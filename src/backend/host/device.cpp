@@ -52,7 +52,7 @@ class HostInstance final : public Instance {
   }
 
   void launch(StreamImpl& stream) override {
-    HostStream& queue = queue_of(stream, fmt::format("graph '{}' launched", graph_->name));
+    HostStream& queue = queue_of(stream, "a graph launched");
     graph_->outstanding.fetch_add(1);
     queue.enqueue([&workers = workers_, graph = graph_, plan = graph_->current_plan()] {
       struct Ended {

@@ -106,7 +106,7 @@ void HostStream::wait(EventImpl& event) {
   enqueue([host_event, ticket = host_event->latest()] { host_event->wait(ticket); });
 }
 
-HostStream& queue_of(StreamImpl& stream, const std::string& what) {
+HostStream& queue_of(StreamImpl& stream, const char* what) {
   auto* queue = dynamic_cast<HostStream*>(&stream);
   if (!queue)
     throw BadArgument(fmt::format("{} inside a library call; do it outside, on a Stream", what));

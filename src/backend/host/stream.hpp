@@ -57,6 +57,6 @@ class HostStream final : public graph::StreamImpl {
 };
 
 /// The queue behind a stream. Throws BadArgument in a library call, whose stream has none.
-HostStream& queue_of(graph::StreamImpl& stream, const std::string& what);
+HostStream& queue_of(graph::StreamImpl& stream, const char* what);
 
 }  // namespace attacca::host
