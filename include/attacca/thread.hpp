@@ -82,13 +82,10 @@ struct LaunchPort {
 };
 
 #if defined(__CUDACC__)
-/// Writes a refusal down for the host, and returns it.
+/// Writes a refusal down for the host, and returns it. REQUIRES: not `launched`; a port with a log.
 __device__ inline LaunchStatus report(const LaunchPort& port, LaunchStatus status) {
-  if (status != LaunchStatus::launched && port.faults) {
-    *const_cast<volatile unsigned*>(&port.faults->status[port.label]) =
-        static_cast<unsigned>(status);
-    *const_cast<volatile unsigned*>(&port.faults->has_any) = 1;
-  }
+  *const_cast<volatile unsigned*>(&port.faults->status[port.label]) = static_cast<unsigned>(status);
+  *const_cast<volatile unsigned*>(&port.faults->has_any) = 1;
   return status;
 }
 #endif
@@ -180,10 +177,11 @@ class LaunchingThread : public Thread {
   ATTACCA_HD LaunchStatus launch(DeviceGraph graph, LaunchMode mode) {
     if (!is_first()) return LaunchStatus::not_elected;
 #if defined(__CUDA_ARCH__)
-    LaunchStatus status = LaunchStatus::launched;
-    count([&](detail::LaunchCounts& counts) { status = detail::charge(counts, mode); });
-    if (status == LaunchStatus::launched) status = start(graph.exec, mode);
-    return detail::report(port_, status);
+    const LaunchStatus status =
+        count([&](detail::LaunchCounts& counts) { return detail::charge(counts, mode); });
+    if (status != LaunchStatus::launched) return detail::report(port_, status);
+    if (start(graph.exec, mode)) return LaunchStatus::launched;
+    return detail::report(port_, LaunchStatus::busy);
 #else
     return frame_->launch(graph, mode);
 #endif
@@ -193,13 +191,14 @@ class LaunchingThread : public Thread {
   ATTACCA_HD LaunchStatus relaunch_self() {
     if (!is_first()) return LaunchStatus::not_elected;
 #if defined(__CUDA_ARCH__)
-    LaunchStatus status = LaunchStatus::launched;
-    count([&](detail::LaunchCounts& counts) { status = detail::charge_relaunch(counts); });
-    if (status == LaunchStatus::launched) {
-      void* self = cudaGetCurrentGraphExec();
-      status = self ? start(self, LaunchMode::tail) : LaunchStatus::not_a_device_graph;
-    }
-    return detail::report(port_, status);
+    // The way of a launch that succeeds is kept short: fetching longer code is what would show.
+    const LaunchStatus status =
+        count([](detail::LaunchCounts& counts) { return detail::charge_relaunch(counts); });
+    if (status != LaunchStatus::launched) return detail::report(port_, status);
+    void* self = cudaGetCurrentGraphExec();
+    if (!self) return detail::report(port_, LaunchStatus::not_a_device_graph);
+    if (start(self, LaunchMode::tail)) return LaunchStatus::launched;
+    return detail::report(port_, LaunchStatus::busy);
 #else
     return frame_->relaunch_self();
 #endif
@@ -209,23 +208,18 @@ class LaunchingThread : public Thread {
 #if defined(__CUDACC__)
   /// Two branches rather than one reference, which would push our own counts out of registers.
   template <class F>
-  __device__ void count(F charge) {
-    if (port_.shared)
-      charge(*port_.shared);
-    else
-      charge(own_);
+  __device__ LaunchStatus count(F charge) {
+    return port_.shared ? charge(*port_.shared) : charge(own_);
   }
-  __device__ static LaunchStatus start(void* exec, LaunchMode mode) {
+  __device__ static bool start(void* exec, LaunchMode mode) {
 #if defined(__CUDA_ARCH__)
     const cudaStream_t stream = mode == LaunchMode::tail ? cudaStreamGraphTailLaunch
                                 : mode == LaunchMode::fire_and_forget
                                     ? cudaStreamGraphFireAndForget
                                     : cudaStreamGraphFireAndForgetAsSibling;
-    const cudaError_t result = cudaGraphLaunch(static_cast<cudaGraphExec_t>(exec), stream);
-    return result == cudaSuccess ? LaunchStatus::launched : LaunchStatus::busy;
+    return cudaGraphLaunch(static_cast<cudaGraphExec_t>(exec), stream) == cudaSuccess;
 #else
-    (void)exec, (void)mode;
-    return LaunchStatus::busy;
+    return (void)exec, (void)mode, false;
 #endif
   }
 #endif
