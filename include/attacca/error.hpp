@@ -51,7 +51,7 @@ enum class Rule {
   edge_across_scopes,
   updatable_node,
   no_body_for_backend,
-  too_large,
+  foreign_handle,
 };
 const char* rule_name(Rule rule);
 

@@ -29,6 +29,8 @@ class AddressRange {
   AddressRange& operator=(const AddressRange&) = delete;
   std::uintptr_t base() const { return base_; }
   std::size_t bytes() const { return bytes_; }
+  /// Whether an address is in any range there is, of whatever graph.
+  static bool is_stand_in(std::uintptr_t address);
 
  private:
   std::uintptr_t base_;
@@ -144,6 +146,10 @@ struct Use {
 };
 /// All symbols among the arguments of a kernel or the pointers of a copy or fill.
 std::vector<Use> uses_of(const GraphData& data, const NodeData& node);
+
+/// Whether it uses a condition, allocation or node handle that is not of this graph.
+bool has_foreign_stand_in(const GraphData& data, const NodeData& node);
+GraphError foreign_handle(const GraphData& data, const NodeData& node);
 
 /// Rules a graph breaks when instantiated for the host, or for device code, to launch.
 enum class Target : std::uint8_t { host_launch, device_launch };

@@ -127,6 +127,7 @@ UpdateReport ExecCore::change(const Node& node, const std::function<void(NodeDat
   const bool has_symbols = !source_.data().symbols.empty();
   try {
     if (has_symbols) validate(source_.data(), target_);
+    if (has_foreign_stand_in(source_.data(), data)) throw foreign_handle(source_.data(), data);
     return apply(id, true);
   } catch (...) {
     data.part = std::move(before);

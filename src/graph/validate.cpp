@@ -61,8 +61,8 @@ const char* rule_name(Rule rule) {
       return "device-updatable node";
     case Rule::no_body_for_backend:
       return "no body for this backend";
-    case Rule::too_large:
-      return "too large";
+    case Rule::foreign_handle:
+      return "handle of another graph";
   }
   return "unknown rule";
 }
@@ -187,6 +187,7 @@ class Validator {
                         "without the host; move it to the launching side",
                         node.name, data_.name));
     }
+    if (has_foreign_stand_in(data_, node)) problems_.push_back(foreign_handle(data_, node));
     const auto* kernel = std::get_if<KernelPart>(&node.part);
     if (!kernel) return;
     if (kernel->info->traits.launches && !body.empty())
@@ -418,6 +419,14 @@ class Validator {
 };
 
 }  // namespace
+
+GraphError foreign_handle(const GraphData& data, const NodeData& node) {
+  return {
+      Rule::foreign_handle, node.name,
+      fmt::format("{} '{}' uses a condition, an allocation or a node handle that is not of graph "
+                  "'{}'; make it with this graph, or one it was copied from",
+                  kind_name(node), node.name, data.name)};
+}
 
 std::vector<GraphError> find_problems(const GraphData& data, Target target) {
   return Validator(data, target).run();

@@ -220,5 +220,35 @@ TEST_P(SmallRefusedSymbol, a_use_in_a_body_that_does_not_follow_the_allocation) 
   run(graph);
 }
 
+TEST_P(SmallRefusedSymbol, a_condition_of_another_graph) {
+  Graph other(device(), "other");
+  const Condition foreign = other.condition("foreign");
+  Graph graph(device());
+  graph.kernel(set_condition, Grid{}, {.condition = foreign, .value = 1}).named("setter");
+  expect_refused(graph, {Rule::foreign_handle, "setter", "make it with this graph"});
+}
+
+TEST_P(SmallRefusedSymbol, an_allocation_of_another_graph_in_a_kernel_a_copy_and_an_update) {
+  Graph other(device(), "other");
+  const auto foreign = other.allocate<int>("foreign", 4);
+  {
+    Graph graph(device());
+    graph.kernel(set_value, Grid{}, {.to = foreign.data() + 1, .value = 1}).named("writer");
+    expect_refused(graph, {Rule::foreign_handle, "writer", "make it with this graph"});
+  }
+  {
+    Graph graph(device());
+    graph.copy(x(), foreign.data(), sizeof(int)).named("reader");
+    expect_refused(graph, {Rule::foreign_handle, "reader", "make it with this graph"});
+  }
+  Graph graph(device());
+  const auto writer = graph.kernel(set_value, Grid{}, {.to = x(), .value = 3}).named("writer");
+  Exec exec = graph.instantiate();
+  expect_throws([&] { exec.set(writer, {.to = foreign.data(), .value = 4}); },
+                {Rule::foreign_handle, "writer", "make it with this graph"});
+  run(exec);  // as it was before
+  expect_gives(graph, 3);
+}
+
 }  // namespace
 }  // namespace attacca::test
