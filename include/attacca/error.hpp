@@ -39,6 +39,7 @@ enum class Rule {
   condition_shared,
   condition_set_too_late,
   condition_never_set,
+  condition_race,
   programmatic_edge,
   consumer_never_waits,
   free_without_allocation,

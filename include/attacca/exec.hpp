@@ -84,7 +84,8 @@ class Exec : public ExecBase {
 };
 
 /// Launched by device code, through `handle()` among a kernel's arguments. It is uploaded when
-/// made and after every update. The host may start it too, while nothing on the device does.
+/// made and after every update. The host may start it too, while nothing on the device does, and
+/// changes it only while nothing runs it.
 class DeviceExec : public ExecBase {
  public:
   DeviceGraph handle() const;

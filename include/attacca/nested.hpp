@@ -45,6 +45,7 @@ class SpawningThread : public Thread {
   template <class K>
   ATTACCA_HD LaunchStatus spawn(const Grid& grid, const typename K::Args& args,
                                 SpawnMode mode) const {
+    static_assert(K::name != nullptr, "a kernel has a name");
 #if defined(__CUDA_ARCH__)
     const cudaStream_t stream =
         mode == SpawnMode::tail ? cudaStreamTailLaunch : cudaStreamFireAndForget;

@@ -213,9 +213,11 @@ UpdateReport ExecCore::update(const Graph& graph) {
       return reinstantiate(std::move(*refusal));
     ++counters_.nodes_updated;
   }
-  for (const NodeId id : switched)
+  for (const NodeId id : switched) {
     if (auto refusal = instance_->apply_enabled(source_.data(), id))
       return reinstantiate(std::move(*refusal));
+    ++counters_.nodes_updated;
+  }
   if (target_ == Target::device_launch && (!changed.empty() || !switched.empty())) {
     instance_->upload();
     ++counters_.uploads;

@@ -37,6 +37,8 @@ const char* rule_name(Rule rule) {
       return "condition set too late";
     case Rule::condition_never_set:
       return "condition never set";
+    case Rule::condition_race:
+      return "condition set twice at a time";
     case Rule::programmatic_edge:
       return "programmatic edge";
     case Rule::consumer_never_waits:
@@ -338,6 +340,7 @@ class Validator {
         is_set_before_in_loop = true;
       }
     }
+    check_race(symbol, users()[id]);
     if (is_while && !is_set_inside)
       add(Rule::condition_never_set, node.name,
           fmt::format("while '{}' never ends: no kernel in its body sets condition '{}'; pass the "
@@ -350,6 +353,22 @@ class Validator {
               "it: its initial value applies once per launch, so it would run in the first "
               "pass only; set it in each pass",
               node.name, body_around(node.scope), symbol.name));
+  }
+
+  void check_race(const Symbol& condition, const std::vector<NodeId>& setters) {
+    for (std::size_t a = 0; a < setters.size(); ++a)
+      for (std::size_t b = a + 1; b < setters.size(); ++b) {
+        const ScopeId scope = common_scope(setters[a], setters[b]);
+        // In two bodies of one conditional only one of them runs.
+        if (lifted(setters[a], scope) == lifted(setters[b], scope)) continue;
+        if (is_before(setters[a], setters[b]) || is_before(setters[b], setters[a])) continue;
+        const NodeData& node = data_.nodes[setters[b]];
+        add(Rule::condition_race, node.name,
+            fmt::format("kernels '{}' and '{}' both set condition '{}' and neither follows the "
+                        "other, so which one wins is chance; add .after({})",
+                        data_.nodes[setters[a]].name, node.name, condition.name,
+                        data_.nodes[setters[a]].name));
+      }
   }
 
   void check_allocations() {

@@ -250,5 +250,32 @@ TEST_P(SmallRefusedSymbol, an_allocation_of_another_graph_in_a_kernel_a_copy_and
   expect_gives(graph, 3);
 }
 
+TEST_P(SmallRefusedSymbol, a_condition_that_two_unordered_kernels_set) {
+  Graph graph(device());
+  const Condition on = graph.condition("on");
+  const auto first =
+      graph.kernel(set_condition, Grid{}, {.condition = on, .value = 1}).named("first");
+  const auto second =
+      graph.kernel(set_condition, Grid{}, {.condition = on, .value = 0}).named("second");
+  graph.if_("if", on, adding(5), adding(7)).after(first, second);
+  expect_refused(graph, {Rule::condition_race, "second", ".after(first)"});
+  second.after(first);
+  expect_gives(graph, 7);
+}
+
+TEST_P(SmallRefusedSymbol, but_not_one_that_two_branches_set) {
+  Graph graph(device());
+  const Condition branch = graph.condition("branch", 1);
+  const Condition on = graph.condition("on");
+  const auto setting = [&](unsigned value) {
+    return [on, value](Graph& body) {
+      body.kernel(set_condition, Grid{}, {.condition = on, .value = value});
+    };
+  };
+  const auto either = graph.if_("either", branch, setting(1), setting(0));
+  graph.if_("if", on, adding(5), adding(7)).after(either);
+  expect_gives(graph, 5);
+}
+
 }  // namespace
 }  // namespace attacca::test
