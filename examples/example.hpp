@@ -1,5 +1,5 @@
 // example.hpp: what the examples offer to the command line tool and the tests, and the few helpers
-// they share. Each example is one file; start with replay.cpp.
+// they share. Each example is one .cpp; start with replay.cpp.
 #pragma once
 
 #include <atomic>

@@ -10,8 +10,6 @@
 #include <algorithm>
 #include <attacca/attacca.hpp>
 #include <bit>
-#include <cmath>
-#include <utility>
 
 #include "example.hpp"
 
@@ -19,8 +17,8 @@ namespace attacca::examples {
 namespace {
 
 constexpr unsigned kSide = HeatPlate::kSide;
+constexpr float kTolerance = HeatPlate::kTolerance;
 constexpr float kHot = 100.0f;
-constexpr float kTolerance = 1e-3f;
 constexpr unsigned kMostPasses = 100000;
 
 struct Relax {
@@ -99,24 +97,6 @@ Loop heat_loop(const Device& device, const HeatPlate& plate) {
 }
 
 namespace {
-
-/// The same in plain C++. Returns the number of passes.
-unsigned relax_serially(std::vector<float>& cells) {
-  std::vector<float> next = cells;
-  for (unsigned passes = 1;; ++passes) {
-    float change = 0;
-    for (int half = 0; half < 2; ++half) {
-      for (unsigned y = 1; y < kSide - 1; ++y)
-        for (unsigned x = 1; x < kSide - 1; ++x) {
-          const unsigned i = y * kSide + x;
-          next[i] = 0.25f * (cells[i - 1] + cells[i + 1] + cells[i - kSide] + cells[i + kSide]);
-          change = std::max(change, std::abs(next[i] - cells[i]));
-        }
-      std::swap(cells, next);
-    }
-    if (change <= kTolerance) return passes;
-  }
-}
 
 void run(const Device& device, std::ostream& out) {
   HeatPlate plate(device);

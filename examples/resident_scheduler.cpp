@@ -3,18 +3,17 @@
 // Four schedulers share a counter of items. Each is a graph that takes the next item, launches its
 // worker graph as a tail and then itself again, until there are no more. The host makes a single
 // launch, however many items there are and however long each of them takes.
-#include <algorithm>
-#include <array>
 #include <attacca/attacca.hpp>
 
+#include "collatz.hpp"
 #include "example.hpp"
 
 namespace attacca::examples {
 namespace {
 
+using namespace collatz;
+
 constexpr unsigned kSchedulers = 4;
-constexpr unsigned kItems = 400;
-constexpr unsigned kNumbers = 256;  // per item: who takes most Collatz steps to reach 1?
 
 struct Take {
   static constexpr const char* name = "take";
@@ -29,34 +28,6 @@ struct Take {
     if (*a.item >= kItems) return;
     t.launch(a.worker, LaunchMode::tail);
     t.relaunch_self();
-  }
-};
-struct Walk {
-  static constexpr const char* name = "walk";
-  struct Args {
-    const unsigned* item;
-    unsigned* most;
-  };
-  static Cost cost(const Args&) { return {.flops = 300.0 * kNumbers, .bytes = 4.0 * kNumbers}; }
-  ATTACCA_HD static void body(Thread& t, const Args& a) {
-    std::uint64_t number = *a.item * kNumbers + t.index() + 1;
-    unsigned steps = 0;
-    for (; number != 1; ++steps) number = number % 2 ? 3 * number + 1 : number / 2;
-    raise_to(*a.most, steps);
-  }
-};
-struct Record {
-  static constexpr const char* name = "record";
-  struct Args {
-    const unsigned* item;
-    const unsigned* most;
-    unsigned* answers;     // [kItems]
-    unsigned* times_done;  // [kItems]
-  };
-  static Cost cost(const Args&) { return {.flops = 1, .bytes = 20}; }
-  ATTACCA_HD static void body(Thread&, const Args& a) {
-    a.answers[*a.item] = *a.most;
-    ++a.times_done[*a.item];
   }
 };
 struct Begin {
@@ -82,23 +53,6 @@ Graph build_worker(const Device& device, const Record::Args& args, unsigned* mos
       graph.kernel(walk, Grid{{1}, {kNumbers}}, {.item = args.item, .most = most}).after(clear);
   graph.kernel(record, Grid{}, args).after(walked);
   return graph;
-}
-
-/// The answers in plain C++, each number's steps from those of a number met before.
-std::vector<unsigned> expected_answers() {
-  std::vector<unsigned> steps(kItems * kNumbers + 1, 0), answers(kItems, 0);
-  for (unsigned start = 2; start < steps.size(); ++start) {
-    std::uint64_t number = start;
-    while (number >= start) {
-      number = number & 1 ? 3 * number + 1 : number >> 1;
-      ++steps[start];
-    }
-    steps[start] += steps[number];
-  }
-  for (unsigned item = 0; item < kItems; ++item)
-    answers[item] = *std::max_element(steps.begin() + item * kNumbers + 1,
-                                      steps.begin() + (item + 1) * kNumbers + 1);
-  return answers;
 }
 
 void run(const Device& device, std::ostream& out) {
