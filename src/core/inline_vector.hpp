@@ -1,5 +1,5 @@
 // inline_vector.hpp: a vector that keeps its first elements in place. A node has one or two edges
-// and a few words of arguments: allocating for each made building a graph a third slower.
+// and a few words of arguments: an allocation for each made copying 100 nodes 4 times slower.
 #pragma once
 
 #include <algorithm>

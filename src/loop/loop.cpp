@@ -1,5 +1,5 @@
 // loop.cpp: which form a loop takes, and the four forms. Legality comes from the validator: the
-// reason against a form is what it would say. Costs are those of docs/benchmarks.md.
+// reason against a form is what it would say. Costs are estimates, and only rank the forms.
 #include <attacca/loop.hpp>
 #include <attacca/memory.hpp>
 
@@ -21,7 +21,10 @@ using attacca::detail::HandleKind;
 
 namespace {
 
-/// Microseconds: what a pass costs beside its nodes, and what each node costs to dispatch.
+/// Microseconds: what a pass costs beside its nodes, and what each node costs to dispatch. CUDA's
+/// are fitted to the loops of docs/benchmarks.md, but for the 2.3 of a persistent kernel of many
+/// blocks, which is what `attacca demo` took on an H200. The host's are rough: the idle times of
+/// `attacca demo` on two cores, shared out.
 struct FormCost {
   double per_pass;
   double per_node;
