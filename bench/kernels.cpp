@@ -88,6 +88,13 @@ __global__ void raw_relaunch_kernel(RelaunchArgs a) {
   if (is_first_thread() && has_another_pass(a.passes, a.limit))
     cudaGraphLaunch(cudaGetCurrentGraphExec(), cudaStreamGraphTailLaunch);
 }
+__global__ void raw_count_in_kernel(unsigned* again, unsigned* passes, unsigned limit) {
+  if (is_first_thread()) *again = has_another_pass(passes, limit);
+}
+__global__ void raw_ask_kernel(const unsigned* again) {
+  if (is_first_thread() && *again != 0)
+    cudaGraphLaunch(cudaGetCurrentGraphExec(), cudaStreamGraphTailLaunch);
+}
 __global__ void raw_start_kernel(StartArgs a) {
   if (!is_first_thread()) return;
   cudaGraphLaunch(static_cast<cudaGraphExec_t>(a.graph.exec),
@@ -113,6 +120,8 @@ const RawKernels raw{reinterpret_cast<const void*>(&raw_touch_kernel),
                      reinterpret_cast<const void*>(&raw_touch_early_kernel),
                      reinterpret_cast<const void*>(&raw_count_kernel),
                      reinterpret_cast<const void*>(&raw_relaunch_kernel),
+                     reinterpret_cast<const void*>(&raw_count_in_kernel),
+                     reinterpret_cast<const void*>(&raw_ask_kernel),
                      reinterpret_cast<const void*>(&raw_start_kernel)};
 #else
 const RawKernels raw{};

@@ -61,6 +61,8 @@ struct RawKernels {
   const void* touch_early;  // TouchArgs
   const void* count;        // cudaGraphConditionalHandle, unsigned* passes, unsigned limit
   const void* relaunch;     // RelaunchArgs
+  const void* count_in;     // unsigned* again, unsigned* passes, unsigned limit
+  const void* ask;          // const unsigned* again: relaunches the graph while it is not zero
   const void* start;        // StartArgs
 };
 extern const RawKernels raw;

@@ -24,6 +24,7 @@ constexpr double kGate = 1.05;
 constexpr double kNodeMicroseconds = 0.75;
 constexpr double kWhileMicroseconds = 3.3;
 constexpr double kRelaunchMicroseconds = 3.5;
+constexpr unsigned kCellsApart = 64;  // words: each in a line of its own
 
 struct Shape {
   unsigned kernels;  // in a pass, the one that counts included
@@ -99,6 +100,21 @@ RawExec raw_relaunching_exec(const RawGraph& graph, const Shape& shape, cudaStre
   check(cudaGraphUpload(exec.get(), stream));
   return exec;
 }
+/// What a Loop's self-relaunch form is by hand: any kernel of the body may set the condition, so a
+/// node of its own asks it at the end.
+RawExec raw_asking_exec(const RawGraph& graph, const Shape& shape, cudaStream_t stream) {
+  unsigned* again = shape.counter + kCellsApart;
+  unsigned* counter = shape.counter;
+  unsigned passes = shape.passes;
+  void* count[] = {&again, &counter, &passes};
+  void* ask[] = {&again};
+  const cudaGraphNode_t counted =
+      add_kernel(graph.get(), add_touches(graph.get(), shape), kernels::raw.count_in, count);
+  add_kernel(graph.get(), counted, kernels::raw.ask, ask);
+  RawExec exec = instantiate(graph, cudaGraphInstantiateFlagDeviceLaunch);
+  check(cudaGraphUpload(exec.get(), stream));
+  return exec;
+}
 
 void measure(Run& run, Gpu& gpu, const Shape& shape) {
   attacca::Exec with_while = while_exec(gpu.device, shape);
@@ -107,6 +123,8 @@ void measure(Run& run, Gpu& gpu, const Shape& shape) {
   attacca::DeviceExec relaunching = relaunching_exec(gpu.device, shape);
   const RawGraph raw_graph = make_raw_graph();
   const RawExec raw_relaunching = raw_relaunching_exec(raw_graph, shape, gpu.native);
+  const RawGraph raw_asking_graph = make_raw_graph();
+  const RawExec raw_asking = raw_asking_exec(raw_asking_graph, shape, gpu.native);
   Loop loop(gpu.device, "passes", body_of(shape));
   loop.with(kernels::touch_and_count);
   constexpr std::array forms{LoopForm::while_node, LoopForm::self_relaunch,
@@ -126,6 +144,7 @@ void measure(Run& run, Gpu& gpu, const Shape& shape) {
   per_pass([&] { gpu.launch(raw_with_while); });
   per_pass([&] { relaunching.start(gpu.stream); });
   per_pass([&] { gpu.launch(raw_relaunching); });
+  per_pass([&] { gpu.launch(raw_asking); });
   for (attacca::LoopExec& exec : loops) per_pass([&] { exec.launch(gpu.stream); });
   const auto times = run.interleave(fmt::format("{} kernels a pass", shape.kernels), 15, variants);
   gpu.stream.synchronize();
@@ -140,16 +159,17 @@ void measure(Run& run, Gpu& gpu, const Shape& shape) {
   };
   add("WHILE node", times[0], times[1], kWhileMicroseconds);
   add("self-relaunch", times[2], times[3], kRelaunchMicroseconds);
-  for (std::size_t at = 0; at < forms.size(); ++at)
-    run.add({fmt::format("Loop, {}", attacca::loop_form_name(forms[at])), params, times[4 + at]});
+  add("Loop, while node", times[5], times[1], kWhileMicroseconds);
+  add("Loop, self-relaunch", times[6], times[4], kRelaunchMicroseconds + kNodeMicroseconds);
+  run.add({"Loop, persistent kernel", params, times[7]});
+  run.add({"Loop, host loop", params, times[8]});
 }
 
 void loops(Run& run) {
   Gpu gpu(run.device);
   unsigned* cells = gpu.cells.data();
-  // The counter has a line of its own, away from what the kernels touch.
   for (const auto& [kernels, passes] : {std::pair{1u, 2000u}, {10u, 2000u}, {100u, 500u}})
-    measure(run, gpu, {kernels, passes, cells, cells + 64});
+    measure(run, gpu, {kernels, passes, cells, cells + kCellsApart});
 }
 
 const Registered registered{

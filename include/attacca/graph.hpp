@@ -201,7 +201,6 @@ class Graph {
   const graph::GraphData& data() const { return *data_; }
 
  private:
-  friend class Loop;
   Graph(graph::GraphData& data, std::uint32_t scope);
   NodeId add_kernel(const KernelInfo& kernel, const Grid& grid, const void* args);
   NodeId add_allocation(std::string name, std::size_t bytes, void*& address);

@@ -36,6 +36,8 @@ namespace detail {
 
 #if defined(__CUDACC__)
 inline constexpr unsigned kLocalCodeBytes = 8192;
+inline constexpr unsigned kPollsBeforeSleep = 64;  // some 40 us
+inline constexpr unsigned kSleepNanoseconds = 200;
 
 /// Waits for all blocks of the grid; the last to arrive reads the condition where `is_last_step`,
 /// so that no block can see a value of the next pass. True: go on.
@@ -60,10 +62,14 @@ __device__ inline bool grid_barrier(const PersistentArgs& args, unsigned generat
       __nv_atomic_store_n(word, generation * 2 + verdict, __NV_ATOMIC_RELEASE,
                           __NV_THREAD_SCOPE_DEVICE);
     } else {
+      // The launch is cooperative, so every block is there, and the wait is as long as the slowest
+      // block's work. Long waits leave the processor to the others.
       unsigned seen;
-      do {
+      for (unsigned polls = 0;; ++polls) {
         seen = __nv_atomic_load_n(word, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE);
-      } while (seen / 2 != generation);
+        if (seen / 2 == generation) break;
+        if (polls >= kPollsBeforeSleep) __nanosleep(kSleepNanoseconds);
+      }
       verdict = seen & 1u;
     }
   }

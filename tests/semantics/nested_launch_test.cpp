@@ -145,8 +145,7 @@ TEST_P(SpawnBudget, more_kernels_than_may_be_pending_are_refused) {
 }
 
 TEST_P(SpawnBudget, the_limit_can_be_set) {
-  // On CUDA only before the first launch, which other tests have made by now.
-  if (is_cuda()) GTEST_SKIP() << "needs a process of its own";
+  if (is_cuda()) GTEST_SKIP() << "on CUDA only before the first launch; see tests/limits";
   struct Restore {
     Device device;
     ~Restore() { nested::set_limits(device, {}); }
