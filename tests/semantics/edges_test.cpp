@@ -175,6 +175,29 @@ TEST_P(SmallEdges, a_node_switched_off_does_nothing_and_keeps_its_place_in_the_o
   EXPECT_EQ(x.read().front(), 4);
 }
 
+TEST_P(SmallEdges, a_node_switched_off_still_holds_its_followers_back) {
+  // The first kernel takes long enough that a follower which does not wait is seen.
+  const std::vector<int> ones(std::size_t{1} << 18, 1);
+  const Grid grid = Grid::covering(ones.size());
+  for (const int kind : {0, 1, 2}) {
+    const Buffer<int> x = buffer(ones);
+    const Buffer<int> other = buffer(ones);
+    Graph graph(device());
+    const auto first = graph.kernel(affine, grid, step(x, 3, 0));
+    const Node off = kind == 0   ? Node(graph.kernel(affine, grid, step(x, 1, 100)).after(first))
+                     : kind == 1 ? Node(graph.fill(x.data(), 0, x.bytes()).after(first))
+                                 : Node(graph.copy(x.data(), other.data(), x.bytes()).after(first));
+    graph.kernel(affine, grid, step(x, 1, 1)).after(off);
+    Exec exec = graph.instantiate();
+    ASSERT_TRUE(exec.enable(off, false)) << kind;
+    for (int round = 0, expected = 1; round < 5; ++round) {
+      expected = expected * 3 + 1;
+      run(exec);
+      EXPECT_EQ(x.read(), std::vector<int>(ones.size(), expected)) << kind;
+    }
+  }
+}
+
 TEST_P(SmallEdges, an_exec_switches_nodes_off_and_on) {
   const Buffer<int> x = buffer<int>({0});
   const Buffer<int> y = buffer<int>({50});

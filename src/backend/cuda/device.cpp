@@ -99,6 +99,7 @@ CudaDevice::CudaDevice(int index) : index_(index) {
   activate();
   check(cudaDeviceGetStreamPriorityRange(&least_priority_, &greatest_priority_));
   faults_ = std::make_unique<Faults>();
+  check(cudaMalloc(&spare_byte_, 1));
 }
 
 std::string CudaDevice::name() const { return fmt::format("cuda:{}", index_); }

@@ -40,6 +40,8 @@ class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_fro
   void activate() const;
   Faults& faults() { return *faults_; }
   void throw_faults() { faults_->throw_if_any(spawn_limit_.load()); }
+  /// Device memory whose content nobody reads.
+  void* spare_byte() const { return spare_byte_; }
   /// Driver priority for ours: higher runs first.
   int driver_priority(int priority) const;
 
@@ -49,6 +51,7 @@ class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_fro
   int greatest_priority_ = 0;
   std::atomic<std::size_t> spawn_limit_{2048};
   std::unique_ptr<Faults> faults_;
+  void* spare_byte_ = nullptr;  // never freed: devices live as long as the process
 };
 
 }  // namespace attacca::cuda

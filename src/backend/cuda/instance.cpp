@@ -213,13 +213,14 @@ cudaGraphNodeParams CudaInstance::node_params(const GraphData& data, NodeId id, 
     p.dstPtr = make_cudaPitchedPtr(resolve(data, copy->to), copy->bytes, copy->bytes, 1);
     p.extent = make_cudaExtent(copy->bytes, 1, 1);
     p.kind = cudaMemcpyDefault;
-  } else if (const auto* fill = std::get_if<FillPart>(&node.part)) {
+  } else if (std::holds_alternative<FillPart>(node.part)) {
     params.type = cudaGraphNodeTypeMemset;
-    params.memset.dst = resolve(data, fill->to);
-    params.memset.value = fill->value;
-    params.memset.elementSize = 1;
-    params.memset.width = fill->bytes;
-    params.memset.height = 1;
+    const cudaMemsetParams p = fill_params(data, id);
+    params.memset.dst = p.dst;
+    params.memset.value = p.value;
+    params.memset.elementSize = p.elementSize;
+    params.memset.width = p.width;
+    params.memset.height = p.height;
   } else if (const auto* host = std::get_if<HostPart>(&node.part)) {
     if (!errors_) errors_ = std::make_shared<ErrorBox>();
     calls_.push_back(
@@ -362,7 +363,8 @@ void CudaInstance::instantiate(const GraphData& data) {
                                   static_cast<int>(params.result_out)));
   }
   for (NodeId id = 0; id < data.nodes.size(); ++id)
-    if (!data.nodes[id].is_enabled && nodes_[id])
+    if (!data.nodes[id].is_enabled && nodes_[id] &&
+        !std::holds_alternative<FillPart>(data.nodes[id].part))
       check(cudaGraphNodeSetEnabled(exec_, nodes_[id], 0),
             [&] { return fmt::format("switching off '{}'", data.nodes[id].name); });
 }
@@ -382,6 +384,14 @@ void CudaInstance::launch(StreamImpl& stream) {
   check(cudaGraphLaunch(exec_, cuda_stream.get()), "launching a graph");
 }
 
+/// A memset node that the driver was told to skip lets its followers run before its producers have
+/// ended (driver 580), so a fill that is switched off stays in the graph and writes to a spare byte.
+cudaMemsetParams CudaInstance::fill_params(const GraphData& data, NodeId id) const {
+  if (!data.nodes[id].is_enabled) return memset_params(device_.spare_byte(), 0, 1);
+  const auto& fill = std::get<FillPart>(data.nodes[id].part);
+  return memset_params(resolve(data, fill.to), fill.value, fill.bytes);
+}
+
 std::optional<Refusal> CudaInstance::apply_parameters(const GraphData& data, NodeId id) {
   const NodeData& node = data.nodes[id];
   const cudaGraphNode_t target = nodes_[id];
@@ -394,9 +404,8 @@ std::optional<Refusal> CudaInstance::apply_parameters(const GraphData& data, Nod
     result = cudaGraphExecMemcpyNodeSetParams1D(exec_, target, resolve(data, copy->to),
                                                 resolve(data, copy->from), copy->bytes,
                                                 cudaMemcpyDefault);
-  } else if (const auto* fill = std::get_if<FillPart>(&node.part)) {
-    const cudaMemsetParams params =
-        memset_params(resolve(data, fill->to), fill->value, fill->bytes);
+  } else if (std::holds_alternative<FillPart>(node.part)) {
+    const cudaMemsetParams params = fill_params(data, id);
     result = cudaGraphExecMemsetNodeSetParams(exec_, target, &params);
   }
   if (result == cudaSuccess) return std::nullopt;
@@ -407,6 +416,7 @@ std::optional<Refusal> CudaInstance::apply_parameters(const GraphData& data, Nod
 
 std::optional<Refusal> CudaInstance::apply_enabled(const GraphData& data, NodeId id) {
   const NodeData& node = data.nodes[id];
+  if (std::holds_alternative<FillPart>(node.part)) return apply_parameters(data, id);
   const cudaError_t result = cudaGraphNodeSetEnabled(exec_, nodes_[id], node.is_enabled ? 1 : 0);
   if (result == cudaSuccess) return std::nullopt;
   return Refusal{fmt::format("the driver refused to switch '{}' {}: {}", node.name,

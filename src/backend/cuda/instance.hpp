@@ -67,6 +67,7 @@ class CudaInstance final : public graph::Instance {
   std::uint64_t resolve(const graph::GraphData& data, std::uint64_t word) const;
   void* resolve(const graph::GraphData& data, const void* address) const;
   attacca::detail::LaunchPort port_of(const graph::GraphData& data, NodeId id) const;
+  cudaMemsetParams fill_params(const graph::GraphData& data, NodeId id) const;
   void fill_call(const graph::GraphData& data, NodeId id, KernelCall& call) const;
 
   CudaDevice& device_;
