@@ -2,6 +2,8 @@
 #pragma once
 
 #include <attacca/exec.hpp>
+#include <attacca/l2.hpp>
+#include <attacca/occupancy.hpp>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -108,6 +110,14 @@ class DeviceImpl {
   virtual void copy_now(void* to, const void* from, std::size_t bytes) = 0;
   /// Blocks of a cooperative kernel that fit on the device at once.
   virtual unsigned resident_blocks(const KernelInfo& kernel, const Grid& grid) = 0;
+  /// REQUIRES: a grid that `check_grid` accepts. May find that no block fits.
+  virtual Residency residency(const KernelInfo& kernel, const Grid& grid) = 0;
+  /// For l2.hpp; as they are here where the cache cannot be steered.
+  virtual L2Cache l2_cache() { return {}; }
+  virtual void set_aside_l2(std::size_t) {}
+  virtual L2Window l2_window(StreamImpl&) { return {}; }
+  virtual void set_l2_window(StreamImpl&, const L2Window&) {}
+  virtual void reset_l2(StreamImpl&) {}
   /// Null stops observing. Host devices only; false elsewhere.
   virtual bool observe(std::shared_ptr<Observer> observer) = 0;
   virtual void set_nested_limits(std::size_t pending_launches, std::size_t stack_bytes) = 0;

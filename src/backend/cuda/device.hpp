@@ -32,6 +32,12 @@ class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_fro
   void free_shared(void* address) noexcept override;
   void copy_now(void* to, const void* from, std::size_t bytes) override;
   unsigned resident_blocks(const KernelInfo& kernel, const Grid& grid) override;
+  Residency residency(const KernelInfo& kernel, const Grid& grid) override;
+  L2Cache l2_cache() override;
+  void set_aside_l2(std::size_t bytes) override;
+  L2Window l2_window(graph::StreamImpl& stream) override;
+  void set_l2_window(graph::StreamImpl& stream, const L2Window& window) override;
+  void reset_l2(graph::StreamImpl& stream) override;
   bool observe(std::shared_ptr<graph::Observer>) override { return false; }
   void set_nested_limits(std::size_t pending_launches, std::size_t stack_bytes) override;
 

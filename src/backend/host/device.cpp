@@ -192,6 +192,9 @@ class HostDevice final : public DeviceImpl, public std::enable_shared_from_this<
     if (bytes) std::memmove(to, from, bytes);
   }
   unsigned resident_blocks(const KernelInfo&, const Grid&) override { return 1; }
+  Residency residency(const KernelInfo&, const Grid&) override {
+    return {.processors = std::max(1u, threads_)};
+  }
   bool observe(std::shared_ptr<Observer> observer) override {
     const std::lock_guard lock(workers_.observer_mutex);
     workers_.observer = std::move(observer);

@@ -1,0 +1,79 @@
+// occupancy.cpp: how many blocks of a kernel fit on a GPU, and what keeps out more.
+#include <attacca/occupancy.hpp>
+
+#include <fmt/format.h>
+
+#include "backend/cuda/check.hpp"
+#include "backend/cuda/device.hpp"
+
+namespace attacca::cuda {
+
+namespace {
+
+constexpr unsigned kPlainSharedBytes = 48 << 10;  // more must be asked for
+constexpr unsigned kWarp = 32;
+constexpr unsigned kSharedGranule = 128;
+
+unsigned rounded_up(unsigned value, unsigned granule) {
+  return (value + granule - 1) / granule * granule;
+}
+
+}  // namespace
+
+Residency CudaDevice::residency(const KernelInfo& kernel, const Grid& grid) {
+  if (!kernel.cuda)
+    throw GraphError(Rule::no_body_for_backend, kernel.name,
+                     fmt::format("kernel '{}' has no CUDA body; compile the file that calls "
+                                 "make_kernel with nvcc (attacca_kernels in CMake)",
+                                 kernel.name));
+  activate();
+  const auto ask = [&](cudaDeviceAttr attribute) {
+    int value = 0;
+    check(cudaDeviceGetAttribute(&value, attribute, index_), "asking for a device's sizes");
+    return static_cast<unsigned>(value);
+  };
+  const auto doing = [&] { return fmt::format("asking how many blocks of '{}' fit", kernel.name); };
+  cudaFuncAttributes function{};
+  check(cudaFuncGetAttributes(&function, kernel.cuda), doing);
+  const auto threads = static_cast<unsigned>(grid.threads.count());
+  const auto shared_bytes = static_cast<unsigned>(function.sharedSizeBytes) + grid.shared_bytes;
+  if (threads > static_cast<unsigned>(function.maxThreadsPerBlock))
+    throw BadArgument(
+        fmt::format("kernel '{}': a block of {} threads needs more registers than there are; use "
+                    "at most {} threads",
+                    kernel.name, threads, function.maxThreadsPerBlock));
+  if (const unsigned most = ask(cudaDevAttrMaxSharedMemoryPerBlockOptin); shared_bytes > most)
+    throw BadArgument(
+        fmt::format("kernel '{}': {} bytes of shared memory per block; {} has {}: use less",
+                    kernel.name, shared_bytes, name(), most));
+  if (grid.shared_bytes > kPlainSharedBytes)
+    check(cudaFuncSetAttribute(kernel.cuda, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(grid.shared_bytes)),
+          doing);
+
+  int fitting = 0;
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fitting, kernel.cuda,
+                                                      static_cast<int>(threads), grid.shared_bytes),
+        doing);
+  Residency residency{ask(cudaDevAttrMultiProcessorCount), static_cast<unsigned>(fitting),
+                      ask(cudaDevAttrMaxThreadsPerMultiProcessor)};
+  const unsigned of_shared =
+      shared_bytes == 0
+          ? ~0u
+          : ask(cudaDevAttrMaxSharedMemoryPerMultiprocessor) /
+                rounded_up(shared_bytes + ask(cudaDevAttrReservedSharedMemoryPerBlock),
+                           kSharedGranule);
+  // How registers are handed out is not documented; they are to blame when nothing else is.
+  if (residency.blocks_per_processor >=
+      residency.threads_per_processor / rounded_up(threads, kWarp))
+    residency.limit = OccupancyLimit::threads;
+  else if (residency.blocks_per_processor >= ask(cudaDevAttrMaxBlocksPerMultiprocessor))
+    residency.limit = OccupancyLimit::blocks;
+  else if (residency.blocks_per_processor >= of_shared)
+    residency.limit = OccupancyLimit::shared_memory;
+  else
+    residency.limit = OccupancyLimit::registers;
+  return residency;
+}
+
+}  // namespace attacca::cuda
