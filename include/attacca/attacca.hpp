@@ -7,7 +7,12 @@
 #include <attacca/exec.hpp>
 #include <attacca/graph.hpp>
 #include <attacca/kernel.hpp>
+#include <attacca/l2.hpp>
 #include <attacca/loop.hpp>
 #include <attacca/memory.hpp>
+#include <attacca/occupancy.hpp>
+#include <attacca/overlap.hpp>
+#include <attacca/resident.hpp>
 #include <attacca/timeline.hpp>
 #include <attacca/version.hpp>
+#include <attacca/workers.hpp>

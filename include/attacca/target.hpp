@@ -1,12 +1,14 @@
-// target.hpp: the one macro that marks code for host and device, and which compiler reads it.
+// target.hpp: the macros that mark code for host and device, and which compiler reads it.
 #pragma once
 
 #if defined(__CUDACC__)
 #define ATTACCA_HD __host__ __device__
 #define ATTACCA_DEVICE __device__
+#define ATTACCA_NOINLINE __noinline__
 #else
 #define ATTACCA_HD
 #define ATTACCA_DEVICE
+#define ATTACCA_NOINLINE
 #endif
 
 namespace attacca {

@@ -20,6 +20,7 @@ ALLOWED = {
     "nested": ["core", "device", "graph", *BACKENDS],
     "kernels": ["core", "device", "graph"],
     "loop": ["core", "graph", "kernels"],
+    "workers": ["core", "device", "graph", "kernels"],
     "comm": ["core", "device", *BACKENDS],
     "model": ["core", "graph", "kernels"],
     "engine": ["core", "device", "graph", *BACKENDS, "kernels", "comm", "model"],

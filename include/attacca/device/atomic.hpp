@@ -1,0 +1,199 @@
+// atomic.hpp: atomics whose scope is in their type and whose order is in every call. The one place
+// that chooses between the device's instructions and std::atomic_ref.
+//
+//   Atomic<unsigned, Scope::gpu> flag;
+//   flag.store(1, release);                  // no call without an order
+//   while (flag.load(relaxed) == 0) {}
+//   fence<Scope::gpu>(acquire);
+//
+// On the device these are nvcc's __nv_atomic builtins and not cuda::atomic_ref, which has no
+// cluster scope. On the host every scope is the whole process, and the same names mean std's.
+#pragma once
+
+#include <atomic>
+#include <attacca/target.hpp>
+#include <cstdint>
+#include <type_traits>
+
+namespace attacca::device {
+
+/// Who can see an operation. The smallest scope that covers both sides is the right one; between
+/// host and device that is `system`.
+enum class Scope : std::uint8_t { block, cluster, gpu, system };
+enum class Order : std::uint8_t { relaxed, acquire, release, acq_rel, seq_cst };
+
+template <Order kOrder>
+struct OrderTag {};
+inline constexpr OrderTag<Order::relaxed> relaxed{};
+inline constexpr OrderTag<Order::acquire> acquire{};
+inline constexpr OrderTag<Order::release> release{};
+inline constexpr OrderTag<Order::acq_rel> acq_rel{};
+inline constexpr OrderTag<Order::seq_cst> seq_cst{};
+
+namespace detail {
+
+constexpr std::memory_order std_order(Order order) {
+  switch (order) {
+    case Order::relaxed:
+      return std::memory_order_relaxed;
+    case Order::acquire:
+      return std::memory_order_acquire;
+    case Order::release:
+      return std::memory_order_release;
+    case Order::acq_rel:
+      return std::memory_order_acq_rel;
+    case Order::seq_cst:
+      return std::memory_order_seq_cst;
+  }
+  return std::memory_order_seq_cst;
+}
+constexpr bool loads(Order order) {
+  return order == Order::relaxed || order == Order::acquire || order == Order::seq_cst;
+}
+constexpr bool stores(Order order) {
+  return order == Order::relaxed || order == Order::release || order == Order::seq_cst;
+}
+
+#if defined(__CUDA_ARCH__)
+constexpr int nv_order(Order order) {
+  return order == Order::relaxed   ? __NV_ATOMIC_RELAXED
+         : order == Order::acquire ? __NV_ATOMIC_ACQUIRE
+         : order == Order::release ? __NV_ATOMIC_RELEASE
+         : order == Order::acq_rel ? __NV_ATOMIC_ACQ_REL
+                                   : __NV_ATOMIC_SEQ_CST;
+}
+constexpr int nv_scope(Scope scope) {
+  return scope == Scope::block     ? __NV_THREAD_SCOPE_BLOCK
+         : scope == Scope::cluster ? __NV_THREAD_SCOPE_CLUSTER
+         : scope == Scope::gpu     ? __NV_THREAD_SCOPE_DEVICE
+                                   : __NV_THREAD_SCOPE_SYSTEM;
+}
+
+/// The builtin fence takes literals only. There is no weaker fence than acq_rel.
+template <Scope kScope, bool kIsSequential>
+__device__ inline void device_fence() {
+  if constexpr (kIsSequential) {
+    if constexpr (kScope == Scope::block) asm volatile("fence.sc.cta;" ::: "memory");
+    if constexpr (kScope == Scope::cluster) asm volatile("fence.sc.cluster;" ::: "memory");
+    if constexpr (kScope == Scope::gpu) asm volatile("fence.sc.gpu;" ::: "memory");
+    if constexpr (kScope == Scope::system) asm volatile("fence.sc.sys;" ::: "memory");
+  } else {
+    if constexpr (kScope == Scope::block) asm volatile("fence.acq_rel.cta;" ::: "memory");
+    if constexpr (kScope == Scope::cluster) asm volatile("fence.acq_rel.cluster;" ::: "memory");
+    if constexpr (kScope == Scope::gpu) asm volatile("fence.acq_rel.gpu;" ::: "memory");
+    if constexpr (kScope == Scope::system) asm volatile("fence.acq_rel.sys;" ::: "memory");
+  }
+}
+#endif
+
+}  // namespace detail
+
+/// Orders this thread's operations around it, at scope `kScope`.
+template <Scope kScope, Order kOrder>
+ATTACCA_HD inline void fence(OrderTag<kOrder>) {
+  static_assert(kOrder != Order::relaxed, "a relaxed fence orders nothing");
+#if defined(__CUDA_ARCH__)
+  detail::device_fence<kScope, kOrder == Order::seq_cst>();
+#elif !defined(__SANITIZE_THREAD__)
+  std::atomic_thread_fence(detail::std_order(kOrder));
+#endif
+}
+
+/// ThreadSanitizer does not know fences. There the operation beside a fence carries its order:
+/// store with `after_release_fence` what a release fence publishes.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr OrderTag<Order::release> after_release_fence{};
+#else
+inline constexpr OrderTag<Order::relaxed> after_release_fence{};
+#endif
+
+/// An integer that several threads use. Trivial, so that it can lie in shared memory, in a struct
+/// that is copied to the device, or in zeroed memory.
+template <class T, Scope kScope>
+class Atomic {
+  static_assert(std::is_integral_v<T> && (sizeof(T) == 4 || sizeof(T) == 8),
+                "atomics are integers of 4 or 8 bytes");
+
+ public:
+  Atomic() = default;
+  ATTACCA_HD constexpr explicit Atomic(T value) : value_(value) {}
+
+  template <Order kOrder>
+  ATTACCA_HD T load(OrderTag<kOrder>) const {
+    static_assert(detail::loads(kOrder), "a load is relaxed, acquire or seq_cst");
+#if defined(__CUDA_ARCH__)
+    return __nv_atomic_load_n(const_cast<T*>(&value_), detail::nv_order(kOrder),
+                              detail::nv_scope(kScope));
+#else
+    return ref().load(detail::std_order(kOrder));
+#endif
+  }
+  template <Order kOrder>
+  ATTACCA_HD void store(T value, OrderTag<kOrder>) {
+    static_assert(detail::stores(kOrder), "a store is relaxed, release or seq_cst");
+#if defined(__CUDA_ARCH__)
+    __nv_atomic_store_n(&value_, value, detail::nv_order(kOrder), detail::nv_scope(kScope));
+#else
+    ref().store(value, detail::std_order(kOrder));
+#endif
+  }
+  template <Order kOrder>
+  ATTACCA_HD T exchange(T value, OrderTag<kOrder>) {
+#if defined(__CUDA_ARCH__)
+    return __nv_atomic_exchange_n(&value_, value, detail::nv_order(kOrder),
+                                  detail::nv_scope(kScope));
+#else
+    return ref().exchange(value, detail::std_order(kOrder));
+#endif
+  }
+  /// These return the value before.
+  template <Order kOrder>
+  ATTACCA_HD T fetch_add(T value, OrderTag<kOrder>) {
+#if defined(__CUDA_ARCH__)
+    // The device adds unsigned; two's complement makes it the same.
+    using Unsigned = std::make_unsigned_t<T>;
+    return static_cast<T>(
+        __nv_atomic_fetch_add(reinterpret_cast<Unsigned*>(&value_), static_cast<Unsigned>(value),
+                              detail::nv_order(kOrder), detail::nv_scope(kScope)));
+#else
+    return ref().fetch_add(value, detail::std_order(kOrder));
+#endif
+  }
+  template <Order kOrder>
+  ATTACCA_HD T fetch_sub(T value, OrderTag<kOrder> order) {
+    using Unsigned = std::make_unsigned_t<T>;  // the least integer has no negative
+    return fetch_add(static_cast<T>(Unsigned{0} - static_cast<Unsigned>(value)), order);
+  }
+  template <Order kOrder>
+  ATTACCA_HD T fetch_or(T value, OrderTag<kOrder>) {
+#if defined(__CUDA_ARCH__)
+    return __nv_atomic_fetch_or(&value_, value, detail::nv_order(kOrder), detail::nv_scope(kScope));
+#else
+    return ref().fetch_or(value, detail::std_order(kOrder));
+#endif
+  }
+  /// Where the value is `expected`, makes it `desired`; else `expected` becomes what it is.
+  template <Order kSuccess, Order kFailure>
+  ATTACCA_HD bool compare_exchange(T& expected, T desired, OrderTag<kSuccess>, OrderTag<kFailure>) {
+    static_assert(detail::loads(kFailure), "a failed exchange is a load");
+#if defined(__CUDA_ARCH__)
+    return __nv_atomic_compare_exchange_n(&value_, &expected, desired, false,
+                                          detail::nv_order(kSuccess), detail::nv_order(kFailure),
+                                          detail::nv_scope(kScope));
+#else
+    return ref().compare_exchange_strong(expected, desired, detail::std_order(kSuccess),
+                                         detail::std_order(kFailure));
+#endif
+  }
+
+ private:
+  std::atomic_ref<T> ref() const { return std::atomic_ref<T>(const_cast<T&>(value_)); }
+
+  alignas(sizeof(T)) T value_;
+};
+
+static_assert(std::is_trivially_copyable_v<Atomic<unsigned, Scope::gpu>> &&
+              std::is_trivially_default_constructible_v<Atomic<unsigned, Scope::gpu>> &&
+              sizeof(Atomic<std::uint64_t, Scope::system>) == 8);
+
+}  // namespace attacca::device

@@ -1,0 +1,109 @@
+// page_stack.hpp: numbers of free pages on a lock-free stack: any thread takes one or several, all
+// or none, and gives them back in any order. The head carries a count of operations beside the top
+// page, so a head that looks unchanged is unchanged: a page that was taken and given back meanwhile
+// cannot be mistaken for itself (it would take 2^40 operations during one attempt).
+#pragma once
+
+#include <attacca/device/memory_model.hpp>
+#include <attacca/memory.hpp>
+
+namespace attacca::device {
+
+/// Outcome of giving pages back.
+enum class Give : std::uint8_t { done, not_a_page, not_taken };
+
+/// A stack as kernel arguments carry it; see PageStack.
+template <class Memory = NativeMemory>
+class PageStackRef {
+ public:
+  template <class T>
+  using Atomic = typename Memory::template Atomic<T, Scope::gpu>;
+
+  /// Head: top page below, operations above. next[page]: the page under it, or one of the marks.
+  static constexpr unsigned kPageBits = 24;
+  static constexpr std::uint32_t kBottom = (1u << kPageBits) - 1;
+  static constexpr std::uint32_t kTaken = kBottom + 1;
+
+  PageStackRef() = default;
+  ATTACCA_HD PageStackRef(Atomic<std::uint64_t>* head, Atomic<std::uint32_t>* next,
+                          std::uint32_t pages)
+      : head_(head), next_(next), pages_(pages) {}
+
+  /// Takes `count` pages into `pages`, or none. False: there are not that many.
+  ATTACCA_HD bool take(std::uint32_t* pages, std::uint32_t count) const {
+    if (count == 0) return true;
+    typename Memory::Backoff backoff;
+    // acquire pairs with the release in `give`: the links of given pages are seen.
+    std::uint64_t head = head_->load(acquire);
+    for (;;) {
+      std::uint32_t page = top(head);
+      std::uint32_t found = 0;
+      // Others may take the same pages while we walk. Then a link is nonsense, and so may be where
+      // it leads, but always a page or a mark; the exchange below fails.
+      while (found < count && page < pages_) {
+        pages[found++] = page;
+        page = next_[page].load(relaxed);
+      }
+      if (found == count && page <= kBottom) {
+        if (head_->compare_exchange(head, after(head, page), acquire, acquire)) break;
+      } else {
+        // A mark that says taken proves that the head has changed, even where this thread cannot
+        // see that yet; only a walk that ended at the bottom can have been true.
+        const std::uint64_t now = head_->load(acquire);
+        if (now == head && page == kBottom) return false;
+        head = now;
+      }
+      backoff.pause();
+    }
+    for (std::uint32_t at = 0; at < count; ++at) next_[pages[at]].store(kTaken, relaxed);
+    return true;
+  }
+
+  /// Gives `count` different pages back. Whatever is wrong with one of them, none is given.
+  ATTACCA_HD Give give(const std::uint32_t* pages, std::uint32_t count) const {
+    if (count == 0) return Give::done;
+    for (std::uint32_t at = 0; at < count; ++at) {
+      if (pages[at] >= pages_) return Give::not_a_page;
+      if (next_[pages[at]].load(relaxed) != kTaken) return Give::not_taken;
+    }
+    for (std::uint32_t at = 0; at + 1 < count; ++at) next_[pages[at]].store(pages[at + 1], relaxed);
+    typename Memory::Backoff backoff;
+    std::uint64_t head = head_->load(relaxed);
+    for (;;) {
+      next_[pages[count - 1]].store(top(head), relaxed);
+      // release publishes the links, and what this thread did with the pages.
+      if (head_->compare_exchange(head, after(head, pages[0]), release, relaxed)) return Give::done;
+      backoff.pause();
+    }
+  }
+
+  ATTACCA_HD std::uint32_t pages() const { return pages_; }
+
+ private:
+  ATTACCA_HD static std::uint32_t top(std::uint64_t head) {
+    return static_cast<std::uint32_t>(head) & kBottom;
+  }
+  ATTACCA_HD static std::uint64_t after(std::uint64_t head, std::uint32_t page) {
+    return (((head >> kPageBits) + 1) << kPageBits) | page;
+  }
+  Atomic<std::uint64_t>* head_ = nullptr;
+  Atomic<std::uint32_t>* next_ = nullptr;
+  std::uint32_t pages_ = 0;
+};
+
+/// Owns the stack of pages 0 … pages-1, all free at first, lowest on top.
+class PageStack {
+ public:
+  PageStack(const attacca::Device& device, std::size_t pages);
+
+  PageStackRef<> ref() const { return {head_.data(), next_.data(), pages_}; }
+  /// How many are free. Copies from the device; nobody may be taking or giving.
+  std::size_t count_free() const;
+
+ private:
+  Buffer<Atomic<std::uint64_t, Scope::gpu>> head_;
+  Buffer<Atomic<std::uint32_t, Scope::gpu>> next_;
+  std::uint32_t pages_;
+};
+
+}  // namespace attacca::device

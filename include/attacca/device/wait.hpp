@@ -1,0 +1,113 @@
+// wait.hpp: how device code waits: relaxed polling with a back-off, up to a deadline, and on expiry
+// a record of who waited for what, in memory that the host reads. Here is what a waiting thread
+// needs; the host's side, WaitLog, gives out names and reads the records.
+#pragma once
+
+#include <attacca/device/memory_model.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace attacca {
+class Device;
+}
+
+namespace attacca::device {
+
+/// Somebody gave up waiting.
+struct WaitRecord {
+  std::uint32_t who;
+  std::uint32_t what;
+  std::uint32_t block;  // of the waiting thread; 0 on the host
+  std::uint32_t thread;
+  std::uint64_t wanted;
+  std::uint64_t seen;
+  std::uint64_t nanoseconds;
+};
+
+/// What the waiting side writes and the host reads: pinned memory on CUDA.
+struct WaitLogData {
+  static constexpr std::uint32_t kCapacity = 256;
+  Atomic<std::uint32_t, Scope::system> claimed;  // may pass the capacity; later ones are dropped
+  Atomic<std::uint32_t, Scope::system> written[kCapacity];  // 1 once the record is there
+  WaitRecord records[kCapacity];
+};
+
+/// How long to wait, and where to say so after that. A plain value for kernel arguments; made by
+/// WaitLog::patience.
+struct Patience {
+  std::uint64_t nanoseconds;
+  WaitLogData* log;
+  std::uint32_t who;
+  std::uint32_t what;
+};
+
+namespace detail {
+
+ATTACCA_HD inline void give_up(const Patience& patience, std::uint64_t wanted, std::uint64_t seen,
+                               std::uint64_t waited) {
+  if (!patience.log) return;
+  const std::uint32_t at = patience.log->claimed.fetch_add(1, relaxed);
+  if (at >= WaitLogData::kCapacity) return;
+  WaitRecord record{patience.who, patience.what, 0, 0, wanted, seen, waited};
+#if defined(__CUDA_ARCH__)
+  record.block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+  record.thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+#endif
+  patience.log->records[at] = record;
+  patience.log->written[at].store(1, release);
+}
+
+/// Calls `look` until it returns true or patience ends. `wanted` and `seen()` go into the record.
+template <class Memory, class Look, class Seen>
+ATTACCA_HD bool wait_for(const Patience& patience, std::uint64_t wanted, Look&& look, Seen&& seen) {
+  if (look()) return true;
+  typename Memory::Backoff backoff;
+  std::uint64_t since = 0;
+  for (;;) {
+    backoff.pause();
+    if (look()) return true;
+    if (!backoff.is_time_to_look()) continue;
+    const std::uint64_t now = Memory::now();
+    if (since == 0) since = now;
+    if (now - since < patience.nanoseconds) continue;
+    give_up(patience, wanted, seen(), now - since);
+    return false;
+  }
+}
+
+}  // namespace detail
+
+/// One entry of a WaitLog, for people: "'consumer' (block 3, thread 0) waited 2 ms for 'ready' to
+/// reach 5; it stood at 4".
+struct WaitReport {
+  std::string who;
+  std::string what;
+  WaitRecord record;
+  std::string message() const;
+};
+
+/// Owns the memory that records are written to, and the names in them. Thread-safe but for
+/// `clear`, which nobody may be waiting during. Must outlive the Patience it gives out.
+class WaitLog {
+ public:
+  explicit WaitLog(const attacca::Device& device);
+  WaitLog(WaitLog&&) noexcept;
+  ~WaitLog();
+
+  /// Throws BadArgument where the deadline is not positive.
+  Patience patience(std::chrono::nanoseconds deadline, const std::string& who,
+                    const std::string& what);
+  /// What was written so far, oldest first.
+  std::vector<WaitReport> reports() const;
+  /// Those that found no room.
+  std::size_t dropped() const;
+  void clear();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace attacca::device

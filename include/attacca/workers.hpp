@@ -1,0 +1,253 @@
+// workers.hpp: a kernel that stays on the device and works off whatever a queue or a counter holds,
+// until that is finished. Its grid is as large as fits at once, whatever the amount of work, so
+// long and short items balance. The work is declared once:
+//
+//   struct Shade {
+//     static constexpr const char* name = "shade";
+//     static constexpr Team team = Team::block;  // who works on one item: thread, warp or block
+//     using Item = Tile;
+//     struct Args { Pixel* image; };
+//     static Cost cost(const Args&) { return {}; }
+//     template <class Worker>
+//     ATTACCA_HD static void work(Worker& worker, const Item& item, const Args& args) {
+//       for (unsigned at = worker.rank(); at < item.pixels; at += worker.size()) …
+//     }
+//   };
+//   const QueueWorkers<Tile, Shade::Args> shade = make_queue_workers<Shade>();
+//   shade.start(stream, queue.ref(), {image});
+//
+// As for kernels, the file that calls make_ is compiled by nvcc in a CUDA build. On the host every
+// worker is one thread.
+#pragma once
+
+#include <attacca/device.hpp>
+#include <attacca/device/ticket_counter.hpp>
+#include <attacca/device/work_queue.hpp>
+
+namespace attacca {
+
+enum class Team : std::uint8_t { thread, warp, block };
+
+/// Items from a WorkQueue; workers may push more.
+template <class ItemType>
+struct QueueSource {
+  using Item = ItemType;
+  using Claim = typename device::WorkQueueRef<Item>::Claim;
+  device::WorkQueueRef<Item> queue;
+
+  ATTACCA_HD device::Pop next(Item& item) const { return queue.pop(item); }
+  ATTACCA_HD Claim claim(std::uint32_t count, device::Pop& otherwise) const {
+    return queue.wait_for_items(count, otherwise);
+  }
+  ATTACCA_HD bool take(std::uint64_t place, Item& item) const { return queue.take(place, item); }
+  /// One thread for itself, or for all that worked on `count` items.
+  ATTACCA_HD void done() const { queue.done(); }
+  ATTACCA_HD void done(std::uint32_t count) const { queue.done(count); }
+};
+
+/// The numbers from 0 to `limit` - 1, of a counter that is zero at first.
+struct TicketSource {
+  using Item = std::uint64_t;
+  using Claim = device::Tickets;
+  device::TicketCounter* counter;
+  std::uint64_t limit;
+
+  ATTACCA_HD device::Pop next(Item& item) const {
+    const device::Tickets ticket = counter->claim_each(limit);
+    item = ticket.first;
+    return ticket ? device::Pop::done : device::Pop::finished;
+  }
+  ATTACCA_HD Claim claim(std::uint32_t count, device::Pop& otherwise) const {
+    otherwise = device::Pop::finished;
+    return counter->claim(count, limit);
+  }
+  ATTACCA_HD bool take(std::uint64_t place, Item& item) const {
+    item = place;
+    return true;
+  }
+  ATTACCA_HD void done() const {}
+  ATTACCA_HD void done(std::uint32_t) const {}
+};
+
+/// Those who work on one item together, as one of them sees it.
+template <class Source>
+class Worker {
+ public:
+  ATTACCA_HD Worker(const Source& source, Team team) : source_(&source), team_(team) {}
+
+  ATTACCA_HD unsigned rank() const {
+#if defined(__CUDA_ARCH__)
+    return team_ == Team::block ? threadIdx.x : team_ == Team::warp ? threadIdx.x % 32 : 0;
+#else
+    return 0;
+#endif
+  }
+  ATTACCA_HD unsigned size() const {
+#if defined(__CUDA_ARCH__)
+    return team_ == Team::block ? blockDim.x : team_ == Team::warp ? 32 : 1;
+#else
+    return 1;
+#endif
+  }
+  /// Waits for the others; all call.
+  ATTACCA_HD void sync() const {
+#if defined(__CUDA_ARCH__)
+    if (team_ == Team::block) __syncthreads();
+    if (team_ == Team::warp) __syncwarp();
+#endif
+  }
+  /// New work, pushed by whoever calls. `full`: do it yourself.
+  template <class Item>
+  ATTACCA_HD device::Push push(const Item& item) const {
+    return source_->queue.try_push(item);
+  }
+
+ private:
+  const Source* source_;
+  Team team_;
+};
+
+template <class Source, class Args>
+struct WorkLoopArgs {
+  Source source;
+  Args args;
+  std::uint32_t batch;  // items claimed at a time, by a warp or block
+};
+
+struct WorkerOptions {
+  unsigned threads = 256;  // of a block, whole warps; one on the host
+  unsigned blocks = 0;     // 0: as many as fit at once
+  unsigned batch = 1;      // items a warp or block claims at a time, 1 to 1024
+};
+
+namespace detail {
+
+/// Throws BadArgument for options out of range or a grid that is not resident as a whole.
+Grid worker_grid(const Device& device, const KernelInfo& kernel, const WorkerOptions& options);
+
+/// The kernel: pulls items and has `W` work on them.
+template <class W, class Source>
+struct WorkLoop {
+  using Item = typename Source::Item;
+  static_assert(std::is_trivially_copyable_v<Item> && sizeof(Item) <= 256,
+                "an item is a small plain value: pass a pointer to more");
+  static constexpr std::uint32_t kChunk = 32;  // items in hand at a time, however many were claimed
+  static constexpr const char* name = W::name;
+  using Args = WorkLoopArgs<Source, typename W::Args>;
+
+  static Cost cost(const Args& a) { return W::cost(a.args); }
+
+  ATTACCA_HD static void body(Thread&, const Args& a) {
+#if defined(__CUDA_ARCH__)
+    if constexpr (W::team == Team::block) return run_block(a.source, a);
+    if constexpr (W::team == Team::warp) return run_warp(a.source, a);
+#endif
+    run_thread(a.source, a);
+  }
+
+ private:
+  ATTACCA_HD static void run_thread(const Source& source, const Args& a) {
+    Worker<Source> worker(source, Team::thread);
+    for (;;) {
+      Item item{};
+      const device::Pop state = source.next(item);
+      if (state == device::Pop::done) {
+        W::work(worker, item, a.args);
+        source.done();
+      } else if (state != device::Pop::empty) {
+        return;
+      }
+    }
+  }
+
+#if defined(__CUDACC__)
+  __device__ static void run_warp(const Source& source, const Args& a) {
+    Worker<Source> worker(source, Team::warp);
+    const unsigned lane = threadIdx.x % 32;
+    for (;;) {
+      typename Source::Claim claim;
+      device::Pop state = device::Pop::empty;
+      if (lane == 0) claim = source.claim(a.batch, state);
+      claim = device::from_lane(claim, 0);
+      if (claim.count == 0) {
+        if (device::from_lane(state, 0) == device::Pop::empty) continue;
+        return;
+      }
+      for (unsigned from = 0; from < claim.count; from += kChunk) {
+        const unsigned count = claim.count - from < kChunk ? claim.count - from : kChunk;
+        Item mine{};
+        const bool is_there = lane >= count || source.take(claim.first + from + lane, mine);
+        if (!__all_sync(0xffffffffu, is_there)) return;
+        for (unsigned at = 0; at < count; ++at)
+          W::work(worker, device::from_lane(mine, at), a.args);
+      }
+      __syncwarp();
+      if (lane == 0) source.done(claim.count);
+    }
+  }
+
+  __device__ static void run_block(const Source& source, const Args& a) {
+    __shared__ typename Source::Claim claim;
+    __shared__ device::Pop state;
+    __shared__ alignas(16) std::byte room[kChunk * sizeof(Item)];
+    Item* const items = reinterpret_cast<Item*>(room);
+    Worker<Source> worker(source, Team::block);
+    for (;;) {
+      if (threadIdx.x == 0) {
+        state = device::Pop::empty;
+        claim = source.claim(a.batch, state);
+      }
+      __syncthreads();
+      const typename Source::Claim mine = claim;
+      const bool is_over = mine.count == 0 && state != device::Pop::empty;
+      for (unsigned from = 0; from < mine.count; from += kChunk) {
+        const unsigned count = mine.count - from < kChunk ? mine.count - from : kChunk;
+        bool is_there = true;
+        if (threadIdx.x < count)
+          is_there = source.take(mine.first + from + threadIdx.x, items[threadIdx.x]);
+        if (!__syncthreads_and(is_there)) return;
+        for (unsigned at = 0; at < count; ++at) W::work(worker, items[at], a.args);
+        __syncthreads();
+      }
+      __syncthreads();  // all have read the claim
+      if (is_over) return;
+      if (threadIdx.x == 0 && mine.count != 0) source.done(mine.count);
+    }
+  }
+#endif
+};
+
+}  // namespace detail
+
+/// Persistent workers of one kind. A cheap value.
+template <class Source, class Args>
+struct Workers {
+  Kernel<WorkLoopArgs<Source, Args>> kernel;
+
+  /// The grid they run on; for graphs: graph.kernel(workers.kernel, workers.grid(device), {…}).
+  Grid grid(const Device& on, const WorkerOptions& options = {}) const {
+    return detail::worker_grid(on, kernel.info(), options);
+  }
+  /// Returns at once; they end when the source is finished.
+  void start(StreamRef stream, const Source& source, const Args& args,
+             const WorkerOptions& options = {}) const {
+    stream.kernel(kernel, grid(stream.device(), options), {source, args, options.batch});
+  }
+};
+template <class Item, class Args>
+using QueueWorkers = Workers<QueueSource<Item>, Args>;
+template <class Args>
+using TicketWorkers = Workers<TicketSource, Args>;
+
+template <class W>
+QueueWorkers<typename W::Item, typename W::Args> make_queue_workers() {
+  return {make_kernel<detail::WorkLoop<W, QueueSource<typename W::Item>>>()};
+}
+/// `W::Item` is std::uint64_t.
+template <class W>
+TicketWorkers<typename W::Args> make_ticket_workers() {
+  static_assert(std::is_same_v<typename W::Item, std::uint64_t>, "tickets are std::uint64_t");
+  return {make_kernel<detail::WorkLoop<W, TicketSource>>()};
+}
+
+}  // namespace attacca

@@ -1,0 +1,36 @@
+// workers.cpp: the grid of persistent workers.
+#include <attacca/error.hpp>
+#include <attacca/occupancy.hpp>
+#include <attacca/workers.hpp>
+
+#include <fmt/format.h>
+
+namespace attacca::detail {
+
+namespace {
+constexpr unsigned kWarp = 32;
+constexpr unsigned kMostThreads = 1024;
+constexpr unsigned kMostBatch = 1024;
+}  // namespace
+
+Grid worker_grid(const Device& device, const KernelInfo& kernel, const WorkerOptions& options) {
+  if (options.threads == 0 || options.threads > kMostThreads || options.threads % kWarp != 0)
+    throw BadArgument(
+        fmt::format("workers '{}': {} threads in a block; use a multiple of {} up to {}",
+                    kernel.name, options.threads, kWarp, kMostThreads));
+  if (options.batch == 0 || options.batch > kMostBatch)
+    throw BadArgument(fmt::format("workers '{}': a batch of {}; use 1 to {}", kernel.name,
+                                  options.batch, kMostBatch));
+  Grid grid;
+  if (device.is_cuda()) grid.threads.x = options.threads;
+  const auto fit = static_cast<unsigned>(occupancy(device, kernel, grid).resident_blocks);
+  if (options.blocks > fit)
+    throw BadArgument(fmt::format(
+        "workers '{}': {} blocks of {} threads are not on {} at once; use at most {}, or 0 for all "
+        "that fit",
+        kernel.name, options.blocks, grid.threads.x, device.name(), fit));
+  grid.blocks.x = options.blocks == 0 ? fit : options.blocks;
+  return grid;
+}
+
+}  // namespace attacca::detail

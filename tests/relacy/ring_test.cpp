@@ -1,0 +1,73 @@
+// Ring under relacy: what comes out is what went in, in order, and places are not written while
+// they are read.
+#include "relacy/relacy_memory.hpp"
+
+namespace attacca::test {
+namespace {
+
+/// A writer sends 1 … kCount, `kWrite` at a time, and closes; a reader takes `kRead` at a time.
+template <Flaw kFlaw, std::uint64_t kCapacity, std::uint32_t kWrite, std::uint32_t kRead>
+struct Sent : rl::test_suite<Sent<kFlaw, kCapacity, kWrite, kRead>, 2> {
+  static constexpr int kCount = 5;
+  using Memory = RelacyMemory<kFlaw>;
+  using Control = device::RingControl<Memory>;
+  std::unique_ptr<Control> control = std::make_unique<Control>();
+  typename Memory::template Plain<int> items[kCapacity];
+
+  void before() {
+    control->written.store(0, device::relaxed);
+    control->read.store(0, device::relaxed);
+    control->is_closed.store(0, device::relaxed);
+  }
+  device::RingRef<int, Memory> ref() { return {control.get(), items, kCapacity - 1}; }
+
+  void thread(unsigned index) { index == 0 ? write() : read(); }
+  void write() {
+    device::RingWriter<int, Memory> writer(ref());
+    typename Memory::Backoff backoff;
+    for (int sent = 0; sent < kCount;) {
+      int next[kWrite];
+      for (std::uint32_t at = 0; at < kWrite; ++at) next[at] = sent + 1 + static_cast<int>(at);
+      const auto left = static_cast<std::uint32_t>(kCount - sent);
+      const std::uint32_t most = left < kWrite ? left : kWrite;
+      const std::uint32_t done = most == 1 ? writer.try_push(next[0]) : writer.try_push(next, most);
+      RL_ASSERT(done <= most);
+      sent += static_cast<int>(done);
+      if (done == 0) backoff.pause();
+    }
+    writer.close();
+  }
+  void read() {
+    device::RingReader<int, Memory> reader(ref());
+    typename Memory::Backoff backoff;
+    int last = 0;
+    // Finished means finished: nothing comes after.
+    while (!reader.is_finished()) {
+      int items_read[kRead] = {};
+      const std::uint32_t count = reader.try_pop(items_read, kRead);
+      for (std::uint32_t at = 0; at < count; ++at) RL_ASSERT(items_read[at] == ++last);
+      if (count == 0) backoff.pause();
+    }
+    RL_ASSERT(last == kCount);
+  }
+};
+
+TEST(RelacyRing, items_arrive_in_order_one_at_a_time) {
+  EXPECT_TRUE((holds_at_random<Sent<Flaw::none, 1, 1, 1>>(50'000)));
+  EXPECT_TRUE((holds_at_random<Sent<Flaw::none, 2, 1, 1>>(50'000)));
+  EXPECT_TRUE((holds_for_all<Sent<Flaw::none, 1, 1, 1>>(2)));
+  EXPECT_TRUE((holds_for_all<Sent<Flaw::none, 2, 1, 1>>(2)));
+  EXPECT_TRUE((is_caught<Sent<Flaw::no_release, 2, 1, 1>>()));
+  EXPECT_TRUE((is_caught<Sent<Flaw::no_acquire, 2, 1, 1>>()));
+}
+
+TEST(RelacyRing, items_arrive_in_order_in_batches) {
+  EXPECT_TRUE((holds_at_random<Sent<Flaw::none, 2, 3, 2>>(50'000)));
+  EXPECT_TRUE((holds_at_random<Sent<Flaw::none, 4, 2, 3>>(50'000)));
+  EXPECT_TRUE((holds_for_all<Sent<Flaw::none, 2, 3, 2>>(2)));
+  EXPECT_TRUE((is_caught<Sent<Flaw::no_release, 2, 3, 2>>()));
+  EXPECT_TRUE((is_caught<Sent<Flaw::no_acquire, 4, 2, 3>>()));
+}
+
+}  // namespace
+}  // namespace attacca::test

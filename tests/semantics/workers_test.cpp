@@ -1,0 +1,138 @@
+// Tests of persistent workers: they pull from a queue or a counter, work alone or in teams, push
+// more work, and end when all is done.
+#include <gmock/gmock.h>
+
+#include <numeric>
+#include <thread>
+
+#include "support/on_each_device.hpp"
+#include "support/worker_kernels.hpp"
+
+namespace attacca::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr Team kTeams[] = {Team::thread, Team::warp, Team::block};
+
+class SmallDeviceWorkers : public OnEachDevice {
+ protected:
+  unsigned value_of(const Buffer<Counter>& counter, std::size_t at) const {
+    return counter.read()[at].load(device::relaxed);
+  }
+  Buffer<Counter> counters() const {
+    return Buffer<Counter>(device(), std::vector<Counter>(2, Counter(0)));
+  }
+  /// Threads that work on one item.
+  unsigned members(Team team, unsigned threads) const {
+    return !is_cuda() || team == Team::thread ? 1 : team == Team::warp ? 32 : threads;
+  }
+};
+ATTACCA_ON_EACH_DEVICE(SmallDeviceWorkers);
+
+TEST_P(SmallDeviceWorkers, each_ticket_is_worked_on_once) {
+  for (const Team team : kTeams)
+    for (const unsigned batch : {1u, 3u, 100u}) {
+      constexpr std::size_t kTickets = 5000;
+      const Buffer<unsigned> hits = buffer(std::vector<unsigned>(kTickets, 0));
+      const Buffer<device::TicketCounter> counter(device(), 1);
+      stream().fill(counter.data(), 0, counter.bytes());
+      hit_workers(team).start(stream(), {counter.data(), kTickets}, {hits.data()},
+                              {.threads = 64, .batch = batch});
+      stream().synchronize();
+      EXPECT_EQ(hits.read(), std::vector<unsigned>(kTickets, 1));
+    }
+}
+
+TEST_P(SmallDeviceWorkers, workers_that_push_work_end_when_all_of_it_is_done) {
+  for (const Team team : kTeams)
+    for (const unsigned batch : {1u, 4u}) {
+      device::WorkQueue<Branch> queue(device(), {.capacity = 4096});
+      queue.fill(std::vector<Branch>{{8}, {5}});
+      const Buffer<Counter> counts = counters();
+      tree_workers(team).start(stream(), {queue.ref()}, {counts.data(), counts.data() + 1},
+                               {.threads = 64, .blocks = is_cuda() ? 4u : 1u, .batch = batch});
+      stream().synchronize();
+      const unsigned items = 511 + 63;
+      EXPECT_EQ(value_of(counts, 0), items);
+      EXPECT_EQ(value_of(counts, 1), items * members(team, 64));
+      EXPECT_TRUE(queue.reports().empty());
+    }
+}
+
+TEST_P(SmallDeviceWorkers, a_full_queue_loses_nothing_when_workers_do_the_rest_themselves) {
+  device::WorkQueue<Branch> queue(device(), {.capacity = 2});
+  queue.fill(std::vector<Branch>{{10}});
+  const Buffer<Counter> counts = counters();
+  tree_workers(Team::thread)
+      .start(stream(), {queue.ref()}, {counts.data(), counts.data() + 1}, {.threads = 32});
+  stream().synchronize();
+  EXPECT_EQ(value_of(counts, 0), 2047u);
+}
+
+TEST_P(SmallDeviceWorkers, host_threads_feed_workers_that_run) {
+  device::WorkQueue<Branch> queue(device(), {.capacity = 64, .producers = 2, .inbox = 4});
+  const Buffer<Counter> counts = counters();
+  tree_workers(Team::warp)
+      .start(stream(), {queue.ref()}, {counts.data(), counts.data() + 1},
+             {.threads = 64, .blocks = 1});
+  const auto feed = [](device::RingWriter<Branch> writer) {
+    for (int at = 0; at < 100; ++at)
+      while (!writer.try_push({at % 2 == 0 ? 0u : 1u})) std::this_thread::yield();
+    writer.close();
+  };
+  std::thread first(feed, queue.producer());
+  std::thread second(feed, queue.producer());
+  first.join();
+  second.join();
+  stream().synchronize();
+  EXPECT_EQ(value_of(counts, 0), 2u * (50 + 50 * 3));
+  EXPECT_TRUE(queue.reports().empty());
+}
+
+TEST_P(SmallDeviceWorkers, a_queue_can_be_filled_again) {
+  device::WorkQueue<Branch> queue(device(), {.capacity = 256});
+  const Buffer<Counter> counts = counters();
+  for (int round = 1; round <= 3; ++round) {
+    queue.fill(std::vector<Branch>{{6}});
+    tree_workers(Team::warp)
+        .start(stream(), {queue.ref()}, {counts.data(), counts.data() + 1}, {.threads = 32});
+    stream().synchronize();
+    EXPECT_EQ(value_of(counts, 0), 127u * static_cast<unsigned>(round));
+  }
+}
+
+TEST_P(SmallDeviceWorkers, they_run_in_a_graph) {
+  constexpr std::size_t kTickets = 300;
+  const Buffer<unsigned> hits = buffer(std::vector<unsigned>(kTickets, 0));
+  const Buffer<device::TicketCounter> counter(device(), 1);
+  const auto workers = hit_workers(Team::warp);
+  Graph graph(device());
+  const auto clear = graph.fill(counter.data(), 0, counter.bytes());
+  graph
+      .kernel(workers.kernel, workers.grid(device()),
+              {{counter.data(), kTickets}, {hits.data()}, 4})
+      .after(clear);
+  Exec exec = graph.instantiate();
+  for (int round = 0; round < 3; ++round) run(exec);
+  EXPECT_EQ(hits.read(), std::vector<unsigned>(kTickets, 3));
+}
+
+TEST_P(SmallDeviceWorkers, bad_options_are_refused_with_the_remedy) {
+  const auto refused = [&](const WorkerOptions& options) -> std::string {
+    try {
+      hit_workers(Team::warp).grid(device(), options);
+    } catch (const BadArgument& error) {
+      return error.what();
+    }
+    return "nothing";
+  };
+  EXPECT_THAT(refused({.threads = 0}), HasSubstr("0 threads in a block; use a multiple of 32"));
+  EXPECT_THAT(refused({.threads = 48}), HasSubstr("48 threads"));
+  EXPECT_THAT(refused({.batch = 0}), HasSubstr("a batch of 0; use 1 to 1024"));
+  EXPECT_THAT(refused({.blocks = 1u << 20}), HasSubstr("1048576 blocks"));
+  EXPECT_THAT(refused({.blocks = 1u << 20}), HasSubstr("use at most"));
+}
+
+}  // namespace
+}  // namespace attacca::test

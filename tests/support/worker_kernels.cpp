@@ -1,0 +1,73 @@
+// worker_kernels.cpp: see worker_kernels.hpp. Compiled by nvcc in a CUDA build.
+#include "support/worker_kernels.hpp"
+
+namespace attacca::test {
+
+namespace {
+
+using namespace device;
+
+template <Team kTeam>
+struct GrowTree {
+  static constexpr const char* name = "grow tree";
+  static constexpr Team team = kTeam;
+  using Item = Branch;
+  using Args = CountArgs;
+  static Cost cost(const Args&) { return {}; }
+  template <class Worker>
+  ATTACCA_HD static void work(Worker& worker, const Item& item, const Args& a) {
+    a.members->fetch_add(1, relaxed);
+    worker.sync();
+    if (worker.rank() != 0) return;
+    a.items->fetch_add(1, relaxed);
+    if (item.depth == 0) return;
+    for (int child = 0; child < 2; ++child)
+      if (worker.push(Branch{item.depth - 1}) == Push::full)
+        a.items->fetch_add((2u << (item.depth - 1)) - 1, relaxed);
+  }
+};
+
+template <Team kTeam>
+struct Hit {
+  static constexpr const char* name = "hit";
+  static constexpr Team team = kTeam;
+  using Item = std::uint64_t;
+  using Args = HitArgs;
+  static Cost cost(const Args&) { return {}; }
+  template <class Worker>
+  ATTACCA_HD static void work(Worker& worker, const Item& item, const Args& a) {
+    if (worker.rank() == 0) ++a.hits[item];
+  }
+};
+
+struct Add {
+  static constexpr const char* name = "add";
+  using Args = AddArgs;
+  static Cost cost(const Args&) { return {}; }
+  ATTACCA_HD static void body(Thread& t, const Args& a) {
+    if (!t.is_first()) return;
+    a.totals[a.job->at] += a.times * a.job->value;
+    if (a.job->more != 0) a.queue.try_push({2, {a.job->at, a.job->value, a.job->more - 1}});
+  }
+};
+
+}  // namespace
+
+QueueWorkers<Branch, CountArgs> tree_workers(Team team) {
+  static const auto by_thread = make_queue_workers<GrowTree<Team::thread>>();
+  static const auto by_warp = make_queue_workers<GrowTree<Team::warp>>();
+  static const auto by_block = make_queue_workers<GrowTree<Team::block>>();
+  return team == Team::thread ? by_thread : team == Team::warp ? by_warp : by_block;
+}
+
+TicketWorkers<HitArgs> hit_workers(Team team) {
+  static const auto by_thread = make_ticket_workers<Hit<Team::thread>>();
+  static const auto by_warp = make_ticket_workers<Hit<Team::warp>>();
+  static const auto by_block = make_ticket_workers<Hit<Team::block>>();
+  return team == Team::thread ? by_thread : team == Team::warp ? by_warp : by_block;
+}
+
+const Kernel<ScheduleArgs<Sum>> schedule_sums = make_scheduler<Sum>();
+const Kernel<AddArgs> add_sum = make_kernel<Add>();
+
+}  // namespace attacca::test

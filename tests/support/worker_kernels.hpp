@@ -1,0 +1,46 @@
+// worker_kernels.hpp: persistent workers of every team size and the graphs of a resident scheduler,
+// for the tests.
+#pragma once
+
+#include <attacca/resident.hpp>
+#include <attacca/workers.hpp>
+
+namespace attacca::test {
+
+using Counter = device::Atomic<unsigned, device::Scope::gpu>;
+
+/// A tree of work: an item of depth d pushes two of depth d - 1, or counts them itself where the
+/// queue is full.
+struct Branch {
+  unsigned depth;
+};
+struct CountArgs {
+  Counter* items;    // worked on
+  Counter* members;  // threads that took part, over all items
+};
+QueueWorkers<Branch, CountArgs> tree_workers(Team team);
+
+/// hits[ticket] += 1.
+struct HitArgs {
+  unsigned* hits;
+};
+TicketWorkers<HitArgs> hit_workers(Team team);
+
+/// What a job is about.
+struct Sum {
+  unsigned at;
+  unsigned value;
+  unsigned more;  // jobs that this one leads to, pushed by its own graph
+};
+extern const Kernel<ScheduleArgs<Sum>> schedule_sums;
+/// totals[at] += times * value of the job; where it has `more`, pushes a job of kind 2 with one
+/// less.
+struct AddArgs {
+  const Sum* job;
+  unsigned* totals;
+  unsigned times;
+  device::WorkQueueRef<Job<Sum>> queue;
+};
+extern const Kernel<AddArgs> add_sum;
+
+}  // namespace attacca::test
