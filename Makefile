@@ -20,8 +20,8 @@ test: deps ## build and test everything: sanitizers, CUDA where nvcc is, host
 	@scripts/test.sh
 
 bench: deps ## build the benchmarks and run them here
-	@scripts/build.sh $(preset) attacca_bench
-	@build/$(preset)/bin/attacca_bench
+	@scripts/build.sh $(preset) attacca_cli
+	@build/$(preset)/bin/attacca bench all
 
 gpu-check: ## on a machine with a GPU: tests, compute-sanitizer, benchmarks, tables
 	@scripts/gpu-check.sh $(COMMIT)

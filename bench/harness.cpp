@@ -20,8 +20,8 @@ namespace {
 constexpr int kQuickSamples = 5;
 
 /// What `command` prints, less the last newline; nothing where it fails.
-std::optional<std::string> output_of(const char* command) {
-  FILE* pipe = popen(command, "r");
+std::optional<std::string> output_of(const std::string& command) {
+  FILE* pipe = popen(command.c_str(), "r");
   if (!pipe) return std::nullopt;
   std::string text;
   char buffer[256];
@@ -33,9 +33,10 @@ std::optional<std::string> output_of(const char* command) {
 
 /// Results are left out of what makes a tree dirty: writing them must not taint the next run.
 std::string current_commit() {
-  const auto commit = output_of("git rev-parse --short HEAD 2>/dev/null");
+  const std::string git = "git -C '" ATTACCA_SOURCE_DIR "' ";
+  const auto commit = output_of(git + "rev-parse --short HEAD 2>/dev/null");
   if (!commit || commit->empty()) return "unknown";
-  const auto changes = output_of("git status --porcelain -- . ':!bench/results' 2>/dev/null");
+  const auto changes = output_of(git + "status --porcelain -- . ':!bench/results' 2>/dev/null");
   return changes && changes->empty() ? *commit : *commit + "+dirty";
 }
 
@@ -67,12 +68,17 @@ Summary scaled(const Summary& value, double factor) {
 }
 
 std::optional<double> Row::ratio() const {
-  if (!baseline) return std::nullopt;
+  if (!baseline || *baseline == 0) return std::nullopt;
   return value.median / *baseline;
 }
 std::optional<double> Row::fraction() const {
-  if (!floor) return std::nullopt;
-  return *floor / value.median;
+  const double over = is_rate ? floor.value_or(0) : value.median;
+  if (!floor || over == 0) return std::nullopt;
+  return is_rate ? value.median / over : *floor / over;
+}
+bool Row::meets_limit() const {
+  if (!limit) return true;
+  return is_rate ? value.median >= *limit : value.median <= *limit;
 }
 
 Row compared(std::string name, nlohmann::ordered_json params, const Summary& ours,

@@ -1,6 +1,7 @@
-// harness.hpp: what every benchmark shares: repeated samples taken in turn, medians and spread, a
-// table for people and JSON for scripts/tables.py. What is measured lives in the other files, one
-// per question.
+// harness.hpp: what every benchmark shares: repeated samples taken in turn, medians and spread,
+// published claims and what became of them; a table and a picture for people, JSON for scripts.
+// What is measured lives in overhead/ (attacca against the same by hand) and claims/ (what is said
+// about GPUs against what one does), one file per question.
 #pragma once
 
 #include <attacca/device.hpp>
@@ -24,7 +25,7 @@ Summary summarize(std::vector<double> samples);
 /// `value` in another unit: times `factor`.
 Summary scaled(const Summary& value, double factor);
 
-/// One line of a benchmark's table. Everything is in `unit`, and less is better.
+/// One line of a benchmark's table. Everything is in `unit`; less is better unless said.
 struct Row {
   std::string name;
   nlohmann::ordered_json params;  // what tells rows of one name apart
@@ -32,15 +33,40 @@ struct Row {
   std::string unit = "µs";
   std::optional<double> baseline{};  // the peer's median, taken in the same run
   std::optional<double> floor{};     // what the hardware allows
-  std::optional<double> limit{};     // the most our gate allows; in the table, not in the JSON
+  std::optional<double> limit{};     // what our gate allows; in the table, not in the JSON
+  bool is_rate = false;              // more is better: floor is a ceiling, limit the least allowed
 
   std::optional<double> ratio() const;     // of the baseline
   std::optional<double> fraction() const;  // of the floor: 1 is as good as it gets
+  bool meets_limit() const;                // true where there is none
 };
 
 /// A row of what was measured first, with what was measured second as its baseline.
 Row compared(std::string name, nlohmann::ordered_json params, const Summary& ours,
              const Summary& theirs);
+
+/// Whether a published claim held here.
+enum class Verdict { held, partly, failed };
+
+/// A claim that people repeat, and what was measured about it.
+struct Finding {
+  std::string claim;     // a sentence, as published
+  std::string source;    // who says so, with an address where there is one
+  std::string measured;  // a sentence with the figures of this run
+  Verdict verdict;
+};
+
+/// A picture of rows: one curve per row name, over one numeric parameter.
+struct Plot {
+  std::string title;
+  std::string x;  // key of Row::params
+  std::string x_label;
+  std::string y_label;
+  bool is_log_x = true;
+  bool is_log_y = false;
+  std::vector<std::string> rows{};  // names to draw; empty: every row that has the parameter
+  enum class Value { median, ratio, fraction } value = Value::median;
+};
 
 /// One execution of one benchmark: takes samples and collects rows.
 class Run {
@@ -54,7 +80,15 @@ class Run {
   std::vector<Summary> interleave(const std::string& what, int count,
                                   const std::vector<std::function<double()>>& variants);
   void add(Row row) { rows_.push_back(std::move(row)); }
+  void add(Finding finding) { findings_.push_back(std::move(finding)); }
+  void add(Plot plot) { plots_.push_back(std::move(plot)); }
+  /// A remark under the table: what was not possible here, or how to read a figure.
+  void note(std::string text) { notes_.push_back(std::move(text)); }
   const std::vector<Row>& rows() const { return rows_; }
+  const std::vector<Finding>& findings() const { return findings_; }
+  const std::vector<Plot>& plots() const { return plots_; }
+  const std::vector<std::string>& notes() const { return notes_; }
+  bool is_quick() const { return is_quick_; }
 
   const attacca::Device device;
 
@@ -65,18 +99,25 @@ class Run {
   std::string name_;
   bool is_quick_;
   std::vector<Row> rows_;
+  std::vector<Finding> findings_;
+  std::vector<Plot> plots_;
+  std::vector<std::string> notes_;
   Clock::time_point started_ = Clock::now();
   Clock::time_point last_shown_ = started_;
 };
 
-enum class Needs { host, cuda };
+enum class Needs { host, cuda, either };
 
 struct Benchmark {
   std::string name;
   std::string question;
   Needs needs;
-  void (*run)(Run&);
+  void (*run)(Run&);      // null in a build that cannot run it; then it is only listed
+  std::string why_not{};  // why it has no meaning on the other device, unless it needs either
 };
+/// What stands for the function of a benchmark that this build cannot run.
+inline constexpr void (*kNoRun)(Run&) = nullptr;
+
 /// All benchmarks of this build. A file adds its own with a `Registered` of namespace scope.
 std::vector<Benchmark>& benchmarks();
 struct Registered {
@@ -92,9 +133,10 @@ struct Origin {
 };
 Origin origin_of(const attacca::Device& device);
 
-void print_table(const Benchmark& benchmark, const Origin& origin, const std::vector<Row>& rows);
-nlohmann::ordered_json to_json(const Benchmark& benchmark, const Origin& origin,
-                               const std::vector<Row>& rows);
+void print_report(const Benchmark& benchmark, const Origin& origin, const Run& run);
+nlohmann::ordered_json to_json(const Benchmark& benchmark, const Origin& origin, const Run& run);
+/// The run's plots, one below the other; empty where it has none.
+std::string to_svg(const Benchmark& benchmark, const Origin& origin, const Run& run);
 
 /// Microseconds of host time that `work` takes.
 template <class F>

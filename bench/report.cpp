@@ -1,4 +1,5 @@
-// report.cpp: rows as a table for people and as JSON for scripts.
+// report.cpp: what a run found, as text for people and as JSON for scripts. Pictures are in
+// plot.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,8 +33,8 @@ std::vector<std::string> param_names(const std::vector<Row>& rows) {
 
 std::string gate_of(const Row& row) {
   if (!row.limit) return "";
-  return fmt::format("<= {} {}", number(*row.limit),
-                     row.value.median <= *row.limit ? "held" : "MISSED");
+  return fmt::format("{} {} {}", row.is_rate ? ">=" : "<=", number(*row.limit),
+                     row.meets_limit() ? "held" : "MISSED");
 }
 
 /// Characters of UTF-8 text, as fmt counts them when it pads.
@@ -57,9 +58,7 @@ Cells cells_of(const Row& row, const std::vector<std::string>& params) {
   return cells;
 }
 
-}  // namespace
-
-void print_table(const Benchmark& benchmark, const Origin& origin, const std::vector<Row>& rows) {
+void print_table(const std::vector<Row>& rows) {
   const std::vector<std::string> params = param_names(rows);
   Cells headings{""};
   headings.insert(headings.end(), params.begin(), params.end());
@@ -68,42 +67,89 @@ void print_table(const Benchmark& benchmark, const Origin& origin, const std::ve
   std::vector<Cells> table{headings};
   for (const Row& row : rows) table.push_back(cells_of(row, params));
 
-  fmt::print("{}: {}\n{}{}, commit {}, {}\n\n", benchmark.name, benchmark.question, origin.device,
-             origin.driver.empty() ? "" : ", driver " + origin.driver, origin.commit, origin.date);
   std::vector<std::size_t> widths(headings.size(), 0);  // 0: a column that nothing stands in
   for (std::size_t column = 0; column < widths.size(); ++column) {
     for (std::size_t line = 1; line < table.size(); ++line)
       widths[column] = std::max(widths[column], width_of(table[line][column]));
-    if (widths[column]) widths[column] = std::max(widths[column], headings[column].size());
+    if (widths[column]) widths[column] = std::max(widths[column], width_of(headings[column]));
   }
-  for (const Cells& line : table) {
-    for (std::size_t column = 0; column < line.size(); ++column)
+  for (const Cells& cells : table) {
+    std::string line;
+    for (std::size_t column = 0; column < cells.size(); ++column)
       if (widths[column])
-        column == 0 ? fmt::print("{:<{}}", line[column], widths[column])
-                    : fmt::print("  {:>{}}", line[column], widths[column]);
-    fmt::print("\n");
+        line += column == 0 ? fmt::format("{:<{}}", cells[column], widths[column])
+                            : fmt::format("  {:>{}}", cells[column], widths[column]);
+    fmt::print("{}\n", line.substr(0, line.find_last_not_of(' ') + 1));
   }
+}
+
+const char* text_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::held:
+      return "held";
+    case Verdict::partly:
+      return "partly";
+    case Verdict::failed:
+      return "did not hold";
+  }
+  return "";
+}
+
+json to_json(const Row& row) {
+  json line{
+      {"name", row.name},           {"params", row.params.is_null() ? json::object() : row.params},
+      {"median", row.value.median}, {"p10", row.value.p10},
+      {"p90", row.value.p90},       {"unit", row.unit}};
+  if (row.is_rate) line["is_rate"] = true;
+  if (row.baseline) line["baseline"] = *row.baseline;
+  if (const auto ratio = row.ratio()) line["ratio"] = *ratio;
+  if (row.floor) line["floor"] = *row.floor;
+  if (const auto fraction = row.fraction()) line["fraction"] = *fraction;
+  return line;
+}
+json to_json(const Finding& finding) {
+  return {{"claim", finding.claim},
+          {"source", finding.source},
+          {"measured", finding.measured},
+          {"verdict", text_of(finding.verdict)}};
+}
+json to_json(const Plot& plot) {
+  return {
+      {"title", plot.title}, {"x", plot.x}, {"x_label", plot.x_label}, {"y_label", plot.y_label}};
+}
+template <class Part>
+void add_parts(json& result, const char* key, const std::vector<Part>& parts) {
+  for (const Part& part : parts) result[key].push_back(to_json(part));
+}
+
+}  // namespace
+
+void print_report(const Benchmark& benchmark, const Origin& origin, const Run& run) {
+  fmt::print("{}: {}\n{}{}, commit {}, {}{}\n\n", benchmark.name, benchmark.question, origin.device,
+             origin.driver.empty() ? "" : ", driver " + origin.driver, origin.commit, origin.date,
+             run.is_quick() ? ", quick: a few samples, not to publish" : "");
+  print_table(run.rows());
+  if (!run.notes().empty()) fmt::print("\n");
+  for (const std::string& note : run.notes()) fmt::print("note: {}\n", note);
+  for (const Finding& finding : run.findings())
+    fmt::print("\nclaim:    {}\nsource:   {}\nmeasured: {}\nverdict:  {}\n", finding.claim,
+               finding.source, finding.measured, text_of(finding.verdict));
   fmt::print("\n");
 }
 
-json to_json(const Benchmark& benchmark, const Origin& origin, const std::vector<Row>& rows) {
-  json result{{"bench", benchmark.name}, {"device", origin.device}, {"commit", origin.commit}};
+json to_json(const Benchmark& benchmark, const Origin& origin, const Run& run) {
+  json result{{"bench", benchmark.name},
+              {"question", benchmark.question},
+              {"device", origin.device},
+              {"commit", origin.commit}};
   if (!origin.driver.empty()) result["driver"] = origin.driver;
   result["date"] = origin.date;
+  if (run.is_quick()) result["is_quick"] = true;
   result["rows"] = json::array();
-  for (const Row& row : rows) {
-    json line{{"name", row.name},
-              {"params", row.params.is_null() ? json::object() : row.params},
-              {"median", row.value.median},
-              {"p10", row.value.p10},
-              {"p90", row.value.p90},
-              {"unit", row.unit}};
-    if (row.baseline) line["baseline"] = *row.baseline;
-    if (const auto ratio = row.ratio()) line["ratio"] = *ratio;
-    if (row.floor) line["floor"] = *row.floor;
-    if (const auto fraction = row.fraction()) line["fraction"] = *fraction;
-    result["rows"].push_back(std::move(line));
-  }
+  add_parts(result, "rows", run.rows());
+  add_parts(result, "findings", run.findings());
+  if (!run.notes().empty()) result["notes"] = run.notes();
+  add_parts(result, "plots", run.plots());
   return result;
 }
 

@@ -8,6 +8,10 @@ set_target_properties(attacca_cli PROPERTIES
 target_include_directories(attacca_cli PRIVATE src tools/attacca)
 target_link_libraries(attacca_cli PRIVATE attacca::attacca attacca_examples attacca_examples_nested
   CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
+target_compile_definitions(attacca_cli PRIVATE ATTACCA_WITH_BENCH=$<BOOL:${ATTACCA_BENCH}>)
+if(ATTACCA_BENCH)
+  target_link_libraries(attacca_cli PRIVATE attacca_bench)
+endif()
 install(TARGETS attacca_cli)
 
 if(PROJECT_IS_TOP_LEVEL)

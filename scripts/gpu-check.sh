@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU: the gpu tests, the small ones again under compute-sanitizer, the benchmarks into
-# bench/results/<gpu>, and the tables made from them. Installs nothing. gpu-check.sh [COMMIT]: what the results are of,
-# where this is a copy without its git history.
+# bench/results/<gpu>, and the documentation made from them. Installs nothing. gpu-check.sh [COMMIT]: what the results
+# are of, where this is a copy without its git history.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # Under compute-sanitizer 2025.3 a kernel's changes to another node have no effect, so those tests are left out there.
-small='*small*/cuda*:*Small*/cuda*:-*updatable*:*Updatable*'
+unfit='-*updatable*:*Updatable*'
 
 fail() { echo "gpu-check: $*" >&2; exit 1; }
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1) || true
@@ -24,19 +24,28 @@ for path in /usr/local/cuda/bin/compute-sanitizer /usr/local/cuda/compute-saniti
   [[ -n $sanitizer || ! -x $path ]] || sanitizer=$path
 done
 [[ -n $sanitizer ]] || fail "no compute-sanitizer on the PATH or in /usr/local/cuda"
-started=$SECONDS checked=0
-for binary in build/cuda/tests/*_tests; do
-  # A filtered list starts with the line of gtest_main; suites and tests follow.
-  if "$binary" --gtest_list_tests --gtest_filter="$small" | grep -q '^  '; then
-    "$sanitizer" --tool memcheck --error-exitcode 1 "$binary" --gtest_filter="$small" --gtest_brief=1
-    checked=$((checked + 1))
-  fi
-done
-((checked > 0)) || fail "no test matches $small"
-echo "compute-sanitizer: $checked test binaries, $((SECONDS - started)) s"
+# sanitize <tool> <filter>: the tests that match, in every binary that has some.
+sanitize() {
+  local started=$SECONDS checked=0 binary
+  for binary in build/cuda/tests/*_tests; do
+    # A filtered list starts with the line of gtest_main; suites and tests follow.
+    if "$binary" --gtest_list_tests --gtest_filter="$2" | grep '^  ' >/dev/null; then
+      "$sanitizer" --tool "$1" --error-exitcode 1 "$binary" --gtest_filter="$2" --gtest_brief=1
+      checked=$((checked + 1))
+    fi
+  done
+  ((checked > 0)) || fail "no test matches $2"
+  echo "$1: $checked test binaries, $((SECONDS - started)) s"
+}
+sanitize memcheck "*small*/cuda*:*Small*/cuda*:$unfit"
+sanitize racecheck "*SmallDevice*/cuda*:$unfit"
+sanitize synccheck "*SmallDevice*/cuda*:$unfit"
 
-started=$SECONDS
-mkdir -p "bench/results/$slug"
-build/cuda/bin/attacca_bench --json-dir "bench/results/$slug" ${1:+--commit "$1"}
+started=$SECONDS failed=
+options=(--json-dir "bench/results/$slug" ${1:+--commit "$1"})
+build/cuda/bin/attacca bench all --device cuda:0 "${options[@]}" || failed=yes
+build/cuda/bin/attacca bench overhead-host-dispatch "${options[@]}" || failed=yes
 python3 scripts/tables.py
+python3 scripts/measurements.py
 echo "benchmarks: $((SECONDS - started)) s, results in bench/results/$slug"
+[[ -z $failed ]] || fail "a benchmark failed, see above"

@@ -7,9 +7,9 @@ A table stands between two comments and is rewritten whole:
     <!-- table: launch@h200 name=graph, median, spread, baseline=raw CUDA, ratio -->
     <!-- end -->
 
-`launch` is the "bench" field of a result, `launch+replay` puts two below each other, `@h200` (optional) the folder under bench/results. The columns (optional) are
-separated by commas, each with an optional heading after `=`: name, median, spread (p10 to p90), baseline, ratio, floor,
-fraction, device, or a key of the rows' params. --check writes nothing and fails where a table is stale.
+`launch` is the "bench" field of a result, `launch+replay` puts two below each other, `@h200` (optional) is the folder
+under bench/results. The columns (optional) are separated by commas, each with an optional heading after `=`: name,
+median, spread (p10 to p90), baseline, ratio, floor, fraction, device, or a key of the rows' params. --check writes nothing and fails where a table is stale.
 """
 import argparse
 import json
@@ -59,7 +59,9 @@ def cell(row, result, column):
         return f"{100 * row['fraction']:.0f} %" if "fraction" in row else ""
     if column in row.get("params", {}):
         value = row["params"][column]
-        return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
     return ""
 
 
@@ -112,6 +114,8 @@ def load(root):
             result["bench"], result["device"], result["rows"]  # the fields every result has
         except (ValueError, KeyError, TypeError) as error:
             sys.exit(f"{path.relative_to(root)}: not a benchmark result: {error!r}")
+        if result.get("is_quick"):
+            sys.exit(f"{path.relative_to(root)}: measured with --quick, which is too little to publish")
         found.append((path.parent.name, result))
     return found
 

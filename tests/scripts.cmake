@@ -1,9 +1,12 @@
 # The tests that are not GoogleTest: headers compiled alone, layers, code that must not compile, a consumer project,
 # the tool's output and the tables of the documentation.
 
+# The binary of tests/bench is the one that links more than the library.
+target_link_libraries(bench_tests PRIVATE attacca_harness)
+
 # Each public header in a file of its own, included twice.
 file(GLOB public_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/include
-  ${PROJECT_SOURCE_DIR}/include/attacca/*.hpp)
+  ${PROJECT_SOURCE_DIR}/include/attacca/*.hpp ${PROJECT_SOURCE_DIR}/include/attacca/device/*.hpp)
 set(header_sources)
 foreach(header IN LISTS public_headers)
   string(MAKE_C_IDENTIFIER ${header} name)
@@ -50,18 +53,25 @@ set_tests_properties(consumer PROPERTIES TIMEOUT 600)
 
 add_test(NAME tables_are_generated
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/tables.py --check)
+add_test(NAME measurements_are_generated
+  COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/measurements.py --check)
+add_test(NAME measurements_test
+  COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/measurements_test.py)
 add_test(NAME tables_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/tables_test.py)
 add_test(NAME docs_check_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/docs_check_test.py)
 
 set(scripted public_headers_compile_alone layers layers_notices_a_forbidden_include consumer tables_are_generated
-  tables_test docs_check_test)
+  tables_test measurements_are_generated measurements_test docs_check_test)
 if(TARGET attacca_cli)
   add_test(NAME doctor
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/doctor_test.py $<TARGET_FILE:attacca_cli>
       ${PROJECT_VERSION} $<BOOL:${ATTACCA_CUDA}>)
   add_test(NAME commands
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/examples_test.py $<TARGET_FILE:attacca_cli>)
-  list(APPEND scripted doctor commands)
+  add_test(NAME bench_command
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/bench_test.py $<TARGET_FILE:attacca_cli>
+      $<BOOL:${ATTACCA_BENCH}>)
+  list(APPEND scripted doctor commands bench_command)
 endif()
 foreach(source IN LISTS compile_fail_sources)
   get_filename_component(name ${source} NAME_WE)

@@ -63,6 +63,18 @@ class Tables(unittest.TestCase):
         self.assertIn("| chain | 12.3 µs |\n| again | 2.00 µs |\n", text)
         self.assertEqual(1, text.count("<sub>"))
 
+    def test_params_are_written_for_people(self):
+        self.write({**RESULT, "rows": [{**RESULT["rows"][0], "params": {"a": 0.1 + 0.2, "b": True, "c": "x", "d": 4096}}]})
+        self.readme.write_text("<!-- table: launch a, b, c, d -->\n<!-- end -->\n")
+        self.run_tables()
+        self.assertIn("| 0.3 | yes | x | 4,096 |\n", self.readme.read_text())
+
+    def test_refuses_what_was_measured_with_too_few_samples(self):
+        self.write({**RESULT, "is_quick": True})
+        done = self.run_tables()
+        self.assertEqual(1, done.returncode)
+        self.assertIn("launch.json: measured with --quick", done.stdout)
+
     def test_says_which_result_is_missing(self):
         self.readme.write_text("<!-- table: absent -->\n<!-- end -->\n")
         done = self.run_tables("--check")

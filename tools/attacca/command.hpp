@@ -6,6 +6,7 @@
 
 namespace attacca::tool {
 
+void add_bench(CLI::App& app);
 void add_demo(CLI::App& app);
 void add_doctor(CLI::App& app);
 void add_example(CLI::App& app);

@@ -20,8 +20,10 @@ int run(int argc, char** argv) {
       "  attacca doctor              what this machine and this build can do\n"
       "  attacca doctor --json       the same for a program\n"
       "  attacca demo                a graph with a loop, built, printed and run\n"
+      "  attacca bench list          what was measured, and can be measured here\n"
       "  attacca graph --help        print an example's graph as text, DOT or JSON\n"
       "  attacca example --help      run one of the examples");
+  attacca::tool::add_bench(app);
   attacca::tool::add_demo(app);
   attacca::tool::add_doctor(app);
   attacca::tool::add_example(app);

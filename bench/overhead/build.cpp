@@ -1,0 +1,71 @@
+// build.cpp: the host time from nothing to an executable graph, and of giving it back.
+#include "harness.hpp"
+
+#if ATTACCA_WITH_CUDA
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "chain.hpp"
+#endif
+
+namespace bench {
+
+namespace {
+
+#if ATTACCA_WITH_CUDA
+
+constexpr double kGate = 1.2;
+
+struct Ours {
+  Ours(const attacca::Device& device, const ChainOf& of)
+      : chain(device, of), exec(chain.graph.instantiate()) {}
+  Chain chain;
+  attacca::Exec exec;
+};
+
+struct Theirs {
+  explicit Theirs(const ChainOf& of) : chain(of), exec(instantiate(chain.graph)) {}
+  RawChain chain;
+  RawExec exec;
+};
+
+void build(Run& run) {
+  Gpu gpu(run.device);
+  for (const unsigned nodes : {100u, 500u}) {
+    const ChainOf of{nodes, gpu.cells.data()};
+    std::optional<Ours> ours;
+    std::optional<Theirs> theirs;
+    std::vector<double> our_destroys;
+    std::vector<double> their_destroys;
+    const auto build_ours = [&] {
+      const double time = microseconds([&] { ours.emplace(gpu.device, of); });
+      our_destroys.push_back(microseconds([&] { ours.reset(); }));
+      return time;
+    };
+    const auto build_theirs = [&] {
+      const double time = microseconds([&] { theirs.emplace(of); });
+      their_destroys.push_back(microseconds([&] { theirs.reset(); }));
+      return time;
+    };
+    const auto builds = run.interleave(fmt::format("{} nodes", nodes), nodes == 100 ? 201 : 51,
+                                       {build_ours, build_theirs});
+    Row row = compared("build and instantiate", {{"nodes", nodes}}, builds[0], builds[1]);
+    row.limit = builds[1].median * kGate;
+    run.add(std::move(row));
+    run.add(compared("destroy", {{"nodes", nodes}}, summarize(our_destroys),
+                     summarize(their_destroys)));
+  }
+}
+
+#else
+constexpr auto build = kNoRun;
+#endif
+
+const Registered registered{{"overhead-build",
+                             "what does describing a graph as data first add to building it?",
+                             Needs::cuda, build, "it measures calls of CUDA"}};
+
+}  // namespace
+
+}  // namespace bench

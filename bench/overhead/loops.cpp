@@ -1,0 +1,189 @@
+// loops.cpp: the device time of one pass of a loop that never asks the host: a WHILE node and a
+// graph that relaunches itself, each beside the same by hand, and every form a Loop can take.
+#include "harness.hpp"
+
+#if ATTACCA_WITH_CUDA
+#include <fmt/format.h>
+#include <attacca/loop.hpp>
+
+#include <array>
+
+#include "chain.hpp"
+#endif
+
+namespace bench {
+
+namespace {
+
+#if ATTACCA_WITH_CUDA
+
+using attacca::Condition;
+using attacca::Device;
+using attacca::Graph;
+using attacca::Loop;
+using attacca::LoopForm;
+
+constexpr double kGate = 1.05;
+// Measured on an H200; see docs/benchmarks.md.
+constexpr double kNodeMicroseconds = 0.75;
+constexpr double kWhileMicroseconds = 3.3;
+constexpr double kRelaunchMicroseconds = 3.5;
+constexpr unsigned kCellsApart = 64;  // words: each in a line of its own
+
+struct Shape {
+  unsigned kernels;  // in a pass, the one that counts included
+  unsigned passes;
+  unsigned* cell;
+  unsigned* counter;
+};
+
+/// A line of touches; returns the last of them, where there is one.
+std::optional<attacca::KernelNode<kernels::TouchArgs>> add_touches(Graph& graph,
+                                                                   const Shape& shape) {
+  std::optional<attacca::KernelNode<kernels::TouchArgs>> last;
+  for (unsigned at = 1; at < shape.kernels; ++at) {
+    const auto node = graph.kernel(kernels::touch, kSmallGrid, {shape.cell, 1});
+    if (last) node.after(*last);
+    last.emplace(node);
+  }
+  return last;
+}
+cudaGraphNode_t add_touches(cudaGraph_t graph, const Shape& shape) {
+  cudaGraphNode_t last = nullptr;
+  for (unsigned at = 1; at < shape.kernels; ++at) {
+    kernels::TouchArgs args{shape.cell, 1};
+    void* pointers[] = {&args};
+    last = add_kernel(graph, last, kernels::raw.touch, pointers);
+  }
+  return last;
+}
+
+Loop::Body body_of(const Shape& shape) {
+  return [shape](Graph& body, Condition again) {
+    const auto last = add_touches(body, shape);
+    const auto node = body.kernel(kernels::count, kSmallGrid, {again, shape.counter, shape.passes});
+    if (last) node.after(*last);
+  };
+}
+
+attacca::Exec while_exec(const Device& device, const Shape& shape) {
+  Graph graph(device, "while");
+  graph.while_("passes", body_of(shape));
+  return graph.instantiate();
+}
+RawExec raw_while_exec(const RawGraph& graph, const Shape& shape) {
+  cudaGraphConditionalHandle again{};
+  check(cudaGraphConditionalHandleCreate(&again, graph.get(), 1, cudaGraphCondAssignDefault));
+  cudaGraphNodeParams params{};
+  params.type = cudaGraphNodeTypeConditional;
+  params.conditional.handle = again;
+  params.conditional.type = cudaGraphCondTypeWhile;
+  params.conditional.size = 1;
+  cudaGraphNode_t node = nullptr;
+  check(cudaGraphAddNode(&node, graph.get(), nullptr, nullptr, 0, &params));
+  const cudaGraph_t body = params.conditional.phGraph_out[0];
+  unsigned* counter = shape.counter;
+  unsigned passes = shape.passes;
+  void* args[] = {&again, &counter, &passes};
+  add_kernel(body, add_touches(body, shape), kernels::raw.count, args);
+  return instantiate(graph);
+}
+
+attacca::DeviceExec relaunching_exec(const Device& device, const Shape& shape) {
+  Graph graph(device, "relaunching");
+  const auto last = add_touches(graph, shape);
+  const auto node = graph.kernel(kernels::relaunch, kSmallGrid, {shape.counter, shape.passes});
+  if (last) node.after(*last);
+  return graph.instantiate_for_device();
+}
+RawExec raw_relaunching_exec(const RawGraph& graph, const Shape& shape, cudaStream_t stream) {
+  kernels::RelaunchArgs args{shape.counter, shape.passes};
+  void* pointers[] = {&args};
+  add_kernel(graph.get(), add_touches(graph.get(), shape), kernels::raw.relaunch, pointers);
+  RawExec exec = instantiate(graph, cudaGraphInstantiateFlagDeviceLaunch);
+  check(cudaGraphUpload(exec.get(), stream));
+  return exec;
+}
+/// What a Loop's self-relaunch form is by hand: any kernel of the body may set the condition, so a
+/// node of its own asks it at the end.
+RawExec raw_asking_exec(const RawGraph& graph, const Shape& shape, cudaStream_t stream) {
+  unsigned* again = shape.counter + kCellsApart;
+  unsigned* counter = shape.counter;
+  unsigned passes = shape.passes;
+  void* count[] = {&again, &counter, &passes};
+  void* ask[] = {&again};
+  const cudaGraphNode_t counted =
+      add_kernel(graph.get(), add_touches(graph.get(), shape), kernels::raw.count_in, count);
+  add_kernel(graph.get(), counted, kernels::raw.ask, ask);
+  RawExec exec = instantiate(graph, cudaGraphInstantiateFlagDeviceLaunch);
+  check(cudaGraphUpload(exec.get(), stream));
+  return exec;
+}
+
+void measure(Run& run, Gpu& gpu, const Shape& shape) {
+  attacca::Exec with_while = while_exec(gpu.device, shape);
+  const RawGraph raw_while = make_raw_graph();
+  const RawExec raw_with_while = raw_while_exec(raw_while, shape);
+  attacca::DeviceExec relaunching = relaunching_exec(gpu.device, shape);
+  const RawGraph raw_graph = make_raw_graph();
+  const RawExec raw_relaunching = raw_relaunching_exec(raw_graph, shape, gpu.native);
+  const RawGraph raw_asking_graph = make_raw_graph();
+  const RawExec raw_asking = raw_asking_exec(raw_asking_graph, shape, gpu.native);
+  Loop loop(gpu.device, "passes", body_of(shape));
+  loop.with(kernels::touch_and_count);
+  constexpr std::array forms{LoopForm::while_node, LoopForm::self_relaunch,
+                             LoopForm::persistent_kernel, LoopForm::host_loop};
+  std::vector<attacca::LoopExec> loops;
+  for (const LoopForm form : forms) loops.push_back(loop.instantiate(form));
+
+  unsigned launches = 0;
+  std::vector<std::function<double()>> variants;
+  const auto per_pass = [&](auto launch_one) {
+    variants.push_back([&gpu, &shape, &launches, launch_one] {
+      ++launches;
+      return gpu.device_microseconds(launch_one) / shape.passes;
+    });
+  };
+  per_pass([&] { with_while.launch(gpu.stream); });
+  per_pass([&] { gpu.launch(raw_with_while); });
+  per_pass([&] { relaunching.start(gpu.stream); });
+  per_pass([&] { gpu.launch(raw_relaunching); });
+  per_pass([&] { gpu.launch(raw_asking); });
+  for (attacca::LoopExec& exec : loops) per_pass([&] { exec.launch(gpu.stream); });
+  const auto times = run.interleave(fmt::format("{} kernels a pass", shape.kernels), 15, variants);
+  gpu.stream.synchronize();
+  gpu.expect_touches(launches * shape.passes * (shape.kernels - 1));
+
+  const nlohmann::ordered_json params{{"kernels", shape.kernels}, {"passes", shape.passes}};
+  const auto add = [&](const char* name, const Summary& our, const Summary& their, double extra) {
+    Row row = compared(name, params, our, their);
+    row.floor = shape.kernels * kNodeMicroseconds + extra;
+    row.limit = their.median * kGate;
+    run.add(std::move(row));
+  };
+  add("WHILE node", times[0], times[1], kWhileMicroseconds);
+  add("self-relaunch", times[2], times[3], kRelaunchMicroseconds);
+  add("Loop, while node", times[5], times[1], kWhileMicroseconds);
+  add("Loop, self-relaunch", times[6], times[4], kRelaunchMicroseconds + kNodeMicroseconds);
+  run.add(Row{"Loop, persistent kernel", params, times[7]});
+  run.add(Row{"Loop, host loop", params, times[8]});
+}
+
+void loops(Run& run) {
+  Gpu gpu(run.device);
+  unsigned* cells = gpu.cells.data();
+  for (const auto& [kernels, passes] : {std::pair{1u, 2000u}, {10u, 2000u}, {100u, 500u}})
+    measure(run, gpu, {kernels, passes, cells, cells + kCellsApart});
+}
+
+#else
+constexpr auto loops = kNoRun;
+#endif
+
+const Registered registered{
+    {"overhead-loops", "what does one pass of a loop on the device cost, in each of its forms?",
+     Needs::cuda, loops, "it measures calls of CUDA"}};
+
+}  // namespace
+
+}  // namespace bench

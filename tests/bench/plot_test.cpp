@@ -1,0 +1,179 @@
+// The pictures of benchmarks: well-formed, complete, and finite whatever was measured.
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "bench/harness.hpp"
+
+namespace {
+
+using bench::Benchmark;
+using bench::Plot;
+using bench::Row;
+
+const Benchmark kBenchmark{"test", "is 1 < 2?", bench::Needs::host, nullptr};
+
+Row row(const char* name, double x, double median, double p10, double p90) {
+  Row made{name, {{"size", x}}, {median, p10, p90}};
+  made.baseline = 2;
+  made.floor = 1;
+  return made;
+}
+
+bench::Run run_of(const std::vector<Row>& rows, const Plot& plot) {
+  bench::Run run("test", attacca::Device::host(), true);
+  for (const Row& each : rows) run.add(each);
+  run.add(plot);
+  return run;
+}
+std::string svg_of(const bench::Run& run) {
+  return bench::to_svg(kBenchmark, {"cpu", "", "c", "d"}, run);
+}
+std::string svg_of(const std::vector<Row>& rows, const Plot& plot) {
+  return svg_of(run_of(rows, plot));
+}
+Plot plot_over(const char* x) { return {"a title", x, "x label", "y label"}; }
+
+/// Every tag is closed in turn, and no text or attribute holds what XML forbids there.
+void expect_well_formed(const std::string& svg) {
+  static const std::regex tag(R"(<(/?)([a-z]+)((?: [A-Za-z0-9-]+='[^'<&]*')*)(/?)>)");
+  std::vector<std::string> open;
+  std::string text;
+  auto from = svg.cbegin();
+  for (std::smatch match; std::regex_search(from, svg.cend(), match, tag); from = match[0].second) {
+    text += match.prefix();
+    if (match[1].length() && !open.empty()) {
+      EXPECT_EQ(open.back(), match[2]);
+      open.pop_back();
+    } else if (!match[4].length()) {
+      open.push_back(match[2]);
+    }
+  }
+  EXPECT_TRUE(open.empty());
+  EXPECT_EQ(std::string::npos, text.find_first_of("<>")) << text;
+  EXPECT_FALSE(std::regex_search(text, std::regex("&(?!(amp|lt|gt|quot);)"))) << text;
+}
+
+void expect_finite(const std::string& svg) {
+  EXPECT_FALSE(std::regex_search(svg, std::regex("[^a-z](nan|inf)[^a-z]"))) << svg;
+}
+
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+TEST(Plot, DrawsAndNamesEveryCurve) {
+  const auto svg = svg_of({row("first", 1, 3, 2, 4), row("second", 1, 5, 4, 6),
+                           row("first", 1024, 7, 6, 9), row("second", 65536, 9, 8, 9)},
+                          plot_over("size"));
+  expect_well_formed(svg);
+  expect_finite(svg);
+  EXPECT_EQ(2, count(svg, "<polyline"));
+  EXPECT_EQ(4, count(svg, "<circle"));
+  for (const char* text :
+       {">first</text>", ">second</text>", ">a title<", ">x label<", ">y label<", ">64Ki<"})
+    EXPECT_EQ(1, count(svg, text)) << text;
+}
+
+TEST(Plot, OnePointAndEqualValuesAreDrawnOnEveryScale) {
+  for (const bool is_log_x : {false, true})
+    for (const bool is_log_y : {false, true})
+      for (const auto value : {Plot::Value::median, Plot::Value::ratio, Plot::Value::fraction})
+        for (const auto& rows : {std::vector{row("one", 3, 2, 2, 2)},
+                                 {row("one", 3, 2, 2, 2), row("one", 3, 2, 2, 2)},
+                                 {row("one", 3, 1e-7, 1e-7, 1e-7), row("one", 3e9, 4e9, 0, 5e9)}}) {
+          Plot plot = plot_over("size");
+          plot.is_log_x = is_log_x;
+          plot.is_log_y = is_log_y;
+          plot.value = value;
+          const auto svg = svg_of(rows, plot);
+          expect_well_formed(svg);
+          expect_finite(svg);
+          EXPECT_EQ(static_cast<int>(rows.size()), count(svg, "<circle"));
+        }
+}
+
+TEST(Plot, LeavesOutWhatItsScaleCannotShow) {
+  Plot plot = plot_over("size");
+  plot.is_log_y = true;
+  const auto svg =
+      svg_of({row("one", 0, 1, 1, 1), row("one", 1, 0, 0, 1), row("one", 2, 5, 4, 6)}, plot);
+  expect_finite(svg);
+  EXPECT_EQ(1, count(svg, "<circle"));
+}
+
+TEST(Plot, EscapesNames) {
+  const auto svg = svg_of({row("a<b> & \"c\" 'd'\n", 1, 2, 2, 2)}, plot_over("size"));
+  expect_well_formed(svg);
+  EXPECT_EQ(1, count(svg, ">a&lt;b&gt; &amp; &quot;c&quot; 'd'</text>"));
+}
+
+TEST(Plot, DrawsOnlyTheRowsAskedFor) {
+  Plot plot = plot_over("size");
+  plot.rows = {"second"};
+  const auto svg = svg_of({row("first", 1, 3, 2, 4), row("second", 1, 5, 4, 6)}, plot);
+  EXPECT_EQ(0, count(svg, ">first<"));
+  EXPECT_EQ(1, count(svg, ">second</text>"));
+}
+
+TEST(Plot, SeveralStandBelowEachOther) {
+  bench::Run run = run_of({row("one", 1, 2, 2, 2)}, plot_over("size"));
+  const auto height = [](const std::string& svg) {
+    std::smatch match;
+    std::regex_search(svg, match, std::regex("height='([0-9]+)'"));
+    return std::stoi(match[1]);
+  };
+  const int once = height(svg_of(run));
+  run.add(plot_over("size"));
+  const auto svg = svg_of(run);
+  expect_well_formed(svg);
+  EXPECT_GT(height(svg), once + 300);
+}
+
+TEST(Plot, NothingToDrawIsNoPicture) {
+  EXPECT_EQ("", svg_of({row("one", 1, 2, 2, 2)}, plot_over("absent")));
+  EXPECT_EQ("", svg_of({}, plot_over("size")));
+}
+
+TEST(Row, ARateIsMeasuredAgainstACeilingAndALeastValue) {
+  Row rate = row("rate", 1, 8, 7, 9);
+  rate.is_rate = true;
+  rate.floor = 10;
+  rate.limit = 9;
+  EXPECT_DOUBLE_EQ(0.8, *rate.fraction());
+  EXPECT_FALSE(rate.meets_limit());
+  rate.limit = 8;
+  EXPECT_TRUE(rate.meets_limit());
+}
+
+TEST(Row, ATimeIsMeasuredAgainstAFloorAndAMostValue) {
+  Row time = row("time", 1, 8, 7, 9);
+  time.floor = 4;
+  EXPECT_DOUBLE_EQ(0.5, *time.fraction());
+  EXPECT_TRUE(time.meets_limit());
+  time.limit = 7;
+  EXPECT_FALSE(time.meets_limit());
+}
+
+TEST(Report, JsonHoldsFindingsNotesAndPlotsWhereThereAreAny) {
+  const bench::Origin origin{"cpu", "", "c", "d"};
+  bench::Run bare("test", attacca::Device::host(), false);
+  const auto little = bench::to_json(kBenchmark, origin, bare);
+  EXPECT_EQ("is 1 < 2?", little["question"]);
+  for (const char* key : {"findings", "notes", "plots", "is_quick"})
+    EXPECT_FALSE(little.contains(key)) << key;
+
+  bench::Run run = run_of({row("one", 1, 2, 2, 2)}, plot_over("size"));
+  run.add(bench::Finding{"it is so", "a book", "it is not", bench::Verdict::failed});
+  run.note("by the way");
+  const auto all = bench::to_json(kBenchmark, origin, run);
+  EXPECT_EQ("did not hold", all["findings"][0]["verdict"]);
+  EXPECT_EQ("it is so", all["findings"][0]["claim"]);
+  EXPECT_EQ("by the way", all["notes"][0]);
+  EXPECT_EQ("a title", all["plots"][0]["title"]);
+  EXPECT_EQ(1.0, all["rows"][0]["ratio"]);
+}
+
+}  // namespace

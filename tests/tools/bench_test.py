@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Tests of `attacca bench`: bench_test.py <binary> <1 for a build with benchmarks>."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+BINARY, WITH_BENCH = sys.argv[1], sys.argv[2] == "1"
+HOST = "overhead-host-dispatch"  # runs on the host, in about a second
+
+
+def bench(*arguments):
+    return subprocess.run([BINARY, "bench", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          check=False)
+
+
+def has_gpu():
+    done = subprocess.run([BINARY, "doctor", "--json"], stdout=subprocess.PIPE, text=True, check=True)
+    report = json.loads(done.stdout)
+    return "cuda" in report["backends"] and bool(report["gpus"])
+
+
+@unittest.skipIf(WITH_BENCH, "this build has benchmarks")
+class WithoutBenchmarks(unittest.TestCase):
+    def test_says_how_to_get_them(self):
+        for arguments in [], ["list"], ["queue", "--quick"]:
+            done = bench(*arguments)
+            self.assertEqual(1, done.returncode)
+            self.assertIn("ATTACCA_BENCH=ON", done.stderr)
+
+
+@unittest.skipUnless(WITH_BENCH, "ATTACCA_BENCH is off in this build")
+class Bench(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def names(self):
+        lines = bench("list").stdout.splitlines()
+        return [line.split()[0] for line in lines if line.startswith("  ")]
+
+    def test_lists_claims_before_overheads_with_their_questions(self):
+        done = bench("list")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual(done.stdout, bench().stdout)
+        names = self.names()
+        self.assertIn(HOST, names)
+        self.assertIn("overhead-launch", names)
+        self.assertEqual(names, sorted(names, key=lambda name: (name.startswith("overhead-"), name)))
+        self.assertRegex(done.stdout, rf"\n  {HOST} +host +what does")
+        self.assertRegex(done.stdout, r"\n  overhead-launch +GPU +what does")
+
+    def test_prints_hardware_and_table_and_writes_json(self):
+        path = self.folder / "a result.json"
+        done = bench(HOST, "--quick", "--device", "host", "--json", str(path), "--commit", "abc")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("commit abc", done.stdout)
+        self.assertIn("oneTBB flow graph", done.stdout)
+        result = json.loads(path.read_text())
+        self.assertEqual((HOST, "abc", True), (result["bench"], result["commit"], result["is_quick"]))
+        self.assertIn("oneTBB", result["question"])
+        for row in result["rows"]:
+            self.assertLessEqual(row["p10"], row["median"])
+            self.assertLessEqual(row["median"], row["p90"])
+        self.assertNotIn("findings", result)
+
+    def test_writes_the_files_of_each_to_a_folder(self):
+        self.assertEqual(0, bench(HOST, "--quick", "--json-dir", str(self.folder / "new")).returncode)
+        self.assertEqual([f"{HOST}.json"], [path.name for path in (self.folder / "new").iterdir()])
+
+    def test_draws_what_has_a_curve(self):
+        path = self.folder / "update.svg"
+        done = bench("update", "--quick", "--device", "host", "--svg", str(path))
+        self.assertEqual(0, done.returncode, done.stderr)
+        root = xml.etree.ElementTree.parse(path).getroot()
+        self.assertTrue(root.tag.endswith("svg"))
+        self.assertIn("set one node", "".join(root.itertext()))
+
+    def test_a_benchmark_without_a_curve_says_so(self):
+        done = bench(HOST, "--quick", "--svg", str(self.folder / "none.svg"))
+        self.assertEqual(1, done.returncode)
+        self.assertIn(f"{HOST}: has no curve to draw", done.stderr)
+
+    def test_an_unknown_name_is_answered_with_those_near_it(self):
+        for wrong in "lanch", "launch-":
+            done = bench(wrong)
+            self.assertEqual(2, done.returncode)
+            self.assertIn(f"no benchmark '{wrong}'", done.stderr)
+            self.assertIn("overhead-launch", done.stderr)
+        self.assertNotIn("near it", bench("something else").stderr)
+
+    def test_json_and_svg_take_one_benchmark(self):
+        for names in ["all"], [HOST, "overhead-launch"]:
+            for option in "--json", "--svg":
+                done = bench(*names, option, str(self.folder / "file"))
+                self.assertEqual(2, done.returncode)
+                self.assertIn("--json-dir", done.stderr)
+
+    def test_a_folder_that_is_not_there_is_noticed_before_the_run(self):
+        done = bench(HOST, "--json", "/no-such-folder/file")
+        self.assertEqual((1, ""), (done.returncode, done.stdout))
+        self.assertIn("/no-such-folder/file", done.stderr)
+
+    def test_a_device_that_does_not_suit_is_an_error_with_the_reason(self):
+        done = bench("overhead-launch", "--device", "host")
+        self.assertEqual(1, done.returncode)
+        self.assertIn("overhead-launch: needs a GPU: it measures calls of CUDA", done.stderr)
+
+    def test_without_a_gpu_what_needs_one_says_so(self):
+        if has_gpu():
+            self.skipTest("this machine has a GPU")
+        for arguments in ["overhead-launch"], ["overhead-launch", "--device", "cuda:0"], ["all", "--device", "cuda:0"]:
+            done = bench(*arguments)
+            self.assertEqual((1, ""), (done.returncode, done.stdout))
+            self.assertRegex(done.stderr, "GPU|CUDA")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

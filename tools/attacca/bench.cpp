@@ -1,0 +1,222 @@
+// `attacca bench`: runs benchmarks by name, prints what they measured, and writes it as JSON and as
+// pictures. What is measured is in bench/.
+#include <attacca/error.hpp>
+
+#include "command.hpp"
+
+#if ATTACCA_WITH_BENCH
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <numeric>
+#include <optional>
+
+#include "harness.hpp"
+#endif
+
+namespace attacca::tool {
+
+#if ATTACCA_WITH_BENCH
+namespace {
+
+using bench::Benchmark;
+using bench::Needs;
+
+struct Choices {
+  std::vector<std::string> names;
+  std::string device;
+  std::string json_file;
+  std::string svg_file;
+  std::string json_dir;
+  std::string commit;
+  bool is_quick = false;
+};
+
+constexpr std::string_view kOverhead = "overhead-";
+bool is_overhead(const Benchmark& benchmark) { return benchmark.name.starts_with(kOverhead); }
+
+/// By name, claims before overheads.
+std::vector<Benchmark> sorted_benchmarks() {
+  std::vector<Benchmark> all = bench::benchmarks();
+  std::sort(all.begin(), all.end(), [](const Benchmark& a, const Benchmark& b) {
+    return std::pair(is_overhead(a), a.name) < std::pair(is_overhead(b), b.name);
+  });
+  return all;
+}
+
+void print_list() {
+  constexpr const char* kWhere[] = {"host", "GPU", "host, GPU"};
+  const auto print = [&](const char* heading, bool is_overhead_part) {
+    fmt::print("{}\n", heading);
+    for (const Benchmark& benchmark : sorted_benchmarks())
+      if (is_overhead(benchmark) == is_overhead_part)
+        fmt::print("  {:<22}  {:<9}  {}\n", benchmark.name,
+                   kWhere[static_cast<std::size_t>(benchmark.needs)], benchmark.question);
+  };
+  print("What is said about GPUs, against what one does:", false);
+  print("\nattacca, against the same by hand:", true);
+  if (Device::cuda_count() == 0)
+    fmt::print("\nNo GPU that this build can use: `attacca doctor` says what is missing.\n");
+}
+
+/// How many letters to insert, drop or change to make one of the other.
+std::size_t distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t changed = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({changed, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+Benchmark benchmark_called(const std::string& name) {
+  constexpr std::size_t kNear = 2;
+  std::vector<std::string> near;
+  for (const Benchmark& benchmark : sorted_benchmarks()) {
+    if (benchmark.name == name) return benchmark;
+    const std::string stem = benchmark.name.substr(is_overhead(benchmark) ? kOverhead.size() : 0);
+    if (benchmark.name.find(name) != std::string::npos || distance(stem, name) <= kNear)
+      near.push_back(benchmark.name);
+  }
+  throw CLI::ValidationError(
+      fmt::format("no benchmark '{}'{}{}; `attacca bench list` names them all, and `all` runs them",
+                  name, near.empty() ? "" : "; near it: ", fmt::join(near, ", ")));
+}
+
+/// Where a benchmark runs, or why it cannot.
+struct Place {
+  std::optional<Device> device;
+  std::string why_not;
+};
+
+Place place_for(const Benchmark& benchmark, const std::optional<Device>& asked) {
+  const bool has_gpu = Device::cuda_count() > 0;
+  std::string reason = benchmark.needs == Needs::host ? "runs on the host only" : "needs a GPU";
+  if (!benchmark.why_not.empty()) reason += ": " + benchmark.why_not;
+  if (reason.ends_with('.')) reason.pop_back();
+  if (asked && benchmark.needs != Needs::either &&
+      asked->is_cuda() != (benchmark.needs == Needs::cuda))
+    return {{}, reason};
+  if (!benchmark.run) return {{}, reason + "; this build has no CUDA, `cmake --preset cuda` has"};
+  if (asked) return {asked, ""};
+  if (benchmark.needs == Needs::cuda && !has_gpu)
+    return {{}, reason + "; there is none here, `attacca doctor` says why"};
+  return {benchmark.needs == Needs::host || !has_gpu ? Device::host() : Device::cuda(0), ""};
+}
+
+void write(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  if (!(file << text).flush()) throw Error(fmt::format("cannot write '{}'", path.string()));
+}
+
+void run_one(const Benchmark& benchmark, const Device& device, const Choices& choices) {
+  bench::Origin origin = bench::origin_of(device);
+  if (!choices.commit.empty()) origin.commit = choices.commit;
+  bench::Run run(benchmark.name, device, choices.is_quick);
+  benchmark.run(run);
+  bench::print_report(benchmark, origin, run);
+  std::fflush(stdout);
+
+  const std::string json = bench::to_json(benchmark, origin, run).dump(2) + '\n';
+  const std::string svg = bench::to_svg(benchmark, origin, run);
+  if (!choices.json_file.empty()) write(choices.json_file, json);
+  if (!choices.json_dir.empty()) {
+    const std::filesystem::path folder = choices.json_dir;
+    write(folder / (benchmark.name + ".json"), json);
+    if (!svg.empty()) write(folder / (benchmark.name + ".svg"), svg);
+  }
+  if (!choices.svg_file.empty()) {
+    if (svg.empty()) throw Error("has no curve to draw; leave --svg out");
+    write(choices.svg_file, svg);
+  }
+}
+
+/// Runs what was asked for to the end, whatever fails on the way.
+void run_all(const std::vector<Benchmark>& chosen, bool may_skip, const Choices& choices) {
+  const auto asked =
+      choices.device.empty() ? std::nullopt : std::optional(Device::from_name(choices.device));
+  if (!choices.json_dir.empty()) std::filesystem::create_directories(choices.json_dir);
+  int failures = 0;
+  for (const Benchmark& benchmark : chosen) {
+    const auto [device, why_not] = place_for(benchmark, asked);
+    if (!device && may_skip) {
+      fmt::print("skipped {}: {}\n", benchmark.name, why_not);
+      continue;
+    }
+    try {
+      if (!device) throw Error(why_not);
+      run_one(benchmark, *device, choices);
+    } catch (const std::exception& error) {
+      ++failures;
+      fmt::print(stderr, "attacca: {}: {}\n", benchmark.name, error.what());
+    }
+  }
+  if (failures) throw CLI::RuntimeError(1);
+}
+
+void run(const Choices& choices) {
+  const auto& names = choices.names;
+  if (names.empty() || (names.size() == 1 && names.front() == "list")) return print_list();
+  const bool is_all = names.size() == 1 && names.front() == "all";
+  std::vector<Benchmark> chosen;
+  if (is_all)
+    chosen = sorted_benchmarks();
+  else
+    for (const std::string& name : names) chosen.push_back(benchmark_called(name));
+  if ((is_all || names.size() > 1) && !(choices.json_file.empty() && choices.svg_file.empty()))
+    throw CLI::ValidationError(
+        "--json and --svg take one benchmark; --json-dir writes the files of several");
+  for (const std::filesystem::path file : {choices.json_file, choices.svg_file})
+    if (file.has_parent_path() && !std::filesystem::is_directory(file.parent_path()))
+      throw Error(fmt::format("cannot write '{}': there is no such folder", file.string()));
+  run_all(chosen, is_all, choices);
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("bench", "Measure, and test what is said about GPUs");
+  command->footer(
+      "Examples:\n"
+      "  attacca bench list                                  names, questions, where each runs\n"
+      "  attacca bench queue --device host --quick           a few samples, to see that it runs\n"
+      "  attacca bench queue --json queue.json --svg queue.svg\n"
+      "  attacca bench all --device cuda:0 --json-dir results");
+  const auto choices = std::make_shared<Choices>();
+  command->add_option("NAME", choices->names, "Benchmarks, or `all`, or `list` (as with no name)");
+  command->add_option("--device", choices->device,
+                      "host or cuda:N; if not given, a GPU where there is one and it can use it");
+  command->add_option("--json", choices->json_file, "Write the result of one benchmark to a file");
+  command->add_option("--svg", choices->svg_file, "Draw the curves of one benchmark into a file");
+  command->add_option("--json-dir", choices->json_dir,
+                      "Write NAME.json, and NAME.svg where there is a curve, to a folder");
+  command->add_flag("--quick", choices->is_quick, "A few samples, to see that it runs");
+  command->add_option("--commit", choices->commit,
+                      "What was built, where the checkout cannot say it itself");
+  command->callback([choices] { run(*choices); });
+}
+
+#else
+
+void add_bench(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("bench", "Measure (this build has no benchmarks)");
+  command->allow_extras();
+  command->callback([] {
+    throw Error(
+        "this build has no benchmarks; configure with -DATTACCA_BENCH=ON, as the presets host and "
+        "cuda do, and build again");
+  });
+}
+
+#endif
+
+}  // namespace attacca::tool
