@@ -32,6 +32,9 @@ enum class Team : std::uint8_t { thread, warp, block };
 template <class ItemType>
 struct QueueSource {
   using Item = ItemType;
+  /// All that was claimed is taken before work begins, for work may push, and a push may wait for
+  /// the place of an item that was claimed and not taken.
+  static constexpr std::uint32_t kMostAtOnce = 32;
   using Claim = typename device::WorkQueueRef<Item>::Claim;
   device::WorkQueueRef<Item> queue;
 
@@ -48,6 +51,7 @@ struct QueueSource {
 /// The numbers from 0 to `limit` - 1, of a counter that is zero at first.
 struct TicketSource {
   using Item = std::uint64_t;
+  static constexpr std::uint32_t kMostAtOnce = 1024;
   using Claim = device::Tickets;
   device::TicketCounter* counter;
   std::uint64_t limit;
@@ -117,7 +121,7 @@ struct WorkLoopArgs {
 struct WorkerOptions {
   unsigned threads = 256;  // of a block, whole warps; one on the host
   unsigned blocks = 0;     // 0: as many as fit at once
-  unsigned batch = 1;      // items a warp or block claims at a time, 1 to 1024
+  unsigned batch = 1;      // items a warp or block claims at a time, 1 to 1024; of a queue up to 32
 };
 
 namespace detail {
@@ -146,6 +150,10 @@ struct WorkLoop {
   }
 
  private:
+  ATTACCA_HD static std::uint32_t batch_of(const Args& a) {
+    return a.batch < Source::kMostAtOnce ? a.batch : Source::kMostAtOnce;
+  }
+
   ATTACCA_HD static void run_thread(const Source& source, const Args& a) {
     Worker<Source> worker(source, Team::thread);
     for (;;) {
@@ -167,7 +175,7 @@ struct WorkLoop {
     for (;;) {
       typename Source::Claim claim;
       device::Pop state = device::Pop::empty;
-      if (lane == 0) claim = source.claim(a.batch, state);
+      if (lane == 0) claim = source.claim(batch_of(a), state);
       claim = device::from_lane(claim, 0);
       if (claim.count == 0) {
         if (device::from_lane(state, 0) == device::Pop::empty) continue;
@@ -195,7 +203,7 @@ struct WorkLoop {
     for (;;) {
       if (threadIdx.x == 0) {
         state = device::Pop::empty;
-        claim = source.claim(a.batch, state);
+        claim = source.claim(batch_of(a), state);
       }
       __syncthreads();
       const typename Source::Claim mine = claim;

@@ -68,7 +68,7 @@ using TicketCounter = BasicTicketCounter<>;
 
 /// The lower level of a two-level counter: lies in a block's shared memory, takes `kRefill` tickets
 /// at a time from a TicketCounter and deals them out to the block's threads. Zero it (`reset`, by
-/// one thread, before a __syncthreads) before use.
+/// one thread, before a __syncthreads) before use. Tickets stay below 2^40.
 template <std::uint32_t kRefill, class Memory = NativeMemory>
 class BasicLocalTickets {
   static_assert(kRefill > 0 && kRefill <= 1u << 16);

@@ -132,8 +132,8 @@ class WorkQueueRef {
   ATTACCA_HD void done(std::uint32_t count) const { control_->alive.fetch_sub(count, acq_rel); }
 
   /// The halves of a push and a pop, for teams that claim once and move items together. Up to
-  /// `count` places; each of them must then be put or taken, by any thread, exactly once, and all of
-  /// them before the team claims again: that claim may wait for one of these places.
+  /// `count` places; each of them must then be put or taken, by any thread, exactly once, and that
+  /// before the team claims again, since what it claims then may wait for one of these places.
   ATTACCA_HD Claim claim_room(std::uint32_t count) const {
     count = take_from(control_->room, count);
     if (count == 0) return {};
