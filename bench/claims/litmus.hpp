@@ -190,7 +190,7 @@ ATTACCA_HD void play(const Args& a, unsigned side, std::uint32_t instance) {
   };
   auto& here = *reinterpret_cast<Arrival*>(line(side));
   const auto& there = *reinterpret_cast<const Arrival*>(line(1 - side));
-  constexpr attacca::device::Patience kPatience{2'000'000'000, nullptr, 0, 0};
+  constexpr attacca::device::Patience kPatience{2'000'000'000, nullptr, nullptr, 0, 0};
 
   std::uint32_t counts[4] = {0, 0, 0, 0};
   unsigned mine = 0;

@@ -26,10 +26,16 @@ std::string spelled(std::uint64_t nanoseconds) {
 }  // namespace
 
 struct WaitLog::Impl {
-  explicit Impl(const Device& on) : memory(on, 1, Visibility::shared) { clear(); }
+  explicit Impl(const Device& on) : memory(on, 1, Visibility::shared), taken_by_device(on, 1) {
+    clear();
+  }
 
   WaitLogData& data() const { return *memory.data(); }
-  void clear() { std::memset(static_cast<void*>(memory.data()), 0, memory.bytes()); }
+  void clear() {
+    std::memset(static_cast<void*>(memory.data()), 0, memory.bytes());
+    const Atomic<std::uint32_t, Scope::gpu> none(0);
+    taken_by_device.write(std::span(&none, 1));
+  }
 
   /// The number of a name; the same for the same name. REQUIRES: the mutex is held.
   std::uint32_t number_of(const std::string& name) {
@@ -40,6 +46,7 @@ struct WaitLog::Impl {
   }
 
   Buffer<WaitLogData> memory;
+  Buffer<Atomic<std::uint32_t, Scope::gpu>> taken_by_device;
   std::mutex mutex;  // guards names
   std::vector<std::string> names;
 };
@@ -56,17 +63,16 @@ Patience WaitLog::patience(std::chrono::nanoseconds deadline, const std::string&
                     "can happen; give it a positive one, such as 1s",
                     who, what, deadline.count()));
   const std::lock_guard lock(impl_->mutex);
-  return {static_cast<std::uint64_t>(deadline.count()), &impl_->data(), impl_->number_of(who),
-          impl_->number_of(what)};
+  return {static_cast<std::uint64_t>(deadline.count()), &impl_->data(),
+          impl_->taken_by_device.data(), impl_->number_of(who), impl_->number_of(what)};
 }
 
 std::vector<WaitReport> WaitLog::reports() const {
   WaitLogData& data = impl_->data();
-  const std::uint32_t count = std::min(data.claimed.load(relaxed), WaitLogData::kCapacity);
   const std::lock_guard lock(impl_->mutex);
   std::vector<WaitReport> reports;
-  for (std::uint32_t at = 0; at < count; ++at) {
-    if (data.written[at].load(acquire) == 0) continue;  // its waiter is still writing
+  for (std::uint32_t at = 0; at < 2 * WaitLogData::kCapacity; ++at) {
+    if (data.written[at].load(acquire) == 0) continue;  // free, or its waiter is still writing
     const WaitRecord& record = data.records[at];
     reports.push_back({impl_->names.at(record.who), impl_->names.at(record.what), record});
   }
@@ -74,8 +80,11 @@ std::vector<WaitReport> WaitLog::reports() const {
 }
 
 std::size_t WaitLog::dropped() const {
-  const std::uint32_t claimed = impl_->data().claimed.load(relaxed);
-  return claimed - std::min(claimed, WaitLogData::kCapacity);
+  const auto beyond = [](std::uint32_t taken) {
+    return taken - std::min(taken, WaitLogData::kCapacity);
+  };
+  return beyond(impl_->data().taken_by_host.load(relaxed)) +
+         beyond(impl_->taken_by_device.read().front().load(relaxed));
 }
 
 void WaitLog::clear() { impl_->clear(); }

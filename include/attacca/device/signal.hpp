@@ -16,7 +16,11 @@ class Signal {
   ATTACCA_HD void publish(std::uint32_t value) { word_.store(value, release); }
 
   /// One more than now; for several publishers, each of which releases what it wrote.
-  ATTACCA_HD void raise() { word_.fetch_add(1, acq_rel); }
+  ATTACCA_HD void raise() {
+    static_assert(kScope != Scope::system,
+                  "host and device cannot add to one word on most machines: publish a number");
+    word_.fetch_add(1, acq_rel);
+  }
 
   /// Waits until the value is at least `value`, acquiring at every poll. False where patience ended
   /// first; that is written down.

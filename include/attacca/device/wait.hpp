@@ -26,12 +26,14 @@ struct WaitRecord {
   std::uint64_t nanoseconds;
 };
 
-/// What the waiting side writes and the host reads: pinned memory on CUDA.
+/// Records from threads of the device, and behind them those from host threads, in memory that both
+/// sides see. Each side has a count of its own of the places it took: on most machines the two
+/// cannot add to one word. A count may pass the capacity; later records are dropped.
 struct WaitLogData {
-  static constexpr std::uint32_t kCapacity = 256;
-  Atomic<std::uint32_t, Scope::system> claimed;  // may pass the capacity; later ones are dropped
-  Atomic<std::uint32_t, Scope::system> written[kCapacity];  // 1 once the record is there
-  WaitRecord records[kCapacity];
+  static constexpr std::uint32_t kCapacity = 256;               // of each side
+  Atomic<std::uint32_t, Scope::system> taken_by_host;           // the device's is in its own memory
+  Atomic<std::uint32_t, Scope::system> written[2 * kCapacity];  // 1 once the record is there
+  WaitRecord records[2 * kCapacity];
 };
 
 /// How long to wait, and where to say so after that. A plain value for kernel arguments; made by
@@ -39,6 +41,7 @@ struct WaitLogData {
 struct Patience {
   std::uint64_t nanoseconds;
   WaitLogData* log;
+  Atomic<std::uint32_t, Scope::gpu>* taken_by_device;
   std::uint32_t who;
   std::uint32_t what;
 };
@@ -48,12 +51,16 @@ namespace detail {
 ATTACCA_HD inline void give_up(const Patience& patience, std::uint64_t wanted, std::uint64_t seen,
                                std::uint64_t waited) {
   if (!patience.log) return;
-  const std::uint32_t at = patience.log->claimed.fetch_add(1, relaxed);
-  if (at >= WaitLogData::kCapacity) return;
   WaitRecord record{patience.who, patience.what, 0, 0, wanted, seen, waited};
 #if defined(__CUDA_ARCH__)
+  std::uint32_t at = patience.taken_by_device->fetch_add(1, relaxed);
+  if (at >= WaitLogData::kCapacity) return;
   record.block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
   record.thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+#else
+  std::uint32_t at = patience.log->taken_by_host.fetch_add(1, relaxed);
+  if (at >= WaitLogData::kCapacity) return;
+  at += WaitLogData::kCapacity;
 #endif
   patience.log->records[at] = record;
   patience.log->written[at].store(1, release);
@@ -99,9 +106,9 @@ class WaitLog {
   /// Throws BadArgument where the deadline is not positive.
   Patience patience(std::chrono::nanoseconds deadline, const std::string& who,
                     const std::string& what);
-  /// What was written so far, oldest first.
+  /// What was written so far, the device's first. Waits for nothing.
   std::vector<WaitReport> reports() const;
-  /// Those that found no room.
+  /// Those that found no room. Copies from the device.
   std::size_t dropped() const;
   void clear();
 
