@@ -7,6 +7,7 @@
 #include <attacca/device.hpp>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -137,6 +138,25 @@ void print_report(const Benchmark& benchmark, const Origin& origin, const Run& r
 nlohmann::ordered_json to_json(const Benchmark& benchmark, const Origin& origin, const Run& run);
 /// The run's plots, one below the other; empty where it has none.
 std::string to_svg(const Benchmark& benchmark, const Origin& origin, const Run& run);
+
+/// Several instances of what is measured, taken in turn. A graph with a loop in it runs at a pace
+/// that depends on where the driver put it: one instance is 10 % faster than the next, each of them
+/// steadily. The median over several is what can be compared.
+template <class T>
+class InTurn {
+ public:
+  static constexpr unsigned kInstances = 5;
+  /// `make` returns a std::shared_ptr<T>.
+  template <class Make>
+  explicit InTurn(Make&& make) {
+    for (unsigned at = 0; at < kInstances; ++at) all_.push_back(make());
+  }
+  T& next() { return *all_[at_++ % kInstances]; }
+
+ private:
+  std::vector<std::shared_ptr<T>> all_;
+  unsigned at_ = 0;
+};
 
 /// Microseconds of host time that `work` takes.
 template <class F>

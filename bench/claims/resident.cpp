@@ -11,6 +11,11 @@
 #include "claims/resident_kernels.hpp"
 #include "harness.hpp"
 
+#if ATTACCA_WITH_CUDA
+#include "claims/resident.hpp"
+#include "raw.hpp"
+#endif
+
 namespace bench {
 
 namespace {
@@ -93,7 +98,7 @@ std::vector<Times> measure(Run& run, const std::vector<Way>& ways, Buffer<ItemSt
       for (const double gap : gaps) sum += gap;
       return sum / static_cast<double>(gaps.size());
     });
-  const auto means = run.interleave(is_hogged ? "hogged" : "quiet", 9, variants);
+  const auto means = run.interleave(is_hogged ? "hogged" : "quiet", 10, variants);
   std::vector<Times> times;
   for (std::size_t at = 0; at < ways.size(); ++at)
     times.push_back(
@@ -101,48 +106,108 @@ std::vector<Times> measure(Run& run, const std::vector<Way>& ways, Buffer<ItemSt
   return times;
 }
 
-std::vector<Way> ways_of(const Device& device, const Stream& stream, std::uint32_t items,
-                         Buffer<ItemStamp>& stamps, std::uint32_t turns) {
+/// What all ways share.
+struct Setting {
+  Device device;
+  const Stream& stream;
+  Buffer<ItemStamp>& stamps;
+  std::uint32_t items;
+  std::uint32_t turns;
+};
+
+Way on_device(const Setting& of) {
   using Scheduler = attacca::ResidentScheduler<std::uint32_t>;
-  const auto scheduler = std::make_shared<Scheduler>(
-      device, schedule_items, attacca::device::WorkQueueOptions{.capacity = 1u << 16});
-  attacca::Graph scheduled(device, "work");
-  scheduled.kernel(do_one_item, Grid{}, {scheduler->current(), stamps.data(), turns});
-  scheduler->add(scheduled);
+  const auto schedulers = std::make_shared<InTurn<Scheduler>>([&] {
+    auto scheduler = std::make_shared<Scheduler>(
+        of.device, schedule_items, attacca::device::WorkQueueOptions{.capacity = 1u << 16});
+    attacca::Graph work(of.device, "work");
+    work.kernel(do_one_item, Grid{}, {scheduler->current(), of.stamps.data(), of.turns});
+    scheduler->add(std::move(work));
+    return scheduler;
+  });
+  std::vector<attacca::Job<std::uint32_t>> jobs;
+  for (std::uint32_t item = 0; item < of.items; ++item) jobs.push_back({0, item});
+  return {"scheduler on the device, graphs as tails", 1.0 / of.items,
+          [schedulers, jobs, &stream = of.stream] {
+            auto& scheduler = schedulers->next();
+            scheduler.fill(jobs);
+            scheduler.start(stream);
+            stream.synchronize();
+          }};
+}
+
+Way by_worker(const Setting& of) {
   const auto queue = std::make_shared<attacca::device::WorkQueue<std::uint32_t>>(
-      device, attacca::device::WorkQueueOptions{.capacity = 1u << 16});
-  std::vector<std::uint32_t> numbers(items);
-  std::vector<attacca::Job<std::uint32_t>> jobs(items);
-  for (std::uint32_t item = 0; item < items; ++item) {
-    numbers[item] = item;
-    jobs[item] = {0, item};
-  }
+      of.device, attacca::device::WorkQueueOptions{.capacity = 1u << 16});
+  std::vector<std::uint32_t> numbers;
+  for (std::uint32_t item = 0; item < of.items; ++item) numbers.push_back(item);
+  return {"one persistent worker with a queue", 1.0 / of.items, [queue, numbers, of] {
+            queue->fill(numbers);
+            item_workers.start(of.stream, {queue->ref()}, {of.stamps.data(), of.turns},
+                               {.threads = 32, .blocks = 1, .batch = 32});
+            of.stream.synchronize();
+          }};
+}
+
+Way by_host(const Setting& of) {
   const auto current =
-      std::make_shared<Buffer<std::uint32_t>>(device, 1, attacca::Visibility::shared);
-  attacca::Graph work(device, "work");
-  work.kernel(do_one_item, Grid{}, {current->data(), stamps.data(), turns});
-  const auto exec = std::make_shared<attacca::Exec>(work.instantiate());
-  const double all = 1.0 / items;
-  return {{"scheduler on the device, graphs as tails", all,
-           [=, &stream] {
-             scheduler->fill(jobs);
-             scheduler->start(stream);
-             stream.synchronize();
-           }},
-          {"one persistent worker with a queue", all,
-           [=, &stream, &stamps] {
-             queue->fill(numbers);
-             item_workers.start(stream, {queue->ref()}, {stamps.data(), turns},
-                                {.threads = 32, .blocks = 1, .batch = 32});
-             stream.synchronize();
-           }},
-          {"host loop, waits for each item", 2, [=, &stream] {
-             for (std::uint32_t item = 0; item < items; ++item) {
-               *current->data() = item;
-               exec->launch(stream);
-               stream.synchronize();
-             }
-           }}};
+      std::make_shared<Buffer<std::uint32_t>>(of.device, 1, attacca::Visibility::shared);
+  const auto execs = std::make_shared<InTurn<attacca::Exec>>([&] {
+    attacca::Graph work(of.device, "work");
+    work.kernel(do_one_item, Grid{}, {current->data(), of.stamps.data(), of.turns});
+    return std::make_shared<attacca::Exec>(work.instantiate());
+  });
+  return {"host loop, waits for each item", 2, [current, execs, of] {
+            attacca::Exec& exec = execs->next();
+            for (std::uint32_t item = 0; item < of.items; ++item) {
+              *current->data() = item;
+              exec.launch(of.stream);
+              of.stream.synchronize();
+            }
+          }};
+}
+
+#if ATTACCA_WITH_CUDA
+/// A counter instead of a queue, and two graphs: what one writes without this library.
+struct ByHand {
+  explicit ByHand(const Setting& of)
+      : words(of.device, 2),
+        work([&] {
+          attacca::Graph body(of.device, "work");
+          body.kernel(do_one_item, Grid{}, {words.data() + 1, of.stamps.data(), of.turns});
+          return body.instantiate_for_device();
+        }()),
+        graph(make_raw_graph()) {
+    ByHandArgs args{words.data(), of.items, words.data() + 1, work.handle().exec};
+    void* pointers[] = {&args};
+    add_kernel(graph.get(), nullptr, take_next(), pointers);
+    exec = instantiate(graph, cudaGraphInstantiateFlagDeviceLaunch);
+    check(cudaGraphUpload(exec.get(), static_cast<cudaStream_t>(of.stream.native())));
+    of.stream.synchronize();
+  }
+  Buffer<std::uint32_t> words;  // the next item, the current one
+  attacca::DeviceExec work;
+  RawGraph graph;
+  RawExec exec;
+};
+Way by_hand(const Setting& of) {
+  const auto loops = std::make_shared<InTurn<ByHand>>([&] { return std::make_shared<ByHand>(of); });
+  return {"a counter and graphs as tails, by hand", 1.0 / of.items, [loops, &stream = of.stream] {
+            ByHand& loop = loops->next();
+            stream.fill(loop.words.data(), 0, loop.words.bytes());
+            check(cudaGraphLaunch(loop.exec.get(), static_cast<cudaStream_t>(stream.native())));
+            stream.synchronize();
+          }};
+}
+#endif
+
+std::vector<Way> ways_of(const Setting& of) {
+  std::vector<Way> ways{on_device(of), by_worker(of)};
+#if ATTACCA_WITH_CUDA
+  if (of.device.is_cuda()) ways.push_back(by_hand(of));
+#endif
+  ways.push_back(by_host(of));
+  return ways;
 }
 
 void measure_loops(Run& run, const Device& device) {
@@ -151,7 +216,7 @@ void measure_loops(Run& run, const Device& device) {
   Buffer<ItemStamp> stamps(device, items);
   const double turns_per_us = turns_per_microsecond(device, stream);
   const auto turns = static_cast<std::uint32_t>(5 * turns_per_us);
-  const std::vector<Way> ways = ways_of(device, stream, items, stamps, turns);
+  const std::vector<Way> ways = ways_of({device, stream, stamps, items, turns});
   const auto quiet = measure(run, ways, stamps, false);
   const auto hogged = measure(run, ways, stamps, true);
   const bool is_gated = device.is_cuda();

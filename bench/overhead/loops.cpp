@@ -120,21 +120,41 @@ RawExec raw_asking_exec(const RawGraph& graph, const Shape& shape, cudaStream_t 
   return exec;
 }
 
+/// Instances of one loop by hand.
+struct RawLoop {
+  RawGraph graph = make_raw_graph();
+  RawExec exec;
+};
+template <class Make>
+InTurn<RawLoop> raw_loops(Make&& make) {
+  return InTurn<RawLoop>([&] {
+    auto loop = std::make_shared<RawLoop>();
+    loop->exec = make(loop->graph);
+    return loop;
+  });
+}
+template <class T, class Make>
+InTurn<T> instances(Make&& make) {
+  return InTurn<T>([&] { return std::make_shared<T>(make()); });
+}
+
 void measure(Run& run, Gpu& gpu, const Shape& shape) {
-  attacca::Exec with_while = while_exec(gpu.device, shape);
-  const RawGraph raw_while = make_raw_graph();
-  const RawExec raw_with_while = raw_while_exec(raw_while, shape);
-  attacca::DeviceExec relaunching = relaunching_exec(gpu.device, shape);
-  const RawGraph raw_graph = make_raw_graph();
-  const RawExec raw_relaunching = raw_relaunching_exec(raw_graph, shape, gpu.native);
-  const RawGraph raw_asking_graph = make_raw_graph();
-  const RawExec raw_asking = raw_asking_exec(raw_asking_graph, shape, gpu.native);
+  auto with_while = instances<attacca::Exec>([&] { return while_exec(gpu.device, shape); });
+  auto raw_with_while =
+      raw_loops([&](const RawGraph& graph) { return raw_while_exec(graph, shape); });
+  auto relaunching =
+      instances<attacca::DeviceExec>([&] { return relaunching_exec(gpu.device, shape); });
+  auto raw_relaunching = raw_loops(
+      [&](const RawGraph& graph) { return raw_relaunching_exec(graph, shape, gpu.native); });
+  auto raw_asking =
+      raw_loops([&](const RawGraph& graph) { return raw_asking_exec(graph, shape, gpu.native); });
   Loop loop(gpu.device, "passes", body_of(shape));
   loop.with(kernels::touch_and_count);
   constexpr std::array forms{LoopForm::while_node, LoopForm::self_relaunch,
                              LoopForm::persistent_kernel, LoopForm::host_loop};
-  std::vector<attacca::LoopExec> loops;
-  for (const LoopForm form : forms) loops.push_back(loop.instantiate(form));
+  std::vector<InTurn<attacca::LoopExec>> loops;
+  for (const LoopForm form : forms)
+    loops.push_back(instances<attacca::LoopExec>([&] { return loop.instantiate(form); }));
 
   unsigned launches = 0;
   std::vector<std::function<double()>> variants;
@@ -144,12 +164,12 @@ void measure(Run& run, Gpu& gpu, const Shape& shape) {
       return gpu.device_microseconds(launch_one) / shape.passes;
     });
   };
-  per_pass([&] { with_while.launch(gpu.stream); });
-  per_pass([&] { gpu.launch(raw_with_while); });
-  per_pass([&] { relaunching.start(gpu.stream); });
-  per_pass([&] { gpu.launch(raw_relaunching); });
-  per_pass([&] { gpu.launch(raw_asking); });
-  for (attacca::LoopExec& exec : loops) per_pass([&] { exec.launch(gpu.stream); });
+  per_pass([&] { with_while.next().launch(gpu.stream); });
+  per_pass([&] { gpu.launch(raw_with_while.next().exec); });
+  per_pass([&] { relaunching.next().start(gpu.stream); });
+  per_pass([&] { gpu.launch(raw_relaunching.next().exec); });
+  per_pass([&] { gpu.launch(raw_asking.next().exec); });
+  for (auto& each : loops) per_pass([&] { each.next().launch(gpu.stream); });
   const auto times = run.interleave(fmt::format("{} kernels a pass", shape.kernels), 15, variants);
   gpu.stream.synchronize();
   gpu.expect_touches(launches * shape.passes * (shape.kernels - 1));

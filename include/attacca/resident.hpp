@@ -1,7 +1,8 @@
-// resident.hpp: the scheduler that lives on the device. Jobs stand in a queue; a small graph takes
-// the next one, puts its payload where the work's graphs look for it, launches the job's graph as a
-// tail and then itself again. The host makes one launch, however many jobs follow, and may add more
-// while it runs.
+// resident.hpp: the scheduler that lives on the device. Jobs stand in a queue, and every kind of
+// work is a graph whose last node schedules: it takes the next job, puts its payload where the
+// graphs look for it and launches that job's graph as a tail, or relaunches its own. While there is
+// no job a graph of that node alone goes round. The host makes one launch, however many jobs
+// follow, and may add more while it runs.
 //
 //   const Kernel<ScheduleArgs<Payload>> schedule = make_scheduler<Payload>();  // by nvcc
 //
@@ -33,13 +34,15 @@ namespace detail {
 /// Jobs are claimed this many at a time, a warp's lanes, and wait in the scheduler's own memory: so
 /// most passes do not go round the queue's counters.
 inline constexpr unsigned kJobsAtOnce = 32;
-/// Looks for new jobs before the scheduler launches itself again without one: some 50 us.
+/// Looks for new jobs before the scheduler goes round without one: some 50 us.
 inline constexpr unsigned kIdlePolls = 200;
+inline constexpr std::uint32_t kMostWorks = 255;
 
 /// A job with its graph found.
 template <class Payload>
 struct ReadyJob {
-  DeviceGraph graph;  // null: there is none of that number
+  DeviceGraph graph;    // null: there is none of that number
+  std::uint32_t place;  // of the graph in ScheduleArgs::graphs
   Payload payload;
 };
 /// Jobs that were claimed and not yet launched. The warp that schedules reads them all at once,
@@ -58,8 +61,9 @@ struct ScheduleArgs {
   device::WorkQueueRef<Job<Payload>> queue;
   detail::ResidentState<Payload>* state;
   Payload* current;
-  const DeviceGraph* graphs;
-  std::uint32_t graph_count;
+  const DeviceGraph*
+      graphs;         // [kMostWorks + 1]: the one that only schedules, then the works'; null
+  std::uint32_t own;  // place there of the graph that this node is in
 };
 
 namespace detail {
@@ -73,7 +77,7 @@ ATTACCA_HD ATTACCA_NOINLINE device::Pop refill(const ScheduleArgs<Payload>& a, u
   typename device::WorkQueueRef<Job<Payload>>::Claim claim;
   device::Pop why = device::Pop::empty;
   if (lane == 0) {
-    // The jobs claimed last are done: this pass comes after the last one's graph.
+    // The jobs claimed last are done: this node comes last in the last one's graph.
     if (state.count != 0) a.queue.done(state.count);
     device::NativeMemory::Backoff backoff;
     for (unsigned poll = 0; poll < kIdlePolls; ++poll) {
@@ -90,13 +94,15 @@ ATTACCA_HD ATTACCA_NOINLINE device::Pop refill(const ScheduleArgs<Payload>& a, u
   for (unsigned at = lane; at < claim.count; at += lanes) {
     Job<Payload> job;
     if (!a.queue.take(claim.first + at, job)) break;
-    state.jobs[at] = {job.graph < a.graph_count ? a.graphs[job.graph] : DeviceGraph{}, job.payload};
+    const bool is_known = job.graph < kMostWorks;
+    const std::uint32_t place = is_known ? job.graph + 1 : 0;
+    state.jobs[at] = {is_known ? a.graphs[place] : DeviceGraph{}, place, job.payload};
   }
   if (claim.count == 0) return device::from_lane(why, 0);
   return a.queue.is_broken() ? device::Pop::broken : device::Pop::done;
 }
 
-/// The scheduler's only kernel: one warp, or one thread on the host.
+/// The node that schedules: one warp, or one thread on the host.
 template <class Payload>
 struct ScheduleNext {
   static constexpr const char* name = "schedule next";
@@ -110,7 +116,7 @@ struct ScheduleNext {
     unsigned next = state.next;
     if (next == state.count) {
       const device::Pop refilled = refill(a, lane, lanes);
-      if (refilled == device::Pop::empty) t.relaunch_self();
+      if (refilled == device::Pop::empty) go_on(t, a, a.graphs[0], 0);
       if (refilled != device::Pop::done) return;
       mine = state.jobs[lane];
       next = 0;
@@ -120,13 +126,23 @@ struct ScheduleNext {
     if (!job.graph.exec) return a.queue.break_up();
     *a.current = job.payload;
     state.next = next + 1;
-    t.launch(job.graph, LaunchMode::tail);
-    t.relaunch_self();
+    go_on(t, a, job.graph, job.place);
+  }
+
+ private:
+  ATTACCA_HD static void go_on(LaunchingThread& t, const Args& a, DeviceGraph graph,
+                               std::uint32_t place) {
+    if (place == a.own)
+      t.relaunch_self();
+    else
+      t.launch(graph, LaunchMode::tail);
   }
 };
 
 [[noreturn]] void refuse_started(const char* what);
-void check_graph_count(std::size_t count);
+void check_work_count(std::size_t count);
+/// The nodes of a graph that no other comes after.
+std::vector<Node> last_nodes(Graph& graph);
 
 }  // namespace detail
 
@@ -137,8 +153,7 @@ Kernel<ScheduleArgs<Payload>> make_scheduler() {
   return make_kernel<detail::ScheduleNext<Payload>>();
 }
 
-/// Owns the queue, the work's graphs and the scheduling graph. Not thread-safe; a producer is for
-/// one thread.
+/// Owns the queue and the graphs. Not thread-safe; a producer is for one thread.
 template <class Payload>
 class ResidentScheduler {
   static_assert(std::is_trivially_copyable_v<Payload>);
@@ -150,16 +165,20 @@ class ResidentScheduler {
         kernel_(kernel),
         queue_(device, options),
         state_(device, std::vector<detail::ResidentState<Payload>>(1)),
-        current_(device, 1) {}
+        current_(device, 1),
+        graphs_(device, std::vector<DeviceGraph>(detail::kMostWorks + 1)) {}
 
-  /// Where the graph of the job that runs finds its payload.
+  /// Where the graph of the job that runs finds its payload. Graphs that a job's graph fires must
+  /// not look there: the next job may be.
   const Payload* current() const { return current_.data(); }
 
   /// A kind of work; the number that jobs name it by. Before `start`.
-  unsigned add(const Graph& work) {
+  unsigned add(Graph work) {
     if (scheduler_) detail::refuse_started("add a graph");
-    works_.push_back(work.instantiate_for_device());
-    return static_cast<unsigned>(works_.size() - 1);
+    detail::check_work_count(works_.size() + 1);
+    const auto number = static_cast<unsigned>(works_.size());
+    works_.push_back(with_scheduling(std::move(work), number + 1));
+    return number;
   }
   /// Jobs to begin with. Before `start`, or when it has ended.
   void fill(std::span<const Job<Payload>> jobs) { queue_.fill(jobs); }
@@ -177,16 +196,21 @@ class ResidentScheduler {
   std::vector<device::WaitReport> reports() const { return queue_.reports(); }
 
  private:
+  DeviceExec with_scheduling(Graph graph, std::uint32_t place) {
+    const std::vector<Node> last = detail::last_nodes(graph);
+    graph
+        .kernel(kernel_, Grid{{1}, {device_.is_cuda() ? detail::kJobsAtOnce : 1u}},
+                {queue_.ref(), state_.data(), current_.data(), graphs_.data(), place})
+        .after(last);
+    return graph.instantiate_for_device();
+  }
   void build() {
-    detail::check_graph_count(works_.size());
-    std::vector<DeviceGraph> handles;
-    for (const DeviceExec& work : works_) handles.push_back(work.handle());
-    graphs_.emplace(device_, handles);
-    Graph graph(device_, "resident scheduler");
-    graph.kernel(kernel_, Grid{{1}, {device_.is_cuda() ? detail::kJobsAtOnce : 1u}},
-                 {queue_.ref(), state_.data(), current_.data(), graphs_->data(),
-                  static_cast<std::uint32_t>(handles.size())});
-    scheduler_.emplace(graph.instantiate_for_device());
+    detail::check_work_count(works_.size());
+    scheduler_.emplace(with_scheduling(Graph(device_, "resident scheduler"), 0));
+    std::vector<DeviceGraph> handles(detail::kMostWorks + 1);
+    handles[0] = scheduler_->handle();
+    for (std::size_t at = 0; at < works_.size(); ++at) handles[at + 1] = works_[at].handle();
+    graphs_.write(handles);
   }
 
   Device device_;
@@ -194,8 +218,8 @@ class ResidentScheduler {
   device::WorkQueue<Job<Payload>> queue_;
   Buffer<detail::ResidentState<Payload>> state_;
   Buffer<Payload> current_;
+  Buffer<DeviceGraph> graphs_;
   std::vector<DeviceExec> works_;
-  std::optional<Buffer<DeviceGraph>> graphs_;
   std::optional<DeviceExec> scheduler_;
 };
 

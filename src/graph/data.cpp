@@ -169,4 +169,14 @@ bool has_foreign_stand_in(const GraphData& data, const NodeData& node) {
   return is_found;
 }
 
+std::vector<NodeId> last_nodes(const GraphData& data) {
+  std::vector<bool> has_follower(data.nodes.size());
+  for (const NodeData& node : data.nodes)
+    for (const Edge& edge : node.deps) has_follower[edge.from] = true;
+  std::vector<NodeId> last;
+  for (const NodeId id : data.scopes[kRootScope].nodes)
+    if (!has_follower[id]) last.push_back(id);
+  return last;
+}
+
 }  // namespace attacca::graph

@@ -157,4 +157,7 @@ std::vector<GraphError> find_problems(const GraphData& data, Target target);
 /// Throws the first problem.
 void validate(const GraphData& data, Target target);
 
+/// The nodes of the whole graph that no other comes after.
+std::vector<NodeId> last_nodes(const GraphData& data);
+
 }  // namespace attacca::graph

@@ -269,13 +269,9 @@ LoopExec Loop::instantiate(std::optional<LoopForm> form) const {
                                   impl->barrier.data())
                      .instantiate();
   } else {
-    std::vector<bool> has_consumer(body.data().nodes.size());
-    for (const NodeData& node : body.data().nodes)
-      for (const Edge& edge : node.deps) has_consumer[edge.from] = true;
-    std::vector<Node> leaves;
-    for (const NodeId id : body.data().scopes[kRootScope].nodes)
-      if (!has_consumer[id]) leaves.emplace_back(body.data(), id);
-    body.kernel(kernels::relaunch(), Grid{}, {impl->cell.data()}).after(leaves);
+    std::vector<Node> last;
+    for (const NodeId id : last_nodes(body.data())) last.emplace_back(body.data(), id);
+    body.kernel(kernels::relaunch(), Grid{}, {impl->cell.data()}).after(last);
     impl->exec = body.instantiate_for_device();
   }
   return LoopExec(std::move(impl));

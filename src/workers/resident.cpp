@@ -1,8 +1,10 @@
-// resident.cpp: what a resident scheduler refuses.
+// resident.cpp: what a resident scheduler refuses, and where its node goes in a graph.
 #include <attacca/error.hpp>
 #include <attacca/resident.hpp>
 
 #include <string>
+
+#include "graph/data.hpp"
 
 namespace attacca::detail {
 
@@ -11,9 +13,18 @@ void refuse_started(const char* what) {
                     " once it was started; do it before");
 }
 
-void check_graph_count(std::size_t count) {
+void check_work_count(std::size_t count) {
   if (count == 0)
     throw BadArgument("ResidentScheduler: no graph to run; add the graphs of its jobs first");
+  if (count > kMostWorks)
+    throw BadArgument("ResidentScheduler: " + std::to_string(count) +
+                      " kinds of work; use at most " + std::to_string(kMostWorks));
+}
+
+std::vector<Node> last_nodes(Graph& graph) {
+  std::vector<Node> last;
+  for (const NodeId id : graph::last_nodes(graph.data())) last.emplace_back(graph.data(), id);
+  return last;
 }
 
 }  // namespace attacca::detail
