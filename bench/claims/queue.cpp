@@ -28,8 +28,10 @@ using attacca::device::TicketCounter;
 
 constexpr unsigned kThreads = 256;
 constexpr std::uint32_t kMeanTurns = 128;
-constexpr unsigned kBatch = 32;  // what the gates are about
+constexpr unsigned kBatch = 32;  // of calibration and claims
+constexpr unsigned kAdaptive = 0;
 constexpr double kLeastGain = 1.3;
+constexpr const char* kOurs = "tickets, as they come";  // what the gates are about
 constexpr const char* kOneGiant = "one giant";
 constexpr const char* kShuffled = "Zipf, shuffled";
 constexpr double kMostOverIdeal = 1.05;
@@ -148,6 +150,11 @@ std::vector<Way> ways_of(const Device& device, attacca::StreamRef stream, const 
                       ticket_workers.start(stream, {work.counter(), load.items}, load,
                                            {.threads = kThreads, .batch = batch});
                     }});
+  ways.push_back({kOurs, 0, [=, &work] {
+                    work.reset_counter(stream);
+                    ticket_workers.start(stream, {work.counter(), load.items}, load,
+                                         {.threads = kThreads, .batch = kAdaptive});
+                  }});
   if (device.is_cuda())
     ways.push_back({"two-level tickets", kBatch, [=, &work] {
                       work.reset_counter(stream);
@@ -228,7 +235,7 @@ Outcome measure(Run& run, const Device& device, const std::string& name, const T
 
   const double fixed = find(timed, "static, neighbours").time.median;
   const double plain = find(timed, "a warp each, plain grid").time.median;
-  const Timed& ours = find(timed, "tickets", kBatch);
+  const Timed& ours = find(timed, kOurs);
   const bool is_even = name == "even";
   for (const Timed& one : timed) {
     nlohmann::ordered_json params{{"work", name}};

@@ -18,7 +18,7 @@ namespace attacca {
 namespace detail {
 
 /// How a relocated handle is to be read.
-enum class HandleKind : std::uint64_t { unresolved, host, cuda, cell };
+enum class HandleKind : std::uint32_t { unresolved, host, cuda, cell };
 
 /// The part of a host kernel node that device code may change.
 struct HostNodeSlot {
@@ -36,7 +36,8 @@ class Condition {
  public:
   ATTACCA_HD void set(unsigned value) const {
 #if defined(__CUDA_ARCH__)
-    if (kind_ == detail::HandleKind::cuda) {
+    if (kind_ == detail::HandleKind::cuda)
+        [[likely]] {  // in a small kernel each line of code tells
       cudaGraphSetConditional(static_cast<cudaGraphConditionalHandle>(target_), value);
       return;
     }
@@ -52,6 +53,7 @@ class Condition {
  private:
   std::uint64_t target_ = 0;
   detail::HandleKind kind_ = detail::HandleKind::unresolved;
+  std::uint32_t none_ = 0;  // arguments are compared as bytes, so that none is left unset
 };
 
 /// A graph that device code launches; see `DeviceExec`. Valid while its DeviceExec lives.
@@ -99,6 +101,7 @@ class DeviceNode {
   }
   std::uint64_t target_ = 0;
   detail::HandleKind kind_ = detail::HandleKind::unresolved;  // keeps the layout of Condition
+  std::uint32_t none_ = 0;
 };
 
 static_assert(sizeof(Condition) == 16 && std::is_trivially_copyable_v<Condition>);

@@ -115,19 +115,51 @@ template <class Source, class Args>
 struct WorkLoopArgs {
   Source source;
   Args args;
-  std::uint32_t batch;  // items claimed at a time, by a warp or block
+  std::uint32_t batch;  // see WorkerOptions
 };
 
 struct WorkerOptions {
   unsigned threads = 256;  // of a block, whole warps; one on the host
   unsigned blocks = 0;     // 0: as many as fit at once
-  unsigned batch = 1;      // items a warp or block claims at a time, 1 to 1024; of a queue up to 32
+  unsigned batch = 0;  // items a warp or block claims at a time, up to 1024, of a queue up to 32;
+                       // 0: as many as take long enough that claiming them does not count
 };
 
 namespace detail {
 
 /// Throws BadArgument for options out of range or a grid that is not resident as a whole.
 Grid worker_grid(const Device& device, const KernelInfo& kernel, const WorkerOptions& options);
+
+#if defined(__CUDACC__)
+/// How many items to claim: what was asked for, or as it turns out. Starts with one, so that long
+/// items are shared out one by one, and doubles while a claim's work is short.
+class BatchSize {
+ public:
+  __device__ BatchSize(std::uint32_t asked, std::uint32_t most)
+      : is_adaptive_(asked == 0), most_(asked == 0 && kMostAdapted < most ? kMostAdapted : most) {
+    now_ = is_adaptive_ ? 1 : asked < most_ ? asked : most_;
+  }
+  __device__ std::uint32_t next() {
+    if (!is_adaptive_) return now_;
+    const long long now = clock64();
+    if (since_ != 0) {
+      const long long cycles = now - since_;
+      if (cycles < kEnough && now_ < most_) now_ *= 2;
+      if (cycles > 4 * kEnough && now_ > 1) now_ /= 2;
+    }
+    since_ = now;
+    return now_;
+  }
+
+ private:
+  static constexpr long long kEnough = 65536;  // cycles: some 30 us, where a claim takes one
+  static constexpr std::uint32_t kMostAdapted = 64;
+  bool is_adaptive_;
+  std::uint32_t most_;
+  std::uint32_t now_;
+  long long since_ = 0;  // the last claim
+};
+#endif
 
 /// The kernel: pulls items and has `W` work on them.
 template <class W, class Source>
@@ -150,10 +182,6 @@ struct WorkLoop {
   }
 
  private:
-  ATTACCA_HD static std::uint32_t batch_of(const Args& a) {
-    return a.batch < Source::kMostAtOnce ? a.batch : Source::kMostAtOnce;
-  }
-
   ATTACCA_HD static void run_thread(const Source& source, const Args& a) {
     Worker<Source> worker(source, Team::thread);
     for (;;) {
@@ -172,10 +200,11 @@ struct WorkLoop {
   __device__ static void run_warp(const Source& source, const Args& a) {
     Worker<Source> worker(source, Team::warp);
     const unsigned lane = threadIdx.x % 32;
+    BatchSize batch(a.batch, Source::kMostAtOnce);
     for (;;) {
       typename Source::Claim claim;
       device::Pop state = device::Pop::empty;
-      if (lane == 0) claim = source.claim(batch_of(a), state);
+      if (lane == 0) claim = source.claim(batch.next(), state);
       claim = device::from_lane(claim, 0);
       if (claim.count == 0) {
         if (device::from_lane(state, 0) == device::Pop::empty) continue;
@@ -200,10 +229,11 @@ struct WorkLoop {
     __shared__ alignas(16) std::byte room[kChunk * sizeof(Item)];
     Item* const items = reinterpret_cast<Item*>(room);
     Worker<Source> worker(source, Team::block);
+    BatchSize batch(a.batch, Source::kMostAtOnce);
     for (;;) {
       if (threadIdx.x == 0) {
         state = device::Pop::empty;
-        claim = source.claim(batch_of(a), state);
+        claim = source.claim(batch.next(), state);
       }
       __syncthreads();
       const typename Source::Claim mine = claim;

@@ -18,9 +18,9 @@ Grid worker_grid(const Device& device, const KernelInfo& kernel, const WorkerOpt
     throw BadArgument(
         fmt::format("workers '{}': {} threads in a block; use a multiple of {} up to {}",
                     kernel.name, options.threads, kWarp, kMostThreads));
-  if (options.batch == 0 || options.batch > kMostBatch)
-    throw BadArgument(fmt::format("workers '{}': a batch of {}; use 1 to {}", kernel.name,
-                                  options.batch, kMostBatch));
+  if (options.batch > kMostBatch)
+    throw BadArgument(fmt::format("workers '{}': a batch of {}; use 1 to {}, or 0 to let it adapt",
+                                  kernel.name, options.batch, kMostBatch));
   Grid grid;
   if (device.is_cuda()) grid.threads.x = options.threads;
   const auto fit = static_cast<unsigned>(occupancy(device, kernel, grid).resident_blocks);

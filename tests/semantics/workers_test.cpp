@@ -32,7 +32,7 @@ ATTACCA_ON_EACH_DEVICE(SmallDeviceWorkers);
 
 TEST_P(SmallDeviceWorkers, each_ticket_is_worked_on_once) {
   for (const Team team : kTeams)
-    for (const unsigned batch : {1u, 3u, 100u}) {
+    for (const unsigned batch : {0u, 1u, 3u, 100u}) {
       constexpr std::size_t kTickets = 5000;
       const Buffer<unsigned> hits = buffer(std::vector<unsigned>(kTickets, 0));
       const Buffer<device::TicketCounter> counter(device(), 1);
@@ -46,7 +46,7 @@ TEST_P(SmallDeviceWorkers, each_ticket_is_worked_on_once) {
 
 TEST_P(SmallDeviceWorkers, workers_that_push_work_end_when_all_of_it_is_done) {
   for (const Team team : kTeams)
-    for (const unsigned batch : {1u, 4u}) {
+    for (const unsigned batch : {0u, 1u, 4u, 100u}) {
       device::WorkQueue<Branch> queue(device(), {.capacity = 4096});
       queue.fill(std::vector<Branch>{{8}, {5}});
       const Buffer<Counter> counts = counters();
@@ -129,7 +129,7 @@ TEST_P(SmallDeviceWorkers, bad_options_are_refused_with_the_remedy) {
   };
   EXPECT_THAT(refused({.threads = 0}), HasSubstr("0 threads in a block; use a multiple of 32"));
   EXPECT_THAT(refused({.threads = 48}), HasSubstr("48 threads"));
-  EXPECT_THAT(refused({.batch = 0}), HasSubstr("a batch of 0; use 1 to 1024"));
+  EXPECT_THAT(refused({.batch = 5000}), HasSubstr("a batch of 5000; use 1 to 1024"));
   EXPECT_THAT(refused({.blocks = 1u << 20}), HasSubstr("1048576 blocks"));
   EXPECT_THAT(refused({.blocks = 1u << 20}), HasSubstr("use at most"));
 }
