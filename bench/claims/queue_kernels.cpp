@@ -52,6 +52,7 @@ struct OneWarpEach {
 
 struct StaticParts {
   static constexpr const char* name = "static parts";
+  static constexpr bool is_persistent = true;
   using Args = StaticArgs;
   static Cost cost(const Args&) { return {}; }
   ATTACCA_HD static void body(Thread& t, const Args& a) {

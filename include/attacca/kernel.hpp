@@ -36,6 +36,7 @@ struct KernelTraits {
   bool launches = false;  // launches graphs
   bool spawns = false;    // spawns kernels
   bool is_cooperative = false;
+  bool is_persistent = false;  // pulls its work: each block is a worker, however small
 };
 
 /// A kernel with its argument type erased. Lives as long as the program; identified by address.
@@ -95,6 +96,7 @@ template <class K>
 constexpr KernelTraits traits_of() {
   KernelTraits traits;
   if constexpr (requires { K::waits; }) traits.waits = K::waits;
+  if constexpr (requires { K::is_persistent; }) traits.is_persistent = K::is_persistent;
   traits.launches = std::is_same_v<ThreadOf<K>, LaunchingThread>;
   traits.spawns = std::is_same_v<ThreadOf<K>, SpawningThread>;
   return traits;

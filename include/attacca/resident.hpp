@@ -71,7 +71,7 @@ namespace detail {
 /// Claims the next jobs, one lane each. `empty`: none for now, though some may come. Not inline:
 /// most passes do not come here, and their code had better be short.
 template <class Payload>
-ATTACCA_HD ATTACCA_NOINLINE device::Pop refill(const ScheduleArgs<Payload>& a, unsigned lane,
+ATTACCA_HD ATTACCA_NOINLINE device::Pop refill(ScheduleArgs<Payload> a, unsigned lane,
                                                unsigned lanes) {
   ResidentState<Payload>& state = *a.state;
   typename device::WorkQueueRef<Job<Payload>>::Claim claim;

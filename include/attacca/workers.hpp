@@ -169,6 +169,7 @@ struct WorkLoop {
                 "an item is a small plain value: pass a pointer to more");
   static constexpr std::uint32_t kChunk = 32;  // items in hand at a time, however many were claimed
   static constexpr const char* name = W::name;
+  static constexpr bool is_persistent = true;
   using Args = WorkLoopArgs<Source, typename W::Args>;
 
   static Cost cost(const Args& a) { return W::cost(a.args); }

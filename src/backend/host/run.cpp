@@ -220,6 +220,7 @@ class Frame final : public attacca::detail::HostFrame {
       : launch_(launch), environment_(environment), kernel_(kernel), graph_(graph) {}
 
   void run(const KernelInfo& kernel, const Grid& grid, const void* args) {
+    is_persistent_ = kernel.traits.is_persistent;
     try {
       kernel.host(*this, grid, args);
       if (kernel.traits.waits && must_wait && !has_waited_)
@@ -238,17 +239,22 @@ class Frame final : public attacca::detail::HostFrame {
   }
 
   void run_blocks(std::uint64_t blocks, BlockRange range, void* context) override {
-    if (!launch_.is_parallel() || blocks < 2 || blocks * threads_per_block < kSplitThreads) {
+    const bool is_small = blocks * threads_per_block < kSplitThreads && !is_persistent_;
+    if (!launch_.is_parallel() || blocks < 2 || is_small) {
       range(context, 0, blocks);
       return;
     }
+    const auto run_part = [&](const tbb::blocked_range<std::uint64_t>& part) {
+      taken_over(context);
+      range(context, part.begin(), part.end());
+      hand_over(context);
+    };
+    const tbb::blocked_range<std::uint64_t> all(0, blocks);
     hand_over(context);
-    tbb::parallel_for(tbb::blocked_range<std::uint64_t>(0, blocks),
-                      [&](const tbb::blocked_range<std::uint64_t>& part) {
-                        taken_over(context);
-                        range(context, part.begin(), part.end());
-                        hand_over(context);
-                      });
+    if (is_persistent_)
+      tbb::parallel_for(all, run_part, tbb::simple_partitioner());  // a task for each worker
+    else
+      tbb::parallel_for(all, run_part);
     taken_over(context);
   }
   LaunchStatus launch(DeviceGraph graph, LaunchMode mode) override {
@@ -312,6 +318,7 @@ class Frame final : public attacca::detail::HostFrame {
   const char* kernel_;
   const std::string& graph_;
   std::atomic<bool> has_waited_{false};
+  bool is_persistent_ = false;
   std::vector<Spawned> fired_;
   std::vector<Spawned> tails_;
 };
