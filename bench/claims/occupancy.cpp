@@ -71,7 +71,7 @@ class Launch {
 void expect_scrambled(const attacca::Buffer<std::uint32_t>& out, std::uint64_t count) {
   const std::vector<std::uint32_t> values = out.read();
   for (std::uint64_t at = 0; at < count; at += 997)
-    if (values[at] != occupancy::scrambled(static_cast<std::uint32_t>(at) + 1, kTurns))
+    if (values[at] != scrambled(static_cast<std::uint32_t>(at) + 1, kTurns))
       throw attacca::Error(fmt::format("scramble left {} at {}", values[at], at));
   if (count < values.size() && values[count] != 0xffffffffu)
     throw attacca::Error(fmt::format("scramble wrote past its {} results", count));

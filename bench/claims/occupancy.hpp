@@ -4,6 +4,8 @@
 #include <attacca/kernel.hpp>
 #include <cstdint>
 
+#include "claims/scrambled.hpp"
+
 namespace bench::occupancy {
 
 /// out[index] = the index, scrambled `turns` times: a long chain in which each step waits for the
@@ -13,15 +15,6 @@ struct ScrambleArgs {
   unsigned turns;
 };
 extern const attacca::Kernel<ScrambleArgs> scramble;
-
-ATTACCA_HD constexpr std::uint32_t scrambled(std::uint32_t x, unsigned turns) {
-  for (unsigned at = 0; at < turns; ++at) {
-    x ^= x << 13;
-    x ^= x >> 17;
-    x ^= x << 5;
-  }
-  return x;
-}
 
 /// sums[thread] = the sum of the words it reads, in loads of 16 bytes; the threads read all of
 /// `words`, whose count is a multiple of 16 times their number.

@@ -5,6 +5,8 @@
 #include <attacca/kernel.hpp>
 #include <cstdint>
 
+#include "claims/scrambled.hpp"
+
 namespace bench {
 class Run;
 }
@@ -19,15 +21,6 @@ struct ScrambleArgs {
   unsigned turns;
 };
 extern const attacca::Kernel<ScrambleArgs> scramble;
-
-ATTACCA_HD constexpr std::uint32_t scrambled(std::uint32_t x, unsigned turns) {
-  for (unsigned at = 0; at < turns; ++at) {
-    x ^= x << 13;
-    x ^= x >> 17;
-    x ^= x << 5;
-  }
-  return x;
-}
 
 /// Copies and kernels at once, against one after another; in overlap.cpp.
 void measure_pipeline(Run& run);

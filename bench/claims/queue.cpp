@@ -32,8 +32,6 @@ constexpr unsigned kBatch = 32;  // of calibration and claims
 constexpr unsigned kAdaptive = 0;
 constexpr double kLeastGain = 1.3;
 constexpr const char* kOurs = "tickets, as they come";  // what the gates are about
-constexpr const char* kOneGiant = "one giant";
-constexpr const char* kShuffled = "Zipf, shuffled";
 constexpr double kMostOverIdeal = 1.05;
 constexpr double kMostOverStatic = 1.02;
 
@@ -65,12 +63,6 @@ Turns one_giant(std::size_t items, std::size_t workers) {
   Turns turns = even(items);
   turns.front() = static_cast<std::uint32_t>(kMeanTurns * items / workers);
   return turns;
-}
-
-/// Whether the parts of a static partition differ much. Shuffled, long items spread over all parts;
-/// and a worker with one giant is left alone in the end, and then faster.
-bool is_skewed(const std::string& work) {
-  return work != "even" && work != kOneGiant && work != kShuffled;
 }
 
 double total_of(const Turns& turns) {
@@ -123,11 +115,11 @@ class Shared {
 
 struct Way {
   std::string name;
-  unsigned batch;  // 0: none
+  unsigned batch;  // 0: none, or as it turns out
   std::function<void()> launch;
 };
 
-/// Every way to share `work` out on a device. `workers` are warps, or threads of the host.
+/// Every way to share `work` out on a device.
 std::vector<Way> ways_of(const Device& device, attacca::StreamRef stream, const Shared& work,
                          const std::vector<unsigned>& batches) {
   const Load load = work.load();
@@ -144,17 +136,15 @@ std::vector<Way> ways_of(const Device& device, attacca::StreamRef stream, const 
          stream.kernel(static_parts, persistent, {load, true});
        }},
       {"a warp each, plain grid", 0, [=] { stream.kernel(one_warp_each, plain, load); }}};
-  for (const unsigned batch : batches)
-    ways.push_back({"tickets", batch, [=, &work] {
+  const auto add_tickets = [&](const char* name, unsigned batch) {
+    ways.push_back({name, batch, [=, &work] {
                       work.reset_counter(stream);
                       ticket_workers.start(stream, {work.counter(), load.items}, load,
                                            {.threads = kThreads, .batch = batch});
                     }});
-  ways.push_back({kOurs, 0, [=, &work] {
-                    work.reset_counter(stream);
-                    ticket_workers.start(stream, {work.counter(), load.items}, load,
-                                         {.threads = kThreads, .batch = kAdaptive});
-                  }});
+  };
+  for (const unsigned batch : batches) add_tickets("tickets", batch);
+  add_tickets(kOurs, kAdaptive);
   if (device.is_cuda())
     ways.push_back({"two-level tickets", kBatch, [=, &work] {
                       work.reset_counter(stream);
@@ -168,10 +158,9 @@ struct Timed {
   Summary time;
 };
 
-const Timed& find(const std::vector<Timed>& timed, const char* name, unsigned batch = 0) {
-  return *std::find_if(timed.begin(), timed.end(), [&](const Timed& one) {
-    return one.way.name == name && (batch == 0 || one.way.batch == batch);
-  });
+const Timed& find(const std::vector<Timed>& timed, const char* name) {
+  return *std::find_if(timed.begin(), timed.end(),
+                       [&](const Timed& one) { return one.way.name == name; });
 }
 
 /// What a perfectly shared load would take: a little for each item and the rest for its turns.
@@ -245,9 +234,8 @@ Outcome measure(Run& run, const Device& device, const std::string& name, const T
     row.baseline = fixed;
     row.floor = ideal.of(turns);
     if (&one == &ours && device.is_cuda())
-      row.limit = is_even            ? fixed * kMostOverStatic
-                  : !is_skewed(name) ? *row.floor * kMostOverIdeal
-                                     : std::min(fixed / kLeastGain, *row.floor * kMostOverIdeal);
+      row.limit = is_even ? fixed * kMostOverStatic
+                          : std::min(fixed / kLeastGain, *row.floor * kMostOverIdeal);
     run.add(std::move(row));
   }
   return {name, fixed / ours.time.median, plain / ours.time.median,
@@ -268,8 +256,8 @@ std::vector<Outcome> measure_all(Run& run, const Device& device, std::size_t ite
   const std::vector<std::pair<std::string, Turns>> works{{"even", even(items)},
                                                          {"block-skewed", block_skewed(items)},
                                                          {"Zipf, sorted", zipf(items)},
-                                                         {kShuffled, shuffled(zipf(items))},
-                                                         {kOneGiant, one_giant(items, workers)}};
+                                                         {"Zipf, shuffled", shuffled(zipf(items))},
+                                                         {"one giant", one_giant(items, workers)}};
   for (const auto& [name, turns] : works)
     outcomes.push_back(measure(run, device, name, turns, batches, stream, time, ideal));
   std::vector<std::string> curves;

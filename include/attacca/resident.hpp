@@ -61,8 +61,8 @@ struct ScheduleArgs {
   device::WorkQueueRef<Job<Payload>> queue;
   detail::ResidentState<Payload>* state;
   Payload* current;
-  const DeviceGraph*
-      graphs;         // [kMostWorks + 1]: the one that only schedules, then the works'; null
+  /// [kMostWorks + 1]: the one that only schedules, then the works', then null.
+  const DeviceGraph* graphs;
   std::uint32_t own;  // place there of the graph that this node is in
 };
 

@@ -14,7 +14,7 @@
 //     }
 //   };
 //   const QueueWorkers<Tile, Shade::Args> shade = make_queue_workers<Shade>();
-//   shade.start(stream, queue.ref(), {image});
+//   shade.start(stream, {queue.ref()}, {image});
 //
 // As for kernels, the file that calls make_ is compiled by nvcc in a CUDA build. On the host every
 // worker is one thread.

@@ -48,13 +48,6 @@ class ActiveLanes {
     return value;
 #endif
   }
-  ATTACCA_HD bool any(bool claim) const {
-#if defined(__CUDA_ARCH__)
-    return __any_sync(mask_, claim) != 0;
-#else
-    return claim;
-#endif
-  }
   ATTACCA_HD void sync() const {
 #if defined(__CUDA_ARCH__)
     __syncwarp(mask_);

@@ -1,5 +1,5 @@
-// wait.hpp: how device code waits: relaxed polling with a back-off, up to a deadline, and on expiry
-// a record of who waited for what, in memory that the host reads. Here is what a waiting thread
+// wait.hpp: how device code waits: polling with a back-off, up to a deadline, and on expiry a
+// record of who waited for what, in memory that the host reads. Here is what a waiting thread
 // needs; the host's side, WaitLog, gives out names and reads the records.
 #pragma once
 

@@ -200,7 +200,6 @@ class WorkQueueRef {
   }
   ATTACCA_HD bool is_broken() const { return control_->is_broken.load(relaxed) != 0; }
   ATTACCA_HD std::uint64_t capacity() const { return mask() + 1; }
-  ATTACCA_HD const Patience& patience() const { return patience_; }
 
  private:
   static constexpr std::uint32_t kFetch = 8;  // items moved at a time from a host producer's ring

@@ -1,0 +1,18 @@
+// scrambled.hpp: arithmetic that takes as long as one likes, each step waiting for the one before.
+#pragma once
+
+#include <attacca/target.hpp>
+#include <cstdint>
+
+namespace bench {
+
+ATTACCA_HD constexpr std::uint32_t scrambled(std::uint32_t x, unsigned turns) {
+  for (unsigned at = 0; at < turns; ++at) {
+    x ^= x << 13;
+    x ^= x >> 17;
+    x ^= x << 5;
+  }
+  return x;
+}
+
+}  // namespace bench
