@@ -12,9 +12,9 @@ help: ## list the targets
 deps: ## install the Debian packages that are missing
 	@scripts/deps.sh
 
-demo: deps ## build the attacca command and run its demonstration
+demo: deps ## build the attacca command and let its own small model tell a story
 	@scripts/build.sh $(preset) attacca_link
-	@build/attacca demo
+	@build/attacca run "Tell me a story about a fox and a lantern." --seed 7 --stats
 
 test: deps ## build and test everything: sanitizers, CUDA where nvcc is, host
 	@scripts/test.sh

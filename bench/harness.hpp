@@ -72,8 +72,11 @@ struct Plot {
 /// One execution of one benchmark: takes samples and collects rows.
 class Run {
  public:
-  Run(std::string name, attacca::Device on, bool is_quick)
-      : device(std::move(on)), name_(std::move(name)), is_quick_(is_quick) {}
+  Run(std::string name, attacca::Device on, bool is_quick, std::string of_model = {})
+      : device(std::move(on)),
+        model(std::move(of_model)),
+        name_(std::move(name)),
+        is_quick_(is_quick) {}
 
   /// Takes `count` samples of each variant in turn and summarizes each variant's. Taking turns,
   /// and starting each round with another variant, makes drift of clocks and neighbours hit all
@@ -92,6 +95,7 @@ class Run {
   bool is_quick() const { return is_quick_; }
 
   const attacca::Device device;
+  const std::string model;  // for the engine's benchmarks; empty: the default
 
  private:
   void show_progress(const std::string& what, int done, int count);
@@ -115,6 +119,7 @@ struct Benchmark {
   Needs needs;
   void (*run)(Run&);      // null in a build that cannot run it; then it is only listed
   std::string why_not{};  // why it has no meaning on the other device, unless it needs either
+  bool is_engine = false;  // measures the LLM engine
 };
 /// What stands for the function of a benchmark that this build cannot run.
 inline constexpr void (*kNoRun)(Run&) = nullptr;

@@ -1,5 +1,5 @@
-# The benchmarks, for the command `attacca bench`: bench/*.cpp is the harness, which tests link too; bench/overhead and
-# bench/claims hold the benchmarks. Files called kernels.cpp or *_kernels.cpp are kernel files, and nested_* may launch
+# The benchmarks, for the command `attacca bench`: bench/*.cpp is the harness, which tests link too; bench/overhead,
+# bench/claims and bench/llm hold the benchmarks. Files called kernels.cpp or *_kernels.cpp are kernel files, and nested_* may launch
 # kernels from kernels.
 find_package(nlohmann_json CONFIG REQUIRED)
 file(GLOB harness_sources CONFIGURE_DEPENDS bench/*.cpp)
@@ -13,6 +13,10 @@ if(ATTACCA_BENCH)
   if(ATTACCA_CUDA)
     file(GLOB bench_cuda_sources CONFIGURE_DEPENDS bench/overhead/*.cu bench/claims/*.cu)
     list(APPEND bench_sources ${bench_cuda_sources})
+  endif()
+  if(ATTACCA_LLM)
+    file(GLOB bench_llm_sources CONFIGURE_DEPENDS bench/llm/*.cpp)
+    list(APPEND bench_sources ${bench_llm_sources})
   endif()
   set(bench_nested ${bench_sources})
   list(FILTER bench_nested INCLUDE REGEX "/nested_[^/]*$")
@@ -29,4 +33,7 @@ if(ATTACCA_BENCH)
   attacca_kernels(attacca_bench ${bench_kernels})
   target_include_directories(attacca_bench PRIVATE ${PROJECT_SOURCE_DIR} src bench)
   target_link_libraries(attacca_bench PUBLIC attacca_harness attacca_bench_nested TBB::tbb)
+  if(ATTACCA_LLM)
+    target_link_libraries(attacca_bench PUBLIC attacca::llm PRIVATE attacca_hwy)
+  endif()
 endif()

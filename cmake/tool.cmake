@@ -2,15 +2,23 @@
 find_package(CLI11 CONFIG REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)
 file(GLOB tool_sources CONFIGURE_DEPENDS tools/attacca/*.cpp)
+if(ATTACCA_LLM)
+  file(GLOB tool_llm_sources CONFIGURE_DEPENDS tools/attacca/llm/*.cpp)
+  list(APPEND tool_sources ${tool_llm_sources})
+endif()
 add_executable(attacca_cli ${tool_sources})
 set_target_properties(attacca_cli PROPERTIES
   OUTPUT_NAME attacca RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 target_include_directories(attacca_cli PRIVATE src tools/attacca)
 target_link_libraries(attacca_cli PRIVATE attacca::attacca attacca_examples attacca_examples_nested
   CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
-target_compile_definitions(attacca_cli PRIVATE ATTACCA_WITH_BENCH=$<BOOL:${ATTACCA_BENCH}>)
+target_compile_definitions(attacca_cli PRIVATE ATTACCA_WITH_BENCH=$<BOOL:${ATTACCA_BENCH}>
+  ATTACCA_WITH_LLM=$<BOOL:${ATTACCA_LLM}>)
 if(ATTACCA_BENCH)
   target_link_libraries(attacca_cli PRIVATE attacca_bench)
+endif()
+if(ATTACCA_LLM)
+  target_link_libraries(attacca_cli PRIVATE attacca::llm)
 endif()
 install(TARGETS attacca_cli)
 

@@ -2,8 +2,8 @@
 # Installs the Debian packages the build needs, where they are missing and CMake does not find them elsewhere.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-packages=(g++ cmake ninja-build python3 libtbb-dev libfmt-dev libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev
-  librapidcheck-dev relacy-dev)
+packages=(g++ cmake ninja-build ccache python3 libtbb-dev libfmt-dev libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev
+  librapidcheck-dev relacy-dev libhwy-dev libpcre2-dev libutf8proc-dev)
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   echo "deps: no apt-get here; attacca needs what Debian calls ${packages[*]}"

@@ -248,9 +248,9 @@ void judge_reuse(Run& run, const std::vector<Curve>& curves, double set_aside_mi
       "Once it exceeds what is set aside, at a hit ratio of 1, thrashing costs about 10%.", kGuide,
       fmt::format("the worst size lost {:.0f}% of its speed, the best gained {:+.0f}%", loss * 100,
                   (1 / thrashing.best - 1) * 100),
-      loss >= 0.05          ? Verdict::held
-      : loss >= kNoticeable ? Verdict::partly
-                            : Verdict::failed});
+      loss >= 0.05 && loss <= 0.15 ? Verdict::held
+      : loss >= kNoticeable        ? Verdict::partly  // it costs, but another amount
+                                   : Verdict::failed});
   run.add(Finding{
       "A hit ratio of what is set aside over the window's size avoids the thrashing.", kGuide,
       fmt::format(

@@ -12,67 +12,70 @@ using namespace attacca::device;
 
 constexpr std::uint32_t kRefill = 1024;
 
-ATTACCA_HD unsigned lane_of(const Thread& t) {
-#if defined(__CUDA_ARCH__)
-  return t.thread.x % 32;
-#else
-  return (void)t, 0;
-#endif
-}
-ATTACCA_HD std::uint64_t worker_of(const Thread& t) {
-#if defined(__CUDA_ARCH__)
-  return t.index() / 32;
-#else
-  return t.index();
-#endif
-}
-ATTACCA_HD std::uint64_t workers_of(const Thread& t) {
-#if defined(__CUDA_ARCH__)
-  return t.stride() / 32;
-#else
-  return t.stride();
-#endif
-}
+/// Who works on one item, as one of its threads sees it. On the host a thread is a worker.
+template <Team kTeam>
+struct Crew {
+  std::uint64_t index;
+  std::uint64_t count;
+  unsigned rank;
 
-/// All lanes of a warp turn, and the first leaves its result.
-ATTACCA_HD void do_item(const Load& load, std::uint64_t item, unsigned lane) {
-  std::uint32_t number = churned(lane, load.turns[item]);
+  ATTACCA_HD explicit Crew(const Thread& t) {
+#if defined(__CUDA_ARCH__)
+    const unsigned size = kTeam == Team::block ? t.threads.x : 32;
+    index = t.index() / size;
+    count = t.stride() / size;
+    rank = t.thread.x % size;
+#else
+    index = t.index();
+    count = t.stride();
+    rank = 0;
+#endif
+  }
+};
+ATTACCA_HD unsigned lane_of(const Thread& t) { return Crew<Team::warp>(t).rank; }
+
+/// All threads turn, and the first leaves its result.
+ATTACCA_HD void do_item(const Load& load, std::uint64_t item, unsigned rank) {
+  std::uint32_t number = churned(rank, load.turns[item]);
   asm volatile("" : "+r"(number));
-  if (lane == 0) load.out[item] = number;
+  if (rank == 0) load.out[item] = number;
 }
 
-struct OneWarpEach {
-  static constexpr const char* name = "one warp each";
+template <Team kTeam>
+struct OneEach {
+  static constexpr const char* name = kTeam == Team::block ? "one block each" : "one warp each";
   using Args = Load;
   static Cost cost(const Args&) { return {}; }
   ATTACCA_HD static void body(Thread& t, const Args& a) {
-    if (worker_of(t) < a.items) do_item(a, worker_of(t), lane_of(t));
+    const Crew<kTeam> crew(t);
+    if (crew.index < a.items) do_item(a, crew.index, crew.rank);
   }
 };
 
+template <Team kTeam>
 struct StaticParts {
   static constexpr const char* name = "static parts";
   static constexpr bool is_persistent = true;
   using Args = StaticArgs;
   static Cost cost(const Args&) { return {}; }
   ATTACCA_HD static void body(Thread& t, const Args& a) {
-    const std::uint64_t worker = worker_of(t);
-    const std::uint64_t workers = workers_of(t);
+    const Crew<kTeam> crew(t);
     const std::uint64_t items = a.load.items;
     if (a.is_strided) {
-      for (std::uint64_t item = worker; item < items; item += workers)
-        do_item(a.load, item, lane_of(t));
+      for (std::uint64_t item = crew.index; item < items; item += crew.count)
+        do_item(a.load, item, crew.rank);
     } else {
-      for (std::uint64_t item = worker * items / workers; item < (worker + 1) * items / workers;
-           ++item)
-        do_item(a.load, item, lane_of(t));
+      for (std::uint64_t item = crew.index * items / crew.count;
+           item < (crew.index + 1) * items / crew.count; ++item)
+        do_item(a.load, item, crew.rank);
     }
   }
 };
 
+template <Team kTeam>
 struct TakeTickets {
   static constexpr const char* name = "ticket workers";
-  static constexpr Team team = Team::warp;
+  static constexpr Team team = kTeam;
   using Item = std::uint64_t;
   using Args = Load;
   static Cost cost(const Args&) { return {}; }
@@ -199,9 +202,15 @@ struct PassThrough {
 
 }  // namespace
 
-const attacca::Kernel<Load> one_warp_each = attacca::make_kernel<OneWarpEach>();
-const attacca::Kernel<StaticArgs> static_parts = attacca::make_kernel<StaticParts>();
-const attacca::TicketWorkers<Load> ticket_workers = attacca::make_ticket_workers<TakeTickets>();
+const attacca::Kernel<Load> one_warp_each = attacca::make_kernel<OneEach<Team::warp>>();
+const attacca::Kernel<StaticArgs> static_parts = attacca::make_kernel<StaticParts<Team::warp>>();
+const attacca::TicketWorkers<Load> ticket_workers =
+    attacca::make_ticket_workers<TakeTickets<Team::warp>>();
+const attacca::Kernel<Load> one_block_each = attacca::make_kernel<OneEach<Team::block>>();
+const attacca::Kernel<StaticArgs> static_block_parts =
+    attacca::make_kernel<StaticParts<Team::block>>();
+const attacca::TicketWorkers<Load> ticket_blocks =
+    attacca::make_ticket_workers<TakeTickets<Team::block>>();
 const attacca::Kernel<TwoLevelArgs> two_level = attacca::make_kernel<TwoLevel>();
 const attacca::Kernel<ClaimArgs> claim_only = attacca::make_kernel<ClaimOnly>();
 const attacca::Kernel<ModuloArgs> modulo_plain = attacca::make_kernel<ModuloPlain>();

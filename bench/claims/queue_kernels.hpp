@@ -1,5 +1,6 @@
-// queue_kernels.hpp: many items of unequal length, and the ways to share them out: one warp each,
-// a fixed part per worker, tickets from a counter. And a queue that only passes numbers on.
+// queue_kernels.hpp: many items of unequal length, and the ways to share them out: one warp or
+// block each, a fixed part per worker, tickets from a counter. And a queue that only passes numbers
+// on.
 #pragma once
 
 #include <attacca/workers.hpp>
@@ -31,6 +32,11 @@ extern const attacca::Kernel<StaticArgs> static_parts;
 
 /// As many workers as fit, each taking tickets.
 extern const attacca::TicketWorkers<Load> ticket_workers;
+
+/// These three with a block as the worker, all of whose warps turn.
+extern const attacca::Kernel<Load> one_block_each;
+extern const attacca::Kernel<StaticArgs> static_block_parts;
+extern const attacca::TicketWorkers<Load> ticket_blocks;
 
 /// The same through a counter per block, refilled 1024 at a time.
 struct TwoLevelArgs {

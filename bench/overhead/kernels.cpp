@@ -54,7 +54,7 @@ struct Relaunch {
   using Args = RelaunchArgs;
   static Cost cost(const Args&) { return {.flops = 1, .bytes = 8}; }
   ATTACCA_HD static void body(LaunchingThread& t, const Args& a) {
-    if (is_first(t) && has_another_pass(a.passes, a.limit)) t.relaunch_self();
+    if (is_first(t) && has_another_pass(a.passes, a.limit)) t.relaunch_self_as_first();
   }
 };
 

@@ -46,6 +46,8 @@ class Device {
   bool is_cuda() const { return kind() == DeviceKind::cuda; }
   /// "host", "host-serial" or "cuda:N".
   std::string name() const;
+  /// Memory that can still be had there, now.
+  std::size_t bytes_free() const;
 
   graph::DeviceImpl& impl() const { return *impl_; }
   explicit Device(std::shared_ptr<graph::DeviceImpl> impl) : impl_(std::move(impl)) {}

@@ -20,6 +20,7 @@ struct GraphData;
 }
 class Exec;
 class DeviceExec;
+struct L2Window;
 
 using NodeId = std::uint32_t;
 
@@ -42,6 +43,7 @@ class Node {
   void set_name(std::string name) const;
   void set_priority(int priority) const;
   void set_enabled(bool is_enabled) const;
+  void set_l2_window(const L2Window& window) const;
   void make_device_updatable(std::uint64_t& target) const;
 
   graph::GraphData* data_;
@@ -105,6 +107,9 @@ class KernelNode : public SwitchableNode<KernelNode<ArgsType>> {
   }
   /// Higher runs first where there is a choice.
   KernelNode priority(int value) const { return this->set_priority(value), *this; }
+  /// Runs it with a window of L2 (l2.hpp), as an L2Guard does for the kernels of a stream. The
+  /// memory is not a graph's own, and an L2SetAside for it outlives the graph.
+  KernelNode l2_window(const L2Window& window) const { return this->set_l2_window(window), *this; }
   /// Lets a kernel of this graph change the node; put the result among that kernel's arguments.
   DeviceNode<Args> device_updatable() const {
     std::uint64_t target = 0;

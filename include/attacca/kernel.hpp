@@ -10,8 +10,9 @@
 //   };
 //   const Kernel<Scale::Args> scale = make_kernel<Scale>();
 //
-// `body` serves host and device. Where they must differ, declare `host(const Grid&, const Args&)`,
-// called once for the whole grid, and `cuda(Thread&, const Args&)`, called by each thread.
+// `body` serves host and device. Where they must differ, declare `cuda(Thread&, const Args&)`,
+// called by each thread, and either `host(const Grid&, const Args&)`, called once for the whole
+// grid, or `host_block(Thread&, const Args&)`, called once for each block, blocks side by side.
 // `static constexpr bool waits = true` promises that the body calls `wait_for_producers`.
 //
 // A file that calls make_kernel is compiled by g++ without CUDA and by nvcc with it; call it for
@@ -37,6 +38,7 @@ struct KernelTraits {
   bool spawns = false;    // spawns kernels
   bool is_cooperative = false;
   bool is_persistent = false;  // pulls its work: each block is a worker, however small
+  bool is_blockwise = false;   // on the host a block is one call, worth a thread of its own
 };
 
 /// A kernel with its argument type erased. Lives as long as the program; identified by address.
@@ -83,13 +85,17 @@ template <class K>
 concept HasHostBody = requires(const Grid& grid, const typename K::Args& args) {
   K::host(grid, args);
 };
+template <class K>
+concept HasHostBlockBody = requires(Thread& thread, const typename K::Args& args) {
+  K::host_block(thread, args);
+};
 template <class K, class T>
 concept Takes = BodyTakes<K, T> || CudaBodyTakes<K, T>;
 
 /// The most modest thread type that the kernel's body accepts.
 template <class K>
 using ThreadOf = std::conditional_t<
-    Takes<K, Thread> || HasHostBody<K>, Thread,
+    Takes<K, Thread> || HasHostBody<K> || HasHostBlockBody<K>, Thread,
     std::conditional_t<Takes<K, LaunchingThread>, LaunchingThread, SpawningThread>>;
 
 template <class K>
@@ -97,6 +103,7 @@ constexpr KernelTraits traits_of() {
   KernelTraits traits;
   if constexpr (requires { K::waits; }) traits.waits = K::waits;
   if constexpr (requires { K::is_persistent; }) traits.is_persistent = K::is_persistent;
+  traits.is_blockwise = HasHostBlockBody<K>;
   traits.launches = std::is_same_v<ThreadOf<K>, LaunchingThread>;
   traits.spawns = std::is_same_v<ThreadOf<K>, SpawningThread>;
   return traits;
@@ -120,9 +127,13 @@ void run_on_host(HostFrame& frame, const Grid& grid, const void* raw) {
         t.block.x = static_cast<unsigned>(block % c.grid.blocks.x);
         t.block.y = static_cast<unsigned>(block / c.grid.blocks.x % c.grid.blocks.y);
         t.block.z = static_cast<unsigned>(block / c.grid.blocks.x / c.grid.blocks.y);
-        for (t.thread.z = 0; t.thread.z < c.grid.threads.z; ++t.thread.z)
-          for (t.thread.y = 0; t.thread.y < c.grid.threads.y; ++t.thread.y)
-            for (t.thread.x = 0; t.thread.x < c.grid.threads.x; ++t.thread.x) K::body(t, c.args);
+        if constexpr (HasHostBlockBody<K>) {
+          K::host_block(t, c.args);
+        } else {
+          for (t.thread.z = 0; t.thread.z < c.grid.threads.z; ++t.thread.z)
+            for (t.thread.y = 0; t.thread.y < c.grid.threads.y; ++t.thread.y)
+              for (t.thread.x = 0; t.thread.x < c.grid.threads.x; ++t.thread.x) K::body(t, c.args);
+        }
       }
     };
     if constexpr (std::is_same_v<ThreadOf<K>, Thread>)

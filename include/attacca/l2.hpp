@@ -8,7 +8,8 @@
 //   stream.kernel(look_up, grid, {table.data(), ...});  // in that window, as is all until the end
 //
 // All of it is advice: results never depend on it, but for `discard_l2`. On the host it is accepted
-// and has no effect, which `has_effect` tells. Kernels in graphs take no window; use the hints.
+// and has no effect, which `has_effect` tells. A kernel of a graph gets its window with
+// `KernelNode::l2_window`; streams that are captured record none.
 #pragma once
 
 #include <attacca/device.hpp>

@@ -5,7 +5,9 @@
 //   const PersistentProgram relax_forever = make_persistent<Relax, TestResidual>();
 #pragma once
 
+#include <attacca/device/wait.hpp>
 #include <attacca/kernel.hpp>
+#include <chrono>
 #include <cstddef>
 #include <vector>
 
@@ -23,58 +25,101 @@ struct PersistentArgs {
   const std::byte* code;  // the steps, then their arguments
   unsigned code_bytes;
   unsigned step_count;
-  unsigned* again;    // the loop's condition
-  unsigned* barrier;  // two words, zero at launch: arrivals, then generation and verdict
+  unsigned* again;                                           // the loop's condition
+  device::Atomic<std::uint32_t, device::Scope::gpu>* words;  // of the grid barrier
+  std::uint64_t patience_nanoseconds;                        // at the grid barrier
 };
 
 struct PersistentProgram {
   KernelInfo kernel;
   std::vector<const KernelInfo*> parts;
+  /// How long blocks wait for the last one between two steps. Then the loop ends, and the next
+  /// `synchronize` throws LaunchRefused, which names the loop and the block that did not come.
+  std::chrono::nanoseconds patience = std::chrono::seconds(60);
 };
 
 namespace detail {
 
+/// Where all blocks of a grid wait for one another between steps 1, 2, 3 and on; one thread of each
+/// comes. Its words are zero at first.
+struct GridBarrier {
+  using Word = device::Atomic<std::uint32_t, device::Scope::gpu>;
+  enum class Verdict : std::uint8_t { stop, go_on, overdue, broken };
+  static constexpr unsigned words_for(unsigned blocks) { return 2 + blocks; }
+
+  Word* words;  // arrivals; the step that all came to, and the verdict; by block, its last step
+  unsigned blocks;
+
+  /// Waits for all blocks. The last to come asks `wants_more`, so that no block can see a value of
+  /// the next step. `overdue` is told to the first whose patience ends, `broken` to all others.
+  template <class WantsMore>
+  ATTACCA_HD Verdict come(unsigned block, unsigned step, const device::Patience& patience,
+                          WantsMore&& wants_more) const {
+    using device::acq_rel, device::acquire, device::relaxed;
+    if (blocks == 1) return wants_more() ? Verdict::go_on : Verdict::stop;
+    const std::uint32_t mark = (step & kSteps) * 2;
+    words[2 + block].store(step, relaxed);
+    // Every arrival releases its block's writes, and the last one acquires them all. Its exchange
+    // releases them to the blocks that wait.
+    if (words[0].fetch_add(1, acq_rel) + 1 == step * blocks) {
+      const std::uint32_t more = wants_more() ? 1 : 0;
+      if (words[1].exchange(mark + more, acq_rel) != kBroken) return static_cast<Verdict>(more);
+      words[1].store(kBroken, relaxed);  // too late; who saw the verdict is told at the next step
+      return Verdict::broken;
+    }
+    // The launch is cooperative, so every block is there, and the wait is as long as the slowest
+    // block's work. Long waits leave the processor to the others.
+    std::uint32_t seen = 0;
+    const bool is_over = device::detail::wait_for<device::NativeMemory>(
+        patience, step,
+        [&] {
+          seen = words[1].load(acquire);
+          return (seen & ~1u) == mark || seen == kBroken;
+        },
+        [&] { return std::uint64_t{first_missing(step)}; });
+    if (!is_over)
+      return words[1].exchange(kBroken, relaxed) == kBroken ? Verdict::broken : Verdict::overdue;
+    return seen == kBroken ? Verdict::broken : static_cast<Verdict>(seen & 1u);
+  }
+  /// The first block that has not come to `step`; `blocks` where all have.
+  ATTACCA_HD unsigned first_missing(unsigned step) const {
+    const auto has_come = [&](unsigned block) {
+      const std::uint32_t beyond = words[2 + block].load(device::relaxed) - step;
+      return static_cast<std::int32_t>(beyond) >= 0;
+    };
+    unsigned block = 0;
+    while (block < blocks && has_come(block)) ++block;
+    return block;
+  }
+
+ private:
+  static constexpr std::uint32_t kSteps = (1u << 30) - 1;  // steps are told apart modulo this + 1
+  static constexpr std::uint32_t kBroken = ~0u;
+};
+
 #if defined(__CUDACC__)
 inline constexpr unsigned kLocalCodeBytes = 8192;
-inline constexpr unsigned kPollsBeforeSleep = 64;  // some 40 us
-inline constexpr unsigned kSleepNanoseconds = 200;
 
-/// Waits for all blocks of the grid; the last to arrive reads the condition where `is_last_step`,
-/// so that no block can see a value of the next pass. True: go on.
-__device__ inline bool grid_barrier(const PersistentArgs& args, unsigned generation,
-                                    bool is_last_step) {
-  __shared__ unsigned verdict;
+/// Waits for all blocks of the grid. True: go on.
+__device__ inline bool pass_barrier(const PersistentArgs& args, const LaunchPort& port,
+                                    unsigned step, bool is_last_of_pass) {
+  __shared__ bool goes_on;
   __syncthreads();
   if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
-    const auto wants_more = [&] {
-      return is_last_step ? *static_cast<volatile unsigned*>(args.again) != 0 : true;
-    };
-    unsigned* const word = args.barrier + 1;
-    if (gridDim.x == 1) {
-      verdict = wants_more();
-    } else if (__nv_atomic_fetch_add(args.barrier, 1u, __NV_ATOMIC_ACQ_REL,
-                                     __NV_THREAD_SCOPE_DEVICE) +
-                   1 ==
-               generation * gridDim.x) {
-      // Every arrival releases its block's writes, and the last one acquires them all. The store
-      // below releases them to the blocks that wait.
-      verdict = wants_more();
-      __nv_atomic_store_n(word, generation * 2 + verdict, __NV_ATOMIC_RELEASE,
-                          __NV_THREAD_SCOPE_DEVICE);
-    } else {
-      // The launch is cooperative, so every block is there, and the wait is as long as the slowest
-      // block's work. Long waits leave the processor to the others.
-      unsigned seen;
-      for (unsigned polls = 0;; ++polls) {
-        seen = __nv_atomic_load_n(word, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE);
-        if (seen / 2 == generation) break;
-        if (polls >= kPollsBeforeSleep) __nanosleep(kSleepNanoseconds);
-      }
-      verdict = seen & 1u;
+    const GridBarrier barrier{args.words, gridDim.x};
+    // No log: that is the port's part.
+    const device::Patience patience{args.patience_nanoseconds, nullptr, nullptr, 0, 0};
+    const auto verdict = barrier.come(blockIdx.x, step, patience, [&] {
+      return !is_last_of_pass || *static_cast<volatile unsigned*>(args.again) != 0;
+    });
+    if (verdict == GridBarrier::Verdict::overdue) {
+      const unsigned missing = barrier.first_missing(step);
+      report(port, LaunchStatus::barrier_overdue, missing < gridDim.x ? missing + 1 : 0);
     }
+    goes_on = verdict == GridBarrier::Verdict::go_on;
   }
   __syncthreads();
-  return verdict != 0;
+  return goes_on;
 }
 
 template <class K>
@@ -91,7 +136,8 @@ __device__ void run_step(const PersistentStep& step, const std::byte* code) {
 }
 
 template <class... K>
-__global__ void persistent_kernel(const __grid_constant__ PersistentArgs args) {
+__global__ void persistent_kernel(const __grid_constant__ PersistentArgs args,
+                                  const __grid_constant__ LaunchPort port) {
   // Short code is kept on the processor: it spares two dependent reads of global memory per step.
   // On its own that showed no gain on an H200; the barrier was what counted.
   __shared__ alignas(16) std::byte local[kLocalCodeBytes];
@@ -104,13 +150,13 @@ __global__ void persistent_kernel(const __grid_constant__ PersistentArgs args) {
   }
   const std::byte* code = is_local ? local : args.code;
   const auto* steps = reinterpret_cast<const PersistentStep*>(code);
-  unsigned generation = 0;
+  unsigned steps_done = 0;
   for (;;) {
     for (unsigned at = 0; at < args.step_count; ++at) {
       const PersistentStep step = steps[at];
       unsigned index = 0;
       ((index++ == step.kernel ? run_step<K>(step, code) : void()), ...);
-      if (!grid_barrier(args, ++generation, at + 1 == args.step_count)) return;
+      if (!pass_barrier(args, port, ++steps_done, at + 1 == args.step_count)) return;
     }
   }
 }

@@ -31,6 +31,7 @@ enum class LaunchStatus : std::uint8_t {
   spawn_budget,            // pending nested launches, see nested.hpp
   not_a_device_graph,      // relaunch_self outside a DeviceExec
   spawn_overdue,           // only to the host: spawned kernels that did not end for a minute
+  barrier_overdue,         // only to the host: a block that others waited for; see persistent.hpp
 };
 
 inline constexpr unsigned kMaxFireAndForget = 120;
@@ -68,23 +69,27 @@ ATTACCA_HD constexpr LaunchStatus charge_relaunch(LaunchCounts& counts) {
 /// code for it is in every launching kernel.
 struct FaultLog {
   static constexpr unsigned kCapacity = 1023;
+  static constexpr unsigned kStatusBits = 8;
   unsigned has_any;
-  unsigned status[kCapacity];  // by label: a LaunchStatus, or 0, which is no refusal
+  unsigned status[kCapacity];  // by label: a LaunchStatus, a detail above it; 0 is no refusal
 };
 
-/// Second parameter of a launching or spawning CUDA kernel.
+/// Second parameter of a launching, spawning or cooperative CUDA kernel.
 struct LaunchPort {
   LaunchCounts* shared = nullptr;  // null where one kernel alone launches: it counts in registers
   FaultLog* faults = nullptr;
   unsigned label = 0;
+  unsigned is_alone = 0;  // 1: the one launching kernel of a DeviceExec, which may relaunch it
   unsigned* pending =
       nullptr;  // spawned blocks not yet ended; null where the driver waits for them
 };
 
 #if defined(__CUDACC__)
 /// Writes a refusal down for the host, and returns it. REQUIRES: not `launched`; a port with a log.
-__device__ inline LaunchStatus report(const LaunchPort& port, LaunchStatus status) {
-  *const_cast<volatile unsigned*>(&port.faults->status[port.label]) = static_cast<unsigned>(status);
+__device__ inline LaunchStatus report(const LaunchPort& port, LaunchStatus status,
+                                      unsigned detail = 0) {
+  *const_cast<volatile unsigned*>(&port.faults->status[port.label]) =
+      static_cast<unsigned>(status) | detail << FaultLog::kStatusBits;
   *const_cast<volatile unsigned*>(&port.faults->has_any) = 1;
   return status;
 }
@@ -177,11 +182,13 @@ class LaunchingThread : public Thread {
   ATTACCA_HD LaunchStatus launch(DeviceGraph graph, LaunchMode mode) {
     if (!is_first()) return LaunchStatus::not_elected;
 #if defined(__CUDA_ARCH__)
-    const LaunchStatus status =
-        count([&](detail::LaunchCounts& counts) { return detail::charge(counts, mode); });
-    if (status != LaunchStatus::launched) return detail::report(port_, status);
-    if (start(graph.exec, mode)) return LaunchStatus::launched;
-    return detail::report(port_, LaunchStatus::busy);
+    LaunchStatus status = LaunchStatus::launched;
+    if (!port_.shared) [[likely]] {
+      status = detail::charge(own_, mode);
+      if (status == LaunchStatus::launched && start(graph.exec, mode)) [[likely]]
+        return LaunchStatus::launched;
+    }
+    return launch_otherwise(port_, graph.exec, mode, false, status);
 #else
     return frame_->launch(graph, mode);
 #endif
@@ -189,16 +196,19 @@ class LaunchingThread : public Thread {
 
   /// Runs the graph this kernel is in once more, when all it started has ended.
   ATTACCA_HD LaunchStatus relaunch_self() {
-    if (!is_first()) return LaunchStatus::not_elected;
+    return is_first() ? relaunch_self_as_first() : LaunchStatus::not_elected;
+  }
+  /// The same without an election. REQUIRES: the calling thread is the first.
+  ATTACCA_HD LaunchStatus relaunch_self_as_first() {
 #if defined(__CUDA_ARCH__)
-    // The way of a launch that succeeds is kept short: a pass went from 1.06 of a raw one to 1.01.
-    const LaunchStatus status =
-        count([](detail::LaunchCounts& counts) { return detail::charge_relaunch(counts); });
-    if (status != LaunchStatus::launched) return detail::report(port_, status);
-    void* self = cudaGetCurrentGraphExec();
-    if (!self) return detail::report(port_, LaunchStatus::not_a_device_graph);
-    if (start(self, LaunchMode::tail)) return LaunchStatus::launched;
-    return detail::report(port_, LaunchStatus::busy);
+    LaunchStatus status = LaunchStatus::launched;
+    if (port_.is_alone) [[likely]] {
+      status = detail::charge_relaunch(own_);
+      if (status == LaunchStatus::launched && start(cudaGetCurrentGraphExec(), LaunchMode::tail))
+          [[likely]]
+        return LaunchStatus::launched;
+    }
+    return launch_otherwise(port_, cudaGetCurrentGraphExec(), LaunchMode::tail, true, status);
 #else
     return frame_->relaunch_self();
 #endif
@@ -206,10 +216,21 @@ class LaunchingThread : public Thread {
 
  private:
 #if defined(__CUDACC__)
-  /// Two branches rather than one reference, which would push our own counts out of registers.
-  template <class F>
-  __device__ LaunchStatus count(F charge) {
-    return port_.shared ? charge(*port_.shared) : charge(own_);
+  /// Where others launch too, and where a launch is refused; `status` is `launched` unless our own
+  /// count refused it. Out of line: each line of code on the way of a launch that succeeds tells in
+  /// the time of a small pass. By value: memcheck takes a read of a graph kernel's parameters
+  /// through a reference for one out of bounds.
+  __device__ static __noinline__ LaunchStatus launch_otherwise(detail::LaunchPort port, void* exec,
+                                                               LaunchMode mode, bool is_relaunch,
+                                                               LaunchStatus status) {
+    if (port.shared) {
+      status =
+          is_relaunch ? detail::charge_relaunch(*port.shared) : detail::charge(*port.shared, mode);
+      if (status == LaunchStatus::launched && exec && start(exec, mode)) return status;
+    }
+    if (status == LaunchStatus::launched)
+      status = exec ? LaunchStatus::busy : LaunchStatus::not_a_device_graph;
+    return detail::report(port, status);
   }
   __device__ static bool start(void* exec, LaunchMode mode) {
 #if defined(__CUDA_ARCH__)

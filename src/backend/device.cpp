@@ -74,6 +74,7 @@ Device Device::from_name(const std::string& name) {
 
 DeviceKind Device::kind() const { return impl_->kind(); }
 std::string Device::name() const { return impl_->name(); }
+std::size_t Device::bytes_free() const { return impl_->bytes_free(); }
 
 Event::Event(const Device& device) : impl_(device.impl().make_event()) {}
 

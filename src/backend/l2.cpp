@@ -1,4 +1,4 @@
-// l2.cpp: checks of L2 windows and the guards over the backends.
+// l2.cpp: checks of L2 windows, the guards over the backends, and the windows of graph nodes.
 #include <attacca/error.hpp>
 #include <attacca/l2.hpp>
 
@@ -25,7 +25,7 @@ void check_window(const L2Window& window, const L2Cache& cache) {
   if (window.bytes == 0 || !window.base)
     throw BadArgument(
         fmt::format("an L2 window of {} bytes at {}: give it an address and at least one byte, or "
-                    "leave the guard out",
+                    "leave it out",
                     window.bytes, window.base));
   if (!(window.hit_ratio >= 0 && window.hit_ratio <= 1))
     throw BadArgument(fmt::format(
@@ -48,6 +48,23 @@ void check_window(const L2Window& window, const L2Cache& cache) {
 }
 
 }  // namespace
+
+bool graph::has_effect(const L2Window& window, const L2Cache& cache) {
+  return cache.max_window != 0 && (cache.max_set_aside != 0 || window.hit != L2Access::persisting);
+}
+
+void Node::set_l2_window(const L2Window& window) const {
+  try {
+    check_window(window, l2_cache(data_->device));
+    if (graph::AddressRange::is_stand_in(reinterpret_cast<std::uintptr_t>(window.base)))
+      throw BadArgument(
+          "an L2 window over memory that a graph allocates, whose address is not known yet; use a "
+          "Buffer or an Arena");
+  } catch (const BadArgument& error) {
+    throw BadArgument(fmt::format("kernel '{}': {}", name(), error.what()));
+  }
+  data_->nodes[id_].l2_window = std::make_shared<const L2Window>(window);
+}
 
 L2Cache l2_cache(const Device& device) { return device.impl().l2_cache(); }
 
@@ -101,11 +118,10 @@ L2Guard::L2Guard(StreamRef stream, const L2Window& window, AtEnd at_end)
   check_window(window, cache);
   if (stream.state().recorder)
     throw BadArgument(
-        "an L2 window on a stream that is being captured; graphs take none: use an L2Hint in the "
-        "kernels");
+        "an L2 window on a stream that is being captured, which does not record it; build the "
+        "graph and use KernelNode::l2_window, or an L2Hint in the kernels");
   former_ = l2_window(stream);
-  has_effect_ =
-      cache.max_window != 0 && (cache.max_set_aside != 0 || window.hit != L2Access::persisting);
+  has_effect_ = graph::has_effect(window, cache);
   if (has_effect_) stream.device().impl().set_l2_window(*stream.state().impl, window);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <attacca/graph.hpp>
+#include <attacca/l2.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -110,6 +111,7 @@ struct NodeData {
   Part part;
   int priority = 0;
   bool is_enabled = true;
+  std::shared_ptr<const L2Window> l2_window{};  // of a kernel; most have none
 };
 
 struct Scope {

@@ -234,11 +234,16 @@ ExecMemory ExecCore::memory() const {
     if (node.name.capacity() >= sizeof node.name) memory.host_bytes += node.name.capacity();
     if (const auto* kernel = std::get_if<KernelPart>(&node.part))
       memory.host_bytes += kernel->args.heap_bytes();
+    if (node.l2_window) memory.host_bytes += sizeof *node.l2_window;
     if (const auto* allocate = std::get_if<AllocatePart>(&node.part))
       memory.pinned_bytes += data.symbols[allocate->symbol].bytes;
   }
   return memory;
 }
+
+namespace {
+L2Window window_of(const NodeData& node) { return node.l2_window ? *node.l2_window : L2Window{}; }
+}  // namespace
 
 std::optional<Refusal> structural_difference(const GraphData& from, const GraphData& to) {
   const std::size_t common = std::min(from.nodes.size(), to.nodes.size());
@@ -254,6 +259,8 @@ std::optional<Refusal> structural_difference(const GraphData& from, const GraphD
     if (a.priority != b.priority)
       return differs(fmt::format("the attributes changed: '{}' has priority {} instead of {}",
                                  b.name, b.priority, a.priority));
+    if (window_of(a) != window_of(b))
+      return differs(fmt::format("the attributes changed: '{}' has another L2 window", b.name));
     if (const auto* x = std::get_if<KernelPart>(&a.part)) {
       const auto& y = std::get<KernelPart>(b.part);
       if (x->info != y.info)

@@ -80,9 +80,12 @@ class Instance {
   virtual std::size_t host_bytes() const = 0;
 };
 
-/// What a LaunchRefused says.
+/// Whether a window that passed its checks does anything on a device with this cache.
+bool has_effect(const L2Window& window, const L2Cache& cache);
+
+/// What a LaunchRefused says. `detail`: of barrier_overdue, the block that did not come, plus one.
 std::string refusal_message(const std::string& kernel, const std::string& graph,
-                            LaunchStatus status, std::size_t spawn_limit);
+                            LaunchStatus status, std::size_t spawn_limit, unsigned detail = 0);
 
 class PoolImpl {
  public:
@@ -107,9 +110,8 @@ class DeviceImpl {
   virtual void free(void* address) noexcept = 0;
   virtual void* allocate_shared(std::size_t bytes) = 0;
   virtual void free_shared(void* address) noexcept = 0;
+  virtual std::size_t bytes_free() const = 0;
   virtual void copy_now(void* to, const void* from, std::size_t bytes) = 0;
-  /// Blocks of a cooperative kernel that fit on the device at once.
-  virtual unsigned resident_blocks(const KernelInfo& kernel, const Grid& grid) = 0;
   /// REQUIRES: a grid that `check_grid` accepts. May find that no block fits.
   virtual Residency residency(const KernelInfo& kernel, const Grid& grid) = 0;
   /// For l2.hpp; as they are here where the cache cannot be steered.

@@ -64,6 +64,18 @@ std::string shape_text(const Grid& grid) {
   return text;
 }
 
+const char* access_name(L2Access access) {
+  switch (access) {
+    case L2Access::streaming:
+      return "streaming";
+    case L2Access::persisting:
+      return "persisting";
+    case L2Access::normal:
+      break;
+  }
+  return "normal";
+}
+
 std::string quantity_text(double value, const char* unit) {
   constexpr const char* kPrefixes[] = {"", "k", "M", "G", "T", "P", "E"};
   std::size_t power = 0;

@@ -18,6 +18,9 @@ std::string escaped(std::string_view text, bool (*escape)(std::string& out, char
 /// "4x4 blocks of 16x16, 1024 bytes shared".
 std::string shape_text(const Grid& grid);
 
+/// "normal", "streaming" or "persisting".
+const char* access_name(L2Access access);
+
 /// 12345678 and "B" give "12.3 MB".
 std::string quantity_text(double value, const char* unit);
 

@@ -6,7 +6,7 @@
 namespace attacca::graph {
 
 std::string refusal_message(const std::string& kernel, const std::string& graph,
-                            LaunchStatus status, std::size_t spawn_limit) {
+                            LaunchStatus status, std::size_t spawn_limit, unsigned detail) {
   const std::string who = fmt::format("kernel '{}' of graph '{}'", kernel, graph);
   switch (status) {
     case LaunchStatus::fire_and_forget_budget:
@@ -44,6 +44,11 @@ std::string refusal_message(const std::string& kernel, const std::string& graph,
           "kernels spawned by {} did not end within a minute; the graph went on without them: look "
           "for a kernel that waits for another",
           who);
+    case LaunchStatus::barrier_overdue:
+      return fmt::format(
+          "{} was ended: {} did not come to the grid barrier, and the patience of the others ran "
+          "out; look for a block that waits for another, or raise PersistentProgram::patience",
+          who, detail == 0 ? "a block" : fmt::format("block {}", detail - 1));
     case LaunchStatus::launched:
     case LaunchStatus::not_elected:
       break;

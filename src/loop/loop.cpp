@@ -2,6 +2,7 @@
 // reason against a form is what it would say. Costs are estimates, and only rank the forms.
 #include <attacca/loop.hpp>
 #include <attacca/memory.hpp>
+#include <attacca/occupancy.hpp>
 
 #include <fmt/format.h>
 
@@ -12,11 +13,12 @@
 #include "graph/data.hpp"
 #include "graph/executor.hpp"
 #include "graph/lower.hpp"
-#include "kernels/relaunch.hpp"
+#include "loop/relaunch.hpp"
 
 namespace attacca {
 
 using namespace graph;
+using attacca::detail::GridBarrier;
 using attacca::detail::HandleKind;
 
 namespace {
@@ -68,6 +70,9 @@ std::string persistent_obstacle(const GraphData& data, const PersistentProgram* 
       return fmt::format("kernel '{}' has blocks of another size", from.name);
     if (kernel->grid.shared_bytes != 0)
       return fmt::format("kernel '{}' uses dynamic shared memory", from.name);
+    if (from.l2_window)
+      return fmt::format("kernel '{}' has an L2 window, and one kernel can have only one",
+                         from.name);
     if (kernel->is_device_updatable || !from.is_enabled)
       return fmt::format("kernel '{}' is switched off or device-updatable", from.name);
   }
@@ -116,6 +121,11 @@ Loop::Loop(const Device& device, std::string name, Body body)
 }
 
 Loop& Loop::with(const PersistentProgram& program) {
+  if (program.patience.count() <= 0)
+    throw BadArgument(fmt::format(
+        "loop '{}': the blocks of a persistent kernel would wait for one another for {} "
+        "ns; give PersistentProgram::patience a positive time, such as 60s",
+        name_, program.patience.count()));
   program_ = &program;
   return *this;
 }
@@ -168,13 +178,13 @@ struct LoopExec::Impl {
   Impl(const Device& device, LoopForm of)
       : form(of),
         cell(device, 1, of == LoopForm::host_loop ? Visibility::shared : Visibility::device),
-        barrier(device, 2),
+        barrier(device, 0),
         code(device, 0) {}
 
   LoopForm form;
-  Buffer<unsigned> cell;  // the condition, but for a WHILE node
-  Buffer<unsigned> barrier;
-  Buffer<std::byte> code;  // of a persistent kernel
+  Buffer<unsigned> cell;              // the condition, but for a WHILE node
+  Buffer<GridBarrier::Word> barrier;  // of a persistent kernel
+  Buffer<std::byte> code;             // of a persistent kernel
   std::variant<std::monostate, Exec, DeviceExec> exec;
 };
 
@@ -212,7 +222,7 @@ std::size_t aligned(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
 /// A graph of one persistent kernel that runs the body; the steps and arguments go into `code`.
 Graph persistent_graph(const Device& device, const GraphData& body,
                        const PersistentProgram& program, Buffer<std::byte>& code, unsigned* cell,
-                       unsigned* barrier) {
+                       Buffer<GridBarrier::Word>& barrier) {
   const Lowered lowered = lower(body);
   std::vector<PersistentStep> steps;
   std::vector<std::byte> bytes(aligned(lowered.root.nodes.size() * sizeof(PersistentStep)));
@@ -230,17 +240,19 @@ Graph persistent_graph(const Device& device, const GraphData& body,
   }
   std::memcpy(bytes.data(), steps.data(), steps.size() * sizeof(PersistentStep));
   code = Buffer<std::byte>(device, bytes);
-  grid.blocks.x =
-      std::clamp(device.impl().resident_blocks(program.kernel, grid), 1u, grid.blocks.x);
+  const std::uint64_t fits = occupancy(device, program.kernel, grid).resident_blocks;
+  grid.blocks.x = static_cast<unsigned>(std::min<std::uint64_t>(fits, grid.blocks.x));
+  barrier = Buffer<GridBarrier::Word>(device, GridBarrier::words_for(grid.blocks.x));
 
   Graph graph(device, body.name);
-  const auto reset = graph.fill(barrier, 0, 2 * sizeof(unsigned)).named("reset barrier");
+  const auto reset = graph.fill(barrier.data(), 0, barrier.bytes()).named("reset barrier");
   // As in every form, the condition holds until someone sets it to zero.
   const auto arm = graph.fill(cell, 1, sizeof(unsigned)).named("arm condition").after(reset);
   graph
-      .kernel(Kernel<PersistentArgs>(program.kernel), grid,
-              {code.data(), static_cast<unsigned>(bytes.size()),
-               static_cast<unsigned>(steps.size()), cell, barrier})
+      .kernel(
+          Kernel<PersistentArgs>(program.kernel), grid,
+          {code.data(), static_cast<unsigned>(bytes.size()), static_cast<unsigned>(steps.size()),
+           cell, barrier.data(), static_cast<std::uint64_t>(program.patience.count())})
       .after(arm);
   return graph;
 }
@@ -266,12 +278,12 @@ LoopExec Loop::instantiate(std::optional<LoopForm> form) const {
     impl->exec = body.instantiate();
   } else if (wanted == LoopForm::persistent_kernel) {
     impl->exec = persistent_graph(device_, body.data(), *program_, impl->code, impl->cell.data(),
-                                  impl->barrier.data())
+                                  impl->barrier)
                      .instantiate();
   } else {
     std::vector<Node> last;
     for (const NodeId id : last_nodes(body.data())) last.emplace_back(body.data(), id);
-    body.kernel(kernels::relaunch(), Grid{}, {impl->cell.data()}).after(last);
+    body.kernel(loop::relaunch(), Grid{}, {impl->cell.data()}).after(last);
     impl->exec = body.instantiate_for_device();
   }
   return LoopExec(std::move(impl));

@@ -23,14 +23,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-void expect_one_each(const std::vector<std::vector<unsigned>>& counts) {
-  for (std::size_t item = 0; item < counts.front().size(); ++item) {
-    unsigned sum = 0;
-    for (const std::vector<unsigned>& of : counts) sum += of[item];
-    ASSERT_EQ(sum, 1u) << "item " << item;
-  }
-}
-
 /// Pops until the end; of each producer, who pushed `each`, in order.
 void consume(const QueueRef& ref, std::uint32_t each, std::vector<unsigned>& counts) {
   std::int64_t last[2] = {-1, -1};

@@ -1,5 +1,5 @@
-// Tests of l2.hpp: what is set aside and the windows of streams come and go with their guards, bad
-// ones are refused, and hints change no result.
+// Tests of l2.hpp: what is set aside and the windows of streams come and go with their guards,
+// those of graph nodes belong to the graph, bad ones are refused, and hints change no result.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -161,6 +161,93 @@ TEST_P(SmallL2, a_stream_that_is_captured_takes_no_window) {
     const L2Guard guard(captured, L2Window::streaming(x.data(), x.bytes()));
   };
   EXPECT_THROW((void)capture(stream(), guarded), BadArgument);
+}
+
+TEST_P(SmallL2, a_kernel_of_a_graph_runs_with_its_window) {
+  const Buffer<int> x = x_of_hundred();
+  const L2SetAside set_aside = L2SetAside::of_fraction(device(), 0.5);
+  const AffineArgs add{.x = x.data(), .count = x.size(), .factor = 1, .summand = 1};
+  const auto windowed = [&](Graph& graph, const L2Window& window) {
+    return graph.kernel(affine, Grid::covering(x.size(), 32), add).l2_window(window);
+  };
+  Graph graph(device());
+  const auto first = windowed(graph, L2Window::persisting(x.data(), x.bytes()));
+  const auto inside = graph.child(
+      "inside", [&](Graph& child) { windowed(child, L2Window::streaming(x.data(), x.bytes())); });
+  inside.after(first);
+  Exec exec = graph.instantiate();
+  run(exec);
+  EXPECT_TRUE(exec.set(first, add)) << "in place, the window stays";
+  run(exec);
+  for (int at = 0; const int value : x.read()) EXPECT_EQ(value, at++ + 4);
+}
+
+TEST_P(SmallL2, so_does_a_kernel_of_a_device_graph_and_of_a_loop) {
+  const Buffer<int> x = x_of_hundred();
+  const Buffer<unsigned> left = buffer<unsigned>({3});
+  const auto add_windowed = [&](Graph& graph) {
+    return graph
+        .kernel(affine, Grid::covering(x.size(), 32),
+                {.x = x.data(), .count = x.size(), .factor = 1, .summand = 1})
+        .l2_window(L2Window::streaming(x.data(), x.bytes()));
+  };
+  Graph graph(device());
+  add_windowed(graph);
+  DeviceExec exec = graph.instantiate_for_device();
+  exec.start(stream());
+  Loop loop(device(), "windowed", [&](Graph& body, Condition again) {
+    body.kernel(count_down, Grid{}, {.again = again, .left = left.data()})
+        .after(add_windowed(body));
+  });
+  LoopExec passes = loop.instantiate(LoopForm::while_node);
+  passes.launch(stream());
+  stream().synchronize();
+  for (int at = 0; const int value : x.read()) EXPECT_EQ(value, at++ + 4);
+}
+
+TEST_P(SmallL2, another_window_is_another_instance) {
+  const Buffer<int> x = x_of_hundred();
+  const auto graph_with = [&](std::size_t bytes) {
+    Graph graph(device());
+    const auto node =
+        graph.kernel(affine, Grid{}, {.x = x.data(), .count = x.size(), .factor = 1, .summand = 1});
+    if (bytes != 0) node.named("windowed").l2_window(L2Window::streaming(x.data(), bytes));
+    return graph;
+  };
+  Exec exec = graph_with(x.bytes()).instantiate();
+  EXPECT_TRUE(exec.update(graph_with(x.bytes()))) << "the same window";
+  for (const std::size_t bytes : {x.bytes() / 2, std::size_t{0}}) {
+    const UpdateReport report = exec.update(graph_with(bytes));
+    EXPECT_TRUE(report.was_reinstantiated);
+    EXPECT_THAT(report.reason, HasSubstr("L2 window"));
+  }
+  run(exec);
+  for (int at = 0; const int value : x.read()) EXPECT_EQ(value, at++ + 1);
+}
+
+TEST_P(SmallL2, a_node_s_window_prints_with_it) {
+  const Buffer<int> x = x_of_hundred();
+  Graph graph(device());
+  graph.kernel(affine, Grid{}, {.x = x.data(), .count = x.size(), .factor = 1, .summand = 1})
+      .l2_window(L2Window::streaming(x.data(), x.bytes()));
+  EXPECT_THAT(to_text(graph), HasSubstr("L2 window of 400 bytes, streaming"));
+  EXPECT_THAT(to_json(graph), HasSubstr(R"("l2_window": {"bytes": 400, "hit_ratio": 1)"));
+}
+
+TEST_P(SmallL2, a_node_refuses_a_bad_window_by_name) {
+  const Buffer<int> x = x_of_hundred();
+  Graph graph(device());
+  const auto node =
+      graph.kernel(affine, Grid{}, {.x = x.data(), .count = x.size(), .factor = 1, .summand = 1})
+          .named("careless");
+  const auto scratch = graph.allocate<int>("scratch", 100);
+  const auto giving = [&](const void* base, std::size_t bytes) {
+    return [&node, base, bytes] { node.l2_window(L2Window::streaming(base, bytes)); };
+  };
+  EXPECT_THAT(giving(x.data(), 0),
+              ThrowsMessage<BadArgument>(AllOf(HasSubstr("'careless'"), HasSubstr("0 bytes"))));
+  EXPECT_THAT(giving(scratch.data(), 400),
+              ThrowsMessage<BadArgument>(AllOf(HasSubstr("'careless'"), HasSubstr("allocates"))));
 }
 
 TEST_P(SmallL2, hinted_loads_and_stores_copy_what_is_there) {

@@ -1,5 +1,6 @@
 // Tests of Loop: one body in four forms, which of them are legal, and the reasons against the rest.
 #include <gmock/gmock.h>
+#include <attacca/l2.hpp>
 
 #include "support/kernels.hpp"
 #include "support/on_each_device.hpp"
@@ -7,6 +8,7 @@
 namespace attacca::test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr LoopForm kForms[] = {LoopForm::while_node, LoopForm::self_relaunch,
@@ -188,6 +190,47 @@ TEST_P(SmallLoop, blocks_of_two_sizes_rule_out_the_persistent_kernel) {
   const LoopPlan plan = loop.with(affine_and_count_down).plan();
   EXPECT_THAT(option(plan, LoopForm::persistent_kernel).why_not,
               HasSubstr("blocks of another size"));
+}
+
+TEST_P(SmallLoop, a_kernel_with_an_l2_window_rules_out_the_persistent_kernel) {
+  Loop loop(device(), "windowed", [this](Graph& body, Condition again) {
+    body.kernel(count_down, Grid{}, {.again = again, .left = left_.data()})
+        .l2_window(L2Window::streaming(x_.data(), x_.bytes()));
+  });
+  const LoopPlan plan = loop.with(affine_and_count_down).plan();
+  EXPECT_THAT(option(plan, LoopForm::persistent_kernel).why_not, HasSubstr("L2 window"));
+}
+
+TEST_P(SmallLoop, a_block_that_does_not_come_to_the_grid_barrier_is_named) {
+  Buffer<std::uint64_t> nanoseconds = buffer<std::uint64_t>({0});
+  PersistentProgram program = linger_and_count_down;
+  program.patience = std::chrono::milliseconds(200);
+  Loop loop(device(), "dawdling", [&](Graph& body, Condition again) {
+    const auto stay = body.kernel(linger, Grid{{4}, {kThreads}}, {2, nanoseconds.data()});
+    body.kernel(count_down, Grid{{1}, {kThreads}}, {.again = again, .left = left_.data()})
+        .after(stay);
+  });
+  LoopExec exec = loop.with(program).instantiate(LoopForm::persistent_kernel);
+  const auto run_loop = [&](std::uint64_t milliseconds) {
+    reset();
+    nanoseconds.write(std::vector<std::uint64_t>{milliseconds * 1'000'000});
+    exec.launch(stream());
+    stream().synchronize();
+  };
+  run_loop(0);
+  EXPECT_EQ(left_.read().front(), 0u);
+  if (is_cuda()) {  // the host runs the blocks of a step and is then done with it: nobody waits
+    try {
+      run_loop(600);
+      FAIL() << "nobody lost patience";
+    } catch (const LaunchRefused& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("'dawdling'"), HasSubstr("block 2 ")));
+    }
+    run_loop(0);
+    EXPECT_EQ(left_.read().front(), 0u) << "as new";
+  }
+  program.patience = std::chrono::milliseconds(0);
+  EXPECT_THROW(loop.with(program), BadArgument);
 }
 
 }  // namespace

@@ -195,6 +195,17 @@ struct Relaunch : Free {
   }
 };
 
+struct Linger : Free {
+  static constexpr const char* name = "linger";
+  using Args = LingerArgs;
+  ATTACCA_HD static void body(Thread& t, const Args& a) {
+    if (t.block.x != a.block || t.thread.x != 0) return;
+    const std::uint64_t since = device::NativeMemory::now();
+    while (device::NativeMemory::now() - since < *a.nanoseconds) {
+    }
+  }
+};
+
 struct RaiseFlag : Free {
   static constexpr const char* name = "raise_flag";
   using Args = RaiseArgs;
@@ -323,9 +334,11 @@ const Kernel<MixArgs> mix = make_kernel<Mix>();
 const Kernel<MixArgs> mix_waiting = make_kernel<MixWaiting>();
 const Kernel<ChooseArgs> choose = make_kernel<Choose>();
 const Kernel<PassArgs> count_pass = make_kernel<CountPass>();
+const Kernel<LingerArgs> linger = make_kernel<Linger>();
 
 const PersistentProgram affine_and_count_down = make_persistent<Affine, CountDown>();
 const PersistentProgram affine_and_stop_at_zero = make_persistent<Affine, StopAtZero>();
+const PersistentProgram linger_and_count_down = make_persistent<Linger, CountDown>();
 
 std::uint32_t stamp_of(const Dim3& block, const Dim3& thread) { return packed(block, thread); }
 

@@ -219,8 +219,16 @@ struct PassArgs {
 };
 extern const Kernel<PassArgs> count_pass;
 
+/// Keeps one block for a while.
+struct LingerArgs {
+  unsigned block;
+  const std::uint64_t* nanoseconds;
+};
+extern const Kernel<LingerArgs> linger;
+
 /// Runs affine and count_down as one persistent kernel.
 extern const PersistentProgram affine_and_count_down;
 extern const PersistentProgram affine_and_stop_at_zero;
+extern const PersistentProgram linger_and_count_down;
 
 }  // namespace attacca::test

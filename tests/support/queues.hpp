@@ -1,6 +1,7 @@
 // queues.hpp: what the tests of WorkQueue with threads and those with kernels share.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <attacca/device/work_queue.hpp>
 
 #include <random>
@@ -23,6 +24,14 @@ inline std::vector<std::uint32_t> numbers(std::uint32_t count) {
   std::vector<std::uint32_t> values(count);
   for (std::uint32_t at = 0; at < count; ++at) values[at] = at;
   return values;
+}
+/// `counts` of each consumer say how often it got each item.
+inline void expect_one_each(const std::vector<std::vector<unsigned>>& counts) {
+  for (std::size_t item = 0; item < counts.front().size(); ++item) {
+    unsigned sum = 0;
+    for (const std::vector<unsigned>& of : counts) sum += of[item];
+    ASSERT_EQ(sum, 1u) << "item " << item;
+  }
 }
 /// Pushes through a host producer's ring, which may be full for a while.
 inline void send(device::RingWriter<std::uint32_t>& to, std::uint32_t item,

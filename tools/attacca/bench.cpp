@@ -33,32 +33,42 @@ struct Choices {
   std::string svg_file;
   std::string json_dir;
   std::string commit;
+  std::string model;
   bool is_quick = false;
 };
 
 constexpr std::string_view kOverhead = "overhead-";
 bool is_overhead(const Benchmark& benchmark) { return benchmark.name.starts_with(kOverhead); }
 
-/// By name, claims before overheads.
+enum class Part { claims, overhead, engine };
+Part part_of(const Benchmark& benchmark) {
+  if (benchmark.is_engine) return Part::engine;
+  return is_overhead(benchmark) ? Part::overhead : Part::claims;
+}
+
+/// By part, then by name.
 std::vector<Benchmark> sorted_benchmarks() {
   std::vector<Benchmark> all = bench::benchmarks();
   std::sort(all.begin(), all.end(), [](const Benchmark& a, const Benchmark& b) {
-    return std::pair(is_overhead(a), a.name) < std::pair(is_overhead(b), b.name);
+    return std::pair(part_of(a), a.name) < std::pair(part_of(b), b.name);
   });
   return all;
 }
 
 void print_list() {
   constexpr const char* kWhere[] = {"host", "GPU", "host, GPU"};
-  const auto print = [&](const char* heading, bool is_overhead_part) {
+  const auto print = [&](const char* heading, Part part) {
     fmt::print("{}\n", heading);
     for (const Benchmark& benchmark : sorted_benchmarks())
-      if (is_overhead(benchmark) == is_overhead_part)
+      if (part_of(benchmark) == part)
         fmt::print("  {:<22}  {:<9}  {}\n", benchmark.name,
                    kWhere[static_cast<std::size_t>(benchmark.needs)], benchmark.question);
   };
-  print("What is said about GPUs, against what one does:", false);
-  print("\nattacca, against the same by hand:", true);
+  print("What is said about GPUs, against what one does:", Part::claims);
+  print("\nattacca, against the same by hand:", Part::overhead);
+#if ATTACCA_WITH_LLM
+  print("\nThe language model engine, against what the machine allows:", Part::engine);
+#endif
   if (Device::cuda_count() == 0)
     fmt::print("\nNo GPU that this build can use: `attacca doctor` says what is missing.\n");
 }
@@ -121,7 +131,7 @@ void write(const std::filesystem::path& path, const std::string& text) {
 void run_one(const Benchmark& benchmark, const Device& device, const Choices& choices) {
   bench::Origin origin = bench::origin_of(device);
   if (!choices.commit.empty()) origin.commit = choices.commit;
-  bench::Run run(benchmark.name, device, choices.is_quick);
+  bench::Run run(benchmark.name, device, choices.is_quick, choices.model);
   benchmark.run(run);
   bench::print_report(benchmark, origin, run);
   std::fflush(stdout);
@@ -195,6 +205,8 @@ void add_bench(CLI::App& app) {
   command->add_option("NAME", choices->names, "Benchmarks, or `all`, or `list` (as with no name)");
   command->add_option("--device", choices->device,
                       "host or cuda:N; if not given, a GPU where there is one and it can use it");
+  command->add_option("--model", choices->model,
+                      "decode and prefill: a path or a name; SmolLM2 where it was pulled");
   command->add_option("--json", choices->json_file, "Write the result of one benchmark to a file");
   command->add_option("--svg", choices->svg_file, "Draw the curves of one benchmark into a file");
   command->add_option("--json-dir", choices->json_dir,

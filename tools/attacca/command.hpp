@@ -12,4 +12,12 @@ void add_doctor(CLI::App& app);
 void add_example(CLI::App& app);
 void add_graph(CLI::App& app);
 
+// With the language model engine, in llm/.
+void add_convert(CLI::App& app);
+void add_inspect(CLI::App& app);
+void add_pull(CLI::App& app);
+void add_run(CLI::App& app);
+void add_score(CLI::App& app);
+void add_tokenize(CLI::App& app);
+
 }  // namespace attacca::tool

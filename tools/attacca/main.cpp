@@ -12,17 +12,27 @@ constexpr int kFailed = 1;
 constexpr int kWrongUsage = 2;
 
 int run(int argc, char** argv) {
-  CLI::App app("Graphs that keep a GPU from going idle, and where the idle time is.", "attacca");
+  CLI::App app("Graphs that keep a GPU from going idle, and language models on them.", "attacca");
   app.set_version_flag("--version", std::string("attacca ") + attacca::version());
   app.require_subcommand(0, 1);
   app.footer(
       "Examples:\n"
+      "  attacca run                 talk to the embedded model\n"
+      "  attacca pull smollm2        fetch a real chat model, for attacca run smollm2\n"
       "  attacca doctor              what this machine and this build can do\n"
       "  attacca doctor --json       the same for a program\n"
       "  attacca demo                a graph with a loop, built, printed and run\n"
       "  attacca bench list          what was measured, and can be measured here\n"
       "  attacca graph --help        print an example's graph as text, DOT or JSON\n"
       "  attacca example --help      run one of the examples");
+#if ATTACCA_WITH_LLM
+  attacca::tool::add_run(app);
+  attacca::tool::add_pull(app);
+  attacca::tool::add_inspect(app);
+  attacca::tool::add_tokenize(app);
+  attacca::tool::add_score(app);
+  attacca::tool::add_convert(app);
+#endif
   attacca::tool::add_bench(app);
   attacca::tool::add_demo(app);
   attacca::tool::add_doctor(app);

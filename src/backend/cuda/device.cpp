@@ -102,6 +102,17 @@ CudaDevice::CudaDevice(int index) : index_(index) {
   check(cudaMalloc(&spare_byte_, 1));
 }
 
+void allow_shared_bytes(const KernelInfo& kernel, const Grid& grid) {
+  constexpr std::size_t kPlainSharedBytes = 48 << 10;
+  if (grid.shared_bytes <= kPlainSharedBytes) return;
+  check(cudaFuncSetAttribute(kernel.cuda, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(grid.shared_bytes)),
+        [&] {
+          return fmt::format("kernel '{}' asks for {} bytes of shared memory per block",
+                             kernel.name, grid.shared_bytes);
+        });
+}
+
 std::string CudaDevice::name() const { return fmt::format("cuda:{}", index_); }
 
 void CudaDevice::activate() const {
@@ -145,6 +156,13 @@ void* CudaDevice::allocate_shared(std::size_t bytes) {
 }
 void CudaDevice::free_shared(void* address) noexcept { (void)cudaFreeHost(address); }
 
+std::size_t CudaDevice::bytes_free() const {
+  activate();
+  std::size_t bytes = 0, total = 0;
+  check(cudaMemGetInfo(&bytes, &total));
+  return bytes;
+}
+
 void CudaDevice::copy_now(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
   activate();
@@ -153,17 +171,6 @@ void CudaDevice::copy_now(void* to, const void* from, std::size_t bytes) {
   // From pageable memory it returns once the bytes are staged, and our streams do not wait for the
   // legacy stream, where the rest of the copy happens.
   check(cudaStreamSynchronize(cudaStreamLegacy), doing);
-}
-
-unsigned CudaDevice::resident_blocks(const KernelInfo& kernel, const Grid& grid) {
-  activate();
-  int per_processor = 0;
-  int processors = 0;
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-            &per_processor, kernel.cuda, static_cast<int>(grid.threads.count()), grid.shared_bytes),
-        [&] { return fmt::format("asking how many blocks of '{}' fit", kernel.name); });
-  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, index_));
-  return static_cast<unsigned>(per_processor * processors);
 }
 
 void CudaDevice::set_nested_limits(std::size_t pending_launches, std::size_t stack_bytes) {

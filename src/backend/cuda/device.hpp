@@ -15,6 +15,9 @@ int device_count();
 /// The same object for the same index. Throws where there is no such GPU.
 std::shared_ptr<graph::DeviceImpl> get_device(int index);
 
+/// Asks the driver for the shared memory of a block, where that is more than every kernel has.
+void allow_shared_bytes(const KernelInfo& kernel, const Grid& grid);
+
 class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_from_this<CudaDevice> {
  public:
   explicit CudaDevice(int index);
@@ -30,8 +33,8 @@ class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_fro
   void free(void* address) noexcept override;
   void* allocate_shared(std::size_t bytes) override;
   void free_shared(void* address) noexcept override;
+  std::size_t bytes_free() const override;
   void copy_now(void* to, const void* from, std::size_t bytes) override;
-  unsigned resident_blocks(const KernelInfo& kernel, const Grid& grid) override;
   Residency residency(const KernelInfo& kernel, const Grid& grid) override;
   L2Cache l2_cache() override;
   void set_aside_l2(std::size_t bytes) override;

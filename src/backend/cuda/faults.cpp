@@ -77,18 +77,20 @@ void Faults::throw_if_any(std::size_t spawn_limit) {
   if (std::atomic_ref(log_->has_any).load(std::memory_order_acquire) == 0) return;
   const std::lock_guard lock(mutex_);
   std::optional<std::size_t> first;
-  LaunchStatus status{};
+  unsigned word = 0;
   for (std::size_t label = 0; label < labels_.size(); ++label) {
     const unsigned found = std::exchange(log_->status[label], 0u);
     if (found == 0 || first) continue;
     first = label;
-    status = static_cast<LaunchStatus>(found);
+    word = found;
   }
   std::atomic_ref(log_->has_any).store(0, std::memory_order_release);
   if (!first) return;
   const Label& label = labels_[*first];
+  const auto status = static_cast<LaunchStatus>(word & ((1u << FaultLog::kStatusBits) - 1));
   throw LaunchRefused(label.kernel,
-                      graph::refusal_message(label.kernel, label.graph, status, spawn_limit));
+                      graph::refusal_message(label.kernel, label.graph, status, spawn_limit,
+                                             word >> FaultLog::kStatusBits));
 }
 
 }  // namespace attacca::cuda

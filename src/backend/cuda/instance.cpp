@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "backend/cuda/check.hpp"
+#include "backend/cuda/l2.hpp"
 #include "backend/cuda/settle.hpp"
 
 namespace attacca::cuda {
@@ -17,8 +18,6 @@ using attacca::detail::HandleKind;
 using attacca::detail::LaunchCounts;
 
 namespace {
-
-constexpr std::size_t kPlainSharedBytes = 48 * 1024;  // more must be asked for
 
 cudaGraphEdgeData edge_data(EdgeKind kind) {
   cudaGraphEdgeData data{};
@@ -189,7 +188,10 @@ void CudaInstance::build_settling(const GraphData& data, NodeId id, cudaGraph_t 
 attacca::detail::LaunchPort CudaInstance::port_of(const GraphData& data, NodeId id) const {
   const NodeData& node = data.nodes[id];
   attacca::detail::LaunchPort port = device_.faults().port(node.name, data.name);
-  if (launches(node)) port.shared = shared_counts_;
+  if (launches(node)) {
+    port.shared = shared_counts_;
+    port.is_alone = !shared_counts_ && target_ == Target::device_launch;
+  }
   if (const auto pending = pending_.find(id); pending != pending_.end())
     port.pending = pending->second;
   return port;
@@ -260,6 +262,11 @@ void CudaInstance::set_attributes(const GraphData& data, NodeId id, cudaGraphNod
   if (node.priority != 0) {
     value.priority = device_.driver_priority(node.priority);
     set(cudaLaunchAttributePriority, value);
+  }
+  if (node.l2_window && has_effect(*node.l2_window, device_.l2_cache())) {
+    value = {};
+    value.accessPolicyWindow = to_cuda(*node.l2_window);
+    set(cudaLaunchAttributeAccessPolicyWindow, value);
   }
   if (kernel.info->traits.is_cooperative) {
     value = {};
@@ -385,7 +392,8 @@ void CudaInstance::launch(StreamImpl& stream) {
 }
 
 /// A memset node that the driver was told to skip lets its followers run before its producers have
-/// ended (driver 580), so a fill that is switched off stays in the graph and writes to a spare byte.
+/// ended (driver 580), so a fill that is switched off stays in the graph and writes to a spare
+/// byte.
 cudaMemsetParams CudaInstance::fill_params(const GraphData& data, NodeId id) const {
   if (!data.nodes[id].is_enabled) return memset_params(device_.spare_byte(), 0, 1);
   const auto& fill = std::get<FillPart>(data.nodes[id].part);
@@ -451,14 +459,9 @@ void CudaInstance::fill_call(const GraphData& data, NodeId id, KernelCall& call)
       std::memcpy(call.args.data() + use.offset + sizeof word, &kind, sizeof kind);
     }
   }
-  if (launches(node) || spawns(node)) call.port = port_of(data, id);
-  if (kernel.grid.shared_bytes > kPlainSharedBytes)
-    check(cudaFuncSetAttribute(kernel.info->cuda, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(kernel.grid.shared_bytes)),
-          [&] {
-            return fmt::format("kernel '{}' asks for {} bytes of shared memory per block",
-                               node.name, kernel.grid.shared_bytes);
-          });
+  if (launches(node) || spawns(node) || kernel.info->traits.is_cooperative)
+    call.port = port_of(data, id);
+  allow_shared_bytes(*kernel.info, kernel.grid);
   call.parameters[0] = uses.empty() ? const_cast<std::byte*>(kernel.args.data()) : call.args.data();
   call.parameters[1] = &call.port;
   call.params = {};

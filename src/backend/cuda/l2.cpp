@@ -1,5 +1,5 @@
-// l2.cpp: a GPU's L2 cache: its sizes, what is set aside, and the windows of streams.
-#include <attacca/l2.hpp>
+// l2.cpp: a GPU's L2 cache: its sizes, what is set aside, and the windows of streams and nodes.
+#include "backend/cuda/l2.hpp"
 
 #include <fmt/format.h>
 
@@ -19,8 +19,8 @@ void refuse_capture(StreamImpl& stream) {
   check(cudaStreamIsCapturing(native(stream), &status), "asking a stream whether it is captured");
   if (status != cudaStreamCaptureStatusNone)
     throw BadArgument(
-        "the L2 window of a stream that is being captured; graphs take none: use an L2Hint in the "
-        "kernels");
+        "the L2 window of a stream that is being captured, which does not record it; build the "
+        "graph and use KernelNode::l2_window, or an L2Hint in the kernels");
 }
 
 cudaAccessProperty to_cuda(L2Access access) {
@@ -48,6 +48,11 @@ L2Access from_cuda(cudaAccessProperty property) {
 }
 
 }  // namespace
+
+cudaAccessPolicyWindow to_cuda(const L2Window& window) {
+  return {const_cast<void*>(window.base), window.bytes, static_cast<float>(window.hit_ratio),
+          to_cuda(window.hit), to_cuda(window.miss)};
+}
 
 L2Cache CudaDevice::l2_cache() {
   activate();
@@ -82,9 +87,7 @@ L2Window CudaDevice::l2_window(StreamImpl& stream) {
 void CudaDevice::set_l2_window(StreamImpl& stream, const L2Window& window) {
   refuse_capture(stream);
   cudaLaunchAttributeValue value{};
-  value.accessPolicyWindow = {const_cast<void*>(window.base), window.bytes,
-                              static_cast<float>(window.hit_ratio), to_cuda(window.hit),
-                              to_cuda(window.miss)};
+  value.accessPolicyWindow = to_cuda(window);
   check(cudaStreamSetAttribute(native(stream), cudaLaunchAttributeAccessPolicyWindow, &value),
         [&] { return fmt::format("setting an L2 window of {} bytes", window.bytes); });
 }

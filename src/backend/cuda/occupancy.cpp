@@ -10,7 +10,6 @@ namespace attacca::cuda {
 
 namespace {
 
-constexpr unsigned kPlainSharedBytes = 48 << 10;  // more must be asked for
 constexpr unsigned kWarp = 32;
 constexpr unsigned kSharedGranule = 128;
 
@@ -46,10 +45,7 @@ Residency CudaDevice::residency(const KernelInfo& kernel, const Grid& grid) {
     throw BadArgument(
         fmt::format("kernel '{}': {} bytes of shared memory per block; {} has {}: use less",
                     kernel.name, shared_bytes, name(), most));
-  if (grid.shared_bytes > kPlainSharedBytes)
-    check(cudaFuncSetAttribute(kernel.cuda, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(grid.shared_bytes)),
-          doing);
+  allow_shared_bytes(kernel, grid);
 
   int fitting = 0;
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fitting, kernel.cuda,

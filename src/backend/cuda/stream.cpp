@@ -32,6 +32,7 @@ void CudaStream::kernel(const KernelInfo& kernel, const Grid& grid, const void* 
                      fmt::format("kernel '{}' has no CUDA body; compile the file that calls "
                                  "make_kernel with nvcc (attacca_kernels in CMake)",
                                  kernel.name));
+  allow_shared_bytes(kernel, grid);
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(grid.blocks.x, grid.blocks.y, grid.blocks.z);
   config.blockDim = dim3(grid.threads.x, grid.threads.y, grid.threads.z);

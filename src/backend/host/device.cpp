@@ -12,6 +12,7 @@
 
 #include "backend/host/run.hpp"
 #include "backend/host/stream.hpp"
+#include "core/free_memory.hpp"
 
 namespace attacca::host {
 
@@ -188,10 +189,10 @@ class HostDevice final : public DeviceImpl, public std::enable_shared_from_this<
   void free(void* address) noexcept override { free_aligned(address); }
   void* allocate_shared(std::size_t bytes) override { return allocate_aligned(bytes); }
   void free_shared(void* address) noexcept override { free_aligned(address); }
+  std::size_t bytes_free() const override { return core::free_memory(); }
   void copy_now(void* to, const void* from, std::size_t bytes) override {
     if (bytes) std::memmove(to, from, bytes);
   }
-  unsigned resident_blocks(const KernelInfo&, const Grid&) override { return 1; }
   Residency residency(const KernelInfo&, const Grid&) override {
     return {.processors = std::max(1u, threads_)};
   }

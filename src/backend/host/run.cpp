@@ -221,6 +221,7 @@ class Frame final : public attacca::detail::HostFrame {
 
   void run(const KernelInfo& kernel, const Grid& grid, const void* args) {
     is_persistent_ = kernel.traits.is_persistent;
+    is_blockwise_ = kernel.traits.is_blockwise;
     try {
       kernel.host(*this, grid, args);
       if (kernel.traits.waits && must_wait && !has_waited_)
@@ -239,8 +240,9 @@ class Frame final : public attacca::detail::HostFrame {
   }
 
   void run_blocks(std::uint64_t blocks, BlockRange range, void* context) override {
-    const bool is_small = blocks * threads_per_block < kSplitThreads && !is_persistent_;
-    if (!launch_.is_parallel() || blocks < 2 || is_small) {
+    const bool is_worth_it =
+        is_persistent_ || is_blockwise_ || blocks * threads_per_block >= kSplitThreads;
+    if (!launch_.is_parallel() || blocks < 2 || !is_worth_it) {
       range(context, 0, blocks);
       return;
     }
@@ -251,8 +253,8 @@ class Frame final : public attacca::detail::HostFrame {
     };
     const tbb::blocked_range<std::uint64_t> all(0, blocks);
     hand_over(context);
-    if (is_persistent_)
-      tbb::parallel_for(all, run_part, tbb::simple_partitioner());  // a task for each worker
+    if (is_persistent_ || is_blockwise_)
+      tbb::parallel_for(all, run_part, tbb::simple_partitioner());  // a task for each block
     else
       tbb::parallel_for(all, run_part);
     taken_over(context);
@@ -319,6 +321,7 @@ class Frame final : public attacca::detail::HostFrame {
   const std::string& graph_;
   std::atomic<bool> has_waited_{false};
   bool is_persistent_ = false;
+  bool is_blockwise_ = false;
   std::vector<Spawned> fired_;
   std::vector<Spawned> tails_;
 };

@@ -4,11 +4,11 @@
 
 #include <attacca/kernel.hpp>
 
-namespace attacca::kernels {
+namespace attacca::loop {
 
 struct RelaunchArgs {
   const unsigned* again;
 };
 const Kernel<RelaunchArgs>& relaunch();
 
-}  // namespace attacca::kernels
+}  // namespace attacca::loop

@@ -1,7 +1,7 @@
-// relaunch.cpp: see relaunch.hpp. Compiled by nvcc where there is CUDA.
-#include "kernels/relaunch.hpp"
+// relaunch_kernel.cpp: see relaunch.hpp. Compiled by nvcc where there is CUDA.
+#include "loop/relaunch.hpp"
 
-namespace attacca::kernels {
+namespace attacca::loop {
 
 namespace {
 struct Relaunch {
@@ -9,7 +9,7 @@ struct Relaunch {
   using Args = RelaunchArgs;
   static Cost cost(const Args&) { return {.flops = 0, .bytes = sizeof(unsigned)}; }
   ATTACCA_HD static void body(LaunchingThread& t, const Args& a) {
-    if (t.is_first() && *a.again != 0) t.relaunch_self();
+    if (*a.again != 0) t.relaunch_self_as_first();  // its grid is one thread
   }
 };
 }  // namespace
@@ -19,4 +19,4 @@ const Kernel<RelaunchArgs>& relaunch() {
   return kernel;
 }
 
-}  // namespace attacca::kernels
+}  // namespace attacca::loop

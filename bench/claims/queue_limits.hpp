@@ -1,0 +1,18 @@
+// queue_limits.hpp: what a counter and a queue allow by themselves; parts of the benchmark "queue".
+// Only for files inside `#if ATTACCA_WITH_CUDA`.
+#pragma once
+
+#include "harness.hpp"
+#include "raw.hpp"
+
+namespace bench::claims {
+
+/// The example of the tutorials.
+void measure_modulo(Run& run, Gpu& gpu);
+/// Claims and no work: what the hot word allows, beside items of `turns` turns that are worked off
+/// at `items_a_microsecond`.
+void measure_claims(Run& run, Gpu& gpu, std::uint32_t turns, double items_a_microsecond);
+/// Items through a WorkQueue.
+void measure_passing(Run& run, Gpu& gpu);
+
+}  // namespace bench::claims

@@ -1,0 +1,22 @@
+# attacca::llm: model files, tokenizers, chat templates, the kernels of a transformer and the engine that batches requests.
+# A library of its own, so that who wants graphs alone needs none of what this needs.
+include(cmake/llm_libraries.cmake)
+
+file(GLOB_RECURSE llm_sources CONFIGURE_DEPENDS src/model/*.cpp src/engine/*.cpp src/kernels/host/*.cpp)
+file(GLOB llm_kernel_sources CONFIGURE_DEPENDS src/kernels/*.cpp)
+add_library(attacca_llm STATIC ${llm_sources})
+add_library(attacca::llm ALIAS attacca_llm)
+attacca_kernels(attacca_llm ${llm_kernel_sources})
+set_target_properties(attacca_llm PROPERTIES POSITION_INDEPENDENT_CODE ON EXPORT_NAME llm)
+target_include_directories(attacca_llm PRIVATE src)
+target_link_libraries(attacca_llm PUBLIC attacca
+  PRIVATE attacca_hwy attacca_pcre2 attacca_utf8proc nlohmann_json::nlohmann_json fmt::fmt)
+# The embedded model.
+set(embedded_model ${PROJECT_SOURCE_DIR}/models/attacca-small.gguf)
+set_source_files_properties(src/model/embedded.cpp PROPERTIES
+  COMPILE_DEFINITIONS "ATTACCA_SMALL_GGUF=\"${embedded_model}\"" OBJECT_DEPENDS ${embedded_model})
+
+if(ATTACCA_EXAMPLES)
+  add_executable(attacca_story examples/llm/story.cpp)
+  target_link_libraries(attacca_story PRIVATE attacca::llm)
+endif()

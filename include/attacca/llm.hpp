@@ -1,0 +1,180 @@
+// llm.hpp: a language model inside a program.
+//
+//   attacca::llm::Model model("models/attacca-small.gguf");
+//   attacca::llm::Engine engine(model);
+//   attacca::llm::Reply reply = engine.generate({.prompt = "Once upon a time"});
+//   std::puts(reply.text.c_str());
+//
+// Link attacca::llm. Requests given together are batched: each step computes one token of every
+// running sequence and chunks of prompts that are not yet read.
+#pragma once
+
+#include <attacca/device.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace attacca::llm {
+
+/// Told what is being done and how much of how much is done, in units of that thing.
+using Progress = std::function<void(std::string_view what, std::uint64_t done, std::uint64_t all)>;
+
+/// One turn of a conversation.
+struct Message {
+  std::string role;  // "system", "user" or "assistant", as the model's template knows them
+  std::string content;
+};
+
+/// How the next token is chosen. The default is the most probable one.
+struct Sampling {
+  float temperature = 0;
+  int top_k = 0;  // 0: all tokens
+  float top_p = 1;
+  float min_p = 0;
+  float repetition_penalty = 1;
+  float presence_penalty = 0;
+  float frequency_penalty = 0;
+  std::uint64_t seed = 0;  // the same seed and prompt give the same text, whatever else runs
+  std::vector<std::pair<std::int32_t, float>> bias = {};  // token, added to its logit
+};
+
+namespace detail {
+struct ModelData;
+class EngineCore;
+}  // namespace detail
+
+/// A model's files, opened: weights (mapped, not read), tokenizer, chat template. A cheap value;
+/// copies share the files. Thread-safe.
+class Model {
+ public:
+  /// `path`: a .gguf file, a .safetensors file, or a folder as published for transformers.
+  explicit Model(const std::string& path, const Progress& progress = {});
+
+  const std::string& name() const;
+  std::size_t context() const;  // the longest sequence it was made for
+  std::size_t vocabulary() const;
+  /// Weights that each token of a prompt is multiplied with: all but embedding and head.
+  std::size_t parameters_per_token() const;
+  bool has_chat_template() const;
+  /// What its makers advise; greedy where they do not say.
+  Sampling advised_sampling() const;
+
+  /// Text that stands for special tokens is taken literally unless `parses_special`.
+  std::vector<std::int32_t> tokenize(std::string_view text, bool parses_special = false) const;
+  std::string detokenize(std::span<const std::int32_t> tokens) const;
+  /// The conversation as the model was trained to read it, ready for its next reply. What the
+  /// messages say can never become a special token. Throws where the model has no chat template.
+  std::vector<std::int32_t> chat(std::span<const Message> messages) const;
+
+  const detail::ModelData& data() const { return *data_; }
+
+ private:
+  std::shared_ptr<const detail::ModelData> data_;
+};
+
+/// One token with its log-probability, and the most probable ones in its place.
+struct TokenLogprob {
+  std::int32_t token = 0;
+  float logprob = 0;
+  std::vector<std::pair<std::int32_t, float>> top;
+};
+
+enum class Finish : std::uint8_t { stop, length, cancelled };
+const char* finish_name(Finish finish);
+
+/// What a request asks for. Give one of `messages`, `prompt` and `tokens`.
+struct Request {
+  std::string prompt = {};
+  std::vector<Message> messages = {};
+  std::vector<std::int32_t> tokens = {};
+  std::size_t max_tokens = 256;
+  Sampling sampling = {};
+  std::vector<std::string> stop = {};     // ends before the first of these
+  bool ignores_end = false;               // goes on after the model's end token
+  std::optional<unsigned> logprobs = {};  // report log-probabilities, and this many alternatives
+  /// Called with each piece of text as it comes; whole characters only. False ends the request.
+  std::function<bool(std::string_view text)> on_text = {};
+};
+
+struct Reply {
+  std::string text;
+  std::vector<std::int32_t> tokens;  // generated, an end token included
+  std::vector<TokenLogprob> logprobs;
+  Finish finish = Finish::stop;
+  std::size_t prompt_tokens = 0;
+  std::size_t cached_tokens = 0;      // of the prompt, found in the prefix cache
+  double seconds_to_first_token = 0;  // from submission
+  double seconds = 0;                 // from submission to the end
+};
+
+struct EngineOptions {
+  Device device = Device::best();
+  unsigned slots = 8;            // sequences that run at once
+  std::size_t context = 0;       // longest sequence; 0: the model's, at most 4096
+  unsigned page_size = 16;       // tokens in a page of the KV cache: 16, 32 or 64
+  std::size_t pages = 0;         // 0: as many as `memory_fraction` allows and all slots can use
+  double memory_fraction = 0.8;  // of the memory that is free, for the KV cache
+  unsigned step_tokens = 512;    // computed in one step, at most
+  unsigned prefill_chunk = 512;  // of one prompt in one step, at most
+  bool shares_prefixes = true;   // the prefix cache
+};
+
+/// Where the memory goes, in bytes.
+struct EngineMemory {
+  std::size_t weights_mapped = 0;
+  std::size_t weights_copied = 0;
+  std::size_t arena = 0;  // activations, for the largest step
+  std::size_t step = 0;   // what steps read and write at fixed addresses
+  std::size_t graphs = 0;
+  std::size_t kv = 0;
+  std::size_t pages = 0;  // a count
+  // What a step must read at least, whatever it computes: the memory floor.
+  std::size_t weights_per_step = 0;
+  std::size_t kv_per_token = 0;  // for each token of context
+};
+
+/// What the engine did so far.
+struct EngineStats {
+  std::uint64_t steps = 0;
+  std::uint64_t tokens_prefilled = 0;
+  std::uint64_t tokens_decoded = 0;
+  std::uint64_t tokens_from_cache = 0;
+  std::uint64_t tokens_padded = 0;  // places of a graph that a step did not need
+  std::uint64_t preemptions = 0;
+  std::uint64_t evictions = 0;
+  double seconds_in_graphs = 0;
+  double seconds_outside = 0;  // scheduling and bookkeeping between graphs
+};
+
+/// Runs requests on one model and device. Not thread-safe.
+class Engine {
+ public:
+  /// Throws BadArgument, with the numbers, where the options and the memory do not fit together.
+  explicit Engine(const Model& model, const EngineOptions& options = {},
+                  const Progress& progress = {});
+  Engine(Engine&&) noexcept;
+  Engine& operator=(Engine&&) noexcept;
+  ~Engine();
+
+  Reply generate(const Request& request);
+  /// All of them, batched; replies in the order of the requests.
+  std::vector<Reply> generate(std::span<const Request> requests);
+  /// The log-probability of each token but the first, given those before it.
+  std::vector<TokenLogprob> score(std::span<const std::int32_t> tokens);
+
+  const EngineOptions& options() const;  // with the defaults filled in
+  EngineMemory memory() const;
+  EngineStats stats() const;
+
+ private:
+  std::unique_ptr<detail::EngineCore> core_;
+};
+
+}  // namespace attacca::llm

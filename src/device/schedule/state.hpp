@@ -1,0 +1,201 @@
+// state.hpp: all that the scheduling policy knows, as plain data in fixed memory, for the host and
+// for kernels alike. host.hpp checks its limits and lays it out in memory; `reset` makes it empty.
+#pragma once
+
+#include "device/schedule/list.hpp"
+
+namespace attacca::schedule {
+
+/// What an engine was sized for.
+struct Limits {
+  static constexpr std::uint32_t kMaxSizes = 32;
+
+  std::uint32_t slots = 0;          // sequences that run at once
+  std::uint32_t requests = 0;       // running and waiting together
+  std::uint32_t pages = 0;          // of the KV pool
+  std::uint32_t page_size = 0;      // tokens; the policy takes any, attention 16, 32 or 64
+  std::uint32_t max_context = 0;    // tokens of one request, prompt and generated
+  std::uint32_t prefill_chunk = 0;  // tokens of one request in one step, most
+  std::uint32_t logit_rows = 0;     // of one step, most; no fewer than slots
+  bool shares_prefixes = true;      // full pages are cached and found again
+  std::uint32_t size_count = 0;
+  std::uint32_t sizes[kMaxSizes] = {};  // tokens of a step that graphs exist for, ascending
+
+  /// The token budget of a step.
+  ATTACCA_HD std::uint32_t step_tokens() const { return sizes[size_count - 1]; }
+  ATTACCA_HD std::uint32_t pages_for(std::uint32_t tokens) const {
+    return (tokens + page_size - 1) / page_size;
+  }
+  ATTACCA_HD std::uint32_t table_stride() const { return pages_for(max_context); }
+};
+
+/// How much of a plan's buffers is real.
+struct Counts {
+  std::uint32_t tokens;
+  std::uint32_t rows;
+  std::uint32_t decodes;     // the first so many tokens are of sequences that compute just one
+  std::uint32_t placed;      // sequences that got a slot in this step
+  std::uint32_t size_index;  // the smallest of Limits::sizes that takes the tokens
+};
+
+/// One step, as its kernels read it. The addresses never move.
+struct Plan {
+  Counts* counts = nullptr;
+  std::int32_t* tokens = nullptr;         // [step_tokens]
+  std::int32_t* positions = nullptr;      // [step_tokens]
+  std::int32_t* slots = nullptr;          // [step_tokens]
+  std::int32_t* gather = nullptr;         // [logit_rows]: which token of the step a row is of
+  std::int32_t* row_slots = nullptr;      // [logit_rows]
+  std::int32_t* row_positions = nullptr;  // [logit_rows]: where the sampled token will stand
+  std::int32_t* row_forced = nullptr;     // [logit_rows]: the token there if it is known, or -1
+  std::int32_t* placed = nullptr;         // [slots]: what they sample with must be set anew
+  std::int32_t* tables = nullptr;         // [slots, table_stride]: pages, by position / page_size
+};
+
+/// What a caller asks for. It writes the prompt to `State::history`.
+struct Request {
+  std::uint64_t id = 0;           // the caller's own, unique among live requests
+  std::uint32_t prompt = 0;       // tokens, at least 1
+  std::uint32_t max_new = 0;      // tokens to generate; 0: only compute the prompt
+  bool wants_all_logits = false;  // a row for each prompt position, not only the last
+};
+
+enum class EntryState : std::uint32_t { free, reserved, waiting, running };
+
+/// A live request. INVARIANT: computed <= wanted < length.
+struct Entry {
+  Request request;
+  EntryState state;
+  std::uint32_t slot;      // kNone unless running
+  std::uint32_t length;    // tokens in its history: the prompt and what was generated
+  std::uint32_t computed;  // leading tokens whose keys and values are in its pages
+  std::uint32_t wanted;    // logits are wanted from this position on
+  std::uint32_t planned;   // tokens of it in the step
+};
+
+struct Slot {
+  std::uint32_t entry;  // kNone where free
+  std::uint32_t pages;  // in its table
+};
+
+/// A page is in use (references > 0), idle (none, but its content may be asked for again) or free.
+/// The content of a cached page is exact: the tokens kept for it, after those of its parent.
+struct Page {
+  std::uint32_t references;  // tables that hold it
+  std::uint32_t is_cached;
+  std::uint32_t parent;  // the page before it, kNone for a first one
+  std::uint32_t hash;    // of parent and tokens
+  std::uint32_t next_in_bucket;
+};
+
+/// What one sequence computes in the step.
+struct Part {
+  std::uint32_t entry;
+  std::uint32_t slot;
+  std::uint32_t tokens;
+  std::uint32_t first_row;
+  std::uint32_t rows;
+};
+
+/// Numbered as the sampling kernel does.
+enum class Ending : std::uint32_t { none, stop_token, length };
+
+/// A row of a committed step. A request's rows come in the order of their positions; its last has
+/// an ending, and the entry is free again by then.
+struct Event {
+  std::uint64_t id;
+  std::uint32_t entry;
+  std::uint32_t row;
+  std::uint32_t position;  // where the token stands; in the prompt where all logits were wanted
+  std::int32_t token;      // -1 where the row is the last of a request that generates nothing
+  Ending ending;
+};
+
+struct Statistics {
+  std::uint64_t steps = 0;
+  std::uint64_t prefilled = 0;  // tokens computed several at a time
+  std::uint64_t decoded = 0;    // tokens computed one by one
+  std::uint64_t padding = 0;    // tokens between the steps and their sizes
+  std::uint64_t shared = 0;     // tokens found in the prefix cache instead of computed
+  std::uint64_t merged = 0;     // pages computed twice at a time, then kept once
+  std::uint64_t evictions = 0;
+  std::uint64_t preemptions = 0;
+  std::uint64_t shortened = 0;  // chunks cut or put off because no page was left
+  std::uint64_t finished = 0;
+  std::uint64_t cancelled = 0;
+};
+
+/// Trivially copyable. Not thread safe: one thread calls the policy at a time.
+struct State {
+  Limits limits;
+  Plan plan;
+
+  Entry* entries = nullptr;           // [requests]
+  std::int32_t* histories = nullptr;  // [requests, max_context]
+  Slot* slots = nullptr;              // [slots]
+  Page* pages = nullptr;              // [pages]
+  std::int32_t* contents = nullptr;   // [pages, page_size]: tokens of cached pages
+  std::uint32_t* buckets = nullptr;   // [bucket_mask + 1]: first cached page with such a hash
+  std::uint32_t bucket_mask = 0;
+  Part* parts = nullptr;    // [slots]
+  Event* events = nullptr;  // [logit_rows]
+  std::uint32_t part_count = 0;
+  std::uint32_t event_count = 0;
+
+  // INVARIANT: every running request arrived before every waiting one; both lists are in order.
+  List free_entries, waiting, running;  // entries
+  List free_slots;
+  List free_pages, idle_pages;  // idle ones least recently used first
+
+  // The waiting request that found too few pages to spare, and how many that was.
+  std::uint64_t blocked_id = 0;
+  std::uint32_t blocked_spare = 0;
+  bool is_blocked = false;
+
+  Statistics statistics;
+
+  ATTACCA_HD std::int32_t* history(std::uint32_t entry) const {
+    return histories + static_cast<std::uint64_t>(entry) * limits.max_context;
+  }
+  ATTACCA_HD std::int32_t* table(std::uint32_t slot) const {
+    return plan.tables + static_cast<std::uint64_t>(slot) * limits.table_stride();
+  }
+  ATTACCA_HD std::int32_t* content(std::uint32_t page) const {
+    return contents + static_cast<std::uint64_t>(page) * limits.page_size;
+  }
+  /// Pages that can be had without taking one from a sequence.
+  ATTACCA_HD std::uint32_t spare_pages() const { return free_pages.count + idle_pages.count; }
+};
+
+/// Nothing running, nothing waiting, nothing cached.
+ATTACCA_HD inline void reset(State& state) {
+  const Limits& limits = state.limits;
+  state.free_entries.clear();
+  state.waiting.clear();
+  state.running.clear();
+  state.free_slots.clear();
+  state.free_pages.clear();
+  state.idle_pages.clear();
+  for (std::uint32_t entry = 0; entry < limits.requests; ++entry) {
+    state.entries[entry] = {Request{}, EntryState::free, kNone, 0, 0, 0, 0};
+    state.free_entries.push_back(entry);
+  }
+  for (std::uint32_t slot = 0; slot < limits.slots; ++slot) {
+    state.slots[slot] = {kNone, 0};
+    state.free_slots.push_back(slot);
+  }
+  for (std::uint32_t page = 0; page < limits.pages; ++page) {
+    state.pages[page] = {0, 0, kNone, 0, kNone};
+    state.free_pages.push_back(page);
+  }
+  for (std::uint32_t bucket = 0; bucket <= state.bucket_mask; ++bucket)
+    state.buckets[bucket] = kNone;
+  const std::uint64_t table_size = static_cast<std::uint64_t>(limits.slots) * limits.table_stride();
+  for (std::uint64_t at = 0; at < table_size; ++at) state.plan.tables[at] = 0;
+  *state.plan.counts = {};
+  state.part_count = state.event_count = 0;
+  state.is_blocked = false;
+  state.statistics = {};
+}
+
+}  // namespace attacca::schedule

@@ -1,0 +1,288 @@
+// engine_core.cpp: see engine_core.hpp.
+#include "engine/engine_core.hpp"
+
+#include <fmt/format.h>
+#include <attacca/error.hpp>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "device/schedule/step.hpp"
+#include "engine/sizing.hpp"
+#include "kernels/host/sample.hpp"
+
+namespace attacca::llm::detail {
+
+namespace {
+
+using kernels::SamplingParams;
+using schedule::Ending;
+
+double seconds_between(std::chrono::steady_clock::time_point from,
+                       std::chrono::steady_clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+bool has_penalty(const SamplingParams& p) {
+  return p.repetition_penalty != 1 || p.presence_penalty != 0 || p.frequency_penalty != 0;
+}
+
+SamplingParams params_of(const Request& request, const model::ModelConfig& config) {
+  const Sampling& s = request.sampling;
+  SamplingParams p;
+  p.temperature = s.temperature;
+  p.top_k = s.top_k;
+  p.top_p = s.top_p;
+  p.min_p = s.min_p;
+  p.repetition_penalty = s.repetition_penalty;
+  p.presence_penalty = s.presence_penalty;
+  p.frequency_penalty = s.frequency_penalty;
+  p.seed = s.seed;
+  p.top_logprobs = request.logprobs.value_or(0);
+  if (s.bias.size() > SamplingParams::kMaxBiases)
+    throw BadArgument(fmt::format("{} biases are given; at most {} fit", s.bias.size(),
+                                  SamplingParams::kMaxBiases));
+  for (const auto& [token, bias] : s.bias) {
+    if (token < 0 || static_cast<std::uint32_t>(token) >= config.vocabulary)
+      throw BadArgument(fmt::format("a bias names token {}; the vocabulary has 0 to {}", token,
+                                    config.vocabulary - 1));
+    p.bias_token[p.biases] = token;
+    p.bias[p.biases++] = bias;
+  }
+  if (!request.ignores_end) {
+    for (const std::int32_t token : config.eos_ids)
+      if (p.stop_tokens < SamplingParams::kMaxStopTokens) p.stop_token[p.stop_tokens++] = token;
+  }
+  if (const std::string problem = kernels::host::problem_with(p); !problem.empty())
+    throw BadArgument(problem);
+  return p;
+}
+
+std::vector<std::int32_t> prompt_of(const Request& request, const Model& model) {
+  const int given = !request.prompt.empty() + !request.messages.empty() + !request.tokens.empty();
+  if (given != 1)
+    throw BadArgument(
+        fmt::format("a request gives {} of prompt, messages and tokens; give one", given));
+  if (!request.messages.empty()) return model.chat(request.messages);
+  if (request.tokens.empty())
+    return model.data().words().encode(request.prompt,
+                                       {.add_special = true, .parse_special = false});
+  for (const std::int32_t token : request.tokens)
+    if (token < 0 || static_cast<std::size_t>(token) >= model.vocabulary())
+      throw BadArgument(fmt::format("the prompt has token {}; the vocabulary has 0 to {}", token,
+                                    model.vocabulary() - 1));
+  return request.tokens;
+}
+
+TokenLogprob logprob_of(std::int32_t token, const kernels::Sampled& sampled) {
+  TokenLogprob entry{.token = token, .logprob = sampled.logprob, .top = {}};
+  for (std::uint32_t i = 0; i < sampled.tops; ++i)
+    entry.top.emplace_back(sampled.top_token[i], sampled.top_logprob[i]);
+  return entry;
+}
+
+}  // namespace
+
+EngineCore::EngineCore(const Model& model, const EngineOptions& options, const Progress& progress)
+    : model_(model), options_(options) {
+  const ModelData& data = model_.data();
+  limits_ = engine::size_engine(data.checkpoint, options_);
+  runner_ =
+      std::make_unique<engine::StepRunner>(data.checkpoint, options_.device, limits_, progress);
+  state_memory_.resize(schedule::state_bytes(limits_) + engine::kStateAlignment);
+  state_ =
+      schedule::bind_state(limits_, runner_->plan(), engine::aligned_state(state_memory_.data()));
+  schedule::reset(state_);
+  job_of_entry_.resize(limits_.requests);
+}
+
+EngineCore::Job EngineCore::job_of(const Request& request) const {
+  Job job;
+  const ModelData& data = model_.data();
+  job.submitted = Clock::now();
+  job.prompt = prompt_of(request, model_);
+  if (job.prompt.empty()) throw BadArgument("the prompt has no tokens; give it some text");
+  if (request.max_tokens == 0)
+    throw BadArgument("max_tokens is 0; ask for at least one token, or use score");
+  const std::size_t room = engine::most_tokens(limits_);
+  if (job.prompt.size() >= room)
+    throw BadArgument(fmt::format(
+        "the prompt has {} tokens, and a sequence may have {}; shorten it, or start the engine "
+        "with a larger context or more pages",
+        job.prompt.size(), room));
+  job.max_new = std::min(request.max_tokens, room - job.prompt.size());
+  job.sampling = params_of(request, data.config());
+  job.sampling.last_position = static_cast<std::int32_t>(job.prompt.size() + job.max_new - 1);
+  job.wants_logprobs = request.logprobs.has_value();
+  job.on_text = request.on_text;
+  if (data.tokenizer)
+    job.text = std::make_unique<engine::TextStream>(*data.tokenizer, job.prompt, request.stop);
+  else if (!request.stop.empty())
+    data.words();  // throws: stop strings need a tokenizer
+  job.reply.prompt_tokens = job.prompt.size();
+  return job;
+}
+
+std::vector<Reply> EngineCore::generate(std::span<const Request> requests) {
+  std::vector<Job> jobs;
+  jobs.reserve(requests.size());
+  for (const Request& request : requests) jobs.push_back(job_of(request));
+  run(jobs);
+  std::vector<Reply> replies;
+  for (Job& job : jobs) replies.push_back(std::move(job.reply));
+  return replies;
+}
+
+std::vector<TokenLogprob> EngineCore::score(std::span<const std::int32_t> tokens) {
+  if (tokens.size() < 2)
+    throw BadArgument(fmt::format("{} tokens to score; give at least 2", tokens.size()));
+  if (tokens.size() > engine::most_tokens(limits_))
+    throw BadArgument(fmt::format("{} tokens to score, and a sequence may have {}; score pieces",
+                                  tokens.size(), engine::most_tokens(limits_)));
+  std::vector<Job> jobs(1);
+  jobs[0].prompt = prompt_of({.tokens = {tokens.begin(), tokens.end()}}, model_);
+  jobs[0].is_score = true;
+  jobs[0].wants_logprobs = true;
+  run(jobs);
+  return std::move(jobs[0].reply.logprobs);
+}
+
+void EngineCore::run(std::vector<Job>& jobs) {
+  next_job_ = 0;
+  try {
+    do {
+      admit(jobs);
+    } while (step() || next_job_ < jobs.size());
+  } catch (...) {
+    drop(jobs);
+    throw;
+  }
+}
+
+void EngineCore::admit(std::vector<Job>& jobs) {
+  for (; next_job_ < jobs.size(); ++next_job_) {
+    Job& job = jobs[next_job_];
+    job.entry = schedule::reserve(state_);
+    if (job.entry == schedule::kNone) return;
+    schedule::Request& request = state_.entries[job.entry].request;
+    request = {.id = next_id_++,
+               .prompt = static_cast<std::uint32_t>(job.prompt.size()),
+               .max_new = static_cast<std::uint32_t>(job.max_new),
+               .wants_all_logits = job.is_score};
+    std::copy(job.prompt.begin(), job.prompt.end(), state_.history(job.entry));
+    const std::string problem = schedule::why_refused(limits_, request);
+    schedule::admit(state_, job.entry);
+    if (!problem.empty()) throw BadArgument(problem);
+    job_of_entry_[job.entry] = &job;
+  }
+}
+
+bool EngineCore::step() {
+  const Clock::time_point start = Clock::now();
+  schedule::plan_step(state_);
+  if (runner_->plan().counts->tokens == 0) return false;
+  prepare_placed_slots();
+  const Clock::time_point planned = Clock::now();
+  runner_->run();
+  const Clock::time_point computed = Clock::now();
+  schedule::commit_step(state_, runner_->sampled());
+  for (std::uint32_t at = 0; at < state_.event_count; ++at) take_in(state_.events[at]);
+  seconds_in_graphs_ += seconds_between(planned, computed);
+  seconds_outside_ += seconds_between(start, planned) + seconds_between(computed, Clock::now());
+  return true;
+}
+
+void EngineCore::prepare_placed_slots() {
+  const schedule::Plan& plan = runner_->plan();
+  for (std::uint32_t at = 0; at < plan.counts->placed; ++at) {
+    const auto slot = static_cast<std::uint32_t>(plan.placed[at]);
+    const std::uint32_t entry = state_.slots[slot].entry;
+    Job& job = *job_of_entry_[entry];
+    const schedule::Entry& e = state_.entries[entry];
+    // What it found cached counts once: a request preempted finds its own pages again.
+    if (e.length == e.request.prompt) job.reply.cached_tokens = e.computed;
+    runner_->sampling()[slot] = job.sampling;
+    if (has_penalty(job.sampling))
+      runner_->set_seen(slot, {state_.history(entry), e.length}, e.request.prompt);
+  }
+}
+
+void EngineCore::take_in(const schedule::Event& event) {
+  Job& job = *job_of_entry_[event.entry];
+  if (job.is_done) return;  // ended by an earlier row of this step
+  if (event.token >= 0) {
+    if (job.wants_logprobs)
+      job.reply.logprobs.push_back(logprob_of(event.token, runner_->sampled()[event.row]));
+    if (!job.is_score) {
+      if (job.reply.tokens.empty())
+        job.reply.seconds_to_first_token = seconds_between(job.submitted, Clock::now());
+      job.reply.tokens.push_back(event.token);
+      if (job.text && event.ending != Ending::stop_token) emit(job, job.text->push(event.token));
+    }
+  }
+  if (job.is_done) {
+    schedule::cancel(state_, event.entry, event.id);
+  } else if (event.ending != Ending::none) {
+    if (job.text) emit(job, job.text->finish());
+    if (!job.is_done)
+      finish(job, event.ending == Ending::stop_token ? Finish::stop : Finish::length);
+  }
+}
+
+/// Hands text out; the job is done where a stop string came or the receiver has had enough.
+void EngineCore::emit(Job& job, std::string text) {
+  job.reply.text += text;
+  const bool goes_on = text.empty() || !job.on_text || job.on_text(text);
+  if (!goes_on)
+    finish(job, Finish::cancelled);
+  else if (job.text->is_stopped())
+    finish(job, Finish::stop);
+}
+
+void EngineCore::finish(Job& job, Finish how) {
+  job.is_done = true;
+  job.reply.finish = how;
+  job.reply.seconds = seconds_between(job.submitted, Clock::now());
+}
+
+/// After a failure: nothing of these jobs stays in the engine.
+void EngineCore::drop(std::vector<Job>& jobs) {
+  for (std::uint32_t entry = 0; entry < limits_.requests; ++entry) {
+    const Job* job = job_of_entry_[entry];
+    if (job >= jobs.data() && job < jobs.data() + jobs.size())
+      schedule::cancel(state_, entry, state_.entries[entry].request.id);
+  }
+}
+
+EngineMemory EngineCore::memory() const {
+  const model::Weights& weights = runner_->weights();
+  EngineMemory memory;
+  memory.weights_mapped = weights.bytes_mapped();
+  memory.weights_copied = weights.bytes_copied();
+  memory.arena = runner_->arena_bytes();
+  memory.step = runner_->step_bytes() + state_memory_.size();
+  memory.graphs = runner_->graph_bytes();
+  memory.kv = runner_->kv_bytes();
+  memory.pages = limits_.pages;
+  memory.weights_per_step = weights.bytes_mapped() + weights.bytes_copied();
+  if (weights.head.data != weights.embedding.data)
+    memory.weights_per_step -= weights.embedding.bytes();
+  memory.kv_per_token = model::kv_bytes_per_token(model_.data().config());
+  return memory;
+}
+
+EngineStats EngineCore::stats() const {
+  const schedule::Statistics& s = state_.statistics;
+  return {.steps = s.steps,
+          .tokens_prefilled = s.prefilled,
+          .tokens_decoded = s.decoded,
+          .tokens_from_cache = s.shared,
+          .tokens_padded = s.padding,
+          .preemptions = s.preemptions,
+          .evictions = s.evictions,
+          .seconds_in_graphs = seconds_in_graphs_,
+          .seconds_outside = seconds_outside_};
+}
+
+}  // namespace attacca::llm::detail

@@ -1,0 +1,71 @@
+// engine_core.hpp: the host-driven engine: plan a step, run its graph, take in what was sampled,
+// hand out text; see llm.hpp for the public face.
+#pragma once
+
+#include <attacca/llm.hpp>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "device/schedule/host.hpp"
+#include "engine/model_data.hpp"
+#include "engine/step_runner.hpp"
+#include "engine/text_stream.hpp"
+
+namespace attacca::llm::detail {
+
+class EngineCore {
+ public:
+  EngineCore(const Model& model, const EngineOptions& options, const Progress& progress);
+
+  std::vector<Reply> generate(std::span<const Request> requests);
+  std::vector<TokenLogprob> score(std::span<const std::int32_t> tokens);
+
+  const EngineOptions& options() const { return options_; }
+  EngineMemory memory() const;
+  EngineStats stats() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// A request from its submission to its end.
+  struct Job {
+    std::vector<std::int32_t> prompt;
+    std::size_t max_new = 0;
+    bool is_score = false;
+    kernels::SamplingParams sampling;
+    bool wants_logprobs = false;
+    std::function<bool(std::string_view)> on_text;
+    std::unique_ptr<engine::TextStream> text;  // null: the model came without a tokenizer
+    Reply reply;
+    Clock::time_point submitted;
+    std::uint32_t entry = schedule::kNone;
+    bool is_done = false;
+  };
+
+  Job job_of(const Request& request) const;
+  void run(std::vector<Job>& jobs);
+  void admit(std::vector<Job>& jobs);
+  bool step();
+  void prepare_placed_slots();
+  void take_in(const schedule::Event& event);
+  void emit(Job& job, std::string text);
+  void finish(Job& job, Finish finish);
+  void drop(std::vector<Job>& jobs);
+
+  Model model_;
+  EngineOptions options_;
+  schedule::Limits limits_;
+  std::unique_ptr<engine::StepRunner> runner_;
+  std::vector<std::byte> state_memory_;
+  schedule::State state_;
+  std::vector<Job*> job_of_entry_;
+  std::uint64_t next_id_ = 1;
+  std::size_t next_job_ = 0;  // of the jobs being run, the first not yet admitted
+  double seconds_in_graphs_ = 0;
+  double seconds_outside_ = 0;
+};
+
+}  // namespace attacca::llm::detail

@@ -1,0 +1,23 @@
+// model_data.hpp: what a llm::Model shares between its copies.
+#pragma once
+
+#include <attacca/llm.hpp>
+#include <optional>
+
+#include "model/chat/chat_template.hpp"
+#include "model/checkpoint.hpp"
+#include "model/tokenizer/tokenizer.hpp"
+
+namespace attacca::llm::detail {
+
+struct ModelData {
+  model::Checkpoint checkpoint;
+  std::optional<model::Tokenizer> tokenizer;  // none: the files have none, tokens only
+  std::optional<model::ChatTemplate> chat_template;
+
+  const model::ModelConfig& config() const { return checkpoint.config(); }
+  /// Throws BadArgument where the model came without one.
+  const model::Tokenizer& words() const;
+};
+
+}  // namespace attacca::llm::detail

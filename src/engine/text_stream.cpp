@@ -1,0 +1,58 @@
+// text_stream.cpp: see text_stream.hpp.
+#include "engine/text_stream.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace attacca::engine {
+
+namespace {
+
+/// The longest end of `text` that a stop string could begin with.
+std::size_t held_length(std::string_view text, const std::vector<std::string>& stops) {
+  std::size_t longest = 0;
+  for (const std::string_view stop : stops) {
+    std::size_t length = std::min(text.size(), stop.size() - 1);
+    while (length > longest && !stop.starts_with(text.substr(text.size() - length))) --length;
+    longest = std::max(longest, length);
+  }
+  return longest;
+}
+
+}  // namespace
+
+TextStream::TextStream(const model::Tokenizer& tokenizer, std::span<const std::int32_t> prompt,
+                       std::vector<std::string> stops)
+    : detokenizer_(tokenizer, true), stops_(std::move(stops)) {
+  // A text begins otherwise than it goes on: some tokenizers drop its first space.
+  for (const std::int32_t token : prompt) detokenizer_.push(token);
+  std::erase(stops_, std::string());
+}
+
+std::string TextStream::push(std::int32_t token) {
+  if (is_stopped_) return {};
+  return release(detokenizer_.push(token), false);
+}
+
+std::string TextStream::finish() {
+  if (is_stopped_) return {};
+  return release(detokenizer_.finish(), true);
+}
+
+std::string TextStream::release(std::string text, bool is_last) {
+  text.insert(0, std::exchange(held_, {}));
+  std::size_t end = std::string::npos;
+  for (const std::string& stop : stops_) end = std::min(end, text.find(stop));
+  if (end != std::string::npos) {
+    is_stopped_ = true;
+    text.resize(end);
+  } else if (!is_last) {
+    const std::size_t certain = text.size() - held_length(text, stops_);
+    held_ = text.substr(certain);
+    text.resize(certain);
+  }
+  return text;
+}
+
+}  // namespace attacca::engine

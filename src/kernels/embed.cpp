@@ -1,0 +1,54 @@
+// embed.cpp: the kernel of embed.hpp.
+#include "kernels/embed.hpp"
+
+#include "kernels/blocks.hpp"
+#include "kernels/quantization.hpp"
+
+namespace attacca::kernels {
+namespace {
+
+struct Embed {
+  static constexpr const char* name = "embed";
+  using Args = EmbedArgs;
+
+  static Cost cost(const Args& a) {
+    const double read = 1.0 * row_bytes(a.table.type, a.table.columns) + sizeof *a.tokens;
+    return {.flops = 2.0 * a.rows.capacity * a.table.columns,
+            .bytes = a.rows.capacity * (read + sizeof(float) * a.table.columns)};
+  }
+
+  static void host_block(Thread& t, const Args& a) {
+    const std::uint32_t count = std::min(*a.rows.count, a.rows.capacity);
+    const RowRange rows = rows_of_block(count, t.block.x, t.blocks.x);
+    for (std::uint32_t row = rows.first; row < rows.last; ++row)
+      for (std::uint32_t column = 0; column < a.table.columns; ++column) write(a, row, column);
+  }
+
+  /// A thread for each element.
+  ATTACCA_DEVICE static void cuda(Thread& t, const Args& a) {
+    const std::uint64_t row = t.index() / a.table.columns;
+    if (row < *a.rows.count && row < a.rows.capacity)
+      write(a, row, static_cast<std::uint32_t>(t.index() % a.table.columns));
+  }
+
+ private:
+  ATTACCA_HD static void write(const Args& a, std::uint64_t row, std::uint32_t column) {
+    const void* from = a.table.row(static_cast<std::uint32_t>(a.tokens[row]));
+    a.y[row * a.table.columns + column] = element(a.table.type, from, column);
+  }
+};
+
+}  // namespace
+
+const Kernel<EmbedArgs>& embed() {
+  static const Kernel<EmbedArgs> kernel = make_kernel<Embed>();
+  return kernel;
+}
+
+Grid grid_of(const EmbedArgs& args, bool is_cuda) {
+  const std::uint64_t elements = 1ull * args.rows.capacity * args.table.columns;
+  if (is_cuda) return Grid::covering(elements);
+  return host_grid(elements, 16384);
+}
+
+}  // namespace attacca::kernels

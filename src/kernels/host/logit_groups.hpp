@@ -1,0 +1,44 @@
+// logit_groups.hpp: a row of logits in groups of 64 whose maxima are known, so that who looks for
+// high ones passes over most of the vocabulary.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace attacca::kernels::host {
+
+/// Borrows the logits, and `maxima` as memory for the maxima. What is not a number counts as minus
+/// infinity.
+class LogitGroups {
+ public:
+  static constexpr std::size_t kSize = 64;
+
+  LogitGroups(std::span<const float> logits, std::vector<float>& maxima);
+
+  float max() const { return max_; }
+  /// The first token that has the maximum; 0 where none is above minus infinity.
+  std::int32_t argmax() const;
+  /// sum of exp(logit - max)
+  double sum_of_exp() const;
+
+  std::size_t count() const { return maxima_.size(); }
+  float max(std::size_t group) const { return maxima_[group]; }
+  std::int32_t first_token(std::size_t group) const {
+    return static_cast<std::int32_t>(group * kSize);
+  }
+  std::span<const float> logits(std::size_t group) const {
+    return logits_.subspan(group * kSize, std::min(kSize, logits_.size() - group * kSize));
+  }
+  /// The group's masses (see sampling.hpp), in `to`.
+  std::span<const std::uint64_t> masses(std::size_t group, float temperature,
+                                        std::uint64_t (&to)[kSize]) const;
+
+ private:
+  std::span<const float> logits_;
+  std::span<const float> maxima_;
+  float max_;
+};
+
+}  // namespace attacca::kernels::host

@@ -1,0 +1,16 @@
+// sample.hpp: sampling on the host, and what is wrong with parameters.
+#pragma once
+
+#include <string>
+
+#include "kernels/sample.hpp"
+
+namespace attacca::kernels::host {
+
+/// Samples one row. REQUIRES: row < *args.rows.count.
+void sample(const SampleArgs& args, std::uint32_t row);
+
+/// Empty, or the first parameter that makes no sense: its name, its value and what to pass instead.
+std::string problem_with(const SamplingParams& params);
+
+}  // namespace attacca::kernels::host

@@ -1,0 +1,28 @@
+// paged_kv.hpp: keys and values of one layer in a pool of pages, reached through block tables.
+#pragma once
+
+#include <attacca/target.hpp>
+#include <cstdint>
+
+namespace attacca::kernels {
+
+/// Position p of slot s is in page `tables[s * table_stride + p / page_size]`, at p % page_size.
+struct PagedKv {
+  float* keys = nullptr;                 // [pages, kv_heads, page_size, head_size]
+  float* values = nullptr;               // [pages, kv_heads, page_size, head_size]
+  const std::int32_t* tables = nullptr;  // [slots, table_stride]
+  std::uint32_t table_stride = 0;
+  std::uint32_t page_size = 0;  // 16, 32 or 64
+  std::uint32_t kv_heads = 0;
+  std::uint32_t head_size = 0;  // a multiple of 8, at most 256
+
+  /// Where the key (or value) of a position lies, in floats from `keys` (or `values`).
+  ATTACCA_HD std::uint64_t offset(std::uint32_t slot, std::uint32_t position,
+                                  std::uint32_t head) const {
+    const std::uint64_t page = static_cast<std::uint64_t>(
+        tables[static_cast<std::uint64_t>(slot) * table_stride + position / page_size]);
+    return ((page * kv_heads + head) * page_size + position % page_size) * head_size;
+  }
+};
+
+}  // namespace attacca::kernels

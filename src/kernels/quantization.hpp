@@ -1,0 +1,114 @@
+// quantization.hpp: what each element of a Matrix is, one at a time. The plain reference of every
+// tensor type, for host and device; the fast readers of the host are in host/formats-inl.hpp.
+//
+// A quantized element is scale * q + offset, with a small integer q and with a scale and an offset
+// that 32 (Q6_K: 16) neighbours share. The types with 256 elements in a block keep the scales and
+// offsets themselves as small integers, times one or two numbers for the whole block.
+#pragma once
+
+#include <bit>
+
+#include "kernels/matrix.hpp"
+
+namespace attacca::kernels {
+
+ATTACCA_HD inline float float_of_bfloat(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+
+ATTACCA_HD inline float float_of_half(std::uint16_t bits) {
+  const std::uint32_t sign = (bits & 0x8000u) << 16;
+  const std::uint32_t rest = (bits & 0x7fffu) << 13;
+  if (rest >= 0x7c00u << 13) return std::bit_cast<float>(sign | 0x7f800000u | rest);
+  // The exponent's bias goes from 15 to 127; multiplying also brings subnormals in order.
+  return std::bit_cast<float>(sign |
+                              std::bit_cast<std::uint32_t>(std::bit_cast<float>(rest) * 0x1p112f));
+}
+
+namespace quantization {
+
+using Bytes = const unsigned char*;
+
+ATTACCA_HD inline std::uint16_t word_at(Bytes at) {
+  return static_cast<std::uint16_t>(at[0] | at[1] << 8);
+}
+ATTACCA_HD inline float half_at(Bytes at) { return float_of_half(word_at(at)); }
+
+/// Element i of 2 * `half` values in 4 bits: the first half in the low nibbles, then the high ones.
+ATTACCA_HD inline int nibble(Bytes values, unsigned i, unsigned half) {
+  return i < half ? values[i] & 15 : values[i - half] >> 4;
+}
+
+/// Scale and offset of one of the eight parts of a Q4_K or Q5_K block: 6 bits each, in 12 bytes.
+struct Part {
+  float scale;
+  float offset;
+};
+ATTACCA_HD inline Part part_of(Bytes block, unsigned part) {
+  Bytes packed = block + 4;
+  const int scale =
+      part < 4 ? packed[part] & 63 : (packed[part + 4] & 15) | packed[part - 4] >> 6 << 4;
+  const int least =
+      part < 4 ? packed[part + 4] & 63 : packed[part + 4] >> 4 | packed[part] >> 6 << 4;
+  return {half_at(block) * static_cast<float>(scale),
+          -(half_at(block + 2) * static_cast<float>(least))};
+}
+
+ATTACCA_HD inline float q4_k(Bytes block, unsigned i) {
+  const Part part = part_of(block, i / 32);
+  return part.scale * static_cast<float>(nibble(block + 16 + i / 64 * 32, i % 64, 32)) +
+         part.offset;
+}
+ATTACCA_HD inline float q5_k(Bytes block, unsigned i) {
+  const Part part = part_of(block, i / 32);
+  const int fifth = block[16 + i % 32] >> i / 32 & 1;
+  const int q = nibble(block + 48 + i / 64 * 32, i % 64, 32) | fifth << 4;
+  return part.scale * static_cast<float>(q) + part.offset;
+}
+ATTACCA_HD inline float q6_k(Bytes block, unsigned i) {
+  const unsigned half = i / 128;
+  const unsigned column = i % 128;
+  const int low = nibble(block + half * 64, column, 64);
+  const int high = block[128 + half * 32 + column % 32] >> column / 32 * 2 & 3;
+  const int scale = static_cast<signed char>(block[192 + i / 16]);
+  return half_at(block + 208) * static_cast<float>(scale) *
+         static_cast<float>((low | high << 4) - 32);
+}
+
+}  // namespace quantization
+
+/// Element `column` of a row of weights.
+ATTACCA_HD inline float element(TensorType type, const void* row, std::uint32_t column) {
+  const BlockShape shape = block_shape(type);
+  const unsigned i = column % shape.elements;
+  const quantization::Bytes block =
+      static_cast<quantization::Bytes>(row) +
+      static_cast<std::uint64_t>(column / shape.elements) * shape.bytes;
+  switch (type) {
+    case TensorType::f32:
+      return *reinterpret_cast<const float*>(block);
+    case TensorType::f16:
+      return quantization::half_at(block);
+    case TensorType::bf16:
+      return float_of_bfloat(quantization::word_at(block));
+    case TensorType::q8_0:
+      return quantization::half_at(block) *
+             static_cast<float>(static_cast<signed char>(block[2 + i]));
+    case TensorType::q4_0:
+      return quantization::half_at(block) *
+             static_cast<float>(quantization::nibble(block + 2, i, 16) - 8);
+    case TensorType::q4_1:
+      return quantization::half_at(block) *
+                 static_cast<float>(quantization::nibble(block + 4, i, 16)) +
+             quantization::half_at(block + 2);
+    case TensorType::q4_k:
+      return quantization::q4_k(block, i);
+    case TensorType::q5_k:
+      return quantization::q5_k(block, i);
+    case TensorType::q6_k:
+      return quantization::q6_k(block, i);
+  }
+  return 0;
+}
+
+}  // namespace attacca::kernels

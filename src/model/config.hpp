@@ -1,0 +1,82 @@
+// config.hpp: what a model is made of, read from GGUF metadata or from Hugging Face's config.json
+// and generation_config.json, and checked.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/architecture.hpp"
+#include "model/gguf.hpp"
+
+namespace attacca::model {
+
+/// How rotary frequencies are stretched for contexts longer than those of training.
+struct RopeScaling {
+  enum class Kind { none, linear, llama3 };
+  Kind kind = Kind::none;
+  double factor = 1;
+  double low_frequency_factor = 1;
+  double high_frequency_factor = 4;
+  double original_context = 8192;
+};
+
+/// What generation_config.json advises; what it does not mention is empty.
+struct GenerationDefaults {
+  std::optional<bool> does_sample;
+  std::optional<float> temperature;
+  std::optional<float> top_p;
+  std::optional<float> min_p;
+  std::optional<std::uint32_t> top_k;
+  std::optional<float> repetition_penalty;
+};
+
+struct ModelConfig {
+  const Architecture* architecture = nullptr;  // one of architectures()
+  std::string name;
+  std::uint32_t vocabulary = 0;  // rows of the embedding
+  std::uint32_t hidden = 0;
+  std::uint32_t layers = 0;
+  std::uint32_t heads = 0;
+  std::uint32_t kv_heads = 0;   // divides heads
+  std::uint32_t head_size = 0;  // a multiple of 8, at most 256
+  std::uint32_t feed_forward = 0;
+  std::uint32_t context = 0;
+  std::uint32_t window = 0;  // positions that attention sees, its own the last; 0: all
+  float norm_epsilon = 0;
+  double rope_theta = 10000;
+  std::uint32_t rotary_size = 0;  // elements of a head that rotate, the first ones; even
+  kernels::RotaryPairs pairs = kernels::RotaryPairs::halves;
+  RopeScaling scaling;
+  std::vector<float> rope_divisors;  // [rotary_size / 2] or empty: GGUF's rope_freqs.weight
+  std::optional<bool> is_tied;       // the head is the embedding; empty: where the file has no head
+  std::optional<std::int32_t> bos_id;
+  std::optional<std::int32_t> eos_id;
+  std::optional<std::int32_t> pad_id;
+  std::vector<std::int32_t> eos_ids;  // all that end a text, eos_id among them
+  GenerationDefaults generation;
+};
+
+/// Throw BadArgument with the file, the key and the value for what cannot be.
+ModelConfig config_from_gguf(const GgufFile& file);
+/// The texts of the two files; `generation` may be empty. `folder` is for messages.
+ModelConfig config_from_json(std::string_view config, std::string_view generation,
+                             const std::string& folder);
+
+/// [rotary_size / 2]: the angle of pair i at a position is position * frequency[i].
+std::vector<float> rotary_frequencies(const ModelConfig& config);
+
+/// Of keys and values in float, all layers.
+std::uint64_t kv_bytes_per_token(const ModelConfig& config);
+
+/// The names of sizes in a kind of file, for messages.
+struct SizeKeys {
+  std::string vocabulary, hidden, layers, heads, kv_heads, head_size, feed_forward, context,
+      norm_epsilon, rope_theta, rotary_size, scaling;
+};
+/// Throws where a size is out of bounds or does not fit the others.
+void check_config(const ModelConfig& config, const std::string& file, const SizeKeys& keys);
+
+}  // namespace attacca::model

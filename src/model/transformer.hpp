@@ -1,0 +1,67 @@
+// transformer.hpp: emits the graph of one step: tokens in, sampled tokens out. Every address is
+// fixed, so one set of buffers serves the graphs of all step sizes; how many tokens and rows are
+// real is read when the graph runs.
+#pragma once
+
+#include <attacca/graph.hpp>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/activations.hpp"
+#include "kernels/paged_kv.hpp"
+#include "kernels/sample.hpp"
+#include "model/config.hpp"
+#include "model/weights.hpp"
+
+namespace attacca::model {
+
+/// The largest batch a graph can run.
+struct StepShape {
+  std::uint32_t tokens;  // computed
+  std::uint32_t rows;    // of logits, one for each token to be sampled
+};
+
+/// What a step reads and writes outside its activations.
+struct StepBuffers {
+  const std::int32_t* tokens;         // [tokens]
+  const std::int32_t* positions;      // [tokens]
+  const std::int32_t* slots;          // [tokens]
+  const std::uint32_t* token_count;   // how many of them are real
+  const std::int32_t* gather;         // [rows]: which token's logits
+  const std::int32_t* row_slots;      // [rows]
+  const std::int32_t* row_positions;  // [rows]: where the sampled token will stand
+  const std::int32_t* row_forced;     // [rows]: the token to take instead of a draw, or -1
+  const std::uint32_t* row_count;
+  const kernels::SamplingParams* sampling;  // [slots]
+  kernels::SeenTokens seen;                 // [slots, vocabulary]
+  kernels::PagedKv kv;                      // of layer 0
+  std::uint64_t kv_layer_stride;            // in floats, from one layer's keys to the next one's
+  kernels::Sampled* sampled;                // [rows]
+};
+
+/// What kernels of a step hand to each other, for the largest shape.
+struct StepActivations {
+  float* hidden;           // [tokens, hidden]: the residual stream
+  kernels::Rows normed;    // [tokens, hidden]
+  float* qkv;              // [tokens, (heads + 2 * kv_heads) * head_size]
+  kernels::Rows attended;  // [tokens, heads * head_size]
+  kernels::Rows gated;     // [tokens, feed_forward]
+  kernels::Rows last;      // [rows, hidden]
+  float* logits;           // [rows, vocabulary]
+};
+
+/// Formats and bytes of the activations for these weights on this device.
+std::size_t activation_bytes(const ModelConfig& config, const StepShape& shape);
+StepActivations lay_out(const ModelConfig& config, const StepShape& shape, Arena& arena);
+
+/// Appends the kernels from tokens to logits to `graph`, one after another.
+void emit_logits(Graph& graph, const ModelConfig& config, const Weights& weights,
+                 const StepBuffers& buffers, const StepActivations& activations,
+                 const StepShape& shape);
+
+/// The same, and sampling after it: a whole step.
+void emit_step(Graph& graph, const ModelConfig& config, const Weights& weights,
+               const StepBuffers& buffers, const StepActivations& activations,
+               const StepShape& shape);
+
+}  // namespace attacca::model

@@ -1,0 +1,57 @@
+// weights.hpp: a checkpoint's tensors by the part they play, at addresses a device can read. On the
+// host matrices stay where the file is mapped; a GPU gets a copy of everything.
+#pragma once
+
+#include <attacca/memory.hpp>
+#include <cstddef>
+#include <vector>
+
+#include "kernels/matrix.hpp"
+#include "model/checkpoint.hpp"
+
+namespace attacca::model {
+
+struct LayerWeights {
+  const float* attention_norm;  // [hidden]
+  kernels::Matrix query;        // [heads * head_size, hidden]
+  kernels::Matrix key;          // [kv_heads * head_size, hidden]
+  kernels::Matrix value;        // as key
+  const float* query_bias;      // [query.rows], or null; the next two alike
+  const float* key_bias;
+  const float* value_bias;
+  const float* query_norm;  // [head_size], or null
+  const float* key_norm;
+  kernels::Matrix output;          // [hidden, heads * head_size]
+  const float* feed_forward_norm;  // [hidden]
+  kernels::Matrix gate;            // [feed_forward, hidden]
+  kernels::Matrix up;              // as gate
+  kernels::Matrix down;            // [hidden, feed_forward]
+};
+
+/// Owns what had to be copied. REQUIRES: the checkpoint outlives it.
+class Weights {
+ public:
+  Weights(const Checkpoint& checkpoint, const Device& device, const Progress& progress = {});
+
+  kernels::Matrix embedding;  // [vocabulary, hidden]
+  kernels::Matrix head;       // the same memory where the model ties them
+  const float* final_norm;    // [hidden]
+  const float* frequencies;   // [rotary_size / 2]
+  std::vector<LayerWeights> layers;
+
+  std::size_t bytes_mapped() const { return bytes_mapped_; }
+  std::size_t bytes_copied() const { return bytes_copied_; }
+
+ private:
+  kernels::Matrix matrix(const Tensor& tensor);
+  const float* vector(const Tensor* tensor);
+  const float* keep(const std::vector<float>& values);
+
+  Device device_;
+  std::vector<Buffer<std::byte>> matrices_;
+  std::vector<Buffer<float>> vectors_;
+  std::size_t bytes_mapped_ = 0;
+  std::size_t bytes_copied_ = 0;
+};
+
+}  // namespace attacca::model

@@ -1,0 +1,268 @@
+// The engine against Hugging Face transformers and against itself: greedy text is the same alone
+// and in every company, cut and page size; what is asked for wrongly is refused and costs nothing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <attacca/error.hpp>
+#include <attacca/llm.hpp>
+
+#include <cmath>
+#include <string>
+
+#include "engine/fixtures.hpp"
+#include "support/on_each_device.hpp"
+
+namespace attacca {
+namespace {
+
+using engine_tests::Expected;
+using engine_tests::expected;
+using engine_tests::fixture;
+using engine_tests::kModels;
+using llm::Engine;
+using llm::EngineOptions;
+using llm::Finish;
+using llm::Model;
+using llm::Reply;
+using llm::Request;
+using testing::HasSubstr;
+using Tokens = std::vector<std::int32_t>;
+
+/// What a call that must be refused says.
+template <class F>
+std::string message_of(F call) {
+  try {
+    call();
+  } catch (const BadArgument& error) {
+    return error.what();
+  }
+  return "not refused";
+}
+
+class EngineOnEachDevice : public test::OnEachDevice {
+ protected:
+  EngineOptions options() const {
+    EngineOptions options;
+    options.device = device();
+    options.context = 128;
+    return options;
+  }
+};
+ATTACCA_ON_EACH_DEVICE(EngineOnEachDevice);
+
+Request greedy(Tokens tokens, std::size_t count) {
+  Request request;
+  request.tokens = std::move(tokens);
+  request.max_tokens = count;
+  request.ignores_end = true;
+  return request;
+}
+
+/// Prompts of many lengths cut from a model's long one, and what greedy decoding adds to each when
+/// it is alone.
+struct Company {
+  std::vector<Request> requests;
+  std::vector<Tokens> alone;
+};
+
+Company company(const Model& model, const EngineOptions& options) {
+  const Expected e = expected("qwen3");
+  Tokens text = e.prompt;
+  text.insert(text.end(), e.greedy.begin(), e.greedy.end());
+  Company result;
+  Engine engine(model, options);
+  for (const std::size_t length : {1, 3, 16, 17, 33, 40, 64, 90, 5, 48, 31}) {
+    result.requests.push_back(greedy({text.begin(), text.begin() + static_cast<long>(length)}, 20));
+    result.alone.push_back(engine.generate(result.requests.back()).tokens);
+  }
+  return result;
+}
+
+void expect_same(const Company& company, const std::vector<Reply>& replies) {
+  ASSERT_EQ(replies.size(), company.alone.size());
+  for (std::size_t i = 0; i < replies.size(); ++i)
+    EXPECT_EQ(replies[i].tokens, company.alone[i]) << "request " << i;
+}
+
+TEST_P(EngineOnEachDevice, gives_the_greedy_tokens_of_transformers) {
+  for (const std::string& name : kModels) {
+    SCOPED_TRACE(name);
+    const Expected e = expected(name);
+    Engine engine(Model(fixture(name)), options());
+    const Reply reply = engine.generate(greedy(e.prompt, e.greedy.size()));
+    EXPECT_EQ(reply.tokens, e.greedy);
+    EXPECT_EQ(reply.finish, Finish::length);
+    EXPECT_EQ(reply.prompt_tokens, e.prompt.size());
+  }
+}
+
+TEST_P(EngineOnEachDevice, scores_a_text_as_transformers_does) {
+  for (const std::string& name : kModels) {
+    SCOPED_TRACE(name);
+    const Expected e = expected(name);
+    Engine engine(Model(fixture(name)), options());
+    const auto scores = engine.score(e.prompt);
+    ASSERT_EQ(scores.size(), e.logprobs.size());
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      EXPECT_EQ(scores[i].token, e.prompt[i + 1]);
+      EXPECT_NEAR(scores[i].logprob, e.logprobs[i], 1e-4 * (1 + std::abs(e.logprobs[i])));
+    }
+  }
+}
+
+TEST_P(EngineOnEachDevice, gives_the_same_tokens_alone_and_in_every_company) {
+  const Model model(fixture("qwen3"));
+  const Company all = company(model, options());
+  for (const unsigned slots : {1u, 3u, 11u}) {
+    EngineOptions with = options();
+    with.slots = slots;
+    Engine engine(model, with);
+    expect_same(all, engine.generate(all.requests));
+    expect_same(all, engine.generate(all.requests));  // now from the prefix cache
+    EXPECT_GT(engine.stats().tokens_from_cache, 0u);
+  }
+}
+
+TEST_P(EngineOnEachDevice, gives_the_same_tokens_for_every_cut_and_page_size) {
+  const Model model(fixture("qwen3"));
+  const Company all = company(model, options());
+  for (const unsigned page_size : {16u, 32u, 64u}) {
+    for (const unsigned chunk : {1u, 5u, 16u}) {
+      EngineOptions with = options();
+      with.page_size = page_size;
+      with.prefill_chunk = chunk;
+      with.step_tokens = 24;
+      with.shares_prefixes = chunk != 5;
+      Engine engine(model, with);
+      expect_same(all, engine.generate(all.requests));
+    }
+  }
+}
+
+TEST_P(EngineOnEachDevice, gives_the_same_tokens_when_pages_run_out) {
+  const Model model(fixture("qwen3"));
+  const Company all = company(model, options());
+  EngineOptions with = options();
+  with.pages = 9;  // the longest request needs seven
+  for (const bool shares : {true, false}) {
+    with.shares_prefixes = shares;
+    Engine engine(model, with);
+    std::vector<Request> longer = all.requests;
+    for (Request& request : longer) request.max_tokens = 128 - request.tokens.size();
+    const std::vector<Reply> replies = engine.generate(longer);
+    for (std::size_t i = 0; i < longer.size(); ++i) {
+      const Tokens& alone = all.alone[i];
+      const Tokens begin(replies[i].tokens.begin(),
+                         replies[i].tokens.begin() + static_cast<long>(alone.size()));
+      EXPECT_EQ(begin, alone) << "request " << i;
+    }
+    EXPECT_GT(engine.stats().preemptions, 0u);
+  }
+}
+
+TEST_P(EngineOnEachDevice, draws_by_seed_whatever_else_runs) {
+  const Model model(fixture("llama"));
+  const Tokens prompt = expected("llama").prompt;
+  std::vector<Request> requests;
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    Request request = greedy(prompt, 12);
+    request.sampling = {.temperature = 1.5f, .top_k = 100, .top_p = 0.9f, .seed = seed / 2};
+    request.sampling.repetition_penalty = 1.2f;
+    request.sampling.frequency_penalty = 0.5f;
+    requests.push_back(request);
+  }
+  EngineOptions with = options();
+  with.slots = 4;
+  Engine engine(model, with);
+  const std::vector<Reply> replies = engine.generate(requests);
+  Engine lonely(model, options());
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    EXPECT_EQ(replies[i].tokens, lonely.generate(requests[i]).tokens) << "request " << i;
+  EXPECT_EQ(replies[0].tokens, replies[1].tokens);
+  EXPECT_NE(replies[0].tokens, replies[2].tokens);
+}
+
+TEST_P(EngineOnEachDevice, reports_log_probabilities_of_what_it_generates) {
+  const Model model(fixture("llama"));
+  Engine engine(model, options());
+  Request request = greedy(expected("llama").prompt, 5);
+  request.logprobs = 3;
+  const Reply reply = engine.generate(request);
+  ASSERT_EQ(reply.logprobs.size(), 5u);
+  for (std::size_t i = 0; i < 5; ++i) {
+    const llm::TokenLogprob& entry = reply.logprobs[i];
+    EXPECT_EQ(entry.token, reply.tokens[i]);
+    ASSERT_EQ(entry.top.size(), 3u);
+    EXPECT_EQ(entry.top[0].first, entry.token);  // greedy: the most probable
+    EXPECT_FLOAT_EQ(entry.top[0].second, entry.logprob);
+    EXPECT_GE(entry.top[0].second, entry.top[1].second);
+  }
+  Tokens whole = request.tokens;
+  whole.insert(whole.end(), reply.tokens.begin(), reply.tokens.end());
+  const auto scores = engine.score(whole);
+  for (std::size_t i = 0; i < 5; ++i)
+    EXPECT_FLOAT_EQ(scores[request.tokens.size() - 1 + i].logprob, reply.logprobs[i].logprob);
+}
+
+TEST(Engine, ends_at_the_end_token_and_says_so) {
+  const Expected e = expected("llama");
+  const Model model(fixture("llama"));
+  EngineOptions options;
+  options.device = Device::host_serial();
+  options.context = 128;
+  Engine engine(model, options);
+  Request request = greedy(e.prompt, 64);
+  request.ignores_end = false;
+  // The model seldom ends by itself: a bias makes it.
+  request.sampling.bias = {{2, 1000.0f}};
+  const Reply reply = engine.generate(request);
+  EXPECT_EQ(reply.tokens, Tokens{2});
+  EXPECT_EQ(reply.finish, Finish::stop);
+}
+
+TEST(Engine, refuses_what_makes_no_sense_and_goes_on) {
+  const Model model(fixture("llama"));
+  EngineOptions options;
+  options.device = Device::host_serial();
+  options.context = 64;
+  Engine engine(model, options);
+  const auto refusal_of = [&](Request request) {
+    return message_of([&] { engine.generate(request); });
+  };
+  Request request = greedy({1, 2, 3}, 4);
+  EXPECT_THAT(refusal_of({}), HasSubstr("give one"));
+  request.tokens = {1, 288};
+  EXPECT_THAT(refusal_of(request), HasSubstr("token 288; the vocabulary has 0 to 287"));
+  request = greedy(Tokens(64, 5), 4);
+  EXPECT_THAT(refusal_of(request), HasSubstr("64 tokens"));
+  request = greedy({1}, 0);
+  EXPECT_THAT(refusal_of(request), HasSubstr("max_tokens is 0"));
+  request = greedy({1}, 4);
+  request.sampling.temperature = -1;
+  EXPECT_THAT(refusal_of(request), HasSubstr("temperature"));
+  request = greedy({1}, 4);
+  request.prompt = "text";
+  request.tokens.clear();
+  EXPECT_THAT(refusal_of(request), HasSubstr("tokenizer"));
+  EXPECT_EQ(engine.generate(greedy({1, 2, 3}, 4)).tokens.size(), 4u);
+}
+
+TEST(Engine, refuses_options_that_do_not_fit_with_the_numbers) {
+  const Model model(fixture("llama"));
+  const auto refusal_of = [&](auto change) {
+    EngineOptions options;
+    options.device = Device::host_serial();
+    change(options);
+    return message_of([&] { Engine engine(model, options); });
+  };
+  EXPECT_THAT(refusal_of([](EngineOptions& o) { o.slots = 0; }), HasSubstr("slots is 0"));
+  EXPECT_THAT(refusal_of([](EngineOptions& o) { o.page_size = 48; }),
+              HasSubstr("page_size = 48; use 16, 32 or 64"));
+  EXPECT_THAT(refusal_of([](EngineOptions& o) { o.context = 100000; }),
+              HasSubstr("context is 100000; use 0 to 256"));
+  EXPECT_THAT(refusal_of([](EngineOptions& o) { o.pages = 1u << 30; }), HasSubstr("MiB"));
+  EXPECT_THAT(refusal_of([](EngineOptions& o) { o.memory_fraction = 0; }),
+              HasSubstr("memory_fraction"));
+}
+
+}  // namespace
+}  // namespace attacca

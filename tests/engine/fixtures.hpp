@@ -1,0 +1,38 @@
+// fixtures.hpp: the small models of tests/engine/fixtures and what transformers computed with them.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace attacca::engine_tests {
+
+inline const std::vector<std::string> kModels = {"llama", "llama3-rope", "mistral-window", "qwen2",
+                                                 "qwen3"};
+
+inline std::string fixture(const std::string& name) { return "tests/engine/fixtures/" + name; }
+
+struct Expected {
+  std::vector<std::int32_t> prompt;
+  std::vector<std::int32_t> greedy;         // what follows the prompt
+  std::vector<double> logprobs;             // of the prompt's tokens but the first
+  std::vector<double> norms;                // of the logits of each position
+  std::vector<std::size_t> probes;          // entries of the vocabulary
+  std::vector<std::vector<double>> logits;  // [position][probe]
+};
+
+inline Expected expected(const std::string& name) {
+  const auto json = nlohmann::json::parse(std::ifstream(fixture(name) + "/expected.json"));
+  Expected e;
+  json.at("prompt").get_to(e.prompt);
+  json.at("greedy").get_to(e.greedy);
+  json.at("logprobs").get_to(e.logprobs);
+  json.at("norms").get_to(e.norms);
+  json.at("probes").get_to(e.probes);
+  json.at("logits").get_to(e.logits);
+  return e;
+}
+
+}  // namespace attacca::engine_tests

@@ -1,0 +1,155 @@
+// The graph of a step against Hugging Face transformers: small random models of each architecture,
+// logits at every position of a prompt. The fixtures are made by make_models.py.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "engine/fixtures.hpp"
+#include "model/transformer.hpp"
+#include "support/on_each_device.hpp"
+
+namespace attacca {
+namespace {
+
+using engine_tests::Expected;
+using engine_tests::fixture;
+using model::Checkpoint;
+
+/// One sequence on a device, with as many pages as it needs, in an order that is not theirs.
+class OneSequence {
+ public:
+  OneSequence(const Device& device, const Checkpoint& checkpoint, std::uint32_t tokens,
+              std::uint32_t page_size)
+      : device_(device),
+        config_(checkpoint.config()),
+        weights_(checkpoint, device),
+        shape_{tokens, tokens},
+        arena_(device, model::activation_bytes(config_, shape_)),
+        activations_(model::lay_out(config_, shape_, arena_)),
+        pages_((tokens + page_size - 1) / page_size),
+        table_(device, reversed(pages_)),
+        ids_(device, tokens),
+        positions_(device, tokens),
+        slots_(device, std::vector<std::int32_t>(tokens, 0)),
+        gather_(device, tokens),
+        counts_(device, 2),
+        kv_(device, 2 * config_.layers * layer_floats(page_size)) {
+    buffers_.tokens = ids_.data();
+    buffers_.positions = positions_.data();
+    buffers_.slots = slots_.data();
+    buffers_.token_count = counts_.data();
+    buffers_.gather = gather_.data();
+    buffers_.row_count = counts_.data() + 1;
+    buffers_.kv = {.keys = kv_.data(),
+                   .values = kv_.data() + config_.layers * layer_floats(page_size),
+                   .tables = table_.data(),
+                   .table_stride = pages_,
+                   .page_size = page_size,
+                   .kv_heads = config_.kv_heads,
+                   .head_size = config_.head_size};
+    buffers_.kv_layer_stride = layer_floats(page_size);
+  }
+
+  /// Logits of all positions of `tokens`, which stand at `first` and after.
+  std::vector<float> logits(std::span<const std::int32_t> tokens, std::int32_t first) {
+    std::vector<std::int32_t> positions, gather;
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      positions.push_back(first + static_cast<std::int32_t>(i));
+      gather.push_back(static_cast<std::int32_t>(i));
+    }
+    const auto count = static_cast<std::uint32_t>(tokens.size());
+    ids_.write(tokens);
+    positions_.write(positions);
+    gather_.write(gather);
+    counts_.write(std::vector<std::uint32_t>{count, count});
+    Graph graph(device_);
+    model::emit_logits(graph, config_, weights_, buffers_, activations_, shape_);
+    Stream stream(device_);
+    graph.instantiate().launch(stream);
+    stream.synchronize();
+    std::vector<float> result(tokens.size() * config_.vocabulary);
+    attacca::detail::copy_now(device_, result.data(), activations_.logits,
+                              result.size() * sizeof(float));
+    return result;
+  }
+
+ private:
+  static std::vector<std::int32_t> reversed(std::uint32_t pages) {
+    std::vector<std::int32_t> table;
+    for (std::uint32_t i = pages; i-- > 0;) table.push_back(static_cast<std::int32_t>(i));
+    return table;
+  }
+  std::size_t layer_floats(std::uint32_t page_size) const {
+    return std::size_t{pages_} * config_.kv_heads * page_size * config_.head_size;
+  }
+
+  Device device_;
+  const model::ModelConfig& config_;
+  model::Weights weights_;
+  model::StepShape shape_;
+  Arena arena_;
+  model::StepActivations activations_;
+  std::uint32_t pages_;
+  Buffer<std::int32_t> table_, ids_, positions_, slots_, gather_;
+  Buffer<std::uint32_t> counts_;
+  Buffer<float> kv_;
+  model::StepBuffers buffers_{};
+};
+
+/// The largest difference at the probed entries, relative to the row's norm over its size.
+double worst_error(const Expected& expected, const std::vector<float>& logits,
+                   std::size_t vocabulary) {
+  double worst = 0;
+  for (std::size_t row = 0; row < expected.logits.size(); ++row) {
+    const double scale = expected.norms[row] / std::sqrt(static_cast<double>(vocabulary));
+    for (std::size_t i = 0; i < expected.probes.size(); ++i) {
+      const double got = logits[row * vocabulary + expected.probes[i]];
+      worst = std::max(worst, std::abs(got - expected.logits[row][i]) / scale);
+    }
+  }
+  return worst;
+}
+
+class Logits : public test::OnEachDevice {};
+ATTACCA_ON_EACH_DEVICE(Logits);
+
+TEST_P(Logits, of_each_architecture_are_those_of_transformers) {
+  for (const std::string& name : engine_tests::kModels) {
+    SCOPED_TRACE(name);
+    const Checkpoint checkpoint = Checkpoint::open(fixture(name));
+    const Expected expected = engine_tests::expected(name);
+    const auto size = static_cast<std::uint32_t>(expected.prompt.size());
+    OneSequence sequence(device(), checkpoint, size, 16);
+    const std::vector<float> logits = sequence.logits(expected.prompt, 0);
+    EXPECT_LT(worst_error(expected, logits, checkpoint.config().vocabulary), 1e-4);
+  }
+}
+
+TEST_P(Logits, are_the_same_bits_however_the_prompt_is_cut) {
+  for (const std::string& name : engine_tests::kModels) {
+    SCOPED_TRACE(name);
+    const Checkpoint checkpoint = Checkpoint::open(fixture(name));
+    const std::vector<std::int32_t> prompt = engine_tests::expected(name).prompt;
+    const auto size = static_cast<std::uint32_t>(prompt.size());
+    OneSequence whole(device(), checkpoint, size, 16);
+    const std::vector<float> expected = whole.logits(prompt, 0);
+    for (const std::uint32_t page_size : {16u, 32u, 64u}) {
+      OneSequence cut(device(), checkpoint, size, page_size);
+      std::vector<float> logits;
+      std::size_t first = 0;
+      for (const std::size_t chunk : {1, 7, 16, 1, 15}) {
+        const auto part =
+            cut.logits(std::span(prompt).subspan(first, chunk), static_cast<std::int32_t>(first));
+        logits.insert(logits.end(), part.begin(), part.end());
+        first += chunk;
+      }
+      ASSERT_EQ(first, prompt.size());
+      EXPECT_TRUE(logits == expected) << "page size " << page_size;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace attacca

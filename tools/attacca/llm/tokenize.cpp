@@ -1,0 +1,126 @@
+// `attacca tokenize`: text to tokens and back, with the tokenizer of a model.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <attacca/error.hpp>
+
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "command.hpp"
+#include "llm/models.hpp"
+#include "model/tokenizer/open.hpp"
+#include "model/tokenizer/utf8.hpp"
+
+namespace attacca::tool {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+using nlohmann::ordered_json;
+
+struct Request {
+  std::string model;
+  std::string text;
+  std::string file;
+  bool is_json = false;
+  bool decodes = false;
+  bool has_special = true;
+  bool adds_special = false;
+};
+
+std::string read_all(std::istream& stream) {
+  return std::string(std::istreambuf_iterator<char>(stream), {});
+}
+
+std::string input_of(const Request& request) {
+  if (request.file.empty()) return request.text;
+  if (request.file == "-") return read_all(std::cin);
+  std::ifstream stream(request.file, std::ios::binary);
+  std::string text = read_all(stream);
+  if (!stream.is_open() || stream.bad())
+    throw BadArgument(
+        fmt::format("{} cannot be read; name a file, or - for standard input", request.file));
+  return text;
+}
+
+/// Numbers between anything that is none: "1 2", "1,2" and "[1, 2]" all do.
+Ids ids_of(const std::string& text, const model::Tokenizer& tokenizer) {
+  constexpr std::string_view kBetween = " \t\r\n,[]";
+  Ids ids;
+  for (std::size_t at = 0; (at = text.find_first_not_of(kBetween, at)) != std::string::npos;) {
+    const std::size_t end = std::min(text.find_first_of(kBetween, at), text.size());
+    const std::string_view word = std::string_view(text).substr(at, end - at);
+    std::int32_t id = 0;
+    const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), id);
+    if (error != std::errc() || stop != word.data() + word.size())
+      throw BadArgument(fmt::format("'{}' is no token id; --decode takes numbers", word));
+    if (id < 0 || id >= tokenizer.size())
+      throw BadArgument(fmt::format("{} is no token id; the tokenizer has ids 0 to {}", id,
+                                    tokenizer.size() - 1));
+    ids.push_back(id);
+    at = end;
+  }
+  return ids;
+}
+
+void decode(const Request& request, const model::Tokenizer& tokenizer) {
+  const std::string text =
+      tokenizer.decode(ids_of(input_of(request), tokenizer), !request.has_special);
+  if (request.is_json)
+    fmt::print("{}\n", ordered_json{{"text", text}}.dump());
+  else
+    fmt::print("{}\n", text);
+}
+
+void encode(const Request& request, const model::Tokenizer& tokenizer) {
+  const std::string text = input_of(request);
+  const Ids ids = tokenizer.encode(
+      text, {.add_special = request.adds_special, .parse_special = request.has_special});
+  if (!request.is_json) {
+    fmt::print("{}\n", fmt::join(ids, " "));
+    return;
+  }
+  ordered_json pieces = ordered_json::array();
+  for (const std::int32_t id : ids) pieces.push_back(model::repaired(tokenizer.piece(id)));
+  fmt::print("{}\n", ordered_json{{"ids", ids}, {"pieces", pieces}}.dump());
+}
+
+}  // namespace
+
+void add_tokenize(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("tokenize", "Text to tokens and back");
+  command->footer(
+      "Examples:\n"
+      "  attacca tokenize model.gguf 'Hello, world!'\n"
+      "  attacca tokenize folder/with/tokenizer.json --file notes.txt --json\n"
+      "  attacca tokenize model.gguf --decode '9707 11 1879 0'");
+  const auto request = std::make_shared<Request>();
+  command
+      ->add_option("model", request->model,
+                   "A GGUF file, a tokenizer.json or a folder that has one")
+      ->required();
+  CLI::Option* text = command->add_option("text", request->text, "The text; with --decode, ids");
+  CLI::Option* file =
+      command->add_option("--file", request->file, "Read the text from here; - is standard input");
+  file->excludes(text);
+  command->add_flag("--json", request->is_json, "Print JSON: ids and pieces; the text of --decode");
+  command->add_flag("--decode", request->decodes, "From ids to text");
+  command->add_flag("--special,!--no-special", request->has_special,
+                    "Special tokens count as such, in the text and in that of --decode; with "
+                    "--no-special they are read as plain text, or left out");
+  command->add_flag("--add-special", request->adds_special,
+                    "Add what the tokenizer puts around a text, such as its first token");
+  command->callback([request, text, file] {
+    if (text->count() + file->count() == 0) throw CLI::RequiredError("tokenize: TEXT or --file");
+    const model::Tokenizer tokenizer = open_tokenizer(request->model);
+    (request->decodes ? decode : encode)(*request, tokenizer);
+  });
+}
+
+}  // namespace attacca::tool
