@@ -192,7 +192,7 @@ struct Timed {
   Summary time;
 };
 
-const Timed& find(const std::vector<Timed>& timed, const std::string& name) {
+const Timed& find(const std::vector<Timed>& timed, std::string_view name) {
   return *std::find_if(timed.begin(), timed.end(),
                        [&](const Timed& one) { return one.way.name == name; });
 }
@@ -263,7 +263,7 @@ Outcome measure(Run& run, const Device& device, const Teams& teams, const Work& 
 
   const double fixed = find(timed, "static, neighbours").time.median;
   const double plain = find(timed, teams.plain).time.median;
-  const Timed& ours = find(timed, kOurs);
+  const Timed ours = find(timed, kOurs);
   const double most_gain = fixed / ideal.of(turns);
   const bool has_room = most_gain >= kLeastGain * kMostOverIdeal;
   if (device.is_cuda() && !is_even && !has_room)

@@ -105,20 +105,26 @@ HWY_INLINE VFloats float_of(VWords v) {
 template <class Format>
 struct Scales {
   HWY_INLINE Scales() {}  // one that the compiler makes would not be for this target
-  VFloats scale[Format::kElements / Format::kGroup];
+  VFloats scale[Format::kElements / 32 * Format::kGroups];
   VFloats offset[Format::kElements / 32];
 };
 
-template <TensorType type, unsigned group, bool with_offset, unsigned parts = 1>
-struct FormatOf {
+/// What 32 columns have: one scale or two, an offset or none.
+template <unsigned groups, bool with_offset>
+struct Shape {
+  static constexpr unsigned kGroups = groups;
+  static constexpr bool kHasOffset = with_offset;
+};
+
+template <TensorType type, class ShapeType, unsigned parts = 1>
+struct FormatOf : ShapeType {
+  using ShapeOf = ShapeType;
   static constexpr unsigned kElements = block_shape(type).elements;
   static constexpr unsigned kBytes = block_shape(type).bytes;
-  static constexpr unsigned kGroup = group;  // columns that share a scale
-  static constexpr bool kHasOffset = with_offset;
   static constexpr unsigned kParts = parts;
 };
 
-struct Q8_0 : FormatOf<TensorType::q8_0, 32, false> {
+struct Q8_0 : FormatOf<TensorType::q8_0, Shape<1, false>> {
   static HWY_INLINE void scales(const FourBlocks& blocks, Scales<Q8_0>& to) {
     to.scale[0] = leading_halves(blocks).first;
   }
@@ -129,7 +135,7 @@ struct Q8_0 : FormatOf<TensorType::q8_0, 32, false> {
 };
 
 /// The eight that is to be subtracted becomes an offset, one product for 32 subtractions.
-struct Q4_0 : FormatOf<TensorType::q4_0, 32, true> {
+struct Q4_0 : FormatOf<TensorType::q4_0, Shape<1, true>> {
   static HWY_INLINE void scales(const FourBlocks& blocks, Scales<Q4_0>& to) {
     to.scale[0] = leading_halves(blocks).first;
     to.offset[0] = hn::Mul(to.scale[0], hn::Set(Floats(), -8.0f));
@@ -141,7 +147,7 @@ struct Q4_0 : FormatOf<TensorType::q4_0, 32, true> {
   }
 };
 
-struct Q4_1 : FormatOf<TensorType::q4_1, 32, true> {
+struct Q4_1 : FormatOf<TensorType::q4_1, Shape<1, true>> {
   static HWY_INLINE void scales(const FourBlocks& blocks, Scales<Q4_1>& to) {
     const TwoFloats leading = leading_halves(blocks);
     to.scale[0] = leading.first;
@@ -156,7 +162,7 @@ struct Q4_1 : FormatOf<TensorType::q4_1, 32, true> {
 
 /// What Q4_K and Q5_K share: two halves, then eight scales and eight offsets in 6 bits each.
 template <class Format>
-HWY_INLINE void six_bit_scales(const FourBlocks& blocks, Scales<Format>& to) {
+HWY_NOINLINE void six_bit_scales(const FourBlocks& blocks, Scales<Format>& to) {
   const FourWords words = transposed(blocks, 0);
   const TwoFloats leading = leading_halves(blocks);
   const VFloats negative = hn::Neg(leading.second);
@@ -187,7 +193,7 @@ HWY_INLINE VOctets nibbles_of(VOctets both) {
     return high_nibbles(both);
 }
 
-struct Q4_K : FormatOf<TensorType::q4_k, 32, true, 2> {
+struct Q4_K : FormatOf<TensorType::q4_k, Shape<1, true>, 2> {
   static HWY_INLINE void scales(const FourBlocks& blocks, Scales<Q4_K>& to) {
     six_bit_scales(blocks, to);
   }
@@ -199,7 +205,7 @@ struct Q4_K : FormatOf<TensorType::q4_k, 32, true, 2> {
   }
 };
 
-struct Q5_K : FormatOf<TensorType::q5_k, 32, true, 2> {
+struct Q5_K : FormatOf<TensorType::q5_k, Shape<1, true>, 2> {
   static HWY_INLINE void scales(const FourBlocks& blocks, Scales<Q5_K>& to) {
     six_bit_scales(blocks, to);
   }
@@ -218,8 +224,8 @@ struct Q5_K : FormatOf<TensorType::q5_k, 32, true, 2> {
   }
 };
 
-struct Q6_K : FormatOf<TensorType::q6_k, 16, false, 4> {
-  static HWY_INLINE void scales(const FourBlocks& blocks, Scales<Q6_K>& to) {
+struct Q6_K : FormatOf<TensorType::q6_k, Shape<2, false>, 4> {
+  static HWY_NOINLINE void scales(const FourBlocks& blocks, Scales<Q6_K>& to) {
     const hn::Full128<std::int32_t> d;
     const FourWords packed = transposed(blocks, 192);
     // The block's last word ends with its scale, in half precision.

@@ -29,9 +29,6 @@ struct PanelGroup {
 };
 static_assert(sizeof(PanelGroup) <= panel_bytes(32));
 
-template <class Format>
-inline constexpr unsigned kGroups = 32 / Format::kGroup;  // of 32 columns
-
 /// Calls use.part for each 32 columns of one turn through four blocks.
 template <class Format, unsigned part = 0, class Use>
 HWY_INLINE void for_each_part(const FourBlocks& blocks, const Scales<Format>& scales, unsigned turn,
@@ -42,7 +39,7 @@ HWY_INLINE void for_each_part(const FourBlocks& blocks, const Scales<Format>& sc
                                       Format::template values<part>(blocks.at[2], turn),
                                       Format::template values<part>(blocks.at[3], turn)};
     const unsigned at = turn * Format::kParts + part;
-    use.part(Dot::weights(values), &scales.scale[at * kGroups<Format>], scales.offset[at]);
+    use.part(Dot::weights(values), &scales.scale[at * Format::kGroups], scales.offset[at]);
     for_each_part<Format, part + 1>(blocks, scales, turn, use);
   }
 }
@@ -66,11 +63,11 @@ HWY_INLINE void for_each_block(FourBlocks blocks, const Matrix& w, Use& use) {
 }
 
 /// Products of 32 columns of four weight rows with a block of x.
-template <class Format, class Weights>
+template <class ShapeOf, class Weights>
 HWY_INLINE VFloats multiply_add(VFloats sum, const Weights& w, const VFloats* scale, VFloats offset,
                                 const Dot::X& x) {
-  VInts products[kGroups<Format>];
-  if constexpr (kGroups<Format> == 1) {
+  VInts products[ShapeOf::kGroups];
+  if constexpr (ShapeOf::kGroups == 1) {
     products[0] = Dot::products<0, 2>(w, x);
   } else {
     products[0] = Dot::products<0, 1>(w, x);
@@ -78,10 +75,10 @@ HWY_INLINE VFloats multiply_add(VFloats sum, const Weights& w, const VFloats* sc
   }
   const Floats d;
 #pragma GCC unroll 8
-  for (unsigned group = 0; group < kGroups<Format>; ++group)
+  for (unsigned group = 0; group < ShapeOf::kGroups; ++group)
     sum = hn::MulAdd(hn::ConvertTo(d, products[group]), hn::Mul(scale[group], hn::Set(d, x.scale)),
                      sum);
-  if constexpr (Format::kHasOffset) sum = hn::MulAdd(offset, hn::Set(d, x.sum), sum);
+  if constexpr (ShapeOf::kHasOffset) sum = hn::MulAdd(offset, hn::Set(d, x.sum), sum);
   return sum;
 }
 
@@ -99,7 +96,7 @@ struct Direct {
   HWY_INLINE void part(const Dot::Weights& w, const VFloats* scale, VFloats offset) {
 #pragma GCC unroll 8
     for (unsigned i = 0; i < count; ++i)
-      sum[i] = multiply_add<Format>(sum[i], w, scale, offset, x[i * stride]);
+      sum[i] = multiply_add<typename Format::ShapeOf>(sum[i], w, scale, offset, x[i * stride]);
     ++x;
   }
 };
@@ -113,7 +110,7 @@ struct Unpack {
     const Floats d;
     Dot::store(w, to->values);
 #pragma GCC unroll 8
-    for (unsigned group = 0; group < kGroups<Format>; ++group)
+    for (unsigned group = 0; group < Format::kGroups; ++group)
       hn::StoreU(scale[group], d, to->scale[group]);
     if constexpr (Format::kHasOffset) hn::StoreU(offset, d, to->offset);
     ++to;
@@ -128,7 +125,7 @@ HWY_NOINLINE void multiply_few(const IntegerTile& tile, const FourBlocks& blocks
   for (unsigned i = 0; i < count; ++i) hn::StoreU(direct.sum[i], Floats(), out + i * kTileOutputs);
 }
 
-template <class Format, unsigned count>
+template <class ShapeOf, unsigned count>
 HWY_NOINLINE void multiply_panel(const PanelGroup* panel, std::size_t groups, const Dot::X* x,
                                  float* out) {
   const Floats d;
@@ -137,15 +134,15 @@ HWY_NOINLINE void multiply_panel(const PanelGroup* panel, std::size_t groups, co
   for (VFloats& s : sum) s = hn::Zero(d);
   for (const PanelGroup* end = panel + groups; panel != end; ++panel, ++x) {
     const Dot::PanelWeights w = Dot::load(panel->values);
-    VFloats scale[kGroups<Format>];
+    VFloats scale[ShapeOf::kGroups];
 #pragma GCC unroll 8
-    for (unsigned group = 0; group < kGroups<Format>; ++group)
+    for (unsigned group = 0; group < ShapeOf::kGroups; ++group)
       scale[group] = hn::LoadU(d, panel->scale[group]);
     VFloats offset = hn::Zero(d);
-    if constexpr (Format::kHasOffset) offset = hn::LoadU(d, panel->offset);
+    if constexpr (ShapeOf::kHasOffset) offset = hn::LoadU(d, panel->offset);
 #pragma GCC unroll 8
     for (unsigned i = 0; i < count; ++i)
-      sum[i] = multiply_add<Format>(sum[i], w, scale, offset, x[i * groups]);
+      sum[i] = multiply_add<ShapeOf>(sum[i], w, scale, offset, x[i * groups]);
   }
 #pragma GCC unroll 8
   for (unsigned i = 0; i < count; ++i) hn::StoreU(sum[i], d, out + i * kTileOutputs);
@@ -160,9 +157,11 @@ HWY_NOINLINE void multiply_many(const IntegerTile& tile, const FourBlocks& block
   const Dot::X* x = static_cast<const Dot::X*>(tile.x);
   std::uint32_t i = 0;
   for (; i + kTileCount <= tile.count; i += kTileCount)
-    multiply_panel<Format, kTileCount>(panel, groups, x + i * groups, out + i * kTileOutputs);
+    multiply_panel<typename Format::ShapeOf, kTileCount>(panel, groups, x + i * groups,
+                                                         out + i * kTileOutputs);
   for (; i < tile.count; ++i)
-    multiply_panel<Format, 1>(panel, groups, x + i * groups, out + i * kTileOutputs);
+    multiply_panel<typename Format::ShapeOf, 1>(panel, groups, x + i * groups,
+                                                out + i * kTileOutputs);
 }
 
 template <class Format>
