@@ -66,7 +66,7 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, const Progress& p
   else if (path.extension() == ".safetensors")
     checkpoint.open_folder(path.parent_path(), progress);
   else
-    checkpoint.take(GgufFile::open(path));
+    checkpoint.open_gguf(progress);
   return checkpoint;
 }
 
@@ -75,6 +75,11 @@ Checkpoint Checkpoint::parse(std::span<const std::byte> bytes, const std::string
   checkpoint.path_ = name;
   checkpoint.take(GgufFile::parse(bytes, name));
   return checkpoint;
+}
+
+void Checkpoint::open_gguf(const Progress& progress) {
+  take(GgufFile::open(path_));
+  if (progress) progress(path_.filename().string(), gguf_->bytes().size(), gguf_->bytes().size());
 }
 
 void Checkpoint::take(GgufFile file) {

@@ -63,6 +63,7 @@ class Checkpoint {
   void read_ahead(const Progress& progress = {}) const;
 
  private:
+  void open_gguf(const Progress& progress);
   void take(GgufFile file);
   void open_folder(const std::filesystem::path& folder, const Progress& progress);
   void add_tensors(const std::vector<Tensor>& found, bool is_gguf);

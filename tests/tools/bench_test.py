@@ -50,6 +50,9 @@ class Bench(unittest.TestCase):
         names = self.names()
         self.assertIn(HOST, names)
         self.assertIn("overhead-launch", names)
+        engine = [name for name in names if name in ("decode", "prefill")]
+        self.assertEqual(engine, names[len(names) - len(engine):])
+        names = names[:len(names) - len(engine)]
         self.assertEqual(names, sorted(names, key=lambda name: (name.startswith("overhead-"), name)))
         self.assertRegex(done.stdout, rf"\n  {HOST} +host +what does")
         self.assertRegex(done.stdout, r"\n  overhead-launch +GPU +what does")

@@ -118,7 +118,10 @@ class Builder {
       const std::string_view left = merge.substr(0, space);
       const std::string_view right = merge.substr(space + 1);
       joined.assign(left).append(right);
-      parts_->bpe->add_merge(static_cast<std::uint32_t>(rank), id(left), id(right), id(joined));
+      // One after the other: the first that is no token is the one to name.
+      const std::int32_t left_id = id(left);
+      const std::int32_t right_id = id(right);
+      parts_->bpe->add_merge(static_cast<std::uint32_t>(rank), left_id, right_id, id(joined));
     }
   }
 

@@ -132,7 +132,10 @@ class Reader {
     for (const json& merge : merges.value()) {
       const auto [left, right] = sides(merge, rank);
       joined.assign(left).append(right);
-      parts_->bpe->add_merge(rank, merged(left, rank), merged(right, rank), merged(joined, rank));
+      // One after the other: the first that is no token is the one to name.
+      const std::int32_t left_id = merged(left, rank);
+      const std::int32_t right_id = merged(right, rank);
+      parts_->bpe->add_merge(rank, left_id, right_id, merged(joined, rank));
       ++rank;
     }
   }
