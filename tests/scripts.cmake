@@ -31,6 +31,14 @@ if(TARGET attacca_cli)
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/bench_test.py $<TARGET_FILE:attacca_cli>
       $<BOOL:${ATTACCA_BENCH}>)
   list(APPEND scripted doctor commands bench_command)
+  if(ATTACCA_LLM)
+    add_test(NAME pull_command
+      COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/pull_test.py $<TARGET_FILE:attacca_cli>)
+    add_test(NAME llm_commands
+      COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/llm_test.py $<TARGET_FILE:attacca_cli>
+      WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    list(APPEND scripted pull_command llm_commands)
+  endif()
 endif()
 
 if(NOT ATTACCA_SANITIZE AND NOT ATTACCA_CUDA)

@@ -11,6 +11,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <hwy/cache_control.h>
+
 HWY_BEFORE_NAMESPACE();
 namespace attacca::kernels::host::HWY_NAMESPACE {
 namespace {
@@ -25,9 +27,16 @@ constexpr unsigned kTileRows = 4;
 constexpr unsigned kTileCount = HWY_ARCH_ARM_A64 || HWY_MAX_BYTES == 64 ? 4 : 2;
 
 HWY_INLINE VFloats load(const float* at) { return hn::LoadU(Floats(), at); }
-template <class Half>
-HWY_INLINE VFloats load(const Half* at) {
-  return hn::PromoteTo(Floats(), hn::LoadU(hn::Rebind<Half, Floats>(), at));
+HWY_INLINE VFloats load(const hwy::float16_t* at) {
+  return hn::PromoteTo(Floats(), hn::LoadU(hn::Rebind<hwy::float16_t, Floats>(), at));
+}
+HWY_INLINE VFloats load(const hwy::bfloat16_t* at) {
+#if HWY_TARGET == HWY_NEON  // one instruction for two
+  const uint16x4_t bits = vld1_u16(reinterpret_cast<const std::uint16_t*>(at));
+  return VFloats(vreinterpretq_f32_u32(vshll_n_u16(bits, 16)));
+#else
+  return hn::PromoteTo(Floats(), hn::LoadU(hn::Rebind<hwy::bfloat16_t, Floats>(), at));
+#endif
 }
 
 /// The last `count` elements, and zeros.
@@ -43,42 +52,59 @@ struct FourRows {
   const T* at[kTileRows];
 };
 
+/// Sums of four weight rows with `count` rows of x.
+template <unsigned count>
+struct Sums {
+  VFloats sum[kTileRows][count];
+
+  HWY_INLINE Sums() {
+#pragma GCC unroll 8
+    for (unsigned row = 0; row < kTileRows; ++row)
+#pragma GCC unroll 8
+      for (unsigned i = 0; i < count; ++i) sum[row][i] = hn::Zero(Floats());
+  }
+  template <class LoadW, class LoadX>
+  HWY_INLINE void add(LoadW load_w, LoadX load_x) {
+    VFloats x[count];
+#pragma GCC unroll 8
+    for (unsigned i = 0; i < count; ++i) x[i] = load_x(i);
+#pragma GCC unroll 8
+    for (unsigned row = 0; row < kTileRows; ++row) {
+      const VFloats w = load_w(row);
+#pragma GCC unroll 8
+      for (unsigned i = 0; i < count; ++i) sum[row][i] = hn::MulAdd(w, x[i], sum[row][i]);
+    }
+  }
+  HWY_INLINE void store(float* out) const {
+#pragma GCC unroll 8
+    for (unsigned row = 0; row < kTileRows; ++row)
+#pragma GCC unroll 8
+      for (unsigned i = 0; i < count; ++i)
+        out[i * kTileOutputs + row] = hn::GetLane(hn::SumOfLanes(Floats(), sum[row][i]));
+  }
+};
+
 template <class T, unsigned count>
 HWY_NOINLINE void multiply_rows(const FourRows<T>& w, const float* x, std::uint32_t columns,
                                 float* out) {
-  const Floats d;
-  VFloats sum[kTileRows][count];
-#pragma GCC unroll 8
-  for (unsigned row = 0; row < kTileRows; ++row)
-#pragma GCC unroll 8
-    for (unsigned i = 0; i < count; ++i) sum[row][i] = hn::Zero(d);
+  const FourRows<T> rows = w;
+  const std::size_t stride = columns;
+  // What comes next in memory is the following four rows.
+  const T* ahead = rows.at[0] + kTileRows * stride;
+  Sums<count> sums;
   std::uint32_t column = 0;
   for (; column + kLanes <= columns; column += kLanes) {
-    VFloats x_here[count];
-#pragma GCC unroll 8
-    for (unsigned i = 0; i < count; ++i)
-      x_here[i] = load(x + static_cast<std::size_t>(i) * columns + column);
-#pragma GCC unroll 8
-    for (unsigned row = 0; row < kTileRows; ++row) {
-      const VFloats w_here = load(w.at[row] + column);
-#pragma GCC unroll 8
-      for (unsigned i = 0; i < count; ++i) sum[row][i] = hn::MulAdd(w_here, x_here[i], sum[row][i]);
+    if constexpr (count == 1) {
+      hwy::Prefetch(ahead);
+      ahead += kTileRows * kLanes;
     }
+    sums.add([&](unsigned row) HWY_ATTR { return load(rows.at[row] + column); },
+             [&](unsigned i) HWY_ATTR { return load(x + i * stride + column); });
   }
-  if (const unsigned left = columns - column; left != 0) {
-    for (unsigned row = 0; row < kTileRows; ++row) {
-      const VFloats w_here = load_some(w.at[row] + column, left);
-      for (unsigned i = 0; i < count; ++i)
-        sum[row][i] =
-            hn::MulAdd(w_here, load_some(x + static_cast<std::size_t>(i) * columns + column, left),
-                       sum[row][i]);
-    }
-  }
-#pragma GCC unroll 8
-  for (unsigned row = 0; row < kTileRows; ++row)
-#pragma GCC unroll 8
-    for (unsigned i = 0; i < count; ++i)
-      out[i * kTileOutputs + row] = hn::GetLane(hn::SumOfLanes(d, sum[row][i]));
+  if (const unsigned left = columns - column; left != 0)
+    sums.add([&](unsigned row) HWY_ATTR { return load_some(rows.at[row] + column, left); },
+             [&](unsigned i) HWY_ATTR { return load_some(x + i * stride + column, left); });
+  sums.store(out);
 }
 
 template <class T>

@@ -14,6 +14,15 @@
 #define ATTACCA_INTEGER_TILES_INL
 #endif
 
+// One step of a loop over the columns. Under the address sanitizer it is a call: inlined, this file
+// took minutes to compile.
+#undef ATTACCA_STEP
+#if defined(__SANITIZE_ADDRESS__)
+#define ATTACCA_STEP HWY_NOINLINE
+#else
+#define ATTACCA_STEP HWY_INLINE
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace attacca::kernels::host::HWY_NAMESPACE {
 namespace {
@@ -31,8 +40,8 @@ static_assert(sizeof(PanelGroup) <= panel_bytes(32));
 
 /// Calls use.part for each 32 columns of one turn through four blocks.
 template <class Format, unsigned part = 0, class Use>
-HWY_INLINE void for_each_part(const FourBlocks& blocks, const Scales<Format>& scales, unsigned turn,
-                              Use& use) {
+ATTACCA_STEP void for_each_part(const FourBlocks& blocks, const Scales<Format>& scales,
+                                unsigned turn, Use& use) {
   if constexpr (part < Format::kParts) {
     const Values values[kTileRows] = {Format::template values<part>(blocks.at[0], turn),
                                       Format::template values<part>(blocks.at[1], turn),
@@ -64,8 +73,8 @@ HWY_INLINE void for_each_block(FourBlocks blocks, const Matrix& w, Use& use) {
 
 /// Products of 32 columns of four weight rows with a block of x.
 template <class ShapeOf, class Weights>
-HWY_INLINE VFloats multiply_add(VFloats sum, const Weights& w, const VFloats* scale, VFloats offset,
-                                const Dot::X& x) {
+ATTACCA_STEP VFloats multiply_add(VFloats sum, const Weights& w, const VFloats* scale,
+                                  VFloats offset, const Dot::X& x) {
   VInts products[ShapeOf::kGroups];
   if constexpr (ShapeOf::kGroups == 1) {
     products[0] = Dot::products<0, 2>(w, x);
@@ -106,7 +115,7 @@ template <class Format>
 struct Unpack {
   PanelGroup* to;
 
-  HWY_INLINE void part(const Dot::Weights& w, const VFloats* scale, VFloats offset) {
+  ATTACCA_STEP void part(const Dot::Weights& w, const VFloats* scale, VFloats offset) {
     const Floats d;
     Dot::store(w, to->values);
 #pragma GCC unroll 8

@@ -15,7 +15,7 @@
 #include "kernels/host/formats-inl.hpp"
 
 #pragma GCC push_options
-#pragma GCC target("arch=armv8.2-a+crypto+dotprod")
+#pragma GCC target("arch=armv8.2-a+crypto+dotprod,tune=neoverse-n1")
 
 namespace attacca::kernels::host::HWY_NAMESPACE {
 namespace {
