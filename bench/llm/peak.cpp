@@ -9,27 +9,27 @@ namespace bench::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// `rounds` multiply-adds of each of twelve vectors, which do not wait for each other. Returns how
+/// `rounds` products added to each of twelve vectors, which do not wait for each other. Returns how
 /// many single ones that were; `out` keeps the results.
 double multiply_add(unsigned rounds, float* HWY_RESTRICT out) {
   const hn::ScalableTag<float> d;
-  const auto factor = hn::Set(d, 0.999f);
-  const auto term = hn::Set(d, 0.001f);
+  const auto factor = hn::Set(d, 1e-3f);
+  const auto term = hn::Set(d, 1e-4f);
   auto a = hn::Set(d, 1.0f), b = a, c = a, e = a, f = a, g = a, h = a, i = a, j = a, k = a, l = a,
        m = a;
   for (unsigned round = 0; round < rounds; ++round) {
-    a = hn::MulAdd(a, factor, term);
-    b = hn::MulAdd(b, factor, term);
-    c = hn::MulAdd(c, factor, term);
-    e = hn::MulAdd(e, factor, term);
-    f = hn::MulAdd(f, factor, term);
-    g = hn::MulAdd(g, factor, term);
-    h = hn::MulAdd(h, factor, term);
-    i = hn::MulAdd(i, factor, term);
-    j = hn::MulAdd(j, factor, term);
-    k = hn::MulAdd(k, factor, term);
-    l = hn::MulAdd(l, factor, term);
-    m = hn::MulAdd(m, factor, term);
+    a = hn::MulAdd(factor, term, a);
+    b = hn::MulAdd(factor, term, b);
+    c = hn::MulAdd(factor, term, c);
+    e = hn::MulAdd(factor, term, e);
+    f = hn::MulAdd(factor, term, f);
+    g = hn::MulAdd(factor, term, g);
+    h = hn::MulAdd(factor, term, h);
+    i = hn::MulAdd(factor, term, i);
+    j = hn::MulAdd(factor, term, j);
+    k = hn::MulAdd(factor, term, k);
+    l = hn::MulAdd(factor, term, l);
+    m = hn::MulAdd(factor, term, m);
   }
   const auto sum =
       hn::Add(hn::Add(hn::Add(hn::Add(a, b), hn::Add(c, e)), hn::Add(hn::Add(f, g), hn::Add(h, i))),
