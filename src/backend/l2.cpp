@@ -63,7 +63,7 @@ void Node::set_l2_window(const L2Window& window) const {
   } catch (const BadArgument& error) {
     throw BadArgument(fmt::format("kernel '{}': {}", name(), error.what()));
   }
-  data_->nodes[id_].l2_window = std::make_shared<const L2Window>(window);
+  data_->l2_windows.insert_or_assign(id_, window);
 }
 
 L2Cache l2_cache(const Device& device) { return device.impl().l2_cache(); }

@@ -122,6 +122,12 @@ const Symbol* GraphData::find_symbol(std::uintptr_t address) const {
   return nullptr;
 }
 
+const L2Window* GraphData::find_l2_window(const NodeData& node) const {
+  if (l2_windows.empty()) return nullptr;
+  const auto found = l2_windows.find(scopes[node.scope].nodes[node.place]);
+  return found == l2_windows.end() ? nullptr : &found->second;
+}
+
 std::optional<ScopeId> GraphData::loop_around(ScopeId scope) const {
   while (scopes[scope].parent != kNone) {
     const NodeData& parent = nodes[scopes[scope].parent];

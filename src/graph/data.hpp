@@ -6,6 +6,7 @@
 #include <attacca/l2.hpp>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -111,7 +112,6 @@ struct NodeData {
   Part part;
   int priority = 0;
   bool is_enabled = true;
-  std::shared_ptr<const L2Window> l2_window{};  // of a kernel; most have none
 };
 
 struct Scope {
@@ -132,8 +132,11 @@ struct GraphData {
   std::vector<Symbol> symbols;
   std::shared_ptr<AddressRange> small_symbols;  // where conditions and node handles get addresses
   std::size_t small_symbols_used = 0;
+  std::map<NodeId, L2Window> l2_windows;  // of the few kernels that have one
 
   SymbolId add_symbol(SymbolKind kind, std::string called, std::size_t bytes, std::uint32_t owner);
+  /// Null where the node has none.
+  const L2Window* find_l2_window(const NodeData& node) const;
   const Symbol* find_symbol(std::uintptr_t address) const;
   /// The body of the innermost while around a scope, the scope itself included.
   std::optional<ScopeId> loop_around(ScopeId scope) const;

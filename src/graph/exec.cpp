@@ -228,13 +228,13 @@ UpdateReport ExecCore::update(const Graph& graph) {
 ExecMemory ExecCore::memory() const {
   ExecMemory memory;
   const GraphData& data = source_.data();
-  memory.host_bytes = instance_->host_bytes() + sizeof(GraphData);
+  memory.host_bytes = instance_->host_bytes() + sizeof(GraphData) +
+                      data.l2_windows.size() * sizeof(decltype(data.l2_windows)::value_type);
   for (const NodeData& node : data.nodes) {
     memory.host_bytes += sizeof node + node.deps.heap_bytes();
     if (node.name.capacity() >= sizeof node.name) memory.host_bytes += node.name.capacity();
     if (const auto* kernel = std::get_if<KernelPart>(&node.part))
       memory.host_bytes += kernel->args.heap_bytes();
-    if (node.l2_window) memory.host_bytes += sizeof *node.l2_window;
     if (const auto* allocate = std::get_if<AllocatePart>(&node.part))
       memory.pinned_bytes += data.symbols[allocate->symbol].bytes;
   }
@@ -242,7 +242,10 @@ ExecMemory ExecCore::memory() const {
 }
 
 namespace {
-L2Window window_of(const NodeData& node) { return node.l2_window ? *node.l2_window : L2Window{}; }
+L2Window window_of(const GraphData& data, const NodeData& node) {
+  const L2Window* window = data.find_l2_window(node);
+  return window ? *window : L2Window{};
+}
 }  // namespace
 
 std::optional<Refusal> structural_difference(const GraphData& from, const GraphData& to) {
@@ -259,7 +262,7 @@ std::optional<Refusal> structural_difference(const GraphData& from, const GraphD
     if (a.priority != b.priority)
       return differs(fmt::format("the attributes changed: '{}' has priority {} instead of {}",
                                  b.name, b.priority, a.priority));
-    if (window_of(a) != window_of(b))
+    if (window_of(from, a) != window_of(to, b))
       return differs(fmt::format("the attributes changed: '{}' has another L2 window", b.name));
     if (const auto* x = std::get_if<KernelPart>(&a.part)) {
       const auto& y = std::get<KernelPart>(b.part);

@@ -19,11 +19,11 @@ namespace {
 
 NodeId append(GraphData& data, ScopeId scope, std::string name, Part&& part) {
   const auto id = static_cast<NodeId>(data.nodes.size());
-  data.nodes.push_back({std::move(name),
-                        scope,
-                        static_cast<std::uint32_t>(data.scopes[scope].nodes.size()),
-                        {},
-                        std::move(part)});
+  NodeData& node = data.nodes.emplace_back();
+  node.name = std::move(name);
+  node.scope = scope;
+  node.place = static_cast<std::uint32_t>(data.scopes[scope].nodes.size());
+  node.part = std::move(part);
   data.scopes[scope].nodes.push_back(id);
   return id;
 }
@@ -97,6 +97,7 @@ void splice(const GraphData& from, GraphData& to, ScopeId into) {
     rebase(from, to, symbol_map, original, copy);
     to.nodes.push_back(std::move(copy));
   }
+  for (const auto& [node, window] : from.l2_windows) to.l2_windows[node + node_offset] = window;
 }
 
 }  // namespace

@@ -172,12 +172,12 @@ class JsonPrinter {
     object.add("sets", array(relations.sets, [&](SymbolId id) { return condition_ids_.at(id); }))
         .add("updates", array(relations.updates))
         .add("uses", array(relations.uses));
-    if (node.l2_window)
+    if (const L2Window* window = data_.find_l2_window(node))
       object.add("l2_window", Object()
-                                  .add("bytes", node.l2_window->bytes)
-                                  .add("hit_ratio", node.l2_window->hit_ratio)
-                                  .add("hit", access_name(node.l2_window->hit))
-                                  .add("miss", access_name(node.l2_window->miss)));
+                                  .add("bytes", window->bytes)
+                                  .add("hit_ratio", window->hit_ratio)
+                                  .add("hit", access_name(window->hit))
+                                  .add("miss", access_name(window->miss)));
   }
   void add_part(Object& object, const NodeData& node, const CopyPart& part) const {
     object.add("enabled", node.is_enabled)

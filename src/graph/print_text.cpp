@@ -121,9 +121,9 @@ class TextPrinter {
         kernel && kernel->is_device_updatable)
       parts.emplace_back("device-updatable");
     if (node.priority != 0) parts.push_back(fmt::format("priority {}", node.priority));
-    if (node.l2_window)
-      parts.push_back(fmt::format("L2 window of {} bytes, {}", node.l2_window->bytes,
-                                  access_name(node.l2_window->hit)));
+    if (const L2Window* window = data_.find_l2_window(node))
+      parts.push_back(
+          fmt::format("L2 window of {} bytes, {}", window->bytes, access_name(window->hit)));
     if (!node.is_enabled) parts.emplace_back("disabled");
     return fmt::format("{}", fmt::join(parts, ", "));
   }

@@ -70,7 +70,7 @@ std::string persistent_obstacle(const GraphData& data, const PersistentProgram* 
       return fmt::format("kernel '{}' has blocks of another size", from.name);
     if (kernel->grid.shared_bytes != 0)
       return fmt::format("kernel '{}' uses dynamic shared memory", from.name);
-    if (from.l2_window)
+    if (data.find_l2_window(from))
       return fmt::format("kernel '{}' has an L2 window, and one kernel can have only one",
                          from.name);
     if (kernel->is_device_updatable || !from.is_enabled)

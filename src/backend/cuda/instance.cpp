@@ -151,7 +151,7 @@ void CudaInstance::build_node(const GraphData& data, const LoweredNode& lowered,
   KernelCall call;
   cudaGraphNodeParams params = node_params(data, lowered.id, call);
   cudaGraphNode_t& made = nodes_[lowered.id];
-  check(cudaGraphAddNode(&made, into, producers_.nodes.data(), producers_.edges.data(),
+  check(cudaGraphAddNode(&made, into, producers_.nodes.data(), producers_.edge_data(),
                          producers_.nodes.size(), &params),
         [&] {
           return fmt::format("adding {} '{}' to graph '{}'", kind_name(node), node.name, data.name);
@@ -263,9 +263,10 @@ void CudaInstance::set_attributes(const GraphData& data, NodeId id, cudaGraphNod
     value.priority = device_.driver_priority(node.priority);
     set(cudaLaunchAttributePriority, value);
   }
-  if (node.l2_window && has_effect(*node.l2_window, device_.l2_cache())) {
+  const L2Window* window = data.find_l2_window(node);
+  if (window && has_effect(*window, device_.l2_cache())) {
     value = {};
-    value.accessPolicyWindow = to_cuda(*node.l2_window);
+    value.accessPolicyWindow = to_cuda(*window);
     set(cudaLaunchAttributeAccessPolicyWindow, value);
   }
   if (kernel.info->traits.is_cooperative) {

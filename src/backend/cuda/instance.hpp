@@ -32,14 +32,18 @@ class CudaInstance final : public graph::Instance {
   struct Producers {
     std::vector<cudaGraphNode_t> nodes;
     std::vector<cudaGraphEdgeData> edges;
+    bool are_plain = true;  // the driver is faster when it need not look at them
     void clear() {
       nodes.clear();
       edges.clear();
+      are_plain = true;
     }
     void add(cudaGraphNode_t node, const cudaGraphEdgeData& edge) {
       nodes.push_back(node);
       edges.push_back(edge);
+      are_plain = are_plain && edge.type == cudaGraphDependencyTypeDefault;
     }
+    const cudaGraphEdgeData* edge_data() const { return are_plain ? nullptr : edges.data(); }
   };
   /// A kernel's parameters in the driver's form; they point into the graph's data or into this.
   struct KernelCall {
