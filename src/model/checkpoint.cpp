@@ -154,19 +154,9 @@ const Tensor* Checkpoint::find(std::string_view name) const {
   return found == index_.end() ? nullptr : &tensors_[found->second];
 }
 
-const Tensor& Checkpoint::require(std::string_view name,
-                                  std::initializer_list<std::uint64_t> shape) const {
-  const Tensor* tensor = find(name);
-  if (!tensor)
-    throw BadArgument(fmt::format("{}: tensor {} {} is missing", path_.string(), in_quotes(name),
-                                  shape_text({shape.begin(), shape.size()})));
-  refuse_shape(path_, *tensor, name, {shape.begin(), shape.size()});
-  return *tensor;
-}
-
 const Tensor& Checkpoint::head() const {
   const Tensor* head = find("output.weight");
-  return head ? *head : require("token_embd.weight", {config_.vocabulary, config_.hidden});
+  return head ? *head : *find("token_embd.weight");
 }
 
 WeightSummary Checkpoint::weights() const {

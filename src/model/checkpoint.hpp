@@ -2,8 +2,6 @@
 // whatever the files call them, and where its tokenizer and chat template are.
 #pragma once
 
-#include <initializer_list>
-
 #include "model/config.hpp"
 #include "model/safetensors.hpp"
 
@@ -47,8 +45,6 @@ class Checkpoint {
   const std::vector<Tensor>& tensors() const { return tensors_; }
   /// Null where there is none.
   const Tensor* find(std::string_view name) const;
-  /// Throws with the tensor's name, and the shape that was expected.
-  const Tensor& require(std::string_view name, std::initializer_list<std::uint64_t> shape) const;
   /// output.weight, or the embedding where that is the head too.
   const Tensor& head() const;
   WeightSummary weights() const;

@@ -1,18 +1,13 @@
 // tokenizer_fuzz.cpp: tokenizer.json files and texts that nobody meant. The input is a
 // tokenizer.json and, behind a zero byte, a text; without one, the text is encoded by a tokenizer
 // that is in order. What may come of it is an attacca::Error, or ids and a text.
-//
-//   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -Iinclude -Isrc \
-//     tests/fuzz/tokenizer_fuzz.cpp src/model/tokenizer/*.cpp src/model/gguf.cpp
-//     src/model/tensor.cpp \ src/model/mapped_file.cpp -lfmt -lpcre2-8 -lutf8proc -o tokenizer_fuzz
-//   ./tokenizer_fuzz -timeout=10 -rss_limit_mb=1024 corpus/
 #include <attacca/error.hpp>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
 #include "model/tokenizer/tokenizer.hpp"
-#include "model/tokenizer/utf8.hpp"
+#include "model/utf8.hpp"
 
 namespace {
 

@@ -107,22 +107,6 @@ TEST(Checkpoint, a_head_that_is_promised_must_be_there) {
   EXPECT_EQ(checkpoint.head().name, "token_embd.weight");
 }
 
-TEST(Checkpoint, require_names_the_tensor_and_both_shapes) {
-  const TemporaryFolder folder;
-  const SmallModel small("llama", true, false);
-  Checkpoint opened = Checkpoint::open(write_gguf(folder, small));
-  const Checkpoint checkpoint = std::move(opened);
-  EXPECT_EQ(checkpoint.require("output_norm.weight", {32}).bytes, 128u);
-  EXPECT_THAT(
-      [&] {
-        checkpoint.require("output_norm.weight", {1, 32});
-      },
-      ThrowsMessage<BadArgument>(
-          HasSubstr("'output_norm.weight' has shape [32]; [1, 32] is expected")));
-  EXPECT_THAT([&] { checkpoint.require("none", {4}); },
-              ThrowsMessage<BadArgument>(HasSubstr("'none' [4] is missing")));
-}
-
 TEST(Checkpoint, weights_are_summed_by_type) {
   const TemporaryFolder folder;
   SmallModel small("llama", true, false);

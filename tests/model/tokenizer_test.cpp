@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "model/tokenizer/open.hpp"
-#include "model/tokenizer/utf8.hpp"
+#include "model/utf8.hpp"
 
 namespace attacca::model {
 namespace {

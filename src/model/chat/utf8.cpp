@@ -2,6 +2,8 @@
 
 #include <utf8proc.h>
 
+#include "model/utf8.hpp"
+
 namespace attacca::model::chat {
 namespace {
 
@@ -13,13 +15,9 @@ bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC
 }  // namespace
 
 Character character_at(std::string_view bytes, std::size_t at) {
-  const auto first = static_cast<unsigned char>(bytes[at]);
-  if (first < 0x80) return {first, 1, true};
-  utf8proc_int32_t code = 0;
-  const auto size = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(bytes.data()) + at,
-                                     static_cast<utf8proc_ssize_t>(bytes.size() - at), &code);
-  if (size <= 0) return {kBrokenByte + first, 1, false};
-  return {static_cast<char32_t>(code), static_cast<std::size_t>(size), true};
+  const Utf8Character first = first_character(bytes.substr(at));
+  if (first.is_valid) return {first.code, first.length, true};
+  return {kBrokenByte + static_cast<unsigned char>(bytes[at]), 1, false};
 }
 
 Character character_before(std::string_view bytes, std::size_t end) {
@@ -30,14 +28,8 @@ Character character_before(std::string_view bytes, std::size_t end) {
 }
 
 void append_utf8(std::string& out, char32_t code) {
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-    return;
-  }
-  if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) code = kReplacement;
-  utf8proc_uint8_t bytes[4];
-  const auto size = utf8proc_encode_char(static_cast<utf8proc_int32_t>(code), bytes);
-  out.append(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size));
+  const bool is_valid = code <= 0x10FFFF && (code < 0xD800 || code >= 0xE000);
+  model::append_utf8(out, is_valid ? code : kReplacement);
 }
 
 std::size_t count_characters(std::string_view bytes) {

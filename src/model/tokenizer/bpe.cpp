@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "model/tokenizer/utf8.hpp"
+#include "model/utf8.hpp"
 
 namespace attacca::model {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "model/tokenizer/utf8.hpp"
+#include "model/utf8.hpp"
 
 namespace attacca::model {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model/tokenizer/regex.hpp"
-#include "model/tokenizer/utf8.hpp"
+#include "model/utf8.hpp"
 
 namespace attacca::model {
 

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "model/tokenizer/normalizer.hpp"
-#include "model/tokenizer/utf8.hpp"
+#include "model/utf8.hpp"
 
 namespace attacca::model {
 namespace {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <attacca/error.hpp>
 
-#include "model/tokenizer/utf8.hpp"
+#include "model/utf8.hpp"
 
 namespace attacca::model {
 namespace {

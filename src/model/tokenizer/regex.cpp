@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "model/in_quotes.hpp"
-#include "model/tokenizer/utf8.hpp"
+#include "model/utf8.hpp"
 
 namespace attacca::model {
 namespace {

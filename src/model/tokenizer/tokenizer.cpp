@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "model/tokenizer/parts.hpp"
-#include "model/tokenizer/utf8.hpp"
+#include "model/utf8.hpp"
 
 namespace attacca::model {
 namespace {

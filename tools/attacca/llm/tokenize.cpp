@@ -16,7 +16,7 @@
 #include "command.hpp"
 #include "llm/models.hpp"
 #include "model/tokenizer/open.hpp"
-#include "model/tokenizer/utf8.hpp"
+#include "model/utf8.hpp"
 
 namespace attacca::tool {
 namespace {

@@ -1,4 +1,4 @@
-// utf8.hpp: UTF-8 as the tokenizer sees it. Text from outside may be broken; everything behind
+// utf8.hpp: reading and writing UTF-8. Text from outside may be broken; everything behind
 // `repaired` may rely on valid UTF-8.
 #pragma once
 

@@ -1,5 +1,5 @@
 // utf8.cpp: reading, repairing and streaming UTF-8.
-#include "model/tokenizer/utf8.hpp"
+#include "model/utf8.hpp"
 
 namespace attacca::model {
 namespace {
