@@ -19,18 +19,6 @@ namespace {
 
 constexpr int kQuickSamples = 5;
 
-/// What `command` prints, less the last newline; nothing where it fails.
-std::optional<std::string> output_of(const std::string& command) {
-  FILE* pipe = popen(command.c_str(), "r");
-  if (!pipe) return std::nullopt;
-  std::string text;
-  char buffer[256];
-  while (std::fgets(buffer, sizeof buffer, pipe)) text += buffer;
-  if (pclose(pipe) != 0) return std::nullopt;
-  if (text.ends_with('\n')) text.pop_back();
-  return text;
-}
-
 /// Results are left out of what makes a tree dirty: writing them must not taint the next run.
 std::string current_commit() {
   const std::string git = "git -C '" ATTACCA_SOURCE_DIR "' ";
@@ -50,6 +38,19 @@ std::string today() {
 }
 
 }  // namespace
+
+std::optional<std::string> output_of(const std::string& command) {
+  FILE* pipe = popen(command.c_str(), "r");
+  if (!pipe) return std::nullopt;
+  std::string text;
+  char buffer[256];
+  while (std::fgets(buffer, sizeof buffer, pipe)) text += buffer;
+  if (pclose(pipe) != 0) return std::nullopt;
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+std::filesystem::path source_folder() { return ATTACCA_SOURCE_DIR; }
 
 Summary summarize(std::vector<double> samples) {
   std::sort(samples.begin(), samples.end());

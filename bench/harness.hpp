@@ -6,6 +6,7 @@
 
 #include <attacca/device.hpp>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -34,7 +35,7 @@ struct Row {
   std::string unit = "µs";
   std::optional<double> baseline{};  // the peer's median, taken in the same run
   std::optional<double> floor{};     // what the hardware allows
-  std::optional<double> limit{};     // what our gate allows; in the table, not in the JSON
+  std::optional<double> limit{};     // what our gate allows
   bool is_rate = false;              // more is better: floor is a ceiling, limit the least allowed
 
   std::optional<double> ratio() const;     // of the baseline
@@ -69,12 +70,23 @@ struct Plot {
   enum class Value { median, ratio, fraction } value = Value::median;
 };
 
+/// What the engine's benchmarks shall run. What is empty is left to each.
+struct EngineChoices {
+  std::string model;                // a path or a name
+  std::vector<std::string> shapes;  // models of random weights, instead
+  std::vector<unsigned> batches;
+  std::vector<unsigned> contexts;
+  std::vector<unsigned> tokens;     // of prompts
+  std::vector<std::string> graphs;  // modes
+  bool has_peer = true;             // PyTorch beside it, where it is installed
+};
+
 /// One execution of one benchmark: takes samples and collects rows.
 class Run {
  public:
-  Run(std::string name, attacca::Device on, bool is_quick, std::string of_model = {})
+  Run(std::string name, attacca::Device on, bool is_quick, EngineChoices of_engine = {})
       : device(std::move(on)),
-        model(std::move(of_model)),
+        engine(std::move(of_engine)),
         name_(std::move(name)),
         is_quick_(is_quick) {}
 
@@ -95,7 +107,7 @@ class Run {
   bool is_quick() const { return is_quick_; }
 
   const attacca::Device device;
-  const std::string model;  // for the engine's benchmarks; empty: the default
+  const EngineChoices engine;
 
  private:
   void show_progress(const std::string& what, int done, int count);
@@ -117,8 +129,8 @@ struct Benchmark {
   std::string name;
   std::string question;
   Needs needs;
-  void (*run)(Run&);      // null in a build that cannot run it; then it is only listed
-  std::string why_not{};  // why it has no meaning on the other device, unless it needs either
+  void (*run)(Run&);       // null in a build that cannot run it; then it is only listed
+  std::string why_not{};   // why it has no meaning on the other device, unless it needs either
   bool is_engine = false;  // measures the LLM engine
 };
 /// What stands for the function of a benchmark that this build cannot run.
@@ -129,6 +141,11 @@ std::vector<Benchmark>& benchmarks();
 struct Registered {
   explicit Registered(Benchmark benchmark) { benchmarks().push_back(std::move(benchmark)); }
 };
+
+/// What `command` prints, less the last newline; nothing where it fails.
+std::optional<std::string> output_of(const std::string& command);
+/// The checkout that this was built from, for the scripts in it.
+std::filesystem::path source_folder();
 
 /// Where and with what a result was measured.
 struct Origin {

@@ -105,6 +105,7 @@ json to_json(const Row& row) {
   if (const auto ratio = row.ratio()) line["ratio"] = *ratio;
   if (row.floor) line["floor"] = *row.floor;
   if (const auto fraction = row.fraction()) line["fraction"] = *fraction;
+  if (row.limit) line["limit"] = *row.limit;
   return line;
 }
 json to_json(const Finding& finding) {

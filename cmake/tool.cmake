@@ -19,6 +19,11 @@ if(ATTACCA_BENCH)
 endif()
 if(ATTACCA_LLM)
   target_link_libraries(attacca_cli PRIVATE attacca::llm)
+  find_package(yaml-cpp CONFIG QUIET)  # reads what --config names
+  target_compile_definitions(attacca_cli PRIVATE ATTACCA_WITH_YAML=$<BOOL:${yaml-cpp_FOUND}>)
+  if(yaml-cpp_FOUND)
+    target_link_libraries(attacca_cli PRIVATE $<IF:$<TARGET_EXISTS:yaml-cpp::yaml-cpp>,yaml-cpp::yaml-cpp,yaml-cpp>)
+  endif()
 endif()
 install(TARGETS attacca_cli)
 

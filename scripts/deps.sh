@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 packages=(g++ cmake ninja-build ccache python3 libtbb-dev libfmt-dev libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev
-  librapidcheck-dev relacy-dev libhwy-dev libpcre2-dev libutf8proc-dev)
+  librapidcheck-dev relacy-dev libhwy-dev libpcre2-dev libutf8proc-dev libyaml-cpp-dev)
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   echo "deps: no apt-get here; attacca needs what Debian calls ${packages[*]}"
@@ -19,16 +19,18 @@ if ((${#missing[@]} == 0)); then
 fi
 
 # A package may be there under another name or prefix: what counts is whether CMake can configure. Without relacy it
-# can, and leaves those tests out.
+# can, and leaves those tests out, and without yaml-cpp, and leaves --config out.
 probe=$(mktemp -d)
 trap 'rm -rf "$probe"' EXIT
 must=1
 if cmake -S . -B "$probe" -G Ninja >/dev/null 2>&1; then
-  if ! grep -q '^RELACY_INCLUDE_DIR:.*NOTFOUND$' "$probe/CMakeCache.txt"; then
-    echo "deps: not from Debian, but found: ${missing[*]}"
+  found=("${missing[@]}") missing=() must=0
+  ! grep -q '^RELACY_INCLUDE_DIR:.*NOTFOUND$' "$probe/CMakeCache.txt" || missing+=(relacy-dev)
+  ! grep -q '^yaml-cpp_DIR:.*NOTFOUND$' "$probe/CMakeCache.txt" || missing+=(libyaml-cpp-dev)
+  if ((${#missing[@]} == 0)); then
+    echo "deps: not from Debian, but found: ${found[*]}"
     exit 0
   fi
-  missing=(relacy-dev) must=0
 fi
 install="apt-get install -y --no-install-recommends ${missing[*]}"
 as_root=()

@@ -47,5 +47,6 @@ build/cuda/bin/attacca bench all --device cuda:0 "${options[@]}" || failed=yes
 build/cuda/bin/attacca bench overhead-host-dispatch "${options[@]}" || failed=yes
 python3 scripts/tables.py
 python3 scripts/measurements.py
+python3 scripts/performance.py
 echo "benchmarks: $((SECONDS - started)) s, results in bench/results/$slug"
 [[ -z $failed ]] || fail "a benchmark failed, see above"

@@ -16,6 +16,7 @@ add_test(NAME consumer
     -D compiler=${CMAKE_CXX_COMPILER}
     "-D flags=${consumer_flags}"
     -D version=${PROJECT_VERSION}
+    -D llm=${ATTACCA_LLM}
     "-D prefix_path=${CMAKE_PREFIX_PATH}"
     -P ${CMAKE_CURRENT_SOURCE_DIR}/scripts/consumer.cmake)
 set_tests_properties(consumer PROPERTIES TIMEOUT 600)
@@ -38,6 +39,12 @@ if(TARGET attacca_cli)
       COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/llm_test.py $<TARGET_FILE:attacca_cli>
       WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
     list(APPEND scripted pull_command llm_commands)
+    if(NOT ATTACCA_SANITIZE)
+      # Skips itself where torch, transformers or the model are not here.
+      add_test(NAME smollm2_oracle
+        COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/oracle/smollm2.py $<TARGET_FILE:attacca_cli>)
+      set_tests_properties(smollm2_oracle PROPERTIES LABELS model SKIP_RETURN_CODE 77 TIMEOUT 900)
+    endif()
   endif()
 endif()
 
@@ -80,9 +87,16 @@ if(NOT ATTACCA_SANITIZE AND NOT ATTACCA_CUDA)
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/measurements.py --check)
   add_test(NAME measurements_test
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/measurements_test.py)
+  add_test(NAME performance_is_generated
+    COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/performance.py --check)
+  add_test(NAME performance_test
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/performance_test.py)
+  add_test(NAME torch_decode_test
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/torch_decode_test.py)
   add_test(NAME tables_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/tables_test.py)
   add_test(NAME docs_check_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/docs_check_test.py)
   list(APPEND scripted public_headers_compile_alone layers layers_notices_a_forbidden_include tables_are_generated
-    tables_test measurements_are_generated measurements_test docs_check_test)
+    tables_test measurements_are_generated measurements_test performance_is_generated performance_test
+    torch_decode_test docs_check_test)
 endif()
 set_tests_properties(${scripted} PROPERTIES LABELS cpu)

@@ -1,11 +1,13 @@
-// decode.cpp: how close a decode step comes to the time its memory takes to read, and what the
-// engine itself costs beside the graphs.
+// decode.cpp: how close a decode step of a model comes to the time its memory takes to read, and
+// what the engine itself costs beside the graphs. Steps on random weights: synthetic_decode.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "instruments/bandwidth.hpp"
 #include "llm/engine_runs.hpp"
+#include "llm/read_bandwidth.hpp"
+#include "llm/synthetic_benches.hpp"
+#include "llm/synthetic_runs.hpp"
 
 namespace bench {
 
@@ -43,12 +45,13 @@ Steps decode(const Model& model, Engine& engine, unsigned batch, unsigned seed) 
 }
 
 void run_decode(Run& run) {
+  if (is_synthetic(run)) return run_synthetic_decode(run);
   const Model model = model_of(run);
   EngineOptions options;
   options.device = run.device;
   options.context = std::min<std::size_t>(model.context(), 512);
   Engine engine(model, options);
-  const double bandwidth = attacca::instruments::read_bandwidth();
+  const double bandwidth = read_bandwidth(run.device);
   run.note(
       fmt::format("floor: the weights and the keys and values of {} tokens of context a "
                   "sequence, read at the {:.1f} GB/s this machine's memory gives",
@@ -67,7 +70,7 @@ void run_decode(Run& run) {
                          static_cast<double>(batch * memory.kv_per_token * (kPrompt + kNew / 2));
     Row row{.name = "decode step", .params = {{"batch", batch}}, .value = samples[0]};
     row.floor = bytes / bandwidth * 1e6;
-    if (batch == 1) row.limit = *row.floor / kFloorGate;
+    if (batch == 1 && !run.device.is_cuda()) row.limit = *row.floor / kFloorGate;
     run.add(row);
     Row engine_row{
         .name = "outside graphs", .params = {{"batch", batch}}, .value = summarize(outside)};
@@ -79,9 +82,8 @@ void run_decode(Run& run) {
 
 const Registered registered{{.name = "decode",
                              .question = "how close does a decode step come to the memory floor?",
-                             .needs = Needs::host,
+                             .needs = Needs::either,
                              .run = run_decode,
-                             .why_not = "the engine has no kernels made for a GPU yet",
                              .is_engine = true}};
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "llm/engine_runs.hpp"
 
 #include <fmt/format.h>
+#include <attacca/error.hpp>
 
 #include <random>
 #include <string>
@@ -11,7 +12,11 @@
 namespace bench {
 
 attacca::llm::Model model_of(Run& run) {
-  std::string path = run.model;
+  const EngineChoices& asked = run.engine;
+  if (!(asked.batches.empty() && asked.contexts.empty() && asked.tokens.empty() &&
+        asked.graphs.empty()))
+    throw attacca::BadArgument("--batch, --context, --tokens and --graphs go with --shape");
+  std::string path = asked.model;
   if (const auto cached = attacca::model::cached_model(path.empty() ? "smollm2" : path))
     path = cached->string();
   attacca::llm::Model model(path == "small" ? "" : path);

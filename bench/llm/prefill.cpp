@@ -1,11 +1,14 @@
-// prefill.cpp: how close reading a prompt comes to the processor's peak rate, and how long the
-// first token takes from nothing.
+// prefill.cpp: how close a model's reading of a prompt comes to the processor's peak rate, and how
+// long the first token takes from nothing. Random weights: synthetic_prefill.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <attacca/error.hpp>
 
 #include "llm/engine_runs.hpp"
 #include "llm/peak.hpp"
+#include "llm/synthetic_benches.hpp"
+#include "llm/synthetic_runs.hpp"
 
 namespace bench {
 
@@ -27,6 +30,9 @@ double prefill(const Model& model, Engine& engine, std::size_t tokens, unsigned 
 }
 
 void run_prefill(Run& run) {
+  if (is_synthetic(run)) return run_synthetic_prefill(run);
+  if (run.device.is_cuda())
+    throw attacca::BadArgument("prefill of a model is measured on the host; use --shape on a GPU");
   const Model model = model_of(run);
   EngineOptions options;
   options.device = run.device;
@@ -65,9 +71,8 @@ void run_prefill(Run& run) {
 
 const Registered registered{{.name = "prefill",
                              .question = "how close does reading a prompt come to the peak rate?",
-                             .needs = Needs::host,
+                             .needs = Needs::either,
                              .run = run_prefill,
-                             .why_not = "the engine has no kernels made for a GPU yet",
                              .is_engine = true}};
 
 }  // namespace

@@ -157,6 +157,12 @@ __global__ void plain_kernel(const __grid_constant__ typename K::Args args) {
   run_on_device<K>(thread, args);
 }
 template <class K>
+__global__ void __launch_bounds__(K::max_threads, K::min_blocks)
+    bounded_kernel(const __grid_constant__ typename K::Args args) {
+  Thread thread;
+  run_on_device<K>(thread, args);
+}
+template <class K>
 __global__ void ported_kernel(const __grid_constant__ typename K::Args args,
                               const __grid_constant__ LaunchPort port) {
   ThreadOf<K> thread(port);
@@ -169,7 +175,9 @@ template <class K, bool kCuda>
 const void* cuda_entry() {
   if constexpr (kCuda) {
 #if defined(__CUDACC__)
-    if constexpr (std::is_same_v<ThreadOf<K>, Thread>)
+    if constexpr (requires { K::max_threads; })
+      return reinterpret_cast<const void*>(&bounded_kernel<K>);
+    else if constexpr (std::is_same_v<ThreadOf<K>, Thread>)
       return reinterpret_cast<const void*>(&plain_kernel<K>);
     else
       return reinterpret_cast<const void*>(&ported_kernel<K>);

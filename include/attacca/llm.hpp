@@ -9,6 +9,7 @@
 // running sequence and chunks of prompts that are not yet read.
 #pragma once
 
+#include <array>
 #include <attacca/device.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -54,7 +55,8 @@ class EngineCore;
 /// copies share the files. Thread-safe.
 class Model {
  public:
-  /// `path`: a .gguf file, a .safetensors file, or a folder as published for transformers.
+  /// `path`: a .gguf file, a .safetensors file, or a folder as published for transformers; empty
+  /// for the embedded model.
   explicit Model(const std::string& path, const Progress& progress = {});
 
   const std::string& name() const;
@@ -114,6 +116,21 @@ struct Reply {
   double seconds = 0;                 // from submission to the end
 };
 
+/// Which steps run as graphs. A decode step computes one new token of each sequence in it; a mixed
+/// step reads prompts too.
+enum class GraphMode : std::uint8_t {
+  full,       // every step: a graph for each size of decode steps, and one for each of mixed steps
+  piecewise,  // mixed steps as several graphs, with attention launched between them
+  decode,     // decode steps only
+  off,
+};
+const char* graph_mode_name(GraphMode mode);
+
+/// How keys and values are stored. automatic: bf16 on CUDA for a model in bf16, else f32, and there
+/// is no choice.
+enum class KvType : std::uint8_t { automatic, f32, bf16, f16 };
+const char* kv_type_name(KvType type);
+
 struct EngineOptions {
   Device device = Device::best();
   unsigned slots = 8;            // sequences that run at once
@@ -124,21 +141,67 @@ struct EngineOptions {
   unsigned step_tokens = 512;    // computed in one step, at most
   unsigned prefill_chunk = 512;  // of one prompt in one step, at most
   bool shares_prefixes = true;   // the prefix cache
+  KvType kv_type = KvType::automatic;
+  GraphMode graphs = GraphMode::full;
+  // Tokens of steps that have graphs, ascending. Empty: all that can come, some padded.
+  std::vector<unsigned> decode_sizes = {};
+  std::vector<unsigned> mixed_sizes = {};
+  bool pads = true;           // a step may run in a larger graph; else only in one of its size
+  std::string step_log = {};  // a file that gets each step's record, a line of JSON each
 };
 
 /// Where the memory goes, in bytes.
 struct EngineMemory {
   std::size_t weights_mapped = 0;
   std::size_t weights_copied = 0;
-  std::size_t arena = 0;  // activations, for the largest step
-  std::size_t step = 0;   // what steps read and write at fixed addresses
-  std::size_t graphs = 0;
+  std::size_t arena = 0;          // activations, for the largest step
+  std::size_t step = 0;           // what steps read and write at fixed addresses
+  std::size_t graphs = 0;         // of the host
+  std::size_t graphs_device = 0;  // that a GPU's driver took to build them
   std::size_t kv = 0;
   std::size_t pages = 0;  // a count
   // What a step must read at least, whatever it computes: the memory floor.
   std::size_t weights_per_step = 0;
   std::size_t kv_per_token = 0;  // for each token of context
 };
+
+/// How a step ran: in one graph for decode steps or for mixed ones, in pieces, or as kernels
+/// launched one by one.
+enum class StepMode : std::uint8_t { decode, mixed, piecewise, kernels };
+inline constexpr std::size_t kStepModes = 4;
+const char* step_mode_name(StepMode mode);
+
+/// Why a step had no graph.
+enum class Miss : std::uint8_t { none, graphs_off, mixed_off, above_sizes, no_exact_size };
+inline constexpr std::size_t kMisses = 5;
+/// "graphs are off", ...; empty for none.
+const char* miss_reason(Miss miss);
+
+/// One step.
+struct StepRecord {
+  std::uint64_t step = 0;  // counted from 1
+  bool is_decode = false;
+  StepMode mode = StepMode::kernels;
+  std::uint32_t tokens = 0;
+  std::uint32_t rows = 0;     // of logits
+  std::uint32_t size = 0;     // of the graph; 0: none
+  std::uint32_t padding = 0;  // size - tokens
+  Miss miss = Miss::none;
+  double microseconds = 0;
+};
+/// As in the step log, without the line's end.
+std::string to_json(const StepRecord& record);
+
+/// Steps that the scheduler can form and that are all run in the same way.
+struct GraphCoverage {
+  bool is_decode = false;
+  StepMode mode = StepMode::kernels;
+  Miss miss = Miss::none;
+  std::uint32_t largest = 0;  // graph that such steps could have; 0: none
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> tokens;  // ranges, both ends included
+};
+/// "decode 1..8: graphs", or what has none and why.
+std::string describe(const GraphCoverage& coverage);
 
 /// What the engine did so far.
 struct EngineStats {
@@ -147,10 +210,13 @@ struct EngineStats {
   std::uint64_t tokens_decoded = 0;
   std::uint64_t tokens_from_cache = 0;
   std::uint64_t tokens_padded = 0;  // places of a graph that a step did not need
+  std::array<std::uint64_t, kStepModes> steps_by_mode = {};
+  std::uint64_t graph_hits = 0;                          // steps that had a graph
+  std::array<std::uint64_t, kMisses> graph_misses = {};  // that had none, by reason
   std::uint64_t preemptions = 0;
   std::uint64_t evictions = 0;
-  double seconds_in_graphs = 0;
-  double seconds_outside = 0;  // scheduling and bookkeeping between graphs
+  double seconds_in_graphs = 0;  // in steps, whether graphs or kernels one by one
+  double seconds_outside = 0;    // scheduling and bookkeeping between them
 };
 
 /// Runs requests on one model and device. Not thread-safe.
@@ -172,6 +238,10 @@ class Engine {
   const EngineOptions& options() const;  // with the defaults filled in
   EngineMemory memory() const;
   EngineStats stats() const;
+  /// For every step the scheduler can form, whether it has a graph.
+  std::vector<GraphCoverage> coverage() const;
+  /// The last steps, at most 4096, oldest first.
+  std::vector<StepRecord> records() const;
 
  private:
   std::unique_ptr<detail::EngineCore> core_;

@@ -23,20 +23,24 @@ void check_range(const char* name, std::uint32_t value, std::uint32_t least, std
     throw BadArgument(fmt::format("schedule: {} = {}; use {} to {}", name, value, least, most));
 }
 
-void check_sizes(const Limits& limits) {
-  check_range("size_count", limits.size_count, 1, Limits::kMaxSizes);
-  for (std::uint32_t at = 0; at < limits.size_count; ++at)
-    if (limits.sizes[at] <= (at == 0 ? 0 : limits.sizes[at - 1]))
-      throw BadArgument(
-          fmt::format("schedule: step size {} is {}, after {}; give sizes in ascending order, from "
-                      "1 on",
-                      at, limits.sizes[at], at == 0 ? 0 : limits.sizes[at - 1]));
-  if (limits.step_tokens() < limits.slots)
+/// `limit` is named `limit_name`.
+void check_sizes(const char* name, const Sizes& sizes, const char* limit_name,
+                 std::uint32_t limit) {
+  if (sizes.count > Sizes::kMost)
     throw BadArgument(
-        fmt::format("schedule: the largest step has {} tokens, but {} sequences may each need one; "
-                    "use a size of at least {}, or fewer slots",
-                    limits.step_tokens(), limits.slots, limits.slots));
-  check_range("the largest step size", limits.step_tokens(), 1, kMostTokens);
+        fmt::format("schedule: {} sizes in {}; give at most {}", sizes.count, name, Sizes::kMost));
+  std::uint32_t last = 0;
+  for (std::uint32_t at = 0; at < sizes.count; last = sizes.of[at++]) {
+    if (sizes.of[at] <= last)
+      throw BadArgument(
+          fmt::format("schedule: {} has {} after {}; give them in ascending order, from 1 on", name,
+                      sizes.of[at], last));
+    if (sizes.of[at] > limit)
+      throw BadArgument(fmt::format(
+          "schedule: {} has {}, but no such step has more tokens than {} = {}; leave it out, or "
+          "use {} = {}",
+          name, sizes.of[at], limit_name, limit, limit_name, sizes.of[at]));
+  }
 }
 
 /// Gives out pieces of a memory, one after the other.
@@ -53,7 +57,7 @@ class Carver {
   std::uint64_t used() const { return used_; }
 
  private:
-  static constexpr std::uint64_t kAlignment = 64;
+  static constexpr std::uint64_t kAlignment = sizeof(Line);
   std::uintptr_t base_;
   std::uint64_t used_ = 0;
 };
@@ -61,9 +65,9 @@ class Carver {
 Plan carve_plan(const Limits& limits, Carver& carver) {
   Plan plan;
   plan.counts = carver.take<Counts>(1);
-  plan.tokens = carver.take<std::int32_t>(limits.step_tokens());
-  plan.positions = carver.take<std::int32_t>(limits.step_tokens());
-  plan.slots = carver.take<std::int32_t>(limits.step_tokens());
+  plan.tokens = carver.take<std::int32_t>(limits.step_tokens);
+  plan.positions = carver.take<std::int32_t>(limits.step_tokens);
+  plan.slots = carver.take<std::int32_t>(limits.step_tokens);
   plan.gather = carver.take<std::int32_t>(limits.logit_rows);
   plan.row_slots = carver.take<std::int32_t>(limits.logit_rows);
   plan.row_positions = carver.take<std::int32_t>(limits.logit_rows);
@@ -101,7 +105,9 @@ void check(const Limits& limits) {
   check_range("max_context", limits.max_context, 1, kMostTokens);
   check_range("prefill_chunk", limits.prefill_chunk, 1, kMostTokens);
   check_range("logit_rows", limits.logit_rows, limits.slots, kMostTokens);
-  check_sizes(limits);
+  check_range("step_tokens", limits.step_tokens, limits.slots, kMostTokens);
+  check_sizes("decode_sizes", limits.decode_sizes, "slots", limits.slots);
+  check_sizes("mixed_sizes", limits.mixed_sizes, "step_tokens", limits.step_tokens);
   if (limits.page_size != 16 && limits.page_size != 32 && limits.page_size != 64)
     throw BadArgument(fmt::format("schedule: page_size = {}; use 16, 32 or 64", limits.page_size));
 }
@@ -150,35 +156,6 @@ std::string why_refused(const Limits& limits, const Request& request) {
           limits.pages, limits.page_size);
   }
   return "";
-}
-
-std::string describe(const State& state) {
-  return fmt::format("{} running, {} waiting; {} pages: {} in use, {} idle, {} free",
-                     state.running.count, state.waiting.count, state.limits.pages,
-                     state.limits.pages - state.spare_pages(), state.idle_pages.count,
-                     state.free_pages.count);
-}
-
-std::string describe(const Statistics& statistics) {
-  const struct {
-    const char* name;
-    std::uint64_t count;
-    const char* unit;
-  } lines[] = {{"steps", statistics.steps, ""},
-               {"prefilled", statistics.prefilled, " tokens"},
-               {"decoded", statistics.decoded, " tokens"},
-               {"padding", statistics.padding, " tokens"},
-               {"shared", statistics.shared, " tokens"},
-               {"merged", statistics.merged, " pages"},
-               {"evicted", statistics.evictions, " pages"},
-               {"preempted", statistics.preemptions, " times"},
-               {"shortened", statistics.shortened, " chunks"},
-               {"finished", statistics.finished, " requests"},
-               {"cancelled", statistics.cancelled, " requests"}};
-  std::string text;
-  for (const auto& line : lines)
-    text += fmt::format("{:<10} {}{}\n", line.name, line.count, line.unit);
-  return text;
 }
 
 }  // namespace attacca::schedule

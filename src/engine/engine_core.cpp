@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "device/schedule/step.hpp"
+#include "engine/coverage.hpp"
 #include "engine/sizing.hpp"
 #include "kernels/host/sample.hpp"
 
@@ -85,14 +86,15 @@ TokenLogprob logprob_of(std::int32_t token, const kernels::Sampled& sampled) {
 }  // namespace
 
 EngineCore::EngineCore(const Model& model, const EngineOptions& options, const Progress& progress)
-    : model_(model), options_(options) {
+    : model_(model), options_(options), log_(options.step_log) {
   const ModelData& data = model_.data();
   limits_ = engine::size_engine(data.checkpoint, options_);
-  runner_ =
-      std::make_unique<engine::StepRunner>(data.checkpoint, options_.device, limits_, progress);
-  state_memory_.resize(schedule::state_bytes(limits_) + engine::kStateAlignment);
-  state_ =
-      schedule::bind_state(limits_, runner_->plan(), engine::aligned_state(state_memory_.data()));
+  const engine::StepSetup setup{limits_, options_.graphs, engine::kernel_type(options_.kv_type)};
+  runner_ = std::make_unique<engine::StepRunner>(
+      data.config(), model::Weights(data.checkpoint, options_.device, progress), options_.device,
+      setup, progress);
+  state_memory_.resize(schedule::state_bytes(limits_) / sizeof(schedule::Line));
+  state_ = schedule::bind_state(limits_, runner_->plan(), state_memory_.data());
   schedule::reset(state_);
   job_of_entry_.resize(limits_.requests);
 }
@@ -154,6 +156,7 @@ void EngineCore::run(std::vector<Job>& jobs) {
     do {
       admit(jobs);
     } while (step() || next_job_ < jobs.size());
+    log_.flush();
   } catch (...) {
     drop(jobs);
     throw;
@@ -163,18 +166,18 @@ void EngineCore::run(std::vector<Job>& jobs) {
 void EngineCore::admit(std::vector<Job>& jobs) {
   for (; next_job_ < jobs.size(); ++next_job_) {
     Job& job = jobs[next_job_];
-    job.entry = schedule::reserve(state_);
-    if (job.entry == schedule::kNone) return;
-    schedule::Request& request = state_.entries[job.entry].request;
+    const std::uint32_t entry = schedule::reserve(state_);
+    if (entry == schedule::kNone) return;
+    schedule::Request& request = state_.entries[entry].request;
     request = {.id = next_id_++,
                .prompt = static_cast<std::uint32_t>(job.prompt.size()),
                .max_new = static_cast<std::uint32_t>(job.max_new),
                .wants_all_logits = job.is_score};
-    std::copy(job.prompt.begin(), job.prompt.end(), state_.history(job.entry));
+    std::copy(job.prompt.begin(), job.prompt.end(), state_.history(entry));
     const std::string problem = schedule::why_refused(limits_, request);
-    schedule::admit(state_, job.entry);
+    schedule::admit(state_, entry);
     if (!problem.empty()) throw BadArgument(problem);
-    job_of_entry_[job.entry] = &job;
+    job_of_entry_[entry] = &job;
   }
 }
 
@@ -186,11 +189,28 @@ bool EngineCore::step() {
   const Clock::time_point planned = Clock::now();
   runner_->run();
   const Clock::time_point computed = Clock::now();
+  record(seconds_between(planned, computed));
   schedule::commit_step(state_, runner_->sampled());
   for (std::uint32_t at = 0; at < state_.event_count; ++at) take_in(state_.events[at]);
   seconds_in_graphs_ += seconds_between(planned, computed);
   seconds_outside_ += seconds_between(start, planned) + seconds_between(computed, Clock::now());
   return true;
+}
+
+void EngineCore::record(double seconds) {
+  const schedule::Counts& counts = *runner_->plan().counts;
+  StepRecord record{.is_decode = counts.is_decode != 0,
+                    .mode = engine::mode_of(limits_, options_.graphs, counts.graph),
+                    .tokens = counts.tokens,
+                    .rows = counts.rows,
+                    .microseconds = seconds * 1e6};
+  if (counts.graph == schedule::kNone) {
+    record.miss = engine::miss_of(limits_, options_.graphs, counts.tokens, record.is_decode);
+  } else {
+    record.size = limits_.graph_tokens(counts.graph);
+    record.padding = record.size - record.tokens;
+  }
+  log_.add(record);
 }
 
 void EngineCore::prepare_placed_slots() {
@@ -261,28 +281,38 @@ EngineMemory EngineCore::memory() const {
   memory.weights_mapped = weights.bytes_mapped();
   memory.weights_copied = weights.bytes_copied();
   memory.arena = runner_->arena_bytes();
-  memory.step = runner_->step_bytes() + state_memory_.size();
+  memory.step = runner_->step_bytes() + schedule::state_bytes(limits_);
   memory.graphs = runner_->graph_bytes();
+  memory.graphs_device = runner_->graph_device_bytes();
   memory.kv = runner_->kv_bytes();
   memory.pages = limits_.pages;
   memory.weights_per_step = weights.bytes_mapped() + weights.bytes_copied();
   if (weights.head.data != weights.embedding.data)
     memory.weights_per_step -= weights.embedding.bytes();
-  memory.kv_per_token = model::kv_bytes_per_token(model_.data().config());
+  memory.kv_per_token = memory.kv / limits_.pages / limits_.page_size;
   return memory;
 }
 
 EngineStats EngineCore::stats() const {
   const schedule::Statistics& s = state_.statistics;
+  std::array<std::uint64_t, kMisses> misses = log_.by_miss();
+  const std::uint64_t hits = std::exchange(misses[0], 0);
   return {.steps = s.steps,
           .tokens_prefilled = s.prefilled,
           .tokens_decoded = s.decoded,
           .tokens_from_cache = s.shared,
           .tokens_padded = s.padding,
+          .steps_by_mode = log_.by_mode(),
+          .graph_hits = hits,
+          .graph_misses = misses,
           .preemptions = s.preemptions,
           .evictions = s.evictions,
           .seconds_in_graphs = seconds_in_graphs_,
           .seconds_outside = seconds_outside_};
+}
+
+std::vector<GraphCoverage> EngineCore::coverage() const {
+  return engine::coverage_of(limits_, options_.graphs);
 }
 
 }  // namespace attacca::llm::detail

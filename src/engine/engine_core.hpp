@@ -11,6 +11,7 @@
 
 #include "device/schedule/host.hpp"
 #include "engine/model_data.hpp"
+#include "engine/step_log.hpp"
 #include "engine/step_runner.hpp"
 #include "engine/text_stream.hpp"
 
@@ -26,6 +27,8 @@ class EngineCore {
   const EngineOptions& options() const { return options_; }
   EngineMemory memory() const;
   EngineStats stats() const;
+  std::vector<GraphCoverage> coverage() const;
+  std::vector<StepRecord> records() const { return log_.records(); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -41,7 +44,6 @@ class EngineCore {
     std::unique_ptr<engine::TextStream> text;  // null: the model came without a tokenizer
     Reply reply;
     Clock::time_point submitted;
-    std::uint32_t entry = schedule::kNone;
     bool is_done = false;
   };
 
@@ -49,6 +51,7 @@ class EngineCore {
   void run(std::vector<Job>& jobs);
   void admit(std::vector<Job>& jobs);
   bool step();
+  void record(double seconds);
   void prepare_placed_slots();
   void take_in(const schedule::Event& event);
   void emit(Job& job, std::string text);
@@ -57,9 +60,10 @@ class EngineCore {
 
   Model model_;
   EngineOptions options_;
+  engine::StepLog log_;
   schedule::Limits limits_;
   std::unique_ptr<engine::StepRunner> runner_;
-  std::vector<std::byte> state_memory_;
+  std::vector<schedule::Line> state_memory_;
   schedule::State state_;
   std::vector<Job*> job_of_entry_;
   std::uint64_t next_id_ = 1;

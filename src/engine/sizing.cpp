@@ -5,10 +5,13 @@
 #include <attacca/error.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
+#include <vector>
 
 #include "device/schedule/host.hpp"
 #include "engine/step_runner.hpp"
+#include "kernels/thin_linear.hpp"
 
 namespace attacca::engine {
 
@@ -24,11 +27,72 @@ void check_range(const char* name, T value, T least, T most) {
     throw BadArgument(fmt::format("{} is {}; use {} to {}", name, value, least, most));
 }
 
-/// Powers of two up to the largest step.
-void choose_sizes(schedule::Limits& limits, std::uint32_t step_tokens) {
-  for (std::uint32_t size = 1; size < step_tokens; size *= 2)
-    limits.sizes[limits.size_count++] = size;
-  limits.sizes[limits.size_count++] = step_tokens;
+/// 1, 2, 4, then every eighth of the next power of two, no finer than 8: few tokens are padded.
+std::vector<unsigned> default_decode_sizes(unsigned slots) {
+  std::vector<unsigned> sizes;
+  for (unsigned size = 1; size < slots;
+       size += size < 8 ? size : std::max(8u, std::bit_ceil(size + 1) / 8))
+    sizes.push_back(size);
+  sizes.push_back(slots);
+  return sizes;
+}
+
+/// Powers of two from 8 on and, from 64 on, what is halfway between them.
+std::vector<unsigned> default_mixed_sizes(unsigned most) {
+  std::vector<unsigned> sizes;
+  for (unsigned size = 8; size < most; size += size < 64 ? size : std::bit_floor(size) / 2)
+    sizes.push_back(size);
+  sizes.push_back(most);
+  return sizes;
+}
+
+schedule::Sizes sizes_of(const char* name, const std::vector<unsigned>& given) {
+  schedule::Sizes sizes;
+  if (given.size() > schedule::Sizes::kMost)
+    throw BadArgument(fmt::format("{} has {} sizes; give at most {}", name, given.size(),
+                                  schedule::Sizes::kMost));
+  for (const unsigned size : given) sizes.of[sizes.count++] = size;
+  return sizes;
+}
+
+/// Lists that were given are checked in every mode; a mode that does not use one drops it.
+void choose_sizes(schedule::Limits& limits, llm::EngineOptions& options) {
+  limits.decode_sizes = sizes_of("decode_sizes", options.decode_sizes);
+  limits.mixed_sizes = sizes_of("mixed_sizes", options.mixed_sizes);
+  schedule::check(limits);
+  using llm::GraphMode;
+  if (options.decode_sizes.empty()) options.decode_sizes = default_decode_sizes(limits.slots);
+  if (options.mixed_sizes.empty()) options.mixed_sizes = default_mixed_sizes(limits.most_mixed());
+  if (options.graphs == GraphMode::off) options.decode_sizes.clear();
+  if (options.graphs == GraphMode::off || options.graphs == GraphMode::decode)
+    options.mixed_sizes.clear();
+  limits.decode_sizes = sizes_of("decode_sizes", options.decode_sizes);
+  limits.mixed_sizes = sizes_of("mixed_sizes", options.mixed_sizes);
+}
+
+/// Whether a GPU multiplies all of the model's matrices as they are, in bf16. The kernels around
+/// such products know every type of keys and values, the others f32 only.
+bool is_bfloat(const model::Checkpoint& checkpoint) {
+  const auto is_product = [&](const model::Tensor& tensor) {
+    return tensor.shape.size() == 2 &&
+           (tensor.name != "token_embd.weight" || &tensor == &checkpoint.head());
+  };
+  const auto& tensors = checkpoint.tensors();
+  return std::all_of(tensors.begin(), tensors.end(), [&](const model::Tensor& tensor) {
+    return !is_product(tensor) || kernels::is_thin(model::matrix_of(tensor));
+  });
+}
+
+llm::KvType choose_kv_type(const model::Checkpoint& checkpoint, const llm::EngineOptions& options) {
+  using llm::KvType;
+  const bool has_choice = options.device.is_cuda() && is_bfloat(checkpoint);
+  if (options.kv_type == KvType::automatic) return has_choice ? KvType::bf16 : KvType::f32;
+  if (options.kv_type != KvType::f32 && !has_choice)
+    throw BadArgument(fmt::format(
+        "kv_type is {}, and on {} keys and values of this model are f32; use f32 or automatic, or "
+        "a model in bf16 on a CUDA device",
+        llm::kv_type_name(options.kv_type), options.device.name()));
+  return options.kv_type;
 }
 
 double mebi(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
@@ -53,14 +117,17 @@ schedule::Limits size_engine(const model::Checkpoint& checkpoint, llm::EngineOpt
   limits.page_size = options.page_size;
   limits.max_context = static_cast<std::uint32_t>(options.context);
   limits.prefill_chunk = options.prefill_chunk;
+  limits.step_tokens = options.step_tokens;
+  limits.pads = options.pads;
   limits.shares_prefixes = options.shares_prefixes;
   limits.logit_rows = std::max(options.slots, std::min(kScoreRows, options.step_tokens));
-  choose_sizes(limits, options.step_tokens);
   limits.pages = 1;  // for the checks of the rest
-  schedule::check(limits);
+  choose_sizes(limits, options);
+  options.kv_type = choose_kv_type(checkpoint, options);
 
   const std::size_t wanted = std::size_t{limits.slots} * limits.table_stride();
-  const std::size_t page = StepRunner::page_bytes(config, limits.page_size);
+  const std::size_t page =
+      StepRunner::page_bytes(config, limits.page_size, kernel_type(options.kv_type));
   const std::size_t free = options.device.bytes_free();
   std::size_t taken = StepRunner::fixed_bytes(config, limits);
   if (options.device.is_cuda()) taken += checkpoint.weights().bytes;
@@ -83,13 +150,28 @@ schedule::Limits size_engine(const model::Checkpoint& checkpoint, llm::EngineOpt
   return limits;
 }
 
+kernels::KvType kernel_type(llm::KvType type) {
+  switch (type) {
+    case llm::KvType::bf16:
+      return kernels::KvType::bf16;
+    case llm::KvType::f16:
+      return kernels::KvType::f16;
+    default:
+      return kernels::KvType::f32;
+  }
+}
+
 std::size_t most_tokens(const schedule::Limits& limits) {
   return std::min<std::size_t>(limits.max_context, std::size_t{limits.pages} * limits.page_size);
 }
 
-void* aligned_state(std::byte* memory) {
-  const auto address = reinterpret_cast<std::uintptr_t>(memory);
-  return memory + (kStateAlignment - address % kStateAlignment) % kStateAlignment;
+}  // namespace attacca::engine
+
+namespace attacca::llm {
+
+const char* kv_type_name(KvType type) {
+  constexpr const char* kNames[] = {"automatic", "f32", "bf16", "f16"};
+  return kNames[static_cast<std::size_t>(type)];
 }
 
-}  // namespace attacca::engine
+}  // namespace attacca::llm

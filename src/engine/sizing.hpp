@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "device/schedule/state.hpp"
+#include "kernels/paged_kv.hpp"
 #include "model/checkpoint.hpp"
 
 namespace attacca::engine {
@@ -13,11 +14,10 @@ namespace attacca::engine {
 /// Fills in the options that were left to us. Throws BadArgument where something cannot fit.
 schedule::Limits size_engine(const model::Checkpoint& checkpoint, llm::EngineOptions& options);
 
+/// A type that is not automatic, as kernels know it.
+kernels::KvType kernel_type(llm::KvType type);
+
 /// The longest sequence that these limits can finish.
 std::size_t most_tokens(const schedule::Limits& limits);
-
-inline constexpr std::size_t kStateAlignment = 64;
-/// The first suitable address for a schedule's state in `memory`.
-void* aligned_state(std::byte* memory);
 
 }  // namespace attacca::engine

@@ -2,8 +2,11 @@
 #include "engine/step_runner.hpp"
 
 #include <fmt/format.h>
+#include <attacca/error.hpp>
 
 #include <algorithm>
+#include <new>
+#include <numeric>
 
 namespace attacca::engine {
 
@@ -13,6 +16,7 @@ using kernels::Sampled;
 using kernels::SamplingParams;
 
 constexpr std::size_t kAlignment = 256;
+constexpr std::size_t kMostGraphless = 64;  // shapes without a graph that stay ready
 
 std::size_t aligned(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -27,13 +31,21 @@ SamplingParams* sampling_in(std::byte* input, const schedule::Limits& limits) {
 }
 
 model::StepShape largest(const schedule::Limits& limits) {
-  return {limits.step_tokens(), limits.logit_rows};
+  return {limits.step_tokens, limits.logit_rows};
 }
+
+/// Elements of the keys, or of the values, of one layer in one page.
+std::size_t page_elements(const model::ModelConfig& c, std::uint32_t page_size) {
+  return std::size_t{c.kv_heads} * page_size * c.head_size;
+}
+
+double mebi(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 }  // namespace
 
-std::size_t StepRunner::page_bytes(const model::ModelConfig& c, std::uint32_t page_size) {
-  return std::size_t{2} * c.layers * c.kv_heads * c.head_size * page_size * sizeof(float);
+std::size_t StepRunner::page_bytes(const model::ModelConfig& c, std::uint32_t page_size,
+                                   kernels::KvType kv_type) {
+  return 2 * c.layers * page_elements(c, page_size) * kernels::kv_element_bytes(kv_type);
 }
 
 std::size_t StepRunner::fixed_bytes(const model::ModelConfig& c, const schedule::Limits& limits) {
@@ -42,28 +54,29 @@ std::size_t StepRunner::fixed_bytes(const model::ModelConfig& c, const schedule:
          std::size_t{limits.slots} * c.vocabulary * sizeof(std::uint16_t);
 }
 
-StepRunner::StepRunner(const model::Checkpoint& checkpoint, const Device& device,
-                       const schedule::Limits& limits, const model::Progress& progress)
+StepRunner::StepRunner(const model::ModelConfig& config, model::Weights weights,
+                       const Device& device, const StepSetup& setup,
+                       const model::Progress& progress)
     : device_(device),
       stream_(device),
-      config_(checkpoint.config()),
-      weights_(checkpoint, device, progress),
-      arena_(device, model::activation_bytes(config_, largest(limits))),
-      kv_(device, limits.pages * page_bytes(config_, limits.page_size) / sizeof(float)),
-      seen_(device, std::size_t{limits.slots} * config_.vocabulary),
-      input_bytes_(input_bytes(limits)),
+      setup_(setup),
+      config_(config),
+      weights_(std::move(weights)),
+      arena_(device, model::activation_bytes(config_, largest(setup.limits))),
+      kv_(device, setup.limits.pages * page_bytes(config_, setup.limits.page_size, setup.kv_type)),
+      seen_(device, std::size_t{setup.limits.slots} * config_.vocabulary),
+      input_bytes_(input_bytes(setup.limits)),
       host_input_(device, input_bytes_, Visibility::shared),
       device_input_(device, device.is_cuda() ? input_bytes_ : 0),
-      host_sampled_(device, limits.logit_rows, Visibility::shared),
-      device_sampled_(device, device.is_cuda() ? limits.logit_rows : 0),
-      plan_(schedule::bind_plan(limits, host_input_.data())),
-      sampling_(sampling_in(host_input_.data(), limits)),
+      host_sampled_(device, setup.limits.logit_rows, Visibility::shared),
+      device_sampled_(device, device.is_cuda() ? setup.limits.logit_rows : 0),
+      plan_(schedule::bind_plan(setup.limits, host_input_.data())),
+      sampling_(sampling_in(host_input_.data(), setup.limits)),
       sampled_(host_sampled_.data()) {
+  const schedule::Limits& limits = setup_.limits;
   std::fill_n(sampling_, limits.slots, SamplingParams{});
   std::byte* const input = device.is_cuda() ? device_input_.data() : host_input_.data();
   const schedule::Plan plan = schedule::bind_plan(limits, input);
-  const std::size_t layer_floats =
-      std::size_t{limits.pages} * config_.kv_heads * limits.page_size * config_.head_size;
   buffers_ = {
       .tokens = plan.tokens,
       .positions = plan.positions,
@@ -77,47 +90,138 @@ StepRunner::StepRunner(const model::Checkpoint& checkpoint, const Device& device
       .sampling = sampling_in(input, limits),
       .seen = {seen_.data()},
       .kv = {.keys = kv_.data(),
-             .values = kv_.data() + config_.layers * layer_floats,
+             .values = kv_.data() + kv_.bytes() / 2,
              .tables = plan.tables,
              .table_stride = limits.table_stride(),
              .page_size = limits.page_size,
              .kv_heads = config_.kv_heads,
-             .head_size = config_.head_size},
-      .kv_layer_stride = layer_floats,
+             .head_size = config_.head_size,
+             .type = setup_.kv_type},
+      .kv_layer_stride = limits.pages * page_elements(config_, limits.page_size),
       .sampled = device.is_cuda() ? device_sampled_.data() : host_sampled_.data(),
   };
+  if (device.is_cuda())
+    buffers_.scratch =
+        &scratch_.emplace(device, config_, buffers_.kv, limits.slots, limits.logit_rows);
   activations_ = model::lay_out(config_, largest(limits), arena_);
-  for (std::uint32_t at = 0; at < limits.size_count; ++at) {
-    if (progress) progress("building graphs", at, limits.size_count);
-    build(limits, limits.sizes[at]);
-  }
+  build_all(progress);
 }
 
-void StepRunner::build(const schedule::Limits& limits, std::uint32_t tokens) {
-  Graph graph(device_, fmt::format("step of {}", tokens));
-  const model::StepShape shape{tokens, std::min(tokens, limits.logit_rows)};
-  if (!device_.is_cuda()) {
-    model::emit_step(graph, config_, weights_, buffers_, activations_, shape);
-  } else {
-    const Node in =
-        graph.copy(device_input_.data(), host_input_.data(), input_bytes_).named("plan");
-    const Node step =
-        graph
-            .child("step",
-                   [&](Graph& body) {
-                     model::emit_step(body, config_, weights_, buffers_, activations_, shape);
-                   })
-            .after(in);
-    graph.copy(host_sampled_.data(), device_sampled_.data(), shape.rows * sizeof(Sampled))
-        .named("sampled")
-        .after(step);
+void StepRunner::build_all(const model::Progress& progress) {
+  const schedule::Limits& limits = setup_.limits;
+  std::vector<std::uint32_t> order(limits.graph_count());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return limits.graph_tokens(a) > limits.graph_tokens(b);
+  });
+  graphs_.resize(order.size());
+  const auto taken = [&, free = device_.bytes_free()] {
+    return device_.is_cuda() ? free - std::min(free, device_.bytes_free()) : 0;
+  };
+  for (std::size_t built = 0; built < order.size(); ++built) {
+    const std::uint32_t graph = order[built];
+    if (progress) progress("building graphs", built, order.size());
+    const auto refuse = [&](const char* what) {
+      throw DeviceError(fmt::format(
+          "building the graph of {} steps of {} tokens, after {} of {} others: {}; {:.0f} MiB of "
+          "{} are free, and graphs took {:.0f} MiB; give fewer decode_sizes or mixed_sizes, a "
+          "smaller memory_fraction or fewer pages, or turn graphs off",
+          limits.is_decode_graph(graph) ? "decode" : "mixed", limits.graph_tokens(graph), built,
+          order.size() - 1, what, mebi(device_.bytes_free()), device_.name(),
+          mebi(taken() + graph_bytes())));
+    };
+    try {
+      graphs_[graph] = build(graph);
+    } catch (const DeviceError& error) {
+      refuse(error.what());
+    } catch (const std::bad_alloc&) {
+      refuse("the host is out of memory");
+    }
   }
-  graphs_.push_back(graph.instantiate());
+  graph_device_bytes_ = taken();
+}
+
+model::StepShape StepRunner::shape_of(std::uint32_t tokens, bool is_decode) const {
+  return {tokens, std::min(tokens, setup_.limits.logit_rows), is_decode};
+}
+
+model::Chain StepRunner::kernels_of(const model::StepShape& shape) const {
+  return model::emit_step(device_, config_, weights_, buffers_, activations_, shape);
+}
+
+StepRunner::Ready StepRunner::build(std::uint32_t graph) const {
+  const bool is_decode = setup_.limits.is_decode_graph(graph);
+  const model::StepShape shape = shape_of(setup_.limits.graph_tokens(graph), is_decode);
+  const std::string name =
+      fmt::format("{} step of {}", is_decode ? "decode" : "mixed", shape.tokens);
+  model::Chain chain = kernels_of(shape);
+  Ready ready;
+  ready.rows = shape.rows;
+  if (is_decode || setup_.graphs == llm::GraphMode::full) {
+    ready.graphs.push_back(build_whole(name, chain, shape.rows));
+  } else {
+    ready.graphs = build_pieces(name, chain);
+    ready.kernels = std::move(chain);
+  }
+  return ready;
+}
+
+Exec StepRunner::build_whole(const std::string& name, const model::Chain& chain,
+                             std::uint32_t rows) const {
+  Graph graph(device_, name);
+  if (!device_.is_cuda()) {
+    chain.append_to(graph);
+    return graph.instantiate();
+  }
+  const Node in = graph.copy(device_input_.data(), host_input_.data(), input_bytes_).named("plan");
+  const Node step = graph.child("step", [&](Graph& body) { chain.append_to(body); }).after(in);
+  graph.copy(host_sampled_.data(), device_sampled_.data(), rows * sizeof(Sampled))
+      .named("sampled")
+      .after(step);
+  return graph.instantiate();
+}
+
+std::vector<Exec> StepRunner::build_pieces(const std::string& name,
+                                           const model::Chain& chain) const {
+  std::vector<Exec> pieces;
+  for (std::size_t first = 0, end = 0; first < chain.size(); first = end) {
+    end = chain.end_of_piece(first);
+    if (chain.is_attention(first)) continue;
+    Graph graph(device_, fmt::format("{}, piece {}", name, pieces.size()));
+    chain.append_to(graph, first, end);
+    pieces.push_back(graph.instantiate());
+  }
+  return pieces;
 }
 
 void StepRunner::run() {
-  graphs_[plan_.counts->size_index].launch(stream_);
+  const schedule::Counts& counts = *plan_.counts;
+  launch(counts.graph == schedule::kNone ? without_graph(counts) : graphs_[counts.graph]);
   stream_.synchronize();
+}
+
+StepRunner::Ready& StepRunner::without_graph(const schedule::Counts& counts) {
+  const std::pair key(counts.tokens, counts.is_decode != 0);
+  if (const auto found = graphless_.find(key); found != graphless_.end()) return found->second;
+  if (graphless_.size() == kMostGraphless) graphless_.clear();
+  const model::StepShape shape = shape_of(counts.tokens, counts.is_decode != 0);
+  return graphless_.emplace(key, Ready{{}, kernels_of(shape), shape.rows}).first->second;
+}
+
+void StepRunner::launch(Ready& ready) {
+  if (!ready.kernels) return ready.graphs.front().launch(stream_);
+  const model::Chain& chain = *ready.kernels;
+  if (device_.is_cuda()) stream_.copy(device_input_.data(), host_input_.data(), input_bytes_);
+  auto piece = ready.graphs.begin();
+  for (std::size_t first = 0, end = 0; first < chain.size(); first = end) {
+    end = chain.end_of_piece(first);
+    if (ready.graphs.empty() || chain.is_attention(first))
+      chain.launch(stream_, first, end);
+    else
+      (piece++)->launch(stream_);
+  }
+  if (device_.is_cuda())
+    stream_.copy(host_sampled_.data(), device_sampled_.data(), ready.rows * sizeof(Sampled));
 }
 
 void StepRunner::set_seen(std::uint32_t slot, std::span<const std::int32_t> tokens,
@@ -136,12 +240,14 @@ void StepRunner::set_seen(std::uint32_t slot, std::span<const std::int32_t> toke
 
 std::size_t StepRunner::step_bytes() const {
   return host_input_.bytes() + device_input_.bytes() + host_sampled_.bytes() +
-         device_sampled_.bytes() + seen_.bytes();
+         device_sampled_.bytes() + seen_.bytes() + (scratch_ ? scratch_->bytes() : 0);
 }
 
 std::size_t StepRunner::graph_bytes() const {
   std::size_t bytes = 0;
-  for (const Exec& graph : graphs_) bytes += graph.memory().host_bytes;
+  for (const Ready& ready : graphs_)
+    for (const Exec& graph : ready.graphs)
+      bytes += graph.memory().host_bytes + graph.memory().pinned_bytes;
   return bytes;
 }
 

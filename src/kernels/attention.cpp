@@ -56,7 +56,7 @@ struct Attention {
       for (unsigned j = warp; j < kTile; j += kThreads / 32) {
         float score = -INFINITY;
         if (at + j >= first && at + j <= last) {
-          const float* key = a.kv.keys + a.kv.offset(slot, at + j, kv_head);
+          const float* key = a.kv.keys_as<float>() + a.kv.offset(slot, at + j, kv_head);
           score = 0;
           for (std::uint32_t i = lane; i < size; i += 32) score += q[i] * key[i];
           for (unsigned step = 16; step != 0; step /= 2) score += __shfl_xor_sync(~0u, score, step);
@@ -80,7 +80,7 @@ struct Attention {
       for (unsigned j = 0; j < kTile; ++j) {
         const float w = __shfl_sync(~0u, weight, j);
         if (at + j < first || at + j > last) continue;
-        const float* value = a.kv.values + a.kv.offset(slot, at + j, kv_head);
+        const float* value = a.kv.values_as<float>() + a.kv.offset(slot, at + j, kv_head);
         for (unsigned e = 0; e < kElements; ++e)
           if (t.thread.x + e * kThreads < size) sum[e] += w * value[t.thread.x + e * kThreads];
       }

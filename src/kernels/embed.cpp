@@ -38,11 +38,52 @@ struct Embed {
   }
 };
 
+struct EmbedResidual {
+  static constexpr const char* name = "embed_residual";
+  static constexpr bool waits = true;
+  using Args = EmbedResidualArgs;
+
+  static Cost cost(const Args& a) {
+    const double read = 1.0 * row_bytes(a.table.type, a.table.columns) + sizeof *a.tokens;
+    return {.flops = 4.0 * a.rows.capacity * a.table.columns,
+            .bytes = a.rows.capacity * (read + 10.0 * a.table.columns)};
+  }
+
+  /// A thread for each part of a row.
+  ATTACCA_HD static void body(Thread& t, const Args& a) {
+    t.release_consumers();
+    t.wait_for_producers();
+    const std::uint64_t row = t.index() / a.residual.parts();
+    if (row >= *a.rows.count || row >= a.rows.capacity) return;
+    const auto part = static_cast<std::uint32_t>(t.index() % a.residual.parts());
+    const void* from = a.table.row(static_cast<std::uint32_t>(a.tokens[row]));
+    float squares = 0;
+    for (std::uint32_t i = 0; i < Residual::kPart; ++i) {
+      const std::uint32_t column = part * Residual::kPart + i;
+      const float value = element(a.table.type, from, column);
+      a.residual.values[row * a.residual.columns + column] = value;
+      a.residual.scaled[row * a.residual.columns + column] =
+          bfloat_of_float(value * a.next_norm[column]);
+      squares += value * value;
+    }
+    a.residual.squares[row * a.residual.parts() + part] = squares;
+  }
+};
+
 }  // namespace
 
 const Kernel<EmbedArgs>& embed() {
   static const Kernel<EmbedArgs> kernel = make_kernel<Embed>();
   return kernel;
+}
+
+const Kernel<EmbedResidualArgs>& embed_residual() {
+  static const Kernel<EmbedResidualArgs> kernel = make_kernel<EmbedResidual>();
+  return kernel;
+}
+
+Grid grid_of(const EmbedResidualArgs& args, bool) {
+  return Grid::covering(1ull * args.rows.capacity * args.residual.parts());
 }
 
 Grid grid_of(const EmbedArgs& args, bool is_cuda) {

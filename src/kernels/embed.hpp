@@ -5,6 +5,7 @@
 
 #include "kernels/activations.hpp"
 #include "kernels/matrix.hpp"
+#include "kernels/residual.hpp"
 
 namespace attacca::kernels {
 
@@ -15,7 +16,18 @@ struct EmbedArgs {
   float* y;      // [capacity, table.columns]
 };
 
+/// The same into a Residual, for CUDA's bf16 steps.
+struct EmbedResidualArgs {
+  const std::int32_t* tokens;
+  RowCount rows;
+  Matrix table;
+  Residual residual;
+  const float* next_norm;  // [columns]
+};
+
 const Kernel<EmbedArgs>& embed();
+const Kernel<EmbedResidualArgs>& embed_residual();
+Grid grid_of(const EmbedResidualArgs& args, bool is_cuda);
 Grid grid_of(const EmbedArgs& args, bool is_cuda);
 
 }  // namespace attacca::kernels

@@ -6,17 +6,32 @@
 
 namespace attacca::kernels {
 
+/// How keys and values are stored. The host knows f32 only.
+enum class KvType : std::uint32_t { f32, bf16, f16, fp8 };
+ATTACCA_HD constexpr std::uint32_t kv_element_bytes(KvType type) {
+  return type == KvType::f32 ? 4 : type == KvType::fp8 ? 1 : 2;
+}
+
 /// Position p of slot s is in page `tables[s * table_stride + p / page_size]`, at p % page_size.
 struct PagedKv {
-  float* keys = nullptr;                 // [pages, kv_heads, page_size, head_size]
-  float* values = nullptr;               // [pages, kv_heads, page_size, head_size]
+  void* keys = nullptr;                  // [pages, kv_heads, page_size, head_size] of `type`
+  void* values = nullptr;                // [pages, kv_heads, page_size, head_size] of `type`
   const std::int32_t* tables = nullptr;  // [slots, table_stride]
   std::uint32_t table_stride = 0;
   std::uint32_t page_size = 0;  // 16, 32 or 64
   std::uint32_t kv_heads = 0;
   std::uint32_t head_size = 0;  // a multiple of 8, at most 256
+  KvType type = KvType::f32;
 
-  /// Where the key (or value) of a position lies, in floats from `keys` (or `values`).
+  template <class T>
+  ATTACCA_HD T* keys_as() const {
+    return static_cast<T*>(keys);
+  }
+  template <class T>
+  ATTACCA_HD T* values_as() const {
+    return static_cast<T*>(values);
+  }
+  /// Where the key (or value) of a position lies, in elements from `keys` (or `values`).
   ATTACCA_HD std::uint64_t offset(std::uint32_t slot, std::uint32_t position,
                                   std::uint32_t head) const {
     const std::uint64_t page = static_cast<std::uint64_t>(

@@ -16,6 +16,13 @@ ATTACCA_HD inline float float_of_bfloat(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
+/// The nearest bf16, the even one of two; what is no number stays none.
+ATTACCA_HD inline std::uint16_t bfloat_of_float(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if (value != value) return static_cast<std::uint16_t>(bits >> 16 | 0x40u);
+  return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
 ATTACCA_HD inline float float_of_half(std::uint16_t bits) {
   const std::uint32_t sign = (bits & 0x8000u) << 16;
   const std::uint32_t rest = (bits & 0x7fffu) << 13;

@@ -64,15 +64,14 @@ class RowSampler {
         raw_(args.logits + static_cast<std::uint64_t>(row) * vocabulary_),
         seen_(has_penalties(params_)
                   ? args.seen.counts + static_cast<std::uint64_t>(slot_) * vocabulary_
-                  : nullptr) {}
+                  : nullptr),
+        scan_(args.scan ? args.scan + static_cast<std::uint64_t>(row) * LogitScan::kParts
+                        : nullptr) {}
 
   __device__ void sample(std::int32_t position, Sampled& out) const {
     const auto raw = [this](std::uint32_t token) { return number(raw_[token]); };
     const auto changed = [this](std::uint32_t token) { return logit(token); };
-    const float raw_max = max_of(raw);
-    double sum = 0;
-    for_each([&](std::uint32_t token) { sum += expf(raw_[token] - raw_max); });
-    const double log_sum = raw_max + log(combined(sum, Sum()));
+    const double log_sum = scan_ ? scanned_log_sum() : log_sum_of(raw);
     std::uint64_t below = ~0ull;
     for (std::uint32_t at = 0; at < params_.top_logprobs && at < vocabulary_; ++at) {
       below = highest(raw, below);
@@ -80,10 +79,11 @@ class RowSampler {
       out.top_token[at] = static_cast<std::int32_t>(~static_cast<std::uint32_t>(below));
       out.top_logprob[at] = static_cast<float>(raw_[out.top_token[at]] - log_sum);
     }
-    const std::uint32_t token = forced_ >= 0 ? static_cast<std::uint32_t>(forced_)
-                                : params_.temperature == 0
-                                    ? ~static_cast<std::uint32_t>(highest(changed, ~0ull))
-                                    : draw(position);
+    const std::uint32_t token =
+        forced_ >= 0 ? static_cast<std::uint32_t>(forced_)
+        : params_.temperature == 0
+            ? ~static_cast<std::uint32_t>(scan_ ? scanned_best() : highest(changed, ~0ull))
+            : draw(position);
     __syncthreads();  // the counts of seen tokens are read
     if (threadIdx.x != 0) return;
     out.tops = params_.top_logprobs < vocabulary_ ? params_.top_logprobs : vocabulary_;
@@ -93,7 +93,56 @@ class RowSampler {
     if (seen_) seen_[token] = counted(seen_[token]);
   }
 
+  /// Looks at one part of the row.
+  __device__ void scan(std::uint32_t part) const {
+    const std::uint32_t share = (vocabulary_ + LogitScan::kParts - 1) / LogitScan::kParts;
+    const std::uint32_t first = min(vocabulary_, part * share);
+    const std::uint32_t last = min(vocabulary_, first + share);
+    float max = -INFINITY;
+    std::uint64_t best = 0;
+    for (std::uint32_t token = first + threadIdx.x; token < last; token += kThreads) {
+      max = fmaxf(max, number(raw_[token]));
+      const std::uint64_t key = key_of(logit(token), token);
+      if (key > best) best = key;
+    }
+    max = combined(max, Larger());
+    best = combined(best, Larger());
+    double sum = 0;
+    for (std::uint32_t token = first + threadIdx.x; token < last; token += kThreads)
+      sum += expf(raw_[token] - max);
+    sum = combined(sum, Sum());
+    if (threadIdx.x == 0) scan_[part] = {max, max > -INFINITY ? sum : 0, best};
+  }
+
  private:
+  template <class RawOf>
+  __device__ double log_sum_of(RawOf raw) const {
+    const float max = max_of(raw);
+    double sum = 0;
+    for_each([&](std::uint32_t token) { sum += expf(raw_[token] - max); });
+    return max + log(combined(sum, Sum()));
+  }
+  /// The same from the parts. A warp reads one part in each lane; all warps do the same.
+  __device__ double scanned_log_sum() const {
+    static_assert(LogitScan::kParts == 32);
+    const LogitScan& part = scan_[threadIdx.x % 32];
+    float max = part.max;
+    for (unsigned step = 16; step != 0; step /= 2)
+      max = fmaxf(max, __shfl_xor_sync(~0u, max, step));
+    double sum = part.sum == 0 ? 0 : part.sum * exp(static_cast<double>(part.max) - max);
+    for (unsigned step = 16; step != 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+    return max + log(sum);
+  }
+  __device__ std::uint64_t scanned_best() const {
+    std::uint64_t best = scan_[threadIdx.x % 32].best;
+    for (unsigned step = 16; step != 0; step /= 2)
+      best = Larger()(best, __shfl_xor_sync(~0u, best, step));
+    return best;
+  }
+
+  __device__ static std::uint64_t key_of(float logit, std::uint32_t token) {
+    return static_cast<std::uint64_t>(ordered(logit)) << 32 | std::uint32_t{~token};
+  }
   /// What is not a number counts as minus infinity, and -0 as 0.
   __device__ static float number(float value) { return value == value ? value + 0.0f : -INFINITY; }
   __device__ float logit(std::uint32_t token) const {
@@ -123,8 +172,7 @@ class RowSampler {
   __device__ std::uint64_t highest(LogitOf logit_of, std::uint64_t below) const {
     std::uint64_t best = 0;
     for_each([&](std::uint32_t token) {
-      const std::uint64_t key =
-          static_cast<std::uint64_t>(ordered(logit_of(token))) << 32 | std::uint32_t{~token};
+      const std::uint64_t key = key_of(logit_of(token), token);
       if (key < below && key > best) best = key;
     });
     return combined(best, Larger());
@@ -215,11 +263,36 @@ class RowSampler {
   std::int32_t forced_;
   const float* raw_;
   std::uint16_t* seen_;
+  LogitScan* scan_;
 };
 #endif
 
+struct ScanLogits {
+  static constexpr const char* name = "scan_logits";
+  static constexpr bool waits = true;
+  using Args = SampleArgs;
+
+  static Cost cost(const Args& a) {
+    const double logits = 1.0 * a.rows.capacity * a.vocabulary;
+    return {.flops = 4 * logits, .bytes = 4 * logits};
+  }
+
+  /// The host samples a row in one go.
+  static void host_block(Thread& t, const Args&) { t.wait_for_producers(); }
+
+  ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
+#if defined(__CUDA_ARCH__)
+    t.release_consumers();
+    t.wait_for_producers();
+    const std::uint32_t row = t.block.x / LogitScan::kParts;
+    if (row < *a.rows.count) RowSampler(a, row).scan(t.block.x % LogitScan::kParts);
+#endif
+  }
+};
+
 struct Sample {
   static constexpr const char* name = "sample";
+  static constexpr bool waits = true;
   using Args = SampleArgs;
 
   /// Finding the maximum, and the sum of exponentials for the log-probability.
@@ -229,6 +302,7 @@ struct Sample {
   }
 
   static void host_block(Thread& t, const Args& a) {
+    t.wait_for_producers();
     for (std::uint32_t row = t.block.x; row < *a.rows.count; row += t.blocks.x)
       host::sample(a, row);
   }
@@ -236,6 +310,7 @@ struct Sample {
   /// A block for each row.
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
+    t.wait_for_producers();
     if (t.block.x >= *a.rows.count) return;
     RowSampler(a, t.block.x).sample(a.positions[t.block.x], a.out[t.block.x]);
 #endif
@@ -247,6 +322,15 @@ struct Sample {
 const Kernel<SampleArgs>& sample() {
   static const Kernel<SampleArgs> kernel = make_kernel<Sample>();
   return kernel;
+}
+
+const Kernel<SampleArgs>& scan_logits() {
+  static const Kernel<SampleArgs> kernel = make_kernel<ScanLogits>();
+  return kernel;
+}
+
+Grid scan_grid(const SampleArgs& args) {
+  return Grid{Dim3{args.rows.capacity * LogitScan::kParts}, Dim3{kThreads}};
 }
 
 Grid grid_of(const SampleArgs& args, bool is_cuda) {

@@ -54,6 +54,14 @@ struct SeenTokens {
   std::uint16_t* counts = nullptr;  // [slots, vocabulary]: kInPrompt | times generated (saturating)
 };
 
+/// A first look at a part of one row's logits, by blocks side by side.
+struct LogitScan {
+  static constexpr std::uint32_t kParts = 32;
+  float max;           // of the raw logits
+  double sum;          // of exp(raw - max)
+  std::uint64_t best;  // the highest (logit, lowest token) after penalties and bias
+};
+
 struct SampleArgs {
   const float* logits;  // [rows.capacity, vocabulary]
   std::uint32_t vocabulary;
@@ -65,9 +73,13 @@ struct SampleArgs {
   const SamplingParams* params;  // [slots]
   SeenTokens seen;               // read where a penalty is on; the sampled token is counted then
   Sampled* out;                  // [rows.capacity]
+  LogitScan* scan = nullptr;     // [rows.capacity, LogitScan::kParts], or null: no scan was made
 };
 
 const Kernel<SampleArgs>& sample();
+/// Fills `scan` before `sample` on CUDA, where one block alone would be slow to read a row.
+const Kernel<SampleArgs>& scan_logits();
+Grid scan_grid(const SampleArgs& args);
 Grid grid_of(const SampleArgs& args, bool is_cuda);
 
 }  // namespace attacca::kernels

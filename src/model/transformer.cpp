@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
-#include <optional>
 #include <string>
 
 #include "kernels/attention.hpp"
@@ -13,6 +12,7 @@
 #include "kernels/linear.hpp"
 #include "kernels/rms_norm.hpp"
 #include "kernels/rotate_store.hpp"
+#include "model/streamed_step.hpp"
 
 namespace attacca::model {
 
@@ -21,25 +21,6 @@ namespace {
 using namespace kernels;
 
 constexpr std::size_t kAlignment = 256;  // of what an Arena gives
-
-/// Kernels one after another.
-class Chain {
- public:
-  explicit Chain(Graph& graph) : graph_(graph), is_cuda_(graph.device().is_cuda()) {}
-
-  template <class Args>
-  void add(const Kernel<Args>& kernel, const std::type_identity_t<Args>& args, std::string name) {
-    const auto node = graph_.kernel(kernel, grid_of(args, is_cuda_), args).named(std::move(name));
-    if (last_) node.after(*last_);
-    last_ = node;
-  }
-  bool is_cuda() const { return is_cuda_; }
-
- private:
-  Graph& graph_;
-  bool is_cuda_;
-  std::optional<Node> last_;
-};
 
 /// `rows` in the format that all of these weights can read, the fastest where they agree.
 Rows for_weights(Rows rows, std::initializer_list<Matrix> weights, bool is_cuda) {
@@ -51,17 +32,18 @@ Rows for_weights(Rows rows, std::initializer_list<Matrix> weights, bool is_cuda)
   return rows;
 }
 
-PagedKv layer_of(const StepBuffers& buffers, std::size_t layer) {
-  PagedKv kv = buffers.kv;
-  kv.keys += layer * buffers.kv_layer_stride;
-  kv.values += layer * buffers.kv_layer_stride;
-  return kv;
-}
-
 /// Bytes of rows in their larger format.
 std::size_t rows_bytes(std::uint64_t count, std::uint64_t columns) { return count * columns * 4; }
 
 }  // namespace
+
+PagedKv StepBuffers::kv_of_layer(std::size_t layer) const {
+  PagedKv result = kv;
+  const std::size_t bytes = layer * kv_layer_stride * kv_element_bytes(kv.type);
+  result.keys = static_cast<std::byte*>(kv.keys) + bytes;
+  result.values = static_cast<std::byte*>(kv.values) + bytes;
+  return result;
+}
 
 std::size_t activation_bytes(const ModelConfig& c, const StepShape& shape) {
   const std::uint64_t heads = static_cast<std::uint64_t>(c.heads) * c.head_size;
@@ -108,7 +90,7 @@ void emit_model(Chain& chain, const ModelConfig& c, const Weights& weights, cons
   chain.add(embed(), {b.tokens, tokens, weights.embedding, a.hidden}, "embed");
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
     const LayerWeights& w = weights.layers[i];
-    const PagedKv kv = layer_of(b, i);
+    const PagedKv kv = b.kv_of_layer(i);
     const std::string layer = "layer " + std::to_string(i) + " ";
     const Rows normed = for_weights(a.normed, {w.query, w.key, w.value}, chain.is_cuda());
     norm(w.attention_norm, normed, layer + "norm");
@@ -121,15 +103,15 @@ void emit_model(Chain& chain, const ModelConfig& c, const Weights& weights, cons
                false,
                a.qkv},
               layer + "qkv");
-    chain.add(rotate_store(),
-              {a.qkv, tokens, b.positions, b.slots, weights.frequencies, w.query_norm, w.key_norm,
-               c.norm_epsilon, c.pairs, c.rotary_size, c.heads, kv},
-              layer + "rotate");
+    chain.add_attention(rotate_store(),
+                        {a.qkv, tokens, b.positions, b.slots, weights.frequencies, w.query_norm,
+                         w.key_norm, c.norm_epsilon, c.pairs, c.rotary_size, c.heads, kv},
+                        layer + "rotate");
     const Rows attended = for_weights(a.attended, {w.output}, chain.is_cuda());
-    chain.add(attention(),
-              {a.qkv, qkv_columns, c.heads, tokens, b.positions, b.slots,
-               1.0f / std::sqrt(static_cast<float>(c.head_size)), c.window, kv, attended},
-              layer + "attention");
+    chain.add_attention(attention(),
+                        {a.qkv, qkv_columns, c.heads, tokens, b.positions, b.slots,
+                         1.0f / std::sqrt(static_cast<float>(c.head_size)), c.window, kv, attended},
+                        layer + "attention");
     add_to_hidden(attended, w.output, layer + "output");
     const Rows fed = for_weights(a.normed, {w.gate, w.up}, chain.is_cuda());
     norm(w.feed_forward_norm, fed, layer + "feed-forward norm");
@@ -145,28 +127,33 @@ void emit_model(Chain& chain, const ModelConfig& c, const Weights& weights, cons
 
 }  // namespace
 
-void emit_logits(Graph& graph, const ModelConfig& config, const Weights& weights,
-                 const StepBuffers& buffers, const StepActivations& activations,
-                 const StepShape& shape) {
-  Chain chain(graph);
-  emit_model(chain, config, weights, buffers, activations, shape);
+Chain emit_logits(const Device& device, const ModelConfig& config, const Weights& weights,
+                  const StepBuffers& buffers, const StepActivations& activations,
+                  const StepShape& shape) {
+  Chain chain(device);
+  if (device.is_cuda() && buffers.scratch && can_stream(weights))
+    emit_streamed(chain, config, weights, buffers, activations, shape);
+  else
+    emit_model(chain, config, weights, buffers, activations, shape);
+  return chain;
 }
 
-void emit_step(Graph& graph, const ModelConfig& config, const Weights& weights,
-               const StepBuffers& b, const StepActivations& activations, const StepShape& shape) {
-  Chain chain(graph);
-  emit_model(chain, config, weights, b, activations, shape);
-  chain.add(sample(),
-            {activations.logits,
-             config.vocabulary,
-             {b.row_count, shape.rows},
-             b.row_slots,
-             b.row_positions,
-             b.row_forced,
-             b.sampling,
-             b.seen,
-             b.sampled},
-            "sample");
+Chain emit_step(const Device& device, const ModelConfig& config, const Weights& weights,
+                const StepBuffers& b, const StepActivations& activations, const StepShape& shape) {
+  Chain chain = emit_logits(device, config, weights, b, activations, shape);
+  const SampleArgs args{.logits = activations.logits,
+                        .vocabulary = config.vocabulary,
+                        .rows = {b.row_count, shape.rows},
+                        .slots = b.row_slots,
+                        .positions = b.row_positions,
+                        .forced = b.row_forced,
+                        .params = b.sampling,
+                        .seen = b.seen,
+                        .out = b.sampled,
+                        .scan = b.scratch ? b.scratch->scan() : nullptr};
+  if (args.scan) chain.add(scan_logits(), scan_grid(args), args, "scan logits");
+  chain.add(sample(), args, "sample");
+  return chain;
 }
 
 }  // namespace attacca::model

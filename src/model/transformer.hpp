@@ -1,15 +1,17 @@
-// transformer.hpp: emits the graph of one step: tokens in, sampled tokens out. Every address is
+// transformer.hpp: emits the kernels of one step: tokens in, sampled tokens out. Every address is
 // fixed, so one set of buffers serves the graphs of all step sizes; how many tokens and rows are
-// real is read when the graph runs.
+// real is read when they run.
 #pragma once
 
-#include <attacca/graph.hpp>
+#include <attacca/memory.hpp>
 #include <cstddef>
 #include <cstdint>
 
 #include "kernels/activations.hpp"
 #include "kernels/paged_kv.hpp"
 #include "kernels/sample.hpp"
+#include "kernels/thin_linear.hpp"
+#include "model/chain.hpp"
 #include "model/config.hpp"
 #include "model/weights.hpp"
 
@@ -17,8 +19,32 @@ namespace attacca::model {
 
 /// The largest batch a graph can run.
 struct StepShape {
-  std::uint32_t tokens;  // computed
-  std::uint32_t rows;    // of logits, one for each token to be sampled
+  std::uint32_t tokens;    // computed
+  std::uint32_t rows;      // of logits, one for each token to be sampled
+  bool is_decode = false;  // every token is the newest of a sequence of its own
+};
+
+/// Memory in which blocks of CUDA's kernels meet, for all sizes of a step; none on the host.
+class StepScratch {
+ public:
+  /// `kv`: with its table's stride; `rows`: of logits, at most.
+  StepScratch(const Device& device, const ModelConfig& config, const kernels::PagedKv& kv,
+              std::uint32_t slots, std::uint32_t rows);
+  std::size_t bytes() const;
+
+  std::uint32_t slots() const { return slots_; }
+  unsigned processors() const { return processors_; }
+  void* attention() const { return attention_.data(); }
+  kernels::ThinWorkspace products() const { return {partials_.data(), arrivals_.data()}; }
+  kernels::LogitScan* scan() const { return scan_.data(); }
+
+ private:
+  std::uint32_t slots_;
+  unsigned processors_;
+  Buffer<std::byte> attention_;
+  Buffer<float> partials_;
+  Buffer<std::uint32_t> arrivals_;
+  Buffer<kernels::LogitScan> scan_;
 };
 
 /// What a step reads and writes outside its activations.
@@ -35,8 +61,11 @@ struct StepBuffers {
   const kernels::SamplingParams* sampling;  // [slots]
   kernels::SeenTokens seen;                 // [slots, vocabulary]
   kernels::PagedKv kv;                      // of layer 0
-  std::uint64_t kv_layer_stride;            // in floats, from one layer's keys to the next one's
+  std::uint64_t kv_layer_stride;            // in elements, from one layer's keys to the next one's
   kernels::Sampled* sampled;                // [rows]
+  const StepScratch* scratch = nullptr;     // CUDA; null: the plain kernels, which need none
+
+  kernels::PagedKv kv_of_layer(std::size_t layer) const;
 };
 
 /// What kernels of a step hand to each other, for the largest shape.
@@ -54,14 +83,14 @@ struct StepActivations {
 std::size_t activation_bytes(const ModelConfig& config, const StepShape& shape);
 StepActivations lay_out(const ModelConfig& config, const StepShape& shape, Arena& arena);
 
-/// Appends the kernels from tokens to logits to `graph`, one after another.
-void emit_logits(Graph& graph, const ModelConfig& config, const Weights& weights,
-                 const StepBuffers& buffers, const StepActivations& activations,
-                 const StepShape& shape);
+/// The kernels from tokens to logits.
+Chain emit_logits(const Device& device, const ModelConfig& config, const Weights& weights,
+                  const StepBuffers& buffers, const StepActivations& activations,
+                  const StepShape& shape);
 
 /// The same, and sampling after it: a whole step.
-void emit_step(Graph& graph, const ModelConfig& config, const Weights& weights,
-               const StepBuffers& buffers, const StepActivations& activations,
-               const StepShape& shape);
+Chain emit_step(const Device& device, const ModelConfig& config, const Weights& weights,
+                const StepBuffers& buffers, const StepActivations& activations,
+                const StepShape& shape);
 
 }  // namespace attacca::model

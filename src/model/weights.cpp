@@ -19,15 +19,15 @@ bool is_aligned(const void* address) {
 Weights::Weights(const Checkpoint& checkpoint, const Device& device, const Progress& progress)
     : device_(device) {
   const ModelConfig& c = checkpoint.config();
+  if (!device_.is_cuda()) checkpoint.read_ahead(progress);  // they stay where they are mapped
   const std::uint64_t steps = c.layers + 1;
   const auto report = [&](std::uint64_t done) {
-    if (progress) progress("loading weights", done, steps);
+    if (device_.is_cuda() && progress) progress("copying weights", done, steps);
   };
   const auto need = [&](const std::string& name) -> Tensor { return *checkpoint.find(name); };
   report(0);
   embedding = matrix(need("token_embd.weight"));
-  const Tensor* output = checkpoint.find("output.weight");
-  head = output ? matrix(*output) : embedding;
+  head = checkpoint.find("output.weight") ? matrix(checkpoint.head()) : embedding;
   final_norm = vector(checkpoint.find("output_norm.weight"));
   frequencies = keep(rotary_frequencies(c));
   report(1);
@@ -35,14 +35,19 @@ Weights::Weights(const Checkpoint& checkpoint, const Device& device, const Progr
   for (std::uint32_t i = 0; i < c.layers; ++i) {
     const std::string at = "blk." + std::to_string(i) + ".";
     const auto optional = [&](const char* name) { return vector(checkpoint.find(at + name)); };
+    const auto [query, key, value] = neighbours(std::array{
+        need(at + "attn_q.weight"), need(at + "attn_k.weight"), need(at + "attn_v.weight")});
+    const auto [query_bias, key_bias, value_bias] = neighbours(
+        std::array{checkpoint.find(at + "attn_q.bias"), checkpoint.find(at + "attn_k.bias"),
+                   checkpoint.find(at + "attn_v.bias")});
     layers.push_back({
         .attention_norm = optional("attn_norm.weight"),
-        .query = matrix(need(at + "attn_q.weight")),
-        .key = matrix(need(at + "attn_k.weight")),
-        .value = matrix(need(at + "attn_v.weight")),
-        .query_bias = optional("attn_q.bias"),
-        .key_bias = optional("attn_k.bias"),
-        .value_bias = optional("attn_v.bias"),
+        .query = query,
+        .key = key,
+        .value = value,
+        .query_bias = query_bias,
+        .key_bias = key_bias,
+        .value_bias = value_bias,
         .query_norm = optional("attn_q_norm.weight"),
         .key_norm = optional("attn_k_norm.weight"),
         .output = matrix(need(at + "attn_output.weight")),
@@ -66,6 +71,35 @@ kernels::Matrix Weights::matrix(const Tensor& tensor) {
   bytes_copied_ += tensor.bytes;
   matrix.data = copy.data();
   return matrix;
+}
+
+std::array<kernels::Matrix, 3> Weights::neighbours(const std::array<Tensor, 3>& tensors) {
+  if (!device_.is_cuda()) return {matrix(tensors[0]), matrix(tensors[1]), matrix(tensors[2])};
+  Buffer<std::byte>& all =
+      matrices_.emplace_back(device_, tensors[0].bytes + tensors[1].bytes + tensors[2].bytes);
+  std::array<kernels::Matrix, 3> result;
+  std::vector<std::byte> bytes;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    result[i] = matrix_of(tensors[i]);
+    result[i].data = all.data() + bytes.size();
+    bytes.insert(bytes.end(), tensors[i].data, tensors[i].data + tensors[i].bytes);
+  }
+  all.write(bytes);
+  bytes_copied_ += bytes.size();
+  return result;
+}
+
+std::array<const float*, 3> Weights::neighbours(const std::array<const Tensor*, 3>& tensors) {
+  if (!tensors[0] || !tensors[1] || !tensors[2]) return {};
+  std::vector<float> all;
+  std::array<std::size_t, 3> starts{};
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    starts[i] = all.size();
+    const std::vector<float> values = to_floats(*tensors[i]);
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  const float* data = keep(all);
+  return {data + starts[0], data + starts[1], data + starts[2]};
 }
 
 const float* Weights::vector(const Tensor* tensor) {

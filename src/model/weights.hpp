@@ -2,6 +2,7 @@
 // host matrices stay where the file is mapped; a GPU gets a copy of everything.
 #pragma once
 
+#include <array>
 #include <attacca/memory.hpp>
 #include <cstddef>
 #include <vector>
@@ -15,8 +16,8 @@ struct LayerWeights {
   const float* attention_norm;  // [hidden]
   kernels::Matrix query;        // [heads * head_size, hidden]
   kernels::Matrix key;          // [kv_heads * head_size, hidden]
-  kernels::Matrix value;        // as key
-  const float* query_bias;      // [query.rows], or null; the next two alike
+  kernels::Matrix value;        // as key; on a GPU these three are neighbours in memory
+  const float* query_bias;      // [query.rows], or null; the next two alike, and its neighbours
   const float* key_bias;
   const float* value_bias;
   const float* query_norm;  // [head_size], or null
@@ -32,6 +33,8 @@ struct LayerWeights {
 class Weights {
  public:
   Weights(const Checkpoint& checkpoint, const Device& device, const Progress& progress = {});
+  /// Random numbers in bf16, made on the device; norms are 1. The same for the same seed.
+  Weights(const ModelConfig& config, const Device& device, std::uint64_t seed);
 
   kernels::Matrix embedding;  // [vocabulary, hidden]
   kernels::Matrix head;       // the same memory where the model ties them
@@ -44,6 +47,9 @@ class Weights {
 
  private:
   kernels::Matrix matrix(const Tensor& tensor);
+  /// Tensors of one type, on a GPU one after another.
+  std::array<kernels::Matrix, 3> neighbours(const std::array<Tensor, 3>& tensors);
+  std::array<const float*, 3> neighbours(const std::array<const Tensor*, 3>& tensors);
   const float* vector(const Tensor* tensor);
   const float* keep(const std::vector<float>& values);
 

@@ -65,7 +65,7 @@ class OneSequence {
     gather_.write(gather);
     counts_.write(std::vector<std::uint32_t>{count, count});
     Graph graph(device_);
-    model::emit_logits(graph, config_, weights_, buffers_, activations_, shape_);
+    model::emit_logits(device_, config_, weights_, buffers_, activations_, shape_).append_to(graph);
     Stream stream(device_);
     graph.instantiate().launch(stream);
     stream.synchronize();

@@ -76,9 +76,19 @@ Limits random_limits(Dice& dice) {
                                 : dice.from((stride + 1) / 2, stride + stride / 2);
   limits.prefill_chunk = dice.from(1, dice.one_in(2) ? 6 : 40);
   limits.logit_rows = limits.slots + dice.from(0, 6);
-  std::uint32_t size = 0;
-  while (limits.size_count == 0 || size < limits.slots || dice.one_in(2))
-    limits.sizes[limits.size_count++] = size += dice.from(1, 8);
+  limits.step_tokens = limits.slots + dice.from(0, dice.one_in(2) ? 8 : 40);
+  limits.pads = !dice.one_in(4);
+  const auto sizes = [&](std::uint32_t most) {
+    Sizes some;
+    if (dice.one_in(6)) return some;
+    for (std::uint32_t size = dice.from(1, 4); size <= most && some.count < Sizes::kMost;
+         size += dice.from(1, 8))
+      some.of[some.count++] = size;
+    if (dice.one_in(2) && some.count > 0) some.of[some.count - 1] = most;
+    return some;
+  };
+  limits.decode_sizes = sizes(limits.slots);
+  limits.mixed_sizes = sizes(limits.step_tokens);
   return limits;
 }
 
@@ -89,6 +99,9 @@ class World {
         limits_(random_limits(dice_)),
         schedule_(limits_),
         cells_(limits_.pages * limits_.page_size) {
+    for (std::uint32_t graph = 0; graph < limits_.graph_count(); ++graph)
+      (limits_.is_decode_graph(graph) ? decode_graphs_
+                                      : mixed_graphs_)[limits_.graph_tokens(graph)] = graph;
     for (auto& base : bases_)
       for (std::uint32_t at = 0; at < limits_.max_context; ++at) base.push_back(random_token());
   }
@@ -106,6 +119,8 @@ class World {
   }
 
   const Statistics& statistics() { return state().statistics; }
+  // Steps with a graph for decode steps, with one for mixed ones, and with none.
+  std::uint64_t decoded_ = 0, mixed_ = 0, graphless_ = 0;
 
  private:
   State& state() { return schedule_.state; }
@@ -125,7 +140,7 @@ class World {
   std::uint32_t pace(const Request& request) const {
     const std::uint32_t rows = limits_.logit_rows - limits_.slots + 1;
     const std::uint32_t tokens =
-        std::min(limits_.prefill_chunk, limits_.step_tokens() - limits_.slots + 1);
+        std::min(limits_.prefill_chunk, limits_.step_tokens - limits_.slots + 1);
     return request.wants_all_logits ? std::min(tokens, rows) : tokens;
   }
 
@@ -218,12 +233,9 @@ class World {
   void check_plan(const std::vector<std::uint32_t>& decoding) {
     const Plan& plan = state().plan;
     const Counts& counts = *plan.counts;
-    require(counts.tokens <= limits_.step_tokens(), "the token budget is kept");
+    require(counts.tokens <= limits_.step_tokens, "the token budget is kept");
     require(counts.rows <= limits_.logit_rows, "the row budget is kept");
-    require(limits_.sizes[counts.size_index] >= counts.tokens &&
-                (counts.size_index == 0 || limits_.sizes[counts.size_index - 1] < counts.tokens),
-            "the size is the smallest that fits");
-    std::uint32_t row = 0;
+    std::uint32_t row = 0, newest = 0;
     std::map<std::uint64_t, std::uint32_t> planned;
     for (std::uint32_t at = 0; at < counts.tokens; ++at) {
       Tracked& t = in_slot(plan.slots[at]);
@@ -233,6 +245,7 @@ class World {
       require(position < t.length(), "only known tokens are computed");
       require(plan.tokens[at] == t.tokens[position], "tokens are the history's");
       require((e.length - e.computed == 1) == (at < counts.decodes), "decodes come first");
+      newest += position + 1 == e.length && e.planned == 1;
       if (position < t.wanted()) continue;
       require(row < counts.rows && plan.gather[row] == static_cast<std::int32_t>(at) &&
                   plan.row_slots[row] == plan.slots[at] &&
@@ -241,6 +254,9 @@ class World {
       ++row;
     }
     require(row == counts.rows, "no row is unwanted");
+    if (counts.tokens > 0) check_graph(newest == counts.tokens);
+    require(!counts.is_decode || (planned.size() == counts.tokens && row == counts.tokens),
+            "in a decode step each sequence has one token, and a row");
     for (const auto& [id, tokens] : planned)
       require(tokens <= limits_.prefill_chunk, "chunks are kept");
     for (const std::uint32_t entry : decoding)
@@ -252,6 +268,24 @@ class World {
     const Entry& e = state().entries[oldest.entry];
     require(planned[oldest.request.id] >= std::min(pace(oldest.request), e.length - e.computed),
             "the oldest keeps its pace");
+  }
+
+  void check_graph(bool is_decode) {
+    const Counts& counts = *state().plan.counts;
+    require(counts.is_decode == is_decode, "a decode step is called one, and no other");
+    require(counts.tokens <= (is_decode ? limits_.slots : limits_.most_mixed()),
+            "no step is larger than those that graphs are listed for");
+    std::uint32_t graph = is_decode ? smallest(decode_graphs_, counts.tokens) : kNone;
+    if (graph == kNone) graph = smallest(mixed_graphs_, counts.tokens);
+    require(counts.graph == graph, "the graph is the smallest of the right kind that fits");
+    (graph == kNone ? graphless_ : limits_.is_decode_graph(graph) ? decoded_ : mixed_)++;
+    if (graph != kNone) padding_ += limits_.graph_tokens(graph) - counts.tokens;
+    require(statistics().padding == padding_, "padding is what is left of the graphs");
+  }
+  std::uint32_t smallest(const std::map<std::uint32_t, std::uint32_t>& graphs,
+                         std::uint32_t tokens) const {
+    const auto found = limits_.pads ? graphs.lower_bound(tokens) : graphs.find(tokens);
+    return found == graphs.end() ? kNone : found->second;
   }
 
   /// Runs the step on the store of keys and values.
@@ -391,12 +425,15 @@ class World {
   std::vector<std::uint64_t> cells_;  // the prefix whose key and value a position of a page holds
   std::vector<std::int32_t> bases_[2];
   std::map<std::uint64_t, Tracked> live_;  // by id, which is the order of arrival
+  std::map<std::uint32_t, std::uint32_t> decode_graphs_, mixed_graphs_;  // by size
   std::uint64_t last_id_ = 0;
   std::uint64_t steps_ = 0;
+  std::uint64_t padding_ = 0;
 };
 
 TEST(ScheduleSimulation, random_workloads_end_as_if_each_request_were_alone) {
   Statistics sum;
+  std::uint64_t decoded = 0, mixed = 0, graphless = 0;
   for (std::uint32_t seed = 0; seed < 3000 / kSlowdown; ++seed) {
     try {
       World world(seed);
@@ -410,14 +447,18 @@ TEST(ScheduleSimulation, random_workloads_end_as_if_each_request_were_alone) {
       sum.shortened += s.shortened;
       sum.finished += s.finished;
       sum.cancelled += s.cancelled;
+      decoded += world.decoded_;
+      mixed += world.mixed_;
+      graphless += world.graphless_;
     } catch (const std::exception& error) {
       FAIL() << "seed " << seed << ": not so: " << error.what();
     }
   }
   // The workloads are worth something only if everything happens in them, often.
-  for (const std::uint64_t count : {sum.shared, sum.merged, sum.evictions, sum.preemptions,
-                                    sum.shortened, sum.finished, sum.cancelled})
-    EXPECT_GT(count, 1000 / kSlowdown) << describe(sum);
+  for (const std::uint64_t count :
+       {sum.shared, sum.merged, sum.evictions, sum.preemptions, sum.shortened, sum.finished,
+        sum.cancelled, decoded, mixed, graphless})
+    EXPECT_GT(count, 1000 / kSlowdown);
 }
 
 }  // namespace

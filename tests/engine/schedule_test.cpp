@@ -34,10 +34,9 @@ Limits small_limits() {
   limits.max_context = 32;
   limits.prefill_chunk = 8;
   limits.logit_rows = 8;
-  limits.size_count = 3;
-  limits.sizes[0] = 2;
-  limits.sizes[1] = 4;
-  limits.sizes[2] = 16;
+  limits.step_tokens = 16;
+  limits.decode_sizes = {2, {1, 3}};
+  limits.mixed_sizes = {3, {2, 4, 16}};
   return limits;
 }
 
@@ -137,20 +136,72 @@ TEST_F(SchedulePolicy, decodes_come_first_and_prefill_takes_what_is_left) {
   EXPECT_THAT(first(plan().gather, counts().rows), ElementsAre(0, 1, 9));
 }
 
-TEST_F(SchedulePolicy, the_smallest_size_that_fits_is_chosen) {
-  submit(counting(1, 1), 2);
+TEST_F(SchedulePolicy, a_step_runs_in_the_smallest_graph_of_its_kind_that_takes_it) {
+  submit(counting(1, 1), 9);
   plan_step(state());
-  EXPECT_EQ(counts().size_index, 0u);
-  EXPECT_EQ(state().statistics.padding, 1u);
-  submit(counting(10, 2), 1);
+  EXPECT_TRUE(counts().is_decode) << "a prompt of one token is like a token that was generated";
+  EXPECT_EQ(counts().graph, 0u);
+  EXPECT_EQ(state().statistics.padding, 0u);
+  submit(counting(10, 2), 9);
   commit();
   plan_step(state());
   EXPECT_EQ(counts().tokens, 3u);
-  EXPECT_EQ(counts().size_index, 1u);
+  EXPECT_FALSE(counts().is_decode);
+  EXPECT_EQ(counts().graph, 2u + 1) << "mixed sizes come after the two decode sizes";
+  EXPECT_EQ(state().statistics.padding, 1u);
+  commit();
+  plan_step(state());
+  EXPECT_TRUE(counts().is_decode);
+  EXPECT_EQ(counts().tokens, 2u);
+  EXPECT_EQ(counts().graph, 1u) << "of decode size 3, though a mixed size is equal";
   commit();
   submit(counting(20, 5), 1);
   plan_step(state());
-  EXPECT_EQ(counts().size_index, 2u);
+  EXPECT_EQ(counts().graph, 2u + 2);
+}
+
+TEST_F(SchedulePolicy, a_decode_step_above_the_decode_sizes_runs_in_a_mixed_graph_or_in_none) {
+  for (const bool has_mixed : {true, false}) {
+    Limits limits = small_limits();
+    if (!has_mixed) limits.mixed_sizes.count = 1;
+    use(limits);
+    for (std::int32_t first : {1, 11, 21, 31}) submit(counting(first, 1), 2);
+    plan_step(state());
+    EXPECT_TRUE(counts().is_decode);
+    EXPECT_EQ(counts().graph, has_mixed ? 2u + 1 : kNone);
+    EXPECT_EQ(state().statistics.padding, 0u);
+  }
+}
+
+TEST_F(SchedulePolicy, without_padding_only_a_graph_of_the_same_size_will_do) {
+  Limits limits = small_limits();
+  limits.pads = false;
+  EXPECT_EQ(choose_graph(limits, 1, true), 0u);
+  EXPECT_EQ(choose_graph(limits, 2, true), 2u) << "a mixed size";
+  EXPECT_EQ(choose_graph(limits, 3, true), 1u);
+  EXPECT_EQ(choose_graph(limits, 1, false), kNone);
+  EXPECT_EQ(choose_graph(limits, 3, false), kNone);
+  EXPECT_EQ(choose_graph(limits, 4, false), 3u);
+  EXPECT_EQ(choose_graph(limits, 15, false), kNone);
+  EXPECT_EQ(choose_graph(limits, 16, false), 4u);
+  limits.pads = true;
+  EXPECT_EQ(choose_graph(limits, 1, false), 2u);
+  EXPECT_EQ(choose_graph(limits, 15, false), 4u);
+  EXPECT_EQ(choose_graph(limits, 17, false), kNone);
+}
+
+TEST_F(SchedulePolicy, a_chunk_of_one_token_is_no_decode_step) {
+  Limits limits = small_limits();
+  limits.prefill_chunk = 1;
+  use(limits);
+  submit(counting(1, 2), 1);
+  plan_step(state());
+  EXPECT_EQ(counts().tokens, 1u);
+  EXPECT_FALSE(counts().is_decode) << "it has no row of logits";
+  EXPECT_EQ(counts().graph, 2u);
+  commit();
+  plan_step(state());
+  EXPECT_TRUE(counts().is_decode);
 }
 
 TEST_F(SchedulePolicy, the_sampler_ends_a_sequence_and_its_place_is_free_for_the_next_step) {
@@ -204,7 +255,7 @@ TEST_F(SchedulePolicy, pages_computed_twice_at_a_time_are_merged) {
 
 TEST_F(SchedulePolicy, a_prompt_catches_up_with_pages_that_others_have_computed_meanwhile) {
   Limits limits = small_limits();
-  limits.sizes[2] = 12;
+  limits.step_tokens = limits.mixed_sizes.of[2] = 12;
   use(limits);
   submit(counting(1, 20), 1);
   submit(counting(1, 20), 1);
@@ -376,15 +427,6 @@ TEST_F(SchedulePolicy, a_full_queue_and_requests_that_can_never_finish_are_refus
   EXPECT_EQ(submit(counting(1, 3), 3), kNone);
 }
 
-TEST_F(SchedulePolicy, it_says_where_it_stands) {
-  submit(counting(1, 9), 3);
-  submit(counting(1, 3), 3);
-  plan_step(state());
-  submit(counting(1, 3), 3);
-  EXPECT_EQ(describe(state()), "2 running, 1 waiting; 16 pages: 3 in use, 0 idle, 13 free");
-  EXPECT_THAT(describe(state().statistics), HasSubstr("prefilled  11 tokens"));
-}
-
 TEST(ScheduleLimits, what_makes_no_sense_is_refused_with_the_value_and_the_remedy) {
   const auto refused = [](auto change, const std::string& value, const std::string& remedy) {
     Limits limits = small_limits();
@@ -401,9 +443,12 @@ TEST(ScheduleLimits, what_makes_no_sense_is_refused_with_the_value_and_the_remed
   refused([](Limits& l) { l.max_context = 0; }, "max_context = 0", "use 1 to");
   refused([](Limits& l) { l.prefill_chunk = 0; }, "prefill_chunk = 0", "use 1 to");
   refused([](Limits& l) { l.logit_rows = 3; }, "logit_rows = 3", "use 4 to");
-  refused([](Limits& l) { l.size_count = 0; }, "size_count = 0", "use 1 to 32");
-  refused([](Limits& l) { l.sizes[1] = 2; }, "step size 1 is 2, after 2", "ascending");
-  refused([](Limits& l) { l.size_count = 1; }, "has 2 tokens, but 4 sequences", "at least 4");
+  refused([](Limits& l) { l.step_tokens = 3; }, "step_tokens = 3", "use 4 to");
+  refused([](Limits& l) { l.mixed_sizes.count = 33; }, "33 sizes in mixed_sizes", "at most 32");
+  refused([](Limits& l) { l.mixed_sizes.of[1] = 2; }, "mixed_sizes has 2 after 2", "ascending");
+  refused([](Limits& l) { l.decode_sizes.of[0] = 0; }, "decode_sizes has 0 after 0", "from 1 on");
+  refused([](Limits& l) { l.decode_sizes.of[1] = 5; }, "decode_sizes has 5", "slots = 5");
+  refused([](Limits& l) { l.mixed_sizes.of[2] = 17; }, "than step_tokens = 16", "leave it out");
 }
 
 TEST(ScheduleLimits, a_plan_binds_to_any_memory_the_same_way) {

@@ -15,8 +15,8 @@ namespace attacca::test {
 class Schedule {
  public:
   explicit Schedule(const schedule::Limits& limits)
-      : plan_memory_(schedule::plan_bytes(limits) / sizeof(Line)),
-        state_memory_(schedule::state_bytes(limits) / sizeof(Line)),
+      : plan_memory_(schedule::plan_bytes(limits) / sizeof(schedule::Line)),
+        state_memory_(schedule::state_bytes(limits) / sizeof(schedule::Line)),
         state(bind_state(limits, bind_plan(limits, plan_memory_.data()), state_memory_.data())) {
     reset(state);
   }
@@ -32,11 +32,8 @@ class Schedule {
   }
 
  private:
-  struct alignas(64) Line {
-    unsigned char bytes[64];
-  };
-  std::vector<Line> plan_memory_;
-  std::vector<Line> state_memory_;
+  std::vector<schedule::Line> plan_memory_;
+  std::vector<schedule::Line> state_memory_;
 
  public:
   schedule::State state;

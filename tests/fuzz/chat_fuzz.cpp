@@ -1,8 +1,5 @@
-// Any bytes as a chat template: parsed and rendered, or refused with a BadArgument; nothing else.
-//
-//   clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -Iinclude -Isrc
-//     tests/fuzz/chat_fuzz.cpp src/model/chat/*.cpp -lfmt -lutf8proc -o chat_fuzz
-//   ./chat_fuzz CORPUS tests/model/fixtures/chat
+// chat_fuzz.cpp: any bytes as a chat template: parsed and rendered, or refused with a BadArgument;
+// nothing else.
 #include <attacca/error.hpp>
 #include <cstdint>
 #include <cstdlib>

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <random>
 
+#include "kernels/paged_cells.hpp"
 #include "support/on_each_device.hpp"
 
 namespace attacca::test {
@@ -180,6 +181,58 @@ TEST_P(RotateStore, a_row_is_the_same_bits_alone_and_in_a_batch) {
                                   table, frequencies, norm);
     EXPECT_EQ(std::memcmp(alone.qkv.data(), &all.qkv[row * row_size], row_size * sizeof(float)), 0)
         << "row " << row;
+  }
+}
+
+TEST_P(RotateStore, keys_and_values_are_rounded_to_the_type_of_their_pages) {
+  const Case c{80, 40, RotaryPairs::halves, true};
+  const Step step{{3, 30, 17}, {0, 0, 1}, 3};
+  const std::vector<std::int32_t> table{3, 0, 1, 2};
+  const auto qkv = random_floats(std::size_t{3} * (kHeads + 2 * kKvHeads) * c.head_size, 7);
+  const auto norm = random_floats(2 * c.head_size, 8);
+  const auto frequencies = random_floats(c.rotary_size / 2, 9);
+  const Result exact = run_step(c, step, qkv, table, frequencies, norm);
+  const Buffer<std::int32_t> tables = buffer(table);
+  const Buffer<std::int32_t> positions = buffer(step.positions);
+  const Buffer<std::int32_t> slots = buffer(step.slots);
+  const Buffer<float> angles = buffer(frequencies);
+  const Buffer<float> norms = buffer(norm);
+  const Buffer<std::uint32_t> counts = buffer<std::uint32_t>({3});
+  for (const KvType type : {KvType::bf16, KvType::f16, KvType::fp8}) {
+    const Cells nothing(exact.keys.size(), type);
+    const Buffer<float> x = buffer(qkv);
+    const Buffer<unsigned char> keys = buffer(nothing.bytes());
+    const Buffer<unsigned char> values = buffer(nothing.bytes());
+    const kernels::RotateStoreArgs args{
+        x.data(),
+        {counts.data(), 3},
+        positions.data(),
+        slots.data(),
+        angles.data(),
+        norms.data(),
+        norms.data() + c.head_size,
+        kEpsilon,
+        c.pairs,
+        c.rotary_size,
+        kHeads,
+        {keys.data(), values.data(), tables.data(), 2, kPageSize, kKvHeads, c.head_size, type}};
+    if (!is_cuda()) {
+      EXPECT_THROW(kernels::grid_of(args, false), BadArgument);
+      continue;
+    }
+    stream().kernel(kernels::rotate_store(), kernels::grid_of(args, true), args);
+    stream().synchronize();
+    EXPECT_EQ(x.read(), exact.qkv);
+    const auto expect_rounded = [&](const Cells& cells, const std::vector<float>& expected) {
+      for (std::size_t at = 0; at < expected.size(); ++at) {
+        ASSERT_EQ(cells.is_number(at), expected[at] != kUntouched) << "cell " << at;
+        if (cells.is_number(at)) {
+          ASSERT_NEAR(*cells.at(at), expected[at], rounding_of(expected[at], type));
+        }
+      }
+    };
+    expect_rounded(Cells(keys.read(), type), exact.keys);
+    expect_rounded(Cells(values.read(), type), exact.values);
   }
 }
 

@@ -1,5 +1,5 @@
 # Installs attacca into a temporary prefix, then configures, builds and runs tests/consumer against it.
-# -D build, source, scratch, compiler, flags, version, prefix_path.
+# -D build, source, scratch, compiler, flags, version, prefix_path, llm (whether attacca::llm must be there).
 function(step)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(NOT code EQUAL 0)
@@ -17,4 +17,12 @@ step(${CMAKE_COMMAND} --build ${scratch}/build)
 step(${scratch}/build/consumer)
 if(NOT output MATCHES "attacca ${version}")
   message(FATAL_ERROR "the consumer printed: ${output}")
+endif()
+if(llm)
+  step(${scratch}/build/llm_consumer)
+  if(NOT output MATCHES "^8 tokens:.*[a-z]")
+    message(FATAL_ERROR "the consumer of attacca::llm printed: ${output}")
+  endif()
+elseif(EXISTS ${scratch}/build/llm_consumer)
+  message(FATAL_ERROR "attacca::llm was installed, but not built")
 endif()

@@ -96,6 +96,29 @@ class Bench(unittest.TestCase):
             self.assertIn("overhead-launch", done.stderr)
         self.assertNotIn("near it", bench("something else").stderr)
 
+    def test_a_shape_runs_on_random_weights_in_every_graph_mode(self):
+        if "decode" not in self.names():
+            self.skipTest("this build has no engine")
+        path = self.folder / "decode.json"
+        done = bench("decode", "--device", "host", "--shape", "smollm2-135m", "--batch", "1", "--context", "64",
+                     "--graphs", "full,piecewise,off", "--quick", "--json", str(path))
+        self.assertEqual(0, done.returncode, done.stderr)
+        result = json.loads(path.read_text())
+        modes = [row["params"]["graphs"] for row in result["rows"]]
+        self.assertEqual(["full", "piecewise", "off"], modes)
+        self.assertTrue(all(row["floor"] > 0 for row in result["rows"]))
+        self.assertFalse([note for note in result["notes"] if "other tokens" in note])
+
+    def test_a_shape_that_is_not_there_and_options_without_one_say_what_to_use(self):
+        if "decode" not in self.names():
+            self.skipTest("this build has no engine")
+        done = bench("decode", "--device", "host", "--shape", "llama-70b")
+        self.assertEqual(1, done.returncode)
+        self.assertIn("no shape 'llama-70b'; use llama-1b", done.stderr)
+        done = bench("prefill", "--device", "host", "--model", "small", "--tokens", "64")
+        self.assertEqual(1, done.returncode)
+        self.assertIn("go with --shape", done.stderr)
+
     def test_json_and_svg_take_one_benchmark(self):
         for names in ["all"], [HOST, "overhead-launch"]:
             for option in "--json", "--svg":

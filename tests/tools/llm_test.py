@@ -2,10 +2,15 @@
 """Tests of `attacca run`, `tokenize`, `inspect`, `score` and `convert` with the embedded model: llm_test.py <binary>."""
 import json
 import math
+import os
 import pathlib
+import pty
+import select
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 BINARY = sys.argv[1]
@@ -14,6 +19,113 @@ STORIES = pathlib.Path("../shared/fixtures/stories260k")
 
 def attacca(*arguments, given=""):
     return subprocess.run([BINARY, *arguments], input=given, capture_output=True, text=True, timeout=120)
+
+
+class Terminal:
+    """A command on a terminal of its own. What it prints is read up to a text that must come before the deadline."""
+    SECONDS = 120
+
+    def __init__(self, *arguments):
+        self.pid, self.file = pty.fork()
+        if self.pid == 0:
+            try:
+                os.execv(BINARY, [BINARY, *arguments])
+            finally:
+                os._exit(127)
+        self.pending = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.pid is not None:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self.file)
+
+    def read_more(self, deadline):
+        """False at the end: the command has closed its terminal."""
+        if not select.select([self.file], [], [], max(0, deadline - time.monotonic()))[0]:
+            raise TimeoutError(f"nothing more after {self.pending!r}")
+        try:
+            some = os.read(self.file, 4096)
+        except OSError:  # how Linux says that nobody holds the other end
+            some = b""
+        self.pending += some
+        return bool(some)
+
+    def until(self, text):
+        """What was printed up to `text`, which is taken too."""
+        deadline = time.monotonic() + self.SECONDS
+        while (found := self.pending.find(text.encode())) < 0:
+            if not self.read_more(deadline):
+                raise EOFError(f"ended with {self.pending!r}, without {text!r}")
+        end = found + len(text.encode())
+        taken, self.pending = self.pending[:end], self.pending[end:]
+        return taken.decode().replace("\r\n", "\n")
+
+    def type(self, text):
+        os.write(self.file, text.encode())
+
+    def end(self):
+        """The rest of what it prints, and its exit code."""
+        deadline = time.monotonic() + self.SECONDS
+        while self.read_more(deadline):
+            pass
+        pid, self.pid = self.pid, None
+        return self.pending.decode().replace("\r\n", "\n"), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+class Conversation(unittest.TestCase):
+    def test_turns_are_answered_until_the_end_of_input(self):
+        with Terminal("run", "--temperature", "0") as terminal:
+            self.assertIn("Ctrl-D", terminal.until("\n> "))
+            terminal.type("Who are you?\n")
+            self.assertEqual("Who are you?\n", terminal.until("\n"))  # the terminal's echo
+            self.assertIn("attacca", terminal.until("\n> "))
+            terminal.type("What is 3 plus 4?\n")
+            self.assertIn("7", terminal.until("\n> "))
+            terminal.type("\x04")  # Ctrl-D
+            self.assertEqual(("\n", 0), terminal.end())
+
+    def test_the_first_turn_is_answered_as_the_same_prompt_alone_and_the_second_knows_of_the_first(self):
+        question = "Tell me a story about a fox and a lantern."
+        alone = attacca("run", question, "--temperature", "0").stdout
+        with Terminal("run", "--temperature", "0", "--stats") as terminal:
+            for turn in range(2):
+                terminal.until("\n> ")
+                terminal.type(question + "\n")
+                reply = terminal.until("\nprompt ")
+                if turn == 0:
+                    self.assertEqual(question + "\n" + alone, reply.removesuffix("prompt "))
+                tokens = terminal.until(" tokens, ")
+                if turn == 0:
+                    first = int(tokens.split()[0])
+            self.assertGreater(int(tokens.split()[0]), 2 * first)
+            self.assertGreaterEqual(int(terminal.until(" of them cached").split()[0]), first // 16 * 16)
+            terminal.until("\n> ")
+            terminal.type("/quit\n")
+            self.assertEqual(0, terminal.end()[1])
+
+    def test_an_answer_streams_and_ctrl_c_ends_it_but_not_the_conversation(self):
+        with Terminal("run", "--temperature", "0", "--ignore-end", "-n", "1000") as terminal:
+            terminal.until("\n> ")
+            terminal.type("Who are you?\n")
+            terminal.until("I am")  # of more than a second of text
+            terminal.type("\x03")  # Ctrl-C
+            self.assertLess(len(terminal.until("\n> ")), 2000)
+            terminal.type("/reset\n")
+            terminal.until("> ")
+            terminal.type("\n")  # nothing said, nothing answered
+            self.assertEqual("\n> ", terminal.until("> "))
+            terminal.type("\x04")
+            self.assertEqual(0, terminal.end()[1])
+
+    def test_a_model_that_does_not_chat_asks_for_a_prompt(self):
+        with Terminal("run", "--plain") as terminal:
+            text, code = terminal.end()
+        self.assertEqual(1, code)
+        self.assertIn("no prompt", text)
 
 
 class Run(unittest.TestCase):
@@ -72,6 +184,39 @@ class Run(unittest.TestCase):
             self.assertEqual(1, done.returncode, arguments)
             self.assertIn(words, done.stderr)
             self.assertEqual(1, len(done.stderr.strip().splitlines()), done.stderr)
+
+
+
+
+class Graphs(unittest.TestCase):
+    QUESTION = ("run", "Who are you?", "--temperature", "0")
+
+    def test_every_mode_answers_the_same_and_says_how_it_ran(self):
+        answers = set()
+        for mode, counted in (("full", "1 mixed"), ("piecewise", "1 piecewise"), ("decode", "1 kernels"),
+                              ("off", "graphs are off")):
+            done = attacca(*self.QUESTION, "--graphs", mode, "--stats")
+            answers.add(done.stdout)
+            self.assertIn(counted, done.stderr)
+        self.assertEqual(1, len(answers))
+
+    def test_a_file_gives_options_and_the_command_line_goes_first(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config, log = pathlib.Path(folder, "engine.yaml"), pathlib.Path(folder, "steps.jsonl")
+            config.write_text(f"graphs: off\ndecode_sizes: [1, 2]\nmixed_sizes: 16,64\npadding: off\nstep_log: {log}\n")
+            done = attacca(*self.QUESTION, "--config", str(config), "--graphs", "full", "--padding", "on", "--stats")
+            self.assertIn("decode 3..8: graphs of mixed sizes", done.stderr)
+            self.assertIn("mixed 65..512: no graph (the largest size is 64)", done.stderr)
+            steps = [json.loads(line) for line in log.read_text().splitlines()]
+            self.assertTrue(all(step["hit"] for step in steps))
+            self.assertEqual({"mixed": 16, "decode": 1}, {step["mode"]: step["size"] for step in steps})
+            for text, problem in (("slotz: 3", "line 1: 'slotz' is no option of run"), ("graphs: no", "not in {full"),
+                                  ("decode_sizes: {a: 1}", "no list of values"), ("slots: x", "line 1"),
+                                  ("[1, 2]", "option: value"), ("a: [b", "end of sequence")):
+                config.write_text(text + "\n")
+                done = attacca(*self.QUESTION, "--config", str(config))
+                self.assertEqual(1, done.returncode)
+                self.assertIn(problem, done.stderr)
 
 
 class OtherCommands(unittest.TestCase):

@@ -33,7 +33,8 @@ struct Choices {
   std::string svg_file;
   std::string json_dir;
   std::string commit;
-  std::string model;
+  bench::EngineChoices engine;
+  bool has_no_peer = false;
   bool is_quick = false;
 };
 
@@ -131,7 +132,7 @@ void write(const std::filesystem::path& path, const std::string& text) {
 void run_one(const Benchmark& benchmark, const Device& device, const Choices& choices) {
   bench::Origin origin = bench::origin_of(device);
   if (!choices.commit.empty()) origin.commit = choices.commit;
-  bench::Run run(benchmark.name, device, choices.is_quick, choices.model);
+  bench::Run run(benchmark.name, device, choices.is_quick, choices.engine);
   benchmark.run(run);
   bench::print_report(benchmark, origin, run);
   std::fflush(stdout);
@@ -191,6 +192,33 @@ void run(const Choices& choices) {
   run_all(chosen, is_all, choices);
 }
 
+/// Of the engine's benchmarks.
+void add_engine_options(CLI::App& command, Choices& choices) {
+  const char* const kGroup = "decode and prefill";
+  bench::EngineChoices& engine = choices.engine;
+  const auto list = [&](const char* name, auto& values, const char* help) {
+    return command.add_option(name, values, help)
+        ->delimiter(',')
+        ->allow_extra_args(false)  // what follows is the name of a benchmark
+        ->group(kGroup);
+  };
+  command
+      .add_option("--model", engine.model,
+                  "A path or a name; SmolLM2 where it was pulled, and on a GPU shapes instead")
+      ->group(kGroup);
+  list("--shape", engine.shapes,
+       "Random weights in the shape of llama-1b, llama-8b, qwen3-8b or smollm2-135m")
+      ->excludes("--model");
+  const CLI::Range at_least_one(1, 1 << 24);
+  list("--batch", engine.batches, "decode, shapes: sequences of a step")->check(at_least_one);
+  list("--context", engine.contexts, "decode, shapes: tokens before the one that is computed")
+      ->check(at_least_one);
+  list("--tokens", engine.tokens, "prefill, shapes: tokens of a prompt")->check(at_least_one);
+  list("--graphs", engine.graphs, "Shapes: full, piecewise or off, or several of them")
+      ->check(CLI::IsMember({"full", "piecewise", "off"}));
+  command.add_flag("--no-peer", choices.has_no_peer, "Shapes: leave PyTorch out")->group(kGroup);
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app) {
@@ -200,13 +228,12 @@ void add_bench(CLI::App& app) {
       "  attacca bench list                                  names, questions, where each runs\n"
       "  attacca bench queue --device host --quick           a few samples, to see that it runs\n"
       "  attacca bench queue --json queue.json --svg queue.svg\n"
-      "  attacca bench all --device cuda:0 --json-dir results");
+      "  attacca bench all --device cuda:0 --json-dir results\n"
+      "  attacca bench decode --shape llama-8b --batch 1,8,64 --context 512 --graphs full,off");
   const auto choices = std::make_shared<Choices>();
   command->add_option("NAME", choices->names, "Benchmarks, or `all`, or `list` (as with no name)");
   command->add_option("--device", choices->device,
                       "host or cuda:N; if not given, a GPU where there is one and it can use it");
-  command->add_option("--model", choices->model,
-                      "decode and prefill: a path or a name; SmolLM2 where it was pulled");
   command->add_option("--json", choices->json_file, "Write the result of one benchmark to a file");
   command->add_option("--svg", choices->svg_file, "Draw the curves of one benchmark into a file");
   command->add_option("--json-dir", choices->json_dir,
@@ -214,7 +241,11 @@ void add_bench(CLI::App& app) {
   command->add_flag("--quick", choices->is_quick, "A few samples, to see that it runs");
   command->add_option("--commit", choices->commit,
                       "What was built, where the checkout cannot say it itself");
-  command->callback([choices] { run(*choices); });
+  add_engine_options(*command, *choices);
+  command->callback([choices] {
+    choices->engine.has_peer = !choices->has_no_peer;
+    run(*choices);
+  });
 }
 
 #else

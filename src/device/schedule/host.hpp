@@ -16,18 +16,18 @@ void check(const Limits& limits);
 std::size_t plan_bytes(const Limits& limits);
 std::size_t state_bytes(const Limits& limits);
 
+/// The unit that both are aligned to, for who allocates them.
+struct alignas(64) Line {
+  unsigned char bytes[64];
+};
+
 /// Lay a plan or a state out in memory of the host or a device, and touch none of it: a plan bound
 /// to a device's memory is where a copy of the host's plan belongs. A new state wants a `reset`.
-/// REQUIRES: the limits passed `check` (but for the page size), memory is aligned to 64 bytes.
+/// REQUIRES: the limits passed `check` (but for the page size), memory is aligned to a Line.
 Plan bind_plan(const Limits& limits, void* memory);
 State bind_state(const Limits& limits, const Plan& plan, void* memory);
 
 /// What `judge` has against a request, with its numbers and the remedy; empty where nothing.
 std::string why_refused(const Limits& limits, const Request& request);
-
-/// "3 running, 2 waiting; 120 pages: 40 in use, 70 idle, 10 free".
-std::string describe(const State& state);
-/// The counters, one a line.
-std::string describe(const Statistics& statistics);
 
 }  // namespace attacca::schedule

@@ -6,10 +6,16 @@
 
 namespace attacca::schedule {
 
+/// Tokens of a step that graphs exist for, ascending.
+struct Sizes {
+  static constexpr std::uint32_t kMost = 32;
+
+  std::uint32_t count = 0;
+  std::uint32_t of[kMost] = {};
+};
+
 /// What an engine was sized for.
 struct Limits {
-  static constexpr std::uint32_t kMaxSizes = 32;
-
   std::uint32_t slots = 0;          // sequences that run at once
   std::uint32_t requests = 0;       // running and waiting together
   std::uint32_t pages = 0;          // of the KV pool
@@ -17,12 +23,26 @@ struct Limits {
   std::uint32_t max_context = 0;    // tokens of one request, prompt and generated
   std::uint32_t prefill_chunk = 0;  // tokens of one request in one step, most
   std::uint32_t logit_rows = 0;     // of one step, most; no fewer than slots
+  std::uint32_t step_tokens = 0;    // of one step, most; no fewer than slots
   bool shares_prefixes = true;      // full pages are cached and found again
-  std::uint32_t size_count = 0;
-  std::uint32_t sizes[kMaxSizes] = {};  // tokens of a step that graphs exist for, ascending
+  bool pads = true;                 // a step may be smaller than the graph that runs it
+  Sizes decode_sizes;               // of graphs for decode steps; none is more than slots
+  Sizes mixed_sizes;                // of graphs for any step
 
-  /// The token budget of a step.
-  ATTACCA_HD std::uint32_t step_tokens() const { return sizes[size_count - 1]; }
+  // Graphs have numbers: those of decode sizes, then those of mixed sizes.
+  ATTACCA_HD std::uint32_t graph_count() const { return decode_sizes.count + mixed_sizes.count; }
+  ATTACCA_HD bool is_decode_graph(std::uint32_t graph) const { return graph < decode_sizes.count; }
+  ATTACCA_HD std::uint32_t graph_tokens(std::uint32_t graph) const {
+    return is_decode_graph(graph) ? decode_sizes.of[graph]
+                                  : mixed_sizes.of[graph - decode_sizes.count];
+  }
+
+  /// The most tokens of a step that is not a decode step.
+  ATTACCA_HD std::uint32_t most_mixed() const {
+    const std::uint32_t chunk = prefill_chunk < max_context ? prefill_chunk : max_context;
+    const std::uint64_t all = static_cast<std::uint64_t>(slots) * chunk;
+    return all < step_tokens ? static_cast<std::uint32_t>(all) : step_tokens;
+  }
   ATTACCA_HD std::uint32_t pages_for(std::uint32_t tokens) const {
     return (tokens + page_size - 1) / page_size;
   }
@@ -33,9 +53,10 @@ struct Limits {
 struct Counts {
   std::uint32_t tokens;
   std::uint32_t rows;
-  std::uint32_t decodes;     // the first so many tokens are of sequences that compute just one
-  std::uint32_t placed;      // sequences that got a slot in this step
-  std::uint32_t size_index;  // the smallest of Limits::sizes that takes the tokens
+  std::uint32_t decodes;    // the first so many tokens are of sequences that compute just one
+  std::uint32_t placed;     // sequences that got a slot in this step
+  std::uint32_t is_decode;  // every token is the newest of a sequence of its own, and has a row
+  std::uint32_t graph;      // the smallest that takes the step; kNone where none does
 };
 
 /// One step, as its kernels read it. The addresses never move.
@@ -115,7 +136,7 @@ struct Statistics {
   std::uint64_t steps = 0;
   std::uint64_t prefilled = 0;  // tokens computed several at a time
   std::uint64_t decoded = 0;    // tokens computed one by one
-  std::uint64_t padding = 0;    // tokens between the steps and their sizes
+  std::uint64_t padding = 0;    // tokens between the steps and their graphs
   std::uint64_t shared = 0;     // tokens found in the prefix cache instead of computed
   std::uint64_t merged = 0;     // pages computed twice at a time, then kept once
   std::uint64_t evictions = 0;

@@ -130,6 +130,13 @@ ATTACCA_HD inline void write_parts(State& state, bool decodes) {
   }
 }
 
+/// The place of the smallest size that takes the tokens; kNone where there is none.
+ATTACCA_HD inline std::uint32_t find_size(const Sizes& sizes, std::uint32_t tokens, bool pads) {
+  for (std::uint32_t at = 0; at < sizes.count; ++at)
+    if (sizes.of[at] == tokens || (sizes.of[at] > tokens && pads)) return at;
+  return kNone;
+}
+
 /// What the row of a request's first wanted position comes to.
 ATTACCA_HD inline Event settle_row(State& state, const Part& part, std::uint32_t row,
                                    std::int32_t sampled, Ending ending) {
@@ -149,12 +156,23 @@ ATTACCA_HD inline Event settle_row(State& state, const Part& part, std::uint32_t
 
 }  // namespace detail
 
+/// The graph for a step: of a decode size if it is a decode step and one takes it, else of a mixed
+/// size; kNone where no graph takes it.
+ATTACCA_HD inline std::uint32_t choose_graph(const Limits& limits, std::uint32_t tokens,
+                                             bool is_decode) {
+  std::uint32_t at = kNone;
+  if (is_decode) at = detail::find_size(limits.decode_sizes, tokens, limits.pads);
+  if (at != kNone) return at;
+  at = detail::find_size(limits.mixed_sizes, tokens, limits.pads);
+  return at == kNone ? kNone : limits.decode_sizes.count + at;
+}
+
 /// Plans the next step into `state.plan`; no tokens means that there is nothing to do.
 /// REQUIRES: the step before was committed, or planned nothing.
 ATTACCA_HD inline void plan_step(State& state) {
   const Limits& limits = state.limits;
   Counts& counts = *state.plan.counts;
-  detail::Budget left{limits.step_tokens(), limits.logit_rows};
+  detail::Budget left{limits.step_tokens, limits.logit_rows};
   counts = {};
   state.part_count = 0;
 
@@ -174,12 +192,14 @@ ATTACCA_HD inline void plan_step(State& state) {
   counts.decodes = counts.tokens;
   detail::write_parts(state, false);
   if (counts.tokens == 0) return;
-  while (limits.sizes[counts.size_index] < counts.tokens) ++counts.size_index;
+  counts.is_decode = counts.decodes == counts.tokens;
+  counts.graph = choose_graph(limits, counts.tokens, counts.is_decode);
   Statistics& statistics = state.statistics;
   ++statistics.steps;
   statistics.decoded += counts.decodes;
   statistics.prefilled += counts.tokens - counts.decodes;
-  statistics.padding += limits.sizes[counts.size_index] - counts.tokens;
+  if (counts.graph != kNone)
+    statistics.padding += limits.graph_tokens(counts.graph) - counts.tokens;
 }
 
 /// Takes what the planned step computed: `sampled[row]` has a `token` and an `ending` numbered as

@@ -50,7 +50,7 @@ void walk(const AttentionArgs& a, const Item& item, std::uint32_t first_head,
   for (std::uint32_t at = all.first / kTile * kTile; at <= all.last; at += kTile) {
     const std::uint64_t offset =
         a.kv.offset(static_cast<std::uint32_t>(a.slots[item.row]), at, kv_head);
-    Tile tile{a.kv.keys + offset, a.kv.values + offset, 0, kTile};
+    Tile tile{a.kv.keys_as<float>() + offset, a.kv.values_as<float>() + offset, 0, kTile};
     unsigned index[kMaxLines];
     unsigned count = 0;
     for (std::uint32_t token = 0; token < item.tokens; ++token) {

@@ -94,8 +94,8 @@ void rotate_store(const RotateStoreArgs& a, unsigned block, unsigned blocks) {
     for (std::uint32_t head = 0; head < a.kv.kv_heads; ++head) {
       const std::uint64_t to = a.kv.offset(static_cast<std::uint32_t>(a.slots[row]),
                                            static_cast<std::uint32_t>(a.positions[row]), head);
-      std::copy_n(keys + 1ull * head * size, size, a.kv.keys + to);
-      std::copy_n(values + 1ull * head * size, size, a.kv.values + to);
+      std::copy_n(keys + 1ull * head * size, size, a.kv.keys_as<float>() + to);
+      std::copy_n(values + 1ull * head * size, size, a.kv.values_as<float>() + to);
     }
   }
 }

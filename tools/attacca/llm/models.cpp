@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 #include <attacca/error.hpp>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <vector>
 
+#include "llm/yaml_config.hpp"
 #include "model/cache.hpp"
 #include "model/embedded.hpp"
 #include "model/tokenizer/open.hpp"
@@ -17,6 +20,21 @@ namespace attacca::tool {
 namespace {
 
 constexpr const char* kEmbedded = "small";
+
+/// An option that takes one of the first `count` enumerators, by name.
+template <class Enum>
+CLI::Option* add_choice(CLI::App& command, const std::string& flag, Enum& value,
+                        const char* (*name)(Enum), int count, const std::string& what) {
+  std::vector<std::string> names;
+  for (int at = 0; at < count; ++at) names.emplace_back(name(static_cast<Enum>(at)));
+  const auto choose = [&value, names](const std::string& given) {
+    const auto found = std::find(names.begin(), names.end(), given);
+    value = static_cast<Enum>(found - names.begin());
+  };
+  return command.add_option_function<std::string>(flag, choose, what)
+      ->check(CLI::IsMember(names))
+      ->default_str(name(value));
+}
 
 std::string mebi(std::size_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
@@ -91,13 +109,38 @@ void add_engine_options(CLI::App& command, llm::EngineOptions& options, std::str
       ->group(group);
   command.add_flag("!--no-prefix-cache", options.shares_prefixes, "compute equal prompts again")
       ->group(group);
+  add_choice(command, "--kv-type", options.kv_type, llm::kv_type_name, 4,
+             "how keys and values are stored")
+      ->group(group);
+  add_choice(command, "--graphs", options.graphs, llm::graph_mode_name, 4,
+             "steps that run as graphs")
+      ->group(group);
+  const auto add_sizes = [&](const char* name, std::vector<unsigned>& sizes, const char* what) {
+    command.add_option(name, sizes, what)
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->type_name("N,N,...")
+        ->group(group);
+  };
+  add_sizes("--decode-sizes", options.decode_sizes,
+            "tokens of decode steps that have graphs [1,2,4,8,16,24,... up to --slots]");
+  add_sizes("--mixed-sizes", options.mixed_sizes,
+            "tokens of mixed steps that have graphs [8,16,32,64,96,128,... up to --step-tokens]");
+  command
+      .add_option("--padding", options.pads,
+                  "off: a step runs only in a graph of exactly its size [on]")
+      ->type_name("on|off")
+      ->group(group);
+  command.add_option("--step-log", options.step_log, "write a line of JSON for each step")
+      ->group(group);
+  add_config_option(command, group);
 }
 
 std::string describe(const llm::EngineMemory& memory) {
   return fmt::format(
       "weights {} mapped and {} copied, arena {}, step buffers {}, graphs {}, KV {} in {} pages",
       mebi(memory.weights_mapped), mebi(memory.weights_copied), mebi(memory.arena),
-      mebi(memory.step), mebi(memory.graphs), mebi(memory.kv), memory.pages);
+      mebi(memory.step), mebi(memory.graphs + memory.graphs_device), mebi(memory.kv), memory.pages);
 }
 
 }  // namespace attacca::tool

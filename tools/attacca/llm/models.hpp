@@ -28,7 +28,7 @@ model::Tokenizer open_tokenizer(const std::string& name);
 /// Opens it, with a bar where that takes long.
 llm::Model open_model(const std::string& name);
 
-/// The engine's flags: --device, --slots, --context, --page-size, ...
+/// The engine's flags: --device, --slots, --graphs, ..., and --config, a file with any of them.
 void add_engine_options(CLI::App& command, llm::EngineOptions& options, std::string& device);
 
 /// Where an engine's memory goes, on one line.

@@ -53,6 +53,7 @@ struct Settings {
   CLI::Option* temperature_option = nullptr;
   CLI::Option* top_k_option = nullptr;
   CLI::Option* top_p_option = nullptr;
+  CLI::Option* min_p_option = nullptr;
   CLI::Option* repetition_option = nullptr;
   CLI::Option* seed_option = nullptr;
 };
@@ -80,6 +81,7 @@ Sampling sampling_of(const Settings& settings, const Model& model) {
     result.temperature = is_advised ? advised.temperature : kTemperature;
   if (!settings.top_p_option->count()) result.top_p = is_advised ? advised.top_p : kTopP;
   if (!settings.top_k_option->count()) result.top_k = advised.top_k;
+  if (!settings.min_p_option->count()) result.min_p = advised.min_p;
   if (!settings.repetition_option->count()) result.repetition_penalty = advised.repetition_penalty;
   if (!settings.seed_option->count()) result.seed = std::random_device{}();
   return result;
@@ -156,8 +158,8 @@ class Runner {
 
   /// A conversation on the terminal.
   void converse() {
-    fmt::print("{}. Ctrl-C stops an answer, /reset forgets, /quit or Ctrl-D leaves.\n",
-               model_.name());
+    fmt::print("{}; {}.\nCtrl-C stops an answer, /reset forgets, /quit or Ctrl-D leaves.\n",
+               model_.name(), describe(engine_.memory()));
     std::vector<Message> messages;
     const auto reset = [&] {
       messages.clear();
@@ -250,7 +252,8 @@ void run(Settings& settings) {
                   bar.show(what, done, all);
                 });
   bar.clear();
-  if (settings.has_stats) fmt::print(stderr, "memory    {}\n", describe(engine.memory()));
+  if (settings.has_stats)
+    fmt::print(stderr, "memory    {}\n{}", describe(engine.memory()), graph_report(engine));
   Runner runner(settings, model, engine);
   if (!settings.prompts_file.empty()) {
     runner.answer_all(prompts_of(settings.prompts_file));
@@ -305,7 +308,9 @@ void add_run(CLI::App& app) {
   settings->top_p_option =
       command.add_option("--top-p", sampling.top_p, fmt::format("[as advised, or {}]", kTopP))
           ->group(group);
-  command.add_option("--min-p", sampling.min_p, "of the best token's probability")->group(group);
+  settings->min_p_option =
+      command.add_option("--min-p", sampling.min_p, "of the best token's probability")
+          ->group(group);
   settings->repetition_option =
       command.add_option("--repetition-penalty", sampling.repetition_penalty, "1: none")
           ->group(group);

@@ -11,6 +11,9 @@ namespace attacca::tool {
 /// A reply with its tokens, log-probabilities and times.
 nlohmann::ordered_json reply_json(const llm::Model& model, const llm::Reply& reply);
 
+/// For every step the engine can form, whether it has a graph, a line each.
+std::string graph_report(const llm::Engine& engine);
+
 /// Times, rates and how close decoding came to the memory floor, a line each.
 std::string run_stats(const llm::Engine& engine, const std::vector<llm::Reply>& replies);
 

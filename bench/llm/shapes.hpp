@@ -1,0 +1,19 @@
+// shapes.hpp: the sizes of well-known models, for steps that run on random weights.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/config.hpp"
+
+namespace bench {
+
+/// "llama-1b", …
+std::vector<std::string> shape_names();
+/// Throws attacca::BadArgument with the names there are.
+attacca::model::ModelConfig shape_called(const std::string& name);
+
+/// Multiply-adds of one token in the matrices of all layers: without attention and the head.
+double parameters_per_token(const attacca::model::ModelConfig& config);
+
+}  // namespace bench

@@ -1,0 +1,12 @@
+// synthetic_benches.hpp: decode and prefill of shapes with random weights; those of model files are
+// in decode.cpp and prefill.cpp.
+#pragma once
+
+#include "harness.hpp"
+
+namespace bench {
+
+void run_synthetic_decode(Run& run);
+void run_synthetic_prefill(Run& run);
+
+}  // namespace bench

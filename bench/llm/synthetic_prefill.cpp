@@ -1,0 +1,133 @@
+// synthetic_prefill.cpp: prompts read on random weights, against the time that their products take
+// at the measured rate; batches that mix a prompt with sequences that decode; PyTorch beside them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "llm/peak.hpp"
+#include "llm/shapes.hpp"
+#include "llm/synthetic_benches.hpp"
+#include "llm/synthetic_runs.hpp"
+
+namespace bench {
+
+namespace {
+
+using attacca::model::ModelConfig;
+
+constexpr unsigned kGatedTokens = 2048;
+constexpr double kRateGate = 0.55;       // of the matrix rate
+constexpr unsigned kDecoding = 16;       // sequences of a mixed batch that decode
+constexpr unsigned kMixedContext = 512;  // behind each of them
+constexpr double kMixedGate = 1.3;       // times as fast as without graphs
+
+std::vector<unsigned> tokens_of(const Run& run) {
+  if (!run.engine.tokens.empty()) return run.engine.tokens;
+  return run.device.is_cuda() ? std::vector{512u, kGatedTokens} : std::vector{64u};
+}
+
+/// A prompt's chunk beside sequences that decode, `tokens` in all.
+SyntheticBatch mixed_batch(unsigned tokens) {
+  SyntheticBatch batch(kDecoding, {.context = kMixedContext});
+  batch.push_back({.context = 0, .tokens = tokens - kDecoding});
+  return batch;
+}
+
+class PrefillRun {
+ public:
+  explicit PrefillRun(Run& run)
+      : run_(run), modes_(modes_of(run)), clock_(device_clock(run.device)) {}
+
+  void run_shape(const ModelConfig& config) {
+    const std::vector<unsigned> lengths = tokens_of(run_);
+    const bool is_mixed = run_.device.is_cuda() && run_.engine.tokens.empty();
+    const std::vector<unsigned> mixed = is_mixed && config.name == "llama-1b"
+                                            ? std::vector{64u, 256u, 512u}
+                                            : std::vector<unsigned>{};
+    std::uint64_t pages = 0;
+    for (const unsigned tokens : lengths) pages = std::max(pages, pages_of({{0, tokens}}));
+    for (const unsigned tokens : mixed) pages = std::max(pages, pages_of(mixed_batch(tokens)));
+    const SyntheticModel model(config, run_.device, pages);
+    for (const unsigned tokens : lengths) run_prompt(model, tokens);
+    for (const unsigned tokens : mixed) run_mixed(model, tokens);
+  }
+
+  /// The rate may come with the peers, so rows wait for it.
+  void finish() {
+    const PeerAnswer answer = ask_torch(run_, peer_cases_, true);
+    std::optional<double> rate = answer.matrix_rate;
+    if (!run_.device.is_cuda()) rate = 2 * multiply_add_rate();
+    run_.note(rate ? fmt::format("floor: the products with weights at the measured {:.3g} TFLOP/s; "
+                                 "attention and the head's one row left out",
+                                 *rate / 1e12)
+                   : "no floor: the rate of matrix products comes with the peer");
+    for (Prompt& prompt : prompts_) {
+      if (rate) prompt.row.floor = prompt.flops / *rate * 1e6;
+      if (rate && prompt.is_gated) prompt.row.limit = *prompt.row.floor / kRateGate;
+      run_.add(prompt.row);
+    }
+    for (const Row& row : mixed_) run_.add(row);
+    add_peers(run_, compared_, answer);
+  }
+
+ private:
+  struct Prompt {
+    Row row;
+    double flops;
+    bool is_gated;
+  };
+
+  void run_prompt(const SyntheticModel& model, unsigned tokens) {
+    const std::string& shape = model.config.name;
+    const SyntheticStep step(model, {{0, tokens}});
+    const auto times = time_steps(run_, clock_, variants_of({&step}, modes_),
+                                  fmt::format("{}, prompt of {}", shape, tokens));
+    for (std::size_t at = 0; at < modes_.size(); ++at) {
+      Row row{.name = "prefill",
+              .params = {{"shape", shape}, {"tokens", tokens}, {"graphs", name_of(modes_[at])}},
+              .value = times[at]};
+      const bool is_gated = shape == "llama-8b" && tokens == kGatedTokens &&
+                            modes_[at] == GraphMode::full && run_.device.is_cuda();
+      prompts_.push_back({row, 2 * parameters_per_token(model.config) * tokens, is_gated});
+      if (at == 0) compared_.push_back({row, peer_cases_.size()});
+    }
+    peer_cases_.push_back({model.config, 1, 0, tokens});
+  }
+
+  void run_mixed(const SyntheticModel& model, unsigned tokens) {
+    const std::vector<GraphMode> all{GraphMode::full, GraphMode::piecewise, GraphMode::off};
+    const SyntheticStep step(model, mixed_batch(tokens));
+    const auto times = time_steps(run_, clock_, variants_of({&step}, all),
+                                  fmt::format("{}, mixed, {}", model.config.name, tokens));
+    for (std::size_t at = 0; at < all.size(); ++at) {
+      Row row = compared("mixed step",
+                         {{"shape", model.config.name},
+                          {"tokens", tokens},
+                          {"graphs", name_of(all[at])},
+                          {"decoding", kDecoding}},
+                         times[at], times[2]);
+      if (at == 0) row.limit = std::min(times[1].median, times[2].median / kMixedGate);
+      if (at == 2) row.baseline.reset();
+      mixed_.push_back(row);
+    }
+  }
+
+  Run& run_;
+  std::vector<GraphMode> modes_;
+  DeviceClock clock_;
+  std::vector<Prompt> prompts_;
+  std::vector<Row> mixed_;
+  std::vector<Compared> compared_;
+  std::vector<PeerCase> peer_cases_;
+};
+
+}  // namespace
+
+void run_synthetic_prefill(Run& run) {
+  PrefillRun prefill(run);
+  for (const ModelConfig& config : shapes_of(run)) prefill.run_shape(config);
+  prefill.finish();
+}
+
+}  // namespace bench

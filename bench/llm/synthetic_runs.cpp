@@ -1,0 +1,85 @@
+// synthetic_runs.cpp: see synthetic_runs.hpp.
+#include "llm/synthetic_runs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <attacca/error.hpp>
+#include <map>
+
+#include "llm/shapes.hpp"
+
+namespace bench {
+
+namespace {
+
+constexpr int kSamples = 21;
+constexpr int kFewest = 3;
+constexpr double kMostMicroseconds = 5e6;     // of all samples, unless they are the fewest
+constexpr double kSampleMicroseconds = 4000;  // a sample takes as many launches as fit into this
+constexpr double kMostLaunches = 16;
+
+}  // namespace
+
+bool is_synthetic(const Run& run) {
+  return !run.engine.shapes.empty() || (run.device.is_cuda() && run.engine.model.empty());
+}
+
+std::vector<attacca::model::ModelConfig> shapes_of(const Run& run) {
+  std::vector<std::string> names = run.engine.shapes;
+  if (names.empty()) names = {"llama-1b", "llama-8b"};
+  std::vector<attacca::model::ModelConfig> shapes;
+  for (const std::string& name : names) shapes.push_back(shape_called(name));
+  return shapes;
+}
+
+std::vector<GraphMode> modes_of(const Run& run) {
+  if (run.engine.graphs.empty()) return {GraphMode::full, GraphMode::off};
+  std::vector<GraphMode> modes;
+  for (const std::string& name : run.engine.graphs) modes.push_back(graph_mode_called(name));
+  return modes;
+}
+
+std::vector<Variant> variants_of(const std::vector<const SyntheticStep*>& steps,
+                                 const std::vector<GraphMode>& modes) {
+  std::vector<Variant> variants;
+  for (const SyntheticStep* step : steps)
+    for (const GraphMode mode : modes) variants.push_back({step, mode});
+  return variants;
+}
+
+std::vector<Summary> time_steps(Run& run, const DeviceClock& clock,
+                                const std::vector<Variant>& variants, const std::string& what) {
+  std::vector<std::function<double()>> timed;
+  std::map<const SyntheticStep*, std::vector<std::int32_t>> tokens;
+  double round = 0;  // microseconds of a sample of each
+  for (const Variant& variant : variants) {
+    const Launch launch = variant.step->launch(variant.mode);
+    const std::vector<std::int32_t> sampled = variant.step->tokens_of(launch);
+    if (tokens.try_emplace(variant.step, sampled).first->second != sampled)
+      run.note(fmt::format("{}: with graphs '{}' it samples other tokens than with '{}'", what,
+                           name_of(variant.mode), name_of(variants.front().mode)));
+    const double once = clock(launch, 1);
+    const auto launches =
+        static_cast<unsigned>(std::clamp(kSampleMicroseconds / once, 1.0, kMostLaunches));
+    round += once * launches;
+    timed.push_back([&clock, launch, launches] { return clock(launch, launches); });
+  }
+  const double fit = std::clamp(kMostMicroseconds / round, 1.0 * kFewest, 1.0 * kSamples);
+  return run.interleave(what, static_cast<int>(fit), timed);
+}
+
+void add_peers(Run& run, const std::vector<Compared>& rows, const PeerAnswer& answer) {
+  for (const Compared& ours : rows)
+    for (const PeerFigure& theirs : answer.figures) {
+      if (theirs.at != ours.at) continue;
+      Row row{.name = ours.row.name + " against a peer",
+              .params = ours.row.params,
+              .value = ours.row.value};
+      row.params["peer"] = theirs.peer;
+      row.baseline = theirs.microseconds;
+      run.add(row);
+    }
+}
+
+}  // namespace bench

@@ -1,0 +1,246 @@
+// synthetic_step.cpp: see synthetic_step.hpp.
+#include "llm/synthetic_step.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <attacca/error.hpp>
+#include <memory>
+#include <numeric>
+#include <random>
+
+#include "kernels/random_fill.hpp"
+#include "llm/shapes.hpp"
+
+namespace bench {
+
+using namespace attacca;
+using kernels::KvType;
+using kernels::Sampled;
+using kernels::SamplingParams;
+using kernels::TensorType;
+using model::ModelConfig;
+
+namespace {
+
+constexpr std::pair<GraphMode, const char*> kModes[] = {
+    {GraphMode::full, "full"}, {GraphMode::piecewise, "piecewise"}, {GraphMode::off, "off"}};
+constexpr double kWeightBytes = 2;  // bf16
+
+std::uint64_t page_elements(const ModelConfig& c) {
+  return std::uint64_t{c.kv_heads} * SyntheticModel::kPageSize * c.head_size;
+}
+std::uint64_t kv_elements(const ModelConfig& c, std::uint64_t pages) {
+  return 2 * c.layers * page_elements(c) * pages;
+}
+double head_parameters(const ModelConfig& c) { return 1.0 * c.vocabulary * c.hidden; }
+
+std::uint32_t pages_for(const SyntheticSequence& sequence) {
+  return (sequence.context + sequence.tokens + SyntheticModel::kPageSize - 1) /
+         SyntheticModel::kPageSize;
+}
+
+/// The device, where all that fits.
+const Device& roomy(const Device& device, const ModelConfig& c, double kv_bytes) {
+  constexpr double kGiB = 1 << 30;
+  const double tables = c.is_tied.value_or(false) ? 1 : 2;
+  const double weights = kWeightBytes * (parameters_per_token(c) + tables * head_parameters(c));
+  const auto free = static_cast<double>(device.bytes_free());
+  if (weights + kv_bytes > free)
+    throw BadArgument(fmt::format(
+        "{} needs {:.1f} GiB of weights and {:.1f} GiB of KV pages, and {:.1f} GiB are free; ask "
+        "for a smaller batch, context or shape",
+        c.name, weights / kGiB, kv_bytes / kGiB, free / kGiB));
+  return device;
+}
+
+model::StepShape shape_of(const SyntheticBatch& batch) {
+  model::StepShape shape{0, static_cast<std::uint32_t>(batch.size()), true};
+  for (const SyntheticSequence& sequence : batch) {
+    shape.tokens += sequence.tokens;
+    shape.is_decode &= sequence.tokens == 1;
+  }
+  return shape;
+}
+
+}  // namespace
+
+GraphMode graph_mode_called(const std::string& name) {
+  for (const auto& [mode, known] : kModes)
+    if (name == known) return mode;
+  throw BadArgument(fmt::format("no graph mode '{}'; use full, piecewise or off", name));
+}
+const char* name_of(GraphMode mode) { return kModes[static_cast<std::size_t>(mode)].second; }
+
+std::uint64_t pages_of(const SyntheticBatch& batch) {
+  std::uint64_t sum = 0;
+  for (const SyntheticSequence& sequence : batch) sum += pages_for(sequence);
+  return sum;
+}
+std::uint64_t context_of(const SyntheticBatch& batch) {
+  std::uint64_t sum = 0;
+  for (const SyntheticSequence& sequence : batch) sum += sequence.context;
+  return sum;
+}
+
+KvType SyntheticModel::kv_type(const Device& device) {
+  return device.is_cuda() ? KvType::bf16 : KvType::f32;
+}
+
+SyntheticModel::SyntheticModel(const ModelConfig& of_config, const Device& on, std::uint64_t pages,
+                               std::uint64_t seed)
+    : device(roomy(
+          on, of_config,
+          static_cast<double>(kv_elements(of_config, pages)) * kv_element_bytes(kv_type(on)))),
+      config(of_config),
+      weights(config, device, seed),
+      pages_(pages),
+      kv_(device, kv_elements(config, pages) * kv_element_bytes(kv_type(device))) {
+  fill_pages(seed);
+}
+
+void SyntheticModel::fill_pages(std::uint64_t seed) {
+  const TensorType type = device.is_cuda() ? TensorType::bf16 : TensorType::f32;
+  const kernels::RandomFillArgs args{kv_.data(), type, kv_elements(config, pages_), ~seed, 1};
+  const Stream stream(device);
+  stream.kernel(kernels::random_fill(), kernels::grid_of(args, device.is_cuda()), args);
+  stream.synchronize();
+}
+
+std::uint64_t SyntheticModel::layer_stride() const { return pages_ * page_elements(config); }
+
+kernels::PagedKv SyntheticModel::kv() const {
+  const KvType type = kv_type(device);
+  return {.keys = kv_.data(),
+          .values = kv_.data() + config.layers * layer_stride() * kv_element_bytes(type),
+          .page_size = kPageSize,
+          .kv_heads = config.kv_heads,
+          .head_size = config.head_size,
+          .type = type};
+}
+
+double SyntheticModel::bytes_read(const SyntheticBatch& batch) const {
+  const double kv_per_token =
+      2.0 * config.layers * config.kv_heads * config.head_size * kv_element_bytes(kv_type(device));
+  return kWeightBytes * (parameters_per_token(config) + head_parameters(config)) +
+         kv_per_token * static_cast<double>(context_of(batch));
+}
+
+SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatch& batch,
+                             std::uint64_t seed)
+    : model_(of_model),
+      shape_(shape_of(batch)),
+      arena_(of_model.device, model::activation_bytes(of_model.config, shape_)),
+      counts_(of_model.device, std::vector<std::uint32_t>{shape_.tokens, shape_.rows}),
+      sampling_(of_model.device, std::vector<SamplingParams>(batch.size())),
+      seen_(of_model.device, batch.size() * of_model.config.vocabulary),
+      sampled_(of_model.device, shape_.rows),
+      chain_(of_model.device) {
+  if (pages_of(batch) > model_.pages())
+    throw BadArgument(
+        fmt::format("a batch of {} pages, and the pool has {}", pages_of(batch), model_.pages()));
+  std::mt19937_64 random(seed);
+  std::vector<std::int32_t> tokens, positions, slots, last, row_slots, row_positions;
+  std::uint32_t most_pages = 0;
+  for (const SyntheticSequence& sequence : batch) {
+    const auto slot = static_cast<std::int32_t>(row_slots.size());
+    for (std::uint32_t at = 0; at < sequence.tokens; ++at) {
+      tokens.push_back(static_cast<std::int32_t>(random() % model_.config.vocabulary));
+      positions.push_back(static_cast<std::int32_t>(sequence.context + at));
+      slots.push_back(slot);
+    }
+    last.push_back(static_cast<std::int32_t>(tokens.size()) - 1);
+    row_slots.push_back(slot);
+    row_positions.push_back(positions.back() + 1);
+    most_pages = std::max(most_pages, pages_for(sequence));
+  }
+  kernels::PagedKv kv = model_.kv();
+  kv.table_stride = most_pages;
+  kv.tables = deal_pages(batch, kv.table_stride, seed);
+  if (model_.device.is_cuda())
+    scratch_.emplace(model_.device, model_.config, kv, static_cast<std::uint32_t>(batch.size()),
+                     shape_.rows);
+  const model::StepBuffers buffers{
+      .tokens = keep(tokens),
+      .positions = keep(positions),
+      .slots = keep(slots),
+      .token_count = counts_.data(),
+      .gather = keep(last),
+      .row_slots = keep(row_slots),
+      .row_positions = keep(row_positions),
+      .row_forced = keep(std::vector<std::int32_t>(shape_.rows, -1)),
+      .row_count = counts_.data() + 1,
+      .sampling = sampling_.data(),
+      .seen = {seen_.data()},
+      .kv = kv,
+      .kv_layer_stride = model_.layer_stride(),
+      .sampled = sampled_.data(),
+      .scratch = scratch_ ? &*scratch_ : nullptr,
+  };
+  chain_ = model::emit_step(model_.device, model_.config, model_.weights, buffers,
+                            model::lay_out(model_.config, shape_, arena_), shape_);
+}
+
+const std::int32_t* SyntheticStep::keep(const std::vector<std::int32_t>& values) {
+  return plan_.emplace_back(model_.device, values).data();
+}
+
+/// Every sequence's pages lie anywhere in the pool, as after hours of serving.
+const std::int32_t* SyntheticStep::deal_pages(const SyntheticBatch& batch, std::uint32_t stride,
+                                              std::uint64_t seed) {
+  std::vector<std::int32_t> pages(model_.pages());
+  std::iota(pages.begin(), pages.end(), 0);
+  std::shuffle(pages.begin(), pages.end(), std::mt19937_64(seed));
+  std::vector<std::int32_t> tables(batch.size() * stride);
+  auto from = pages.begin();
+  auto to = tables.begin();
+  for (const SyntheticSequence& sequence : batch) {
+    std::copy_n(from, pages_for(sequence), to);
+    from += pages_for(sequence);
+    to += stride;
+  }
+  return keep(tables);
+}
+
+Launch SyntheticStep::launch(GraphMode mode) const {
+  const auto graph_of = [&](std::size_t first, std::size_t end) -> Launch {
+    Graph graph(model_.device, "step");
+    chain_.append_to(graph, first, end);
+    const auto exec = std::make_shared<Exec>(graph.instantiate());
+    return [exec](StreamRef stream) { exec->launch(stream); };
+  };
+  if (mode == GraphMode::full) return graph_of(0, chain_.size());
+  if (mode == GraphMode::off) return [this](StreamRef stream) { chain_.launch(stream); };
+  std::vector<Launch> pieces;
+  for (std::size_t first = 0, end = 0; first < chain_.size(); first = end) {
+    end = chain_.end_of_piece(first);
+    if (chain_.is_attention(first))
+      pieces.push_back([=, this](StreamRef stream) { chain_.launch(stream, first, end); });
+    else
+      pieces.push_back(graph_of(first, end));
+  }
+  return [pieces](StreamRef stream) {
+    for (const Launch& piece : pieces) piece(stream);
+  };
+}
+
+std::vector<std::int32_t> SyntheticStep::tokens_of(const Launch& launch) const {
+  Sampled nothing{};
+  nothing.token = -1;
+  sampled_.write(std::vector<Sampled>(shape_.rows, nothing));
+  const Stream stream(model_.device);
+  launch(stream);
+  stream.synchronize();
+  std::vector<std::int32_t> tokens;
+  for (const Sampled& sampled : sampled_.read()) {
+    if (sampled.token < 0 ||
+        static_cast<std::uint32_t>(sampled.token) >= model_.config.vocabulary ||
+        !(sampled.logprob <= 0))
+      throw Error(fmt::format("the step sampled token {} with log-probability {} in row {}",
+                              sampled.token, sampled.logprob, tokens.size()));
+    tokens.push_back(sampled.token);
+  }
+  return tokens;
+}
+
+}  // namespace bench

@@ -1,0 +1,96 @@
+// synthetic_step.hpp: a step of the engine without the engine: random weights, KV pages of random
+// numbers, and a batch whose plan lies on the device already. What is left is what a step costs.
+#pragma once
+
+#include <attacca/exec.hpp>
+#include <attacca/memory.hpp>
+#include <cstdint>
+#include <string>
+#include <optional>
+#include <vector>
+
+#include "kernels/sample.hpp"
+#include "llm/device_clock.hpp"
+#include "model/transformer.hpp"
+
+namespace bench {
+
+/// How the kernels of a step are launched.
+///  full       one graph
+///  piecewise  graphs, and between them the kernels of attention by themselves
+///  off        one by one
+enum class GraphMode { full, piecewise, off };
+/// Throws attacca::BadArgument with the names there are.
+GraphMode graph_mode_called(const std::string& name);
+const char* name_of(GraphMode mode);
+
+/// A sequence of which the next tokens are computed.
+struct SyntheticSequence {
+  std::uint32_t context;     // tokens before
+  std::uint32_t tokens = 1;  // computed
+};
+using SyntheticBatch = std::vector<SyntheticSequence>;
+
+std::uint64_t pages_of(const SyntheticBatch& batch);
+/// Tokens before, of all sequences.
+std::uint64_t context_of(const SyntheticBatch& batch);
+
+/// Weights and a pool of pages, for any batch that fits.
+class SyntheticModel {
+ public:
+  static constexpr std::uint32_t kPageSize = 16;
+
+  /// Throws attacca::BadArgument with the numbers where the device has too little memory.
+  SyntheticModel(const attacca::model::ModelConfig& config, const attacca::Device& device,
+                 std::uint64_t pages, std::uint64_t seed = 1);
+
+  const attacca::Device device;
+  const attacca::model::ModelConfig config;
+  const attacca::model::Weights weights;
+
+  std::uint64_t pages() const { return pages_; }
+  /// Where pages lie, without block tables.
+  attacca::kernels::PagedKv kv() const;
+  /// Elements from one layer's keys to the next one's.
+  std::uint64_t layer_stride() const;
+
+  /// What a step must read: the weights, but for the embedding where it is not the head too, and
+  /// the keys and values of the context.
+  double bytes_read(const SyntheticBatch& batch) const;
+
+ private:
+  static attacca::kernels::KvType kv_type(const attacca::Device& device);
+  void fill_pages(std::uint64_t seed);
+
+  std::uint64_t pages_;
+  attacca::Buffer<std::byte> kv_;
+};
+
+/// One batch, ready to run as often as one likes: a run changes nothing that the next one reads.
+/// REQUIRES: the model outlives it, and it what it returns.
+class SyntheticStep {
+ public:
+  SyntheticStep(const SyntheticModel& model, const SyntheticBatch& batch, std::uint64_t seed = 1);
+
+  Launch launch(GraphMode mode) const;
+  /// Launches once, waits, and returns the tokens sampled. Throws where they are none.
+  std::vector<std::int32_t> tokens_of(const Launch& launch) const;
+
+ private:
+  const std::int32_t* keep(const std::vector<std::int32_t>& values);
+  const std::int32_t* deal_pages(const SyntheticBatch& batch, std::uint32_t stride,
+                                 std::uint64_t seed);
+
+  const SyntheticModel& model_;
+  attacca::model::StepShape shape_;
+  attacca::Arena arena_;
+  std::vector<attacca::Buffer<std::int32_t>> plan_;
+  attacca::Buffer<std::uint32_t> counts_;
+  attacca::Buffer<attacca::kernels::SamplingParams> sampling_;
+  attacca::Buffer<std::uint16_t> seen_;
+  mutable attacca::Buffer<attacca::kernels::Sampled> sampled_;
+  std::optional<attacca::model::StepScratch> scratch_;
+  attacca::model::Chain chain_;
+};
+
+}  // namespace bench

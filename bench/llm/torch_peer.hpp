@@ -1,0 +1,37 @@
+// torch_peer.hpp: what PyTorch takes for the same steps, from scripts/torch_decode.py.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness.hpp"
+#include "model/config.hpp"
+
+namespace bench {
+
+/// A step: `tokens` of each of `batch` sequences, with `context` tokens behind them.
+struct PeerCase {
+  attacca::model::ModelConfig config;
+  unsigned batch;
+  unsigned context;
+  unsigned tokens;
+};
+
+struct PeerFigure {
+  std::size_t at;    // which case
+  std::string peer;  // "PyTorch eager" or "PyTorch CUDA graph"
+  double microseconds;
+};
+
+struct PeerAnswer {
+  std::vector<PeerFigure> figures;
+  std::optional<double> matrix_rate{};  // FLOP/s of a large product in bf16
+  std::string version{};                // "PyTorch 2.11"
+};
+
+/// Runs it, where it is wanted and here; says why not in a note of the run. It uses GPUs only.
+/// Cases of one shape should follow each other: weights are made once for them.
+PeerAnswer ask_torch(Run& run, const std::vector<PeerCase>& cases, bool wants_matrix_rate);
+
+}  // namespace bench

@@ -1,0 +1,72 @@
+// step_log.cpp: see step_log.hpp.
+#include "engine/step_log.hpp"
+
+#include <fmt/format.h>
+#include <attacca/error.hpp>
+
+#include <cerrno>
+#include <cstring>
+
+namespace attacca::engine {
+
+StepLog::StepLog(const std::string& path) : path_(path) {
+  if (path_.empty()) return;
+  file_.open(path_, std::ios::trunc);
+  if (!file_)
+    throw BadArgument(
+        fmt::format("step_log {}: cannot write it: {}; give a file in a folder that "
+                    "is there",
+                    path_, std::strerror(errno)));
+}
+
+void StepLog::add(llm::StepRecord record) {
+  record.step = ++steps_;
+  ++by_mode_[static_cast<std::size_t>(record.mode)];
+  ++by_miss_[static_cast<std::size_t>(record.miss)];
+  if (ring_.size() < kKept)
+    ring_.push_back(record);
+  else
+    ring_[(steps_ - 1) % kKept] = record;
+  if (file_.is_open()) file_ << llm::to_json(record) << '\n';
+}
+
+void StepLog::flush() {
+  if (file_.is_open() && !file_.flush())
+    throw DeviceError(fmt::format("step_log {}: cannot write it: {}; is the disk full?", path_,
+                                  std::strerror(errno)));
+}
+
+std::vector<llm::StepRecord> StepLog::records() const {
+  const auto oldest =
+      ring_.begin() + static_cast<std::ptrdiff_t>(ring_.size() < kKept ? 0 : steps_ % kKept);
+  std::vector<llm::StepRecord> records(oldest, ring_.end());
+  records.insert(records.end(), ring_.begin(), oldest);
+  return records;
+}
+
+}  // namespace attacca::engine
+
+namespace attacca::llm {
+
+const char* step_mode_name(StepMode mode) {
+  constexpr const char* kNames[] = {"decode", "mixed", "piecewise", "kernels"};
+  return kNames[static_cast<std::size_t>(mode)];
+}
+
+const char* miss_reason(Miss miss) {
+  constexpr const char* kReasons[] = {"", "graphs are off", "graphs are for decode steps only",
+                                      "above the largest size",
+                                      "padding is off and no size is equal"};
+  return kReasons[static_cast<std::size_t>(miss)];
+}
+
+std::string to_json(const StepRecord& r) {
+  std::string text = fmt::format(
+      R"({{"step":{},"batch":"{}","mode":"{}","tokens":{},"rows":{},"size":{},"padding":{},"hit":{})",
+      r.step, r.is_decode ? "decode" : "mixed", step_mode_name(r.mode), r.tokens, r.rows, r.size,
+      r.padding, r.miss == Miss::none);
+  if (r.miss != Miss::none) text += fmt::format(R"(,"why":"{}")", miss_reason(r.miss));
+  return text + fmt::format(R"(,"microseconds":{:.1f}}})", r.microseconds);
+}
+
+}  // namespace attacca::llm

@@ -1,0 +1,92 @@
+// attention_splits.hpp: how attention over one row's past is cut into parts that blocks work on
+// side by side, and the memory in which their results meet.
+#pragma once
+
+#include <attacca/target.hpp>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/paged_kv.hpp"
+
+namespace attacca::kernels {
+
+ATTACCA_HD constexpr std::uint32_t ceil_div(std::uint32_t a, std::uint32_t b) {
+  return (a + b - 1) / b;
+}
+
+/// Heads of one kv head that are computed together; a larger group is cut into parts.
+inline constexpr std::uint32_t kTileHeads = 8;
+/// Positions that a split is a multiple of: 16 for each of four warps.
+inline constexpr std::uint32_t kSplitStep = 64;
+inline constexpr std::uint32_t kMinSplit = 128;
+inline constexpr std::uint32_t kMaxSplits = 32;  // one for each lane
+
+/// Positions of a split, for a row that sees `span` positions. Short spans are cut small, so that
+/// one row keeps many processors busy; from 2048 to 4096 positions the splits grow, not their
+/// number, since each leaves a result to be combined.
+ATTACCA_HD constexpr std::uint32_t split_size(std::uint32_t span) {
+  const std::uint32_t few = ceil_div(ceil_div(span, 16), kSplitStep) * kSplitStep;
+  const std::uint32_t many = ceil_div(ceil_div(span, kMaxSplits), kSplitStep) * kSplitStep;
+  const std::uint32_t size = few < kMinSplit ? kMinSplit : few < 256 ? few : 256;
+  return size < many ? many : size;
+}
+ATTACCA_HD constexpr std::uint32_t split_count(std::uint32_t span) {
+  return span == 0 ? 1 : ceil_div(span, split_size(span));
+}
+/// The most splits that any span up to `longest` has.
+ATTACCA_HD constexpr std::uint32_t most_splits(std::uint32_t longest) {
+  if (longest <= 16 * kMinSplit) return split_count(longest);
+  const std::uint32_t many = ceil_div(longest, 256);
+  return many < 16 ? 16 : many < kMaxSplits ? many : kMaxSplits;
+}
+
+/// How a kv head's heads are cut.
+struct HeadParts {
+  std::uint32_t group;  // heads of a kv head
+  std::uint32_t count;
+  std::uint32_t heads;  // of a part; the last one may have fewer
+
+  ATTACCA_HD constexpr HeadParts(std::uint32_t all_heads, std::uint32_t kv_heads)
+      : group(all_heads / kv_heads),
+        count(ceil_div(group, kTileHeads)),
+        heads(ceil_div(group, count)) {}
+};
+
+/// What lies where in a workspace: counters, then of each tile the maximum and the total of each
+/// head, then its sums.
+struct AttentionWorkspace {
+  std::uint64_t counters;  // [1 + rows * kv_heads * parts] uint32: tiles claimed; splits that ended
+  std::uint64_t tiles;     // at most
+  std::uint64_t limits_at;  // in bytes; [tiles, part.heads] float2
+  std::uint64_t sums_at;    // in bytes; [tiles, part.heads, head_size] float
+  std::uint64_t bytes;
+
+  /// `longest`: the most positions that a row can see.
+  ATTACCA_HD constexpr AttentionWorkspace(std::uint32_t rows, std::uint32_t heads,
+                                          std::uint32_t kv_heads, std::uint32_t head_size,
+                                          std::uint32_t longest)
+      : counters(0), tiles(0), limits_at(0), sums_at(0), bytes(0) {
+    const HeadParts parts(heads, kv_heads);
+    const std::uint64_t groups = std::uint64_t{rows} * kv_heads * parts.count;
+    counters = 1 + groups;
+    tiles = groups * most_splits(longest);
+    limits_at = (counters * 4 + 255) / 256 * 256;
+    sums_at = (limits_at + tiles * parts.heads * 8 + 255) / 256 * 256;
+    bytes = sums_at + tiles * parts.heads * head_size * 4;
+  }
+};
+
+/// The most positions of one slot that a kernel over these pages can see at once, counted from a
+/// multiple of 16.
+ATTACCA_HD constexpr std::uint32_t longest_span(const PagedKv& kv, std::uint32_t window) {
+  const std::uint32_t room = kv.table_stride * kv.page_size;
+  return window != 0 && window + 15 < room ? window + 15 : room;
+}
+
+/// Bytes for `rows` rows of attention over these pages.
+constexpr std::size_t attention_workspace_bytes(std::uint32_t rows, std::uint32_t heads,
+                                                const PagedKv& kv, std::uint32_t window) {
+  return AttentionWorkspace(rows, heads, kv.kv_heads, kv.head_size, longest_span(kv, window)).bytes;
+}
+
+}  // namespace attacca::kernels

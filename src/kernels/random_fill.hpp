@@ -1,0 +1,38 @@
+// random_fill.hpp: numbers that look normally distributed, made where they are needed: weights and
+// KV pages of a benchmark fill a GPU's memory faster than a file could. Number i of a seed is the
+// same on every device, whatever the grid.
+#pragma once
+
+#include <attacca/kernel.hpp>
+#include <cstdint>
+
+#include "kernels/matrix.hpp"
+#include "kernels/sampling.hpp"
+
+namespace attacca::kernels {
+
+struct RandomFillArgs {
+  void* to;         // [count] of `type`
+  TensorType type;  // f32 or bf16
+  std::uint64_t count;
+  std::uint64_t seed;
+  float deviation;  // the standard one, about a mean of 0
+};
+
+/// Number `index` of a seed: the sum of four uniform ones, which is never beyond 3.47 deviations.
+/// One rounding for each product, so that host and device agree.
+ATTACCA_HD inline float random_number(std::uint64_t seed, std::uint64_t index, float deviation) {
+  constexpr std::int32_t kMean = 4 * 0xffff / 2;
+  constexpr float kStep = 2.64290795e-5f;  // sqrt(3) / 2^16: 1 over the deviation of the sum
+  const std::uint64_t bits = mixed(mixed(seed) + (index + 1) * 0x9e3779b97f4a7c15u);
+  std::int32_t sum = 0;
+  for (unsigned part = 0; part < 4; ++part)
+    sum += static_cast<std::int32_t>(bits >> (16 * part) & 0xffffu);
+  return static_cast<float>(sum - kMean) * (kStep * deviation);
+}
+
+const Kernel<RandomFillArgs>& random_fill();
+/// Throws BadArgument for a type that it cannot write.
+Grid grid_of(const RandomFillArgs& args, bool is_cuda);
+
+}  // namespace attacca::kernels

@@ -1,0 +1,34 @@
+# Fuzz targets: tests/fuzz/<name>_fuzz.cpp. Every build compiles them and, as a test, feeds them seeds and changed copies
+# of these. A build by clang++ can also make <name>_fuzz, where libFuzzer searches on: scripts/fuzz.sh.
+set(fuzz_seeds ${CMAKE_CURRENT_BINARY_DIR}/fuzz)
+add_test(NAME fuzz_seeds
+  COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/make_seeds.py ${fuzz_seeds})
+set_tests_properties(fuzz_seeds PROPERTIES FIXTURES_SETUP fuzz_seeds LABELS cpu)
+set(fuzz_inputs 20000)
+if(ATTACCA_SANITIZE)
+  set(fuzz_inputs 4000)
+endif()
+
+file(GLOB fuzz_sources CONFIGURE_DEPENDS fuzz/*_fuzz.cpp)
+foreach(source IN LISTS fuzz_sources)
+  string(REGEX REPLACE ".*/(.*)_fuzz\\.cpp" "\\1" name ${source})
+  add_executable(${name}_replay ${source} fuzz/replay.cpp)
+  target_link_libraries(${name}_replay PRIVATE attacca_test_settings)
+  add_test(NAME ${name}_replay COMMAND ${name}_replay ${fuzz_seeds}/${name} ${fuzz_inputs} ${fuzz_seeds}/${name}.last)
+  set_tests_properties(${name}_replay PROPERTIES FIXTURES_REQUIRED fuzz_seeds LABELS cpu TIMEOUT 300)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+    add_executable(${name}_fuzz EXCLUDE_FROM_ALL ${source})
+    target_link_libraries(${name}_fuzz PRIVATE attacca_parsers)
+    target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
+  endif()
+endforeach()
+
+# What the targets read with, and no more: half as much to compile as attacca::llm and what it links.
+if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+  file(GLOB_RECURSE parser_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/model/*.cpp)
+  list(FILTER parser_sources EXCLUDE REGEX "/(embedded|transformer)\\.cpp$")
+  add_library(attacca_parsers STATIC EXCLUDE_FROM_ALL ${parser_sources})
+  target_include_directories(attacca_parsers PUBLIC
+    ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(attacca_parsers PUBLIC attacca_pcre2 attacca_utf8proc nlohmann_json::nlohmann_json fmt::fmt)
+endif()

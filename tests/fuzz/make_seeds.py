@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Writes the seeds of the fuzz targets, made of the fixtures of other tests, into FOLDER/<target>: small files that are
+in order, so that a change breaks one thing at a time.
+
+    make_seeds.py FOLDER
+"""
+import json
+import pathlib
+import shutil
+import struct
+import sys
+
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+FIXTURES = TESTS / "model" / "fixtures"
+
+
+def chat_seeds():
+    yield from ((path.stem, path.read_bytes()) for path in sorted((FIXTURES / "chat").glob("*.jinja")))
+    cases = json.loads((FIXTURES / "chat" / "cases.json").read_text())
+    for number, case in enumerate(cases["language"]):
+        yield f"language-{number:03}", case["template"].encode()
+
+
+def shortened(tokenizer):
+    """The same with few tokens: its vocabulary would be all that changes hit."""
+    model = tokenizer["model"]
+    kept = sorted(model["vocab"], key=model["vocab"].get)[:80] + [f"<0x{byte:02X}>" for byte in (0xC3, 0xA9)]
+    model["vocab"] = {token: model["vocab"][token] for token in kept if token in model["vocab"]}
+    pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
+    model["merges"] = [pair for pair in pairs if all(part in model["vocab"] for part in (*pair, "".join(pair)))][:20]
+    return tokenizer
+
+
+def tokenizer_seeds():
+    """A tokenizer.json and, behind a zero byte, a text."""
+    text = "<s>The cat's naïve éé 1234  \n\n word <mask> Ab \U0001F642".encode() + b"\xF0\x9F\xFF"
+    files = {path.stem: json.loads(path.read_text()) for path in sorted(FIXTURES.glob("tokenizer_*.json"))}
+    variants = files.pop("tokenizer_variants")
+    for name, tokenizer in files.items():
+        if "model" not in tokenizer:  # that of a GGUF file
+            continue
+        yield name, json.dumps(shortened(tokenizer), ensure_ascii=False).encode() + b"\0" + text
+    for variant in variants:
+        changed = files["tokenizer_qwen"] | variant["change"]
+        yield variant["name"], json.dumps(changed, ensure_ascii=False).encode() + b"\0" + text
+    yield "text", text
+
+
+def gguf_text(text):
+    return struct.pack("<Q", len(text.encode())) + text.encode()
+
+
+def gguf_value(value):
+    """The number of its type, and its bytes."""
+    if isinstance(value, bool):
+        return 7, struct.pack("<?", value)
+    if isinstance(value, int):
+        return 5, struct.pack("<i", value)
+    if isinstance(value, float):
+        return 6, struct.pack("<f", value)
+    if isinstance(value, str):
+        return 8, gguf_text(value)
+    kind = gguf_value(value[0])[0]
+    return 9, struct.pack("<IQ", kind, len(value)) + b"".join(gguf_value(one)[1] for one in value)
+
+
+def gguf_file(metadata, shapes):
+    """Tensors of float32 zeros."""
+    out = b"GGUF" + struct.pack("<IQQ", 3, len(shapes), len(metadata))
+    for key, value in metadata.items():
+        kind, data = gguf_value(value)
+        out += gguf_text(key) + struct.pack("<I", kind) + data
+    offset = 0
+    for name, shape in shapes.items():
+        out += gguf_text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, 0, offset)
+        size = 4
+        for extent in shape:
+            size *= extent
+        offset += -(-size // 32) * 32
+    return out + bytes(-len(out) % 32 + offset)
+
+
+def gguf_seeds():
+    yield "metadata", (FIXTURES / "metadata.gguf").read_bytes()
+    bpe = {"model": "gpt2", "pre": "llama-bpe", "tokens": ["a", "b", "ab", "<|end|>"], "token_type": [1, 1, 1, 3],
+           "merges": ["a b"], "eos_token_id": 3}
+    pieces = {"model": "llama", "tokens": ["<unk>", "<s>", "</s>", "▁a", "<0xC3>"], "token_type": [2, 3, 3, 1, 6],
+              "scores": [0.0, 0.0, 0.0, -1.0, 0.0], "add_bos_token": True, "add_space_prefix": False}
+    for name, tokenizer in (("llama", pieces), ("qwen2", bpe), ("qwen3", bpe)):
+        metadata = {"general.architecture": name, "general.alignment": 32, f"{name}.block_count": 1,
+                    f"{name}.context_length": 64, f"{name}.embedding_length": 32, f"{name}.feed_forward_length": 32,
+                    f"{name}.attention.head_count": 2, f"{name}.attention.head_count_kv": 1,
+                    f"{name}.attention.layer_norm_rms_epsilon": 1e-5, f"{name}.rope.freq_base": 1e4,
+                    f"{name}.rope.dimension_count": 16, f"{name}.rope.scaling.type": "linear",
+                    f"{name}.rope.scaling.factor": 2.0}
+        metadata |= {f"tokenizer.ggml.{key}": value for key, value in tokenizer.items()}
+        yield name, gguf_file(metadata, {"token_embd.weight": (32, 8), "output_norm.weight": (32,)})
+
+
+def safetensors_seeds():
+    yield "types", (FIXTURES / "types.safetensors").read_bytes()
+    for path in sorted((TESTS / "engine" / "fixtures").glob("*/config.json")):
+        yield path.parent.name, path.read_bytes()
+
+
+def main():
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__.strip())
+    targets = {"chat": chat_seeds, "gguf": gguf_seeds, "safetensors": safetensors_seeds, "tokenizer": tokenizer_seeds}
+    for target, seeds in targets.items():
+        folder = pathlib.Path(sys.argv[1]) / target
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for name, data in seeds():
+            (folder / name.replace(" ", "-")).write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()

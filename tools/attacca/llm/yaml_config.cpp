@@ -1,0 +1,96 @@
+// yaml_config.cpp: see yaml_config.hpp.
+#include "llm/yaml_config.hpp"
+
+#include <fmt/format.h>
+#include <attacca/error.hpp>
+
+#include <algorithm>
+#include <vector>
+
+#if ATTACCA_WITH_YAML
+#include <yaml-cpp/yaml.h>
+#endif
+
+namespace attacca::tool {
+
+namespace {
+
+#if ATTACCA_WITH_YAML
+
+std::string place(const std::string& path, const YAML::Mark& mark) {
+  return fmt::format("--config {}: line {}", path, mark.line + 1);
+}
+
+std::vector<std::string> values_of(const std::string& path, const std::string& key,
+                                   const YAML::Node& value) {
+  std::vector<std::string> values;
+  if (value.IsSequence())
+    for (const YAML::Node& entry : value)
+      if (entry.IsScalar()) values.push_back(entry.Scalar());
+  if (value.IsScalar()) values.push_back(value.Scalar());
+  if (values.empty() || (value.IsSequence() && values.size() != value.size()))
+    throw BadArgument(
+        fmt::format("{}: {} is no value and no list of values; give it as on the "
+                    "command line, or as [1, 2, 4]",
+                    place(path, value.Mark()), key));
+  return values;
+}
+
+void set_option(CLI::App& command, const std::string& path, const YAML::Node& key,
+                const YAML::Node& value) {
+  const std::string text = key.IsScalar() ? key.Scalar() : "";
+  std::string name = "--" + text;
+  std::replace(name.begin(), name.end(), '_', '-');
+  CLI::Option* const option = command.get_option_no_throw(name);
+  if (text.empty() || !option || name == "--config" || name == "--help")
+    throw BadArgument(fmt::format("{}: '{}' is no option of {}; attacca {} --help lists them",
+                                  place(path, key.Mark()), text, command.get_name(),
+                                  command.get_name()));
+  if (option->count() > 0) return;  // the command line goes first
+  const std::vector<std::string> values = values_of(path, text, value);
+  try {
+    for (const std::string& entry : values)
+      option->add_result(option->get_items_expected_max() == 0
+                             ? option->get_flag_value(name.substr(2), entry)
+                             : entry);
+    option->run_callback();
+  } catch (const CLI::Error& error) {
+    throw BadArgument(fmt::format("{}: {}", place(path, value.Mark()), error.what()));
+  }
+}
+
+void read_config(CLI::App& command, const std::string& path) {
+  YAML::Node file;
+  try {
+    file = YAML::LoadFile(path);
+  } catch (const YAML::BadFile&) {
+    throw BadArgument(fmt::format("--config {}: cannot read it", path));
+  } catch (const YAML::ParserException& error) {
+    throw BadArgument(fmt::format("{}: {}", place(path, error.mark), error.msg));
+  }
+  if (file.IsNull()) return;
+  if (!file.IsMap())
+    throw BadArgument(fmt::format("--config {}: it is no list of `option: value` lines", path));
+  for (const auto& entry : file) set_option(command, path, entry.first, entry.second);
+}
+
+#else
+
+void read_config(CLI::App&, const std::string& path) {
+  throw BadArgument(fmt::format(
+      "--config {}: built without yaml-cpp; install libyaml-cpp-dev and configure again", path));
+}
+
+#endif
+
+}  // namespace
+
+void add_config_option(CLI::App& command, const std::string& group) {
+  command
+      .add_option_function<std::string>(
+          "--config", [&command](const std::string& path) { read_config(command, path); },
+          "a YAML file with options by their long names, such as decode_sizes: [1, 2, 4]")
+      ->group(group);
+}
+
+}  // namespace attacca::tool

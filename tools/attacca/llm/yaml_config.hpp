@@ -1,0 +1,13 @@
+// yaml_config.hpp: options of a command from a YAML file, under the names they have on the command
+// line, with _ for -. What the command line gives goes before what the file gives.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace attacca::tool {
+
+/// Adds --config to a command. The file may set any of its long options.
+void add_config_option(CLI::App& command, const std::string& group);
+
+}  // namespace attacca::tool
