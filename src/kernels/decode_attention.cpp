@@ -180,7 +180,9 @@ Grid grid_of(const DecodeAttentionArgs& args, bool is_cuda, unsigned processors)
   check(args, is_cuda);
   if (!is_cuda) return host_grid(1ull * args.rows.capacity * args.kv.kv_heads, 1);
   const unsigned size = padded(args.kv.head_size);
-  return Grid{Dim3{processors * blocks_per_processor(args.kv.type, size)}, Dim3{kThreads},
+  // Few rows leave room on each processor for the kernels before and after.
+  const unsigned blocks = args.rows.capacity <= 2 ? 1 : blocks_per_processor(args.kv.type, size);
+  return Grid{Dim3{processors * blocks}, Dim3{kThreads},
               shared_bytes(args.kv.type, size, args.rows.capacity)};
 }
 

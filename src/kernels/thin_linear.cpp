@@ -1,5 +1,5 @@
-// thin_linear.cpp: the kernels of thin_linear.hpp, one for each number of tiles that a block takes
-// at a time and of rows of x; the CUDA body is in cuda/thin_linear.cuh.
+// thin_linear.cpp: the kernels of thin_linear.hpp, for up to 8 and up to 16 rows of x at a time;
+// the CUDA body is in cuda/thin_linear.cuh.
 #include "kernels/thin_linear.hpp"
 
 #include <algorithm>
@@ -9,7 +9,6 @@
 
 #if defined(__CUDACC__)
 #include "kernels/cuda/thin_linear.cuh"
-#include "kernels/cuda/wide_linear.cuh"
 #endif
 
 namespace attacca::kernels {
@@ -18,11 +17,7 @@ namespace {
 constexpr std::uint32_t kTileRows = 16;
 // As in cuda/thin_linear.cuh.
 constexpr unsigned kThreads = 320;
-constexpr unsigned kWideThreads = 256;
 constexpr unsigned kSharedBytes = 6 * 8 * (2 * 1024 + 64);
-constexpr std::uint32_t kWideTileRows = 128;
-constexpr std::uint32_t kWideColumns = 64;
-constexpr std::uint32_t kWideRows = 64;
 
 std::uint32_t tiles_of(const ThinLinearArgs& a) {
   return a.w.rows / (a.end == ThinEnd::gate ? kTileRows / 2 : kTileRows);
@@ -75,11 +70,11 @@ void host_tile(const ThinLinearArgs& a, std::uint32_t tile, std::uint32_t row) {
   if (a.end == ThinEnd::add) a.residual.squares[row * a.residual.parts() + tile] = squares;
 }
 
-template <bool kIsWide, unsigned kRows8>
+template <unsigned kRows8>
 struct ThinLinear {
-  static constexpr const char* name = kIsWide ? "wide_linear" : "thin_linear";
+  static constexpr const char* name = "thin_linear";
   static constexpr bool waits = true;
-  static constexpr unsigned max_threads = kIsWide ? kWideThreads : kThreads;
+  static constexpr unsigned max_threads = kThreads;
   static constexpr unsigned min_blocks = 2;  // this kernel's and the next one's, on one SM
   using Args = ThinLinearArgs;
 
@@ -101,23 +96,15 @@ struct ThinLinear {
 
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
-    if constexpr (kIsWide)
-      wide::Block<kRows8>(a).run(t);
-    else
-      thin::Block<kRows8>(a).run(t);
+    thin::Block<kRows8>(a).run(t);
 #endif
   }
 };
 
-template <bool kIsWide, unsigned kRows8>
+template <unsigned kRows8>
 const Kernel<ThinLinearArgs>& kernel_of() {
-  static const Kernel<ThinLinearArgs> kernel = make_kernel<ThinLinear<kIsWide, kRows8>>();
+  static const Kernel<ThinLinearArgs> kernel = make_kernel<ThinLinear<kRows8>>();
   return kernel;
-}
-
-/// Whether there are too many rows of x for the thin form.
-bool is_wide(const ThinLinearArgs& a) {
-  return a.rows.capacity > kThinRows && a.w.columns % kWideColumns == 0;
 }
 
 }  // namespace
@@ -126,18 +113,11 @@ bool is_thin(const Matrix& w) {
   return w.type == TensorType::bf16 && w.rows % kTileRows == 0 && w.columns % 32 == 0;
 }
 
-ThinWorkspaceSize thin_workspace(std::uint32_t most_rows, unsigned processors) {
-  return {.partials = std::size_t{2} * processors * kWideTileRows * kWideRows,
-          .arrivals = std::size_t{most_rows} * 2 / kWideTileRows + 1};
-}
-
 const Kernel<ThinLinearArgs>& thin_linear(const ThinLinearArgs& args) {
-  if (is_wide(args)) return args.rows.capacity > 32 ? kernel_of<true, 8>() : kernel_of<true, 4>();
-  return args.rows.capacity > 8 ? kernel_of<false, 2>() : kernel_of<false, 1>();
+  return args.rows.capacity > 8 ? kernel_of<2>() : kernel_of<1>();
 }
 
 Grid thin_grid(const ThinLinearArgs& args, unsigned processors) {
-  if (is_wide(args)) return Grid{Dim3{processors}, Dim3{kWideThreads}};
   Grid grid{Dim3{std::min(tiles_of(args), processors)}, Dim3{kThreads}};
   grid.shared_bytes = kSharedBytes;
   return grid;

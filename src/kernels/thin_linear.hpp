@@ -1,6 +1,7 @@
 // thin_linear.hpp: y = W x for few rows of x and bf16 weights, on CUDA at the speed of memory: the
-// weights stream through the tensor cores once, and what surrounds the product is fused in. The
-// host body is a plain reference.
+// weights stream through the tensor cores once for every 16 rows, and what surrounds the product is
+// fused in. A row of y is the same bits whatever other rows there are. The host body is a plain
+// reference.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -16,12 +17,6 @@ namespace attacca::kernels {
 ///  add    residual.values += product, and the rest of the residual follows
 ///  gate   gated[row, i] = silu(w x)[i] * (up x)[i], in bf16
 enum class ThinEnd : std::uint32_t { store, add, gate };
-
-/// Where blocks that share a tile of weights meet. All products of a step may use the same.
-struct ThinWorkspace {
-  float* partials = nullptr;          // see thin_workspace
-  std::uint32_t* arrivals = nullptr;  // zeros, before and after each launch
-};
 
 /// Weights that the next kernels will read: L2 fetches them while this one ends.
 struct Upcoming {
@@ -39,25 +34,14 @@ struct ThinLinearArgs {
   RowCount rows;
   Matrix w;  // bf16, see is_thin
   ThinEnd end;
-  const float* bias;        // store: [w.rows], or null
-  float* y;                 // store: [capacity, w.rows]
-  Residual residual;        // add: as many columns as w has rows
-  const float* next_norm;   // add: [residual.columns]
-  Matrix up;                // gate: as w
-  std::uint16_t* gated;     // gate: [capacity, w.rows]
-  ThinWorkspace workspace;  // where capacity is above kThinRows
+  const float* bias;       // store: [w.rows], or null
+  float* y;                // store: [capacity, w.rows]
+  Residual residual;       // add: as many columns as w has rows
+  const float* next_norm;  // add: [residual.columns]
+  Matrix up;               // gate: as w
+  std::uint16_t* gated;    // gate: [capacity, w.rows]
   Upcoming next[kMaxNext];
 };
-
-/// Rows of x from which on the weights of a tile are shared out among blocks.
-inline constexpr std::uint32_t kThinRows = 16;
-
-/// What a workspace for weights of up to so many rows needs.
-struct ThinWorkspaceSize {
-  std::size_t partials;  // floats
-  std::size_t arrivals;
-};
-ThinWorkspaceSize thin_workspace(std::uint32_t most_rows, unsigned processors);
 
 /// Whether weights can be multiplied so: bf16, whole tiles of rows and of columns.
 bool is_thin(const Matrix& w);

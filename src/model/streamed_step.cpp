@@ -12,6 +12,7 @@
 #include "kernels/embed.hpp"
 #include "kernels/mixed_attention.hpp"
 #include "kernels/rotate_store.hpp"
+#include "kernels/thin_linear.hpp"
 
 namespace attacca::model {
 
@@ -161,7 +162,6 @@ class Emitter {
     args.rows = tokens_;
     args.w = w;
     args.end = ThinEnd::store;
-    args.workspace = scratch_.products();
     return args;
   }
   ThinLinearArgs added(const std::uint16_t* x, const Matrix& w, const float* next_norm) const {
@@ -191,11 +191,6 @@ class Emitter {
   std::uint16_t* gated_;
 };
 
-std::uint32_t most_rows(const ModelConfig& c) {
-  return std::max(
-      {c.vocabulary, c.feed_forward, (c.heads + 2 * c.kv_heads) * c.head_size, c.hidden});
-}
-
 }  // namespace
 
 StepScratch::StepScratch(const Device& device, const ModelConfig& c, const PagedKv& kv,
@@ -204,19 +199,14 @@ StepScratch::StepScratch(const Device& device, const ModelConfig& c, const Paged
       processors_(occupancy(device, sample(), Grid{Dim3{1}, Dim3{32}}).residency.processors),
       attention_(device,
                  device.is_cuda() ? attention_workspace_bytes(slots, c.heads, kv, c.window) : 0),
-      partials_(device, device.is_cuda() ? thin_workspace(most_rows(c), processors_).partials : 0),
-      arrivals_(device, device.is_cuda() ? thin_workspace(most_rows(c), processors_).arrivals : 0),
       scan_(device, device.is_cuda() ? std::size_t{rows} * LogitScan::kParts : 0) {
   if (!device.is_cuda()) return;
   const Stream stream(device);
   stream.fill(attention_.data(), 0, attention_.bytes());
-  stream.fill(arrivals_.data(), 0, arrivals_.bytes());
   stream.synchronize();
 }
 
-std::size_t StepScratch::bytes() const {
-  return attention_.bytes() + partials_.bytes() + arrivals_.bytes() + scan_.bytes();
-}
+std::size_t StepScratch::bytes() const { return attention_.bytes() + scan_.bytes(); }
 
 bool can_stream(const Weights& weights) {
   return is_thin(weights.head) &&

@@ -10,7 +10,6 @@
 #include "kernels/activations.hpp"
 #include "kernels/paged_kv.hpp"
 #include "kernels/sample.hpp"
-#include "kernels/thin_linear.hpp"
 #include "model/chain.hpp"
 #include "model/config.hpp"
 #include "model/weights.hpp"
@@ -35,15 +34,12 @@ class StepScratch {
   std::uint32_t slots() const { return slots_; }
   unsigned processors() const { return processors_; }
   void* attention() const { return attention_.data(); }
-  kernels::ThinWorkspace products() const { return {partials_.data(), arrivals_.data()}; }
   kernels::LogitScan* scan() const { return scan_.data(); }
 
  private:
   std::uint32_t slots_;
   unsigned processors_;
   Buffer<std::byte> attention_;
-  Buffer<float> partials_;
-  Buffer<std::uint32_t> arrivals_;
   Buffer<kernels::LogitScan> scan_;
 };
 

@@ -4,10 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 #include <string>
 
 #include "engine/fixtures.hpp"
-#include "model/transformer.hpp"
+#include "model/streamed_step.hpp"
 #include "support/on_each_device.hpp"
 
 namespace attacca {
@@ -21,7 +22,7 @@ using model::Checkpoint;
 class OneSequence {
  public:
   OneSequence(const Device& device, const Checkpoint& checkpoint, std::uint32_t tokens,
-              std::uint32_t page_size)
+              std::uint32_t page_size, bool is_streamed = false)
       : device_(device),
         config_(checkpoint.config()),
         weights_(checkpoint, device),
@@ -50,7 +51,11 @@ class OneSequence {
                    .kv_heads = config_.kv_heads,
                    .head_size = config_.head_size};
     buffers_.kv_layer_stride = layer_floats(page_size);
+    if (is_streamed) scratch_.emplace(device, config_, buffers_.kv, 1, tokens);
+    buffers_.scratch = scratch_ ? &*scratch_ : nullptr;
   }
+
+  bool can_stream() const { return model::can_stream(weights_); }
 
   /// Logits of all positions of `tokens`, which stand at `first` and after.
   std::vector<float> logits(std::span<const std::int32_t> tokens, std::int32_t first) {
@@ -95,6 +100,7 @@ class OneSequence {
   Buffer<std::int32_t> table_, ids_, positions_, slots_, gather_;
   Buffer<std::uint32_t> counts_;
   Buffer<float> kv_;
+  std::optional<model::StepScratch> scratch_;
   model::StepBuffers buffers_{};
 };
 
@@ -125,6 +131,32 @@ TEST_P(Logits, of_each_architecture_are_those_of_transformers) {
     const std::vector<float> logits = sequence.logits(expected.prompt, 0);
     EXPECT_LT(worst_error(expected, logits, checkpoint.config().vocabulary), 1e-4);
   }
+}
+
+TEST_P(Logits, of_bf16_steps_are_close_to_those_of_transformers_and_the_same_for_every_cut) {
+  if (!is_cuda()) GTEST_SKIP() << "the host has no steps in bf16";
+  std::size_t streamed = 0;
+  for (const std::string& name : engine_tests::kModels) {
+    SCOPED_TRACE(name);
+    const Checkpoint checkpoint = Checkpoint::open(fixture(name));
+    const Expected expected = engine_tests::expected(name);
+    const auto size = static_cast<std::uint32_t>(expected.prompt.size());
+    OneSequence sequence(device(), checkpoint, size, 16, true);
+    if (!sequence.can_stream()) continue;
+    ++streamed;
+    const std::vector<float> logits = sequence.logits(expected.prompt, 0);
+    EXPECT_LT(worst_error(expected, logits, checkpoint.config().vocabulary), 2e-2);
+    OneSequence pieces(device(), checkpoint, size, 32, true);
+    std::vector<float> joined;
+    for (std::size_t at = 0; at < size; at += 7) {
+      const std::size_t count = std::min<std::size_t>(7, size - at);
+      const auto part =
+          pieces.logits({expected.prompt.data() + at, count}, static_cast<std::int32_t>(at));
+      joined.insert(joined.end(), part.begin(), part.end());
+    }
+    EXPECT_EQ(joined, logits);
+  }
+  EXPECT_GE(streamed, 2u);
 }
 
 TEST_P(Logits, are_the_same_bits_however_the_prompt_is_cut) {

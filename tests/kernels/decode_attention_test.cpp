@@ -337,7 +337,7 @@ TEST_P(DecodeAttention, a_key_is_the_same_bits_whether_rotate_store_stored_it) {
   for (const KvType type : types()) {
     Shape shape{80, 3, 3, type};
     shape.has_norms = true;
-    const World world(shape, {0, 9, 77, 100'000});
+    const World world(shape, {0, 9, 77, 9'000});
     const Result expected = run_all(world);
     std::vector<std::int32_t> positions(world.positions().begin(), world.positions().end());
     std::vector<std::int32_t> slots(world.rows());

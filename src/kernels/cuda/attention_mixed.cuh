@@ -140,7 +140,7 @@ class MixedPlan {
 template <KvType kType, unsigned kSize>
 class MixedBlock {
  public:
-  using Rows = RowTiles<MixedAttentionArgs, kType, kSize>;
+  using Rows = RowTiles<MixedAttentionArgs, kType, kSize, kType != KvType::f32 && kSize <= 128>;
   using Chunks = ChunkTiles<MixedAttentionArgs, kType, kSize>;
 
   struct Shared {

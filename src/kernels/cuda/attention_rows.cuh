@@ -12,13 +12,12 @@ inline constexpr unsigned kWarps = 4;
 inline constexpr unsigned kThreads = kWarps * 32;
 static_assert(kSplitStep == 16 * kWarps);
 
-/// `Args`: what has kv, heads, window, workspace and y.
-template <class Args, KvType kType, unsigned kSize>
+/// `Args`: what has kv, heads, window, workspace and y. `kLoadsAhead`: what a warp needs next is on
+/// its way while it computes; floats take the registers of two, and are loaded when needed.
+template <class Args, KvType kType, unsigned kSize, bool kLoadsAhead = kType != KvType::f32>
 class RowTiles {
  public:
   static constexpr unsigned kBytes = kv_element_bytes(kType);
-  /// Floats take the registers of two: they are loaded when they are needed.
-  static constexpr bool kLoadsAhead = kType != KvType::f32;
   static constexpr unsigned kStride = kSize + 4;  // of sums in shared memory
 
   struct Shared {

@@ -70,18 +70,11 @@ class Block {
       : a_(args), lane_(threadIdx.x % 32), warp_(threadIdx.x / 32) {
     // Pairs of tiles stay together: their squares are summed up together.
     const std::uint64_t pairs = args.w.rows / (is_gate() ? kTileRows : 2 * kTileRows);
-#ifdef LAB_STRIDED
-    first_ = 0;
-    tiles_ = 2 * static_cast<std::uint32_t>((pairs + gridDim.x - 1 - blockIdx.x) / gridDim.x);
-#else
     first_ = 2 * static_cast<std::uint32_t>(blockIdx.x * pairs / gridDim.x);
     tiles_ = 2 * static_cast<std::uint32_t>((blockIdx.x + 1) * pairs / gridDim.x) - first_;
-#endif
     groups_ = args.w.columns / kGroup;
     chunks_ = (args.w.columns + kChunk - 1) / kChunk;
-#ifdef LAB_ROTATE
     rotate_ = blockIdx.x % chunks_;
-#endif
   }
 
   __device__ void run(Thread& t) {
@@ -100,21 +93,12 @@ class Block {
   }
 
  private:
+  /// Blocks begin at different columns, or all would ask the same memory channels at a time.
   __device__ std::uint32_t chunk_at(std::uint32_t index) const {
-#ifdef LAB_ROTATE
     const std::uint32_t at = index + rotate_;
     return at < chunks_ ? at : at - chunks_;
-#else
-    return index;
-#endif
   }
-  __device__ std::uint32_t tile_at(std::uint32_t index) const {
-#ifdef LAB_STRIDED
-    return 2 * (blockIdx.x + index / 2 * gridDim.x) + index % 2;
-#else
-    return first_ + index;
-#endif
-  }
+  __device__ std::uint32_t tile_at(std::uint32_t index) const { return first_ + index; }
   __device__ bool is_gate() const { return a_.end == ThinEnd::gate; }
   /// The plan of a step stands before its first kernel starts: it need not be waited for.
   __device__ std::uint32_t count_of_rows() const { return min(*a_.rows.count, a_.rows.capacity); }
@@ -352,9 +336,7 @@ class Block {
   std::uint32_t tiles_;  // of this block
   std::uint32_t groups_;
   std::uint32_t chunks_;
-#ifdef LAB_ROTATE
-  std::uint32_t rotate_;
-#endif
+  std::uint32_t rotate_;  // the chunk that this block begins with
   typename BlockRing::Place place_;
   const uint4* rows_[kRows8];  // this lane's rows of x; null past the last
   uint4 x_[kPieces][kRows8];   // of the next chunk
