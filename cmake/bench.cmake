@@ -4,6 +4,7 @@
 find_package(nlohmann_json CONFIG REQUIRED)
 file(GLOB harness_sources CONFIGURE_DEPENDS bench/*.cpp)
 add_library(attacca_harness STATIC EXCLUDE_FROM_ALL ${harness_sources})
+attacca_only_drives(attacca_harness)
 target_compile_definitions(attacca_harness PRIVATE "ATTACCA_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\"")
 target_include_directories(attacca_harness PUBLIC bench PRIVATE src)
 target_link_libraries(attacca_harness PUBLIC attacca::attacca nlohmann_json::nlohmann_json fmt::fmt)

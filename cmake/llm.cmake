@@ -11,6 +11,11 @@ set_target_properties(attacca_llm PROPERTIES POSITION_INDEPENDENT_CODE ON EXPORT
 target_include_directories(attacca_llm PRIVATE src)
 target_link_libraries(attacca_llm PUBLIC attacca
   PRIVATE attacca_hwy attacca_pcre2 attacca_utf8proc nlohmann_json::nlohmann_json fmt::fmt)
+if(ATTACCA_SANITIZE)
+  # Vector code takes minutes at -O0.
+  file(GLOB llm_host_kernel_sources CONFIGURE_DEPENDS src/kernels/host/*.cpp)
+  set_source_files_properties(${llm_host_kernel_sources} ${llm_kernel_sources} PROPERTIES COMPILE_OPTIONS -O1)
+endif()
 # The embedded model.
 set(embedded_model ${PROJECT_SOURCE_DIR}/models/attacca-small.gguf)
 set_source_files_properties(src/model/embedded.cpp PROPERTIES

@@ -7,6 +7,7 @@ if(ATTACCA_LLM)
   list(APPEND tool_sources ${tool_llm_sources})
 endif()
 add_executable(attacca_cli ${tool_sources})
+attacca_only_drives(attacca_cli)
 set_target_properties(attacca_cli PROPERTIES
   OUTPUT_NAME attacca RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 target_include_directories(attacca_cli PRIVATE src tools/attacca)

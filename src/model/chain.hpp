@@ -15,7 +15,10 @@ namespace attacca::model {
 
 class Chain {
  public:
-  explicit Chain(const Device& device) : is_cuda_(device.is_cuda()) {}
+  /// `starts_early`: in a graph, kernels that wait by themselves start while the ones before them
+  /// still run.
+  explicit Chain(const Device& device, bool starts_early = false)
+      : is_cuda_(device.is_cuda()), starts_early_(starts_early) {}
 
   bool is_cuda() const { return is_cuda_; }
 
@@ -27,13 +30,12 @@ class Chain {
   template <class Args>
   void add(const Kernel<Args>& kernel, const Grid& grid, const std::type_identity_t<Args>& args,
            std::string name) {
-    const auto append = [=, name = std::move(name)](Graph& graph,
-                                                    const std::optional<Node>& producer) -> Node {
+    const auto append = [=, starts_early = starts_early_, name = std::move(name)](
+                            Graph& graph, const std::optional<Node>& producer) -> Node {
       const KernelNode<Args> node = graph.kernel(kernel, grid, args).named(name);
       if (!producer) return node;
-      // A kernel that waits by itself may start early.
-      return kernel.info().traits.waits ? node.after_programmatic(*producer)
-                                        : node.after(*producer);
+      return starts_early && kernel.info().traits.waits ? node.after_programmatic(*producer)
+                                                        : node.after(*producer);
     };
     const auto launch = [=](StreamRef stream) { stream.kernel(kernel, grid, args); };
     links_.push_back({append, launch});
@@ -80,6 +82,7 @@ class Chain {
   };
 
   bool is_cuda_;
+  bool starts_early_;
   std::vector<Link> links_;
 };
 
