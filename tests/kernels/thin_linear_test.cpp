@@ -54,6 +54,16 @@ class ThinLinear : public OnEachDevice {
   Matrix matrix(const Buffer<std::uint16_t>& weights, const Sizes& s) const {
     return {weights.data(), TensorType::bf16, s.rows, s.columns};
   }
+  /// A product that is stored, with nothing around it.
+  static ThinLinearArgs plain(const std::uint16_t* x, const Buffer<std::uint32_t>& count,
+                              std::uint32_t capacity, const Matrix& w) {
+    ThinLinearArgs args{};
+    args.x = x;
+    args.rows = {count.data(), capacity};
+    args.w = w;
+    args.end = ThinEnd::store;
+    return args;
+  }
   static double product(const Bits& w, const Bits& x, std::uint32_t columns, std::size_t output,
                         std::size_t row) {
     double sum = 0;
@@ -95,20 +105,10 @@ TEST_P(ThinLinear, products_are_stored_with_their_bias_and_no_other_row_is_writt
     const Buffer<float> biases = buffer(bias);
     const Buffer<std::uint32_t> count = buffer<std::uint32_t>({s.count});
     const Buffer<float> y = buffer(std::vector<float>(std::size_t{s.capacity} * s.rows, -7));
-    run_kernel({.x = rows.data(),
-                .gather = nullptr,
-                .squares = nullptr,
-                .epsilon = 0,
-                .rows = {count.data(), s.capacity},
-                .w = matrix(weights, s),
-                .end = ThinEnd::store,
-                .bias = biases.data(),
-                .y = y.data(),
-                .residual = {},
-                .next_norm = nullptr,
-                .up = {},
-                .gated = nullptr,
-                .next = {}});
+    ThinLinearArgs args = plain(rows.data(), count, s.capacity, matrix(weights, s));
+    args.bias = biases.data();
+    args.y = y.data();
+    run_kernel(args);
     const std::vector<float> result = y.read();
     // All of a small one, some of a large one.
     const std::size_t stride = s.rows > 1000 ? s.rows / 40 + 1 : 1;
@@ -132,20 +132,9 @@ TEST_P(ThinLinear, a_row_has_the_same_bits_whatever_other_rows_there_are) {
   const auto result = [&](std::uint32_t first, std::uint32_t count) {
     const Buffer<std::uint32_t> counts = buffer<std::uint32_t>({count});
     const Buffer<float> y = buffer(std::vector<float>(std::size_t{8} * s.rows));
-    run_kernel({.x = rows.data() + first * s.columns,
-                .gather = nullptr,
-                .squares = nullptr,
-                .epsilon = 0,
-                .rows = {counts.data(), 8},
-                .w = matrix(weights, s),
-                .end = ThinEnd::store,
-                .bias = nullptr,
-                .y = y.data(),
-                .residual = {},
-                .next_norm = nullptr,
-                .up = {},
-                .gated = nullptr,
-                .next = {}});
+    ThinLinearArgs args = plain(rows.data() + first * s.columns, counts, 8, matrix(weights, s));
+    args.y = y.data();
+    run_kernel(args);
     std::vector<float> all = y.read();
     return std::vector<float>(all.begin(), all.begin() + s.rows);
   };
@@ -165,20 +154,12 @@ TEST_P(ThinLinear, the_norm_before_it_and_gathered_rows_are_taken_into_account) 
   const Buffer<std::int32_t> gathered = buffer(gather);
   const Buffer<std::uint32_t> count = buffer<std::uint32_t>({s.count});
   const Buffer<float> y = buffer(std::vector<float>(std::size_t{s.capacity} * s.rows));
-  run_kernel({.x = rows.data(),
-              .gather = gathered.data(),
-              .squares = square_buffer.data(),
-              .epsilon = 0.5f,
-              .rows = {count.data(), s.capacity},
-              .w = matrix(weights, s),
-              .end = ThinEnd::store,
-              .bias = nullptr,
-              .y = y.data(),
-              .residual = {},
-              .next_norm = nullptr,
-              .up = {},
-              .gated = nullptr,
-              .next = {}});
+  ThinLinearArgs args = plain(rows.data(), count, s.capacity, matrix(weights, s));
+  args.gather = gathered.data();
+  args.squares = square_buffer.data();
+  args.epsilon = 0.5f;
+  args.y = y.data();
+  run_kernel(args);
   const std::vector<float> result = y.read();
   const std::size_t parts = s.columns / Residual::kPart;
   for (std::size_t row = 0; row < s.count; ++row) {
@@ -204,20 +185,11 @@ TEST_P(ThinLinear, a_gate_and_its_partner_become_one_rounded_row) {
     const Buffer<std::uint16_t> rows = buffer(x);
     const Buffer<std::uint32_t> count = buffer<std::uint32_t>({s.count});
     const Buffer<std::uint16_t> y = buffer(Bits(std::size_t{s.capacity} * s.rows, 0x4567));
-    run_kernel({.x = rows.data(),
-                .gather = nullptr,
-                .squares = nullptr,
-                .epsilon = 0,
-                .rows = {count.data(), s.capacity},
-                .w = matrix(gates, s),
-                .end = ThinEnd::gate,
-                .bias = nullptr,
-                .y = nullptr,
-                .residual = {},
-                .next_norm = nullptr,
-                .up = matrix(ups, s),
-                .gated = y.data(),
-                .next = {}});
+    ThinLinearArgs args = plain(rows.data(), count, s.capacity, matrix(gates, s));
+    args.up = matrix(ups, s);
+    args.gated = y.data();
+    args.end = ThinEnd::gate;
+    run_kernel(args);
     const Bits result = y.read();
     const std::size_t stride = s.rows > 1000 ? s.rows / 40 + 1 : 1;
     for (std::size_t row = 0; row < s.capacity; ++row)
@@ -249,20 +221,11 @@ TEST_P(ThinLinear, what_is_added_to_the_residual_leaves_its_squares_and_its_scal
     const Buffer<float> norms = buffer(norm);
     const Buffer<std::uint16_t> scaled = buffer(Bits(before.size(), 0x4567));
     const Buffer<float> squares = buffer(std::vector<float>(s.capacity * parts, -7));
-    run_kernel({.x = rows.data(),
-                .gather = nullptr,
-                .squares = nullptr,
-                .epsilon = 0,
-                .rows = {count.data(), s.capacity},
-                .w = matrix(weights, s),
-                .end = ThinEnd::add,
-                .bias = nullptr,
-                .y = nullptr,
-                .residual = {values.data(), scaled.data(), squares.data(), s.rows},
-                .next_norm = norms.data(),
-                .up = {},
-                .gated = nullptr,
-                .next = {}});
+    ThinLinearArgs args = plain(rows.data(), count, s.capacity, matrix(weights, s));
+    args.residual = {values.data(), scaled.data(), squares.data(), s.rows};
+    args.next_norm = norms.data();
+    args.end = ThinEnd::add;
+    run_kernel(args);
     const std::vector<float> after = values.read();
     const Bits rounded = scaled.read();
     const std::vector<float> sums = squares.read();
@@ -299,20 +262,11 @@ TEST_P(ThinLinear, products_behind_programmatic_edges_read_what_came_before) {
     const Buffer<float> values = buffer(random_floats(std::size_t{s.capacity} * s.rows, 5));
     const Buffer<std::uint16_t> scaled = buffer(random_bfloats(values.size(), 7));
     const Buffer<float> squares = buffer(std::vector<float>(s.capacity * s.rows / 16, 1));
-    const ThinLinearArgs args{.x = scaled.data(),
-                              .gather = nullptr,
-                              .squares = squares.data(),
-                              .epsilon = 1e-5f,
-                              .rows = {count.data(), s.capacity},
-                              .w = matrix(weights, s),
-                              .end = ThinEnd::store,
-                              .bias = nullptr,
-                              .y = nullptr,
-                              .residual = {values.data(), scaled.data(), squares.data(), s.rows},
-                              .next_norm = norms.data(),
-                              .up = {},
-                              .gated = nullptr,
-                              .next = {}};
+    ThinLinearArgs args = plain(scaled.data(), count, s.capacity, matrix(weights, s));
+    args.squares = squares.data();
+    args.epsilon = 1e-5f;
+    args.residual = {values.data(), scaled.data(), squares.data(), s.rows};
+    args.next_norm = norms.data();
     // Rows are stored first and added after: the kernel that adds reads another buffer than it
     // writes.
     const Buffer<float> y = buffer(std::vector<float>(values.size()));
