@@ -16,7 +16,7 @@ echo "gpu-check: $gpu"
 
 scripts/build.sh cuda all
 started=$SECONDS
-ctest --preset cuda -L gpu --output-on-failure -j4 --no-tests=error
+ctest --preset cuda -L gpu --output-on-failure -j"$(($(nproc) * 3 / 4))" --no-tests=error
 echo "gpu tests: $((SECONDS - started)) s"
 
 sanitizer=$(command -v compute-sanitizer || true)
@@ -30,23 +30,25 @@ sanitize() {
   for binary in build/cuda/tests/*_tests; do
     # A filtered list starts with the line of gtest_main; suites and tests follow.
     if "$binary" --gtest_list_tests --gtest_filter="$2" | grep '^  ' >/dev/null; then
-      "$sanitizer" --tool "$1" --error-exitcode 1 "$binary" --gtest_filter="$2" --gtest_brief=1
+      "$sanitizer" --tool "$1" --error-exitcode 1 "$binary" --gtest_filter="$2" --gtest_brief=1 || failed="$failed $1"
       checked=$((checked + 1))
     fi
   done
   ((checked > 0)) || fail "no test matches $2"
   echo "$1: $checked test binaries, $((SECONDS - started)) s"
 }
+failed=
 sanitize memcheck "*small*/cuda*:*Small*/cuda*:$unfit"
 sanitize racecheck "*SmallDevice*/cuda*:$unfit"
 sanitize synccheck "*SmallDevice*/cuda*:$unfit"
+for tool in racecheck synccheck initcheck; do sanitize "$tool" "*SmallModel*/cuda*"; done
 
-started=$SECONDS failed=
+started=$SECONDS
 options=(--json-dir "bench/results/$slug" ${1:+--commit "$1"})
-build/cuda/bin/attacca bench all --device cuda:0 "${options[@]}" || failed=yes
-build/cuda/bin/attacca bench overhead-host-dispatch "${options[@]}" || failed=yes
+build/cuda/bin/attacca bench all --device cuda:0 "${options[@]}" || failed="$failed bench"
+build/cuda/bin/attacca bench overhead-host-dispatch "${options[@]}" || failed="$failed bench"
 python3 scripts/tables.py
 python3 scripts/measurements.py
 python3 scripts/performance.py
 echo "benchmarks: $((SECONDS - started)) s, results in bench/results/$slug"
-[[ -z $failed ]] || fail "a benchmark failed, see above"
+[[ -z $failed ]] || fail "failed, see above:$failed"

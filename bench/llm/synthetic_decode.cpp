@@ -101,9 +101,12 @@ class DecodeRun {
       make_room(unequal_batch());
       make_room(evened(unequal_batch()));
     }
-    const SyntheticModel model(config, run_.device, pages);
-    for (const Case& c : cases) run_case(model, c);
-    if (has_unequal(run_)) run_unequal(model);
+    {
+      const SyntheticModel model(config, run_.device, pages);
+      for (const Case& c : cases) run_case(model, c);
+      if (has_unequal(run_)) run_unequal(model);
+    }
+    if (has_unequal(run_)) run_fp8(config);
   }
 
   void run_peers() { add_peers(run_, compared_, ask_torch(run_, peer_cases_, false)); }
@@ -135,6 +138,27 @@ class DecodeRun {
       if (at == 0) compared_.push_back({row, peer_cases_.size()});
     }
     peer_cases_.push_back({model.config, c.batch, c.context, 1});
+  }
+
+  /// The same weights in half the bytes.
+  void run_fp8(const ModelConfig& config) {
+    constexpr unsigned kContext = 512;
+    const SyntheticModel model(config, run_.device, pages_of(even_batch(8, kContext)), 1,
+                               attacca::model::WeightFormat::fp8);
+    for (const unsigned sequences : {1u, 8u}) {
+      const SyntheticBatch batch = even_batch(sequences, kContext);
+      const SyntheticStep step(model, batch);
+      const auto times = time_steps(run_, clock_, variants_of({&step}, {GraphMode::full}),
+                                    fmt::format("{}, fp8, batch {}", config.name, sequences));
+      Row row{.name = "decode step in fp8",
+              .params = {{"shape", config.name},
+                         {"batch", sequences},
+                         {"context", kContext},
+                         {"graphs", name_of(GraphMode::full)}},
+              .value = times[0]};
+      row.floor = floor_of(model, batch);
+      run_.add(row);
+    }
   }
 
   void run_unequal(const SyntheticModel& model) {

@@ -88,12 +88,12 @@ KvType SyntheticModel::kv_type(const Device& device) {
 }
 
 SyntheticModel::SyntheticModel(const ModelConfig& of_config, const Device& on, std::uint64_t pages,
-                               std::uint64_t seed)
+                               std::uint64_t seed, model::WeightFormat format)
     : device(roomy(
           on, of_config,
           static_cast<double>(kv_elements(of_config, pages)) * kv_element_bytes(kv_type(on)))),
       config(of_config),
-      weights(config, device, seed),
+      weights(config, device, seed, format),
       pages_(pages),
       kv_(device, kv_elements(config, pages) * kv_element_bytes(kv_type(device))) {
   fill_pages(seed);
@@ -160,7 +160,7 @@ SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatc
   if (model_.device.is_cuda())
     scratch_.emplace(model_.device, model_.config, kv, static_cast<std::uint32_t>(batch.size()),
                      shape_.rows);
-  const model::StepBuffers buffers{
+  model::StepBuffers buffers{
       .tokens = keep(tokens),
       .positions = keep(positions),
       .slots = keep(slots),
@@ -177,8 +177,12 @@ SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatc
       .sampled = sampled_.data(),
       .scratch = scratch_ ? &*scratch_ : nullptr,
   };
-  chain_ = model::emit_step(model_.device, model_.config, model_.weights, buffers,
-                            model::lay_out(model_.config, shape_, arena_), shape_);
+  const model::StepActivations activations = model::lay_out(model_.config, shape_, arena_);
+  if (model::can_be_wide(model_.device, model_.weights))
+    buffers.wide =
+        &wide_.emplace(model_.device, model_.config, model_.weights, activations, shape_);
+  chain_ =
+      model::emit_step(model_.device, model_.config, model_.weights, buffers, activations, shape_);
 }
 
 const std::int32_t* SyntheticStep::keep(const std::vector<std::int32_t>& values) {

@@ -5,13 +5,14 @@
 #include <attacca/exec.hpp>
 #include <attacca/memory.hpp>
 #include <cstdint>
-#include <string>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "kernels/sample.hpp"
 #include "llm/device_clock.hpp"
 #include "model/transformer.hpp"
+#include "model/wide_products.hpp"
 
 namespace bench {
 
@@ -42,7 +43,8 @@ class SyntheticModel {
 
   /// Throws attacca::BadArgument with the numbers where the device has too little memory.
   SyntheticModel(const attacca::model::ModelConfig& config, const attacca::Device& device,
-                 std::uint64_t pages, std::uint64_t seed = 1);
+                 std::uint64_t pages, std::uint64_t seed = 1,
+                 attacca::model::WeightFormat format = attacca::model::WeightFormat::as_stored);
 
   const attacca::Device device;
   const attacca::model::ModelConfig config;
@@ -90,6 +92,7 @@ class SyntheticStep {
   attacca::Buffer<std::uint16_t> seen_;
   mutable attacca::Buffer<attacca::kernels::Sampled> sampled_;
   std::optional<attacca::model::StepScratch> scratch_;
+  std::optional<attacca::model::WideProducts> wide_;
   attacca::model::Chain chain_;
 };
 

@@ -48,6 +48,8 @@ class Device {
   std::string name() const;
   /// Memory that can still be had there, now.
   std::size_t bytes_free() const;
+  /// Of a GPU, major times ten plus minor: 90 for a Hopper. 0 for the host.
+  int compute_capability() const;
 
   graph::DeviceImpl& impl() const { return *impl_; }
   explicit Device(std::shared_ptr<graph::DeviceImpl> impl) : impl_(std::move(impl)) {}

@@ -14,6 +14,9 @@
 // called by each thread, and either `host(const Grid&, const Args&)`, called once for the whole
 // grid, or `host_block(Thread&, const Args&)`, called once for each block, blocks side by side.
 // `static constexpr bool waits = true` promises that the body calls `wait_for_producers`.
+// `max_threads` and `min_blocks` bound a block's threads and the registers of each; with them goes
+// `cluster`, the number of neighbouring blocks that share their memory, by which grids are
+// divisible.
 //
 // A file that calls make_kernel is compiled by g++ without CUDA and by nvcc with it; call it for
 // one type in one file, and declare the kernel `extern` elsewhere.
@@ -163,6 +166,12 @@ __global__ void __launch_bounds__(K::max_threads, K::min_blocks)
   run_on_device<K>(thread, args);
 }
 template <class K>
+__global__ void __cluster_dims__(K::cluster) __launch_bounds__(K::max_threads, K::min_blocks)
+    clustered_kernel(const __grid_constant__ typename K::Args args) {
+  Thread thread;
+  run_on_device<K>(thread, args);
+}
+template <class K>
 __global__ void ported_kernel(const __grid_constant__ typename K::Args args,
                               const __grid_constant__ LaunchPort port) {
   ThreadOf<K> thread(port);
@@ -175,7 +184,9 @@ template <class K, bool kCuda>
 const void* cuda_entry() {
   if constexpr (kCuda) {
 #if defined(__CUDACC__)
-    if constexpr (requires { K::max_threads; })
+    if constexpr (requires { K::cluster; })
+      return reinterpret_cast<const void*>(&clustered_kernel<K>);
+    else if constexpr (requires { K::max_threads; })
       return reinterpret_cast<const void*>(&bounded_kernel<K>);
     else if constexpr (std::is_same_v<ThreadOf<K>, Thread>)
       return reinterpret_cast<const void*>(&plain_kernel<K>);

@@ -55,6 +55,8 @@ Device Device::cuda([[maybe_unused]] int index) {
 #endif
 }
 
+int Device::compute_capability() const { return impl_->compute_capability(); }
+
 Device Device::best() { return cuda_count() > 0 ? cuda(0) : host(); }
 
 Device Device::from_name(const std::string& name) {

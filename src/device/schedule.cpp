@@ -66,6 +66,7 @@ Plan carve_plan(const Limits& limits, Carver& carver) {
   Plan plan;
   plan.counts = carver.take<Counts>(1);
   plan.tokens = carver.take<std::int32_t>(limits.step_tokens);
+  plan.token_from = carver.take<std::int32_t>(limits.step_tokens);
   plan.positions = carver.take<std::int32_t>(limits.step_tokens);
   plan.slots = carver.take<std::int32_t>(limits.step_tokens);
   plan.gather = carver.take<std::int32_t>(limits.logit_rows);
@@ -87,7 +88,7 @@ State carve_state(const Limits& limits, Carver& carver) {
   state.contents = carver.take<std::int32_t>(std::uint64_t{limits.pages} * limits.page_size);
   state.bucket_mask = std::bit_ceil(limits.pages) - 1;
   state.buckets = carver.take<std::uint32_t>(std::uint64_t{state.bucket_mask} + 1);
-  state.parts = carver.take<Part>(limits.slots);
+  state.parts = carver.take<Part>(std::uint64_t{kMostInFlight} * limits.slots);
   state.events = carver.take<Event>(limits.logit_rows);
   Link* const entry_links = carver.take<Link>(limits.requests);
   state.free_entries.links = state.waiting.links = state.running.links = entry_links;

@@ -89,10 +89,14 @@ EngineCore::EngineCore(const Model& model, const EngineOptions& options, const P
     : model_(model), options_(options), log_(options.step_log) {
   const ModelData& data = model_.data();
   limits_ = engine::size_engine(data.checkpoint, options_);
-  const engine::StepSetup setup{limits_, options_.graphs, engine::kernel_type(options_.kv_type)};
+  const engine::StepSetup setup{limits_, options_.graphs, engine::kernel_type(options_.kv_type),
+                                options_.overlap};
   runner_ = std::make_unique<engine::StepRunner>(
-      data.config(), model::Weights(data.checkpoint, options_.device, progress), options_.device,
-      setup, progress);
+      data.config(),
+      model::Weights(data.checkpoint, options_.device, progress,
+                     options_.weights == WeightFormat::fp8 ? model::WeightFormat::fp8
+                                                           : model::WeightFormat::as_stored),
+      options_.device, setup, progress);
   state_memory_.resize(schedule::state_bytes(limits_) / sizeof(schedule::Line));
   state_ = schedule::bind_state(limits_, runner_->plan(), state_memory_.data());
   schedule::reset(state_);
@@ -181,36 +185,61 @@ void EngineCore::admit(std::vector<Job>& jobs) {
   }
 }
 
+/// Has one step run to its end and the next one, if it can be planned already, right behind it.
 bool EngineCore::step() {
   const Clock::time_point start = Clock::now();
-  schedule::plan_step(state_);
-  if (runner_->plan().counts->tokens == 0) return false;
-  prepare_placed_slots();
-  const Clock::time_point planned = Clock::now();
-  runner_->run();
-  const Clock::time_point computed = Clock::now();
-  record(seconds_between(planned, computed));
-  schedule::commit_step(state_, runner_->sampled());
+  const bool was_idle = launched_.empty();
+  if (was_idle && !launch_next()) return false;
+  const Clock::time_point running = was_idle ? Clock::now() : start;
+  if (options_.overlap) launch_next();
+  const Clock::time_point waiting = Clock::now();
+  wait_for_oldest();
+  const Clock::time_point done = Clock::now();
+  schedule::commit_step(state_, sampled_);
   for (std::uint32_t at = 0; at < state_.event_count; ++at) take_in(state_.events[at]);
-  seconds_in_graphs_ += seconds_between(planned, computed);
-  seconds_outside_ += seconds_between(start, planned) + seconds_between(computed, Clock::now());
+
+  const double before = seconds_between(start, running);
+  const double after = seconds_between(done, Clock::now());
+  const bool is_idle = launched_.empty();
+  seconds_in_graphs_ += seconds_between(running, done) + (is_idle ? 0 : after);
+  seconds_outside_ += before + (is_idle ? after : 0);
+  seconds_hidden_ += seconds_between(running, waiting) + (is_idle ? 0 : after);
   return true;
 }
 
-void EngineCore::record(double seconds) {
+/// False: there is nothing to plan before the step in flight is committed, or at all.
+bool EngineCore::launch_next() {
+  schedule::plan_step(state_);
   const schedule::Counts& counts = *runner_->plan().counts;
+  if (counts.tokens == 0) return false;
+  prepare_placed_slots();
+  runner_->launch();
+  launched_.push_back({record_of(counts), Clock::now()});
+  return true;
+}
+
+void EngineCore::wait_for_oldest() {
+  sampled_ = runner_->wait();
+  auto [record, began] = launched_.front();
+  launched_.pop_front();
+  const Clock::time_point done = Clock::now();
+  record.microseconds = seconds_between(std::max(began, last_done_), done) * 1e6;
+  last_done_ = done;
+  log_.add(record);
+}
+
+StepRecord EngineCore::record_of(const schedule::Counts& counts) const {
   StepRecord record{.is_decode = counts.is_decode != 0,
                     .mode = engine::mode_of(limits_, options_.graphs, counts.graph),
                     .tokens = counts.tokens,
-                    .rows = counts.rows,
-                    .microseconds = seconds * 1e6};
+                    .rows = counts.rows};
   if (counts.graph == schedule::kNone) {
     record.miss = engine::miss_of(limits_, options_.graphs, counts.tokens, record.is_decode);
   } else {
     record.size = limits_.graph_tokens(counts.graph);
     record.padding = record.size - record.tokens;
   }
-  log_.add(record);
+  return record;
 }
 
 void EngineCore::prepare_placed_slots() {
@@ -221,10 +250,10 @@ void EngineCore::prepare_placed_slots() {
     Job& job = *job_of_entry_[entry];
     const schedule::Entry& e = state_.entries[entry];
     // What it found cached counts once: a request preempted finds its own pages again.
-    if (e.length == e.request.prompt) job.reply.cached_tokens = e.computed;
+    if (e.known() == e.request.prompt) job.reply.cached_tokens = e.computed - e.planned;
     runner_->sampling()[slot] = job.sampling;
     if (has_penalty(job.sampling))
-      runner_->set_seen(slot, {state_.history(entry), e.length}, e.request.prompt);
+      runner_->set_seen(slot, {state_.history(entry), e.known()}, e.request.prompt);
   }
 }
 
@@ -233,7 +262,7 @@ void EngineCore::take_in(const schedule::Event& event) {
   if (job.is_done) return;  // ended by an earlier row of this step
   if (event.token >= 0) {
     if (job.wants_logprobs)
-      job.reply.logprobs.push_back(logprob_of(event.token, runner_->sampled()[event.row]));
+      job.reply.logprobs.push_back(logprob_of(event.token, sampled_[event.row]));
     if (!job.is_score) {
       if (job.reply.tokens.empty())
         job.reply.seconds_to_first_token = seconds_between(job.submitted, Clock::now());
@@ -268,11 +297,14 @@ void EngineCore::finish(Job& job, Finish how) {
 
 /// After a failure: nothing of these jobs stays in the engine.
 void EngineCore::drop(std::vector<Job>& jobs) {
+  runner_->drain();
+  launched_.clear();
   for (std::uint32_t entry = 0; entry < limits_.requests; ++entry) {
     const Job* job = job_of_entry_[entry];
     if (job >= jobs.data() && job < jobs.data() + jobs.size())
       schedule::cancel(state_, entry, state_.entries[entry].request.id);
   }
+  while (state_.in_flight > 0) schedule::commit_step(state_, sampled_);  // all of it is void
 }
 
 EngineMemory EngineCore::memory() const {
@@ -298,8 +330,10 @@ EngineStats EngineCore::stats() const {
   std::array<std::uint64_t, kMisses> misses = log_.by_miss();
   const std::uint64_t hits = std::exchange(misses[0], 0);
   return {.steps = s.steps,
+          .steps_ahead = s.ahead,
           .tokens_prefilled = s.prefilled,
           .tokens_decoded = s.decoded,
+          .tokens_voided = s.voided,
           .tokens_from_cache = s.shared,
           .tokens_padded = s.padding,
           .steps_by_mode = log_.by_mode(),
@@ -308,7 +342,8 @@ EngineStats EngineCore::stats() const {
           .preemptions = s.preemptions,
           .evictions = s.evictions,
           .seconds_in_graphs = seconds_in_graphs_,
-          .seconds_outside = seconds_outside_};
+          .seconds_outside = seconds_outside_,
+          .seconds_hidden = seconds_hidden_};
 }
 
 std::vector<GraphCoverage> EngineCore::coverage() const {

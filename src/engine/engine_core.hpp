@@ -1,5 +1,5 @@
-// engine_core.hpp: the host-driven engine: plan a step, run its graph, take in what was sampled,
-// hand out text; see llm.hpp for the public face.
+// engine_core.hpp: the host-driven engine: plan a step, launch its graph, plan and launch the next
+// one behind it, take in what the first sampled, hand out text; see llm.hpp for the public face.
 #pragma once
 
 #include <attacca/llm.hpp>
@@ -47,11 +47,19 @@ class EngineCore {
     bool is_done = false;
   };
 
+  /// A step in flight.
+  struct Launched {
+    StepRecord record;
+    Clock::time_point at;
+  };
+
   Job job_of(const Request& request) const;
   void run(std::vector<Job>& jobs);
   void admit(std::vector<Job>& jobs);
   bool step();
-  void record(double seconds);
+  bool launch_next();
+  void wait_for_oldest();
+  StepRecord record_of(const schedule::Counts& counts) const;
   void prepare_placed_slots();
   void take_in(const schedule::Event& event);
   void emit(Job& job, std::string text);
@@ -66,10 +74,14 @@ class EngineCore {
   std::vector<schedule::Line> state_memory_;
   schedule::State state_;
   std::vector<Job*> job_of_entry_;
+  std::deque<Launched> launched_;              // the oldest first
+  const kernels::Sampled* sampled_ = nullptr;  // of the step being committed
+  Clock::time_point last_done_;                // when the step before it was known to have ended
   std::uint64_t next_id_ = 1;
   std::size_t next_job_ = 0;  // of the jobs being run, the first not yet admitted
   double seconds_in_graphs_ = 0;
   double seconds_outside_ = 0;
+  double seconds_hidden_ = 0;
 };
 
 }  // namespace attacca::llm::detail

@@ -70,23 +70,35 @@ void choose_sizes(schedule::Limits& limits, llm::EngineOptions& options) {
   limits.mixed_sizes = sizes_of("mixed_sizes", options.mixed_sizes);
 }
 
-/// Whether a GPU multiplies all of the model's matrices as they are, in bf16. The kernels around
-/// such products know every type of keys and values, the others f32 only.
-bool is_bfloat(const model::Checkpoint& checkpoint) {
-  const auto is_product = [&](const model::Tensor& tensor) {
-    return tensor.shape.size() == 2 &&
-           (tensor.name != "token_embd.weight" || &tensor == &checkpoint.head());
-  };
-  const auto& tensors = checkpoint.tensors();
-  return std::all_of(tensors.begin(), tensors.end(), [&](const model::Tensor& tensor) {
-    return !is_product(tensor) || kernels::is_thin(model::matrix_of(tensor));
-  });
+/// How a GPU multiplies the model's matrices: whether it streams all of them, and whether some are
+/// quantized. The kernels around streamed products know every type of keys and values, the others
+/// f32 only.
+struct Products {
+  bool are_streamed = true;
+  bool are_quantized = false;
+};
+Products products_of(const model::Checkpoint& checkpoint, llm::WeightFormat format) {
+  Products result;
+  for (const model::Tensor& tensor : checkpoint.tensors()) {
+    const bool is_product = tensor.shape.size() == 2 &&
+                            (tensor.name != "token_embd.weight" || &tensor == &checkpoint.head());
+    if (!is_product) continue;
+    kernels::Matrix matrix = model::matrix_of(tensor);
+    if (format == llm::WeightFormat::fp8)
+      matrix.type = kernels::TensorType::e4m3;
+    else if (kernels::is_quantized(matrix.type))
+      result.are_quantized = true;
+    if (!kernels::is_thin(matrix)) result.are_streamed = false;
+  }
+  return result;
 }
 
 llm::KvType choose_kv_type(const model::Checkpoint& checkpoint, const llm::EngineOptions& options) {
   using llm::KvType;
-  const bool has_choice = options.device.is_cuda() && is_bfloat(checkpoint);
-  if (options.kv_type == KvType::automatic) return has_choice ? KvType::bf16 : KvType::f32;
+  const Products products = products_of(checkpoint, options.weights);
+  const bool has_choice = options.device.is_cuda() && products.are_streamed;
+  if (options.kv_type == KvType::automatic)  // with quantized weights x is not rounded to bf16
+    return has_choice && !products.are_quantized ? KvType::bf16 : KvType::f32;
   if (options.kv_type != KvType::f32 && !has_choice)
     throw BadArgument(fmt::format(
         "kv_type is {}, and on {} keys and values of this model are f32; use f32 or automatic, or "
@@ -129,7 +141,7 @@ schedule::Limits size_engine(const model::Checkpoint& checkpoint, llm::EngineOpt
   const std::size_t page =
       StepRunner::page_bytes(config, limits.page_size, kernel_type(options.kv_type));
   const std::size_t free = options.device.bytes_free();
-  std::size_t taken = StepRunner::fixed_bytes(config, limits);
+  std::size_t taken = StepRunner::fixed_bytes(options.device, config, limits);
   if (options.device.is_cuda()) taken += checkpoint.weights().bytes;
   const auto budget = static_cast<std::size_t>(static_cast<double>(free) * options.memory_fraction);
   const std::size_t affordable = budget > taken ? (budget - taken) / page : 0;
@@ -156,6 +168,8 @@ kernels::KvType kernel_type(llm::KvType type) {
       return kernels::KvType::bf16;
     case llm::KvType::f16:
       return kernels::KvType::f16;
+    case llm::KvType::fp8:
+      return kernels::KvType::fp8;
     default:
       return kernels::KvType::f32;
   }
@@ -169,8 +183,12 @@ std::size_t most_tokens(const schedule::Limits& limits) {
 
 namespace attacca::llm {
 
+const char* weight_format_name(WeightFormat format) {
+  return format == WeightFormat::fp8 ? "fp8" : "as-stored";
+}
+
 const char* kv_type_name(KvType type) {
-  constexpr const char* kNames[] = {"automatic", "f32", "bf16", "f16"};
+  constexpr const char* kNames[] = {"automatic", "f32", "bf16", "f16", "fp8"};
   return kNames[static_cast<std::size_t>(type)];
 }
 

@@ -5,6 +5,7 @@
 #include <attacca/error.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <numeric>
 
@@ -26,8 +27,9 @@ std::size_t input_bytes(const schedule::Limits& limits) {
   return aligned(schedule::plan_bytes(limits)) + limits.slots * sizeof(SamplingParams);
 }
 
-SamplingParams* sampling_in(std::byte* input, const schedule::Limits& limits) {
-  return reinterpret_cast<SamplingParams*>(input + aligned(schedule::plan_bytes(limits)));
+SamplingParams* sampling_in(void* input, const schedule::Limits& limits) {
+  return reinterpret_cast<SamplingParams*>(static_cast<std::byte*>(input) +
+                                           aligned(schedule::plan_bytes(limits)));
 }
 
 model::StepShape largest(const schedule::Limits& limits) {
@@ -39,6 +41,16 @@ std::size_t page_elements(const model::ModelConfig& c, std::uint32_t page_size) 
   return std::size_t{c.kv_heads} * page_size * c.head_size;
 }
 
+/// Without addresses.
+kernels::PagedKv kv_of(const model::ModelConfig& c, const schedule::Limits& limits) {
+  kernels::PagedKv kv;
+  kv.table_stride = limits.table_stride();
+  kv.page_size = limits.page_size;
+  kv.kv_heads = c.kv_heads;
+  kv.head_size = c.head_size;
+  return kv;
+}
+
 double mebi(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 }  // namespace
@@ -48,10 +60,20 @@ std::size_t StepRunner::page_bytes(const model::ModelConfig& c, std::uint32_t pa
   return 2 * c.layers * page_elements(c, page_size) * kernels::kv_element_bytes(kv_type);
 }
 
-std::size_t StepRunner::fixed_bytes(const model::ModelConfig& c, const schedule::Limits& limits) {
-  return model::activation_bytes(c, largest(limits)) + 2 * input_bytes(limits) +
-         2 * limits.logit_rows * sizeof(Sampled) +
-         std::size_t{limits.slots} * c.vocabulary * sizeof(std::uint16_t);
+std::size_t StepRunner::fixed_bytes(const Device& device, const model::ModelConfig& c,
+                                    const schedule::Limits& limits) {
+  const std::size_t shared = (2 + schedule::kMostInFlight) * input_bytes(limits) +
+                             (1 + schedule::kMostInFlight) * limits.logit_rows * sizeof(Sampled);
+  return model::activation_bytes(c, largest(limits)) + shared +
+         std::size_t{limits.slots} * c.vocabulary * sizeof(std::uint16_t) +
+         model::StepScratch::bytes_for(device, c, kv_of(c, limits), limits.slots,
+                                       limits.logit_rows) +
+         model::WideProducts::bytes_for(device, c);
+}
+
+StepRunner::Flight StepRunner::make_flight() const {
+  return {Buffer<std::byte>(device_, input_bytes_, Visibility::shared),
+          Buffer<Sampled>(device_, setup_.limits.logit_rows, Visibility::shared), Event(device_)};
 }
 
 StepRunner::StepRunner(const model::ModelConfig& config, model::Weights weights,
@@ -59,6 +81,7 @@ StepRunner::StepRunner(const model::ModelConfig& config, model::Weights weights,
                        const model::Progress& progress)
     : device_(device),
       stream_(device),
+      waiting_(device),
       setup_(setup),
       config_(config),
       weights_(std::move(weights)),
@@ -66,17 +89,20 @@ StepRunner::StepRunner(const model::ModelConfig& config, model::Weights weights,
       kv_(device, setup.limits.pages * page_bytes(config_, setup.limits.page_size, setup.kv_type)),
       seen_(device, std::size_t{setup.limits.slots} * config_.vocabulary),
       input_bytes_(input_bytes(setup.limits)),
-      host_input_(device, input_bytes_, Visibility::shared),
-      device_input_(device, device.is_cuda() ? input_bytes_ : 0),
-      host_sampled_(device, setup.limits.logit_rows, Visibility::shared),
-      device_sampled_(device, device.is_cuda() ? setup.limits.logit_rows : 0),
-      plan_(schedule::bind_plan(setup.limits, host_input_.data())),
-      sampling_(sampling_in(host_input_.data(), setup.limits)),
-      sampled_(host_sampled_.data()) {
+      written_((input_bytes_ + sizeof(schedule::Line) - 1) / sizeof(schedule::Line)),
+      input_(device, input_bytes_),
+      sampled_(device, std::vector<Sampled>(setup.limits.logit_rows)),
+      flights_{make_flight(), make_flight()},
+      plan_(schedule::bind_plan(setup.limits, written_.data())),
+      sampling_(sampling_in(written_.data(), setup.limits)) {
   const schedule::Limits& limits = setup_.limits;
   std::fill_n(sampling_, limits.slots, SamplingParams{});
-  std::byte* const input = device.is_cuda() ? device_input_.data() : host_input_.data();
-  const schedule::Plan plan = schedule::bind_plan(limits, input);
+  const schedule::Plan plan = schedule::bind_plan(limits, input_.data());
+  kernels::PagedKv kv = kv_of(config_, limits);
+  kv.keys = kv_.data();
+  kv.values = kv_.data() + kv_.bytes() / 2;
+  kv.tables = plan.tables;
+  kv.type = setup_.kv_type;
   buffers_ = {
       .tokens = plan.tokens,
       .positions = plan.positions,
@@ -87,23 +113,20 @@ StepRunner::StepRunner(const model::ModelConfig& config, model::Weights weights,
       .row_positions = plan.row_positions,
       .row_forced = plan.row_forced,
       .row_count = &plan.counts->rows,
-      .sampling = sampling_in(input, limits),
+      .sampling = sampling_in(input_.data(), limits),
       .seen = {seen_.data()},
-      .kv = {.keys = kv_.data(),
-             .values = kv_.data() + kv_.bytes() / 2,
-             .tables = plan.tables,
-             .table_stride = limits.table_stride(),
-             .page_size = limits.page_size,
-             .kv_heads = config_.kv_heads,
-             .head_size = config_.head_size,
-             .type = setup_.kv_type},
+      .kv = kv,
       .kv_layer_stride = limits.pages * page_elements(config_, limits.page_size),
-      .sampled = device.is_cuda() ? device_sampled_.data() : host_sampled_.data(),
+      .sampled = sampled_.data(),
+      .token_from = setup_.overlap ? plan.token_from : nullptr,
+      .carried = plan.tokens,
   };
   if (device.is_cuda())
     buffers_.scratch =
         &scratch_.emplace(device, config_, buffers_.kv, limits.slots, limits.logit_rows);
   activations_ = model::lay_out(config_, largest(limits), arena_);
+  if (model::can_be_wide(device, weights_))
+    buffers_.wide = &wide_.emplace(device, config_, weights_, activations_, largest(limits));
   build_all(progress);
 }
 
@@ -156,29 +179,15 @@ StepRunner::Ready StepRunner::build(std::uint32_t graph) const {
       fmt::format("{} step of {}", is_decode ? "decode" : "mixed", shape.tokens);
   model::Chain chain = kernels_of(shape);
   Ready ready;
-  ready.rows = shape.rows;
   if (is_decode || setup_.graphs == llm::GraphMode::full) {
-    ready.graphs.push_back(build_whole(name, chain, shape.rows));
+    Graph whole(device_, name);
+    chain.append_to(whole);
+    ready.graphs.push_back(whole.instantiate());
   } else {
     ready.graphs = build_pieces(name, chain);
     ready.kernels = std::move(chain);
   }
   return ready;
-}
-
-Exec StepRunner::build_whole(const std::string& name, const model::Chain& chain,
-                             std::uint32_t rows) const {
-  Graph graph(device_, name);
-  if (!device_.is_cuda()) {
-    chain.append_to(graph);
-    return graph.instantiate();
-  }
-  const Node in = graph.copy(device_input_.data(), host_input_.data(), input_bytes_).named("plan");
-  const Node step = graph.child("step", [&](Graph& body) { chain.append_to(body); }).after(in);
-  graph.copy(host_sampled_.data(), device_sampled_.data(), rows * sizeof(Sampled))
-      .named("sampled")
-      .after(step);
-  return graph.instantiate();
 }
 
 std::vector<Exec> StepRunner::build_pieces(const std::string& name,
@@ -194,10 +203,35 @@ std::vector<Exec> StepRunner::build_pieces(const std::string& name,
   return pieces;
 }
 
-void StepRunner::run() {
+void StepRunner::launch() {
   const schedule::Counts& counts = *plan_.counts;
+  const Flight& flight = flights_[(oldest_ + in_flight_) % schedule::kMostInFlight];
+  std::memcpy(flight.input.data(), written_.data(), input_bytes_);
+  stream_.copy(input_.data(), flight.input.data(), input_bytes_);
   launch(counts.graph == schedule::kNone ? without_graph(counts) : graphs_[counts.graph]);
-  stream_.synchronize();
+  stream_.copy(flight.sampled.data(), sampled_.data(), counts.rows * sizeof(Sampled));
+  stream_.record(flight.done);
+  ++in_flight_;
+}
+
+const Sampled* StepRunner::wait() {
+  const Flight& flight = flights_[oldest_];
+  oldest_ = (oldest_ + 1) % schedule::kMostInFlight;
+  if (--in_flight_ == 0) {
+    stream_.synchronize();
+  } else {
+    waiting_.wait(flight.done);
+    waiting_.synchronize();
+  }
+  return flight.sampled.data();
+}
+
+void StepRunner::drain() noexcept {
+  in_flight_ = 0;
+  try {
+    stream_.synchronize();
+  } catch (...) {  // it comes after another failure, which is the one to tell of
+  }
 }
 
 StepRunner::Ready& StepRunner::without_graph(const schedule::Counts& counts) {
@@ -205,13 +239,12 @@ StepRunner::Ready& StepRunner::without_graph(const schedule::Counts& counts) {
   if (const auto found = graphless_.find(key); found != graphless_.end()) return found->second;
   if (graphless_.size() == kMostGraphless) graphless_.clear();
   const model::StepShape shape = shape_of(counts.tokens, counts.is_decode != 0);
-  return graphless_.emplace(key, Ready{{}, kernels_of(shape), shape.rows}).first->second;
+  return graphless_.emplace(key, Ready{{}, kernels_of(shape)}).first->second;
 }
 
 void StepRunner::launch(Ready& ready) {
   if (!ready.kernels) return ready.graphs.front().launch(stream_);
   const model::Chain& chain = *ready.kernels;
-  if (device_.is_cuda()) stream_.copy(device_input_.data(), host_input_.data(), input_bytes_);
   auto piece = ready.graphs.begin();
   for (std::size_t first = 0, end = 0; first < chain.size(); first = end) {
     end = chain.end_of_piece(first);
@@ -220,8 +253,6 @@ void StepRunner::launch(Ready& ready) {
     else
       (piece++)->launch(stream_);
   }
-  if (device_.is_cuda())
-    stream_.copy(host_sampled_.data(), device_sampled_.data(), ready.rows * sizeof(Sampled));
 }
 
 void StepRunner::set_seen(std::uint32_t slot, std::span<const std::int32_t> tokens,
@@ -234,13 +265,16 @@ void StepRunner::set_seen(std::uint32_t slot, std::span<const std::int32_t> toke
     else if ((count & ~kernels::SeenTokens::kInPrompt) < kernels::SeenTokens::kInPrompt - 1)
       ++count;
   }
+  stream_.synchronize();
   attacca::detail::copy_now(device_, seen_.data() + std::size_t{slot} * config_.vocabulary,
                             counts.data(), counts.size() * sizeof(std::uint16_t));
 }
 
 std::size_t StepRunner::step_bytes() const {
-  return host_input_.bytes() + device_input_.bytes() + host_sampled_.bytes() +
-         device_sampled_.bytes() + seen_.bytes() + (scratch_ ? scratch_->bytes() : 0);
+  std::size_t bytes = written_.size() * sizeof(schedule::Line) + input_.bytes() + sampled_.bytes() +
+                      seen_.bytes() + (scratch_ ? scratch_->bytes() : 0);
+  for (const Flight& flight : flights_) bytes += flight.input.bytes() + flight.sampled.bytes();
+  return bytes;
 }
 
 std::size_t StepRunner::graph_bytes() const {

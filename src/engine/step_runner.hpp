@@ -1,7 +1,9 @@
 // step_runner.hpp: a model on a device, ready to run steps: weights, buffers at fixed addresses,
-// the KV pool, and a graph for each step size, all on the same memory since one runs at a time.
+// the KV pool, and a graph for each step size, all on the same memory since one runs at a time. The
+// host may launch a step while the one before it runs.
 #pragma once
 
+#include <array>
 #include <attacca/exec.hpp>
 #include <attacca/llm.hpp>
 #include <attacca/memory.hpp>
@@ -14,6 +16,7 @@
 #include "device/schedule/host.hpp"
 #include "kernels/sample.hpp"
 #include "model/transformer.hpp"
+#include "model/wide_products.hpp"
 
 namespace attacca::engine {
 
@@ -21,6 +24,7 @@ struct StepSetup {
   schedule::Limits limits;
   llm::GraphMode graphs = llm::GraphMode::full;
   kernels::KvType kv_type = kernels::KvType::f32;
+  bool overlap = true;  // steps take tokens from the step before
 };
 
 /// Not thread-safe. REQUIRES: the configuration, and what weights map, outlive it.
@@ -34,12 +38,17 @@ class StepRunner {
   /// Where the host writes what the next step shall do.
   const schedule::Plan& plan() const { return plan_; }
   kernels::SamplingParams* sampling() const { return sampling_; }  // [slots]
-  /// Runs the planned step, in its graph or, where it has none, kernel by kernel, and waits for it.
-  /// Throws what its kernels threw.
-  void run();
-  /// What the last step sampled. [logit_rows]
-  const kernels::Sampled* sampled() const { return sampled_; }
+  /// Launches the planned step behind those in flight, in its graph or, where it has none, kernel
+  /// by kernel. It works on a copy: the plan can be written again at once. REQUIRES: fewer than
+  /// schedule::kMostInFlight steps are in flight.
+  void launch();
+  /// Waits for the oldest step in flight and returns what it sampled, which stays until as many
+  /// others were launched. Throws what kernels threw, at the latest when none is in flight behind.
+  const kernels::Sampled* wait();
+  /// Waits for all steps in flight, whatever comes of them.
+  void drain() noexcept;
   /// Tells a slot's penalties what its sequence has seen: the prompt, then what was generated.
+  /// Steps in flight may still count for the one before it: it waits for them.
   void set_seen(std::uint32_t slot, std::span<const std::int32_t> tokens, std::size_t prompt);
 
   const model::Weights& weights() const { return weights_; }
@@ -54,7 +63,8 @@ class StepRunner {
   static std::size_t page_bytes(const model::ModelConfig& config, std::uint32_t page_size,
                                 kernels::KvType kv_type);
   /// Bytes besides weights and KV.
-  static std::size_t fixed_bytes(const model::ModelConfig& config, const schedule::Limits& limits);
+  static std::size_t fixed_bytes(const Device& device, const model::ModelConfig& config,
+                                 const schedule::Limits& limits);
 
  private:
   /// A shape of step made ready: one graph for all of it; or its kernels, with a graph for each
@@ -62,36 +72,46 @@ class StepRunner {
   struct Ready {
     std::vector<Exec> graphs;
     std::optional<model::Chain> kernels;  // none: the graph is whole
-    std::uint32_t rows = 0;
+  };
+
+  /// What the host and a step in flight hand each other. Copies to and from what kernels know are
+  /// made on the stream around a graph: which of these they are of changes with every step, and
+  /// what a graph knows does not.
+  struct Flight {
+    Buffer<std::byte> input;
+    Buffer<kernels::Sampled> sampled;
+    Event done;
   };
 
   void build_all(const model::Progress& progress);
   Ready build(std::uint32_t graph) const;
-  Exec build_whole(const std::string& name, const model::Chain& chain, std::uint32_t rows) const;
   std::vector<Exec> build_pieces(const std::string& name, const model::Chain& chain) const;
   model::StepShape shape_of(std::uint32_t tokens, bool is_decode) const;
   model::Chain kernels_of(const model::StepShape& shape) const;
   Ready& without_graph(const schedule::Counts& counts);
   void launch(Ready& ready);
+  Flight make_flight() const;
 
   Device device_;
   Stream stream_;
+  Stream waiting_;  // for a step, but not for those behind it
   StepSetup setup_;
   const model::ModelConfig& config_;
   model::Weights weights_;
   Arena arena_;
   Buffer<std::byte> kv_;
   Buffer<std::uint16_t> seen_;
-  // What the host writes and reads. On CUDA steps work on copies, made as part of the step.
   std::size_t input_bytes_;
-  Buffer<std::byte> host_input_;
-  Buffer<std::byte> device_input_;
-  Buffer<kernels::Sampled> host_sampled_;
-  Buffer<kernels::Sampled> device_sampled_;
+  std::vector<schedule::Line> written_;  // what the host writes: the plan, then the sampling
+  Buffer<std::byte> input_;              // what kernels read
+  Buffer<kernels::Sampled> sampled_;     // what they write
+  std::array<Flight, schedule::kMostInFlight> flights_;
+  std::uint32_t oldest_ = 0;  // of the flights
+  std::uint32_t in_flight_ = 0;
   schedule::Plan plan_;
   kernels::SamplingParams* sampling_;
-  kernels::Sampled* sampled_;
   std::optional<model::StepScratch> scratch_;  // of CUDA
+  std::optional<model::WideProducts> wide_;    // of some GPUs
   model::StepBuffers buffers_;
   model::StepActivations activations_;
   std::vector<Ready> graphs_;                                  // by Counts::graph

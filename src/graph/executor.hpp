@@ -4,6 +4,7 @@
 #include <attacca/exec.hpp>
 #include <attacca/l2.hpp>
 #include <attacca/occupancy.hpp>
+#include <attacca/tensor_map.hpp>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -120,6 +121,9 @@ class DeviceImpl {
   virtual L2Window l2_window(StreamImpl&) { return {}; }
   virtual void set_l2_window(StreamImpl&, const L2Window&) {}
   virtual void reset_l2(StreamImpl&) {}
+  /// Major times ten plus minor; 0 for what is no GPU.
+  virtual int compute_capability() const { return 0; }
+  virtual TensorMap tensor_map(const void* data, std::span<const TensorDimension> dimensions);
   /// Null stops observing. Host devices only; false elsewhere.
   virtual bool observe(std::shared_ptr<Observer> observer) = 0;
   virtual void set_nested_limits(std::size_t pending_launches, std::size_t stack_bytes) = 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/paged_kv.hpp"
+#include "kernels/quantization.hpp"
 
 namespace attacca::kernels {
 
@@ -31,6 +32,16 @@ inline std::vector<double> attended(const PagedKv& kv, const std::vector<double>
       sum[i] += weights[at - first] / total * value[i];
   }
   return sum;
+}
+
+/// One head's result in bf16, at its place among all heads, and what rounding left where wanted.
+inline void put_attended(const std::vector<double>& sum, std::uint64_t head, std::uint16_t* y,
+                         std::uint16_t* y_rest) {
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    const std::uint64_t at = head * sum.size() + i;
+    y[at] = bfloat_of_float(static_cast<float>(sum[i]));
+    if (y_rest) y_rest[at] = bfloat_of_float(static_cast<float>(sum[i] - float_of_bfloat(y[at])));
+  }
 }
 
 }  // namespace attacca::kernels

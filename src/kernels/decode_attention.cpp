@@ -31,9 +31,10 @@ constexpr unsigned blocks_per_processor(KvType type, unsigned size) {
 constexpr unsigned padded(std::uint32_t size) { return size <= 64 ? 64 : size <= 128 ? 128 : 256; }
 
 /// What a block keeps in shared memory: queries as two 16-bit numbers, a new key and value, four
-/// heads that are rotated, four warps' sums of eight heads; then what little is left, and the plan.
+/// heads that are rotated and the angles, four warps' sums of eight heads; then what little is
+/// left, and the plan.
 constexpr unsigned shared_bytes(KvType type, unsigned size, std::uint32_t rows) {
-  return 32 * (size + 32) + 2 * size * kv_element_bytes(type) + 16 * size + 128 * (size + 4) + 512 +
+  return 32 * (size + 32) + 2 * size * kv_element_bytes(type) + 20 * size + 128 * (size + 4) + 512 +
          4 * (3 * rows + 1);
 }
 
@@ -80,8 +81,7 @@ void host_row(const DecodeAttentionArgs& a, std::uint32_t row, std::uint32_t kv_
   for (std::uint32_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
     const auto query = turned(a, heads + 1ull * head * size, a.query_norm, a.positions[row]);
     const auto sum = attended(a.kv, query, a.scale, slot, kv_head, first, last);
-    std::transform(sum.begin(), sum.end(), a.y + (1ull * row * a.heads + head) * size,
-                   [](double element) { return bfloat_of_float(static_cast<float>(element)); });
+    put_attended(sum, 1ull * row * a.heads + head, a.y, a.y_rest);
   }
 }
 

@@ -40,6 +40,7 @@ struct DecodeAttentionArgs {
   /// positions were written before the first kernel of our chain of programmatic edges began. Then
   /// they are read while the producers still run; only qkv has to wait for them.
   bool reads_ahead;
+  std::uint16_t* y_rest = nullptr;  // as y: bf16 of what rounding it left; null: not wanted
 };
 
 /// The kernel for this head size and type of keys and values, and its grid on a device with that

@@ -61,9 +61,12 @@ struct EmbedResidual {
     for (std::uint32_t i = 0; i < Residual::kPart; ++i) {
       const std::uint32_t column = part * Residual::kPart + i;
       const float value = element(a.table.type, from, column);
-      a.residual.values[row * a.residual.columns + column] = value;
-      a.residual.scaled[row * a.residual.columns + column] =
-          bfloat_of_float(value * a.next_norm[column]);
+      const std::uint64_t at = row * a.residual.columns + column;
+      const float scaled = value * a.next_norm[column];
+      const std::uint16_t rounded = bfloat_of_float(scaled);
+      a.residual.values[at] = value;
+      a.residual.scaled[at] = rounded;
+      if (a.residual.rest) a.residual.rest[at] = bfloat_of_float(scaled - float_of_bfloat(rounded));
       squares += value * value;
     }
     a.residual.squares[row * a.residual.parts() + part] = squares;

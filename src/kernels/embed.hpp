@@ -16,7 +16,7 @@ struct EmbedArgs {
   float* y;      // [capacity, table.columns]
 };
 
-/// The same into a Residual, for CUDA's bf16 steps.
+/// The same into a Residual, for CUDA's streamed steps.
 struct EmbedResidualArgs {
   const std::int32_t* tokens;
   RowCount rows;

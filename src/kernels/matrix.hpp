@@ -7,9 +7,10 @@
 
 namespace attacca::kernels {
 
-/// The element types weights come in. The quantized ones are GGUF's, bit for bit.
-enum class TensorType : std::uint32_t { f32, f16, bf16, q8_0, q4_0, q4_1, q4_k, q5_k, q6_k };
-inline constexpr unsigned kTensorTypes = 9;
+/// The element types weights come in. The quantized ones are GGUF's, bit for bit. The last one is
+/// no file's but made at load: a float of 8 bits, to be multiplied by a scale of its row.
+enum class TensorType : std::uint32_t { f32, f16, bf16, q8_0, q4_0, q4_1, q4_k, q5_k, q6_k, e4m3 };
+inline constexpr unsigned kTensorTypes = 9;  // of files
 
 /// Elements that are stored together, and the bytes they take.
 struct BlockShape {
@@ -37,6 +38,8 @@ ATTACCA_HD constexpr BlockShape block_shape(TensorType type) {
       return {256, 176};
     case TensorType::q6_k:
       return {256, 210};
+    case TensorType::e4m3:
+      return {1, 1};
   }
   return {1, 0};
 }
@@ -44,8 +47,8 @@ ATTACCA_HD constexpr BlockShape block_shape(TensorType type) {
 ATTACCA_HD constexpr bool is_quantized(TensorType type) { return block_shape(type).elements > 1; }
 
 constexpr const char* type_name(TensorType type) {
-  constexpr const char* kNames[kTensorTypes] = {"F32",  "F16",  "BF16", "Q8_0", "Q4_0",
-                                                "Q4_1", "Q4_K", "Q5_K", "Q6_K"};
+  constexpr const char* kNames[] = {"F32",  "F16",  "BF16", "Q8_0", "Q4_0",
+                                    "Q4_1", "Q4_K", "Q5_K", "Q6_K", "E4M3"};
   return kNames[static_cast<unsigned>(type)];
 }
 
@@ -61,10 +64,13 @@ struct Matrix {
   TensorType type = TensorType::f32;
   std::uint32_t rows = 0;
   std::uint32_t columns = 0;
+  const float* scales = nullptr;  // e4m3: [rows]
 
   ATTACCA_HD const void* row(std::uint64_t index) const {
     return static_cast<const unsigned char*>(data) + index * row_bytes(type, columns);
   }
+  /// What the elements of a row are to be multiplied by.
+  ATTACCA_HD float scale(std::uint64_t index) const { return scales ? scales[index] : 1.0f; }
   ATTACCA_HD std::uint64_t bytes() const { return rows * row_bytes(type, columns); }
 };
 

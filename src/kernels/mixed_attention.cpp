@@ -27,9 +27,9 @@ constexpr unsigned blocks_per_processor(unsigned size) { return size > 64 ? 2 : 
 constexpr unsigned padded(std::uint32_t size) { return size <= 64 ? 64 : size <= 128 ? 128 : 256; }
 
 /// What a block keeps in shared memory at most: two stages of keys and values, 64 positions or of
-/// large heads 32 and 64 queries; then the plan.
+/// large heads 32 and 64 queries; the rests of 64 queries; then the plan.
 constexpr unsigned shared_bytes(unsigned size) {
-  return 8 * (size > 128 ? 32 + 16 : 64) * (size + 8) + 1536;
+  return 8 * (size > 128 ? 32 + 16 + 16 : 64 + 16) * (size + 8) + 1536;
 }
 
 void host_row(const MixedAttentionArgs& a, std::uint32_t row) {
@@ -41,8 +41,7 @@ void host_row(const MixedAttentionArgs& a, std::uint32_t row) {
     const float* q = a.q + 1ull * row * a.q_stride + 1ull * head * size;
     const auto sum = attended(a.kv, std::vector<double>(q, q + size), a.scale, slot,
                               head / (a.heads / a.kv.kv_heads), first, last);
-    std::transform(sum.begin(), sum.end(), a.y + (1ull * row * a.heads + head) * size,
-                   [](double element) { return bfloat_of_float(static_cast<float>(element)); });
+    put_attended(sum, 1ull * row * a.heads + head, a.y, a.y_rest);
   }
 }
 

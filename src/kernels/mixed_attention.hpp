@@ -29,7 +29,8 @@ struct MixedAttentionArgs {
   /// CUDA: `attention_workspace_bytes` for `slot_count` rows, zeroed before the first launch; each
   /// launch leaves it so that the next one can use it. For one launch at a time.
   void* workspace;
-  std::uint16_t* y;  // [capacity, heads * head_size] bf16
+  std::uint16_t* y;                 // [capacity, heads * head_size] bf16
+  std::uint16_t* y_rest = nullptr;  // as y: bf16 of what rounding it left; null: not wanted
 };
 
 /// The kernel for this head size and type of keys and values, and its grid on a device with that

@@ -32,6 +32,29 @@ ATTACCA_HD inline float float_of_half(std::uint16_t bits) {
                               std::bit_cast<std::uint32_t>(std::bit_cast<float>(rest) * 0x1p112f));
 }
 
+/// Four bits of exponent, three of fraction; no infinity, and 448 is the largest.
+ATTACCA_HD inline float float_of_e4m3(std::uint8_t bits) {
+  const std::uint32_t rest = bits & 0x7fu;
+  if (rest == 0x7fu) return std::bit_cast<float>(0x7fc00000u);
+  const float size = std::bit_cast<float>(rest << 20) * 0x1p120f;  // subnormals too
+  return bits & 0x80u ? -size : size;
+}
+
+/// The nearest one, the even one of two; 448 for what is larger.
+ATTACCA_HD inline std::uint8_t e4m3_of_float(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = bits >> 24 & 0x80u;
+  const float size = std::bit_cast<float>(bits & 0x7fffffffu);
+  std::uint32_t rest = 0x7f;
+  if (size >= 448)
+    rest = 0x7e;
+  else if (size < 0x1p-6f)  // the sum rounds to multiples of 2^-9
+    rest = std::bit_cast<std::uint32_t>(size + 0x1p14f) & 15u;
+  else if (size == size)
+    rest = ((bits & 0x7fffffffu) + 0x7ffffu + (bits >> 20 & 1u)) / (1u << 20) - (120u << 3);
+  return static_cast<std::uint8_t>(sign | rest);
+}
+
 namespace quantization {
 
 using Bytes = const unsigned char*;
@@ -84,7 +107,7 @@ ATTACCA_HD inline float q6_k(Bytes block, unsigned i) {
 
 }  // namespace quantization
 
-/// Element `column` of a row of weights.
+/// Element `column` of a row of weights, for e4m3 without the scale of its row.
 ATTACCA_HD inline float element(TensorType type, const void* row, std::uint32_t column) {
   const BlockShape shape = block_shape(type);
   const unsigned i = column % shape.elements;
@@ -114,6 +137,8 @@ ATTACCA_HD inline float element(TensorType type, const void* row, std::uint32_t 
       return quantization::q5_k(block, i);
     case TensorType::q6_k:
       return quantization::q6_k(block, i);
+    case TensorType::e4m3:
+      return float_of_e4m3(*block);
   }
   return 0;
 }

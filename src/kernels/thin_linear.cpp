@@ -1,9 +1,10 @@
-// thin_linear.cpp: the kernels of thin_linear.hpp, for up to 8 and up to 16 rows of x at a time;
-// the CUDA body is in cuda/thin_linear.cuh.
+// thin_linear.cpp: the kernels of thin_linear.hpp, for each type of weights and for up to 8 or up
+// to 16 rows of x at a time; the CUDA body is in cuda/thin_linear.cuh.
 #include "kernels/thin_linear.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "kernels/quantization.hpp"
 
@@ -23,13 +24,24 @@ std::uint32_t tiles_of(const ThinLinearArgs& a) {
   return a.w.rows / (a.end == ThinEnd::gate ? kTileRows / 2 : kTileRows);
 }
 
-/// Row `output` of the weights times a row of x, in doubles.
-double product(const Matrix& w, std::uint32_t output, const std::uint16_t* x) {
-  const auto* weights = static_cast<const std::uint16_t*>(w.row(output));
+/// Row `output` of the weights times row `from` of x, in doubles.
+double product(const ThinLinearArgs& a, const Matrix& w, std::uint32_t output, std::uint64_t from) {
+  const std::uint16_t* x = a.x + from * w.columns;
+  const std::uint16_t* rest =
+      a.x_rest && is_quantized(w.type) ? a.x_rest + from * w.columns : nullptr;
+  const void* weights = w.row(output);
   double sum = 0;
-  for (std::uint32_t i = 0; i < w.columns; ++i)
-    sum += static_cast<double>(float_of_bfloat(weights[i])) * float_of_bfloat(x[i]);
-  return sum;
+  for (std::uint32_t i = 0; i < w.columns; ++i) {
+    const double value = float_of_bfloat(x[i]) + (rest ? float_of_bfloat(rest[i]) : 0.0);
+    sum += element(w.type, weights, i) * value;
+  }
+  return sum * w.scale(output);
+}
+
+/// A number in bf16, and what that leaves where it is wanted.
+void put(std::uint16_t* to, std::uint16_t* rest, std::uint64_t at, float value) {
+  to[at] = bfloat_of_float(value);
+  if (rest) rest[at] = bfloat_of_float(value - float_of_bfloat(to[at]));
 }
 
 double norm_factor(const ThinLinearArgs& a, std::uint64_t row) {
@@ -43,34 +55,33 @@ double norm_factor(const ThinLinearArgs& a, std::uint64_t row) {
 /// The outputs of one tile for one row of x.
 void host_tile(const ThinLinearArgs& a, std::uint32_t tile, std::uint32_t row) {
   const std::uint64_t from = a.gather ? static_cast<std::uint64_t>(a.gather[row]) : row;
-  const std::uint16_t* x = a.x + from * a.w.columns;
   const double factor = norm_factor(a, from);
   const std::uint64_t outputs = a.w.rows;
   if (a.end == ThinEnd::gate) {
     for (std::uint32_t i = tile * 8; i < tile * 8 + 8; ++i) {
-      const double gate = product(a.w, i, x) * factor;
-      const double up = product(a.up, i, x) * factor;
-      a.gated[row * outputs + i] =
-          bfloat_of_float(static_cast<float>(gate / (1 + std::exp(-gate)) * up));
+      const double gate = product(a, a.w, i, from) * factor;
+      const double up = product(a, a.up, i, from) * factor;
+      put(a.gated, a.gated_rest, row * outputs + i,
+          static_cast<float>(gate / (1 + std::exp(-gate)) * up));
     }
     return;
   }
   float squares = 0;
   for (std::uint32_t i = tile * kTileRows; i < (tile + 1) * kTileRows; ++i) {
-    const auto sum = static_cast<float>(product(a.w, i, x) * factor);
+    const auto sum = static_cast<float>(product(a, a.w, i, from) * factor);
     const std::uint64_t at = row * outputs + i;
     if (a.end == ThinEnd::store) {
       a.y[at] = sum + (a.bias ? a.bias[i] : 0.0f);
     } else {
       const float value = a.residual.values[at] += sum;
-      a.residual.scaled[at] = bfloat_of_float(value * a.next_norm[i]);
+      put(a.residual.scaled, a.residual.rest, at, value * a.next_norm[i]);
       squares += value * value;
     }
   }
   if (a.end == ThinEnd::add) a.residual.squares[row * a.residual.parts() + tile] = squares;
 }
 
-template <unsigned kRows8>
+template <TensorType kType, unsigned kRows8>
 struct ThinLinear {
   static constexpr const char* name = "thin_linear";
   static constexpr bool waits = true;
@@ -83,38 +94,56 @@ struct ThinLinear {
     const double matrices = a.end == ThinEnd::gate ? 2 : 1;
     const double written = a.end == ThinEnd::store ? 4 : a.end == ThinEnd::add ? 10 : 2;
     return {.flops = 2 * matrices * rows * a.w.rows * a.w.columns,
-            .bytes = matrices * static_cast<double>(a.w.bytes()) + 2 * rows * a.w.columns +
+            .bytes = matrices * static_cast<double>(a.w.bytes()) +
+                     (is_quantized(kType) ? 4 : 2) * rows * a.w.columns +
                      written * rows * a.w.rows};
   }
 
-  static void host_block(Thread& t, const Args& a) {
-    t.wait_for_producers();
-    const std::uint32_t count = std::min(*a.rows.count, a.rows.capacity);
-    for (std::uint32_t tile = t.block.x; tile < tiles_of(a); tile += t.blocks.x)
-      for (std::uint32_t row = 0; row < count; ++row) host_tile(a, tile, row);
-  }
+  static void host_block(Thread& t, const Args& a) { thin_linear_on_host(t, a); }
 
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
-    thin::Block<kRows8>(a).run(t);
+    thin::Block<thin::WeightsOf<kType>, kRows8>(a).run(t);
 #endif
   }
 };
 
-template <unsigned kRows8>
+template <TensorType kType, unsigned kRows8>
 const Kernel<ThinLinearArgs>& kernel_of() {
-  static const Kernel<ThinLinearArgs> kernel = make_kernel<ThinLinear<kRows8>>();
+  static const Kernel<ThinLinearArgs> kernel = make_kernel<ThinLinear<kType, kRows8>>();
   return kernel;
 }
 
 }  // namespace
 
+void thin_linear_on_host(Thread& t, const ThinLinearArgs& a) {
+  t.wait_for_producers();
+  const std::uint32_t count = std::min(*a.rows.count, a.rows.capacity);
+  for (std::uint32_t tile = t.block.x; tile < tiles_of(a); tile += t.blocks.x)
+    for (std::uint32_t row = 0; row < count; ++row) host_tile(a, tile, row);
+}
+
 bool is_thin(const Matrix& w) {
-  return w.type == TensorType::bf16 && w.rows % kTileRows == 0 && w.columns % 32 == 0;
+  constexpr TensorType kTypes[] = {TensorType::bf16, TensorType::e4m3, TensorType::q8_0,
+                                   TensorType::q4_0, TensorType::q4_1};
+  return std::find(std::begin(kTypes), std::end(kTypes), w.type) != std::end(kTypes) &&
+         w.rows % kTileRows == 0 && w.columns % 32 == 0;
 }
 
 const Kernel<ThinLinearArgs>& thin_linear(const ThinLinearArgs& args) {
-  return args.rows.capacity > 8 ? kernel_of<2>() : kernel_of<1>();
+  const bool is_few = args.rows.capacity <= 8;
+  switch (args.w.type) {
+    case TensorType::e4m3:
+      return is_few ? kernel_of<TensorType::e4m3, 1>() : kernel_of<TensorType::e4m3, 2>();
+    case TensorType::q8_0:
+      return kernel_of<TensorType::q8_0, 1>();
+    case TensorType::q4_0:
+      return kernel_of<TensorType::q4_0, 1>();
+    case TensorType::q4_1:
+      return kernel_of<TensorType::q4_1, 1>();
+    default:
+      return is_few ? kernel_of<TensorType::bf16, 1>() : kernel_of<TensorType::bf16, 2>();
+  }
 }
 
 Grid thin_grid(const ThinLinearArgs& args, unsigned processors) {

@@ -1,7 +1,9 @@
-// thin_linear.hpp: y = W x for few rows of x and bf16 weights, on CUDA at the speed of memory: the
-// weights stream through the tensor cores once for every 16 rows, and what surrounds the product is
-// fused in. A row of y is the same bits whatever other rows there are. The host body is a plain
-// reference.
+// thin_linear.hpp: y = W x for few rows of x, on CUDA at the speed of memory: the weights stream
+// through the tensor cores once for every 16 rows, and what surrounds the product is fused in. A
+// row of y is the same bits whatever other rows there are. The host body is a plain reference.
+//
+// x is bf16. That is as much as weights of bf16 or e4m3 deserve; quantized ones are multiplied by
+// the sum of two such numbers, x and what rounding it left, and stream once for every 8 rows.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -15,7 +17,7 @@ namespace attacca::kernels {
 /// What becomes of a product.
 ///  store  y[row, output] = product + bias
 ///  add    residual.values += product, and the rest of the residual follows
-///  gate   gated[row, i] = silu(w x)[i] * (up x)[i], in bf16
+///  gate   gated[row, i] = silu(w x)[i] * (up x)[i], in bf16 (and gated_rest what that leaves)
 enum class ThinEnd : std::uint32_t { store, add, gate };
 
 /// Weights that the next kernels will read: L2 fetches them while this one ends.
@@ -27,27 +29,32 @@ struct Upcoming {
 
 struct ThinLinearArgs {
   static constexpr unsigned kMaxNext = 2;
-  const std::uint16_t* x;      // [.., columns] bf16
-  const std::int32_t* gather;  // [capacity]: which row of x; null: the same
-  const float* squares;        // of x before it was scaled, as in Residual; null: no norm
-  float epsilon;               // of the norm
+  const std::uint16_t* x;       // [.., columns] bf16
+  const std::uint16_t* x_rest;  // as x: what rounding left, read for quantized weights; or null
+  const std::int32_t* gather;   // [capacity]: which row of x; null: the same
+  const float* squares;         // of x before it was scaled, as in Residual; null: no norm
+  float epsilon;                // of the norm
   RowCount rows;
-  Matrix w;  // bf16, see is_thin
+  Matrix w;  // see is_thin; at a multiple of 16 bytes
   ThinEnd end;
-  const float* bias;       // store: [w.rows], or null
-  float* y;                // store: [capacity, w.rows]
-  Residual residual;       // add: as many columns as w has rows
-  const float* next_norm;  // add: [residual.columns]
-  Matrix up;               // gate: as w
-  std::uint16_t* gated;    // gate: [capacity, w.rows]
+  const float* bias;          // store: [w.rows], or null
+  float* y;                   // store: [capacity, w.rows]
+  Residual residual;          // add: as many columns as w has rows
+  const float* next_norm;     // add: [residual.columns]
+  Matrix up;                  // gate: as w, of its type
+  std::uint16_t* gated;       // gate: [capacity, w.rows]
+  std::uint16_t* gated_rest;  // as gated, or null
   Upcoming next[kMaxNext];
 };
 
-/// Whether weights can be multiplied so: bf16, whole tiles of rows and of columns.
+/// Whether weights can be multiplied so: bf16, e4m3, Q8_0, Q4_0 or Q4_1, 16n rows and 32n columns.
 bool is_thin(const Matrix& w);
 
 /// The kernel for these arguments, and its grid on a device with so many SMs.
 const Kernel<ThinLinearArgs>& thin_linear(const ThinLinearArgs& args);
 Grid thin_grid(const ThinLinearArgs& args, unsigned processors);
+
+/// A block's part of it on the host.
+void thin_linear_on_host(Thread& t, const ThinLinearArgs& args);
 
 }  // namespace attacca::kernels

@@ -13,12 +13,16 @@
 
 namespace attacca::model {
 
+/// In a graph kernels that wait by themselves may start while the ones before them still run.
+struct EarlyStarts {
+  bool behind_attention = false;
+  bool elsewhere = false;
+};
+
 class Chain {
  public:
-  /// `starts_early`: in a graph, kernels that wait by themselves start while the ones before them
-  /// still run.
-  explicit Chain(const Device& device, bool starts_early = false)
-      : is_cuda_(device.is_cuda()), starts_early_(starts_early) {}
+  explicit Chain(const Device& device, const EarlyStarts& early = {})
+      : is_cuda_(device.is_cuda()), early_(early) {}
 
   bool is_cuda() const { return is_cuda_; }
 
@@ -30,12 +34,13 @@ class Chain {
   template <class Args>
   void add(const Kernel<Args>& kernel, const Grid& grid, const std::type_identity_t<Args>& args,
            std::string name) {
-    const auto append = [=, starts_early = starts_early_, name = std::move(name)](
-                            Graph& graph, const std::optional<Node>& producer) -> Node {
+    const auto append = [=, name = std::move(name)](Graph& graph,
+                                                    const std::optional<Node>& producer,
+                                                    bool is_early) -> Node {
       const KernelNode<Args> node = graph.kernel(kernel, grid, args).named(name);
       if (!producer) return node;
-      return starts_early && kernel.info().traits.waits ? node.after_programmatic(*producer)
-                                                        : node.after(*producer);
+      return is_early && kernel.info().traits.waits ? node.after_programmatic(*producer)
+                                                    : node.after(*producer);
     };
     const auto launch = [=](StreamRef stream) { stream.kernel(kernel, grid, args); };
     links_.push_back({append, launch});
@@ -65,7 +70,11 @@ class Chain {
   /// Kernels `first` to `end`, not included, as nodes of a graph.
   void append_to(Graph& graph, std::size_t first, std::size_t end) const {
     std::optional<Node> last;
-    for (std::size_t at = first; at < end; ++at) last = links_[at].append(graph, last);
+    for (std::size_t at = first; at < end; ++at) {
+      const bool is_behind_attention = at != first && is_attention(at - 1);
+      last = links_[at].append(graph, last,
+                               is_behind_attention ? early_.behind_attention : early_.elsewhere);
+    }
   }
   void append_to(Graph& graph) const { append_to(graph, 0, size()); }
   /// The same kernels on a stream, one launch each.
@@ -76,13 +85,13 @@ class Chain {
 
  private:
   struct Link {
-    std::function<Node(Graph&, const std::optional<Node>& producer)> append;
+    std::function<Node(Graph&, const std::optional<Node>& producer, bool is_early)> append;
     std::function<void(StreamRef)> launch;
     bool is_attention = false;
   };
 
   bool is_cuda_;
-  bool starts_early_;
+  EarlyStarts early_;
   std::vector<Link> links_;
 };
 

@@ -14,16 +14,26 @@ constexpr float kDeviation = 0.02f;
 
 }  // namespace
 
-Weights::Weights(const ModelConfig& c, const Device& device, std::uint64_t seed) : device_(device) {
+Weights::Weights(const ModelConfig& c, const Device& device, std::uint64_t seed,
+                 WeightFormat format)
+    : Weights(device, format) {
   const Stream stream(device);
+  std::uint64_t matrices = 0;
   const auto random = [&](std::uint32_t rows, std::uint32_t columns) {
     kernels::Matrix made{nullptr, kernels::TensorType::bf16, rows, columns};
     Buffer<std::byte>& memory = matrices_.emplace_back(device_, made.bytes());
     made.data = memory.data();
     bytes_copied_ += made.bytes();
     const kernels::RandomFillArgs args{memory.data(), made.type, std::uint64_t{rows} * columns,
-                                       seed + matrices_.size(), kDeviation};
+                                       seed + ++matrices, kDeviation};
     stream.kernel(kernels::random_fill(), kernels::grid_of(args, device.is_cuda()), args);
+    return made;
+  };
+  const auto product = [&](std::uint32_t rows, std::uint32_t columns) {
+    kernels::Matrix made = random(rows, columns);
+    if (format_ != WeightFormat::fp8) return made;
+    stream.synchronize();
+    replace({&made, 1});
     return made;
   };
   const auto all = [&](bool is_there, std::uint32_t count, float value) {
@@ -35,14 +45,21 @@ Weights::Weights(const ModelConfig& c, const Device& device, std::uint64_t seed)
   const bool has_norm = c.architecture->has_qk_norm;
 
   embedding = random(c.vocabulary, c.hidden);
-  head = c.is_tied.value_or(false) ? embedding : random(c.vocabulary, c.hidden);
+  if (!c.is_tied.value_or(false)) {
+    head = product(c.vocabulary, c.hidden);
+  } else {
+    head = embedding;
+    stream.synchronize();
+    if (format_ == WeightFormat::fp8) convert({&head, 1});
+  }
   final_norm = all(true, c.hidden, 1);
   frequencies = keep(rotary_frequencies(c));
   layers.reserve(c.layers);
   for (std::uint32_t i = 0; i < c.layers; ++i) {
-    const kernels::Matrix qkv = random(queries + 2 * keys, c.hidden);
+    const kernels::Matrix qkv = product(queries + 2 * keys, c.hidden);
     const auto rows_of_it = [&](std::uint32_t first, std::uint32_t rows) {
-      return kernels::Matrix{qkv.row(first), qkv.type, rows, qkv.columns};
+      return kernels::Matrix{qkv.row(first), qkv.type, rows, qkv.columns,
+                             qkv.scales ? qkv.scales + first : nullptr};
     };
     const float* bias = all(has_bias, qkv.rows, 0);
     layers.push_back({
@@ -55,11 +72,11 @@ Weights::Weights(const ModelConfig& c, const Device& device, std::uint64_t seed)
         .value_bias = bias ? bias + queries + keys : nullptr,
         .query_norm = all(has_norm, c.head_size, 1),
         .key_norm = all(has_norm, c.head_size, 1),
-        .output = random(c.hidden, queries),
+        .output = product(c.hidden, queries),
         .feed_forward_norm = all(true, c.hidden, 1),
-        .gate = random(c.feed_forward, c.hidden),
-        .up = random(c.feed_forward, c.hidden),
-        .down = random(c.hidden, c.feed_forward),
+        .gate = product(c.feed_forward, c.hidden),
+        .up = product(c.feed_forward, c.hidden),
+        .down = product(c.hidden, c.feed_forward),
     });
   }
   stream.synchronize();

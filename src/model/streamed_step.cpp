@@ -10,9 +10,14 @@
 #include "kernels/attention_splits.hpp"
 #include "kernels/decode_attention.hpp"
 #include "kernels/embed.hpp"
+#include "kernels/gather_residual.hpp"
+#include "kernels/linear.hpp"
 #include "kernels/mixed_attention.hpp"
+#include "kernels/rms_norm.hpp"
 #include "kernels/rotate_store.hpp"
 #include "kernels/thin_linear.hpp"
+#include "kernels/wide_linear.hpp"
+#include "model/wide_products.hpp"
 
 namespace attacca::model {
 
@@ -25,14 +30,32 @@ using namespace kernels;
 constexpr std::uint32_t kAhead = 32 << 10;
 constexpr std::uint32_t kAheadOfAttention = 128 << 10;
 
-/// Query, key and value as one matrix.
-Matrix joined(const LayerWeights& w) {
-  Matrix all = w.query;
-  all.rows += w.key.rows + w.value.rows;
-  return all;
-}
+// Rows up to which weights are streamed past x; with more, whole tiles are multiplied.
+constexpr std::uint32_t kMostThin = 16;
+
 bool are_neighbours(const Matrix& a, const Matrix& b) {
   return a.row(a.rows) == b.data && a.type == b.type && a.columns == b.columns;
+}
+
+/// Whether some product wants more of x than its rounded rows.
+bool wants_rest(const Weights& weights) {
+  const auto is_any = [](const LayerWeights& w) {
+    return is_quantized(w.query.type) || is_quantized(w.output.type) || is_quantized(w.gate.type) ||
+           is_quantized(w.down.type);
+  };
+  return is_quantized(weights.head.type) ||
+         std::any_of(weights.layers.begin(), weights.layers.end(), is_any);
+}
+
+/// Rows in bf16, and what rounding them left or null.
+struct Planes {
+  std::uint16_t* rounded;
+  std::uint16_t* rest;
+};
+/// Rows that other steps keep in floats have room for both.
+Planes planes_of(const Rows& rows, std::uint32_t count, bool has_rest) {
+  auto* rounded = static_cast<std::uint16_t*>(rows.data);
+  return {rounded, has_rest ? rounded + std::size_t{count} * rows.columns : nullptr};
 }
 
 class Emitter {
@@ -47,9 +70,11 @@ class Emitter {
         a_(a),
         shape_(shape),
         tokens_{b.token_count, shape.tokens},
-        residual_(residual_of(config, a, shape)),
-        attended_(static_cast<std::uint16_t*>(a.attended.data)),
-        gated_(static_cast<std::uint16_t*>(a.gated.data)) {}
+        scaled_(planes_of(a.normed, shape.tokens, wants_rest(weights))),
+        attended_(planes_of(a.attended, shape.tokens, wants_rest(weights))),
+        gated_(planes_of(a.gated, shape.tokens, wants_rest(weights))),
+        residual_{a.hidden, scaled_.rounded, static_cast<float*>(a.attended.data), config.hidden,
+                  scaled_.rest} {}
 
   void emit() {
     chain_.add(
@@ -57,30 +82,46 @@ class Emitter {
         {b_.tokens, tokens_, weights_.embedding, residual_, weights_.layers[0].attention_norm},
         "embed");
     for (std::size_t i = 0; i < weights_.layers.size(); ++i) emit_layer(i);
-    ThinLinearArgs head = product(residual_.scaled, weights_.head);
+    emit_head();
+  }
+
+ private:
+  void emit_head() {
+    if (!is_thin(weights_.head)) return emit_plain_head();
+    ThinLinearArgs head = product(scaled_, weights_.head);
     head.gather = b_.gather;
     head.squares = residual_.squares;
     head.rows = {b_.row_count, shape_.rows};
     head.y = a_.logits;
+    if (is_wide(head)) {
+      auto* scaled = static_cast<std::uint16_t*>(a_.last.data);
+      auto* squares = reinterpret_cast<float*>(scaled + std::size_t{shape_.rows} * c_.hidden);
+      const Residual last{nullptr, scaled, squares, c_.hidden};
+      chain_.add(gather_residual(), {residual_, b_.gather, head.rows, last}, "last rows");
+      head.x = last.scaled;
+      head.squares = last.squares;
+      head.gather = nullptr;
+    }
     add(head, "logits");
   }
 
- private:
-  /// Rows that other steps keep in floats are bf16 here: half the memory is free for the squares.
-  static Residual residual_of(const ModelConfig& c, const StepActivations& a,
-                              const StepShape& shape) {
-    auto* scaled = static_cast<std::uint16_t*>(a.normed.data);
-    auto* squares = reinterpret_cast<float*>(scaled + std::size_t{shape.tokens} * c.hidden);
-    return {a.hidden, scaled, squares, c.hidden};
+  void emit_plain_head() {
+    const RowCount rows{b_.row_count, shape_.rows};
+    chain_.add(rms_norm(),
+               {a_.hidden, weights_.final_norm, b_.gather, rows, c_.norm_epsilon, a_.last},
+               "final norm");
+    chain_.add(linear(), {a_.last, rows, {weights_.head}, {}, 1, false, a_.logits}, "logits");
   }
 
+  /// The squares beside the residual lie where nothing else does until they are read: before
+  /// attention in `attended`, after it in `qkv`.
   void emit_layer(std::size_t i) {
     const LayerWeights& w = weights_.layers[i];
     const bool is_last = i + 1 == weights_.layers.size();
     const std::string layer = "layer " + std::to_string(i) + " ";
     const Matrix qkv = joined(w);
 
-    ThinLinearArgs in = product(residual_.scaled, qkv);
+    ThinLinearArgs in = product(scaled_, qkv);
     in.squares = residual_.squares;
     in.bias = w.query_bias;
     in.y = a_.qkv;
@@ -90,15 +131,17 @@ class Emitter {
     emit_attention(i, layer);
 
     ThinLinearArgs out = added(attended_, w.output, w.feed_forward_norm);
+    out.residual.squares = a_.qkv;
     out.next[0] = upcoming(w.gate, kAhead / 2);
     out.next[1] = upcoming(w.up, kAhead / 2);
     add(out, layer + "output");
 
-    ThinLinearArgs gate = product(residual_.scaled, w.gate);
-    gate.squares = residual_.squares;
+    ThinLinearArgs gate = product(scaled_, w.gate);
+    gate.squares = a_.qkv;
     gate.end = ThinEnd::gate;
     gate.up = w.up;
-    gate.gated = gated_;
+    gate.gated = gated_.rounded;
+    gate.gated_rest = gated_.rest;
     gate.next[0] = upcoming(w.down, kAhead);
     add(gate, layer + "gate and up");
 
@@ -128,8 +171,9 @@ class Emitter {
                                      .window = c_.window,
                                      .kv = kv,
                                      .workspace = scratch_.attention(),
-                                     .y = attended_,
-                                     .reads_ahead = true};
+                                     .y = attended_.rounded,
+                                     .reads_ahead = true,
+                                     .y_rest = attended_.rest};
       chain_.add_attention(decode_attention(args), grid_of(args, true, scratch_.processors()), args,
                            layer + "attention");
       return;
@@ -150,21 +194,23 @@ class Emitter {
                                   .window = c_.window,
                                   .kv = kv,
                                   .workspace = scratch_.attention(),
-                                  .y = attended_};
+                                  .y = attended_.rounded,
+                                  .y_rest = attended_.rest};
     chain_.add_attention(mixed_attention(args), grid_of(args, true, scratch_.processors()), args,
                          layer + "attention");
   }
 
-  ThinLinearArgs product(const std::uint16_t* x, const Matrix& w) const {
+  ThinLinearArgs product(const Planes& x, const Matrix& w) const {
     ThinLinearArgs args{};
-    args.x = x;
+    args.x = x.rounded;
+    args.x_rest = x.rest;
     args.epsilon = c_.norm_epsilon;
     args.rows = tokens_;
     args.w = w;
     args.end = ThinEnd::store;
     return args;
   }
-  ThinLinearArgs added(const std::uint16_t* x, const Matrix& w, const float* next_norm) const {
+  ThinLinearArgs added(const Planes& x, const Matrix& w, const float* next_norm) const {
     ThinLinearArgs args = product(x, w);
     args.end = ThinEnd::add;
     args.residual = residual_;
@@ -174,8 +220,16 @@ class Emitter {
   static Upcoming upcoming(const Matrix& w, std::uint32_t most) {
     return {w.data, w.bytes(), most};
   }
+  bool is_wide(const ThinLinearArgs& args) const {
+    return b_.wide && args.rows.capacity > kMostThin;
+  }
   void add(const ThinLinearArgs& args, const std::string& name) {
-    chain_.add(thin_linear(args), thin_grid(args, scratch_.processors()), args, name);
+    if (is_wide(args)) {
+      const WideLinearArgs wide = b_.wide->of(args);
+      chain_.add(wide_linear(wide), wide_grid(wide, scratch_.processors()), wide, name);
+    } else {
+      chain_.add(thin_linear(args), thin_grid(args, scratch_.processors()), args, name);
+    }
   }
 
   Chain& chain_;
@@ -186,12 +240,19 @@ class Emitter {
   const StepActivations& a_;
   StepShape shape_;
   RowCount tokens_;
+  Planes scaled_;  // of residual_
+  Planes attended_;
+  Planes gated_;
   Residual residual_;
-  std::uint16_t* attended_;
-  std::uint16_t* gated_;
 };
 
 }  // namespace
+
+Matrix joined(const LayerWeights& w) {
+  Matrix all = w.query;
+  all.rows += w.key.rows + w.value.rows;
+  return all;
+}
 
 StepScratch::StepScratch(const Device& device, const ModelConfig& c, const PagedKv& kv,
                          std::uint32_t slots, std::uint32_t rows)
@@ -208,13 +269,19 @@ StepScratch::StepScratch(const Device& device, const ModelConfig& c, const Paged
 
 std::size_t StepScratch::bytes() const { return attention_.bytes() + scan_.bytes(); }
 
+std::size_t StepScratch::bytes_for(const Device& device, const ModelConfig& c, const PagedKv& kv,
+                                   std::uint32_t slots, std::uint32_t rows) {
+  if (!device.is_cuda()) return 0;
+  return attention_workspace_bytes(slots, c.heads, kv, c.window) +
+         std::size_t{rows} * LogitScan::kParts * sizeof(LogitScan);
+}
+
 bool can_stream(const Weights& weights) {
-  return is_thin(weights.head) &&
-         std::all_of(weights.layers.begin(), weights.layers.end(), [](const LayerWeights& w) {
-           return are_neighbours(w.query, w.key) && are_neighbours(w.key, w.value) &&
-                  is_thin(joined(w)) && is_thin(w.output) && is_thin(w.gate) && is_thin(w.up) &&
-                  is_thin(w.down);
-         });
+  return std::all_of(weights.layers.begin(), weights.layers.end(), [](const LayerWeights& w) {
+    return are_neighbours(w.query, w.key) && are_neighbours(w.key, w.value) && is_thin(joined(w)) &&
+           is_thin(w.output) && is_thin(w.gate) && is_thin(w.up) && w.gate.type == w.up.type &&
+           is_thin(w.down);
+  });
 }
 
 void emit_streamed(Chain& chain, const ModelConfig& config, const Weights& weights,

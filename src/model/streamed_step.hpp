@@ -1,5 +1,5 @@
-// streamed_step.hpp: the kernels of a step on CUDA for bf16 weights: five a layer, each of which
-// begins to read its weights while the one before it ends.
+// streamed_step.hpp: the kernels of a step on CUDA where its weights can be streamed: five a layer,
+// each of which begins to read its weights while the one before it ends.
 #pragma once
 
 #include "model/chain.hpp"
@@ -7,8 +7,12 @@
 
 namespace attacca::model {
 
-/// Whether all products can be streamed: bf16 and whole tiles.
+/// Whether the products of all layers can be streamed, see is_thin. A head that cannot be gets the
+/// plain kernel.
 bool can_stream(const Weights& weights);
+
+/// Query, key and value as one matrix. REQUIRES: can_stream.
+kernels::Matrix joined(const LayerWeights& w);
 
 /// From tokens to logits. REQUIRES: can_stream, and buffers with a scratch.
 void emit_streamed(Chain& chain, const ModelConfig& config, const Weights& weights,

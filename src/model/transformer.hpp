@@ -16,6 +16,8 @@
 
 namespace attacca::model {
 
+class WideProducts;
+
 /// The largest batch a graph can run.
 struct StepShape {
   std::uint32_t tokens;    // computed
@@ -30,6 +32,9 @@ class StepScratch {
   StepScratch(const Device& device, const ModelConfig& config, const kernels::PagedKv& kv,
               std::uint32_t slots, std::uint32_t rows);
   std::size_t bytes() const;
+  /// The same before it is made. Of `kv` only its sizes are read.
+  static std::size_t bytes_for(const Device& device, const ModelConfig& config,
+                               const kernels::PagedKv& kv, std::uint32_t slots, std::uint32_t rows);
 
   std::uint32_t slots() const { return slots_; }
   unsigned processors() const { return processors_; }
@@ -60,6 +65,11 @@ struct StepBuffers {
   std::uint64_t kv_layer_stride;            // in elements, from one layer's keys to the next one's
   kernels::Sampled* sampled;                // [rows]
   const StepScratch* scratch = nullptr;     // CUDA; null: the plain kernels, which need none
+  const WideProducts* wide = nullptr;       // for many rows; null: they are taken a few at a time
+  // Tokens that the step before samples: where they come from, see CarryTokensArgs, and `tokens`
+  // again, to write them to. Null: all tokens are given.
+  const std::int32_t* token_from = nullptr;
+  std::int32_t* carried = nullptr;
 
   kernels::PagedKv kv_of_layer(std::size_t layer) const;
 };

@@ -1,9 +1,12 @@
 // weights.cpp: see weights.hpp.
 #include "model/weights.hpp"
 
+#include <attacca/error.hpp>
 #include <cstdint>
 #include <string>
 
+#include "kernels/thin_linear.hpp"
+#include "kernels/to_fp8.hpp"
 #include "model/config.hpp"
 
 namespace attacca::model {
@@ -16,8 +19,15 @@ bool is_aligned(const void* address) {
 
 }  // namespace
 
-Weights::Weights(const Checkpoint& checkpoint, const Device& device, const Progress& progress)
-    : device_(device) {
+Weights::Weights(const Device& device, WeightFormat format) : device_(device), format_(format) {
+  if (format == WeightFormat::fp8 && !device.is_cuda())
+    throw BadArgument("weights in fp8 need a CUDA device, and " + device.name() +
+                      " is none; use the weights as they are stored");
+}
+
+Weights::Weights(const Checkpoint& checkpoint, const Device& device, const Progress& progress,
+                 WeightFormat format)
+    : Weights(device, format) {
   const ModelConfig& c = checkpoint.config();
   if (!device_.is_cuda()) checkpoint.read_ahead(progress);  // they stay where they are mapped
   const std::uint64_t steps = c.layers + 1;
@@ -27,7 +37,11 @@ Weights::Weights(const Checkpoint& checkpoint, const Device& device, const Progr
   const auto need = [&](const std::string& name) -> Tensor { return *checkpoint.find(name); };
   report(0);
   embedding = matrix(need("token_embd.weight"));
-  head = checkpoint.find("output.weight") ? matrix(checkpoint.head()) : embedding;
+  head = embedding;
+  if (checkpoint.find("output.weight"))
+    head = product(checkpoint.head());
+  else if (format_ == WeightFormat::fp8)
+    convert({&head, 1});
   final_norm = vector(checkpoint.find("output_norm.weight"));
   frequencies = keep(rotary_frequencies(c));
   report(1);
@@ -50,11 +64,11 @@ Weights::Weights(const Checkpoint& checkpoint, const Device& device, const Progr
         .value_bias = value_bias,
         .query_norm = optional("attn_q_norm.weight"),
         .key_norm = optional("attn_k_norm.weight"),
-        .output = matrix(need(at + "attn_output.weight")),
+        .output = product(need(at + "attn_output.weight")),
         .feed_forward_norm = optional("ffn_norm.weight"),
-        .gate = matrix(need(at + "ffn_gate.weight")),
-        .up = matrix(need(at + "ffn_up.weight")),
-        .down = matrix(need(at + "ffn_down.weight")),
+        .gate = product(need(at + "ffn_gate.weight")),
+        .up = product(need(at + "ffn_up.weight")),
+        .down = product(need(at + "ffn_down.weight")),
     });
     report(i + 2);
   }
@@ -73,6 +87,47 @@ kernels::Matrix Weights::matrix(const Tensor& tensor) {
   return matrix;
 }
 
+kernels::Matrix Weights::product(const Tensor& tensor) {
+  kernels::Matrix result = matrix(tensor);
+  if (format_ == WeightFormat::fp8) replace({&result, 1});
+  return result;
+}
+
+void Weights::replace(std::span<kernels::Matrix> matrices) {
+  const Buffer<std::byte> old = std::move(matrices_.back());
+  matrices_.pop_back();
+  bytes_copied_ -= old.bytes();
+  convert(matrices);
+}
+
+void Weights::convert(std::span<kernels::Matrix> matrices) {
+  std::uint64_t rows = 0;
+  for (const kernels::Matrix& matrix : matrices) rows += matrix.rows;
+  const std::uint64_t columns = matrices[0].columns;
+  Buffer<std::byte>& bytes = matrices_.emplace_back(device_, rows * columns);
+  Buffer<float>& scales = vectors_.emplace_back(device_, rows);
+  bytes_copied_ += bytes.bytes() + scales.bytes();
+  const Stream stream(device_);
+  rows = 0;
+  for (kernels::Matrix& matrix : matrices) {
+    const kernels::Matrix from = matrix;
+    matrix.type = kernels::TensorType::e4m3;
+    matrix.data = bytes.data() + rows * columns;
+    matrix.scales = scales.data() + rows;
+    if (!kernels::is_thin(matrix))
+      throw BadArgument(
+          "weights in fp8 have rows that 16 divides and columns that 32 divides; a "
+          "matrix of this model is " +
+          std::to_string(matrix.rows) + " x " + std::to_string(matrix.columns) +
+          ", so use its weights as they are stored");
+    const kernels::ToFp8Args args{
+        from, reinterpret_cast<std::uint8_t*>(bytes.data()) + rows * columns, scales.data() + rows};
+    stream.kernel(kernels::to_fp8(), kernels::grid_of(args, device_.is_cuda()), args);
+    rows += matrix.rows;
+  }
+  stream.synchronize();
+}
+
 std::array<kernels::Matrix, 3> Weights::neighbours(const std::array<Tensor, 3>& tensors) {
   if (!device_.is_cuda()) return {matrix(tensors[0]), matrix(tensors[1]), matrix(tensors[2])};
   Buffer<std::byte>& all =
@@ -86,6 +141,7 @@ std::array<kernels::Matrix, 3> Weights::neighbours(const std::array<Tensor, 3>& 
   }
   all.write(bytes);
   bytes_copied_ += bytes.size();
+  if (format_ == WeightFormat::fp8) replace(result);
   return result;
 }
 

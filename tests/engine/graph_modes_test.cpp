@@ -329,6 +329,8 @@ TEST(GraphOptions, that_make_no_sense_are_refused_with_the_value_and_the_remedy)
   refused([](EngineOptions& o) { o.mixed_sizes.assign(33, 1); }, "33 sizes", "at most 32");
   refused([](EngineOptions& o) { o.kv_type = KvType::bf16; }, "kv_type is bf16, and on host",
           "use f32 or automatic");
+  refused([](EngineOptions& o) { o.kv_type = KvType::fp8; }, "kv_type is fp8, and on host",
+          "a model in bf16 on a CUDA device");
   EngineOptions options = host_options();
   report(options);
   EXPECT_EQ(options.kv_type, KvType::f32) << "what automatic comes to";

@@ -9,6 +9,7 @@
 
 #include "engine/fixtures.hpp"
 #include "model/streamed_step.hpp"
+#include "model/wide_products.hpp"
 #include "support/on_each_device.hpp"
 
 namespace attacca {
@@ -53,6 +54,8 @@ class OneSequence {
     buffers_.kv_layer_stride = layer_floats(page_size);
     if (is_streamed) scratch_.emplace(device, config_, buffers_.kv, 1, tokens);
     buffers_.scratch = scratch_ ? &*scratch_ : nullptr;
+    if (is_streamed && model::can_be_wide(device, weights_))
+      buffers_.wide = &wide_.emplace(device, config_, weights_, activations_, shape_);
   }
 
   bool can_stream() const { return model::can_stream(weights_); }
@@ -101,6 +104,7 @@ class OneSequence {
   Buffer<std::uint32_t> counts_;
   Buffer<float> kv_;
   std::optional<model::StepScratch> scratch_;
+  std::optional<model::WideProducts> wide_;
   model::StepBuffers buffers_{};
 };
 
@@ -171,6 +175,21 @@ TEST_P(Logits, of_bf16_steps_are_close_to_those_of_transformers_and_the_same_for
     EXPECT_EQ(joined, logits);
   }
   EXPECT_GE(streamed, 2u);
+}
+
+TEST_P(Logits, need_the_scratch_that_was_foretold) {
+  for (const std::string& name : engine_tests::kModels) {
+    const Checkpoint checkpoint = Checkpoint::open(fixture(name));
+    const model::ModelConfig& config = checkpoint.config();
+    kernels::PagedKv kv;
+    kv.table_stride = 100;
+    kv.page_size = 32;
+    kv.kv_heads = config.kv_heads;
+    kv.head_size = config.head_size;
+    const model::StepScratch scratch(device(), config, kv, 5, 7);
+    EXPECT_EQ(scratch.bytes(), model::StepScratch::bytes_for(device(), config, kv, 5, 7));
+    EXPECT_EQ(scratch.bytes() > 0, is_cuda());
+  }
 }
 
 TEST_P(Logits, are_the_same_bits_however_the_prompt_is_cut) {

@@ -1,14 +1,17 @@
 // The scheduling policy alone, in thousands of random workloads: requests that arrive over time,
-// share prefixes and are cancelled, on pools too small for them. A store of keys and values records
-// which prefix each position holds, so that a page shared wrongly, lost or overwritten is seen; and
-// every request must get the tokens it would get alone.
+// share prefixes and are cancelled, on pools too small for them, each step planned after the one
+// before or while it runs. A store of keys and values records which prefix each position holds, so
+// that a page shared wrongly, lost or overwritten is seen; and every request must get the tokens it
+// would get alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "engine/schedule_world.hpp"
 #include "support/real_threads.hpp"
@@ -42,12 +45,31 @@ struct Tracked {
   std::vector<std::uint64_t> prefixes;  // of each position
   bool stops = false;                   // with the stop token
   std::uint32_t next_event = 0;         // position
+  std::uint32_t next_row = 0;           // position whose logits are planned next
+  std::uint32_t row_before = 0;         // the same before the newest plan
   std::uint32_t next_write = 0;         // position, since it got its slot
   std::uint64_t deadline = 0;           // the step it must have ended by
 
-  /// The position whose logits are wanted next.
-  std::uint32_t wanted() const { return next_event - 1; }
-  std::uint32_t length() const { return std::max(next_event, request.prompt); }
+  std::uint32_t known() const { return std::max(next_event, request.prompt); }
+  /// Tokens before the newest plan, one in flight included.
+  std::uint32_t length() const { return std::max(row_before + 1, request.prompt); }
+  std::uint32_t row_end() const { return request.prompt + std::max(request.max_new, 1u) - 1; }
+  bool was_spent() const { return row_before == row_end(); }
+  /// Nothing of it is in flight.
+  void starts_over() {
+    next_row = row_before = next_event - 1;
+    next_write = 0;
+  }
+};
+
+/// A step as its kernels see it: a copy, which runs some time between its launch and its commit.
+struct Launched {
+  Counts counts = {};
+  std::vector<std::int32_t> tokens, token_from, positions, slots, gather, row_positions, tables;
+  std::vector<std::uint64_t> ids;      // of each token's request
+  std::vector<std::uint64_t> row_ids;  // of each row's
+  bool has_run = false;
+  std::vector<Outcome> outcomes;
 };
 
 Tracked alone(const Request& request, std::vector<std::int32_t> prompt) {
@@ -62,6 +84,7 @@ Tracked alone(const Request& request, std::vector<std::int32_t> prompt) {
     t.stops = t.tokens.back() == kStopToken;
   }
   t.next_event = request.wants_all_logits ? 1 : request.prompt;
+  t.starts_over();
   return t;
 }
 
@@ -94,8 +117,9 @@ Limits random_limits(Dice& dice) {
 
 class World {
  public:
-  explicit World(std::uint32_t seed)
+  World(std::uint32_t seed, bool runs_ahead)
       : dice_(seed),
+        runs_ahead_(runs_ahead),
         limits_(random_limits(dice_)),
         schedule_(limits_),
         cells_(limits_.pages * limits_.page_size) {
@@ -108,7 +132,7 @@ class World {
 
   void run() {
     std::uint32_t to_come = dice_.from(1, 16);
-    while (to_come > 0 || !live_.empty()) {
+    while (to_come > 0 || !live_.empty() || !launched_.empty()) {
       while (to_come > 0 && dice_.one_in(2)) to_come -= submit();
       if (dice_.one_in(50)) cancel_one();
       step();
@@ -130,9 +154,10 @@ class World {
     require(entry != kNone, "a planned slot is taken");
     return live_.at(state().entries[entry].request.id);
   }
-  std::uint64_t& cell(std::int32_t slot, std::uint32_t position) {
+  std::uint64_t& cell(const Launched& step, std::int32_t slot, std::uint32_t position) {
     const auto page = static_cast<std::uint32_t>(
-        state().table(static_cast<std::uint32_t>(slot))[position / limits_.page_size]);
+        step.tables[static_cast<std::uint32_t>(slot) * limits_.table_stride() +
+                    position / limits_.page_size]);
     return cells_.at(page * limits_.page_size + position % limits_.page_size);
   }
 
@@ -163,10 +188,12 @@ class World {
     require(fits == why_refused(limits_, request).empty(), "a refusal has a reason");
     if (t.entry == kNone) return is_full ? 0 : 1;
     t.deadline = steps_;
+    ever_.emplace(request.id, t);
     live_.emplace(request.id, std::move(t));
+    // Running ahead, a step is planned before what the one before it ended gives its place back.
     for (const auto& [id, older] : live_)
       live_.at(request.id).deadline +=
-          older.request.max_new +
+          older.request.max_new + runs_ahead_ +
           (older.request.prompt + pace(older.request) - 1) / pace(older.request);
     return 1;
   }
@@ -185,25 +212,38 @@ class World {
   void step() {
     const std::vector<std::uint32_t> idle_before = idle_pages();
     std::vector<std::uint32_t> decoding;
-    for (const auto& [id, t] : live_)
-      if (detail::is_decode(state().entries[t.entry]) && state().entries[t.entry].slot != kNone)
-        decoding.push_back(t.entry);
+    for (auto& [id, t] : live_) {
+      const Entry& e = state().entries[t.entry];
+      t.row_before = t.next_row;
+      if (detail::is_decode(e) && !e.is_spent() && e.slot != kNone) decoding.push_back(t.entry);
+    }
     plan_step(state());
-    ++steps_;
+    const bool has_step = state().plan.counts->tokens > 0;
+    steps_ += has_step;
     check_idle_order(idle_before, 0);
     check_pages();
     check_requests();
     check_placed();
     check_plan(decoding);
-    const std::vector<Outcome> outcomes = compute();
+    if (has_step) launched_.push_back(copy_of_plan());
+    require(state().in_flight == launched_.size(), "a step is in flight until it is committed");
+    if (dice_.one_in(2)) compute_all();
+    const std::size_t stay = runs_ahead_ && has_step && !dice_.one_in(8) ? 1 : 0;
+    while (launched_.size() > stay) commit_oldest();
+  }
+
+  void commit_oldest() {
+    compute(launched_.front());
     if (dice_.one_in(50)) cancel_one();
     if (dice_.one_in(6)) submit();
-    const std::vector<std::uint32_t> idle_planned = idle_pages();
+    const std::vector<std::uint32_t> idle_before = idle_pages();
     const std::uint64_t merged_before = statistics().merged;
-    commit_step(state(), outcomes.data());
+    commit_step(state(), launched_.front().outcomes.data());
+    launched_.pop_front();
     check_events();
-    check_idle_order(idle_planned, statistics().merged - merged_before);
+    check_idle_order(idle_before, statistics().merged - merged_before);
     check_pages();
+    if (dice_.one_in(4)) compute_all();
   }
 
   // --- what is planned ---------------------------------------------------------------------
@@ -214,13 +254,13 @@ class World {
             "a newcomer leaves a page for each that runs");
     for (std::uint32_t at = 0; at < plan.counts->placed; ++at) {
       Tracked& t = in_slot(plan.placed[at]);
-      t.next_write = 0;
+      t.starts_over();
       require(state().entries[t.entry].planned > 0, "who gets a slot computes");
       // The longest chain of cached pages is shared: no page goes on with it.
       const Entry& e = state().entries[t.entry];
       const std::int32_t* table = state().table(e.slot);
-      const std::uint32_t shared = e.computed / limits_.page_size;
-      if ((shared + 1) * limits_.page_size > t.wanted()) continue;
+      const std::uint32_t shared = (e.computed - e.planned) / limits_.page_size;
+      if ((shared + 1) * limits_.page_size > t.next_row) continue;
       for (std::uint32_t page = 0; page < limits_.pages; ++page)
         require(!state().pages[page].is_cached ||
                     state().pages[page].parent != detail::parent_of(table, shared) ||
@@ -240,18 +280,28 @@ class World {
     for (std::uint32_t at = 0; at < counts.tokens; ++at) {
       Tracked& t = in_slot(plan.slots[at]);
       const Entry& e = state().entries[t.entry];
-      const std::uint32_t position = e.computed + planned[t.request.id]++;
+      const std::uint32_t computed = e.computed - e.planned;
+      const std::uint32_t position = computed + planned[t.request.id]++;
       require(plan.positions[at] == static_cast<std::int32_t>(position), "positions follow on");
-      require(position < t.length(), "only known tokens are computed");
-      require(plan.tokens[at] == t.tokens[position], "tokens are the history's");
-      require((e.length - e.computed == 1) == (at < counts.decodes), "decodes come first");
-      newest += position + 1 == e.length && e.planned == 1;
-      if (position < t.wanted()) continue;
+      require(position < t.length() && position < t.row_end(), "no token is computed too many");
+      if (position < t.known())
+        require(plan.token_from[at] == -1 && plan.tokens[at] == t.tokens[position],
+                "tokens are the history's");
+      else
+        check_source(plan.token_from[at], t.request.id, position);
+      const Page& page = state().pages[state().table(e.slot)[position / limits_.page_size]];
+      require(page.references == 1 && !page.is_cached, "nobody else reads a page that is written");
+      require(position >= t.next_write, "a position is written once");
+      t.next_write = position + 1;
+      require((t.length() - computed == 1) == (at < counts.decodes), "decodes come first");
+      newest += position + 1 == t.length() && e.planned == 1;
+      if (position < t.next_row) continue;
       require(row < counts.rows && plan.gather[row] == static_cast<std::int32_t>(at) &&
                   plan.row_slots[row] == plan.slots[at] &&
                   plan.row_positions[row] == static_cast<std::int32_t>(position + 1),
               "wanted logits have a row");
       ++row;
+      ++t.next_row;
     }
     require(row == counts.rows, "no row is unwanted");
     if (counts.tokens > 0) check_graph(newest == counts.tokens);
@@ -263,11 +313,23 @@ class World {
       require(state().entries[entry].state == EntryState::waiting ||
                   planned.contains(state().entries[entry].request.id) || state().spare_pages() == 0,
               "who decodes goes on, unless all pages are in use");
-    if (live_.empty()) return;
+    if (live_.empty() || live_.begin()->second.was_spent()) return;
     const Tracked& oldest = live_.begin()->second;
     const Entry& e = state().entries[oldest.entry];
-    require(planned[oldest.request.id] >= std::min(pace(oldest.request), e.length - e.computed),
+    const std::uint32_t left = oldest.length() - (e.computed - e.planned);
+    require(planned[oldest.request.id] >= std::min(pace(oldest.request), left),
             "the oldest keeps its pace");
+  }
+
+  /// A token that is not known yet.
+  void check_source(std::int32_t row, std::uint64_t id, std::uint32_t position) {
+    require(launched_.size() == 1, "unknown tokens are of the step in flight");
+    const Launched& step = launched_.back();
+    require(row >= 0 && row < static_cast<std::int32_t>(step.counts.rows) &&
+                step.row_ids[static_cast<std::size_t>(row)] == id &&
+                step.row_positions[static_cast<std::size_t>(row)] ==
+                    static_cast<std::int32_t>(position),
+            "an unknown token comes from the row that samples it");
   }
 
   void check_graph(bool is_decode) {
@@ -288,38 +350,65 @@ class World {
     return found == graphs.end() ? kNone : found->second;
   }
 
-  /// Runs the step on the store of keys and values.
-  std::vector<Outcome> compute() {
+  Launched copy_of_plan() {
     const Plan& plan = state().plan;
-    std::vector<std::uint64_t> seen(plan.counts->tokens);
-    for (std::uint32_t at = 0; at < plan.counts->tokens; ++at) {
-      const std::int32_t slot = plan.slots[at];
-      const auto position = static_cast<std::uint32_t>(plan.positions[at]);
-      Tracked& t = in_slot(slot);
-      if (at == 0 || plan.slots[at - 1] != slot)
-        for (std::uint32_t before = 0; before < position; ++before)
-          require(cell(slot, before) == t.prefixes[before], "pages hold the right prefix");
-      const Page& page =
-          state()
-              .pages[state().table(static_cast<std::uint32_t>(slot))[position / limits_.page_size]];
-      require(page.references == 1 && !page.is_cached, "nobody else reads a page that is written");
-      require(position >= t.next_write, "a position is written once");
-      t.next_write = position + 1;
-      seen[at] = extend(position == 0 ? 0 : cell(slot, position - 1), plan.tokens[at]);
-      cell(slot, position) = seen[at];
+    Launched step;
+    step.counts = *plan.counts;
+    const auto copy = [](const std::int32_t* from, std::size_t count) {
+      return std::vector<std::int32_t>(from, from + count);
+    };
+    step.tokens = copy(plan.tokens, step.counts.tokens);
+    step.token_from = copy(plan.token_from, step.counts.tokens);
+    step.positions = copy(plan.positions, step.counts.tokens);
+    step.slots = copy(plan.slots, step.counts.tokens);
+    step.gather = copy(plan.gather, step.counts.rows);
+    step.row_positions = copy(plan.row_positions, step.counts.rows);
+    step.tables = copy(plan.tables, std::size_t{limits_.slots} * limits_.table_stride());
+    for (const std::int32_t slot : step.slots) step.ids.push_back(in_slot(slot).request.id);
+    for (const std::int32_t at : step.gather)
+      step.row_ids.push_back(step.ids[static_cast<std::size_t>(at)]);
+    return step;
+  }
+
+  // --- what runs ---------------------------------------------------------------------------
+
+  void compute_all() {
+    for (Launched& step : launched_) compute(step);
+  }
+
+  /// Runs a step on the store of keys and values, unless it has run. REQUIRES: those before it
+  /// have.
+  void compute(Launched& step) {
+    if (std::exchange(step.has_run, true)) return;
+    std::vector<std::uint64_t> seen(step.counts.tokens);
+    for (std::uint32_t at = 0; at < step.counts.tokens; ++at) {
+      const std::int32_t slot = step.slots[at];
+      const auto position = static_cast<std::uint32_t>(step.positions[at]);
+      const Tracked& t = ever_.at(step.ids[at]);
+      const auto end = static_cast<std::uint32_t>(t.tokens.size());
+      if (at == 0 || step.slots[at - 1] != slot)
+        for (std::uint32_t before = 0; before < std::min(position, end); ++before)
+          require(cell(step, slot, before) == t.prefixes[before], "pages hold the right prefix");
+      const std::int32_t from = step.token_from[at];
+      const std::int32_t token =
+          from < 0 ? step.tokens[at] : last_outcomes_.at(static_cast<std::size_t>(from)).token;
+      // What stopped in the step before is computed for nothing.
+      require(position >= end || token == t.tokens[position], "the token is the right one");
+      require(position <= end, "a sequence runs ahead by one token");
+      seen[at] = extend(position == 0 ? 0 : cell(step, slot, position - 1), token);
+      cell(step, slot, position) = seen[at];
     }
-    std::vector<Outcome> outcomes(plan.counts->rows);
-    for (std::uint32_t row = 0; row < plan.counts->rows; ++row) {
-      const Tracked& t = in_slot(plan.row_slots[row]);
-      const auto position = static_cast<std::uint32_t>(plan.row_positions[row]);
-      const std::int32_t token = next_token(seen[static_cast<std::size_t>(plan.gather[row])]);
-      const bool is_last = position + 1 == t.request.prompt + t.request.max_new;
-      outcomes[row] = {token, token == kStopToken           ? Ending::stop_token
-                              : is_last && t.request.id % 2 ? Ending::length
-                                                            : Ending::none};
-      if (position < t.request.prompt) outcomes[row] = {-7, Ending::stop_token};  // not for us
+    for (std::uint32_t row = 0; row < step.counts.rows; ++row) {
+      const Request& request = ever_.at(step.row_ids[row]).request;
+      const auto position = static_cast<std::uint32_t>(step.row_positions[row]);
+      const std::int32_t token = next_token(seen[static_cast<std::size_t>(step.gather[row])]);
+      const bool is_last = position + 1 == request.prompt + request.max_new;
+      step.outcomes.push_back({token, token == kStopToken         ? Ending::stop_token
+                                      : is_last && request.id % 2 ? Ending::length
+                                                                  : Ending::none});
+      if (position < request.prompt) step.outcomes.back() = {-7, Ending::stop_token};  // not for us
     }
-    return outcomes;
+    last_outcomes_ = step.outcomes;
   }
 
   // --- what comes of it --------------------------------------------------------------------
@@ -420,26 +509,37 @@ class World {
   }
 
   Dice dice_;
+  bool runs_ahead_;
   Limits limits_;
   Schedule schedule_;
   std::vector<std::uint64_t> cells_;  // the prefix whose key and value a position of a page holds
   std::vector<std::int32_t> bases_[2];
   std::map<std::uint64_t, Tracked> live_;  // by id, which is the order of arrival
+  std::map<std::uint64_t, Tracked> ever_;  // all that were admitted, as they were then
+  std::deque<Launched> launched_;          // steps in flight, the oldest first
+  std::vector<Outcome> last_outcomes_;     // of the step that ran last
   std::map<std::uint32_t, std::uint32_t> decode_graphs_, mixed_graphs_;  // by size
   std::uint64_t last_id_ = 0;
   std::uint64_t steps_ = 0;
   std::uint64_t padding_ = 0;
 };
 
-TEST(ScheduleSimulation, random_workloads_end_as_if_each_request_were_alone) {
+class ScheduleSimulation : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(, ScheduleSimulation, testing::Bool(), [](const auto& given) {
+  return std::string(given.param ? "a_step_ahead" : "step_by_step");
+});
+
+TEST_P(ScheduleSimulation, random_workloads_end_as_if_each_request_were_alone) {
   Statistics sum;
   std::uint64_t decoded = 0, mixed = 0, graphless = 0;
-  for (std::uint32_t seed = 0; seed < 3000 / kSlowdown; ++seed) {
+  for (std::uint32_t seed = 0; seed < 1500 / kSlowdown; ++seed) {
     try {
-      World world(seed);
+      World world(seed, GetParam());
       world.run();
       const Statistics& s = world.statistics();
       sum.steps += s.steps;
+      sum.ahead += s.ahead;
+      sum.voided += s.voided;
       sum.shared += s.shared;
       sum.merged += s.merged;
       sum.evictions += s.evictions;
@@ -458,7 +558,13 @@ TEST(ScheduleSimulation, random_workloads_end_as_if_each_request_were_alone) {
   for (const std::uint64_t count :
        {sum.shared, sum.merged, sum.evictions, sum.preemptions, sum.shortened, sum.finished,
         sum.cancelled, decoded, mixed, graphless})
-    EXPECT_GT(count, 1000 / kSlowdown);
+    EXPECT_GT(count, 500 / kSlowdown);
+  if (GetParam()) {
+    EXPECT_GT(sum.ahead, sum.steps / 2);
+    EXPECT_GT(sum.voided, 500 / kSlowdown);
+  } else {
+    EXPECT_EQ(sum.ahead, 0u);
+  }
 }
 
 }  // namespace

@@ -344,9 +344,10 @@ TEST_F(SchedulePolicy, the_newest_is_preempted_for_a_page_and_computed_again_fro
   EXPECT_GT(history.size(), 4u) << "what it generated stays";
   while (state().entries[old].state == EntryState::running) step();
   plan_step(state());
-  const std::uint32_t computed = state().entries[young].computed;
+  const std::uint32_t computed = state().entries[young].computed - counts().tokens;
   EXPECT_EQ(planned_tokens(), Tokens(history.begin() + computed, history.end()));
   EXPECT_EQ(counts().rows, 1u) << "only the last token's logits are wanted";
+  commit();
   finish_all();
   EXPECT_EQ(state().statistics.finished, 2u);
 }
@@ -405,6 +406,132 @@ TEST_F(SchedulePolicy, a_request_cancelled_while_its_step_runs_has_no_event) {
   EXPECT_EQ(events[0].id, 2u);
   plan_step(state());
   EXPECT_EQ(counts().tokens, 6u);
+}
+
+// --- a step ahead --------------------------------------------------------------------------------
+
+TEST_F(SchedulePolicy, a_step_ahead_takes_unknown_tokens_from_the_rows_that_sample_them) {
+  submit(counting(1, 3), 5);
+  plan_step(state());
+  const std::vector<Outcome> one(1, {41, Ending::none});
+  submit(counting(11, 2), 5);
+  plan_step(state());
+  EXPECT_THAT(planned_positions(), ElementsAre(3, 0, 1));
+  EXPECT_THAT(first(plan().token_from, 3), ElementsAre(0, -1, -1));
+  EXPECT_THAT(first(plan().tokens + 1, 2), ElementsAre(11, 12));
+  EXPECT_EQ(state().statistics.ahead, 1u);
+  plan_step(state());
+  EXPECT_EQ(counts().tokens, 0u) << "two steps are in flight, and no more";
+
+  commit_step(state(), one.data());
+  ASSERT_EQ(state().event_count, 1u);
+  EXPECT_EQ(state().events[0].token, 41);
+  plan_step(state());
+  EXPECT_THAT(planned_positions(), ElementsAre(4, 2));
+  EXPECT_THAT(first(plan().token_from, 2), ElementsAre(0, 1));
+  const std::vector<Outcome> two{{42, Ending::none}, {51, Ending::none}};
+  commit_step(state(), two.data());
+  commit_step(state(), two.data());
+  EXPECT_EQ(state().in_flight, 0u);
+  plan_step(state());
+  EXPECT_THAT(first(plan().token_from, 2), ElementsAre(-1, -1)) << "all is known now";
+  EXPECT_THAT(planned_tokens(), ElementsAre(42, 51));
+}
+
+TEST_F(SchedulePolicy, what_ends_by_its_length_is_not_planned_ahead) {
+  submit(counting(1, 3), 1);
+  submit(counting(11, 3), 2);
+  submit(counting(21, 3), 0);
+  plan_step(state());
+  plan_step(state());
+  EXPECT_THAT(planned_positions(), ElementsAre(3)) << "of the second";
+  const std::vector<Outcome> outcomes(3, {7, Ending::none});
+  commit_step(state(), outcomes.data());
+  EXPECT_EQ(state().event_count, 3u);
+  plan_step(state());
+  EXPECT_EQ(counts().tokens, 0u) << "and now it ends, too";
+  commit_step(state(), outcomes.data());
+  EXPECT_EQ(state().statistics.finished, 3u);
+  EXPECT_EQ(state().statistics.voided, 0u);
+}
+
+TEST_F(SchedulePolicy, what_is_planned_after_a_stop_that_was_not_known_is_void) {
+  const std::uint32_t entry = submit(counting(1, 3), 9);
+  plan_step(state());
+  plan_step(state());
+  const std::vector<Outcome> stop(1, {7, Ending::stop_token}), other(1, {8, Ending::none});
+  commit_step(state(), stop.data());
+  EXPECT_EQ(state().events[0].ending, Ending::stop_token);
+  EXPECT_EQ(state().spare_pages(), 16u) << "who runs after the void step may write them";
+  EXPECT_EQ(submit(counting(21, 3), 9), entry);
+  plan_step(state());
+  EXPECT_EQ(state().entries[entry].slot, 0u) << "the same entry in the same slot, and yet another";
+  commit_step(state(), other.data());
+  EXPECT_EQ(state().event_count, 0u);
+  EXPECT_EQ(state().statistics.voided, 1u);
+  commit_step(state(), other.data());
+  ASSERT_EQ(state().event_count, 1u);
+  EXPECT_EQ(state().events[0].id, 2u);
+  EXPECT_EQ(state().events[0].position, 3u);
+}
+
+TEST_F(SchedulePolicy, a_request_cancelled_with_two_steps_in_flight_has_no_event_in_either) {
+  const std::uint32_t one = submit(counting(1, 5), 4);
+  submit(counting(11, 5), 4);
+  plan_step(state());
+  plan_step(state());
+  EXPECT_TRUE(cancel(state(), one, 1));
+  const std::vector<Outcome> outcomes(2, {7, Ending::none});
+  for (int step = 0; step < 2; ++step) {
+    commit_step(state(), outcomes.data());
+    ASSERT_EQ(state().event_count, 1u);
+    EXPECT_EQ(state().events[0].id, 2u);
+  }
+  EXPECT_EQ(state().statistics.voided, 6u);
+}
+
+TEST_F(SchedulePolicy, a_page_is_shared_only_when_its_last_token_is_known) {
+  submit(counting(1, 3), 9);
+  plan_step(state());
+  plan_step(state());  // fills the page with a token that is in flight
+  const std::vector<Outcome> outcomes(1, {4, Ending::none});
+  submit(counting(1, 6), 1);
+  commit_step(state(), outcomes.data());
+  plan_step(state());
+  EXPECT_EQ(state().statistics.shared, 0u) << "the step that fills it is still in flight";
+  commit_step(state(), outcomes.data());
+  submit(counting(1, 6), 1);
+  plan_step(state());
+  EXPECT_EQ(state().statistics.shared, 4u);
+}
+
+TEST_F(SchedulePolicy, a_token_in_flight_is_sampled_again_where_its_sequence_is_preempted) {
+  Limits limits = small_limits();
+  limits.pages = 3;
+  use(limits);
+  submit(counting(1, 4), 8);
+  const std::uint32_t young = submit(counting(11, 2), 8);
+  plan_step(state());
+  const std::vector<Outcome> outcomes(2, {7, Ending::none});
+  plan_step(state());  // both decode: the first takes the last page
+  commit_step(state(), outcomes.data());
+  while (state().entries[young].state == EntryState::running) {
+    plan_step(state());
+    if (state().entries[young].state == EntryState::running) commit_step(state(), outcomes.data());
+  }
+  const Entry& e = state().entries[young];
+  EXPECT_EQ(e.length, e.known());
+  EXPECT_EQ(e.wanted, e.settled);
+  const std::uint32_t length = e.length;
+  commit_step(state(), outcomes.data());
+  EXPECT_EQ(state().event_count, 1u) << "of the older one";
+  EXPECT_EQ(e.length, length);
+  while (state().running.count + state().waiting.count > 0) {
+    if (state().in_flight > 0) commit_step(state(), outcomes.data());
+    plan_step(state());
+  }
+  EXPECT_EQ(state().statistics.finished, 2u);
+  EXPECT_EQ(state().spare_pages(), 3u);
 }
 
 TEST_F(SchedulePolicy, a_full_queue_and_requests_that_can_never_finish_are_refused) {

@@ -91,9 +91,8 @@ struct SmallModel {
   void remove(const std::string& name) { shapes.erase(name); }
 
   /// Borrows the values.
-  model::GgufWriter writer() const {
+  model::GgufWriter writer(const model::ModelConfig& config = sizes()) const {
     model::GgufWriter result;
-    const model::ModelConfig config = sizes();
     const auto key = [&](const char* name) { return architecture + "." + name; };
     result.set("general.architecture", architecture);
     result.set(key("context_length"), config.context);

@@ -41,6 +41,8 @@ class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_fro
   L2Window l2_window(graph::StreamImpl& stream) override;
   void set_l2_window(graph::StreamImpl& stream, const L2Window& window) override;
   void reset_l2(graph::StreamImpl& stream) override;
+  int compute_capability() const override;
+  TensorMap tensor_map(const void* data, std::span<const TensorDimension> dimensions) override;
   bool observe(std::shared_ptr<graph::Observer>) override { return false; }
   void set_nested_limits(std::size_t pending_launches, std::size_t stack_bytes) override;
 

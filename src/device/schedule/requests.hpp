@@ -36,22 +36,27 @@ ATTACCA_HD inline Admission admit(State& state, std::uint32_t entry) {
     return admission;
   }
   const std::uint32_t prompt = e.request.prompt;
-  e = {e.request, EntryState::waiting, kNone, prompt, 0, 0, 0};
-  if (!e.request.wants_all_logits) e.wanted = prompt - 1;
+  const std::uint32_t wanted = e.request.wants_all_logits ? 0 : prompt - 1;
+  e = {e.request, EntryState::waiting, kNone, prompt, 0, wanted, wanted, 0, 0};
   state.waiting.push_back(entry);
   return admission;
 }
 
 namespace detail {
 
+/// What steps in flight compute of it is void. They may still write to its pages: those go to steps
+/// that run after them.
 ATTACCA_HD inline void leave_slot(State& state, std::uint32_t entry) {
   Entry& e = state.entries[entry];
   release_table(state, e.slot);
   state.slots[e.slot].entry = kNone;
+  ++state.slots[e.slot].turn;
   state.free_slots.push_front(e.slot);
   state.running.remove(entry);
   e.slot = kNone;
   e.computed = e.planned = 0;
+  e.wanted = e.settled;
+  e.length = e.known();
 }
 
 /// Ends a request, whether it waits or runs.
@@ -65,7 +70,8 @@ ATTACCA_HD inline void retire(State& state, std::uint32_t entry) {
   state.free_entries.push_front(entry);
 }
 
-/// The newest running request waits again, before all that wait already. Its history stays.
+/// The newest running request waits again, before all that wait already. What is known of its
+/// history stays; a token in flight is sampled again.
 ATTACCA_HD inline void preempt_newest(State& state) {
   const std::uint32_t entry = state.running.last;
   leave_slot(state, entry);
@@ -76,8 +82,8 @@ ATTACCA_HD inline void preempt_newest(State& state) {
 
 }  // namespace detail
 
-/// Ends a request without an event. False: it has ended already. Allowed while a step runs, too:
-/// its pages go to nobody before the next `plan_step`.
+/// Ends a request without an event. False: it has ended already. Allowed while steps run, too: its
+/// pages go to nobody before the next `plan_step`.
 ATTACCA_HD inline bool cancel(State& state, std::uint32_t entry, std::uint64_t id) {
   if (entry >= state.limits.requests) return false;
   const Entry& e = state.entries[entry];

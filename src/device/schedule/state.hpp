@@ -59,10 +59,13 @@ struct Counts {
   std::uint32_t graph;      // the smallest that takes the step; kNone where none does
 };
 
-/// One step, as its kernels read it. The addresses never move.
+/// One step, as its kernels read it. The addresses never move. A token that the step before it
+/// samples is not known when this one is planned: `token_from` has the row it comes from there, and
+/// -1 where `tokens` has it.
 struct Plan {
   Counts* counts = nullptr;
   std::int32_t* tokens = nullptr;         // [step_tokens]
+  std::int32_t* token_from = nullptr;     // [step_tokens]: see above
   std::int32_t* positions = nullptr;      // [step_tokens]
   std::int32_t* slots = nullptr;          // [step_tokens]
   std::int32_t* gather = nullptr;         // [logit_rows]: which token of the step a row is of
@@ -83,7 +86,8 @@ struct Request {
 
 enum class EntryState : std::uint32_t { free, reserved, waiting, running };
 
-/// A live request. INVARIANT: computed <= wanted < length.
+/// A live request, as it is once the steps in flight have run, if it goes on; `settled` is what was
+/// committed. INVARIANT: computed <= wanted < length, unless it is spent.
 struct Entry {
   Request request;
   EntryState state;
@@ -91,12 +95,24 @@ struct Entry {
   std::uint32_t length;    // tokens in its history: the prompt and what was generated
   std::uint32_t computed;  // leading tokens whose keys and values are in its pages
   std::uint32_t wanted;    // logits are wanted from this position on
-  std::uint32_t planned;   // tokens of it in the step
+  std::uint32_t settled;   // they were, before this position
+  std::uint32_t planned;   // tokens of it in the newest step
+  std::uint32_t row;       // where the newest step that has it samples its newest token
+
+  /// Leading tokens of its history that are known. The one after them may be in flight.
+  ATTACCA_HD std::uint32_t known() const {
+    return settled < request.prompt ? request.prompt : settled + 1;
+  }
+  /// Nothing is left to plan: it ends when the steps in flight are committed, if not before.
+  ATTACCA_HD bool is_spent() const {
+    return wanted == request.prompt + (request.max_new > 0 ? request.max_new - 1 : 0);
+  }
 };
 
 struct Slot {
   std::uint32_t entry;  // kNone where free
   std::uint32_t pages;  // in its table
+  std::uint32_t turn;   // how many requests have left it
 };
 
 /// A page is in use (references > 0), idle (none, but its content may be asked for again) or free.
@@ -109,10 +125,12 @@ struct Page {
   std::uint32_t next_in_bucket;
 };
 
-/// What one sequence computes in the step.
+/// What one sequence computes in a step. It is void once the sequence has left its slot.
 struct Part {
   std::uint32_t entry;
   std::uint32_t slot;
+  std::uint32_t turn;   // of the slot
+  std::uint32_t first;  // position
   std::uint32_t tokens;
   std::uint32_t first_row;
   std::uint32_t rows;
@@ -132,8 +150,13 @@ struct Event {
   Ending ending;
 };
 
+/// Steps that are planned and not yet committed, at most.
+inline constexpr std::uint32_t kMostInFlight = 2;
+
 struct Statistics {
   std::uint64_t steps = 0;
+  std::uint64_t ahead = 0;      // of them, planned while the one before was in flight
+  std::uint64_t voided = 0;     // tokens of sequences that left their slots meanwhile
   std::uint64_t prefilled = 0;  // tokens computed several at a time
   std::uint64_t decoded = 0;    // tokens computed one by one
   std::uint64_t padding = 0;    // tokens between the steps and their graphs
@@ -158,9 +181,11 @@ struct State {
   std::int32_t* contents = nullptr;   // [pages, page_size]: tokens of cached pages
   std::uint32_t* buckets = nullptr;   // [bucket_mask + 1]: first cached page with such a hash
   std::uint32_t bucket_mask = 0;
-  Part* parts = nullptr;    // [slots]
+  Part* parts = nullptr;    // [kMostInFlight, slots]
   Event* events = nullptr;  // [logit_rows]
-  std::uint32_t part_count = 0;
+  std::uint32_t part_count[kMostInFlight] = {};
+  std::uint32_t oldest = 0;     // of the steps in flight, where its parts are
+  std::uint32_t in_flight = 0;  // steps
   std::uint32_t event_count = 0;
 
   // INVARIANT: every running request arrived before every waiting one; both lists are in order.
@@ -184,6 +209,13 @@ struct State {
   ATTACCA_HD std::int32_t* content(std::uint32_t page) const {
     return contents + static_cast<std::uint64_t>(page) * limits.page_size;
   }
+  /// Where the parts of a step are, by its age: 0 is the oldest in flight.
+  ATTACCA_HD std::uint32_t place_of_step(std::uint32_t age) const {
+    return (oldest + age) % kMostInFlight;
+  }
+  ATTACCA_HD Part* parts_at(std::uint32_t place) const {
+    return parts + static_cast<std::uint64_t>(place) * limits.slots;
+  }
   /// Pages that can be had without taking one from a sequence.
   ATTACCA_HD std::uint32_t spare_pages() const { return free_pages.count + idle_pages.count; }
 };
@@ -198,11 +230,11 @@ ATTACCA_HD inline void reset(State& state) {
   state.free_pages.clear();
   state.idle_pages.clear();
   for (std::uint32_t entry = 0; entry < limits.requests; ++entry) {
-    state.entries[entry] = {Request{}, EntryState::free, kNone, 0, 0, 0, 0};
+    state.entries[entry] = {Request{}, EntryState::free, kNone, 0, 0, 0, 0, 0, 0};
     state.free_entries.push_back(entry);
   }
   for (std::uint32_t slot = 0; slot < limits.slots; ++slot) {
-    state.slots[slot] = {kNone, 0};
+    state.slots[slot] = {kNone, 0, 0};
     state.free_slots.push_back(slot);
   }
   for (std::uint32_t page = 0; page < limits.pages; ++page) {
@@ -214,7 +246,7 @@ ATTACCA_HD inline void reset(State& state) {
   const std::uint64_t table_size = static_cast<std::uint64_t>(limits.slots) * limits.table_stride();
   for (std::uint64_t at = 0; at < table_size; ++at) state.plan.tables[at] = 0;
   *state.plan.counts = {};
-  state.part_count = state.event_count = 0;
+  state.oldest = state.in_flight = state.event_count = 0;
   state.is_blocked = false;
   state.statistics = {};
 }

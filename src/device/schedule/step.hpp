@@ -1,6 +1,7 @@
 // step.hpp: one step of continuous batching. `plan_step` chooses what is computed and writes it
-// where the kernels read; `commit_step` takes what was sampled. The rules are in
-// docs/scheduling.md.
+// where the kernels read; `commit_step` takes what was sampled. A step may be planned while the one
+// before it runs: every sequence is taken to go on, and a token that is not known yet is named by
+// the row it comes from. The rules are in docs/scheduling.md.
 #pragma once
 
 #include "device/schedule/requests.hpp"
@@ -101,16 +102,19 @@ ATTACCA_HD inline bool place_next(State& state, const Budget& left) {
   return true;
 }
 
-/// Writes a request's planned tokens and rows into the step.
-ATTACCA_HD inline void write_part(State& state, std::uint32_t entry) {
+/// Writes a request's planned tokens and rows into the step whose parts are at `place`.
+ATTACCA_HD inline void write_part(State& state, std::uint32_t entry, std::uint32_t place) {
   const Entry& e = state.entries[entry];
   Plan& plan = state.plan;
   Counts& counts = *plan.counts;
   const auto slot = static_cast<std::int32_t>(e.slot);
-  state.parts[state.part_count++] = {entry, e.slot, e.planned, counts.rows, rows_of(e)};
+  state.parts_at(place)[state.part_count[place]++] = {
+      entry, e.slot, state.slots[e.slot].turn, e.computed, e.planned, counts.rows, rows_of(e)};
   for (std::uint32_t position = e.computed; position < e.computed + e.planned; ++position) {
     const std::uint32_t token = counts.tokens++;
-    plan.tokens[token] = state.history(entry)[position];
+    const bool is_known = position < e.known();
+    plan.tokens[token] = is_known ? state.history(entry)[position] : 0;
+    plan.token_from[token] = is_known ? -1 : static_cast<std::int32_t>(e.row);
     plan.positions[token] = static_cast<std::int32_t>(position);
     plan.slots[token] = slot;
     if (position < e.wanted) continue;
@@ -122,12 +126,22 @@ ATTACCA_HD inline void write_part(State& state, std::uint32_t entry) {
   }
 }
 
-ATTACCA_HD inline void write_parts(State& state, bool decodes) {
+ATTACCA_HD inline void write_parts(State& state, std::uint32_t place, bool decodes) {
   const List& running = state.running;
   for (std::uint32_t entry = running.first; entry != kNone; entry = running.after(entry)) {
     const Entry& e = state.entries[entry];
-    if (e.planned > 0 && is_decode(e) == decodes) write_part(state, entry);
+    if (e.planned > 0 && is_decode(e) == decodes) write_part(state, entry, place);
   }
+}
+
+/// Takes a request to where it will be when its part of a step has run.
+ATTACCA_HD inline void advance(State& state, const Part& part) {
+  Entry& e = state.entries[part.entry];
+  e.computed += part.tokens;
+  e.wanted += part.rows;
+  if (e.wanted < e.length || e.length == e.request.prompt + e.request.max_new) return;
+  e.row = part.first_row + part.rows - 1;
+  ++e.length;
 }
 
 /// The place of the smallest size that takes the tokens; kNone where there is none.
@@ -137,20 +151,20 @@ ATTACCA_HD inline std::uint32_t find_size(const Sizes& sizes, std::uint32_t toke
   return kNone;
 }
 
-/// What the row of a request's first wanted position comes to.
+/// What the row of a request's first position that is not settled comes to.
 ATTACCA_HD inline Event settle_row(State& state, const Part& part, std::uint32_t row,
                                    std::int32_t sampled, Ending ending) {
   Entry& e = state.entries[part.entry];
-  const std::uint32_t position = ++e.wanted;
+  const std::uint32_t position = ++e.settled;
   Event event{e.request.id, part.entry, row, position, -1, Ending::none};
   const std::uint32_t end = e.request.prompt + e.request.max_new;
-  if (position == e.length && e.length < end) {
-    state.history(part.entry)[e.length++] = sampled;
-    event.ending = ending == Ending::none && e.length == end ? Ending::length : ending;
-  } else if (position == e.length) {
+  if (position >= e.request.prompt && position < end) {
+    state.history(part.entry)[position] = sampled;
+    event.ending = ending == Ending::none && position + 1 == end ? Ending::length : ending;
+  } else if (position == end) {
     event.ending = Ending::length;
   }
-  if (position < e.length) event.token = state.history(part.entry)[position];
+  if (position < end) event.token = state.history(part.entry)[position];
   return event;
 }
 
@@ -167,56 +181,72 @@ ATTACCA_HD inline std::uint32_t choose_graph(const Limits& limits, std::uint32_t
   return at == kNone ? kNone : limits.decode_sizes.count + at;
 }
 
-/// Plans the next step into `state.plan`; no tokens means that there is nothing to do.
-/// REQUIRES: the step before was committed, or planned nothing.
+/// Plans the next step into `state.plan`, to run after those in flight; no tokens means that there
+/// is nothing to do before one of them is committed.
+/// REQUIRES: steps in flight read copies of their plans.
 ATTACCA_HD inline void plan_step(State& state) {
   const Limits& limits = state.limits;
   Counts& counts = *state.plan.counts;
   detail::Budget left{limits.step_tokens, limits.logit_rows};
   counts = {};
-  state.part_count = 0;
+  if (state.in_flight == kMostInFlight) return;
 
   const List& running = state.running;
   for (std::uint32_t entry = running.first; entry != kNone; entry = running.after(entry))
     state.entries[entry].planned = 0;
-  for (std::uint32_t entry = running.first; entry != kNone; entry = running.after(entry))
-    if (detail::is_decode(state.entries[entry])) detail::allot(state, entry, left);
   for (std::uint32_t entry = running.first; entry != kNone; entry = running.after(entry)) {
-    if (detail::is_decode(state.entries[entry])) continue;
+    const Entry& e = state.entries[entry];
+    if (!e.is_spent() && detail::is_decode(e)) detail::allot(state, entry, left);
+  }
+  for (std::uint32_t entry = running.first; entry != kNone; entry = running.after(entry)) {
+    const Entry& e = state.entries[entry];
+    if (e.is_spent() || detail::is_decode(e)) continue;
     detail::catch_up(state, entry);
     detail::allot(state, entry, left);
   }
   while (detail::place_next(state, left)) detail::allot(state, running.last, left);
 
-  detail::write_parts(state, true);
+  const std::uint32_t place = state.place_of_step(state.in_flight);
+  state.part_count[place] = 0;
+  detail::write_parts(state, place, true);
   counts.decodes = counts.tokens;
-  detail::write_parts(state, false);
+  detail::write_parts(state, place, false);
   if (counts.tokens == 0) return;
+  for (std::uint32_t at = 0; at < state.part_count[place]; ++at)
+    detail::advance(state, state.parts_at(place)[at]);
   counts.is_decode = counts.decodes == counts.tokens;
   counts.graph = choose_graph(limits, counts.tokens, counts.is_decode);
   Statistics& statistics = state.statistics;
   ++statistics.steps;
+  statistics.ahead += state.in_flight;
+  ++state.in_flight;
   statistics.decoded += counts.decodes;
   statistics.prefilled += counts.tokens - counts.decodes;
   if (counts.graph != kNone)
     statistics.padding += limits.graph_tokens(counts.graph) - counts.tokens;
 }
 
-/// Takes what the planned step computed: `sampled[row]` has a `token` and an `ending` numbered as
-/// ours. Requests cancelled meanwhile are left out. What happened is in `state.events`.
+/// Takes what the oldest step in flight computed: `sampled[row]` has a `token` and an `ending`
+/// numbered as ours. Requests that were cancelled, preempted or have ended since it was planned are
+/// left out. What happened is in `state.events`.
 template <class Sampled>
 ATTACCA_HD void commit_step(State& state, const Sampled* sampled) {
+  const std::uint32_t page_size = state.limits.page_size;
+  const std::uint32_t place = state.oldest;
   state.event_count = 0;
-  for (std::uint32_t at = 0; at < state.part_count; ++at) {
-    const Part part = state.parts[at];
-    if (state.slots[part.slot].entry != part.entry) continue;
-    Entry& e = state.entries[part.entry];
-    const std::uint32_t page_size = state.limits.page_size;
-    const std::uint32_t full_before = e.computed / page_size;
-    e.computed += part.tokens;
-    e.planned = 0;
+  if (state.in_flight == 0) return;
+  state.oldest = state.place_of_step(1);
+  --state.in_flight;
+  for (std::uint32_t at = 0; at < state.part_count[place]; ++at) {
+    const Part part = state.parts_at(place)[at];
+    if (state.slots[part.slot].turn != part.turn) {
+      state.statistics.voided += part.tokens;
+      continue;
+    }
+    // All that it computed is known now: the step before it was committed.
     if (state.limits.shares_prefixes) {
-      for (std::uint32_t index = full_before; index < e.computed / page_size; ++index)
+      const std::uint32_t end = (part.first + part.tokens) / page_size;
+      for (std::uint32_t index = part.first / page_size; index < end; ++index)
         detail::cache_page(state, part.entry, index);
     }
 
@@ -231,7 +261,6 @@ ATTACCA_HD void commit_step(State& state, const Sampled* sampled) {
     detail::retire(state, part.entry);
     ++state.statistics.finished;
   }
-  state.part_count = 0;
 }
 
 }  // namespace attacca::schedule

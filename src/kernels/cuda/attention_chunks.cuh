@@ -3,6 +3,9 @@
 // Keys and values come through shared memory, some positions at a time; while they are multiplied,
 // the next ones are on their way.
 //
+// Queries and weights are pairs of numbers whose sums are nearly exact, as for rows that are alone:
+// so it hardly counts how rows come together.
+//
 // Positions are walked over in steps from multiples of the step's size on, and what a line does not
 // see adds exact zeros: a row's result is the same bits in any chunk.
 #pragma once
@@ -45,6 +48,7 @@ class ChunkTiles {
     /// Queries, and results on their way to memory. Where registers keep the queries they are here
     /// only before the second step is loaded.
     alignas(16) std::uint16_t own_lines[kKeepsQueries ? 8 : kLines * kStride];
+    alignas(16) std::uint16_t rests[kLines * kStride];  // of the queries
 
     __device__ std::uint16_t* lines() {
       if constexpr (kKeepsQueries)
@@ -163,15 +167,22 @@ class ChunkTiles {
       for (unsigned at = 2 * lane_; at < kSize; at += 64) {
         const bool is_there = row < chunk.rows && at < a_.kv.head_size;
         const float2 two = is_there ? *reinterpret_cast<const float2*>(q + at) : float2{};
-        *reinterpret_cast<std::uint32_t*>(shared_.lines() + line * kStride + at) =
-            pair_of<kIsBfloat>(two.x * factor, two.y * factor);
+        const float first = two.x * factor;
+        const float second = two.y * factor;
+        const std::uint32_t pair = pair_of<kIsBfloat>(first, second);
+        *reinterpret_cast<std::uint32_t*>(shared_.lines() + line * kStride + at) = pair;
+        *reinterpret_cast<std::uint32_t*>(shared_.rests + line * kStride + at) =
+            rest_of<kIsBfloat>(first, second, pair);
       }
     }
   }
   /// This warp's 16 lines, 16 dimensions of them.
   __device__ void load_query(unsigned part, std::uint32_t (&to)[4]) {
+    load_lines(shared_.lines(), part, to);
+  }
+  __device__ void load_lines(const std::uint16_t* lines, unsigned part, std::uint32_t (&to)[4]) {
     const unsigned line = warp_ * 16 + lane_ % 16;
-    load_matrices(shared_.lines() + line * kStride + part * 16 + lane_ / 16 * 8, to);
+    load_matrices(lines + line * kStride + part * 16 + lane_ / 16 * 8, to);
   }
 
   // A lane has lines lane / 4 and lane / 4 + 8 of its warp.
@@ -201,6 +212,8 @@ class ChunkTiles {
       std::uint32_t query[4];
       if constexpr (!kKeepsQueries) load_query(part, query);
       const std::uint32_t(&q)[4] = kKeepsQueries ? queries_[kKeepsQueries ? part : 0] : query;
+      std::uint32_t rest[4];
+      load_lines(shared_.rests, part, rest);
 #pragma unroll
       for (unsigned i = 0; i < kStep / 16; ++i) {
         std::uint32_t keys[4];
@@ -208,6 +221,9 @@ class ChunkTiles {
         load_matrices(stage.keys + row * kStride + part * 16 + lane_ / 8 % 2 * 8, keys);
         multiply<kIsBfloat>(scores[2 * i], q[0], q[1], q[2], q[3], keys[0], keys[1]);
         multiply<kIsBfloat>(scores[2 * i + 1], q[0], q[1], q[2], q[3], keys[2], keys[3]);
+        multiply<kIsBfloat>(scores[2 * i], rest[0], rest[1], rest[2], rest[3], keys[0], keys[1]);
+        multiply<kIsBfloat>(scores[2 * i + 1], rest[0], rest[1], rest[2], rest[3], keys[2],
+                            keys[3]);
       }
     }
     const bool sees_all =
@@ -216,16 +232,15 @@ class ChunkTiles {
     weigh(scores);
 #pragma unroll
     for (unsigned i = 0; i < kStep / 16; ++i) {
-      const std::uint32_t weights[4] = {
-          pair_of<kIsBfloat>(scores[2 * i][0], scores[2 * i][1]),
-          pair_of<kIsBfloat>(scores[2 * i][2], scores[2 * i][3]),
-          pair_of<kIsBfloat>(scores[2 * i + 1][0], scores[2 * i + 1][1]),
-          pair_of<kIsBfloat>(scores[2 * i + 1][2], scores[2 * i + 1][3])};
-      // What is divided by in the end are the weights as rounded, so that they add up to one.
+      std::uint32_t weights[4];
+      std::uint32_t rests[4];
 #pragma unroll
       for (unsigned j = 0; j < 4; ++j) {
-        const float2 rounded = floats_of<kIsBfloat>(weights[j]);
-        total_[j % 2] += rounded.x + rounded.y;
+        const float first = scores[2 * i + j / 2][j % 2 * 2];
+        const float second = scores[2 * i + j / 2][j % 2 * 2 + 1];
+        total_[j % 2] += first + second;
+        weights[j] = pair_of<kIsBfloat>(first, second);
+        rests[j] = rest_of<kIsBfloat>(first, second, weights[j]);
       }
 #pragma unroll
       for (unsigned part = 0; part < kSize / 16; ++part) {
@@ -236,6 +251,10 @@ class ChunkTiles {
                             values[0], values[1]);
         multiply<kIsBfloat>(sums_[2 * part + 1], weights[0], weights[1], weights[2], weights[3],
                             values[2], values[3]);
+        multiply<kIsBfloat>(sums_[2 * part], rests[0], rests[1], rests[2], rests[3], values[0],
+                            values[1]);
+        multiply<kIsBfloat>(sums_[2 * part + 1], rests[0], rests[1], rests[2], rests[3], values[2],
+                            values[3]);
       }
     }
   }
@@ -281,20 +300,31 @@ class ChunkTiles {
 
   /// Each warp its own lines, through shared memory so that rows are written whole.
   __device__ void put_results(const Chunk& chunk) {
-    std::uint16_t* lines = shared_.lines() + warp_ * 16 * kStride;
+    std::uint16_t* const lines = shared_.lines() + warp_ * 16 * kStride;
+    std::uint16_t* const rests = shared_.rests + warp_ * 16 * kStride;
 #pragma unroll
     for (unsigned half = 0; half < 2; ++half) {
       float total = total_[half];
       total += __shfl_xor_sync(~0u, total, 1);
       total += __shfl_xor_sync(~0u, total, 2);
       const float factor = 1 / total;
-      std::uint16_t* line = lines + (lane_ / 4 + half * 8) * kStride + lane_ % 4 * 2;
+      const unsigned line = (lane_ / 4 + half * 8) * kStride + lane_ % 4 * 2;
 #pragma unroll
-      for (unsigned i = 0; i < kSize / 8; ++i)
-        *reinterpret_cast<std::uint32_t*>(line + i * 8) =
-            pair_of<true>(sums_[i][half * 2] * factor, sums_[i][half * 2 + 1] * factor);
+      for (unsigned i = 0; i < kSize / 8; ++i) {
+        const float first = sums_[i][half * 2] * factor;
+        const float second = sums_[i][half * 2 + 1] * factor;
+        const std::uint32_t pair = pair_of<true>(first, second);
+        *reinterpret_cast<std::uint32_t*>(lines + line + i * 8) = pair;
+        if (a_.y_rest)
+          *reinterpret_cast<std::uint32_t*>(rests + line + i * 8) =
+              rest_of<true>(first, second, pair);
+      }
     }
     __syncwarp();
+    write_lines(chunk, lines, a_.y);
+    if (a_.y_rest) write_lines(chunk, rests, a_.y_rest);
+  }
+  __device__ void write_lines(const Chunk& chunk, const std::uint16_t* lines, std::uint16_t* to) {
     for (unsigned index = lane_; index < 16 * kSize / 8; index += 32) {
       const unsigned line = warp_ * 16 + index / (kSize / 8);
       const unsigned dimension = index % (kSize / 8) * 8;
@@ -302,7 +332,7 @@ class ChunkTiles {
       if (row >= chunk.rows || dimension >= a_.kv.head_size) continue;
       const std::uint32_t head = chunk.kv_head * group_ + line % group_;
       std::uint16_t* y =
-          a_.y + (std::uint64_t{chunk.row + row} * a_.heads + head) * a_.kv.head_size + dimension;
+          to + (std::uint64_t{chunk.row + row} * a_.heads + head) * a_.kv.head_size + dimension;
       *reinterpret_cast<uint4*>(y) =
           *reinterpret_cast<const uint4*>(lines + index / (kSize / 8) * kStride + dimension);
     }

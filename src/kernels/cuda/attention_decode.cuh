@@ -20,6 +20,7 @@ class DecodeBlock {
     alignas(16) unsigned char key[kSize * kBytes];  // of the new position, as stored
     alignas(16) unsigned char value[kSize * kBytes];
     alignas(16) float heads[kWarps][kSize];  // that are being rotated
+    float2 angles[kSize / 2];
     Tile next[kWarps];
     std::uint32_t claim;
   };
@@ -35,10 +36,11 @@ class DecodeBlock {
         warp_(threadIdx.x / 32) {}
 
   __device__ void run(Thread& t) {
+    if (threadIdx.x < a_.rotary_size / 2) frequency_ = a_.frequencies[threadIdx.x];
     shared_.rows.queries.clear();
     clear_new();
     if (!a_.reads_ahead) t.wait_for_producers();
-    plan_.make<kThreads>(a_.positions, a_.slots, min(__ldcg(a_.rows.count), a_.rows.capacity));
+    plan_.make<kThreads>(a_.positions, a_.slots, a_.rows);
     // Two tiles are known from the start; each later one is claimed while the one two before it is
     // computed, so that no one waits for the counter.
     std::uint32_t index = blockIdx.x;
@@ -46,11 +48,13 @@ class DecodeBlock {
     if (index < plan_.tiles()) {
       set_next(plan_.tile(index));
       rows_.start(next(), rows_.load_page(next()));
+      find_angles(next());
     }
     t.release_consumers();
     if (a_.reads_ahead) t.wait_for_producers();
     while (index < plan_.tiles()) {
       const Tile tile = next();
+      __syncthreads();
       std::uint32_t claim = 0;
       if (threadIdx.x == 0) claim = count_relaxed(rows_.claimed(), plan_.tiles() - 1);
       prepare(tile);
@@ -68,6 +72,7 @@ class DecodeBlock {
       if (threadIdx.x == 0) shared_.claim = claim;
       __syncthreads();
       const std::uint32_t after_next = 2 * gridDim.x + shared_.claim;
+      if (has_next) find_angles(next());
       rows_.finish(tile, index, tile.row);
       index = next_index;
       next_index = after_next;
@@ -97,6 +102,11 @@ class DecodeBlock {
   }
   __device__ const Tile& next() const { return shared_.next[warp_]; }
 
+  /// Sines and cosines of a tile's position, for all warps. A barrier must follow.
+  __device__ void find_angles(const Tile& tile) {
+    if (threadIdx.x < a_.rotary_size / 2)
+      shared_.angles[threadIdx.x] = angle_of(frequency_, static_cast<std::int32_t>(tile.position));
+  }
   /// Queries of the tile's heads, and of its last split the new key and value, into shared memory;
   /// heads are dealt to warps.
   __device__ void prepare(const Tile& tile) {
@@ -105,7 +115,7 @@ class DecodeBlock {
     const float* row = a_.qkv + tile.row * row_heads * size;
     Turn turn{a_.query_norm, a_.epsilon, a_.pairs, a_.rotary_size / 2, size};
     Angles<kSize> angles;
-    angles.find(a_.frequencies, turn.half, static_cast<std::int32_t>(tile.position));
+    angles.load(shared_.angles);
     float* head = shared_.heads[warp_];
     const float factor = a_.scale * 1.4426950408889634f;
     const unsigned items = tile.heads + (tile.is_last_split() ? 2 : 0);
@@ -150,6 +160,7 @@ class DecodeBlock {
   Plan plan_;
   unsigned lane_;
   unsigned warp_;
+  float frequency_ = 0;  // of this thread's angle
 };
 
 }  // namespace attacca::kernels::attending

@@ -7,25 +7,34 @@
 
 namespace attacca::kernels::attending {
 
-/// Sines and cosines of one position; lane l has those of pairs l, l + 32, ...
+/// The cosine and sine of position * frequency. The angle is reduced to a part of a turn in
+/// doubles: in floats those of late positions are off by more than the sine's own precision.
+__device__ inline float2 angle_of(float frequency, std::int32_t position) {
+  constexpr double kTurnsPerRadian = 0.15915494309189533577;
+  const double turns =
+      static_cast<double>(position) * static_cast<double>(frequency) * kTurnsPerRadian;
+  float2 angle;
+  sincospif(2 * static_cast<float>(turns - rint(turns)), &angle.y, &angle.x);
+  return angle;
+}
+
+/// Cosines and sines of one position; lane l has those of pairs l, l + 32, ...
 template <unsigned kSize>
 struct Angles {
   static constexpr unsigned kEach = (kSize / 2 + 31) / 32;
-  float cosines[kEach];
-  float sines[kEach];
+  float2 values[kEach];
 
-  /// The angle is reduced to a part of a turn in doubles: in floats those of late positions are off
-  /// by more than the sine's own precision.
   __device__ void find(const float* frequencies, std::uint32_t half, std::int32_t position) {
-    constexpr double kTurnsPerRadian = 0.15915494309189533577;
 #pragma unroll
     for (unsigned i = 0; i < kEach; ++i) {
       const std::uint32_t at = threadIdx.x % 32 + 32 * i;
-      if (at >= half) continue;
-      const double turns =
-          static_cast<double>(position) * static_cast<double>(frequencies[at]) * kTurnsPerRadian;
-      sincospif(2 * static_cast<float>(turns - rint(turns)), &sines[i], &cosines[i]);
+      if (at < half) values[i] = angle_of(frequencies[at], position);
     }
+  }
+  /// From a table of kSize / 2 of them.
+  __device__ void load(const float2* table) {
+#pragma unroll
+    for (unsigned i = 0; i < kEach; ++i) values[i] = table[threadIdx.x % 32 + 32 * i];
   }
 };
 
@@ -75,8 +84,8 @@ __device__ inline void turn_head(const float* from, float* to, const Angles<kSiz
     float& second = turn.pairs == RotaryPairs::adjacent ? to[2 * at + 1] : to[at + turn.half];
     const float a = first;
     const float b = second;
-    first = __fmaf_rn(a, angles.cosines[i], -__fmul_rn(b, angles.sines[i]));
-    second = __fmaf_rn(b, angles.cosines[i], __fmul_rn(a, angles.sines[i]));
+    first = __fmaf_rn(a, angles.values[i].x, -__fmul_rn(b, angles.values[i].y));
+    second = __fmaf_rn(b, angles.values[i].x, __fmul_rn(a, angles.values[i].y));
   }
   __syncwarp();
 }

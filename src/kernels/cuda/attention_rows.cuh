@@ -180,11 +180,14 @@ class RowTiles {
 
   __device__ void put_result(const Tile& tile, unsigned head, unsigned dimension, const float4& sum,
                              float factor) {
-    std::uint16_t* y =
-        a_.y + (std::uint64_t{tile.row} * a_.heads + tile.first_head + head) * a_.kv.head_size +
-        dimension;
-    *reinterpret_cast<uint2*>(y) = {pair_of<true>(sum.x * factor, sum.y * factor),
-                                    pair_of<true>(sum.z * factor, sum.w * factor)};
+    const std::uint64_t at =
+        (std::uint64_t{tile.row} * a_.heads + tile.first_head + head) * a_.kv.head_size + dimension;
+    const float4 y{sum.x * factor, sum.y * factor, sum.z * factor, sum.w * factor};
+    const uint2 pairs{pair_of<true>(y.x, y.y), pair_of<true>(y.z, y.w)};
+    *reinterpret_cast<uint2*>(a_.y + at) = pairs;
+    if (a_.y_rest)
+      *reinterpret_cast<uint2*>(a_.y_rest + at) = {rest_of<true>(y.x, y.y, pairs.x),
+                                                   rest_of<true>(y.z, y.w, pairs.y)};
   }
 
   /// Whether all splits of the row's heads have ended, this one last.
@@ -204,6 +207,9 @@ class RowTiles {
     const std::uint32_t stride = parts_.heads;
     for (unsigned head = warp_; head < tile.heads; head += kWarps) {
       const std::uint64_t first = std::uint64_t{first_index} * stride + head;
+      // The first sums are on their way while their weights are found.
+      float4 parts[4];
+      load_parts(tile, first, 0, lane_ * 4, parts);
       const float2 limit =
           lane_ < tile.splits ? __ldcg(limits_ + first + lane_ * stride) : float2{-INFINITY, 0};
       float max = limit.x;
@@ -219,13 +225,7 @@ class RowTiles {
         const bool is_mine = dimension < size;
         float4 sum{};
         for (std::uint32_t split = 0; split < tile.splits; split += 4) {
-          float4 parts[4];
-#pragma unroll
-          for (unsigned i = 0; i < 4; ++i)
-            parts[i] = is_mine && split + i < tile.splits
-                           ? __ldcg(reinterpret_cast<const float4*>(
-                                 sums_ + (first + (split + i) * stride) * size + dimension))
-                           : float4{};
+          if (base + split != 0) load_parts(tile, first, split, dimension, parts);
 #pragma unroll
           for (unsigned i = 0; i < 4; ++i) {
             const float share = __shfl_sync(~0u, weight, split + i);
@@ -238,6 +238,18 @@ class RowTiles {
         if (is_mine) put_result(tile, head, dimension, sum, 1 / total);
       }
     }
+  }
+
+  /// Four splits' sums of a head, zeros past the last one.
+  __device__ void load_parts(const Tile& tile, std::uint64_t first, std::uint32_t split,
+                             std::uint32_t dimension, float4 (&parts)[4]) const {
+    const std::uint32_t size = a_.kv.head_size;
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i)
+      parts[i] = dimension < size && split + i < tile.splits
+                     ? __ldcg(reinterpret_cast<const float4*>(
+                           sums_ + (first + (split + i) * parts_.heads) * size + dimension))
+                     : float4{};
   }
 
   const Args& a_;

@@ -120,23 +120,24 @@ class Plan {
   /// Counts each row's tiles and adds up. Returns at a barrier.
   template <unsigned kThreads>
   __device__ void make(const std::int32_t* positions, const std::int32_t* slots,
-                       std::uint32_t rows) {
+                       const RowCount& count) {
     __shared__ std::uint32_t warp_sums[kThreads / 32];
-    rows_ = rows;
-    const std::uint32_t each = ceil_div(rows, kThreads);
-    const std::uint32_t from = min(threadIdx.x * each, rows);
-    const std::uint32_t to = min(from + each, rows);
-    std::uint32_t mine = 0;
+    const std::uint32_t each = ceil_div(count.capacity, kThreads);
+    const std::uint32_t from = min(threadIdx.x * each, count.capacity);
+    const std::uint32_t to = min(from + each, count.capacity);
+    // Past L1, which may hold what was there in an earlier step; and whether rows are real or not,
+    // or one load would wait for another.
+    rows_ = min(__ldcg(count.count), count.capacity);
     for (std::uint32_t row = from; row < to; ++row) {
-      // Past L1, which may hold what was there in an earlier step.
       positions_[row] = static_cast<std::uint32_t>(__ldcg(positions + row));
       slots_[row] = static_cast<std::uint32_t>(__ldcg(slots + row));
-      mine += cut_.tiles(positions_[row]);
     }
+    std::uint32_t mine = 0;
+    for (std::uint32_t row = from; row < min(to, rows_); ++row) mine += cut_.tiles(positions_[row]);
     const Prefix sum = prefix_sum<kThreads>(mine, warp_sums);
     tiles_ = sum.all;
     std::uint32_t first = sum.before;
-    for (std::uint32_t row = from; row < to; ++row) {
+    for (std::uint32_t row = from; row < min(to, rows_); ++row) {
       first_tiles_[row] = first;
       first += cut_.tiles(positions_[row]);
     }

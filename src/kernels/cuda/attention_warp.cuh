@@ -156,17 +156,19 @@ struct Sight {
       factor[head] = power_of_two(max[head] - most);
       max[head] = most;
     }
+    // Weights are pairs too, so that it does not count which positions are summed up together.
     std::uint32_t weights[2];
+    std::uint32_t rests[2];
 #pragma unroll
     for (unsigned half = 0; half < 2; ++half) {
-      const std::uint32_t pair = pair_of<kIsBfloat>(power_of_two(scores[2 * half] - max[0]),
-                                                    power_of_two(scores[2 * half + 1] - max[1]));
-      // What is divided by in the end are the weights as rounded, so that they add up to one.
-      const float2 rounded = floats_of<kIsBfloat>(pair);
-      total[0] = half == 0 ? total[0] * factor[0] + rounded.x : total[0] + rounded.x;
-      total[1] = half == 0 ? total[1] * factor[1] + rounded.y : total[1] + rounded.y;
+      const float first = power_of_two(scores[2 * half] - max[0]);
+      const float second = power_of_two(scores[2 * half + 1] - max[1]);
+      total[0] = half == 0 ? total[0] * factor[0] + first : total[0] + first;
+      total[1] = half == 0 ? total[1] * factor[1] + second : total[1] + second;
+      const std::uint32_t pair = pair_of<kIsBfloat>(first, second);
       // From a row for each position to a row for each head.
       weights[half] = transposed(pair);
+      rests[half] = transposed(rest_of<kIsBfloat>(first, second, pair));
     }
 #pragma unroll
     for (unsigned part = 0; part < kSize / 64; ++part) {
@@ -179,11 +181,12 @@ struct Sight {
 #pragma unroll
         for (unsigned j = 0; j < 4; ++j) sum[j] *= factor[j % 2];
         // Neighbouring positions of one dimension as a pair: low halves, then high ones.
-        multiply<kIsBfloat>(sum, __byte_perm(values[0].words[i], values[1].words[i], 0x5410),
-                            __byte_perm(values[0].words[i], values[1].words[i], 0x7632),
-                            __byte_perm(values[2].words[i], values[3].words[i], 0x5410),
-                            __byte_perm(values[2].words[i], values[3].words[i], 0x7632), weights[0],
-                            weights[1]);
+        const std::uint32_t low = __byte_perm(values[0].words[i], values[1].words[i], 0x5410);
+        const std::uint32_t high = __byte_perm(values[0].words[i], values[1].words[i], 0x7632);
+        const std::uint32_t low8 = __byte_perm(values[2].words[i], values[3].words[i], 0x5410);
+        const std::uint32_t high8 = __byte_perm(values[2].words[i], values[3].words[i], 0x7632);
+        multiply<kIsBfloat>(sum, low, high, low8, high8, weights[0], weights[1]);
+        multiply<kIsBfloat>(sum, low, high, low8, high8, rests[0], rests[1]);
       }
     }
   }

@@ -8,6 +8,10 @@
 
 namespace attacca::kernels {
 
+// What L2 shall do with what was copied, as CUDA encodes it.
+inline constexpr std::uint64_t kEvictFirst = 0x12f0000000000000ull;
+inline constexpr std::uint64_t kEvictNormal = 0x1000000000000000ull;
+
 __device__ inline unsigned shared_address(const void* address) {
   return static_cast<unsigned>(__cvta_generic_to_shared(address));
 }
@@ -38,9 +42,11 @@ class Ring {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   }
 
-  /// A filling warp, all lanes: waits until the stage is free; `bytes` will come from this warp.
+  /// A filling warp, all lanes: waits until the stage is free. The first time round it is.
+  __device__ void wait_empty(const Place& at) { wait(empty_[at.stage], !at.parity); }
+  /// The same, and then: `bytes` will come from this warp.
   __device__ void begin_fill(const Place& at, unsigned bytes) {
-    wait(empty_[at.stage], !at.parity);  // the first time round it is
+    wait_empty(at);
     if (threadIdx.x % 32 == 0)
       asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
                        shared_address(&full_[at.stage])),
@@ -66,8 +72,6 @@ class Ring {
   }
 
  private:
-  static constexpr std::uint64_t kEvictFirst = 0x12f0000000000000ull;  // as CUDA encodes it
-
   /// An engine that cannot read its source ends the kernel with an error, so the bound is only for
   /// mistakes of ours.
   __device__ static void wait(std::uint64_t& barrier, bool parity) {

@@ -1,8 +1,13 @@
 // thin_linear.cuh: the CUDA body of thin_linear.hpp for up to 16 rows of x. A block has a run of
-// tiles, 8 rows of weights each. Two warps have the copy engine stream them into a ring of stages
-// in shared memory; eight warps share the columns among them and add up after some tiles. Which
-// columns meet in one instruction of the tensor cores is free as long as weights and x agree, so a
-// lane's 16 bytes are what it reads of both.
+// tiles, 8 or 16 rows of weights each. Two warps have the copy engine stream them into a ring of
+// stages in shared memory; eight warps share the columns among them and add up after some tiles.
+// Which columns meet in one instruction of the tensor cores is free as long as weights and x agree,
+// so a lane's 16 bytes are what it reads of both. Weights of other types than bf16 become it on the
+// way from shared memory to the tensor cores: see thin_weights.cuh.
+//
+// The tensor cores multiply 16 rows by 8. With bf16 weights the 16 are rows of x. With others they
+// are weights, made where the instruction wants them; and a lane has the products of those rows
+// whose scales it finds beside its quants. x and what rounding it left then take turns.
 //
 // The first stages are filled before the kernel waits for its producers, and the next kernel may
 // start when the last one is asked for: memory does not idle while one kernel ends and the next
@@ -12,6 +17,7 @@
 #include <cuda_bf16.h>
 
 #include "kernels/cuda/ring.cuh"
+#include "kernels/cuda/thin_multiply.cuh"
 #include "kernels/thin_linear.hpp"
 
 namespace attacca::kernels::thin {
@@ -19,25 +25,9 @@ namespace attacca::kernels::thin {
 constexpr unsigned kWarps = 8;    // that multiply
 constexpr unsigned kFillers = 2;  // that have weights copied
 constexpr unsigned kReaders = kWarps * 32;
-constexpr unsigned kTileRows = 8;
-constexpr unsigned kTiles = 4;       // for which x is read once
 constexpr unsigned kGroup = 32;      // columns that a warp takes at a time
 constexpr unsigned kColumns = 1024;  // of a stage: long runs, for each costs the engine some 40 ns
 constexpr unsigned kSharedBytes = 6 * 8 * (2 * kColumns + 64);
-
-/// c += a b for 16 rows of x, 16 columns and 8 rows of weights.
-__device__ inline void multiply(float (&c)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3,
-                                unsigned b0, unsigned b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-
-__device__ inline std::uint16_t bfloat_bits(float value) {
-  return __bfloat16_as_ushort(__float2bfloat16_rn(value));
-}
 
 /// The warps that multiply, without those that copy.
 __device__ inline void synchronize_readers() {
@@ -51,30 +41,50 @@ __device__ inline void prefetch(const void* from, unsigned bytes) {
                : "memory");
 }
 
+/// Of columns of a row.
+template <class Weights>
+__device__ constexpr unsigned bytes_of(unsigned columns) {
+  return static_cast<unsigned>(row_bytes(Weights::kType, columns));
+}
+
 /// For up to 8 * kRows8 rows of x at a time.
-template <unsigned kRows8>
+template <class Weights, unsigned kRows8>
 class Block {
  public:
+  static constexpr bool kIsQuantized = Weights::kIsQuantized;
+  static_assert(!kIsQuantized || kRows8 == 1);
   static constexpr unsigned kRows = 8 * kRows8;
+  static constexpr unsigned kPlanes = kIsQuantized ? 2 : kRows8;  // of 8 rows: x, or x and its rest
+  static constexpr unsigned kTileRows = Weights::kTileRows;
+  static constexpr bool kWeightsAre16 = kTileRows == 16;
+  static constexpr unsigned kSums = kWeightsAre16 ? kRows8 : 1;  // for each tile, of an instruction
+  // There may be no registers for x of two chunks: then the next is loaded after the tiles.
+  static constexpr bool kLoadsEarly = !kWeightsAre16 || kPlanes == 1;
+  static constexpr unsigned kTiles = 4;  // for which x is read once
   // Columns whose x a warp has in registers, and groups of them.
   static constexpr unsigned kChunk = kColumns;
   static constexpr unsigned kPieces = kChunk / kGroup / kWarps;
-  static constexpr unsigned kRowBytes = 2 * kChunk + 64;  // lanes of two rows reach all banks
+  static constexpr unsigned kGroupBytes = bytes_of<Weights>(kGroup);
+  static_assert(bytes_of<Weights>(kChunk) % 16 == 0,
+                "a row is as far from 16 bytes in every chunk");
+  static constexpr unsigned kRowBytes = bytes_of<Weights>(kChunk) + Weights::kPadding;
   static constexpr unsigned kStageBytes = kTileRows * kRowBytes;
   static constexpr unsigned kStages = kSharedBytes / kStageBytes;
   // Tiles and outputs whose sums the warps add up at a time.
-  static constexpr unsigned kTogether = 4 / kRows8;
-  static constexpr unsigned kOutputs = kTogether * kTileRows;
+  static constexpr unsigned kOutputs = 32 / kRows8;
+  static constexpr unsigned kTogether = kOutputs / kTileRows;
 
   __device__ explicit Block(const ThinLinearArgs& args)
       : a_(args), lane_(threadIdx.x % 32), warp_(threadIdx.x / 32) {
-    // Pairs of tiles stay together: their squares are summed up together.
-    const std::uint64_t pairs = args.w.rows / (is_gate() ? kTileRows : 2 * kTileRows);
-    first_ = 2 * static_cast<std::uint32_t>(blockIdx.x * pairs / gridDim.x);
-    tiles_ = 2 * static_cast<std::uint32_t>((blockIdx.x + 1) * pairs / gridDim.x) - first_;
+    // Outputs whose squares are summed up together stay together.
+    constexpr unsigned kEach = Residual::kPart / kTileRows;
+    const std::uint64_t parts = args.w.rows / (is_gate() ? Residual::kPart / 2 : Residual::kPart);
+    first_ = kEach * static_cast<std::uint32_t>(blockIdx.x * parts / gridDim.x);
+    tiles_ = kEach * static_cast<std::uint32_t>((blockIdx.x + 1) * parts / gridDim.x) - first_;
     groups_ = args.w.columns / kGroup;
     chunks_ = (args.w.columns + kChunk - 1) / kChunk;
     rotate_ = blockIdx.x % chunks_;
+    for (unsigned i = 0; i < kTileRows / 8; ++i) at_[i] = row_at(i * 8 + lane_ / 4);
   }
 
   __device__ void run(Thread& t) {
@@ -106,33 +116,56 @@ class Block {
   /// The filling warps: all tiles, once for every kRows rows of x.
   __device__ void fill(Thread& t) {
     const std::uint32_t count = count_of_rows();
+    // Memory likes bursts. Where there is little x to wait for, stages would become free one by
+    // one: then they are asked for by threes.
+    const unsigned burst = count == 1 || count == 2 ? 3 : 1;
     unsigned filled = 0;
     for (std::uint32_t base = 0; base < count || base == 0; base += kRows)
       for (std::uint32_t tile = 0; tile < tiles_; tile += kTiles)
         for (std::uint32_t chunk = 0; chunk < chunks_; ++chunk)
-          for (std::uint32_t one = tile; one < min(tile + kTiles, tiles_); ++one) {
-            if (count == 0 && filled++ == kStages) return;
+          for (std::uint32_t one = tile; one < min(tile + kTiles, tiles_); ++one, ++filled) {
+            if (count == 0 && filled == kStages) return;
+            if (burst != 1 && filled % burst == 0) wait_for_stages(burst);
             fill_stage(tile_at(one), chunk_at(chunk) * kChunk);
           }
     t.release_consumers();
     prefetch_next();
   }
+  /// Stages are given back in their order.
+  __device__ void wait_for_stages(unsigned count) const {
+    typename BlockRing::Place last = place_;
+    for (unsigned i = 1; i < count; ++i) last.advance();
+    ring().wait_empty(last);
+  }
   /// This warp's rows of it. Of two matrices the rows take turns, so that partners meet in a lane.
   __device__ void fill_stage(std::uint32_t tile, std::uint32_t column) {
     constexpr unsigned kRowsEach = kTileRows / kFillers;
-    const unsigned bytes = 2 * min(a_.w.columns - column, kChunk);
-    ring().begin_fill(place_, kRowsEach * bytes);
-    if (lane_ < kRowsEach) {
-      const unsigned place = (warp_ - kWarps) * kRowsEach + lane_;
-      const std::uint64_t row =
-          is_gate() ? tile * (kTileRows / 2) + place / 2 : tile * kTileRows + place;
-      const void* matrix = is_gate() && place % 2 != 0 ? a_.up.data : a_.w.data;
-      ring().copy(place_, stage() + place * kRowBytes,
-                  static_cast<const unsigned char*>(matrix) + 2 * (row * a_.w.columns + column),
-                  bytes);
+    const unsigned place = (warp_ - kWarps) * kRowsEach + lane_;
+    const std::uint64_t row =
+        is_gate() ? tile * (kTileRows / 2) + place / 2 : tile * kTileRows + place;
+    const void* matrix = is_gate() && place % 2 != 0 ? a_.up.data : a_.w.data;
+    std::uint64_t from = row_bytes(Weights::kType, row * a_.w.columns + column);
+    unsigned bytes = bytes_of<Weights>(min(a_.w.columns - column, kChunk));
+    unsigned all = kRowsEach * bytes;
+    if constexpr (kIsQuantized) {  // from 16 bytes to 16 bytes; 8 rows are a number of them
+      bytes = (static_cast<unsigned>(from % 16) + bytes + 15) / 16 * 16;
+      from = from / 16 * 16;
+      all = __reduce_add_sync(~0u, lane_ < kRowsEach ? bytes : 0);
     }
+    ring().begin_fill(place_, all);
+    if (lane_ < kRowsEach)
+      ring().copy(place_, stage() + place * kRowBytes,
+                  static_cast<const unsigned char*>(matrix) + from, bytes);
     place_.advance();
   }
+  /// Where a row of a tile begins in a stage. The tiles before it are a multiple of 16 bytes.
+  __device__ unsigned row_at(unsigned place) const {
+    if constexpr (!kIsQuantized) return place * kRowBytes;
+    const unsigned row = is_gate() ? place / 2 : place;
+    return place * kRowBytes + row * bytes_of<Weights>(a_.w.columns) % 16;
+  }
+  /// Where a lane finds its bytes of a group.
+  __device__ unsigned lane_at() const { return Weights::kHead + lane_ % 4 * Weights::kLaneBytes; }
   /// Memory works on while this kernel ends and the next one begins.
   __device__ void prefetch_next() const {
     if (lane_ >= ThinLinearArgs::kMaxNext / kFillers) return;
@@ -155,14 +188,18 @@ class Block {
   __device__ std::uint64_t index_of_x(std::uint32_t row) const {
     return a_.gather ? static_cast<std::uint64_t>(a_.gather[row]) : row;
   }
+  /// Lanes past the last row read it too: a load that depends on nothing is not waited for.
   __device__ void find_rows(std::uint32_t base, std::uint32_t count) {
 #pragma unroll
     for (unsigned n = 0; n < kRows8; ++n) {
-      const std::uint32_t row = base + n * 8 + lane_ / 4;
-      rows_[n] =
-          row < count
-              ? reinterpret_cast<const uint4*>(a_.x + index_of_x(row) * a_.w.columns) + lane_ % 4
-              : nullptr;
+      const std::uint32_t row = min(base + n * 8 + lane_ / 4, max(count, 1u) - 1);
+      const std::uint64_t at = index_of_x(row) * a_.w.columns;
+      if constexpr (kIsQuantized) {
+        rows_[0] = reinterpret_cast<const unsigned char*>(a_.x + at) + lane_ % 4 * 8;
+        rows_[1] = reinterpret_cast<const unsigned char*>(a_.x_rest + at) + lane_ % 4 * 8;
+      } else {
+        rows_[n] = reinterpret_cast<const unsigned char*>(a_.x + at) + lane_ % 4 * 16;
+      }
     }
   }
 
@@ -171,46 +208,108 @@ class Block {
     load_x(chunk_at(0) * (kChunk / kGroup));
     find_factors(base, count);
     for (std::uint32_t tile = 0; tile < tiles_; tile += kTiles) {
-      float sums[kTiles][4] = {};
-      load_residual(tile, base, count);
+      Sums sums = {};
+      load_around(tile, base, count);
       for (std::uint32_t chunk = 0; chunk < chunks_; ++chunk) {
         const std::uint32_t group = chunk_at(chunk) * (kChunk / kGroup);
-        uint4 x[kPieces][kRows8];
+        X x;
 #pragma unroll
         for (unsigned p = 0; p < kPieces; ++p)
 #pragma unroll
-          for (unsigned n = 0; n < kRows8; ++n) x[p][n] = x_[p][n];
-        load_x(chunk_at(chunk + 1 < chunks_ ? chunk + 1 : 0) * (kChunk / kGroup));
-#pragma unroll
-        for (unsigned r = 0; r < kTiles; ++r) {
-          if (tile + r >= tiles_) break;
-          ring().wait_full(place_);
-          const unsigned char* row = stage() + lane_ / 4 * kRowBytes + lane_ % 4 * 16;
-#pragma unroll
-          for (unsigned p = 0; p < kPieces; ++p) {
-            const unsigned mine = p * kWarps + warp_;
-            if (group + mine >= groups_) break;
-            const uint4 w = *reinterpret_cast<const uint4*>(row + mine * (2 * kGroup));
-            const uint4 low = x[p][0];
-            const uint4 high = kRows8 == 1 ? uint4{} : x[p][kRows8 - 1];
-            multiply(sums[r], low.x, high.x, low.y, high.y, w.x, w.y);
-            multiply(sums[r], low.z, high.z, low.w, high.w, w.z, w.w);
-          }
-          ring().release(place_);
-          place_.advance();
-        }
+          for (unsigned n = 0; n < kPlanes; ++n) x[p][n] = x_[p][n];
+        const std::uint32_t next =
+            chunk_at(chunk + 1 < chunks_ ? chunk + 1 : 0) * (kChunk / kGroup);
+        if constexpr (kLoadsEarly) load_x(next);
+        if constexpr (!kWeightsAre16)
+          multiply_by_8(tile, group, x, sums);
+        else if (group + kChunk / kGroup <= groups_)
+          multiply_by_16<true>(tile, group, x, sums);
+        else
+          multiply_by_16<false>(tile, group, x, sums);
+        if constexpr (!kLoadsEarly) load_x(next);
       }
       finish(tile, sums, base, count);
     }
   }
-  /// The columns of x that this lane needs for a chunk.
+
+  using X = uint4[kPieces][kPlanes];
+  using Sums = float[kTiles][kSums][4];
+
+  /// A chunk of some tiles, 8 rows of weights at a time.
+  __device__ void multiply_by_8(std::uint32_t tile, std::uint32_t group, const X& x, Sums& sums) {
+#pragma unroll
+    for (unsigned r = 0; r < kTiles; ++r) {
+      if (tile + r >= tiles_) break;
+      ring().wait_full(place_);
+      const unsigned char* row = stage() + at_[0] + lane_at();
+#pragma unroll
+      for (unsigned p = 0; p < kPieces; ++p) {
+        const unsigned mine = p * kWarps + warp_;
+        if (group + mine >= groups_) break;
+        const uint4 w = Weights::pairs(row + mine * kGroupBytes);
+        const uint4 low = x[p][0];
+        const uint4 high = kPlanes == 1 ? uint4{} : x[p][kPlanes - 1];
+        multiply(sums[r][0], {low.x, high.x, low.y, high.y}, w.x, w.y);
+        multiply(sums[r][0], {low.z, high.z, low.w, high.w}, w.z, w.w);
+      }
+      ring().release(place_);
+      place_.advance();
+    }
+  }
+
+  /// The same, 16 rows at a time. `kIsWhole`: all groups are there, and no branch keeps one from
+  /// beginning before the other ends.
+  template <bool kIsWhole>
+  __device__ void multiply_by_16(std::uint32_t tile, std::uint32_t group, const X& x, Sums& sums) {
+    [[maybe_unused]] float x_sums[kPieces][2];
+    if constexpr (kIsQuantized)
+#pragma unroll
+      for (unsigned p = 0; p < kPieces; ++p)
+        if (Weights::kHasLeast) sum_up(x_sums[p], x[p]);
+#pragma unroll
+    for (unsigned r = 0; r < kTiles; ++r) {
+      if (tile + r >= tiles_) break;
+      ring().wait_full(place_);
+#pragma unroll
+      for (unsigned p = 0; p < kPieces; ++p) {
+        const unsigned mine = p * kWarps + warp_;
+        if (!kIsWhole && group + mine >= groups_) break;
+        const unsigned char* low = stage() + at_[0] + mine * kGroupBytes;
+        const unsigned char* high = stage() + at_[1] + mine * kGroupBytes;
+        const Pairs pairs(Weights::pairs(low + lane_at()), Weights::pairs(high + lane_at()));
+        if constexpr (kIsQuantized)
+          add_scaled<Weights>(sums[r][0], pairs, x[p], low, high, x_sums[p]);
+        else
+          for (unsigned n = 0; n < kPlanes; ++n) {
+            multiply(sums[r][n], pairs.first, x[p][n].x, x[p][n].y);
+            multiply(sums[r][n], pairs.second, x[p][n].z, x[p][n].w);
+          }
+      }
+      ring().release(place_);
+      place_.advance();
+    }
+  }
+  /// The columns of x that this lane needs for a chunk. Past the last ones any will do.
   __device__ void load_x(std::uint32_t group) {
 #pragma unroll
-    for (unsigned p = 0; p < kPieces; ++p) {
-      const std::uint32_t mine = group + p * kWarps + warp_;
+    for (unsigned p = 0; p < kPieces; ++p) load_piece(p, group);
+  }
+  __device__ void load_piece(unsigned p, std::uint32_t group) {
+    const std::uint32_t mine = min(group + p * kWarps + warp_, groups_ - 1);
 #pragma unroll
-      for (unsigned n = 0; n < kRows8; ++n)
-        x_[p][n] = rows_[n] && mine < groups_ ? rows_[n][mine * (kGroup / 8)] : uint4{};
+    for (unsigned n = 0; n < kPlanes; ++n) {
+      const unsigned char* at = rows_[n] + mine * (2 * kGroup);
+      if constexpr (kIsQuantized) {
+        if (n == 1 && !a_.x_rest) {
+          x_[p][n] = {};
+          continue;
+        }
+        const uint2 first = load<uint2>(at);
+        const uint2 second = load<uint2>(at + kGroup);
+        x_[p][n] = {first.x, first.y, second.x, second.y};
+      } else {
+        x_[p][n] = load<uint4>(at);
+      }
     }
   }
 
@@ -232,7 +331,7 @@ class Block {
   }
 
   /// Adds the warps' sums up and hands the results on, some tiles at a time.
-  __device__ void finish(std::uint32_t tile, const float (&sums)[kTiles][4], std::uint32_t base,
+  __device__ void finish(std::uint32_t tile, const Sums& sums, std::uint32_t base,
                          std::uint32_t count) {
     constexpr unsigned kStride = kOutputs + 1;  // from one row of x to the next
     constexpr unsigned kPart = kRows * kStride;
@@ -242,12 +341,22 @@ class Block {
       if (tile + r >= tiles_) break;
 #pragma unroll
       for (unsigned i = 0; i < kTogether; ++i) {
-        float* to = parts + warp_ * kPart + lane_ / 4 * kStride + i * kTileRows + lane_ % 4 * 2;
-        to[0] = sums[r + i][0];
-        to[1] = sums[r + i][1];
-        if (kRows8 == 2) {
-          to[8 * kStride] = sums[r + i][2];
-          to[8 * kStride + 1] = sums[r + i][3];
+        float* to = parts + warp_ * kPart + i * kTileRows;
+        if constexpr (kWeightsAre16) {
+          to += lane_ % 4 * 2 * kStride + lane_ / 4;
+#pragma unroll
+          for (unsigned n = 0; n < kSums; ++n)
+#pragma unroll
+            for (unsigned k = 0; k < 4; ++k)
+              to[(n * 8 + k % 2) * kStride + k / 2 * 8] = sums[r + i][n][k];
+        } else {
+          to += lane_ / 4 * kStride + lane_ % 4 * 2;
+          to[0] = sums[r + i][0][0];
+          to[1] = sums[r + i][0][1];
+          if (kRows8 == 2) {
+            to[8 * kStride] = sums[r + i][0][2];
+            to[8 * kStride + 1] = sums[r + i][0][3];
+          }
         }
       }
       synchronize_readers();
@@ -257,6 +366,7 @@ class Block {
       for (unsigned warp = 0; warp < kWarps; ++warp)
         sum += parts[warp * kPart + to.row * kStride + threadIdx.x % kOutputs];
       if (to.is_real) sum *= factors()[to.row];
+      if constexpr (Weights::kHasRowScales) sum *= scale_[r / kTogether];
       end(to, base + to.row, sum, before_[r / kTogether], norm_[r / kTogether]);
       synchronize_readers();
     }
@@ -275,7 +385,16 @@ class Block {
     return {row, tile_at(one) * kTileRows + threadIdx.x % kTileRows, row < count && one < tiles_};
   }
   /// What the results will be added to and scaled by, early enough to be there by then.
-  __device__ void load_residual(std::uint32_t tile, std::uint32_t base, std::uint32_t count) {
+  __device__ void load_around(std::uint32_t tile, std::uint32_t base, std::uint32_t count) {
+    if constexpr (Weights::kHasRowScales) {
+#pragma unroll
+      for (unsigned r = 0; r < kTiles; r += kTogether) {
+        const Result to = result_of(tile + r, count);
+        const std::uint32_t row = is_gate() ? to.output / 2 : to.output;
+        const float* scales = is_gate() && to.output % 2 != 0 ? a_.up.scales : a_.w.scales;
+        if (to.is_real) scale_[r / kTogether] = scales[row];
+      }
+    }
     if (a_.end != ThinEnd::add) return;
 #pragma unroll
     for (unsigned r = 0; r < kTiles; r += kTogether) {
@@ -297,14 +416,14 @@ class Block {
     } else if (a_.end == ThinEnd::gate) {
       const float up = __shfl_down_sync(~0u, sum, 1);
       if (is_real && output % 2 == 0)
-        a_.gated[n * outputs + output / 2] = bfloat_bits(sum / (1.0f + __expf(-sum)) * up);
+        put(a_.gated, a_.gated_rest, n * outputs + output / 2, sum / (1.0f + __expf(-sum)) * up);
     } else {
       float square = 0;
       if (is_real) {
         const std::uint64_t at = n * outputs + output;
         const float value = before + sum;
         a_.residual.values[at] = value;
-        a_.residual.scaled[at] = bfloat_bits(value * norm);
+        put(a_.residual.scaled, a_.residual.rest, at, value * norm);
         square = value * value;
       }
 #pragma unroll
@@ -313,6 +432,15 @@ class Block {
       if (is_real && output % Residual::kPart == 0)
         a_.residual.squares[n * a_.residual.parts() + output / Residual::kPart] = square;
     }
+  }
+
+  /// A number in bf16, and what that leaves where it is wanted.
+  __device__ static void put(std::uint16_t* to, std::uint16_t* rest, std::uint64_t at,
+                             float value) {
+    const __nv_bfloat16 rounded = __float2bfloat16_rn(value);
+    to[at] = __bfloat16_as_ushort(rounded);
+    if (rest)
+      rest[at] = __bfloat16_as_ushort(__float2bfloat16_rn(value - __bfloat162float(rounded)));
   }
 
   using BlockRing = Ring<kStages, kFillers, kWarps>;
@@ -338,10 +466,12 @@ class Block {
   std::uint32_t chunks_;
   std::uint32_t rotate_;  // the chunk that this block begins with
   typename BlockRing::Place place_;
-  const uint4* rows_[kRows8];  // this lane's rows of x; null past the last
-  uint4 x_[kPieces][kRows8];   // of the next chunk
+  unsigned at_[kTileRows / 8];          // this lane's rows in a stage
+  const unsigned char* rows_[kPlanes];  // this lane's rows of x
+  uint4 x_[kPieces][kPlanes];           // of the next chunk
   float before_[kTiles / kTogether];
   float norm_[kTiles / kTogether];
+  float scale_[kTiles / kTogether];
 };
 
 }  // namespace attacca::kernels::thin

@@ -109,8 +109,11 @@ void add_engine_options(CLI::App& command, llm::EngineOptions& options, std::str
       ->group(group);
   command.add_flag("!--no-prefix-cache", options.shares_prefixes, "compute equal prompts again")
       ->group(group);
-  add_choice(command, "--kv-type", options.kv_type, llm::kv_type_name, 4,
+  add_choice(command, "--kv-type", options.kv_type, llm::kv_type_name, llm::kKvTypes,
              "how keys and values are stored")
+      ->group(group);
+  add_choice(command, "--weights", options.weights, llm::weight_format_name, llm::kWeightFormats,
+             "what matrices become on a GPU")
       ->group(group);
   add_choice(command, "--graphs", options.graphs, llm::graph_mode_name, 4,
              "steps that run as graphs")
@@ -129,6 +132,11 @@ void add_engine_options(CLI::App& command, llm::EngineOptions& options, std::str
   command
       .add_option("--padding", options.pads,
                   "off: a step runs only in a graph of exactly its size [on]")
+      ->type_name("on|off")
+      ->group(group);
+  command
+      .add_option("--overlap", options.overlap,
+                  "off: a step is planned only when the one before it has ended [on]")
       ->type_name("on|off")
       ->group(group);
   command.add_option("--step-log", options.step_log, "write a line of JSON for each step")

@@ -1,0 +1,76 @@
+// wide_linear.hpp: y = W x as thin_linear.hpp says, for many rows of x and bf16 weights, on GPUs of
+// compute capability 9.0, whose warpgroups multiply whole tiles. Weights are read once for every 64
+// or 128 rows of x. The host body is a plain reference.
+#pragma once
+
+#include <attacca/kernel.hpp>
+#include <attacca/tensor_map.hpp>
+#include <cstddef>
+
+#include "kernels/thin_linear.hpp"
+
+namespace attacca::kernels {
+
+namespace wide {
+
+constexpr unsigned kStep = 64;       // columns of a stage
+constexpr unsigned kPairRows = 256;  // of weights: of a tile, which two blocks share
+constexpr unsigned kThreads = 384;
+constexpr unsigned kCounterBytes = 64 << 10;  // of the workspace
+
+/// What a block that multiplies `kRows` rows of x at a time needs.
+template <unsigned kRows>
+struct Sizes {
+  static constexpr unsigned kBlocks = kRows == 64 ? 2 : 1;  // that a processor has room for
+  static constexpr unsigned kWeightBytes = kPairRows / 2 * kStep * 2;
+  static constexpr unsigned kXBytes = kRows * kStep * 2;
+  static constexpr unsigned kStageBytes = kWeightBytes + kXBytes;
+  static constexpr unsigned kStages = (kBlocks == 2 ? 112 : 225) * 1024 / kStageBytes;
+  static constexpr unsigned kSharedBytes = kStages * kStageBytes + 1024;
+};
+
+}  // namespace wide
+
+/// REQUIRES: no gather, bf16 weights.
+struct WideLinearArgs {
+  const TensorMap* w_map;  // of the weights; a gate's and its partner's take turns in it
+  const TensorMap* x_map;  // of x; see map_rows
+  void* workspace;         // wide_workspace_bytes, zeros at first
+  bool gate_is_second;     // in w_map
+  ThinLinearArgs product;
+
+  ATTACCA_HD std::uint32_t weight_rows() const {
+    return product.end == ThinEnd::gate ? 2 * product.w.rows : product.w.rows;
+  }
+  ATTACCA_HD std::uint32_t weight_tiles() const {
+    return (weight_rows() + wide::kPairRows - 1) / wide::kPairRows;
+  }
+  /// Groups of eight rows, of one matrix, in a block's half of a tile.
+  ATTACCA_HD std::uint32_t block_octets() const {
+    return wide::kPairRows / 2 / (product.end == ThinEnd::gate ? 16 : 8);
+  }
+};
+
+/// Whether the device can run it.
+bool has_wide_linear(const Device& device);
+
+/// Rows of x that are multiplied at a time, where there may be so many.
+constexpr std::uint32_t wide_rows(std::uint32_t capacity) { return capacity <= 64 ? 64 : 128; }
+
+/// Maps of weights, of two whose rows take turns by eights, the one with the lower address first,
+/// and of [rows, columns] of x for steps of `capacity` rows.
+TensorMap map_weights(const Device& device, const Matrix& w);
+TensorMap map_weights(const Device& device, const Matrix& first, const Matrix& second);
+TensorMap map_rows(const Device& device, const void* x, std::uint32_t rows, std::uint32_t columns,
+                   std::uint32_t capacity);
+
+/// The memory in which blocks meet, on a device with so many SMs.
+constexpr std::size_t wide_workspace_bytes(unsigned processors) {
+  return wide::kCounterBytes + std::size_t{2} * processors * (wide::kPairRows / 2) * 128 * 4;
+}
+
+/// The kernel for these arguments, and its grid on a device with so many SMs.
+const Kernel<WideLinearArgs>& wide_linear(const WideLinearArgs& args);
+Grid wide_grid(const WideLinearArgs& args, unsigned processors);
+
+}  // namespace attacca::kernels
