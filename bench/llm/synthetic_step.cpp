@@ -122,7 +122,8 @@ kernels::PagedKv SyntheticModel::kv() const {
 double SyntheticModel::bytes_read(const SyntheticBatch& batch) const {
   const double kv_per_token =
       2.0 * config.layers * config.kv_heads * config.head_size * kv_element_bytes(kv_type(device));
-  return kWeightBytes * (parameters_per_token(config) + head_parameters(config)) +
+  const bool is_fp8 = weights.head.type == TensorType::e4m3;
+  return (is_fp8 ? 1.0 : kWeightBytes) * (parameters_per_token(config) + head_parameters(config)) +
          kv_per_token * static_cast<double>(context_of(batch));
 }
 
