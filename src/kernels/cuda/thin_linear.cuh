@@ -116,10 +116,10 @@ class Block {
   /// The filling warps: all tiles, once for every kRows rows of x.
   __device__ void fill(Thread& t) {
     const std::uint32_t count = count_of_rows();
-    // Memory likes bursts. Where there is little x to wait for and no quants to unpack, stages
-    // would become free one by one: then they are asked for by threes.
-    const bool is_smooth = Weights::kType == TensorType::bf16 && (count == 1 || count == 2);
-    const unsigned burst = is_smooth ? 3 : 1;
+    // With one or two rows stages asked for by threes arrive faster than one by one, with eight
+    // they do not; tried on an H200, see docs/performance.md.
+    const bool has_few = Weights::kType == TensorType::bf16 && (count == 1 || count == 2);
+    const unsigned burst = has_few ? 3 : 1;
     unsigned filled = 0;
     for (std::uint32_t base = 0; base < count || base == 0; base += kRows)
       for (std::uint32_t tile = 0; tile < tiles_; tile += kTiles)
