@@ -248,6 +248,10 @@ class Emitter {
 
 }  // namespace
 
+unsigned processors_of(const Device& device) {
+  return occupancy(device, sample(), Grid{Dim3{1}, Dim3{32}}).residency.processors;
+}
+
 Matrix joined(const LayerWeights& w) {
   Matrix all = w.query;
   all.rows += w.key.rows + w.value.rows;
@@ -257,7 +261,7 @@ Matrix joined(const LayerWeights& w) {
 StepScratch::StepScratch(const Device& device, const ModelConfig& c, const PagedKv& kv,
                          std::uint32_t slots, std::uint32_t rows)
     : slots_(slots),
-      processors_(occupancy(device, sample(), Grid{Dim3{1}, Dim3{32}}).residency.processors),
+      processors_(processors_of(device)),
       attention_(device,
                  device.is_cuda() ? attention_workspace_bytes(slots, c.heads, kv, c.window) : 0),
       scan_(device, device.is_cuda() ? std::size_t{rows} * LogitScan::kParts : 0) {

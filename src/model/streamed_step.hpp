@@ -11,6 +11,9 @@ namespace attacca::model {
 /// plain kernel.
 bool can_stream(const Weights& weights);
 
+/// SMs of a GPU.
+unsigned processors_of(const Device& device);
+
 /// Query, key and value as one matrix. REQUIRES: can_stream.
 kernels::Matrix joined(const LayerWeights& w);
 

@@ -23,10 +23,8 @@ using namespace kernels;
 
 constexpr std::size_t kAlignment = 256;  // of what an Arena gives
 /// Tokens up to which kernels start early, and those behind attention: kernels that wait may take
-/// the place of blocks that work. 8 rows of an 8B model took 6.0 ms with all early starts, 4.3 ms
-/// without the one behind attention and 4.5 ms without any; 64 rows at a context of 4096 took 17.0
-/// ms with the others and 15.7 ms kernel by kernel (H200).
-constexpr std::uint32_t kMostEarly = 16;
+/// the place of blocks that work; see docs/performance.md.
+constexpr std::uint32_t kMostEarly = 64;
 constexpr std::uint32_t kMostEarlyBehindAttention = 4;
 
 /// `rows` in the format that all of these weights can read, the fastest where they agree.

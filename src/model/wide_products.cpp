@@ -1,26 +1,15 @@
 // wide_products.cpp: see wide_products.hpp.
 #include "model/wide_products.hpp"
 
-#include <attacca/occupancy.hpp>
-
 #include <algorithm>
 #include <functional>
 #include <utility>
 
-#include "kernels/sample.hpp"
 #include "model/streamed_step.hpp"
 
 namespace attacca::model {
 
-namespace {
-
 using namespace kernels;
-
-unsigned processors_of(const Device& device) {
-  return occupancy(device, sample(), Grid{Dim3{1}, Dim3{32}}).residency.processors;
-}
-
-}  // namespace
 
 bool can_be_wide(const Device& device, const Weights& weights) {
   const auto is_bfloat = [](const Matrix& w) {

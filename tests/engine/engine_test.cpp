@@ -18,6 +18,7 @@ namespace {
 using engine_tests::Expected;
 using engine_tests::expected;
 using engine_tests::fixture;
+using engine_tests::greedy;
 using engine_tests::kModels;
 using llm::Engine;
 using llm::EngineOptions;
@@ -49,14 +50,6 @@ class EngineOnEachDevice : public test::OnEachDevice {
   }
 };
 ATTACCA_ON_EACH_DEVICE(EngineOnEachDevice);
-
-Request greedy(Tokens tokens, std::size_t count) {
-  Request request;
-  request.tokens = std::move(tokens);
-  request.max_tokens = count;
-  request.ignores_end = true;
-  return request;
-}
 
 /// Prompts of many lengths cut from a model's long one, and what greedy decoding adds to each when
 /// it is alone.

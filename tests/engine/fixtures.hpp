@@ -1,10 +1,12 @@
 // fixtures.hpp: the small models of tests/engine/fixtures and what transformers computed with them.
 #pragma once
 
+#include <attacca/llm.hpp>
 #include <cstdint>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace attacca::engine_tests {
@@ -33,6 +35,15 @@ inline Expected expected(const std::string& name) {
   json.at("probes").get_to(e.probes);
   json.at("logits").get_to(e.logits);
   return e;
+}
+
+/// Continues tokens by `count` others, whatever they are.
+inline llm::Request greedy(std::vector<std::int32_t> tokens, std::size_t count) {
+  llm::Request request;
+  request.tokens = std::move(tokens);
+  request.max_tokens = count;
+  request.ignores_end = true;
+  return request;
 }
 
 }  // namespace attacca::engine_tests

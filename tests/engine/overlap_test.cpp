@@ -19,23 +19,16 @@ namespace {
 using namespace llm;
 using engine_tests::expected;
 using engine_tests::fixture;
+using engine_tests::greedy;
 using Tokens = std::vector<std::int32_t>;
-
-Request of(Tokens tokens, std::size_t count) {
-  Request request;
-  request.tokens = std::move(tokens);
-  request.max_tokens = count;
-  request.ignores_end = true;
-  return request;
-}
 
 /// Prompts of several lengths from a model's own.
 std::vector<Request> company(const std::string& model, std::size_t count) {
   const Tokens text = expected(model).prompt;
   std::vector<Request> requests;
   for (const std::size_t length : {1, 17, 3, 40, 33, 5, 16, 24})
-    requests.push_back(
-        of({text.begin(), text.begin() + static_cast<long>(std::min(length, text.size()))}, count));
+    requests.push_back(greedy(
+        {text.begin(), text.begin() + static_cast<long>(std::min(length, text.size()))}, count));
   return requests;
 }
 

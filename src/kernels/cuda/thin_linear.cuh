@@ -118,8 +118,7 @@ class Block {
     const std::uint32_t count = count_of_rows();
     // With one or two rows stages asked for by threes arrive faster than one by one, with eight
     // they do not; tried on an H200, see docs/performance.md.
-    const bool has_few = Weights::kType == TensorType::bf16 && (count == 1 || count == 2);
-    const unsigned burst = has_few ? 3 : 1;
+    const unsigned burst = count == 1 || count == 2 ? 3 : 1;
     unsigned filled = 0;
     for (std::uint32_t base = 0; base < count || base == 0; base += kRows)
       for (std::uint32_t tile = 0; tile < tiles_; tile += kTiles)
