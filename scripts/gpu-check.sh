@@ -1,11 +1,20 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU: the gpu tests, the small ones again under compute-sanitizer, the benchmarks into
-# bench/results/<gpu>, and the documentation made from them. Installs nothing. gpu-check.sh [COMMIT]: what the results
-# are of, where this is a copy without its git history.
+# bench/results/<gpu>, and the documentation made from them. Installs nothing. gpu-check.sh [PART]... [COMMIT]
+# PART: build, test, memcheck, racecheck, synccheck, initcheck or bench; without any, all in this order.
+# COMMIT: what the results are of, where this is a copy without its git history.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # Under compute-sanitizer 2025.3 a kernel's changes to another node have no effect, so those tests are left out there.
 unfit='-*updatable*:*Updatable*'
+failed='' parts=() commit=''
+for word in "$@"; do
+  case $word in
+    build | test | memcheck | racecheck | synccheck | initcheck | bench) parts+=("$word") ;;
+    *) commit=$word ;;
+  esac
+done
+((${#parts[@]} > 0)) || parts=(build test memcheck racecheck synccheck initcheck bench)
 
 fail() { echo "gpu-check: $*" >&2; exit 1; }
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1) || true
@@ -14,19 +23,18 @@ gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1) |
 slug=$(awk '{print tolower($NF)}' <<<"$gpu")
 echo "gpu-check: $gpu"
 
-scripts/build.sh cuda all
-started=$SECONDS
-ctest --preset cuda -L gpu --output-on-failure -j"$(($(nproc) * 3 / 4))" --no-tests=error
-echo "gpu tests: $((SECONDS - started)) s"
+run_tests() {
+  ctest --preset cuda -L gpu --output-on-failure -j"$(($(nproc) * 3 / 4))" --no-tests=error
+}
 
-sanitizer=$(command -v compute-sanitizer || true)
-for path in /usr/local/cuda/bin/compute-sanitizer /usr/local/cuda/compute-sanitizer/compute-sanitizer; do
-  [[ -n $sanitizer || ! -x $path ]] || sanitizer=$path
-done
-[[ -n $sanitizer ]] || fail "no compute-sanitizer on the PATH or in /usr/local/cuda"
 # sanitize <tool> <filter>: the tests that match, in every binary that has some.
 sanitize() {
-  local started=$SECONDS checked=0 binary
+  local checked=0 binary sanitizer path
+  sanitizer=$(command -v compute-sanitizer || true)
+  for path in /usr/local/cuda/bin/compute-sanitizer /usr/local/cuda/compute-sanitizer/compute-sanitizer; do
+    [[ -n $sanitizer || ! -x $path ]] || sanitizer=$path
+  done
+  [[ -n $sanitizer ]] || fail "no compute-sanitizer on the PATH or in /usr/local/cuda"
   for binary in build/cuda/tests/*_tests; do
     # A filtered list starts with the line of gtest_main; suites and tests follow.
     if "$binary" --gtest_list_tests --gtest_filter="$2" | grep '^  ' >/dev/null; then
@@ -35,20 +43,29 @@ sanitize() {
     fi
   done
   ((checked > 0)) || fail "no test matches $2"
-  echo "$1: $checked test binaries, $((SECONDS - started)) s"
+  echo "$1: $checked test binaries"
 }
-failed=
-sanitize memcheck "*small*/cuda*:*Small*/cuda*:$unfit"
-sanitize racecheck "*SmallDevice*/cuda*:$unfit"
-sanitize synccheck "*SmallDevice*/cuda*:$unfit"
-for tool in racecheck synccheck initcheck; do sanitize "$tool" "*SmallModel*/cuda*"; done
 
-started=$SECONDS
-options=(--json-dir "bench/results/$slug" ${1:+--commit "$1"})
-build/cuda/bin/attacca bench all --device cuda:0 "${options[@]}" || failed="$failed bench"
-build/cuda/bin/attacca bench overhead-host-dispatch "${options[@]}" || failed="$failed bench"
-python3 scripts/tables.py
-python3 scripts/measurements.py
-python3 scripts/performance.py
-echo "benchmarks: $((SECONDS - started)) s, results in bench/results/$slug"
+run_benchmarks() {
+  local options=(--json-dir "bench/results/$slug" ${commit:+--commit "$commit"})
+  build/cuda/bin/attacca bench all --device cuda:0 "${options[@]}" || failed="$failed bench"
+  build/cuda/bin/attacca bench overhead-host-dispatch "${options[@]}" || failed="$failed bench"
+  python3 scripts/tables.py
+  python3 scripts/measurements.py
+  python3 scripts/performance.py
+  echo "results in bench/results/$slug"
+}
+
+for part in "${parts[@]}"; do
+  started=$SECONDS
+  case $part in
+    build) scripts/build.sh cuda all ;;
+    test) run_tests ;;
+    memcheck) sanitize memcheck "*small*/cuda*:*Small*/cuda*:$unfit" ;;
+    racecheck | synccheck) sanitize "$part" "*SmallDevice*/cuda*:*SmallModel*/cuda*:$unfit" ;;
+    initcheck) sanitize initcheck "*SmallModel*/cuda*" ;;
+    bench) run_benchmarks ;;
+  esac
+  echo "gpu-check: $part, $((SECONDS - started)) s"
+done
 [[ -z $failed ]] || fail "failed, see above:$failed"

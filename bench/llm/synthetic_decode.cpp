@@ -1,5 +1,6 @@
 // synthetic_decode.cpp: whole decode steps on random weights, against the time that reading them
-// takes; a batch of unequal lengths against an even one; PyTorch beside them.
+// takes; a batch of unequal lengths against an even one; what the graphs of all sizes cost at
+// start; PyTorch beside them.
 #include "llm/synthetic_benches.hpp"
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <random>
 
+#include "llm/graphs_at_start.hpp"
 #include "llm/read_bandwidth.hpp"
 #include "llm/synthetic_runs.hpp"
 
@@ -91,6 +93,7 @@ class DecodeRun {
   }
 
   void run_shape(const ModelConfig& config) {
+    if (run_.engine.contexts.empty()) run_graphs_at_start(run_, config);
     const std::vector<Case> cases = cases_of(run_, config);
     std::uint64_t pages = 0;
     const auto make_room = [&](const SyntheticBatch& batch) {

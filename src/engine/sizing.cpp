@@ -70,35 +70,12 @@ void choose_sizes(schedule::Limits& limits, llm::EngineOptions& options) {
   limits.mixed_sizes = sizes_of("mixed_sizes", options.mixed_sizes);
 }
 
-/// How a GPU multiplies the model's matrices: whether it streams all of them, and whether some are
-/// quantized. The kernels around streamed products know every type of keys and values, the others
-/// f32 only.
-struct Products {
-  bool are_streamed = true;
-  bool are_quantized = false;
-};
-Products products_of(const model::Checkpoint& checkpoint, llm::WeightFormat format) {
-  Products result;
-  for (const model::Tensor& tensor : checkpoint.tensors()) {
-    const bool is_product = tensor.shape.size() == 2 &&
-                            (tensor.name != "token_embd.weight" || &tensor == &checkpoint.head());
-    if (!is_product) continue;
-    kernels::Matrix matrix = model::matrix_of(tensor);
-    if (format == llm::WeightFormat::fp8)
-      matrix.type = kernels::TensorType::e4m3;
-    else if (kernels::is_quantized(matrix.type))
-      result.are_quantized = true;
-    if (!kernels::is_thin(matrix)) result.are_streamed = false;
-  }
-  return result;
-}
-
-llm::KvType choose_kv_type(const model::Checkpoint& checkpoint, const llm::EngineOptions& options) {
+/// The kernels around streamed products know every type of keys and values, the others f32 only.
+llm::KvType choose_kv_type(const GpuWeights& weights, const llm::EngineOptions& options) {
   using llm::KvType;
-  const Products products = products_of(checkpoint, options.weights);
-  const bool has_choice = options.device.is_cuda() && products.are_streamed;
+  const bool has_choice = options.device.is_cuda() && weights.are_streamed;
   if (options.kv_type == KvType::automatic)  // with quantized weights x is not rounded to bf16
-    return has_choice && !products.are_quantized ? KvType::bf16 : KvType::f32;
+    return has_choice && !weights.are_quantized ? KvType::bf16 : KvType::f32;
   if (options.kv_type != KvType::f32 && !has_choice)
     throw BadArgument(fmt::format(
         "kv_type is {}, and on {} keys and values of this model are f32; use f32 or automatic, or "
@@ -111,8 +88,36 @@ double mebi(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); 
 
 }  // namespace
 
+GpuWeights gpu_weights(const model::Checkpoint& checkpoint, llm::WeightFormat format) {
+  GpuWeights result{.bytes = checkpoint.config().rotary_size / 2 * sizeof(float)};  // frequencies
+  for (const model::Tensor& tensor : checkpoint.tensors()) {
+    if (tensor.name == "rope_freqs.weight") continue;  // it is in the frequencies
+    if (tensor.shape.size() != 2) {
+      result.bytes += tensor.count() * sizeof(float);
+      continue;
+    }
+    const bool is_embedding = tensor.name == "token_embd.weight";
+    const bool is_product = !is_embedding || &tensor == &checkpoint.head();
+    const bool is_converted = is_product && format == llm::WeightFormat::fp8;
+    if (is_embedding || !is_converted) result.bytes += tensor.bytes;
+    if (!is_product) continue;
+    kernels::Matrix matrix = model::matrix_of(tensor);
+    if (is_converted) {
+      matrix.type = kernels::TensorType::e4m3;
+      result.bytes += matrix.bytes() + matrix.rows * sizeof(float);  // a scale for each row
+    }
+    result.are_quantized |= kernels::is_quantized(matrix.type);
+    result.are_streamed &= kernels::is_thin(matrix);
+  }
+  return result;
+}
+
 schedule::Limits size_engine(const model::Checkpoint& checkpoint, llm::EngineOptions& options) {
-  const model::ModelConfig& config = checkpoint.config();
+  return size_engine(checkpoint.config(), gpu_weights(checkpoint, options.weights), options);
+}
+
+schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights& weights,
+                             llm::EngineOptions& options) {
   check_range("slots", options.slots, 1u, 1024u);
   check_range("step_tokens", options.step_tokens, 1u, 65536u);
   check_range("memory_fraction", options.memory_fraction, 0.01, 1.0);
@@ -135,14 +140,14 @@ schedule::Limits size_engine(const model::Checkpoint& checkpoint, llm::EngineOpt
   limits.logit_rows = std::max(options.slots, std::min(kScoreRows, options.step_tokens));
   limits.pages = 1;  // for the checks of the rest
   choose_sizes(limits, options);
-  options.kv_type = choose_kv_type(checkpoint, options);
+  options.kv_type = choose_kv_type(weights, options);
 
   const std::size_t wanted = std::size_t{limits.slots} * limits.table_stride();
   const std::size_t page =
       StepRunner::page_bytes(config, limits.page_size, kernel_type(options.kv_type));
   const std::size_t free = options.device.bytes_free();
   std::size_t taken = StepRunner::fixed_bytes(options.device, config, limits);
-  if (options.device.is_cuda()) taken += checkpoint.weights().bytes;
+  if (options.device.is_cuda()) taken += weights.bytes;
   const auto budget = static_cast<std::size_t>(static_cast<double>(free) * options.memory_fraction);
   const std::size_t affordable = budget > taken ? (budget - taken) / page : 0;
   if (options.pages > affordable)

@@ -11,8 +11,18 @@
 
 namespace attacca::engine {
 
+/// A model's weights as a GPU will have them.
+struct GpuWeights {
+  std::size_t bytes = 0;       // that are still to be allocated
+  bool are_streamed = true;    // in all products, see kernels::is_thin
+  bool are_quantized = false;  // in some product
+};
+GpuWeights gpu_weights(const model::Checkpoint& checkpoint, llm::WeightFormat format);
+
 /// Fills in the options that were left to us. Throws BadArgument where something cannot fit.
 schedule::Limits size_engine(const model::Checkpoint& checkpoint, llm::EngineOptions& options);
+schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights& weights,
+                             llm::EngineOptions& options);
 
 /// A type that is not automatic, as kernels know it.
 kernels::KvType kernel_type(llm::KvType type);

@@ -18,26 +18,42 @@ ATTACCA_HD constexpr std::uint32_t ceil_div(std::uint32_t a, std::uint32_t b) {
 inline constexpr std::uint32_t kTileHeads = 8;
 /// Positions that a split is a multiple of: 16 for each of four warps.
 inline constexpr std::uint32_t kSplitStep = 64;
-inline constexpr std::uint32_t kMinSplit = 128;
 inline constexpr std::uint32_t kMaxSplits = 32;  // one for each lane
 
-/// Positions of a split, for a row that sees `span` positions. Short spans are cut small, so that
-/// one row keeps many processors busy; from 2048 to 4096 positions the splits grow, not their
-/// number, since each leaves a result to be combined.
-ATTACCA_HD constexpr std::uint32_t split_size(std::uint32_t span) {
-  const std::uint32_t few = ceil_div(ceil_div(span, 16), kSplitStep) * kSplitStep;
-  const std::uint32_t many = ceil_div(ceil_div(span, kMaxSplits), kSplitStep) * kSplitStep;
-  const std::uint32_t size = few < kMinSplit ? kMinSplit : few < 256 ? few : 256;
-  return size < many ? many : size;
+/// How a row's past is cut: into about `pieces` splits of `least` to `most` positions, and into
+/// more of them, or longer ones, where it is long. Each split leaves a result to be combined.
+struct Splits {
+  std::uint32_t pieces;
+  std::uint32_t least;
+  std::uint32_t most;
+
+  ATTACCA_HD constexpr std::uint32_t size(std::uint32_t span) const {
+    const std::uint32_t few = step_up(ceil_div(span, pieces));
+    const std::uint32_t many = step_up(ceil_div(span, kMaxSplits));
+    const std::uint32_t wanted = few < least ? least : few < most ? few : most;
+    return wanted < many ? many : wanted;
+  }
+  ATTACCA_HD constexpr std::uint32_t count(std::uint32_t span) const {
+    return span == 0 ? 1 : ceil_div(span, size(span));
+  }
+
+ private:
+  ATTACCA_HD static constexpr std::uint32_t step_up(std::uint32_t positions) {
+    return ceil_div(positions, kSplitStep) * kSplitStep;
+  }
+};
+
+/// Where a step may have so many rows: one or two are cut small, so that they keep many processors
+/// busy; of many rows there is work enough, and long splits cost less.
+ATTACCA_HD constexpr Splits splits_of(std::uint32_t rows) {
+  return rows <= 2 ? Splits{16, 64, 256} : rows <= 16 ? Splits{16, 128, 256} : Splits{8, 128, 512};
 }
-ATTACCA_HD constexpr std::uint32_t split_count(std::uint32_t span) {
-  return span == 0 ? 1 : ceil_div(span, split_size(span));
-}
-/// The most splits that any span up to `longest` has.
+/// The most splits that any span up to `longest` has, whatever the rows.
 ATTACCA_HD constexpr std::uint32_t most_splits(std::uint32_t longest) {
-  if (longest <= 16 * kMinSplit) return split_count(longest);
-  const std::uint32_t many = ceil_div(longest, 256);
-  return many < 16 ? 16 : many < kMaxSplits ? many : kMaxSplits;
+  constexpr Splits kSmallest = splits_of(1);
+  if (longest <= kSmallest.pieces * kSmallest.least) return kSmallest.count(longest);
+  const std::uint32_t many = ceil_div(longest, kSmallest.most);
+  return many < kSmallest.pieces ? kSmallest.pieces : many < kMaxSplits ? many : kMaxSplits;
 }
 
 /// How a kv head's heads are cut.

@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint32_t kTileRows = 16;
 // As in cuda/thin_linear.cuh.
 constexpr unsigned kThreads = 320;
-constexpr unsigned kSharedBytes = 6 * 8 * (2 * 1024 + 64);
+constexpr unsigned kSharedBytes = 6 * 8 * (2 * 1024 + 128);
 
 std::uint32_t tiles_of(const ThinLinearArgs& a) {
   return a.w.rows / (a.end == ThinEnd::gate ? kTileRows / 2 : kTileRows);

@@ -17,7 +17,7 @@ struct WideLinear {
   static constexpr const char* name = "wide_linear";
   static constexpr bool waits = true;
   static constexpr unsigned max_threads = wide::kThreads;
-  static constexpr unsigned min_blocks = wide::Sizes<kRows>::kBlocks;
+  static constexpr unsigned min_blocks = 1;
   static constexpr unsigned cluster = 2;
   using Args = WideLinearArgs;
 

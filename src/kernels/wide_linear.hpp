@@ -21,17 +21,18 @@ constexpr unsigned kCounterBytes = 64 << 10;  // of the workspace
 /// What a block that multiplies `kRows` rows of x at a time needs.
 template <unsigned kRows>
 struct Sizes {
-  static constexpr unsigned kBlocks = kRows == 64 ? 2 : 1;  // that a processor has room for
   static constexpr unsigned kWeightBytes = kPairRows / 2 * kStep * 2;
   static constexpr unsigned kXBytes = kRows * kStep * 2;
   static constexpr unsigned kStageBytes = kWeightBytes + kXBytes;
-  static constexpr unsigned kStages = (kBlocks == 2 ? 112 : 225) * 1024 / kStageBytes;
-  static constexpr unsigned kSharedBytes = kStages * kStageBytes + 1024;
+  static constexpr unsigned kFirstBytes = 1024;                           // barriers and factors
+  static constexpr unsigned kEndBytes = kRows / 2 * (kPairRows / 2) * 4;  // half of a block's sums
+  static constexpr unsigned kStages = (227 * 1024 - kFirstBytes - kEndBytes) / kStageBytes;
+  static constexpr unsigned kSharedBytes = kFirstBytes + kStages * kStageBytes + kEndBytes;
 };
 
 }  // namespace wide
 
-/// REQUIRES: no gather, bf16 weights.
+/// REQUIRES: no gather, bf16 weights, all vectors at multiples of 16 bytes.
 struct WideLinearArgs {
   const TensorMap* w_map;  // of the weights; a gate's and its partner's take turns in it
   const TensorMap* x_map;  // of x; see map_rows

@@ -15,6 +15,7 @@ namespace attacca::model {
 
 /// In a graph kernels that wait by themselves may start while the ones before them still run.
 struct EarlyStarts {
+  bool of_attention = false;
   bool behind_attention = false;
   bool elsewhere = false;
 };
@@ -73,7 +74,9 @@ class Chain {
     for (std::size_t at = first; at < end; ++at) {
       const bool is_behind_attention = at != first && is_attention(at - 1);
       last = links_[at].append(graph, last,
-                               is_behind_attention ? early_.behind_attention : early_.elsewhere);
+                               is_behind_attention ? early_.behind_attention
+                               : is_attention(at)  ? early_.of_attention
+                                                   : early_.elsewhere);
     }
   }
   void append_to(Graph& graph) const { append_to(graph, 0, size()); }

@@ -25,10 +25,9 @@ namespace {
 
 using namespace kernels;
 
-// What of a block's share of the next weights is fetched into L2 ahead of time. Behind attention
-// there is more of it.
+// What of a block's share of the next weights is fetched into L2 ahead of time. A kernel ends when
+// that has come, so it is not much.
 constexpr std::uint32_t kAhead = 32 << 10;
-constexpr std::uint32_t kAheadOfAttention = 128 << 10;
 
 // Rows up to which weights are streamed past x; with more, whole tiles are multiplied.
 constexpr std::uint32_t kMostThin = 16;
@@ -125,7 +124,7 @@ class Emitter {
     in.squares = residual_.squares;
     in.bias = w.query_bias;
     in.y = a_.qkv;
-    in.next[0] = upcoming(w.output, kAheadOfAttention);
+    in.next[0] = upcoming(w.output, kAhead);
     add(in, layer + "qkv");
 
     emit_attention(i, layer);

@@ -22,10 +22,11 @@ namespace {
 using namespace kernels;
 
 constexpr std::size_t kAlignment = 256;  // of what an Arena gives
-/// Tokens up to which kernels start early, and those behind attention: kernels that wait may take
-/// the place of blocks that work; see docs/performance.md.
+/// Tokens up to which kernels start early, attention does, and the kernels behind it: kernels that
+/// wait may take the place of blocks that work; see docs/performance.md.
 constexpr std::uint32_t kMostEarly = 64;
-constexpr std::uint32_t kMostEarlyBehindAttention = 4;
+constexpr std::uint32_t kMostEarlyOfAttention = 16;
+constexpr std::uint32_t kMostEarlyBehindAttention = 2;
 
 /// `rows` in the format that all of these weights can read, the fastest where they agree.
 Rows for_weights(Rows rows, std::initializer_list<Matrix> weights, bool is_cuda) {
@@ -135,7 +136,8 @@ void emit_model(Chain& chain, const ModelConfig& c, const Weights& weights, cons
 Chain emit_logits(const Device& device, const ModelConfig& config, const Weights& weights,
                   const StepBuffers& buffers, const StepActivations& activations,
                   const StepShape& shape) {
-  Chain chain(device, {.behind_attention = shape.tokens <= kMostEarlyBehindAttention,
+  Chain chain(device, {.of_attention = shape.tokens <= kMostEarlyOfAttention,
+                       .behind_attention = shape.tokens <= kMostEarlyBehindAttention,
                        .elsewhere = shape.tokens <= kMostEarly});
   if (buffers.token_from)
     chain.add(

@@ -62,7 +62,6 @@ class Weights {
   /// Tensors of one type, on a GPU one after another.
   std::array<kernels::Matrix, 3> neighbours(const std::array<Tensor, 3>& tensors);
   std::array<const float*, 3> neighbours(const std::array<const Tensor*, 3>& tensors);
-  /// Whether a matrix is to be converted.
   /// Makes of matrices, all in the newest memory, others that take its place.
   void replace(std::span<kernels::Matrix> matrices);
   /// Copies of matrices of as many columns, one after another.

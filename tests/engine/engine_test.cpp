@@ -5,21 +5,28 @@
 #include <attacca/error.hpp>
 #include <attacca/llm.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 
-#include "engine/fixtures.hpp"
+#include "engine/company.hpp"
+#include "engine/quantized.hpp"
+#include "model/small_model.hpp"
 #include "support/on_each_device.hpp"
 
 namespace attacca {
 namespace {
 
+using engine_tests::expect_same_for_every_cut_and_page_size;
+using engine_tests::expect_same_in_every_company;
+using engine_tests::expect_same_when_pages_run_out;
+using engine_tests::expect_tokens;
 using engine_tests::Expected;
 using engine_tests::expected;
 using engine_tests::fixture;
 using engine_tests::greedy;
 using engine_tests::kModels;
+using engine_tests::text_of;
+using engine_tests::Tokens;
 using llm::Engine;
 using llm::EngineOptions;
 using llm::Finish;
@@ -27,7 +34,6 @@ using llm::Model;
 using llm::Reply;
 using llm::Request;
 using testing::HasSubstr;
-using Tokens = std::vector<std::int32_t>;
 
 /// What a call that must be refused says.
 template <class F>
@@ -51,68 +57,11 @@ class EngineOnEachDevice : public test::OnEachDevice {
 };
 ATTACCA_ON_EACH_DEVICE(EngineOnEachDevice);
 
-/// Prompts of many lengths cut from a model's long one, and what greedy decoding adds to each when
-/// it is alone.
-struct Company {
-  std::vector<Request> requests;
-  std::vector<Tokens> alone;
-};
-
-Company company(const Model& model, const EngineOptions& options) {
-  const Expected e = expected("qwen3");
-  Tokens text = e.prompt;
-  text.insert(text.end(), e.greedy.begin(), e.greedy.end());
-  Company result;
-  Engine engine(model, options);
-  for (const std::size_t length : {1, 3, 16, 17, 33, 40, 64, 90, 5, 48, 31}) {
-    result.requests.push_back(greedy({text.begin(), text.begin() + static_cast<long>(length)}, 20));
-    result.alone.push_back(engine.generate(result.requests.back()).tokens);
-  }
-  return result;
-}
-
 /// With weights in bf16 CUDA has all rows in bf16. Rounding is coarse in models this small: their
-/// logits come out within 2 % of the size of a row's, and so do differences between two of them.
+/// logits come out within 2 % of the size of a row's, and of two tokens as good as equally probable
+/// it may take the other.
 bool is_rounded(const Engine& engine) { return engine.options().kv_type != llm::KvType::f32; }
 double tolerance(const Engine& engine) { return is_rounded(engine) ? 2e-2 : 1e-4; }
-
-/// That `got` is what greedy decoding gives, `expected`. Where rows are rounded, it may take
-/// another token whose log-probability on the host is within `tie`; what follows is not compared.
-void expect_greedy(const Model& model, double tie, const Tokens& prompt, const Tokens& got,
-                   const Tokens& expected) {
-  if (tie == 0) {
-    EXPECT_EQ(got, expected);
-    return;
-  }
-  ASSERT_EQ(got.size(), expected.size());
-  const auto differs = std::mismatch(got.begin(), got.end(), expected.begin());
-  if (differs.first == got.end()) return;
-  EngineOptions options;
-  options.device = Device::host_serial();
-  options.context = 128;
-  Tokens so_far = prompt;
-  so_far.insert(so_far.end(), got.begin(), differs.first);
-  Request request = greedy(so_far, 1);
-  request.logprobs = 20;
-  const auto top = Engine(model, options).generate(request).logprobs.at(0).top;
-  const auto taken = std::find_if(top.begin(), top.end(),
-                                  [&](const auto& entry) { return entry.first == *differs.first; });
-  ASSERT_NE(taken, top.end()) << "after " << differs.first - got.begin();
-  EXPECT_LT(top[0].second - taken->second, tie) << "after " << differs.first - got.begin();
-}
-
-void expect_same(const Engine& engine, const Model& model, const Company& company,
-                 const std::vector<Reply>& replies) {
-  ASSERT_EQ(replies.size(), company.alone.size());
-  for (std::size_t i = 0; i < replies.size(); ++i) {
-    SCOPED_TRACE(testing::Message() << "request " << i);
-    const Tokens& alone = company.alone[i];
-    ASSERT_GE(replies[i].tokens.size(), alone.size());
-    const Tokens got(replies[i].tokens.begin(),
-                     replies[i].tokens.begin() + static_cast<long>(alone.size()));
-    expect_greedy(model, is_rounded(engine) ? 0.02 : 0, company.requests[i].tokens, got, alone);
-  }
-}
 
 TEST_P(EngineOnEachDevice, gives_the_greedy_tokens_of_transformers) {
   for (const std::string& name : kModels) {
@@ -121,7 +70,7 @@ TEST_P(EngineOnEachDevice, gives_the_greedy_tokens_of_transformers) {
     const Model model(fixture(name));
     Engine engine(model, options());
     const Reply reply = engine.generate(greedy(e.prompt, e.greedy.size()));
-    expect_greedy(model, is_rounded(engine) ? 0.25 : 0, e.prompt, reply.tokens, e.greedy);
+    expect_tokens(model, e.prompt, reply.tokens, e.greedy, is_rounded(engine) ? 0.02 : 0);
     EXPECT_EQ(reply.finish, Finish::length);
     EXPECT_EQ(reply.prompt_tokens, e.prompt.size());
   }
@@ -166,67 +115,55 @@ TEST_P(EngineOnEachDevice, keys_and_values_in_fp8_take_a_quarter_and_change_scor
 }
 
 TEST_P(EngineOnEachDevice, gives_the_same_tokens_alone_and_in_every_company) {
-  const Model model(fixture("qwen3"));
-  const Company all = company(model, options());
-  for (const unsigned slots : {1u, 3u, 11u}) {
-    EngineOptions with = options();
-    with.slots = slots;
-    Engine engine(model, with);
-    expect_same(engine, model, all, engine.generate(all.requests));
-    expect_same(engine, model, all, engine.generate(all.requests));  // now from the prefix cache
-    EXPECT_GT(engine.stats().tokens_from_cache, 0u);
-  }
+  expect_same_in_every_company(Model(fixture("qwen3")), options(), text_of("qwen3"));
 }
 
 TEST_P(EngineOnEachDevice, gives_the_same_tokens_for_every_cut_and_page_size) {
-  const Model model(fixture("qwen3"));
-  const Company all = company(model, options());
-  for (const unsigned page_size : {16u, 32u, 64u}) {
-    for (const unsigned chunk : {1u, 5u, 16u}) {
-      EngineOptions with = options();
-      with.page_size = page_size;
-      with.prefill_chunk = chunk;
-      with.step_tokens = 24;
-      with.shares_prefixes = chunk != 5;
-      Engine engine(model, with);
-      expect_same(engine, model, all, engine.generate(all.requests));
-    }
-  }
+  expect_same_for_every_cut_and_page_size(Model(fixture("qwen3")), options(), text_of("qwen3"));
 }
 
 TEST_P(EngineOnEachDevice, gives_the_same_tokens_when_pages_run_out) {
-  const Model model(fixture("qwen3"));
-  const Company all = company(model, options());
-  EngineOptions with = options();
-  with.pages = 9;  // the longest request needs seven
-  for (const bool shares : {true, false}) {
-    with.shares_prefixes = shares;
-    Engine engine(model, with);
-    std::vector<Request> longer = all.requests;
-    for (Request& request : longer) request.max_tokens = 128 - request.tokens.size();
-    expect_same(engine, model, all, engine.generate(longer));
-    EXPECT_GT(engine.stats().preemptions, 0u);
-  }
+  expect_same_when_pages_run_out(Model(fixture("qwen3")), options(), text_of("qwen3"));
 }
 
 /// What compute-sanitizer watches: every kernel of a step, for few and for many rows.
-class SmallModel : public EngineOnEachDevice {};
+class SmallModel : public EngineOnEachDevice {
+ protected:
+  void expect_answers(const Model& model, llm::WeightFormat weights = {}) const {
+    const Tokens text = text_of("qwen3");
+    std::vector<Request> requests;
+    for (const long length : {3, 20, 33})
+      requests.push_back(greedy({text.begin(), text.begin() + length}, 3));
+    EngineOptions with = options();
+    with.slots = 3;
+    with.decode_sizes = {3};
+    with.mixed_sizes = {16, 64};
+    with.weights = weights;
+    Engine engine(model, with);
+    for (const Reply& reply : engine.generate(requests)) EXPECT_EQ(reply.tokens.size(), 3u);
+  }
+};
 ATTACCA_ON_EACH_DEVICE(SmallModel);
 
 TEST_P(SmallModel, answers_prompts_of_several_lengths_together) {
-  const Model model(fixture("llama"));
-  const Expected e = expected("llama");
-  Tokens text = e.prompt;
-  text.insert(text.end(), e.greedy.begin(), e.greedy.end());
-  std::vector<Request> requests;
-  for (const long length : {3, 20, 33})
-    requests.push_back(greedy({text.begin(), text.begin() + length}, 3));
-  EngineOptions with = options();
-  with.slots = 3;
-  with.decode_sizes = {3};
-  with.mixed_sizes = {16, 64};
-  Engine engine(model, with);
-  for (const Reply& reply : engine.generate(requests)) EXPECT_EQ(reply.tokens.size(), 3u);
+  expect_answers(Model(fixture("llama")));
+}
+
+TEST_P(SmallModel, answers_with_weights_in_bf16) { expect_answers(Model(fixture("qwen3"))); }
+
+TEST_P(SmallModel, answers_with_weights_in_fp8) {
+  if (!is_cuda()) GTEST_SKIP() << "the host has no weights in fp8";
+  expect_answers(Model(fixture("qwen3")), llm::WeightFormat::fp8);
+}
+
+TEST_P(SmallModel, answers_with_quantized_weights) {
+  const test::TemporaryFolder folder;
+  for (const auto type :
+       {kernels::TensorType::q8_0, kernels::TensorType::q4_0, kernels::TensorType::q4_1}) {
+    const std::string path = folder.path() / kernels::type_name(type);
+    engine_tests::write_quantized("qwen3", type, path + ".gguf");
+    expect_answers(Model(path + ".gguf"));
+  }
 }
 
 TEST_P(EngineOnEachDevice, draws_by_seed_whatever_else_runs) {

@@ -37,6 +37,14 @@ inline Expected expected(const std::string& name) {
   return e;
 }
 
+/// A prompt and what follows it.
+inline std::vector<std::int32_t> text_of(const std::string& name) {
+  const Expected e = expected(name);
+  std::vector<std::int32_t> text = e.prompt;
+  text.insert(text.end(), e.greedy.begin(), e.greedy.end());
+  return text;
+}
+
 /// Continues tokens by `count` others, whatever they are.
 inline llm::Request greedy(std::vector<std::int32_t> tokens, std::size_t count) {
   llm::Request request;

@@ -131,11 +131,13 @@ class DecodeAttention : public OnEachDevice {
     return {KvType::f32, KvType::bf16, KvType::f16, KvType::fp8};
   }
 
-  /// Runs some of the world's rows, in that order, `launches` times with one workspace.
+  /// Runs some of the world's rows, in that order, `launches` times with one workspace. There is
+  /// room for one row more than the world has: how many may come decides how rows are cut.
   Result run_rows(const World& world, const std::vector<std::uint32_t>& rows, unsigned launches = 1,
                   bool reads_ahead = false) {
     const Shape& shape = world.shape();
     const auto count = static_cast<std::uint32_t>(rows.size());
+    const std::uint32_t capacity = world.rows() + 1;
     std::vector<float> qkv;
     std::vector<std::int32_t> positions;
     std::vector<std::int32_t> slots;
@@ -144,9 +146,9 @@ class DecodeAttention : public OnEachDevice {
       positions.push_back(static_cast<std::int32_t>(world.positions()[row]));
       slots.push_back(static_cast<std::int32_t>(row));
     }
-    qkv.resize(qkv.size() + shape.row_size());  // one row is not real
-    positions.push_back(0);
-    slots.push_back(0);
+    qkv.resize(capacity * shape.row_size());  // some rows are not real
+    positions.resize(capacity);
+    slots.resize(capacity);
     const Buffer<float> x = buffer(qkv);
     const Buffer<unsigned char> keys = buffer(world.cells(1).bytes());
     const Buffer<unsigned char> values = buffer(world.cells(2).bytes());
@@ -157,10 +159,10 @@ class DecodeAttention : public OnEachDevice {
     const Buffer<float> norms = buffer(world.norms_);
     const Buffer<std::uint32_t> counts = buffer<std::uint32_t>({count});
     const Buffer<std::uint16_t> y = buffer(std::vector<std::uint16_t>(
-        std::size_t{count + 1} * shape.heads * shape.head_size, kUntouched));
+        std::size_t{capacity} * shape.heads * shape.head_size, kUntouched));
     DecodeAttentionArgs args{};
     args.qkv = x.data();
-    args.rows = {counts.data(), count + 1};
+    args.rows = {counts.data(), capacity};
     args.positions = position_buffer.data();
     args.slots = slot_buffer.data();
     args.frequencies = angles.data();
@@ -175,7 +177,7 @@ class DecodeAttention : public OnEachDevice {
     args.kv = {keys.data(),     values.data(),  tables.data(),   world.tables_.stride,
                shape.page_size, shape.kv_heads, shape.head_size, shape.type};
     const std::size_t bytes =
-        kernels::attention_workspace_bytes(count + 1, shape.heads, args.kv, shape.window);
+        kernels::attention_workspace_bytes(capacity, shape.heads, args.kv, shape.window);
     const Buffer<unsigned char> workspace = buffer(std::vector<unsigned char>(bytes));
     args.workspace = workspace.data();
     args.y = y.data();
@@ -301,6 +303,17 @@ TEST_P(DecodeAttention, long_and_short_contexts_in_one_batch_and_counters_that_c
   }
 }
 
+TEST_P(DecodeAttention, a_row_alone_and_many_rows_are_cut_otherwise) {
+  std::vector<std::uint32_t> many(20, 70);
+  for (const std::uint32_t position : {700u, 1100u, 4096u, 5000u}) {
+    const World alone({16, 2, 1, types().back()}, {position});
+    expect_right(alone, run_all(alone));
+    many.push_back(position);
+  }
+  const World world({16, 2, 1, types().back()}, many);
+  expect_right(world, run_all(world));
+}
+
 TEST_P(DecodeAttention, more_splits_than_a_warp_has_pages_at_hand) {
   if (!is_cuda()) GTEST_SKIP() << "the host has no splits";
   const World world({16, 2, 1, KvType::bf16}, {70'000, 131'071});
@@ -384,7 +397,7 @@ TEST_P(DecodeAttention, a_step_without_rows_writes_nothing) {
   const Result result = run_rows(world, {});
   for (std::size_t at = 0; at < result.keys.count(); ++at)
     ASSERT_EQ(result.keys.is_number(at), world.cells(1).is_number(at));
-  EXPECT_EQ(result.y, std::vector<std::uint16_t>(32, kUntouched));
+  EXPECT_EQ(result.y, std::vector<std::uint16_t>(64, kUntouched));
 }
 
 TEST(DecodeAttentionGrid, shapes_that_it_does_not_know_are_refused) {
@@ -427,9 +440,12 @@ TEST(DecodeAttentionGrid, shapes_that_it_does_not_know_are_refused) {
 }
 
 TEST(AttentionSplits, cover_every_span_within_their_bounds) {
-  for (std::uint32_t span = 0; span < 40'000; ++span) {
-    const std::uint32_t size = kernels::split_size(span);
-    const std::uint32_t count = kernels::split_count(span);
+  for (std::uint32_t i = 0; i < 120'000; ++i) {
+    const std::uint32_t span = i / 3;
+    constexpr std::uint32_t kRows[] = {1, 8, 64};
+    const kernels::Splits splits = kernels::splits_of(kRows[i % 3]);
+    const std::uint32_t size = splits.size(span);
+    const std::uint32_t count = splits.count(span);
     ASSERT_EQ(size % kernels::kSplitStep, 0u) << span;
     ASSERT_GE(size * count, span);
     ASSERT_GE(count, 1u);

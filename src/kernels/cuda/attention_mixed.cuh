@@ -157,7 +157,7 @@ class MixedBlock {
 
   __device__ void run(Thread& t) {
     const HeadParts parts(a_.heads, a_.kv.kv_heads);
-    MixedPlan plan(a_, {parts, a_.kv.kv_heads, a_.window}, shared_.plan);
+    MixedPlan plan(a_, {parts, a_.kv.kv_heads, a_.window, splits_of(16)}, shared_.plan);
     auto* claimed = static_cast<std::uint32_t*>(a_.workspace);
     t.wait_for_producers();
     plan.make(min(__ldcg(a_.rows.count), a_.rows.capacity));

@@ -35,6 +35,7 @@ struct Cut {
   HeadParts parts;
   std::uint32_t kv_heads;
   std::uint32_t window;
+  Splits splits;
 
   __device__ std::uint32_t first(std::uint32_t position) const {
     return window != 0 && position >= window ? position - window + 1 : 0;
@@ -46,7 +47,7 @@ struct Cut {
   }
   __device__ std::uint32_t groups() const { return kv_heads * parts.count; }
   __device__ std::uint32_t tiles(std::uint32_t position) const {
-    return split_count(span(position)) * groups();
+    return splits.count(span(position)) * groups();
   }
 
   /// Tile `rank` of a row's; the splits of one group are neighbours.
@@ -57,8 +58,8 @@ struct Cut {
     t.slot = slot;
     t.position = position;
     t.first = first(position);
-    const std::uint32_t size = split_size(span(position));
-    t.splits = split_count(span(position));
+    const std::uint32_t size = splits.size(span(position));
+    t.splits = splits.count(span(position));
     t.group = rank / t.splits;
     t.split = rank - t.group * t.splits;
     t.begin = t.first / 16 * 16 + t.split * size;

@@ -180,13 +180,22 @@ struct Sight {
         float(&sum)[4] = sums[part * 4 + i];
 #pragma unroll
         for (unsigned j = 0; j < 4; ++j) sum[j] *= factor[j % 2];
-        // Neighbouring positions of one dimension as a pair: low halves, then high ones.
-        const std::uint32_t low = __byte_perm(values[0].words[i], values[1].words[i], 0x5410);
-        const std::uint32_t high = __byte_perm(values[0].words[i], values[1].words[i], 0x7632);
-        const std::uint32_t low8 = __byte_perm(values[2].words[i], values[3].words[i], 0x5410);
-        const std::uint32_t high8 = __byte_perm(values[2].words[i], values[3].words[i], 0x7632);
-        multiply<kIsBfloat>(sum, low, high, low8, high8, weights[0], weights[1]);
-        multiply<kIsBfloat>(sum, low, high, low8, high8, rests[0], rests[1]);
+        const auto times = [&](const Pairs(&v)[4], const std::uint32_t(&with)[2]) {
+          // Neighbouring positions of one dimension as a pair: low halves, then high ones.
+          const std::uint32_t low = __byte_perm(v[0].words[i], v[1].words[i], 0x5410);
+          const std::uint32_t high = __byte_perm(v[0].words[i], v[1].words[i], 0x7632);
+          const std::uint32_t low8 = __byte_perm(v[2].words[i], v[3].words[i], 0x5410);
+          const std::uint32_t high8 = __byte_perm(v[2].words[i], v[3].words[i], 0x7632);
+          multiply<kIsBfloat>(sum, low, high, low8, high8, with[0], with[1]);
+        };
+        times(values, weights);
+        times(values, rests);
+        if constexpr (kType == KvType::f32) {
+          Pairs value_rests[4];
+#pragma unroll
+          for (unsigned k = 0; k < 4; ++k) value_rests[k] = at.values[k][part].rests(values[k]);
+          times(value_rests, weights);
+        }
       }
     }
   }

@@ -58,16 +58,23 @@ class PairRing {
   }
 
  private:
+  /// As with Ring, the bound is only for mistakes of ours: seconds at least.
   __device__ static void wait(std::uint64_t& barrier, bool parity) {
-    unsigned is_done = 0;
-    while (is_done == 0)
-      asm volatile(
-          "{ .reg .pred p;\n"
-          "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
-          "selp.u32 %0, 1, 0, p; }"
-          : "=r"(is_done)
-          : "r"(shared_address(&barrier)), "r"(static_cast<unsigned>(parity))
-          : "memory");
+    constexpr unsigned kMostTries = 1u << 28;
+    for (unsigned tries = 0; !is_past(barrier, parity); ++tries)
+      if (tries == kMostTries) __trap();
+  }
+  /// Gives the hardware a while to say yes.
+  __device__ static bool is_past(std::uint64_t& barrier, bool parity) {
+    unsigned is_done;
+    asm volatile(
+        "{ .reg .pred p;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, p; }"
+        : "=r"(is_done)
+        : "r"(shared_address(&barrier)), "r"(static_cast<unsigned>(parity))
+        : "memory");
+    return is_done != 0;
   }
 
   std::uint64_t full_[kStages];

@@ -10,8 +10,8 @@
 // whose scales it finds beside its quants. x and what rounding it left then take turns.
 //
 // The first stages are filled before the kernel waits for its producers, and the next kernel may
-// start when the last one is asked for: memory does not idle while one kernel ends and the next
-// begins. The ring is so small that the stages of both fit.
+// start as soon as there is room: memory does not idle while one kernel ends and the next begins.
+// The ring is so small that the stages of both fit.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -27,7 +27,7 @@ constexpr unsigned kFillers = 2;  // that have weights copied
 constexpr unsigned kReaders = kWarps * 32;
 constexpr unsigned kGroup = 32;      // columns that a warp takes at a time
 constexpr unsigned kColumns = 1024;  // of a stage: long runs, for each costs the engine some 40 ns
-constexpr unsigned kSharedBytes = 6 * 8 * (2 * kColumns + 64);
+constexpr unsigned kSharedBytes = 6 * 8 * (2 * kColumns + 128);
 
 /// The warps that multiply, without those that copy.
 __device__ inline void synchronize_readers() {
@@ -58,9 +58,7 @@ class Block {
   static constexpr unsigned kTileRows = Weights::kTileRows;
   static constexpr bool kWeightsAre16 = kTileRows == 16;
   static constexpr unsigned kSums = kWeightsAre16 ? kRows8 : 1;  // for each tile, of an instruction
-  // There may be no registers for x of two chunks: then the next is loaded after the tiles.
-  static constexpr bool kLoadsEarly = !kWeightsAre16 || kPlanes == 1;
-  static constexpr unsigned kTiles = 4;  // for which x is read once
+  static constexpr unsigned kTiles = 4;                          // for which x is read once
   // Columns whose x a warp has in registers, and groups of them.
   static constexpr unsigned kChunk = kColumns;
   static constexpr unsigned kPieces = kChunk / kGroup / kWarps;
@@ -90,7 +88,7 @@ class Block {
   __device__ void run(Thread& t) {
     if (threadIdx.x == 0) ring().open();
     __syncthreads();
-    if (warp_ >= kWarps) return fill(t);
+    if (warp_ >= kWarps) return fill();
     t.release_consumers();
     const std::uint32_t count = count_of_rows();
     find_rows(0, count);
@@ -114,28 +112,17 @@ class Block {
   __device__ std::uint32_t count_of_rows() const { return min(*a_.rows.count, a_.rows.capacity); }
 
   /// The filling warps: all tiles, once for every kRows rows of x.
-  __device__ void fill(Thread& t) {
+  __device__ void fill() {
     const std::uint32_t count = count_of_rows();
-    // With one or two rows stages asked for by threes arrive faster than one by one, with eight
-    // they do not; tried on an H200, see docs/performance.md.
-    const unsigned burst = count == 1 || count == 2 ? 3 : 1;
     unsigned filled = 0;
     for (std::uint32_t base = 0; base < count || base == 0; base += kRows)
       for (std::uint32_t tile = 0; tile < tiles_; tile += kTiles)
         for (std::uint32_t chunk = 0; chunk < chunks_; ++chunk)
           for (std::uint32_t one = tile; one < min(tile + kTiles, tiles_); ++one, ++filled) {
             if (count == 0 && filled == kStages) return;
-            if (burst != 1 && filled % burst == 0) wait_for_stages(burst);
             fill_stage(tile_at(one), chunk_at(chunk) * kChunk);
           }
-    t.release_consumers();
     prefetch_next();
-  }
-  /// Stages are given back in their order.
-  __device__ void wait_for_stages(unsigned count) const {
-    typename BlockRing::Place last = place_;
-    for (unsigned i = 1; i < count; ++i) last.advance();
-    ring().wait_empty(last);
   }
   /// This warp's rows of it. Of two matrices the rows take turns, so that partners meet in a lane.
   __device__ void fill_stage(std::uint32_t tile, std::uint32_t column) {
@@ -206,87 +193,71 @@ class Block {
   /// The other warps: all tiles of the block for up to kRows rows of x.
   __device__ void pass(std::uint32_t base, std::uint32_t count) {
     load_x(chunk_at(0) * (kChunk / kGroup));
-    find_factors(base, count);
     for (std::uint32_t tile = 0; tile < tiles_; tile += kTiles) {
       Sums sums = {};
       load_around(tile, base, count);
       for (std::uint32_t chunk = 0; chunk < chunks_; ++chunk) {
         const std::uint32_t group = chunk_at(chunk) * (kChunk / kGroup);
-        X x;
-#pragma unroll
-        for (unsigned p = 0; p < kPieces; ++p)
-#pragma unroll
-          for (unsigned n = 0; n < kPlanes; ++n) x[p][n] = x_[p][n];
         const std::uint32_t next =
             chunk_at(chunk + 1 < chunks_ ? chunk + 1 : 0) * (kChunk / kGroup);
-        if constexpr (kLoadsEarly) load_x(next);
-        if constexpr (!kWeightsAre16)
-          multiply_by_8(tile, group, x, sums);
-        else if (group + kChunk / kGroup <= groups_)
-          multiply_by_16<true>(tile, group, x, sums);
+        if (group + kChunk / kGroup <= groups_)
+          multiply_chunk<true>(tile, group, next, sums);
         else
-          multiply_by_16<false>(tile, group, x, sums);
-        if constexpr (!kLoadsEarly) load_x(next);
+          multiply_chunk<false>(tile, group, next, sums);
       }
+      // Not earlier: the first products need not wait for it.
+      if (tile == 0) find_factors(base, count);
       finish(tile, sums, base, count);
     }
   }
 
-  using X = uint4[kPieces][kPlanes];
   using Sums = float[kTiles][kSums][4];
 
-  /// A chunk of some tiles, 8 rows of weights at a time.
-  __device__ void multiply_by_8(std::uint32_t tile, std::uint32_t group, const X& x, Sums& sums) {
+  /// A chunk of some tiles. The last of them leaves the x of the next chunk behind. `kIsWhole`: all
+  /// groups are there, and no branch keeps one from beginning before the other ends.
+  template <bool kIsWhole>
+  __device__ void multiply_chunk(std::uint32_t tile, std::uint32_t group, std::uint32_t next,
+                                 Sums& sums) {
+    [[maybe_unused]] float x_sums[kPieces][2];
+    if constexpr (kIsQuantized)
+#pragma unroll
+      for (unsigned p = 0; p < kPieces; ++p)
+        if (Weights::kHasLeast) sum_up(x_sums[p], x_[p]);
 #pragma unroll
     for (unsigned r = 0; r < kTiles; ++r) {
       if (tile + r >= tiles_) break;
+      const bool is_last = r + 1 == kTiles || tile + r + 1 == tiles_;
       ring().wait_full(place_);
-      const unsigned char* row = stage() + at_[0] + lane_at();
 #pragma unroll
       for (unsigned p = 0; p < kPieces; ++p) {
         const unsigned mine = p * kWarps + warp_;
-        if (group + mine >= groups_) break;
-        const uint4 w = Weights::pairs(row + mine * kGroupBytes);
-        const uint4 low = x[p][0];
-        const uint4 high = kPlanes == 1 ? uint4{} : x[p][kPlanes - 1];
-        multiply(sums[r][0], {low.x, high.x, low.y, high.y}, w.x, w.y);
-        multiply(sums[r][0], {low.z, high.z, low.w, high.w}, w.z, w.w);
+        if (kIsWhole || group + mine < groups_) multiply_piece(p, mine, sums[r], x_sums[p]);
+        if (is_last) load_piece(p, next);
       }
       ring().release(place_);
       place_.advance();
     }
   }
-
-  /// The same, 16 rows at a time. `kIsWhole`: all groups are there, and no branch keeps one from
-  /// beginning before the other ends.
-  template <bool kIsWhole>
-  __device__ void multiply_by_16(std::uint32_t tile, std::uint32_t group, const X& x, Sums& sums) {
-    [[maybe_unused]] float x_sums[kPieces][2];
-    if constexpr (kIsQuantized)
-#pragma unroll
-      for (unsigned p = 0; p < kPieces; ++p)
-        if (Weights::kHasLeast) sum_up(x_sums[p], x[p]);
-#pragma unroll
-    for (unsigned r = 0; r < kTiles; ++r) {
-      if (tile + r >= tiles_) break;
-      ring().wait_full(place_);
-#pragma unroll
-      for (unsigned p = 0; p < kPieces; ++p) {
-        const unsigned mine = p * kWarps + warp_;
-        if (!kIsWhole && group + mine >= groups_) break;
-        const unsigned char* low = stage() + at_[0] + mine * kGroupBytes;
-        const unsigned char* high = stage() + at_[1] + mine * kGroupBytes;
-        const Pairs pairs(Weights::pairs(low + lane_at()), Weights::pairs(high + lane_at()));
-        if constexpr (kIsQuantized)
-          add_scaled<Weights>(sums[r][0], pairs, x[p], low, high, x_sums[p]);
-        else
-          for (unsigned n = 0; n < kPlanes; ++n) {
-            multiply(sums[r][n], pairs.first, x[p][n].x, x[p][n].y);
-            multiply(sums[r][n], pairs.second, x[p][n].z, x[p][n].w);
-          }
-      }
-      ring().release(place_);
-      place_.advance();
+  /// 32 columns of a tile.
+  __device__ void multiply_piece(unsigned p, unsigned mine, float (&sums)[kSums][4],
+                                 const float (&x_sums)[2]) {
+    const unsigned char* low = stage() + at_[0] + mine * kGroupBytes;
+    if constexpr (!kWeightsAre16) {
+      const uint4 w = Weights::pairs(low + lane_at());
+      const uint4 first = x_[p][0];
+      const uint4 second = kPlanes == 1 ? uint4{} : x_[p][kPlanes - 1];
+      multiply(sums[0], {first.x, second.x, first.y, second.y}, w.x, w.y);
+      multiply(sums[0], {first.z, second.z, first.w, second.w}, w.z, w.w);
+    } else {
+      const unsigned char* high = stage() + at_[1] + mine * kGroupBytes;
+      const Pairs pairs(Weights::pairs(low + lane_at()), Weights::pairs(high + lane_at()));
+      if constexpr (kIsQuantized)
+        add_scaled<Weights>(sums[0], pairs, x_[p], low, high, x_sums);
+      else
+        for (unsigned n = 0; n < kPlanes; ++n) {
+          multiply(sums[n], pairs.first, x_[p][n].x, x_[p][n].y);
+          multiply(sums[n], pairs.second, x_[p][n].z, x_[p][n].w);
+        }
     }
   }
   /// The columns of x that this lane needs for a chunk. Past the last ones any will do.
@@ -453,7 +424,7 @@ class Block {
     return values;
   }
   __device__ unsigned char* stage() const {
-    extern __shared__ uint4 thin_stages[];
+    extern __shared__ __align__(128) uint4 thin_stages[];
     return reinterpret_cast<unsigned char*>(thin_stages) + place_.stage * kStageBytes;
   }
 
@@ -468,7 +439,7 @@ class Block {
   typename BlockRing::Place place_;
   unsigned at_[kTileRows / 8];          // this lane's rows in a stage
   const unsigned char* rows_[kPlanes];  // this lane's rows of x
-  uint4 x_[kPieces][kPlanes];           // of the next chunk
+  uint4 x_[kPieces][kPlanes];           // of a chunk
   float before_[kTiles / kTogether];
   float norm_[kTiles / kTogether];
   float scale_[kTiles / kTogether];

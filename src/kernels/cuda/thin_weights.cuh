@@ -48,7 +48,10 @@ struct Bfloats {
   static constexpr bool kHasRowScales = false;
   static constexpr unsigned kHead = 0;        // where the first lane's bytes are
   static constexpr unsigned kLaneBytes = 16;  // to those of the next lane
-  static constexpr unsigned kPadding = 64;    // behind a row: lanes of two rows reach all banks
+  // Behind a row. The copy engine wants rows at multiples of 128 bytes: at other places it streams
+  // from memory up to a fourth slower (docs/performance.md), which costs more than lanes of two
+  // rows that meet in a bank.
+  static constexpr unsigned kPadding = 128;
 
   __device__ static uint4 pairs(const unsigned char* at) { return load<uint4>(at); }
 };

@@ -9,8 +9,9 @@
 // waiting would not end: there is at most one for each processor.
 #pragma once
 
-#include <cuda_bf16.h>
+#include <cuda_pipeline_primitives.h>
 
+#include "kernels/cuda/wide_end.cuh"
 #include "kernels/cuda/wide_multiply.cuh"
 #include "kernels/wide_linear.hpp"
 
@@ -101,15 +102,14 @@ class Block {
   static constexpr unsigned kStages = Sizes::kStages;
   static constexpr unsigned kWeightBytes = Sizes::kWeightBytes;
   static constexpr unsigned kXBytes = Sizes::kXBytes;
+  static constexpr unsigned kFirstReader = 128;
   static constexpr unsigned kReaders = 256;
-  static constexpr unsigned kBatch = 4;           // octets whose loads are under way together
   static constexpr unsigned kOctets = kRows / 8;  // of rows of x
   static constexpr unsigned kSums = kRows / 2;    // of a thread
 
   __device__ explicit Block(const WideLinearArgs& args)
       : a_(args),
         p_(args.product),
-        lane_(threadIdx.x % 32),
         count_(min(*args.product.rows.count, args.product.rows.capacity)),
         x_tiles_((count_ + kRows - 1) / kRows),
         rank_(blockIdx.x % 2),
@@ -119,7 +119,7 @@ class Block {
     if (threadIdx.x == 0) ring().open();
     synchronize_pair();
     if (threadIdx.x != 0) t.release_consumers();  // the filling thread has the last word
-    if (threadIdx.x < 128) {
+    if (threadIdx.x < kFirstReader) {
       if (threadIdx.x == 0)
         fill(t);
       else if (threadIdx.x >= 32 && p_.squares)
@@ -127,7 +127,7 @@ class Block {
     } else {
       t.wait_for_producers();
       while (walk_.has_more()) compute(walk_.next());
-      each_shared([&](const Segment& s) { end_shared(s); });
+      end_all_shared();
     }
     synchronize_pair();  // no one may leave whom the other still gives something
   }
@@ -136,6 +136,7 @@ class Block {
   using BlockRing = PairRing<kStages, 8>;
   using Place = typename BlockRing::Place;
   using Segment = Walk::Segment;
+  static constexpr unsigned kHalf = kOctets / 2;  // of them end at a time
 
   __device__ std::uint32_t first_row(std::uint32_t tile) const { return tile % x_tiles_ * kRows; }
   __device__ std::uint32_t first_octet(std::uint32_t tile) const {
@@ -222,27 +223,27 @@ class Block {
       sum += __shfl_xor_sync(~0u, sum, 1);
       sum += __shfl_xor_sync(~0u, sum, 2);
       if (thread % 4 == 0 && row < kRows)
-        factors()[row] = rsqrtf(sum / static_cast<float>(p_.w.columns) + p_.epsilon);
+        shared().factors[row] = rsqrtf(sum / static_cast<float>(p_.w.columns) + p_.epsilon);
     }
   }
 
   __device__ void compute(const Segment& s) {
+    const bool is_whole = walk_.is_whole(s);
     float sums[kSums];
+    Ending<kHalf> ending = ending_of(s.tile, kOctets);
+    if (is_whole) ending.begin(0);
     multiply_all(s, sums);
-    if (!walk_.is_whole(s)) return leave_share(s, sums);
+    if (!is_whole) return leave_share(s, sums);
     if (p_.squares) meet<kFactorsReady>();
-#pragma unroll
-    for (unsigned octet = 0; octet < kOctets; octet += kBatch) {
-      Result results[kBatch];
-#pragma unroll
-      for (unsigned i = 0; i < kBatch; ++i) results[i] = result_of(s.tile, octet + i);
-#pragma unroll
-      for (unsigned i = 0; i < kBatch; ++i) {
-        const float* sum = sums + 4 * (octet + i);
-        end(results[i], {sum[0], sum[1], sum[2], sum[3]});
-      }
-    }
+    ending.template end<true>(sums, 0);
+    ending.template end<false>(sums + kSums / 2, kHalf);
     if (p_.squares) arrive<kFactorsRead>();
+  }
+  /// Of a tile's rows of x before `end_octet`.
+  __device__ Ending<kHalf> ending_of(std::uint32_t tile, std::uint32_t end_octet) const {
+    const std::uint32_t sixty_four = (tile / x_tiles_ * 2 + rank_) * 2 + group();
+    const std::uint32_t row = first_row(tile);
+    return {a_, sixty_four, row, min(count_, row + 8 * end_octet), shared().factors, turning()};
   }
 
   /// This block's stages of a tile.
@@ -281,47 +282,83 @@ class Block {
       __stcg(to + i * kReaders,
              float4{sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]});
     synchronize_readers();
-    if (threadIdx.x == 128) count_written(s.tile, sharing);
+    if (threadIdx.x == kFirstReader) count_written(s.tile, sharing);
   }
-  /// Waits for the others and ends this block's slice of the tile.
-  __device__ void end_shared(const Segment& s) {
+  /// Waits for the others and ends this block's slices of tiles: two at most, of the first tile
+  /// that it had and of the last. Shares come to where the ring was; each thread adds up what it
+  /// copied.
+  __device__ void end_all_shared() {
+    unsigned waits = kFirstReader;
+    each_shared([&](const Segment& s) {
+      if (threadIdx.x == waits) wait_for_shares(s.tile, walk_.sharing(s.tile));
+      waits += 32;
+    });
+    synchronize_readers();
+    unsigned index = 0;
+    each_shared([&](const Segment& s) { copy_shares(slice_of(s, index++), 0); });
+    index = 0;
+    each_shared([&](const Segment& s) { end_shared(slice_of(s, index++)); });
+    synchronize_readers();
+    each_shared([&](const Segment& s) {
+      if (threadIdx.x == kFirstReader) count_read(s.tile, walk_.sharing(s.tile));
+    });
+  }
+  static constexpr unsigned kRoom = kStages * kStageBytes / 2 / (kReaders * sizeof(float4));
+  struct Slice {
+    std::uint32_t tile;
+    Walk::Sharing sharing;
+    std::uint32_t octet;  // the first
+    std::uint32_t octets;
+    std::uint32_t at_once;  // shares that there is room for
+    float4* room;           // a thread's first of kRoom, which are kReaders apart
+  };
+  __device__ Slice slice_of(const Segment& s, unsigned index) const {
     const Walk::Sharing sharing = walk_.sharing(s.tile);
     const std::uint32_t mine = walk_.pair() - sharing.first;
-    const std::uint32_t end_of_mine = (mine + 1) * kOctets / sharing.count;
-    if (threadIdx.x == 128) wait_for_shares(s.tile, sharing);
-    synchronize_readers();
-    if (p_.squares) meet<kFactorsReady>();
-    for (std::uint32_t octet = mine * kOctets / sharing.count; octet < end_of_mine;
-         octet += kBatch) {
-      Result results[kBatch];
-      float4 sums[kBatch];
-#pragma unroll
-      for (unsigned i = 0; i < kBatch; ++i) {
-        if (octet + i >= end_of_mine) break;
-        results[i] = result_of(s.tile, octet + i);
-        sums[i] = sum_of_shares(sharing, octet + i);
-      }
-#pragma unroll
-      for (unsigned i = 0; i < kBatch; ++i) {
-        if (octet + i >= end_of_mine) break;
-        end(results[i], sums[i]);
-      }
-    }
-    if (p_.squares) arrive<kFactorsRead>();
-    synchronize_readers();
-    if (threadIdx.x == 128) count_read(s.tile, sharing);
+    const std::uint32_t octet = mine * kOctets / sharing.count;
+    const std::uint32_t octets = (mine + 1) * kOctets / sharing.count - octet;
+    return {s.tile,
+            sharing,
+            octet,
+            octets,
+            kRoom / max(octets, 1u),
+            reinterpret_cast<float4*>(stage({})) + index * kRoom * kReaders + reader()};
   }
-  __device__ float4 sum_of_shares(const Walk::Sharing& sharing, std::uint32_t octet) const {
-    float4 sum{};
-#pragma unroll 4
-    for (std::uint32_t i = 0; i < sharing.count; ++i) {
-      const float4 more = __ldcg(share(sharing.place(i)) + octet * kReaders);
-      sum.x += more.x;
-      sum.y += more.y;
-      sum.z += more.z;
-      sum.w += more.w;
+  __device__ void copy_shares(const Slice& slice, std::uint32_t first) const {
+    float4* to = slice.room;
+#pragma unroll 1
+    for (std::uint32_t i = first; i < min(first + slice.at_once, slice.sharing.count); ++i) {
+      const float4* from = share(slice.sharing.place(i)) + slice.octet * kReaders;
+#pragma unroll 1
+      for (std::uint32_t j = 0; j < slice.octets; ++j, from += kReaders, to += kReaders)
+        __pipeline_memcpy_async(to, from, sizeof(float4));
     }
-    return sum;
+    __pipeline_commit();
+  }
+  /// REQUIRES: copy_shares(slice, 0).
+  __device__ void end_shared(const Slice& slice) {
+    Ending<kHalf> ending = ending_of(slice.tile, slice.octet + slice.octets);
+    ending.begin(slice.octet);
+    float sums[kSums / 2] = {};  // two at least share a tile
+    for (std::uint32_t first = 0;;) {
+      __pipeline_wait_prior(0);
+      const std::uint32_t end = min(first + slice.at_once, slice.sharing.count);
+      for (const float4* from = slice.room; first < end; ++first)
+#pragma unroll
+        for (unsigned j = 0; j < kHalf; ++j)
+          if (j < slice.octets) {
+            sums[4 * j] += from->x;
+            sums[4 * j + 1] += from->y;
+            sums[4 * j + 2] += from->z;
+            sums[4 * j + 3] += from->w;
+            from += kReaders;
+          }
+      if (first >= slice.sharing.count) break;
+      copy_shares(slice, first);
+    }
+    if (p_.squares) meet<kFactorsReady>();
+    ending.template end<false>(sums, slice.octet);
+    if (p_.squares) arrive<kFactorsRead>();
   }
   __device__ void count_written(std::uint32_t tile, const Walk::Sharing& sharing) {
     asm volatile("red.release.gpu.global.inc.u32 [%0], %1;" ::"l"(counter(tile)),
@@ -343,78 +380,6 @@ class Block {
     } while (left < sharing.count);
   }
 
-  /// What a lane has of eight rows of x and 16 rows of weights: two rows of x, and of weights rows
-  /// lane / 4 and lane / 4 + 8, partners where there is a gate; and what is added to.
-  struct Result {
-    std::uint32_t sixteen;
-    std::uint32_t row;  // of x
-    unsigned place;     // of its factor
-    float4 before;
-  };
-  __device__ Result result_of(std::uint32_t tile, unsigned octet) const {
-    Result r;
-    r.sixteen = (tile / x_tiles_ * 2 + rank_) * (kPairRows / 32) + (threadIdx.x - 128) / 32;
-    r.place = octet * 8 + lane_ % 4 * 2;
-    r.row = first_row(tile) + r.place;
-    r.before = {};
-    if (p_.end == ThinEnd::add && is_inside(r)) {
-      const float* at = p_.residual.values + std::uint64_t{r.row} * p_.w.rows + output_of(r);
-      if (r.row < count_) {
-        r.before.x = __ldcg(at);
-        r.before.z = __ldcg(at + 8);
-      }
-      if (r.row + 1 < count_) {
-        r.before.y = __ldcg(at + p_.w.rows);
-        r.before.w = __ldcg(at + p_.w.rows + 8);
-      }
-    }
-    return r;
-  }
-  __device__ bool is_inside(const Result& r) const { return r.sixteen * 16 < a_.weight_rows(); }
-  __device__ std::uint32_t output_of(const Result& r) const { return r.sixteen * 16 + lane_ / 4; }
-
-  /// All lanes of a warp call, for the same 16 rows of weights.
-  __device__ void end(const Result& r, const float4& sum) const {
-    if (!is_inside(r)) return;
-    const float first = p_.squares ? factors()[r.place] : 1.0f;
-    const float second = p_.squares ? factors()[r.place + 1] : 1.0f;
-    end_row(r, r.row, sum.x * first, sum.z * first, r.before.x, r.before.z);
-    end_row(r, r.row + 1, sum.y * second, sum.w * second, r.before.y, r.before.w);
-  }
-  __device__ void end_row(const Result& r, std::uint32_t row, float low, float high,
-                          float low_before, float high_before) const {
-    const bool is_real = row < count_;
-    const std::uint64_t at = std::uint64_t{row} * p_.w.rows;
-    if (p_.end == ThinEnd::gate) {
-      const float gate = a_.gate_is_second ? high : low;
-      const float up = a_.gate_is_second ? low : high;
-      if (is_real)
-        p_.gated[at + r.sixteen * 8 + lane_ / 4] = bfloat_bits(gate / (1.0f + __expf(-gate)) * up);
-      return;
-    }
-    const std::uint32_t output = output_of(r);
-    if (p_.end == ThinEnd::store) {
-      if (!is_real) return;
-      p_.y[at + output] = low + (p_.bias ? p_.bias[output] : 0.0f);
-      p_.y[at + output + 8] = high + (p_.bias ? p_.bias[output + 8] : 0.0f);
-      return;
-    }
-    low += low_before;
-    high += high_before;
-    float square = low * low + high * high;
-#pragma unroll
-    for (unsigned step = 4; step < 32; step *= 2) square += __shfl_xor_sync(~0u, square, step);
-    if (!is_real) return;
-    p_.residual.values[at + output] = low;
-    p_.residual.values[at + output + 8] = high;
-    p_.residual.scaled[at + output] = bfloat_bits(low * p_.next_norm[output]);
-    p_.residual.scaled[at + output + 8] = bfloat_bits(high * p_.next_norm[output + 8]);
-    if (lane_ < 4) p_.residual.squares[row * p_.residual.parts() + r.sixteen] = square;
-  }
-  __device__ static std::uint16_t bfloat_bits(float value) {
-    return __bfloat16_as_ushort(__float2bfloat16_rn(value));
-  }
-
   // Barriers of some of the block's warps.
   static constexpr unsigned kFactorsReady = 2;
   static constexpr unsigned kFactorsRead = 3;
@@ -431,19 +396,30 @@ class Block {
     asm volatile("bar.sync 1, %0;" ::"n"(kReaders) : "memory");
   }
 
-  /// Of the two warpgroups that multiply.
+  /// Of those that multiply: a thread, and of the two warpgroups one.
+  __device__ static unsigned reader() { return threadIdx.x - kFirstReader; }
   __device__ static unsigned group() { return threadIdx.x / 128 - 1; }
-  __device__ static BlockRing& ring() {
-    __shared__ BlockRing value;
-    return value;
+
+  // Shared memory: barriers and factors, stages, then for each group where its sums turn round.
+  struct Shared {
+    BlockRing ring;
+    float factors[kRows + 8 * (kHalf - 1)];  // a slice's last octets may be past the tile
+  };
+  static_assert(sizeof(Shared) <= Sizes::kFirstBytes &&
+                2 * Ending<kHalf>::kFloats * sizeof(float) == Sizes::kEndBytes);
+  /// Swizzled rows begin at multiples of 1024 bytes.
+  __device__ static unsigned char* memory() {
+    extern __shared__ __align__(1024) unsigned char wide_memory[];
+    return wide_memory;
   }
-  __device__ static float* factors() {
-    __shared__ float values[kRows];
-    return values;
-  }
+  __device__ static Shared& shared() { return *reinterpret_cast<Shared*>(memory()); }
+  __device__ static BlockRing& ring() { return shared().ring; }
   __device__ static unsigned char* stage(const Place& at) {
-    extern __shared__ uint4 wide_stages[];
-    return aligned_stages(wide_stages) + at.stage * kStageBytes;
+    return memory() + Sizes::kFirstBytes + at.stage * kStageBytes;
+  }
+  __device__ static float* turning() {
+    return reinterpret_cast<float*>(memory() + Sizes::kFirstBytes + kStages * kStageBytes) +
+           group() * Ending<kHalf>::kFloats;
   }
   __device__ std::uint32_t* counter(std::uint32_t tile) const {
     return static_cast<std::uint32_t*>(a_.workspace) + 2 * tile + rank_;
@@ -451,12 +427,11 @@ class Block {
   __device__ float4* share(std::uint32_t place) const {
     auto* shares = static_cast<unsigned char*>(a_.workspace) + kCounterBytes;
     return reinterpret_cast<float4*>(shares) +
-           std::uint64_t{2 * place + rank_} * (kPairRows * kRows / 8) + (threadIdx.x - 128);
+           std::uint64_t{2 * place + rank_} * (kPairRows * kRows / 8) + reader();
   }
 
   const WideLinearArgs& a_;
   const ThinLinearArgs& p_;
-  unsigned lane_;
   std::uint32_t count_;
   std::uint32_t x_tiles_;
   unsigned rank_;  // in the pair

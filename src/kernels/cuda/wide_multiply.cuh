@@ -101,10 +101,4 @@ __device__ inline void multiply(float (&c)[64], std::uint64_t w, std::uint64_t x
       : "l"(w), "l"(x));
 }
 
-/// Swizzled rows begin at multiples of 1024 bytes.
-__device__ inline unsigned char* aligned_stages(void* memory) {
-  const unsigned at = shared_address(memory);
-  return static_cast<unsigned char*>(memory) + ((at + 1023) / 1024 * 1024 - at);
-}
-
 }  // namespace attacca::kernels::wide

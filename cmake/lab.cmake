@@ -1,0 +1,17 @@
+# attacca_lab: variants of kernels against those of the library, and what the hardware does; see lab/README.md. Neither
+# installed nor tested. ATTACCA_LAB_VARIANT names a folder whose kernels/cuda/*.cuh come before the library's own.
+set(ATTACCA_LAB_VARIANT "" CACHE PATH "Where attacca_lab finds a variant's kernels/cuda/*.cuh")
+add_executable(attacca_lab lab/main.cpp)
+attacca_kernels(attacca_lab lab/copies.cpp lab/products.cpp)
+if(ATTACCA_LAB_VARIANT)
+  file(GLOB variant_files CONFIGURE_DEPENDS ${ATTACCA_LAB_VARIANT}/kernels/cuda/*.cuh)
+  if(NOT variant_files)
+    message(FATAL_ERROR "ATTACCA_LAB_VARIANT: no kernels/cuda/*.cuh in ${ATTACCA_LAB_VARIANT}")
+  endif()
+  target_include_directories(attacca_lab PRIVATE ${ATTACCA_LAB_VARIANT})
+endif()
+target_include_directories(attacca_lab PRIVATE src lab)
+set(variant_name "$<IF:$<BOOL:${ATTACCA_LAB_VARIANT}>,${ATTACCA_LAB_VARIANT},none>")
+target_compile_definitions(attacca_lab PRIVATE "ATTACCA_LAB_VARIANT=\"${variant_name}\"")
+target_link_libraries(attacca_lab PRIVATE attacca::llm)
+set_target_properties(attacca_lab PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)

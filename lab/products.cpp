@@ -1,0 +1,211 @@
+// products.cpp: a variant of thin_linear, which is whatever "kernels/cuda/thin_linear.cuh" and the
+// files it includes are in the folder ATTACCA_LAB_VARIANT, against the one in the library: results,
+// and times of one layer's products in a chain. Without that folder it is the library's own again.
+#include <attacca/attacca.hpp>
+#include <attacca/occupancy.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "kernels/quantization.hpp"
+#include "kernels/random_fill.hpp"
+#include "kernels/thin_linear.hpp"
+#include "lab.hpp"
+
+// A name of its own: no linker or profiler takes one for the other.
+#define thin thin_variant
+#include "kernels/cuda/thin_linear.cuh"
+#undef thin
+
+namespace attacca::lab {
+namespace {
+
+using namespace attacca::kernels;
+
+struct Variant {
+  static constexpr const char* name = "thin_variant";
+  static constexpr bool waits = true;
+  static constexpr unsigned max_threads = (thin_variant::kWarps + thin_variant::kFillers) * 32;
+  static constexpr unsigned min_blocks = 2;
+  using Args = ThinLinearArgs;
+  static Cost cost(const Args& a) { return thin_linear(a).cost(a); }
+  static void host_block(Thread& t, const Args& a) { thin_linear_on_host(t, a); }
+  ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
+#if defined(__CUDA_ARCH__)
+    thin_variant::Block<thin_variant::WeightsOf<TensorType::bf16>, kMostRows / 8>(a).run(t);
+#endif
+  }
+};
+
+/// It may want other threads and memory than the library's.
+Grid variant_grid(const ThinLinearArgs& args, unsigned processors) {
+  Grid grid = thin_grid(args, processors);
+  grid.threads = Dim3{Variant::max_threads};
+  grid.shared_bytes = thin_variant::kSharedBytes;
+  return grid;
+}
+
+constexpr std::uint32_t kHidden = 4096;
+constexpr std::uint32_t kQkv = 6144;
+constexpr std::uint32_t kFeedForward = 14336;
+constexpr unsigned kLayers = 8;  // so many that L2 keeps nothing
+constexpr unsigned kLaunches = 20;
+
+/// The weights of some layers, and what their products read and write.
+class Layers {
+ public:
+  Layers(const Device& device, std::uint32_t rows)
+      : device_(device),
+        processors_(occupancy(device, random_fill(), Grid{Dim3{1}, Dim3{32}}).residency.processors),
+        weights_(device, kLayers * layer_elements()),
+        x_(device, std::size_t{kMostRows} * kFeedForward),
+        gated_(device, std::vector<std::uint16_t>(std::size_t{kMostRows} * kFeedForward)),
+        scaled_(device, std::vector<std::uint16_t>(std::size_t{kMostRows} * kHidden)),
+        y_(device, std::vector<float>(std::size_t{kMostRows} * kQkv)),
+        values_(device, std::vector<float>(std::size_t{kMostRows} * kHidden)),
+        squares_(device, std::size_t{kMostRows} * kHidden / Residual::kPart),
+        norm_(device, std::vector<float>(kHidden, 1)),
+        count_(device, std::vector<std::uint32_t>{rows}) {
+    fill(weights_.data(), kLayers * layer_elements(), 1, 0.02f);
+    fill(x_.data(), std::size_t{kMostRows} * kFeedForward, 2, 1);
+  }
+
+  std::vector<ThinLinearArgs> products() const {
+    std::vector<ThinLinearArgs> all;
+    const std::uint16_t* next = weights_.data();
+    const auto matrix = [&](std::uint32_t rows, std::uint32_t columns) {
+      const Matrix w{next, TensorType::bf16, rows, columns};
+      next += std::size_t{rows} * columns;
+      return w;
+    };
+    for (unsigned i = 0; i < kLayers; ++i) {
+      all.push_back(product(matrix(kQkv, kHidden), ThinEnd::store));
+      all.push_back(product(matrix(kHidden, kHidden), ThinEnd::add));
+      all.push_back(product(matrix(kFeedForward, kHidden), ThinEnd::gate));
+      all.back().up = matrix(kFeedForward, kHidden);
+      all.push_back(product(matrix(kHidden, kFeedForward), ThinEnd::add));
+    }
+    return all;
+  }
+  /// What the last products left, for each kind of ending.
+  std::vector<std::vector<float>> results() const {
+    std::vector<float> gated;
+    for (const std::uint16_t bits : gated_.read()) gated.push_back(float_of_bfloat(bits));
+    return {y_.read(), values_.read(), gated};
+  }
+  /// Nothing of what another kernel left.
+  void reset() {
+    y_.write(std::vector<float>(y_.size()));
+    values_.write(std::vector<float>(values_.size()));
+    gated_.write(std::vector<std::uint16_t>(gated_.size()));
+  }
+
+  unsigned processors() const { return processors_; }
+  static std::size_t layer_elements() {
+    return std::size_t{kHidden} * (kQkv + kHidden + 3ull * kFeedForward);
+  }
+
+ private:
+  void fill(std::uint16_t* to, std::uint64_t count, std::uint64_t seed, float deviation) {
+    const RandomFillArgs args{to, TensorType::bf16, count, seed, deviation};
+    const Stream stream(device_);
+    stream.kernel(random_fill(), grid_of(args, device_.is_cuda()), args);
+    stream.synchronize();
+  }
+  ThinLinearArgs product(const Matrix& w, ThinEnd end) const {
+    ThinLinearArgs args{};
+    args.x = x_.data();
+    args.rows = {count_.data(), kMostRows};
+    args.w = w;
+    args.end = end;
+    args.epsilon = 1e-5f;
+    args.y = y_.data();
+    args.gated = gated_.data();
+    args.residual = {values_.data(), scaled_.data(), squares_.data(), kHidden};
+    args.next_norm = norm_.data();
+    return args;
+  }
+
+  Device device_;
+  unsigned processors_;
+  Buffer<std::uint16_t> weights_, x_, gated_, scaled_;
+  Buffer<float> y_, values_, squares_, norm_;
+  Buffer<std::uint32_t> count_;
+};
+
+using GridOf = Grid (*)(const ThinLinearArgs&, unsigned processors);
+
+/// Microseconds of a layer, and what the chain left.
+struct Outcome {
+  double microseconds;
+  std::vector<std::vector<float>> results;
+};
+Outcome run(const Device& device, Layers& layers, const Kernel<ThinLinearArgs>& kernel,
+            GridOf grid_of, bool is_early) {
+  Graph graph(device);
+  std::optional<Node> last;
+  for (const ThinLinearArgs& args : layers.products()) {
+    const auto node = graph.kernel(kernel, grid_of(args, layers.processors()), args);
+    last = !last ? Node(node) : is_early ? node.after_programmatic(*last) : node.after(*last);
+  }
+  Exec exec = graph.instantiate();
+  const Stream stream(device);
+  layers.reset();
+  exec.launch(stream);
+  stream.synchronize();
+  Outcome outcome{0, layers.results()};
+  const auto start = std::chrono::steady_clock::now();
+  for (unsigned i = 0; i < kLaunches; ++i) exec.launch(stream);
+  stream.synchronize();
+  outcome.microseconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() * 1e6 /
+      kLaunches / kLayers;
+  return outcome;
+}
+
+/// The largest difference, relative to the largest result of its kind.
+double difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double most = 0;
+  double size = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double off = std::abs(static_cast<double>(a[i]) - b[i]);
+    if (!std::isfinite(off)) return std::numeric_limits<double>::infinity();
+    most = std::max(most, off);
+    size = std::max(size, std::abs(static_cast<double>(b[i])));
+  }
+  return size == 0 ? most : most / size;
+}
+double difference(const Outcome& a, const Outcome& b) {
+  double most = 0;
+  for (std::size_t kind = 0; kind < a.results.size(); ++kind)
+    most = std::max(most, difference(a.results[kind], b.results[kind]));
+  return most;
+}
+
+}  // namespace
+
+void compare_products(std::uint32_t rows) {
+  const Device device = Device::cuda(0);
+  Layers layers(device, rows);
+  const Kernel<ThinLinearArgs> variant = make_kernel<Variant>();
+  const double bytes = 2.0 * static_cast<double>(Layers::layer_elements());
+  std::printf("variant: %s; rows of x: %u\n", ATTACCA_LAB_VARIANT, rows);
+  std::printf("edges         library              variant              off by\n");
+  for (const bool is_early : {false, true})
+    for (int round = 0; round < 2; ++round) {  // in turn: what drifts shows
+      const Outcome reference =
+          run(device, layers, thin_linear(layers.products()[0]), thin_grid, is_early);
+      const Outcome trial = run(device, layers, variant, variant_grid, is_early);
+      std::printf("%-12s  %6.1f us %4.2f TB/s  %6.1f us %4.2f TB/s  %.1e\n",
+                  is_early ? "programmatic" : "plain", reference.microseconds,
+                  bytes / reference.microseconds / 1e6, trial.microseconds,
+                  bytes / trial.microseconds / 1e6, difference(trial, reference));
+    }
+}
+
+}  // namespace attacca::lab

@@ -1,0 +1,89 @@
+// What an engine counts on before it is made: weights as a GPU will have them.
+#include <gtest/gtest.h>
+#include <attacca/llm.hpp>
+
+#include "engine/company.hpp"
+#include "engine/quantized.hpp"
+#include "engine/sizing.hpp"
+#include "model/small_model.hpp"
+#include "support/on_each_device.hpp"
+
+namespace attacca {
+namespace {
+
+using engine::gpu_weights;
+using engine_tests::fixture;
+using llm::WeightFormat;
+using model::Checkpoint;
+
+class Sizing : public test::OnEachDevice {};
+ATTACCA_ON_EACH_DEVICE(Sizing);
+
+TEST_P(Sizing, counts_the_weights_that_a_gpu_gets) {
+  if (!is_cuda()) GTEST_SKIP() << "the host maps them";
+  const test::TemporaryFolder folder;
+  const std::string quantized = folder.path() / "qwen2.gguf";
+  engine_tests::write_quantized("qwen2", kernels::TensorType::q4_1, quantized);
+  std::vector<std::string> paths = {quantized};
+  for (const std::string& name : engine_tests::kModels) paths.push_back(fixture(name));
+  for (const std::string& path : paths)
+    for (const WeightFormat format : {WeightFormat::as_stored, WeightFormat::fp8}) {
+      SCOPED_TRACE(path + " " + llm::weight_format_name(format));
+      llm::EngineOptions options;
+      options.device = device();
+      options.weights = format;
+      options.graphs = llm::GraphMode::off;
+      const llm::Engine engine(llm::Model(path), options);
+      EXPECT_EQ(gpu_weights(Checkpoint::open(path), format).bytes, engine.memory().weights_copied);
+    }
+}
+
+/// Floats of the vectors of a llama: norms, and the rotary frequencies.
+std::size_t vector_bytes(const model::ModelConfig& c) {
+  return ((2 * c.layers + 1) * c.hidden + c.rotary_size / 2) * sizeof(float);
+}
+std::size_t embedding_elements(const model::ModelConfig& c) {
+  return std::size_t{c.vocabulary} * c.hidden;
+}
+/// Rows of all products but the head's.
+std::size_t rows_of(const model::ModelConfig& c) {
+  return c.layers *
+         std::size_t{(c.heads + 2 * c.kv_heads) * c.head_size + 2 * c.hidden + 2 * c.feed_forward};
+}
+std::size_t elements_of(const model::ModelConfig& c) {
+  return c.layers * std::size_t{2 * (c.heads + c.kv_heads) * c.head_size + 3 * c.feed_forward} *
+         c.hidden;
+}
+
+TEST(GpuWeights, in_fp8_take_a_byte_each_and_a_scale_a_row_and_the_embedding_what_it_did) {
+  const Checkpoint untied = Checkpoint::open(fixture("llama"));  // f32
+  const model::ModelConfig& c = untied.config();
+  EXPECT_EQ(gpu_weights(untied, WeightFormat::as_stored).bytes,
+            (elements_of(c) + 2 * embedding_elements(c)) * 4 + vector_bytes(c));
+  EXPECT_EQ(gpu_weights(untied, WeightFormat::fp8).bytes,
+            elements_of(c) + embedding_elements(c) + (rows_of(c) + c.vocabulary) * 4 +
+                embedding_elements(c) * 4 + vector_bytes(c));
+  EXPECT_FALSE(gpu_weights(untied, WeightFormat::as_stored).are_streamed);
+  EXPECT_TRUE(gpu_weights(untied, WeightFormat::fp8).are_streamed);
+
+  const Checkpoint tied = Checkpoint::open(fixture("llama3-rope"));  // bf16
+  const model::ModelConfig& t = tied.config();
+  EXPECT_EQ(gpu_weights(tied, WeightFormat::as_stored).bytes,
+            (elements_of(t) + embedding_elements(t)) * 2 + vector_bytes(t));
+  EXPECT_EQ(gpu_weights(tied, WeightFormat::fp8).bytes,
+            elements_of(t) + embedding_elements(t) + (rows_of(t) + t.vocabulary) * 4 +
+                embedding_elements(t) * 2 + vector_bytes(t));
+}
+
+TEST(GpuWeights, that_are_quantized_are_known_to_be) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() / "qwen2.gguf";
+  engine_tests::write_quantized("qwen2", kernels::TensorType::q8_0, path);
+  const Checkpoint checkpoint = Checkpoint::open(path);
+  EXPECT_TRUE(gpu_weights(checkpoint, WeightFormat::as_stored).are_quantized);
+  EXPECT_TRUE(gpu_weights(checkpoint, WeightFormat::as_stored).are_streamed);
+  EXPECT_FALSE(gpu_weights(checkpoint, WeightFormat::fp8).are_quantized);
+}
+
+}  // namespace
+}  // namespace attacca
