@@ -22,6 +22,7 @@ struct DecodeAttentionArgs {
   RowCount rows;
   const std::int32_t* positions;  // [capacity]
   const std::int32_t* slots;      // [capacity]: whose block table; no two rows have the same
+  std::uint32_t slot_count;       // slots are below it, and so no step has more rows
   const float* frequencies;       // [rotary_size / 2]: angle = position * frequency
   const float* query_norm;        // [head_size], or null
   const float* key_norm;          // [head_size], or null
@@ -32,8 +33,9 @@ struct DecodeAttentionArgs {
   float scale;
   std::uint32_t window;  // looks at no more than this many positions back, itself included; 0: all
   PagedKv kv;
-  /// CUDA: `attention_workspace_bytes`, zeroed before the first launch; each launch leaves it so
-  /// that the next one can use it. For one launch at a time.
+  /// CUDA: `attention_workspace_bytes` for `slot_count` rows, zeroed before the first launch; each
+  /// launch leaves it so that the next one can use it, whatever its capacity. For one launch at a
+  /// time.
   void* workspace;
   std::uint16_t* y;  // [capacity, heads * head_size] bf16
   /// Promises that the count, positions, slots, block tables and the keys and values of earlier

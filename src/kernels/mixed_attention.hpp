@@ -3,8 +3,9 @@
 // consecutive positions.
 //
 // The grid is the same whatever the step holds: blocks pull tiles that they plan themselves. A row
-// that is alone in its slot is computed as in decode_attention, to the same bits; neighbours are
-// computed together, and a row's result does not depend on which of them are there.
+// that is alone in its slot is computed as in decode_attention of 3 to 16 rows, to the same bits
+// (see splits_of); neighbours are computed together, and a row's result does not depend on which of
+// them are there.
 #pragma once
 
 #include <attacca/kernel.hpp>

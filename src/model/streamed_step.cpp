@@ -159,6 +159,7 @@ class Emitter {
                                      .rows = tokens_,
                                      .positions = b_.positions,
                                      .slots = b_.slots,
+                                     .slot_count = scratch_.slots(),
                                      .frequencies = weights_.frequencies,
                                      .query_norm = w.query_norm,
                                      .key_norm = w.key_norm,

@@ -136,9 +136,25 @@ class DecodeAttention : public OnEachDevice {
   /// room for one row more than the world has: how many may come decides how rows are cut.
   Result run_rows(const World& world, const std::vector<std::uint32_t>& rows, unsigned launches = 1,
                   bool reads_ahead = false) {
+    const Buffer<unsigned char> workspace = workspace_for(world);
+    return run_rows(world, rows, world.rows() + 1, workspace, launches, reads_ahead);
+  }
+  /// As large as steps of all rows and one more need it.
+  Buffer<unsigned char> workspace_for(const World& world) {
+    const Shape& shape = world.shape();
+    kernels::PagedKv kv{};
+    kv.table_stride = world.tables_.stride;
+    kv.page_size = shape.page_size;
+    kv.kv_heads = shape.kv_heads;
+    kv.head_size = shape.head_size;
+    return buffer(std::vector<unsigned char>(
+        kernels::attention_workspace_bytes(world.rows() + 1, shape.heads, kv, shape.window)));
+  }
+  Result run_rows(const World& world, const std::vector<std::uint32_t>& rows,
+                  std::uint32_t capacity, const Buffer<unsigned char>& workspace,
+                  unsigned launches = 1, bool reads_ahead = false) {
     const Shape& shape = world.shape();
     const auto count = static_cast<std::uint32_t>(rows.size());
-    const std::uint32_t capacity = world.rows() + 1;
     std::vector<float> qkv;
     std::vector<std::int32_t> positions;
     std::vector<std::int32_t> slots;
@@ -167,6 +183,7 @@ class DecodeAttention : public OnEachDevice {
     args.rows = {counts.data(), capacity};
     args.positions = position_buffer.data();
     args.slots = slot_buffer.data();
+    args.slot_count = world.rows() + 1;
     args.frequencies = angles.data();
     args.query_norm = shape.has_norms ? norms.data() : nullptr;
     args.key_norm = shape.has_norms ? norms.data() + shape.head_size : nullptr;
@@ -178,9 +195,6 @@ class DecodeAttention : public OnEachDevice {
     args.window = shape.window;
     args.kv = {keys.data(),     values.data(),  tables.data(),   world.tables_.stride,
                shape.page_size, shape.kv_heads, shape.head_size, shape.type};
-    const std::size_t bytes =
-        kernels::attention_workspace_bytes(capacity, shape.heads, args.kv, shape.window);
-    const Buffer<unsigned char> workspace = buffer(std::vector<unsigned char>(bytes));
     args.workspace = workspace.data();
     args.y = y.data();
     args.y_rest = rest.data();
@@ -316,6 +330,18 @@ TEST_P(DecodeAttention, a_row_alone_and_many_rows_are_cut_otherwise) {
   }
   const World world({16, 2, 1, types().back()}, many);
   expect_right(world, run_all(world));
+}
+
+TEST_P(DecodeAttention, steps_of_all_sizes_share_a_workspace) {
+  const World world({16, 16, 8, types().back()}, std::vector<std::uint32_t>(9, 700));
+  const Buffer<unsigned char> workspace = workspace_for(world);
+  const Result expected = run_all(world);
+  for (const std::uint32_t alone : {0u, 8u}) {
+    run_rows(world, {alone}, 1, workspace);
+    const Result result = run_rows(world, all_of(world), world.rows() + 1, workspace);
+    expect_right(world, result);
+    EXPECT_EQ(result.y, expected.y) << "after row " << alone << " in a step of one";
+  }
 }
 
 TEST_P(DecodeAttention, more_splits_than_a_warp_has_pages_at_hand) {

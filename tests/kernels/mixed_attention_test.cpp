@@ -262,7 +262,9 @@ TEST_P(MixedAttention, a_row_alone_in_its_slot_is_the_same_bits_as_in_a_decode_s
     const World world({80, 12, 1, type}, {701, 40});
     const std::vector<Stretch> runs{{0, 700, 700}, {1, 20, 39}};
     const Result mixed = attend(world, runs);
-    // A decode step of the same row: nothing rotates, and the key is in qkv.
+    // A decode step of the same row, with room for others, or it would be cut smaller: nothing
+    // rotates, and the key is in qkv.
+    constexpr std::uint32_t kRoom = 3;
     const Shape& shape = world.shape_;
     std::vector<float> qkv = world.query({0, 700});
     for (const Cells* cells : {&mixed.keys, &mixed.values})
@@ -272,27 +274,30 @@ TEST_P(MixedAttention, a_row_alone_in_its_slot_is_the_same_bits_as_in_a_decode_s
     const Buffer<unsigned char> keys = buffer(mixed.keys.bytes());
     const Buffer<unsigned char> values = buffer(mixed.values.bytes());
     const Buffer<std::int32_t> tables = buffer(world.tables_.pages);
-    const Buffer<std::int32_t> positions = buffer<std::int32_t>({700});
-    const Buffer<std::int32_t> slots = buffer<std::int32_t>({0});
+    const Buffer<std::int32_t> positions = buffer<std::int32_t>({700, 0, 0});
+    const Buffer<std::int32_t> slots = buffer<std::int32_t>({0, 0, 0});
     const Buffer<std::uint32_t> counts = buffer<std::uint32_t>({1});
-    const Buffer<std::uint16_t> y = buffer(std::vector<std::uint16_t>(shape.columns()));
+    std::vector<std::uint16_t> bits(kRoom * shape.columns());
+    const Buffer<std::uint16_t> y = buffer(bits);
     kernels::DecodeAttentionArgs args{};
     args.qkv = x.data();
-    args.rows = {counts.data(), 1};
+    args.rows = {counts.data(), kRoom};
     args.positions = positions.data();
     args.slots = slots.data();
+    args.slot_count = kRoom;
     args.heads = shape.heads;
     args.scale = world.scale();
     args.kv = {keys.data(),     values.data(),  tables.data(),   world.tables_.stride,
                shape.page_size, shape.kv_heads, shape.head_size, shape.type};
-    const Buffer<unsigned char> workspace = buffer(
-        std::vector<unsigned char>(kernels::attention_workspace_bytes(1, shape.heads, args.kv, 0)));
+    const Buffer<unsigned char> workspace = buffer(std::vector<unsigned char>(
+        kernels::attention_workspace_bytes(kRoom, shape.heads, args.kv, 0)));
     args.workspace = workspace.data();
     args.y = y.data();
     stream().kernel(kernels::decode_attention(args), kernels::grid_of(args, is_cuda(), 8), args);
     stream().synchronize();
+    bits = y.read();
     EXPECT_EQ(std::vector<std::uint16_t>(mixed.y.begin(), mixed.y.begin() + shape.columns()),
-              y.read());
+              std::vector<std::uint16_t>(bits.begin(), bits.begin() + shape.columns()));
   }
 }
 

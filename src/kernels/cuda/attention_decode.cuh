@@ -29,7 +29,7 @@ class DecodeBlock {
   __device__ DecodeBlock(const DecodeAttentionArgs& args, uint4* memory)
       : a_(args),
         shared_(*reinterpret_cast<Shared*>(memory)),
-        rows_(args, shared_.rows, args.rows.capacity),
+        rows_(args, shared_.rows, args.slot_count),
         plan_({rows_.parts(), args.kv.kv_heads, args.window, splits_of(args.rows.capacity)},
               reinterpret_cast<std::uint32_t*>(&shared_ + 1), args.rows.capacity),
         lane_(threadIdx.x % 32),

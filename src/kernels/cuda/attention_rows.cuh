@@ -28,7 +28,7 @@ class RowTiles {
     std::uint32_t ended;
   };
 
-  /// `units`: the rows or slots that the workspace has counters for.
+  /// `units`: the rows or slots that the workspace has counters for, the same for all who share it.
   __device__ RowTiles(const Args& args, Shared& shared, std::uint32_t units)
       : a_(args),
         shared_(shared),
