@@ -23,4 +23,18 @@ inline void taken_over([[maybe_unused]] const void* token) {
 #endif
 }
 
+/// Work that another thread may take over from the one that made it: what oneTBB is given to carry.
+/// Its own word is read outside the sanitizer's sight, since that is before `taken_over` can
+/// say that it may be: oneTBB copies it about after `hand_over`.
+template <class F>
+struct Delegated {
+  F* work;
+  __attribute__((no_sanitize("thread"))) void operator()() const { run(*work); }
+  __attribute__((noinline)) static void run(F& taken) {
+    taken_over(&taken);
+    taken();
+    hand_over(&taken);
+  }
+};
+
 }  // namespace attacca::host

@@ -61,39 +61,39 @@ class Tasks {
   explicit Tasks(Launch& launch) : launch_(launch) {}
   ~Tasks() { wait(); }
 
-  template <class F>
-  void run(F task) {
-    if (!launch_.is_parallel()) {
+  void run(std::function<void()> task) {
+    {
       const std::lock_guard lock(mutex_);
       queue_.push_back(std::move(task));
-      return;
     }
+    if (!launch_.is_parallel()) return;
     hand_over(this);
-    group_.run([this, task = std::move(task)] {
-      taken_over(this);
-      task();
-      hand_over(this);
-    });
+    group_.run(Delegated<Tasks>{this});
   }
   void wait() {
     if (launch_.is_parallel()) {
       group_.wait();
       taken_over(this);
-      return;
-    }
-    for (;;) {
-      std::function<void()> task;
-      {
-        const std::lock_guard lock(mutex_);
-        if (queue_.empty()) return;
-        task = std::move(queue_.front());
-        queue_.pop_front();
-      }
-      task();
+    } else {
+      while (run_next()) continue;
     }
   }
+  /// What each task of the group does: the oldest that is still to be done.
+  void operator()() { run_next(); }
 
  private:
+  bool run_next() {
+    std::function<void()> task;
+    {
+      const std::lock_guard lock(mutex_);
+      if (queue_.empty()) return false;
+      task = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    task();
+    return true;
+  }
+
   Launch& launch_;
   tbb::task_group group_;
   std::mutex mutex_;
@@ -148,6 +148,23 @@ class Environment {
   const std::string& graph_name() const { return graph_->name; }
 
  private:
+  /// A node to run from, taken over by another thread; as `Delegated`, which says why it is no
+  /// lambda.
+  struct Branch {
+    Environment* environment;
+    tbb::task_group* group;
+    std::uint32_t node;
+    const void* token;
+    __attribute__((no_sanitize("thread"))) void operator()() const {
+      run(*environment, *group, node, token);
+    }
+    __attribute__((noinline)) static void run(Environment& environment, tbb::task_group& group,
+                                              std::uint32_t node, const void* token) {
+      taken_over(token);
+      environment.run_from(node, group);
+    }
+  };
+
   void run_scope(std::uint32_t index) {
     const PlanScope& scope = plan_->scopes[index];
     if (!launch_.is_parallel() || scope.is_sequence) {
@@ -160,10 +177,7 @@ class Environment {
     tbb::task_group group;
     hand_over(&group);
     for (std::size_t at = 1; at < scope.roots.size(); ++at)
-      group.run([this, &group, node = scope.roots[at]] {
-        taken_over(&group);
-        run_from(node, group);
-      });
+      group.run(Branch{this, &group, scope.roots[at], &group});
     run_from(scope.roots.front(), group);
     group.wait();
     taken_over(&group);
@@ -184,11 +198,9 @@ class Environment {
         if (next == kNone) {
           next = consumer;
         } else {
-          hand_over(&plan_->pending[consumer]);
-          group.run([this, consumer, &group] {
-            taken_over(&plan_->pending[consumer]);
-            run_from(consumer, group);
-          });
+          const void* token = &plan_->pending[consumer];
+          hand_over(token);
+          group.run(Branch{this, &group, consumer, token});
         }
       }
       if (next == kNone) {
@@ -246,11 +258,7 @@ class Frame final : public attacca::detail::HostFrame {
       range(context, 0, blocks);
       return;
     }
-    const auto run_part = [&](const tbb::blocked_range<std::uint64_t>& part) {
-      taken_over(context);
-      range(context, part.begin(), part.end());
-      hand_over(context);
-    };
+    const Blocks run_part{range, context};
     const tbb::blocked_range<std::uint64_t> all(0, blocks);
     hand_over(context);
     if (is_persistent_ || is_blockwise_)
@@ -284,6 +292,22 @@ class Frame final : public attacca::detail::HostFrame {
   std::uint64_t threads_per_block = 1;
 
  private:
+  /// Blocks of a kernel, taken over by another thread; as `Delegated`, which says why it is no
+  /// lambda.
+  struct Blocks {
+    BlockRange range;
+    void* context;
+    __attribute__((no_sanitize("thread"))) void operator()(
+        const tbb::blocked_range<std::uint64_t>& part) const {
+      run(range, context, part.begin(), part.end());
+    }
+    __attribute__((noinline)) static void run(BlockRange range, void* context, std::uint64_t begin,
+                                              std::uint64_t end) {
+      taken_over(context);
+      range(context, begin, end);
+      hand_over(context);
+    }
+  };
   struct Spawned {
     const KernelInfo* kernel;
     Grid grid;
@@ -405,19 +429,6 @@ void run_environments(Launch& launch, Environment* parent, Launchable& first,
     todo.insert(todo.begin(), tails.begin(), tails.end());
   }
 }
-
-/// Work that another thread may take over from the one that made it.
-template <class F>
-struct Delegated {
-  F* work;
-  /// Not for the thread sanitizer: `work` is read before `taken_over` can say that it may be.
-  __attribute__((no_sanitize("thread"))) void operator()() const { run(*work); }
-  __attribute__((noinline)) static void run(F& taken) {
-    taken_over(&taken);
-    taken();
-    hand_over(&taken);
-  }
-};
 
 template <class F>
 void inside_arena(Workers& workers, F work) {
