@@ -8,15 +8,16 @@ cd "$(dirname "$0")/.."
 # Under compute-sanitizer 2025.3 a kernel's changes to another node have no effect, so those tests are left out there.
 unfit='-*updatable*:*Updatable*'
 failed='' parts=() commit=''
+fail() { echo "gpu-check: $*" >&2; exit 1; }
 for word in "$@"; do
   case $word in
     build | test | memcheck | racecheck | synccheck | initcheck | bench) parts+=("$word") ;;
-    *) commit=$word ;;
+    *) [[ $word =~ ^[0-9a-f]{7,40}$ ]] || fail "'$word' is neither a part nor a commit; see the first lines of $0"
+      commit=$word ;;
   esac
 done
 ((${#parts[@]} > 0)) || parts=(build test memcheck racecheck synccheck initcheck bench)
 
-fail() { echo "gpu-check: $*" >&2; exit 1; }
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1) || true
 [[ -n $gpu ]] || fail "no GPU here (nvidia-smi names none); run this on a machine with one"
 [[ $(scripts/preset.sh --compiler) == cuda ]] || fail "no nvcc on the PATH or in /usr/local/cuda/bin"

@@ -19,6 +19,10 @@ constexpr std::uint32_t kTileRows = 16;
 // As in cuda/thin_linear.cuh.
 constexpr unsigned kThreads = 320;
 constexpr unsigned kSharedBytes = 6 * 8 * (2 * 1024 + 128);
+#if defined(__CUDACC__)
+static_assert(kThreads == 32 * (thin::kWarps + thin::kFillers));
+static_assert(kSharedBytes == thin::kSharedBytes);
+#endif
 
 std::uint32_t tiles_of(const ThinLinearArgs& a) {
   return a.w.rows / (a.end == ThinEnd::gate ? kTileRows / 2 : kTileRows);

@@ -118,7 +118,7 @@ class Block {
   __device__ void run(Thread& t) {
     if (threadIdx.x == 0) ring().open();
     synchronize_pair();
-    if (threadIdx.x != 0) t.release_consumers();  // the filling thread has the last word
+    if (threadIdx.x != 0) t.release_consumers();  // the filling thread will, when it is done
     if (threadIdx.x < kFirstReader) {
       if (threadIdx.x == 0)
         fill(t);
