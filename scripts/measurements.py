@@ -6,11 +6,9 @@ What stands between `<!-- measurements: h200 -->` and `<!-- end of measurements 
 claim, then a section per experiment with its question, picture, figures and notes. What stands outside is kept. --check
 writes nothing and fails where the file is stale.
 """
-import argparse
 import collections
 import pathlib
 import re
-import sys
 
 import tables
 
@@ -59,25 +57,7 @@ def render(found, gpu, root):
     return "\n\n".join([claims(results), *(section(result, gpu, root) for result in results)]) + "\n"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail where the file is stale")
-    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
-    arguments = parser.parse_args()
-
-    path = arguments.root / FILE
-    text = path.read_text(encoding="utf-8")
-    if not PART.search(text):
-        sys.exit(f"{FILE}: no '<!-- measurements: GPU -->' with an '<!-- end of measurements -->'")
-    found = tables.load(arguments.root)
-    rewritten = PART.sub(lambda part: part["open"] + render(found, part["gpu"], arguments.root) + part["close"], text)
-    if rewritten == text:
-        return
-    if arguments.check:
-        sys.exit(f"{FILE}: differs from bench/results; run scripts/measurements.py")
-    path.write_text(rewritten, encoding="utf-8")
-    print(f"{FILE}: written")
-
-
 if __name__ == "__main__":
-    main()
+    tables.rewrite_page("measurements.py", __doc__, FILE, PART,
+                        "'<!-- measurements: GPU -->' with an '<!-- end of measurements -->'",
+                        lambda part, found, root: render(found, part["gpu"], root))

@@ -6,10 +6,8 @@ What stands between `<!-- performance: decode@h200 -->` and `<!-- end of perform
 for each kind of row, with its floor, the gate and every peer, and the notes of the run. What stands outside, which says
 what limits the rows and what was tried, is kept. --check writes nothing and fails where the file is stale.
 """
-import argparse
 import pathlib
 import re
-import sys
 
 import tables
 
@@ -84,37 +82,14 @@ def render(result):
     return "\n\n".join(parts) + "\n"
 
 
-def rewritten(text, found):
-    def part(match):
-        results = [result for gpu, result in found if gpu == match["gpu"] and result["bench"] == match["bench"]]
-        if not results:
-            body = (f"No result of `{match['bench']}` in bench/results/{match['gpu']} yet; `make gpu-check` on a "
-                    "machine with a GPU writes it.\n")
-        else:
-            body = render(results[0])
-        return match["open"] + body + match["close"]
-
-    return PART.sub(part, text)
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail where the file is stale")
-    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
-    arguments = parser.parse_args()
-
-    path = arguments.root / FILE
-    text = path.read_text(encoding="utf-8")
-    if not PART.search(text):
-        sys.exit(f"{FILE}: no '<!-- performance: BENCH@GPU -->' with an '<!-- end of performance -->'")
-    new = rewritten(text, tables.load(arguments.root))
-    if new == text:
-        return
-    if arguments.check:
-        sys.exit(f"{FILE}: differs from bench/results; run scripts/performance.py")
-    path.write_text(new, encoding="utf-8")
-    print(f"{FILE}: written")
+def part_of(match, found, _):
+    results = [result for gpu, result in found if gpu == match["gpu"] and result["bench"] == match["bench"]]
+    if results:
+        return render(results[0])
+    return (f"No result of `{match['bench']}` in bench/results/{match['gpu']} yet; `make gpu-check` on a machine with a "
+            "GPU writes it.\n")
 
 
 if __name__ == "__main__":
-    main()
+    tables.rewrite_page("performance.py", __doc__, FILE, PART,
+                        "'<!-- performance: BENCH@GPU -->' with an '<!-- end of performance -->'", part_of)

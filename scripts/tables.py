@@ -120,6 +120,30 @@ def load(root):
     return found
 
 
+def arguments_of(description):
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where a file is stale")
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
+    return parser.parse_args()
+
+
+def rewrite_page(script, description, file, pattern, marks, body_of):
+    """What another script does: between `marks`, which `pattern` finds, stands body_of(match, results, root)."""
+    arguments = arguments_of(description)
+    path = arguments.root / file
+    text = path.read_text(encoding="utf-8")
+    if not pattern.search(text):
+        sys.exit(f"{file}: no {marks}")
+    found = load(arguments.root)
+    rewritten = pattern.sub(lambda part: part["open"] + body_of(part, found, arguments.root) + part["close"], text)
+    if rewritten == text:
+        return
+    if arguments.check:
+        sys.exit(f"{file}: differs from bench/results; run scripts/{script}")
+    path.write_text(rewritten, encoding="utf-8")
+    print(f"{file}: written")
+
+
 def rewrite(text, found):
     def table(match):
         results = []
@@ -138,11 +162,7 @@ def rewrite(text, found):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail where a table is stale")
-    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
-    arguments = parser.parse_args()
-
+    arguments = arguments_of(__doc__)
     found = load(arguments.root)
     stale = []
     for path in [arguments.root / "README.md", *sorted((arguments.root / "docs").glob("*.md"))]:

@@ -1,13 +1,9 @@
 #!/usr/bin/env python3
 """Tests of scripts/measurements.py, run as a program on a folder of its own."""
-import json
-import pathlib
-import subprocess
-import sys
-import tempfile
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "measurements.py"
+from page_case import PageCase
+
 RESULT = {"bench": "queue", "question": "does it pay?", "device": "NVIDIA H200", "commit": "abc", "date": "2026-11-05",
           "rows": [{"name": "warp", "params": {"batch": 32, "skew": 0.1}, "median": 2, "p10": 1, "p90": 3, "unit": "µs"}],
           "findings": [{"claim": "twice | as fast", "source": "a\nblog", "measured": "1.5 times", "verdict": "partly"},
@@ -16,28 +12,9 @@ RESULT = {"bench": "queue", "question": "does it pay?", "device": "NVIDIA H200",
 EMPTY = "before\n<!-- measurements: h200 -->\n<!-- end of measurements -->\nafter\n"
 
 
-class Measurements(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = pathlib.Path(folder.name)
-        self.results = self.root / "bench" / "results" / "h200"
-        self.results.mkdir(parents=True)
-        self.file = self.root / "docs" / "measurements.md"
-        self.file.parent.mkdir()
-        self.file.write_text(EMPTY)
-
-    def write(self, result):
-        (self.results / f"{result['bench']}.json").write_text(json.dumps(result))
-
-    def run_script(self, *arguments):
-        return subprocess.run([sys.executable, SCRIPT, "--root", self.root, *arguments], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, check=False)
-
-    def written(self):
-        done = self.run_script()
-        self.assertEqual(0, done.returncode, done.stdout)
-        return self.file.read_text()
+class Measurements(PageCase):
+    SCRIPT = "measurements"
+    EMPTY = EMPTY
 
     def test_states_claim_source_measurement_and_verdict(self):
         self.write(RESULT)
@@ -68,13 +45,7 @@ class Measurements(unittest.TestCase):
         self.assertIn("<details><summary>40 rows</summary>\n\n|", self.written())
 
     def test_check_fails_when_stale_and_writes_nothing(self):
-        self.write(RESULT)
-        done = self.run_script("--check")
-        self.assertEqual(1, done.returncode)
-        self.assertIn("measurements.md: differs", done.stdout)
-        self.assertEqual(EMPTY, self.file.read_text())
-        self.written()
-        self.assertEqual(0, self.run_script("--check").returncode)
+        self.expect_check_to_fail_until_written(RESULT)
 
     def test_refuses_what_was_measured_with_too_few_samples(self):
         self.write({**RESULT, "is_quick": True})

@@ -1,13 +1,9 @@
 #!/usr/bin/env python3
 """Tests of scripts/performance.py, run as a program on a folder of its own."""
-import json
-import pathlib
-import subprocess
-import sys
-import tempfile
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "performance.py"
+from page_case import PageCase
+
 PARAMS = {"shape": "llama-8b", "batch": 8, "context": 512, "graphs": "full"}
 FIGURES = {"median": 4000.0, "p10": 3990.0, "p90": 4010.0, "unit": "µs"}
 STEP = {"name": "decode step", "params": PARAMS, **FIGURES, "floor": 3400.0, "fraction": 0.85, "limit": 4250.0}
@@ -20,28 +16,9 @@ RESULT = {"bench": "decode", "question": "how close?", "device": "NVIDIA H200", 
 EMPTY = "before\n<!-- performance: decode@h200 -->\n<!-- end of performance -->\nwhat was tried\n"
 
 
-class Performance(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = pathlib.Path(folder.name)
-        self.results = self.root / "bench" / "results" / "h200"
-        self.results.mkdir(parents=True)
-        self.file = self.root / "docs" / "performance.md"
-        self.file.parent.mkdir()
-        self.file.write_text(EMPTY)
-
-    def write(self, result):
-        (self.results / f"{result['bench']}.json").write_text(json.dumps(result))
-
-    def run_script(self, *arguments):
-        return subprocess.run([sys.executable, SCRIPT, "--root", self.root, *arguments], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, check=False)
-
-    def written(self):
-        done = self.run_script()
-        self.assertEqual(0, done.returncode, done.stdout)
-        return self.file.read_text()
+class Performance(PageCase):
+    SCRIPT = "performance"
+    EMPTY = EMPTY
 
     def test_a_row_has_its_floor_gate_and_peers(self):
         self.write(RESULT)
@@ -70,13 +47,7 @@ class Performance(unittest.TestCase):
         self.assertIn("No result of `decode` in bench/results/h200 yet", self.written())
 
     def test_check_fails_when_stale_and_writes_nothing(self):
-        self.write(RESULT)
-        done = self.run_script("--check")
-        self.assertEqual(1, done.returncode)
-        self.assertIn("performance.md: differs", done.stdout)
-        self.assertEqual(EMPTY, self.file.read_text())
-        self.written()
-        self.assertEqual(0, self.run_script("--check").returncode)
+        self.expect_check_to_fail_until_written(RESULT)
 
     def test_a_file_without_a_place_for_tables_is_an_error(self):
         self.file.write_text("nothing\n")
