@@ -3,7 +3,6 @@
 // from a multiple of 1024 bytes. Rows come as thin_linear's do, eight of a matrix to a stage, and
 // hardly anything is done with them.
 #include <attacca/attacca.hpp>
-#include <attacca/occupancy.hpp>
 
 #include <chrono>
 #include <cstdio>
@@ -12,6 +11,7 @@
 #include "kernels/cuda/ring.cuh"
 #include "kernels/random_fill.hpp"
 #include "lab.hpp"
+#include "model/streamed_step.hpp"
 
 namespace attacca::lab {
 namespace {
@@ -155,8 +155,7 @@ void time_copies() {
   constexpr Place kPlaces[] = {{2048, 0},  {2176, 0},  {2112, 0}, {2048, 64},
                                {2176, 64}, {2048, 16}, {2064, 0}};
   const Device device = Device::cuda(0);
-  const unsigned blocks =
-      occupancy(device, kernels::random_fill(), Grid{Dim3{1}, Dim3{32}}).residency.processors;
+  const unsigned blocks = model::processors_of(device);
   const std::uint64_t few = 2ull * kStageRows * blocks;
   Memory memory(device, kRows, blocks);
   Memory reference(Device::host(), few, blocks);

@@ -2,7 +2,6 @@
 // files it includes are in the folder ATTACCA_LAB_VARIANT, against the one in the library: results,
 // and times of one layer's products in a chain. Without that folder it is the library's own again.
 #include <attacca/attacca.hpp>
-#include <attacca/occupancy.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -16,6 +15,7 @@
 #include "kernels/random_fill.hpp"
 #include "kernels/thin_linear.hpp"
 #include "lab.hpp"
+#include "model/streamed_step.hpp"
 
 // A name of its own: no linker or profiler takes one for the other.
 #define thin thin_variant
@@ -61,7 +61,7 @@ class Layers {
  public:
   Layers(const Device& device, std::uint32_t rows)
       : device_(device),
-        processors_(occupancy(device, random_fill(), Grid{Dim3{1}, Dim3{32}}).residency.processors),
+        processors_(model::processors_of(device)),
         weights_(device, kLayers * layer_elements()),
         x_(device, std::size_t{kMostRows} * kFeedForward),
         gated_(device, std::vector<std::uint16_t>(std::size_t{kMostRows} * kFeedForward)),

@@ -3,8 +3,9 @@
 // in their page, and attends over all that the token sees, itself included.
 //
 // On CUDA the grid is the same whatever the lengths: its blocks pull tiles, a row's split for some
-// of its heads each. How a row is split depends on its own length alone, and splits are combined in
-// order: a row's result is the same bits in any batch and with any page size.
+// of its heads each. How a row is split depends on its own length and on how many rows the step may
+// have (see splits_of), and splits are combined in order: a row's result is the same bits whatever
+// the other rows are, and with any page size.
 #pragma once
 
 #include <attacca/kernel.hpp>

@@ -16,17 +16,7 @@
 namespace attacca {
 namespace {
 
-using engine_tests::expect_same_for_every_cut_and_page_size;
-using engine_tests::expect_same_in_every_company;
-using engine_tests::expect_same_when_pages_run_out;
-using engine_tests::expect_tokens;
-using engine_tests::Expected;
-using engine_tests::expected;
-using engine_tests::fixture;
-using engine_tests::greedy;
-using engine_tests::kModels;
-using engine_tests::text_of;
-using engine_tests::Tokens;
+using namespace engine_tests;
 using llm::Engine;
 using llm::EngineOptions;
 using llm::Finish;
@@ -161,7 +151,7 @@ TEST_P(SmallModel, answers_with_quantized_weights) {
   for (const auto type :
        {kernels::TensorType::q8_0, kernels::TensorType::q4_0, kernels::TensorType::q4_1}) {
     const std::string path = folder.path() / kernels::type_name(type);
-    engine_tests::write_quantized("qwen3", type, path + ".gguf");
+    write_quantized("qwen3", type, path + ".gguf");
     expect_answers(Model(path + ".gguf"));
   }
 }

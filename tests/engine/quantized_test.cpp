@@ -13,14 +13,7 @@
 namespace attacca {
 namespace {
 
-using engine_tests::expect_same_for_every_cut_and_page_size;
-using engine_tests::expect_same_in_every_company;
-using engine_tests::expect_same_when_pages_run_out;
-using engine_tests::expect_tokens;
-using engine_tests::expected;
-using engine_tests::greedy;
-using engine_tests::text_of;
-using engine_tests::Tokens;
+using namespace engine_tests;
 using kernels::TensorType;
 using llm::Engine;
 using llm::EngineOptions;
@@ -48,7 +41,7 @@ class QuantizedModels : public test::OnEachDevice {
   }
   Model fixture(const std::string& name, TensorType type) const {
     const auto path = folder_.path() / (name + kernels::type_name(type) + ".gguf");
-    engine_tests::write_quantized(name, type, path);
+    write_quantized(name, type, path);
     return Model(path.string());
   }
   /// That 64 tokens after each prompt are those of the host, but for ties.
@@ -78,7 +71,7 @@ TEST_P(QuantizedModels, of_the_fixtures_give_the_tokens_of_the_host) {
       SCOPED_TRACE(std::string(name) + " in " + kernels::type_name(type));
       const Tokens prompt = expected(name).prompt;
       expect_tokens_of_host(fixture(name, type), {prompt, {prompt.begin(), prompt.begin() + 3}},
-                            engine_tests::tie_on(device()));
+                            tie_on(device()));
     }
   }
 }

@@ -2,6 +2,8 @@
 // is not instrumented. Without the sanitizer these are nothing.
 #pragma once
 
+#include <type_traits>
+
 #if defined(__SANITIZE_THREAD__)
 extern "C" {
 void __tsan_acquire(void* address);
@@ -23,18 +25,28 @@ inline void taken_over([[maybe_unused]] const void* token) {
 #endif
 }
 
-/// Work that another thread may take over from the one that made it: what oneTBB is given to carry.
-/// Its own word is read outside the sanitizer's sight, since that is before `taken_over` can
-/// say that it may be: oneTBB copies it about after `hand_over`.
+/// Work that oneTBB carries from the thread that made it to another one, with the token by which
+/// that one takes it over. oneTBB copies it about after `hand_over`, and it has to be read before
+/// `taken_over` can say that it may be: so it is read outside the sanitizer's sight, and used as a
+/// copy. REQUIRES: F is trivially copyable.
 template <class F>
-struct Delegated {
-  F* work;
-  __attribute__((no_sanitize("thread"))) void operator()() const { run(*work); }
-  __attribute__((noinline)) static void run(F& taken) {
-    taken_over(&taken);
-    taken();
-    hand_over(&taken);
+struct Carried {
+  static_assert(std::is_trivially_copyable_v<F>);
+  const void* token;
+  F work;
+
+  template <class... Args>
+  __attribute__((no_sanitize("thread"))) void operator()(const Args&... args) const {
+    run(token, work, args...);
+  }
+
+  template <class... Args>
+  __attribute__((noinline)) static void run(const void* token, F work, const Args&... args) {
+    taken_over(token);
+    work(args...);
   }
 };
+template <class F>
+Carried(const void*, F) -> Carried<F>;
 
 }  // namespace attacca::host

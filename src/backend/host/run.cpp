@@ -68,7 +68,10 @@ class Tasks {
     }
     if (!launch_.is_parallel()) return;
     hand_over(this);
-    group_.run(Delegated<Tasks>{this});
+    group_.run(Carried{this, [this] {
+                         run_next();
+                         hand_over(this);
+                       }});
   }
   void wait() {
     if (launch_.is_parallel()) {
@@ -78,10 +81,9 @@ class Tasks {
       while (run_next()) continue;
     }
   }
-  /// What each task of the group does: the oldest that is still to be done.
-  void operator()() { run_next(); }
 
  private:
+  /// The oldest that is still to be done. False: there is none.
   bool run_next() {
     std::function<void()> task;
     {
@@ -148,23 +150,6 @@ class Environment {
   const std::string& graph_name() const { return graph_->name; }
 
  private:
-  /// A node to run from, taken over by another thread; as `Delegated`, which says why it is no
-  /// lambda.
-  struct Branch {
-    Environment* environment;
-    tbb::task_group* group;
-    std::uint32_t node;
-    const void* token;
-    __attribute__((no_sanitize("thread"))) void operator()() const {
-      run(*environment, *group, node, token);
-    }
-    __attribute__((noinline)) static void run(Environment& environment, tbb::task_group& group,
-                                              std::uint32_t node, const void* token) {
-      taken_over(token);
-      environment.run_from(node, group);
-    }
-  };
-
   void run_scope(std::uint32_t index) {
     const PlanScope& scope = plan_->scopes[index];
     if (!launch_.is_parallel() || scope.is_sequence) {
@@ -176,11 +161,15 @@ class Environment {
     }
     tbb::task_group group;
     hand_over(&group);
-    for (std::size_t at = 1; at < scope.roots.size(); ++at)
-      group.run(Branch{this, &group, scope.roots[at], &group});
+    for (std::size_t at = 1; at < scope.roots.size(); ++at) spawn(scope.roots[at], group, &group);
     run_from(scope.roots.front(), group);
     group.wait();
     taken_over(&group);
+  }
+
+  /// REQUIRES: hand_over(token).
+  void spawn(std::uint32_t node, tbb::task_group& group, const void* token) {
+    group.run(Carried{token, [this, &group, node] { run_from(node, group); }});
   }
 
   /// Runs a node and then, on this thread, one of the nodes it made ready; the others are spawned.
@@ -200,7 +189,7 @@ class Environment {
         } else {
           const void* token = &plan_->pending[consumer];
           hand_over(token);
-          group.run(Branch{this, &group, consumer, token});
+          spawn(consumer, group, token);
         }
       }
       if (next == kNone) {
@@ -258,7 +247,11 @@ class Frame final : public attacca::detail::HostFrame {
       range(context, 0, blocks);
       return;
     }
-    const Blocks run_part{range, context};
+    const Carried run_part{context,
+                           [range, context](const tbb::blocked_range<std::uint64_t>& part) {
+                             range(context, part.begin(), part.end());
+                             hand_over(context);
+                           }};
     const tbb::blocked_range<std::uint64_t> all(0, blocks);
     hand_over(context);
     if (is_persistent_ || is_blockwise_)
@@ -292,22 +285,6 @@ class Frame final : public attacca::detail::HostFrame {
   std::uint64_t threads_per_block = 1;
 
  private:
-  /// Blocks of a kernel, taken over by another thread; as `Delegated`, which says why it is no
-  /// lambda.
-  struct Blocks {
-    BlockRange range;
-    void* context;
-    __attribute__((no_sanitize("thread"))) void operator()(
-        const tbb::blocked_range<std::uint64_t>& part) const {
-      run(range, context, part.begin(), part.end());
-    }
-    __attribute__((noinline)) static void run(BlockRange range, void* context, std::uint64_t begin,
-                                              std::uint64_t end) {
-      taken_over(context);
-      range(context, begin, end);
-      hand_over(context);
-    }
-  };
   struct Spawned {
     const KernelInfo* kernel;
     Grid grid;
@@ -435,7 +412,10 @@ void inside_arena(Workers& workers, F work) {
   if (!workers.arena) return work();
   // Where the arena is full, one of its threads does the work while this one waits.
   hand_over(&work);
-  workers.arena->execute(Delegated<F>{&work});
+  workers.arena->execute(Carried{&work, [&work] {
+                                   work();
+                                   hand_over(&work);
+                                 }});
   taken_over(&work);
 }
 
