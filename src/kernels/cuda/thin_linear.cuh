@@ -59,6 +59,9 @@ class Block {
   static constexpr bool kWeightsAre16 = kTileRows == 16;
   static constexpr unsigned kSums = kWeightsAre16 ? kRows8 : 1;  // for each tile, of an instruction
   static constexpr unsigned kTiles = 4;                          // for which x is read once
+  /// Of small weights a chunk is soon used up: x of the next one is on its way from its start on,
+  /// where there are registers for both.
+  static constexpr bool kLoadsAhead = kWeightsAre16 && kPlanes == 1;
   // Columns whose x a warp has in registers, and groups of them.
   static constexpr unsigned kChunk = kColumns;
   static constexpr unsigned kPieces = kChunk / kGroup / kWarps;
@@ -212,17 +215,25 @@ class Block {
   }
 
   using Sums = float[kTiles][kSums][4];
+  using X = uint4[kPieces][kPlanes];
 
-  /// A chunk of some tiles. The last of them leaves the x of the next chunk behind. `kIsWhole`: all
+  /// A chunk of some tiles, which leaves the x of the next chunk behind. `kIsWhole`: all
   /// groups are there, and no branch keeps one from beginning before the other ends.
   template <bool kIsWhole>
   __device__ void multiply_chunk(std::uint32_t tile, std::uint32_t group, std::uint32_t next,
                                  Sums& sums) {
+    [[maybe_unused]] X held;
+    if constexpr (kLoadsAhead) {
+#pragma unroll
+      for (unsigned p = 0; p < kPieces; ++p) held[p][0] = x_[p][0];
+      load_x(next);
+    }
+    const X& x = kLoadsAhead ? held : x_;
     [[maybe_unused]] float x_sums[kPieces][2];
     if constexpr (kIsQuantized)
 #pragma unroll
       for (unsigned p = 0; p < kPieces; ++p)
-        if (Weights::kHasLeast) sum_up(x_sums[p], x_[p]);
+        if (Weights::kHasLeast) sum_up(x_sums[p], x[p]);
 #pragma unroll
     for (unsigned r = 0; r < kTiles; ++r) {
       if (tile + r >= tiles_) break;
@@ -231,32 +242,32 @@ class Block {
 #pragma unroll
       for (unsigned p = 0; p < kPieces; ++p) {
         const unsigned mine = p * kWarps + warp_;
-        if (kIsWhole || group + mine < groups_) multiply_piece(p, mine, sums[r], x_sums[p]);
-        if (is_last) load_piece(p, next);
+        if (kIsWhole || group + mine < groups_) multiply_piece(x[p], mine, sums[r], x_sums[p]);
+        if (!kLoadsAhead && is_last) load_piece(p, next);
       }
       ring().release(place_);
       place_.advance();
     }
   }
   /// 32 columns of a tile.
-  __device__ void multiply_piece(unsigned p, unsigned mine, float (&sums)[kSums][4],
+  __device__ void multiply_piece(const uint4 (&x)[kPlanes], unsigned mine, float (&sums)[kSums][4],
                                  const float (&x_sums)[2]) {
     const unsigned char* low = stage() + at_[0] + mine * kGroupBytes;
     if constexpr (!kWeightsAre16) {
       const uint4 w = Weights::pairs(low + lane_at());
-      const uint4 first = x_[p][0];
-      const uint4 second = kPlanes == 1 ? uint4{} : x_[p][kPlanes - 1];
+      const uint4 first = x[0];
+      const uint4 second = kPlanes == 1 ? uint4{} : x[kPlanes - 1];
       multiply(sums[0], {first.x, second.x, first.y, second.y}, w.x, w.y);
       multiply(sums[0], {first.z, second.z, first.w, second.w}, w.z, w.w);
     } else {
       const unsigned char* high = stage() + at_[1] + mine * kGroupBytes;
       const Pairs pairs(Weights::pairs(low + lane_at()), Weights::pairs(high + lane_at()));
       if constexpr (kIsQuantized)
-        add_scaled<Weights>(sums[0], pairs, x_[p], low, high, x_sums);
+        add_scaled<Weights>(sums[0], pairs, x, low, high, x_sums);
       else
         for (unsigned n = 0; n < kPlanes; ++n) {
-          multiply(sums[n], pairs.first, x_[p][n].x, x_[p][n].y);
-          multiply(sums[n], pairs.second, x_[p][n].z, x_[p][n].w);
+          multiply(sums[n], pairs.first, x[n].x, x[n].y);
+          multiply(sums[n], pairs.second, x[n].z, x[n].w);
         }
     }
   }
@@ -439,7 +450,7 @@ class Block {
   typename BlockRing::Place place_;
   unsigned at_[kTileRows / 8];          // this lane's rows in a stage
   const unsigned char* rows_[kPlanes];  // this lane's rows of x
-  uint4 x_[kPieces][kPlanes];           // of a chunk
+  X x_;                                 // of a chunk
   float before_[kTiles / kTogether];
   float norm_[kTiles / kTogether];
   float scale_[kTiles / kTogether];
