@@ -116,6 +116,26 @@ TEST_P(SmallEdges, programmatic_edges_chain) {
   EXPECT_EQ(x.read(), (std::vector<int>{1, 2, 3}));
 }
 
+TEST_P(SmallEdges, programmatic_consumers_read_nothing_that_earlier_kernels_left_in_a_cache) {
+  // Every kernel lets the next one start at once, so that readers of an old value still fill the
+  // caches beside those that wait for the new one.
+  constexpr unsigned kCount = 512, kBlocks = 264, kThreads = 64;
+  const Buffer<int> x = buffer(std::vector<int>(kCount, 0));
+  const Buffer<int> wrong = buffer(std::vector<int>(std::size_t{kBlocks} * kThreads, 0));
+  Graph graph(device());
+  Node last = graph.fill(x.data(), 0, x.bytes());
+  for (int value = 1; value <= 20; ++value) {
+    const RewriteArgs write{x.data(), kCount, value};
+    const ReadAgainArgs read{x.data(), kCount, value, 50, wrong.data()};
+    const auto writer = graph.kernel(rewrite, Grid{{2}, {kThreads}}, write);
+    last = value == 1 ? writer.after(last) : writer.after_programmatic(last);
+    last = graph.kernel(read_again, Grid{{kBlocks}, {kThreads}}, read).after_programmatic(last);
+  }
+  Exec exec = graph.instantiate();
+  for (int launch_number = 0; launch_number < 3; ++launch_number) run(exec);
+  EXPECT_EQ(wrong.read(), std::vector<int>(wrong.size(), 0));
+}
+
 TEST_P(SmallEdges, a_consumer_may_have_full_and_programmatic_producers) {
   const Buffer<int> x = buffer<int>({0, 0});
   Graph graph(device());

@@ -162,6 +162,33 @@ struct Consume : Free {
   }
 };
 
+struct Rewrite : Free {
+  static constexpr const char* name = "rewrite";
+  static constexpr bool waits = true;
+  using Args = RewriteArgs;
+  ATTACCA_HD static void body(Thread& t, const Args& a) {
+    t.release_consumers();
+    t.wait_for_producers();
+    for (std::uint64_t i = t.index(); i < a.count; i += t.stride()) a.x[i] = a.value;
+  }
+};
+
+struct ReadAgain : Free {
+  static constexpr const char* name = "read_again";
+  static constexpr bool waits = true;
+  using Args = ReadAgainArgs;
+  ATTACCA_HD static void body(Thread& t, const Args& a) {
+    t.release_consumers();
+    t.wait_for_producers();
+    int wrong = 0;
+    for (unsigned pass = 0; pass < a.passes; ++pass) {
+      for (unsigned i = t.thread.x; i < a.count; i += t.threads.x) wrong += a.x[i] != a.value;
+      asm volatile("" ::: "memory");  // or it would be read once
+    }
+    a.wrong[t.index()] += wrong;
+  }
+};
+
 struct ForgetToWait : Free {
   static constexpr const char* name = "forget_to_wait";
   static constexpr bool waits = true;
@@ -320,6 +347,8 @@ const Kernel<CountDownArgs> count_down = make_kernel<CountDown>();
 const Kernel<CountDownArgs> stop_at_zero = make_kernel<StopAtZero>();
 const Kernel<SetArgs> produce = make_kernel<Produce>();
 const Kernel<ConsumeArgs> consume = make_kernel<Consume>();
+const Kernel<RewriteArgs> rewrite = make_kernel<Rewrite>();
+const Kernel<ReadAgainArgs> read_again = make_kernel<ReadAgain>();
 const Kernel<ConsumeArgs> forget_to_wait = make_kernel<ForgetToWait>();
 const Kernel<LaunchArgs> launch = make_kernel<LaunchOne>();
 const Kernel<LaunchManyArgs> launch_many = make_kernel<LaunchMany>();

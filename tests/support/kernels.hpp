@@ -105,6 +105,22 @@ struct ConsumeArgs {
   const int* from;
 };
 extern const Kernel<ConsumeArgs> consume;
+/// Lets consumers start, waits for producers, then x[i] = value for all i.
+struct RewriteArgs {
+  int* x;
+  unsigned count;
+  int value;
+};
+extern const Kernel<RewriteArgs> rewrite;
+/// The same, but reads x `passes` times: wrong[thread] += how often it found another value.
+struct ReadAgainArgs {
+  const int* x;
+  unsigned count;
+  int value;
+  unsigned passes;
+  int* wrong;
+};
+extern const Kernel<ReadAgainArgs> read_again;
 /// Declares waits and does not wait.
 extern const Kernel<ConsumeArgs> forget_to_wait;
 
