@@ -44,13 +44,17 @@ struct Splits {
 };
 
 /// Where a step may have so many rows: one or two are cut small, so that they keep many processors
-/// busy; of many rows there is work enough, and long splits cost less.
-ATTACCA_HD constexpr Splits splits_of(std::uint32_t rows) {
-  return rows <= 2 ? Splits{16, 64, 256} : rows <= 16 ? Splits{16, 128, 256} : Splits{8, 128, 512};
+/// busy; of many rows there is work enough, and long splits cost less. Floats are always cut alike,
+/// for the sake of rows that are the same bits in every step.
+ATTACCA_HD constexpr Splits splits_of(KvType type, std::uint32_t rows) {
+  return type == KvType::f32 ? Splits{16, 128, 256}
+         : rows <= 2         ? Splits{16, 64, 256}
+         : rows <= 16        ? Splits{16, 128, 256}
+                             : Splits{8, 128, 512};
 }
 /// The most splits that any span up to `longest` has, whatever the rows.
 ATTACCA_HD constexpr std::uint32_t most_splits(std::uint32_t longest) {
-  constexpr Splits kSmallest = splits_of(1);
+  constexpr Splits kSmallest = splits_of(KvType::bf16, 1);
   if (longest <= kSmallest.pieces * kSmallest.least) return kSmallest.count(longest);
   const std::uint32_t many = ceil_div(longest, kSmallest.most);
   return many < kSmallest.pieces ? kSmallest.pieces : many < kMaxSplits ? many : kMaxSplits;
@@ -69,26 +73,37 @@ struct HeadParts {
 };
 
 /// What lies where in a workspace: counters, then of each tile the maximum and the total of each
-/// head, then its sums.
+/// head, then its sums. Behind it each block may have `block_bytes` for the splits of one row.
 struct AttentionWorkspace {
   std::uint64_t counters;  // [1 + rows * kv_heads * parts] uint32: tiles claimed; splits that ended
   std::uint64_t tiles;     // at most
   std::uint64_t limits_at;  // in bytes; [tiles, part.heads] float2
   std::uint64_t sums_at;    // in bytes; [tiles, part.heads, head_size] float
   std::uint64_t bytes;
+  std::uint64_t block_sums_at;  // in bytes, in a block's part of which limits come first
+  std::uint64_t block_bytes;
 
   /// `longest`: the most positions that a row can see.
   ATTACCA_HD constexpr AttentionWorkspace(std::uint32_t rows, std::uint32_t heads,
                                           std::uint32_t kv_heads, std::uint32_t head_size,
                                           std::uint32_t longest)
-      : counters(0), tiles(0), limits_at(0), sums_at(0), bytes(0) {
+      : counters(0),
+        tiles(0),
+        limits_at(0),
+        sums_at(0),
+        bytes(0),
+        block_sums_at(0),
+        block_bytes(0) {
     const HeadParts parts(heads, kv_heads);
     const std::uint64_t groups = std::uint64_t{rows} * kv_heads * parts.count;
     counters = 1 + groups;
     tiles = groups * most_splits(longest);
     limits_at = (counters * 4 + 255) / 256 * 256;
     sums_at = (limits_at + tiles * parts.heads * 8 + 255) / 256 * 256;
-    bytes = sums_at + tiles * parts.heads * head_size * 4;
+    bytes = (sums_at + tiles * parts.heads * head_size * 4 + 255) / 256 * 256;
+    const std::uint64_t splits = most_splits(longest);
+    block_sums_at = (splits * parts.heads * 8 + 255) / 256 * 256;
+    block_bytes = (block_sums_at + splits * parts.heads * head_size * 4 + 255) / 256 * 256;
   }
 };
 
@@ -99,10 +114,16 @@ ATTACCA_HD constexpr std::uint32_t longest_span(const PagedKv& kv, std::uint32_t
   return window != 0 && window + 15 < room ? window + 15 : room;
 }
 
-/// Bytes for `rows` rows of attention over these pages.
+/// Blocks that an SM has of a kernel that computes rows of floats whole, at most.
+inline constexpr std::uint32_t kMostWholeRows = 3;
+
+/// Bytes for `rows` rows of attention over these pages, on a device with so many processors.
 constexpr std::size_t attention_workspace_bytes(std::uint32_t rows, std::uint32_t heads,
-                                                const PagedKv& kv, std::uint32_t window) {
-  return AttentionWorkspace(rows, heads, kv.kv_heads, kv.head_size, longest_span(kv, window)).bytes;
+                                                const PagedKv& kv, std::uint32_t window,
+                                                unsigned processors) {
+  const AttentionWorkspace space(rows, heads, kv.kv_heads, kv.head_size, longest_span(kv, window));
+  const std::size_t blocks = kv.type == KvType::f32 ? kMostWholeRows * processors : 0;
+  return space.bytes + blocks * space.block_bytes;
 }
 
 }  // namespace attacca::kernels

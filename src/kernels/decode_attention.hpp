@@ -34,9 +34,9 @@ struct DecodeAttentionArgs {
   float scale;
   std::uint32_t window;  // looks at no more than this many positions back, itself included; 0: all
   PagedKv kv;
-  /// CUDA: `attention_workspace_bytes` for `slot_count` rows, zeroed before the first launch; each
-  /// launch leaves it so that the next one can use it, whatever its capacity. For one launch at a
-  /// time.
+  /// CUDA: `attention_workspace_bytes` for `slot_count` rows and this device, zeroed before the
+  /// first launch; each launch leaves it so that the next one can use it, whatever its capacity.
+  /// For one launch at a time.
   void* workspace;
   std::uint16_t* y;  // [capacity, heads * head_size] bf16
   /// Promises that the count, positions, slots, block tables and the keys and values of earlier

@@ -21,18 +21,16 @@ constexpr unsigned kThreads = 128;
 constexpr std::uint32_t kMaxGroup = 64;  // heads of a kv head
 
 /// Blocks that an SM has room for, as registers and shared memory allow.
-constexpr unsigned blocks_per_processor(KvType type, unsigned size) {
-  return (size > 64 ? 2 : 3) - (type == KvType::f32 ? 1 : 0);
-}
+constexpr unsigned blocks_per_processor(unsigned size) { return size > 64 ? 2 : 3; }
+static_assert(blocks_per_processor(64) <= kMostWholeRows);
 
 /// Heads are padded to one of three sizes.
 constexpr unsigned padded(std::uint32_t size) { return size <= 64 ? 64 : size <= 128 ? 128 : 256; }
 
 /// What a block keeps in shared memory at most: two stages of keys and values, 64 positions or of
-/// large heads 32 and 64 queries, floats as two numbers; the rests of 64 queries; then the plan.
-constexpr unsigned shared_bytes(KvType type, unsigned size) {
-  const unsigned positions = (size > 128 ? 32 : 64) * (type == KvType::f32 ? 2 : 1);
-  return 8 * (positions + (size > 128 ? 16 + 16 : 16)) * (size + 8) + 1536;
+/// large heads 32 and 64 queries; the rests of 64 queries; then the plan.
+constexpr unsigned shared_bytes(unsigned size) {
+  return 8 * (size > 128 ? 32 + 16 + 16 : 64 + 16) * (size + 8) + 1536;
 }
 
 void host_row(const MixedAttentionArgs& a, std::uint32_t row) {
@@ -53,7 +51,7 @@ struct MixedAttention {
   static constexpr const char* name = "mixed_attention";
   static constexpr bool waits = true;
   static constexpr unsigned max_threads = kThreads;
-  static constexpr unsigned min_blocks = blocks_per_processor(kType, kSize);
+  static constexpr unsigned min_blocks = blocks_per_processor(kSize);
   using Args = MixedAttentionArgs;
 
   /// Contexts are known only when it runs: takes rows to be one prompt that has filled half of its
@@ -76,7 +74,7 @@ struct MixedAttention {
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
     using Block = attending::MixedBlock<kType, kSize>;
-    static_assert(sizeof(typename Block::Shared) <= shared_bytes(kType, kSize));
+    static_assert(sizeof(typename Block::Shared) <= shared_bytes(kSize));
     extern __shared__ uint4 memory[];
     Block(a, memory).run(t);
 #endif
@@ -140,8 +138,7 @@ Grid grid_of(const MixedAttentionArgs& args, bool is_cuda, unsigned processors) 
   check(args, is_cuda);
   if (!is_cuda) return host_grid(args.rows.capacity, 1);
   const unsigned size = padded(args.kv.head_size);
-  return Grid{Dim3{processors * blocks_per_processor(args.kv.type, size)}, Dim3{kThreads},
-              shared_bytes(args.kv.type, size)};
+  return Grid{Dim3{processors * blocks_per_processor(size)}, Dim3{kThreads}, shared_bytes(size)};
 }
 
 }  // namespace attacca::kernels

@@ -5,7 +5,8 @@
 // The grid is the same whatever the step holds: blocks pull tiles that they plan themselves. A row
 // that is alone in its slot is computed as in decode_attention of 3 to 16 rows, to the same bits
 // (see splits_of); neighbours are computed together, and a row's result does not depend on which of
-// them are there.
+// them are there. With keys and values in floats each row is computed for itself: the same bits
+// alone, beside neighbours and in every decode step.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -27,8 +28,8 @@ struct MixedAttentionArgs {
   float scale;
   std::uint32_t window;  // looks at no more than this many positions back, itself included; 0: all
   PagedKv kv;
-  /// CUDA: `attention_workspace_bytes` for `slot_count` rows, zeroed before the first launch; each
-  /// launch leaves it so that the next one can use it. For one launch at a time.
+  /// CUDA: `attention_workspace_bytes` for `slot_count` rows and this device, zeroed before the
+  /// first launch; each launch leaves it so that the next one can use it. For one launch at a time.
   void* workspace;
   std::uint16_t* y;                 // [capacity, heads * head_size] bf16
   std::uint16_t* y_rest = nullptr;  // as y: bf16 of what rounding it left; null: not wanted

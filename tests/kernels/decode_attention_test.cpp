@@ -148,7 +148,7 @@ class DecodeAttention : public OnEachDevice {
     kv.kv_heads = shape.kv_heads;
     kv.head_size = shape.head_size;
     return buffer(std::vector<unsigned char>(
-        kernels::attention_workspace_bytes(world.rows() + 1, shape.heads, kv, shape.window)));
+        kernels::attention_workspace_bytes(world.rows() + 1, shape.heads, kv, shape.window, 132)));
   }
   Result run_rows(const World& world, const std::vector<std::uint32_t>& rows,
                   std::uint32_t capacity, const Buffer<unsigned char>& workspace,
@@ -473,7 +473,7 @@ TEST(AttentionSplits, cover_every_span_within_their_bounds) {
   for (std::uint32_t i = 0; i < 120'000; ++i) {
     const std::uint32_t span = i / 3;
     constexpr std::uint32_t kRows[] = {1, 8, 64};
-    const kernels::Splits splits = kernels::splits_of(kRows[i % 3]);
+    const kernels::Splits splits = kernels::splits_of(KvType::bf16, kRows[i % 3]);
     const std::uint32_t size = splits.size(span);
     const std::uint32_t count = splits.count(span);
     ASSERT_EQ(size % kernels::kSplitStep, 0u) << span;

@@ -147,8 +147,9 @@ class MixedAttention : public OnEachDevice {
     args.window = shape.window;
     args.kv = {key_buffer.data(), value_buffer.data(), tables.data(),   world.tables_.stride,
                shape.page_size,   shape.kv_heads,      shape.head_size, shape.type};
-    const Buffer<unsigned char> workspace = buffer(std::vector<unsigned char>(
-        kernels::attention_workspace_bytes(args.slot_count, shape.heads, args.kv, shape.window)));
+    const Buffer<unsigned char> workspace =
+        buffer(std::vector<unsigned char>(kernels::attention_workspace_bytes(
+            args.slot_count, shape.heads, args.kv, shape.window, 256)));
     args.workspace = workspace.data();
     args.y = y.data();
     args.y_rest = rest.data();
@@ -290,7 +291,7 @@ TEST_P(MixedAttention, a_row_alone_in_its_slot_is_the_same_bits_as_in_a_decode_s
     args.kv = {keys.data(),     values.data(),  tables.data(),   world.tables_.stride,
                shape.page_size, shape.kv_heads, shape.head_size, shape.type};
     const Buffer<unsigned char> workspace = buffer(std::vector<unsigned char>(
-        kernels::attention_workspace_bytes(kRoom, shape.heads, args.kv, 0)));
+        kernels::attention_workspace_bytes(kRoom, shape.heads, args.kv, 0, 8)));
     args.workspace = workspace.data();
     args.y = y.data();
     stream().kernel(kernels::decode_attention(args), kernels::grid_of(args, is_cuda(), 8), args);
@@ -298,6 +299,19 @@ TEST_P(MixedAttention, a_row_alone_in_its_slot_is_the_same_bits_as_in_a_decode_s
     bits = y.read();
     EXPECT_EQ(std::vector<std::uint16_t>(mixed.y.begin(), mixed.y.begin() + shape.columns()),
               std::vector<std::uint16_t>(bits.begin(), bits.begin() + shape.columns()));
+  }
+}
+
+TEST_P(MixedAttention, with_floats_a_row_beside_neighbours_is_the_same_bits_as_alone) {
+  const Shape shape{64, 12, 1, KvType::f32};
+  const World world(shape, {640});
+  const auto all = attend(world, {{0, 590, 639}});
+  for (std::uint32_t row = 0; row < 50; row += 7) {
+    const auto alone = attend(world, {{0, 590 + row, 590 + row}});
+    for (std::size_t i = 0; i < shape.columns(); ++i) {
+      ASSERT_EQ(alone.y[i], all.y[row * shape.columns() + i]) << row;
+      ASSERT_EQ(alone.rest[i], all.rest[row * shape.columns() + i]) << row;
+    }
   }
 }
 

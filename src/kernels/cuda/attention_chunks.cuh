@@ -36,14 +36,13 @@ class ChunkTiles {
   static constexpr unsigned kStride = kSize + 8;            // eight rows are in different banks
   /// Types that are multiplied as they are stored are copied in the background.
   static constexpr bool kCopies = kBytes == 2;
-  /// Floats become two numbers each, whose sum is nearly exact.
-  static constexpr unsigned kPlanes = kType == KvType::f32 ? 2 : 1;
+  static_assert(kType != KvType::f32);
   /// Large heads leave no registers for queries.
   static constexpr bool kKeepsQueries = kSize <= 128;
 
   struct Stage {
-    alignas(16) std::uint16_t keys[kPlanes][kStep * kStride];
-    alignas(16) std::uint16_t values[kPlanes][kStep * kStride];
+    alignas(16) std::uint16_t keys[kStep * kStride];
+    alignas(16) std::uint16_t values[kStep * kStride];
   };
   struct Shared {
     Stage stages[2];
@@ -54,7 +53,7 @@ class ChunkTiles {
 
     __device__ std::uint16_t* lines() {
       if constexpr (kKeepsQueries)
-        return stages[1].keys[0];
+        return stages[1].keys;
       else
         return own_lines;
     }
@@ -141,24 +140,18 @@ class ChunkTiles {
       const unsigned char* value = a_.kv.template values_as<unsigned char>() + offset;
       const unsigned place = row * kStride + dimension;
       if constexpr (kCopies) {
-        copy_later(to.keys[0] + place, key, is_there);
-        copy_later(to.values[0] + place, value, is_there);
+        copy_later(to.keys + place, key, is_there);
+        copy_later(to.values + place, value, is_there);
       } else {
-        put_eight(to.keys, place, key, is_there);
-        put_eight(to.values, place, value, is_there);
+        put_eight(to.keys + place, key, is_there);
+        put_eight(to.values + place, value, is_there);
       }
     }
   }
-  using Planes = std::uint16_t[kPlanes][kStep * kStride];
-  __device__ static void put_eight(Planes& to, unsigned place, const unsigned char* from,
-                                   bool is_there) {
+  __device__ static void put_eight(std::uint16_t* to, const unsigned char* from, bool is_there) {
     Eight<kType> eight;
     eight.load(from, is_there);
     const Pairs pairs = eight.pairs();
-    put_pairs(to[0] + place, pairs);
-    if constexpr (kPlanes == 2) put_pairs(to[1] + place, eight.rests(pairs));
-  }
-  __device__ static void put_pairs(std::uint16_t* to, const Pairs& pairs) {
     *reinterpret_cast<uint4*>(to) = {pairs.words[0], pairs.words[1], pairs.words[2],
                                      pairs.words[3]};
   }
@@ -226,13 +219,10 @@ class ChunkTiles {
       for (unsigned i = 0; i < kStep / 16; ++i) {
         const unsigned row = i * 16 + lane_ / 16 * 8 + lane_ % 8;
         const unsigned place = row * kStride + part * 16 + lane_ / 8 % 2 * 8;
-#pragma unroll
-        for (unsigned plane = 0; plane < kPlanes; ++plane) {
-          std::uint32_t keys[4];
-          load_matrices(stage.keys[plane] + place, keys);
-          multiply_two(scores[2 * i], scores[2 * i + 1], q, keys);
-          if (plane == 0) multiply_two(scores[2 * i], scores[2 * i + 1], rest, keys);
-        }
+        std::uint32_t keys[4];
+        load_matrices(stage.keys + place, keys);
+        multiply_two(scores[2 * i], scores[2 * i + 1], q, keys);
+        multiply_two(scores[2 * i], scores[2 * i + 1], rest, keys);
       }
     }
     const bool sees_all =
@@ -255,13 +245,10 @@ class ChunkTiles {
       for (unsigned part = 0; part < kSize / 16; ++part) {
         const unsigned row = i * 16 + lane_ % 16;
         const unsigned place = row * kStride + part * 16 + lane_ / 16 * 8;
-#pragma unroll
-        for (unsigned plane = 0; plane < kPlanes; ++plane) {
-          std::uint32_t values[4];
-          load_matrices_transposed(stage.values[plane] + place, values);
-          multiply_two(sums_[2 * part], sums_[2 * part + 1], weights, values);
-          if (plane == 0) multiply_two(sums_[2 * part], sums_[2 * part + 1], rests, values);
-        }
+        std::uint32_t values[4];
+        load_matrices_transposed(stage.values + place, values);
+        multiply_two(sums_[2 * part], sums_[2 * part + 1], weights, values);
+        multiply_two(sums_[2 * part], sums_[2 * part + 1], rests, values);
       }
     }
   }

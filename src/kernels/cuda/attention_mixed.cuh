@@ -1,6 +1,9 @@
 // attention_mixed.cuh: the CUDA body of mixed_attention.hpp. Tiles are chunks of neighbouring rows,
-// the last ones first since they see most, then the splits of rows that are alone in their slot.
+// the last ones first since they see most, then the splits of rows that are alone in their slot. Of
+// floats each of the neighbours is computed for itself, one split after another.
 #pragma once
+
+#include <type_traits>
 
 #include "kernels/cuda/attention_chunks.cuh"
 #include "kernels/cuda/attention_rows.cuh"
@@ -9,8 +12,9 @@
 namespace attacca::kernels::attending {
 
 /// Which tiles a mixed step has. A chunk begins where a slot's rows begin and at each multiple of
-/// its size in positions, so that a row and its neighbours tell. All threads of a block call all
-/// functions.
+/// its size in positions, so that a row and its neighbours tell; or, where rows are computed whole,
+/// there is one for each row and part of its heads. All threads of a block call all functions.
+template <bool kJoins>
 class MixedPlan {
  public:
   struct Shared {
@@ -71,6 +75,14 @@ class MixedPlan {
     }
     return chunk;
   }
+  /// A row that is computed whole, for some of its heads: the first split.
+  __device__ Tile whole(std::uint32_t index) const {
+    const Place place = find(shared_.first_chunks, chunks_ - 1 - index, true);
+    return split(place.row, place.rank, 0);
+  }
+  __device__ Tile next_split(const Tile& tile) const {
+    return split(tile.row, tile.group, tile.split + 1);
+  }
   __device__ Tile tile(std::uint32_t index) const {
     const Place place = find(shared_.first_tiles, rank(index), false);
     return cut_.tile(place.row, slot(place.row), position(place.row), place.rank);
@@ -99,7 +111,12 @@ class MixedPlan {
     const bool is_first = row == 0 || slot(row - 1) != mine;
     const bool is_last = row + 1 == rows_ || slot(row + 1) != mine;
     if (is_first && is_last) return {0, cut_.tiles(position(row))};
+    if (!kJoins) return {cut_.groups(), 0};
     return {is_first || position(row) % chunk_rows_ == 0 ? cut_.kv_heads : 0, 0};
+  }
+  __device__ Tile split(std::uint32_t row, std::uint32_t group, std::uint32_t number) const {
+    const std::uint32_t at = position(row);
+    return cut_.tile(row, slot(row), at, group * cut_.splits.count(cut_.span(at)) + number);
   }
   /// The row whose chunks (or tiles) number `index` is among. Each warp looks for itself.
   __device__ Place find(const std::uint32_t* firsts, std::uint32_t index, bool is_chunk) const {
@@ -140,15 +157,18 @@ class MixedPlan {
 template <KvType kType, unsigned kSize>
 class MixedBlock {
  public:
-  using Rows = RowTiles<MixedAttentionArgs, kType, kSize, kType != KvType::f32 && kSize <= 128>;
-  using Chunks = ChunkTiles<MixedAttentionArgs, kType, kSize>;
+  static constexpr bool kJoins = kType != KvType::f32;
+  using Plan = MixedPlan<kJoins>;
+  using Rows = RowTiles<MixedAttentionArgs, kType, kSize, kJoins && kSize <= 128>;
+  using Chunks = ChunkTiles<MixedAttentionArgs, kJoins ? kType : KvType::bf16, kSize>;
+  struct Nothing {};
 
   struct Shared {
     union {
       typename Rows::Shared rows;
-      typename Chunks::Shared chunks;
+      std::conditional_t<kJoins, typename Chunks::Shared, Nothing> chunks;
     };
-    MixedPlan::Shared plan;
+    typename Plan::Shared plan;
     std::uint32_t next;
   };
 
@@ -157,7 +177,7 @@ class MixedBlock {
 
   __device__ void run(Thread& t) {
     const HeadParts parts(a_.heads, a_.kv.kv_heads);
-    MixedPlan plan(a_, {parts, a_.kv.kv_heads, a_.window, splits_of(16)}, shared_.plan);
+    Plan plan(a_, {parts, a_.kv.kv_heads, a_.window, splits_of(kType, 16)}, shared_.plan);
     auto* claimed = static_cast<std::uint32_t*>(a_.workspace);
     t.wait_for_producers();
     plan.make(min(__ldcg(a_.rows.count), a_.rows.capacity));
@@ -165,10 +185,12 @@ class MixedBlock {
     for (std::uint32_t index = blockIdx.x; index < plan.count();) {
       std::uint32_t claim = 0;
       if (threadIdx.x == 0) claim = count_relaxed(claimed, plan.count() - 1);
-      if (plan.is_chunk(index))
+      if (!plan.is_chunk(index))
+        run_row(plan.tile(index), plan.rank(index));
+      else if constexpr (kJoins)
         Chunks(a_, shared_.chunks, parts.group).run(plan.chunk(index));
       else
-        run_row(plan.tile(index), plan.rank(index));
+        run_whole_row(plan, plan.whole(index));
       if (threadIdx.x == 0) shared_.next = gridDim.x + claim;
       __syncthreads();
       index = shared_.next;
@@ -191,6 +213,36 @@ class MixedBlock {
   __device__ void run_row(const Tile& tile, std::uint32_t rank) {
     Rows rows(a_, shared_.rows, a_.slot_count);
     rows.start(tile, rows.load_page(tile));
+    put_queries(tile);
+    __syncthreads();
+    rows.attend(tile, own_position(tile));
+    rows.put_down(tile);
+    __syncthreads();
+    rows.finish(tile, rank, tile.slot);
+  }
+  /// All splits of a row, as if blocks had shared them.
+  __device__ void run_whole_row(const Plan& plan, Tile tile) {
+    Rows rows(a_, shared_.rows, a_.slot_count);
+    rows.keep_splits();
+    put_queries(tile);
+    for (;; tile = plan.next_split(tile)) {
+      rows.start(tile, rows.load_page(tile));
+      __syncthreads();
+      rows.attend(tile, own_position(tile));
+      rows.put_down(tile);
+      __syncthreads();
+      rows.keep(tile);
+      if (tile.is_last_split()) break;
+    }
+    __syncthreads();
+    rows.finish_kept(tile);
+  }
+
+  __device__ OwnPosition own_position(const Tile& tile) const {
+    const std::uint64_t at = a_.kv.offset(tile.slot, tile.position, tile.kv_head);
+    return {a_.kv, at * kv_element_bytes(kType)};
+  }
+  __device__ void put_queries(const Tile& tile) {
     const float factor = a_.scale * 1.4426950408889634f;
     for (unsigned head = threadIdx.x / 32; head < tile.heads; head += kWarps) {
       const float* q = a_.q + std::uint64_t{tile.row} * a_.q_stride +
@@ -202,12 +254,6 @@ class MixedBlock {
                                                                 two.y * factor);
       }
     }
-    __syncthreads();
-    const std::uint64_t own = a_.kv.offset(tile.slot, tile.position, tile.kv_head);
-    rows.attend(tile, OwnPosition{a_.kv, own * kv_element_bytes(kType)});
-    rows.put_down(tile);
-    __syncthreads();
-    rows.finish(tile, rank, tile.slot);
   }
 
   const MixedAttentionArgs& a_;

@@ -42,6 +42,10 @@ class RowTiles {
     ended_ = reinterpret_cast<std::uint32_t*>(bytes) + 1;
     limits_ = reinterpret_cast<float2*>(bytes + space.limits_at);
     sums_ = reinterpret_cast<float*>(bytes + space.sums_at);
+    if constexpr (kType == KvType::f32) {
+      own_ = bytes + space.bytes + blockIdx.x * space.block_bytes;
+      own_sums_at_ = space.block_sums_at;
+    }
   }
   /// Counts the tiles that were claimed.
   __device__ std::uint32_t* claimed() const { return ended_ - 1; }
@@ -95,6 +99,18 @@ class RowTiles {
         shared_.total[warp_][lane_ * 2 + head] = sight_.total[head];
       }
     }
+  }
+  /// From now on the splits of a row, for some of its heads, are all this block's: results meet in
+  /// its own part of the workspace, at the number of the split.
+  __device__ void keep_splits() {
+    limits_ = reinterpret_cast<float2*>(own_);
+    sums_ = reinterpret_cast<float*>(own_ + own_sums_at_);
+  }
+  /// With `keep_splits`, in the place of `finish`: a split's part of the result; after all of them
+  /// and a barrier, the result, from any of their tiles.
+  __device__ void keep(const Tile& tile) { merge(tile, tile.split); }
+  __device__ void finish_kept(const Tile& tile) {
+    if (tile.splits > 1) combine(tile, 0);
   }
   /// What the warps put down becomes the row's result, or with those of other splits. `index`: the
   /// tile's own, splits are neighbours; `unit`: the row's or slot's counters.
@@ -261,6 +277,8 @@ class RowTiles {
   std::uint32_t* ended_;  // splits of each unit and part
   float2* limits_;
   float* sums_;
+  unsigned char* own_ = nullptr;  // floats: this block's part of the workspace
+  std::uint64_t own_sums_at_ = 0;
   std::int32_t page_ = 0;  // of this lane's turn
   Positions<kType, kSize> positions_;
   Sight<kType, kSize> sight_;
