@@ -3,11 +3,11 @@
 #include "kernels/decode_attention.hpp"
 
 #include <algorithm>
-#include <attacca/error.hpp>
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "kernels/attention_kernels.hpp"
 #include "kernels/attention_reference.hpp"
 #include "kernels/blocks.hpp"
 #include "kernels/quantization.hpp"
@@ -19,6 +19,7 @@
 namespace attacca::kernels {
 namespace {
 
+constexpr char kName[] = "decode_attention";
 constexpr unsigned kThreads = 128;
 
 /// Blocks that an SM has room for, as the registers allow.
@@ -26,9 +27,6 @@ constexpr unsigned blocks_per_processor(KvType type, unsigned size) {
   if (size == 64 && type != KvType::f32) return 4;
   return size > 128 || size * kv_element_bytes(type) > 256 ? 2 : 3;
 }
-
-/// Heads are padded to one of three sizes.
-constexpr unsigned padded(std::uint32_t size) { return size <= 64 ? 64 : size <= 128 ? 128 : 256; }
 
 /// What a block keeps in shared memory: queries as two 16-bit numbers, a new key and value, four
 /// heads that are rotated and the angles, four warps' sums of eight heads; then what little is
@@ -87,7 +85,7 @@ void host_row(const DecodeAttentionArgs& a, std::uint32_t row, std::uint32_t kv_
 
 template <KvType kType, unsigned kSize>
 struct DecodeAttention {
-  static constexpr const char* name = "decode_attention";
+  static constexpr const char* name = kName;
   static constexpr bool waits = true;
   static constexpr unsigned max_threads = kThreads;
   static constexpr unsigned min_blocks = blocks_per_processor(kType, kSize);
@@ -122,64 +120,27 @@ struct DecodeAttention {
   }
 };
 
-template <KvType kType, unsigned kSize>
-const Kernel<DecodeAttentionArgs>& kernel_of() {
-  static const Kernel<DecodeAttentionArgs> kernel = make_kernel<DecodeAttention<kType, kSize>>();
-  return kernel;
-}
-template <KvType kType>
-const Kernel<DecodeAttentionArgs>& kernel_for(std::uint32_t size) {
-  switch (padded(size)) {
-    case 64:
-      return kernel_of<kType, 64>();
-    case 128:
-      return kernel_of<kType, 128>();
-    default:
-      return kernel_of<kType, 256>();
-  }
-}
-
-[[noreturn]] void refuse(const std::string& problem) {
-  throw BadArgument("decode_attention: " + problem);
-}
 void check(const DecodeAttentionArgs& a, bool is_cuda) {
   const PagedKv& kv = a.kv;
-  if (kv.head_size == 0 || kv.head_size % 8 != 0 || kv.head_size > 256)
-    refuse("head size " + std::to_string(kv.head_size) +
-           " is not a multiple of 8 from 8 to 256; use attention() for this model");
-  if (kv.page_size != 16 && kv.page_size != 32 && kv.page_size != 64)
-    refuse("page size " + std::to_string(kv.page_size) + " is not known; use 16, 32 or 64");
+  check_pages(kName, kv, is_cuda);
   if (kv.kv_heads == 0 || a.heads % kv.kv_heads != 0)
-    refuse(std::to_string(a.heads) + " heads cannot share " + std::to_string(kv.kv_heads) +
-           " kv heads; use a multiple");
+    refuse(kName, std::to_string(a.heads) + " heads cannot share " + std::to_string(kv.kv_heads) +
+                      " kv heads; use a multiple");
   if (a.rotary_size % 2 != 0 || a.rotary_size > kv.head_size)
-    refuse("rotary size " + std::to_string(a.rotary_size) + " is odd or larger than the head of " +
-           std::to_string(kv.head_size));
-  if (!is_cuda && kv.type != KvType::f32)
-    refuse("the host keeps keys and values in f32 only; use that type");
+    refuse(kName, "rotary size " + std::to_string(a.rotary_size) +
+                      " is odd or larger than the head of " + std::to_string(kv.head_size));
 }
 
 }  // namespace
 
 const Kernel<DecodeAttentionArgs>& decode_attention(const DecodeAttentionArgs& args) {
-  switch (args.kv.type) {
-    case KvType::f32:
-      return kernel_for<KvType::f32>(args.kv.head_size);
-    case KvType::bf16:
-      return kernel_for<KvType::bf16>(args.kv.head_size);
-    case KvType::f16:
-      return kernel_for<KvType::f16>(args.kv.head_size);
-    case KvType::fp8:
-      return kernel_for<KvType::fp8>(args.kv.head_size);
-  }
-  refuse("type " + std::to_string(static_cast<unsigned>(args.kv.type)) +
-         " of keys and values is not known");
+  return attention_kernel<DecodeAttention>(kName, args.kv);
 }
 
 Grid grid_of(const DecodeAttentionArgs& args, bool is_cuda, unsigned processors) {
   check(args, is_cuda);
   if (!is_cuda) return host_grid(1ull * args.rows.capacity * args.kv.kv_heads, 1);
-  const unsigned size = padded(args.kv.head_size);
+  const unsigned size = padded_head(args.kv.head_size);
   // Few rows leave room on each processor for the kernels before and after.
   const unsigned blocks = args.rows.capacity <= 2 ? 1 : blocks_per_processor(args.kv.type, size);
   return Grid{Dim3{processors * blocks}, Dim3{kThreads},

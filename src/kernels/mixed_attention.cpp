@@ -3,9 +3,9 @@
 #include "kernels/mixed_attention.hpp"
 
 #include <algorithm>
-#include <attacca/error.hpp>
 #include <string>
 
+#include "kernels/attention_kernels.hpp"
 #include "kernels/attention_reference.hpp"
 #include "kernels/blocks.hpp"
 #include "kernels/quantization.hpp"
@@ -17,15 +17,13 @@
 namespace attacca::kernels {
 namespace {
 
+constexpr char kName[] = "mixed_attention";
 constexpr unsigned kThreads = 128;
 constexpr std::uint32_t kMaxGroup = 64;  // heads of a kv head
 
 /// Blocks that an SM has room for, as registers and shared memory allow.
 constexpr unsigned blocks_per_processor(unsigned size) { return size > 64 ? 2 : 3; }
 static_assert(blocks_per_processor(64) <= kMostWholeRows);
-
-/// Heads are padded to one of three sizes.
-constexpr unsigned padded(std::uint32_t size) { return size <= 64 ? 64 : size <= 128 ? 128 : 256; }
 
 /// What a block keeps in shared memory at most: two stages of keys and values, 64 positions or of
 /// large heads 32 and 64 queries; the rests of 64 queries; then the plan.
@@ -48,7 +46,7 @@ void host_row(const MixedAttentionArgs& a, std::uint32_t row) {
 
 template <KvType kType, unsigned kSize>
 struct MixedAttention {
-  static constexpr const char* name = "mixed_attention";
+  static constexpr const char* name = kName;
   static constexpr bool waits = true;
   static constexpr unsigned max_threads = kThreads;
   static constexpr unsigned min_blocks = blocks_per_processor(kSize);
@@ -81,63 +79,28 @@ struct MixedAttention {
   }
 };
 
-template <KvType kType, unsigned kSize>
-const Kernel<MixedAttentionArgs>& kernel_of() {
-  static const Kernel<MixedAttentionArgs> kernel = make_kernel<MixedAttention<kType, kSize>>();
-  return kernel;
-}
-template <KvType kType>
-const Kernel<MixedAttentionArgs>& kernel_for(std::uint32_t size) {
-  switch (padded(size)) {
-    case 64:
-      return kernel_of<kType, 64>();
-    case 128:
-      return kernel_of<kType, 128>();
-    default:
-      return kernel_of<kType, 256>();
-  }
-}
-
-[[noreturn]] void refuse(const std::string& problem) {
-  throw BadArgument("mixed_attention: " + problem);
-}
 void check(const MixedAttentionArgs& a, bool is_cuda) {
   const PagedKv& kv = a.kv;
-  if (kv.head_size == 0 || kv.head_size % 8 != 0 || kv.head_size > 256)
-    refuse("head size " + std::to_string(kv.head_size) +
-           " is not a multiple of 8 from 8 to 256; use attention() for this model");
-  if (kv.page_size != 16 && kv.page_size != 32 && kv.page_size != 64)
-    refuse("page size " + std::to_string(kv.page_size) + " is not known; use 16, 32 or 64");
+  check_pages(kName, kv, is_cuda);
   if (kv.kv_heads == 0 || a.heads % kv.kv_heads != 0 || a.heads / kv.kv_heads > kMaxGroup)
-    refuse(std::to_string(a.heads) + " heads cannot share " + std::to_string(kv.kv_heads) +
-           " kv heads; use a multiple, up to " + std::to_string(kMaxGroup) + " for each");
+    refuse(kName, std::to_string(a.heads) + " heads cannot share " + std::to_string(kv.kv_heads) +
+                      " kv heads; use a multiple, up to " + std::to_string(kMaxGroup) +
+                      " for each");
   if (a.q_stride % 2 != 0)
-    refuse("rows of " + std::to_string(a.q_stride) + " floats are not aligned; use an even number");
-  if (!is_cuda && kv.type != KvType::f32)
-    refuse("the host keeps keys and values in f32 only; use that type");
+    refuse(kName,
+           "rows of " + std::to_string(a.q_stride) + " floats are not aligned; use an even number");
 }
 
 }  // namespace
 
 const Kernel<MixedAttentionArgs>& mixed_attention(const MixedAttentionArgs& args) {
-  switch (args.kv.type) {
-    case KvType::f32:
-      return kernel_for<KvType::f32>(args.kv.head_size);
-    case KvType::bf16:
-      return kernel_for<KvType::bf16>(args.kv.head_size);
-    case KvType::f16:
-      return kernel_for<KvType::f16>(args.kv.head_size);
-    case KvType::fp8:
-      return kernel_for<KvType::fp8>(args.kv.head_size);
-  }
-  refuse("type " + std::to_string(static_cast<unsigned>(args.kv.type)) +
-         " of keys and values is not known");
+  return attention_kernel<MixedAttention>(kName, args.kv);
 }
 
 Grid grid_of(const MixedAttentionArgs& args, bool is_cuda, unsigned processors) {
   check(args, is_cuda);
   if (!is_cuda) return host_grid(args.rows.capacity, 1);
-  const unsigned size = padded(args.kv.head_size);
+  const unsigned size = padded_head(args.kv.head_size);
   return Grid{Dim3{processors * blocks_per_processor(size)}, Dim3{kThreads}, shared_bytes(size)};
 }
 
