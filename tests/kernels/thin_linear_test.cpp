@@ -7,9 +7,11 @@
 
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "kernels/embed.hpp"
 #include "kernels/weights.hpp"
+#include "support/kernels.hpp"
 #include "support/on_each_device.hpp"
 
 namespace attacca::test {
@@ -502,6 +504,55 @@ TEST(ThinLinearShapes, whole_tiles_of_the_types_that_can_be_streamed_are_thin) {
   EXPECT_FALSE(is_thin(TensorType::bf16, 16, 48));
   EXPECT_FALSE(is_thin(TensorType::f32, 16, 64));
   EXPECT_FALSE(is_thin(TensorType::q6_k, 16, 256));
+}
+
+TEST_P(ThinLinear, no_stage_is_filled_again_while_other_kernels_keep_its_readers_waiting) {
+  // A load from shared memory can wait behind those of a kernel that started early, for longer than
+  // the copy engine takes to fill a stage that was given back too soon.
+  const Sizes s{is_cuda() ? 6144u : 32u, is_cuda() ? 4096u : 64u, 8, 8};
+  constexpr int kPairs = 4;
+  const Weights w = weights(TensorType::bf16, s, 1);
+  const Rows x = rows(s.capacity, s.columns, 2);
+  const Buffer<std::uint32_t> count = buffer<std::uint32_t>({s.count});
+  const Grid others{Dim3{3 * processors()}, Dim3{128}};
+  const Buffer<std::uint32_t> much(device(), is_cuda() ? 16u << 20 : 64);
+  const Buffer<std::uint32_t> sums(device(), std::size_t{others.blocks.x} * others.threads.x);
+  stream().fill(much.data(), 1, much.bytes());
+  const auto products_into = [&](const Buffer<float>& y) {
+    ThinLinearArgs args = plain(x, count, s.capacity, w.matrix);
+    args.y = y.data();
+    return args;
+  };
+  const std::vector<float> nothing(std::size_t{s.capacity} * s.rows);
+  const Buffer<float> alone = buffer(nothing);
+  run_kernel(products_into(alone));
+
+  std::vector<Buffer<float>> results;
+  for (int i = 0; i < 2 * kPairs; ++i) results.push_back(buffer(nothing));
+  Graph graph(device());
+  std::optional<Node> last;
+  for (int i = 0; i < 2 * kPairs; ++i) {
+    const ThinLinearArgs args = products_into(results[static_cast<std::size_t>(i)]);
+    auto node =
+        graph.kernel(kernels::thin_linear(args), kernels::thin_grid(args, processors()), args);
+    if (i % 2 != 0)
+      node.after_programmatic(*last);
+    else if (last)
+      node.after(*last);
+    last = node;
+    if (i % 2 != 0)
+      last = graph
+                 .kernel(crowd, others,
+                         {.x = much.data(),
+                          .count = static_cast<unsigned>(much.size()),
+                          .sums = sums.data()})
+                 .after_programmatic(*last);
+  }
+  Exec exec = graph.instantiate();
+  for (int launch_number = 0; launch_number < 10; ++launch_number) {
+    run(exec);
+    for (const Buffer<float>& result : results) ASSERT_EQ(result.read(), alone.read());
+  }
 }
 
 TEST_P(ThinLinear, embedding_into_a_residual_leaves_the_same_things_beside_it) {

@@ -189,6 +189,25 @@ struct ReadAgain : Free {
   }
 };
 
+struct Crowd : Free {
+  static constexpr const char* name = "crowd";
+  static constexpr bool waits = true;
+  using Args = CrowdArgs;
+  ATTACCA_HD static void body(Thread& t, const Args& a) {
+    constexpr unsigned kAtOnce = 16;
+    t.release_consumers();
+    std::uint32_t sum = 0;
+    for (std::uint64_t i = t.index(); i < a.count; i += kAtOnce * t.stride()) {
+      std::uint32_t some[kAtOnce];
+      for (unsigned k = 0; k < kAtOnce; ++k)
+        some[k] = i + k * t.stride() < a.count ? a.x[i + k * t.stride()] : 0;
+      for (unsigned k = 0; k < kAtOnce; ++k) sum += some[k];
+    }
+    t.wait_for_producers();
+    a.sums[t.index()] = sum;
+  }
+};
+
 struct ForgetToWait : Free {
   static constexpr const char* name = "forget_to_wait";
   static constexpr bool waits = true;
@@ -349,6 +368,7 @@ const Kernel<SetArgs> produce = make_kernel<Produce>();
 const Kernel<ConsumeArgs> consume = make_kernel<Consume>();
 const Kernel<RewriteArgs> rewrite = make_kernel<Rewrite>();
 const Kernel<ReadAgainArgs> read_again = make_kernel<ReadAgain>();
+const Kernel<CrowdArgs> crowd = make_kernel<Crowd>();
 const Kernel<ConsumeArgs> forget_to_wait = make_kernel<ForgetToWait>();
 const Kernel<LaunchArgs> launch = make_kernel<LaunchOne>();
 const Kernel<LaunchManyArgs> launch_many = make_kernel<LaunchMany>();

@@ -121,6 +121,14 @@ struct ReadAgainArgs {
   int* wrong;
 };
 extern const Kernel<ReadAgainArgs> read_again;
+/// Reads all of x before it waits for producers, with many loads under way in every thread:
+/// sums[thread] = what it read, added up.
+struct CrowdArgs {
+  const std::uint32_t* x;
+  unsigned count;
+  std::uint32_t* sums;
+};
+extern const Kernel<CrowdArgs> crowd;
 /// Declares waits and does not wait.
 extern const Kernel<ConsumeArgs> forget_to_wait;
 

@@ -57,7 +57,7 @@ struct AsyncMover {
       __pipeline_memcpy_async(to + at, from + at, kCopyBytes);
     __pipeline_commit();
   }
-  __device__ static void wrote_by_hand() {}
+  __device__ static void touched_by_hand() {}
   /// Waits until this thread's copies have arrived, but for those of the last `behind` chunks.
   __device__ static void wait(State&, unsigned, bool, unsigned behind) {
     wait_at_most<kStages - 1>(behind);
@@ -89,7 +89,7 @@ struct BulkMover {
   __device__ static void open(State& state, Rank self) {
     if (self.rank == 0) {
       for (std::uint64_t& barrier : state.arrived) __mbarrier_init(&barrier, 1);
-      wrote_by_hand();
+      touched_by_hand();
     }
     __syncthreads();
   }
@@ -110,8 +110,9 @@ struct BulkMover {
         "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(barrier)
         : "memory");
   }
-  /// Orders this thread's own writes before what the engine writes to the same place later.
-  __device__ static void wrote_by_hand() {
+  /// Orders what this thread read and wrote before what the engine writes to the same place later:
+  /// a load may still be under way when its thread is past a barrier.
+  __device__ static void touched_by_hand() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   }
   __device__ static void wait(State& state, unsigned stage, bool parity, unsigned) {
@@ -223,6 +224,7 @@ class ChunkPipeline {
   /// This thread is done with the oldest chunk it waited for.
   ATTACCA_HD void release() {
 #if defined(__CUDA_ARCH__)
+    Mover::touched_by_hand();
     ++released_;
 #else
     --held_;
@@ -253,7 +255,7 @@ class ChunkPipeline {
       const unsigned place = at < head ? at : at + body;
       to[place] = from[place];
     }
-    Mover::wrote_by_hand();
+    Mover::touched_by_hand();
 #endif
   }
 #endif

@@ -64,12 +64,16 @@ class Ring {
         : "memory");
   }
 
-  /// A reading warp, all lanes: waits for the stage's bytes, or gives the stage back. Each lane
-  /// arrives for itself: it costs no time, and racecheck sees that its reads came before.
+  /// A reading warp, all lanes: waits for the stage's bytes.
   __device__ void wait_full(const Place& at) { wait(full_[at.stage], at.parity); }
-  __device__ void release(const Place& at) {
+  /// The same: gives the stage back. Each lane arrives for itself: it costs no time, and racecheck
+  /// sees that its reads came before. `seen` depends on all that the lane read. An arrival does not
+  /// wait for loads that are under way: where another kernel's loads are in front of them, the
+  /// engine is faster and overwrites what they shall read. So the arrival depends on them too.
+  __device__ void release(const Place& at, unsigned seen) {
     __syncwarp();
-    (void)__mbarrier_arrive(&empty_[at.stage]);
+    const unsigned nothing = seen & threadIdx.y;  // blocks are flat, which no compiler knows
+    (void)__mbarrier_arrive(empty_ + at.stage + nothing);
   }
 
  private:

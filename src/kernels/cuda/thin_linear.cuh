@@ -77,11 +77,7 @@ class Block {
 
   __device__ explicit Block(const ThinLinearArgs& args)
       : a_(args), lane_(threadIdx.x % 32), warp_(threadIdx.x / 32) {
-    // Outputs whose squares are summed up together stay together.
-    constexpr unsigned kEach = Residual::kPart / kTileRows;
-    const std::uint64_t parts = args.w.rows / (is_gate() ? Residual::kPart / 2 : Residual::kPart);
-    first_ = kEach * static_cast<std::uint32_t>(blockIdx.x * parts / gridDim.x);
-    tiles_ = kEach * static_cast<std::uint32_t>((blockIdx.x + 1) * parts / gridDim.x) - first_;
+    take_share();
     groups_ = args.w.columns / kGroup;
     chunks_ = (args.w.columns + kChunk - 1) / kChunk;
     rotate_ = blockIdx.x % chunks_;
@@ -104,6 +100,23 @@ class Block {
   }
 
  private:
+  /// This block's tiles. Nothing is asked for before they are known, so it is done with one
+  /// division of 32 bits. Outputs whose squares are summed up together stay together; others are
+  /// parted where that makes the largest share smaller.
+  __device__ void take_share() {
+    constexpr unsigned kPair = Residual::kPart / kTileRows;
+    const std::uint32_t parts = a_.w.rows / (is_gate() ? Residual::kPart / 2 : Residual::kPart);
+    std::uint32_t each = parts / gridDim.x;
+    std::uint32_t more = parts - each * gridDim.x;  // blocks that have one more
+    std::uint32_t width = kPair;
+    if (kPair == 2 && a_.end != ThinEnd::add && 2 * more <= gridDim.x) {
+      each *= 2;
+      more *= 2;
+      width = 1;
+    }
+    first_ = width * (blockIdx.x * each + min(blockIdx.x, more));
+    tiles_ = width * (each + (blockIdx.x < more ? 1 : 0));
+  }
   /// Blocks begin at different columns, or all would ask the same memory channels at a time.
   __device__ std::uint32_t chunk_at(std::uint32_t index) const {
     const std::uint32_t at = index + rotate_;
@@ -161,7 +174,7 @@ class Block {
     if (lane_ >= ThinLinearArgs::kMaxNext / kFillers) return;
     const Upcoming& next =
         a_.next[(warp_ - kWarps) * (ThinLinearArgs::kMaxNext / kFillers) + lane_];
-    if (next.bytes == 0) return;
+    if (next.most == 0) return;
     // A block's share of it begins where the next kernel's block begins.
     const std::uint64_t share = next.bytes / gridDim.x / 16 * 16;
     const auto* from = static_cast<const unsigned char*>(next.data) + blockIdx.x * share;
@@ -238,27 +251,36 @@ class Block {
     for (unsigned r = 0; r < kTiles; ++r) {
       if (tile + r >= tiles_) break;
       const bool is_last = r + 1 == kTiles || tile + r + 1 == tiles_;
+      [[maybe_unused]] float others[4] = {};
+      unsigned seen = 0;
       ring().wait_full(place_);
 #pragma unroll
       for (unsigned p = 0; p < kPieces; ++p) {
         const unsigned mine = p * kWarps + warp_;
-        if (kIsWhole || group + mine < groups_) multiply_piece(x[p], mine, sums[r], x_sums[p]);
+        if (kIsWhole || group + mine < groups_)
+          seen |= multiply_piece(x[p], mine, sums[r], others, x_sums[p]);
         if (!kLoadsAhead && is_last) load_piece(p, next);
       }
-      ring().release(place_);
+      ring().release(place_, seen);
       place_.advance();
+      if constexpr (!kWeightsAre16)
+#pragma unroll
+        for (unsigned i = 0; i < 4; ++i) sums[r][0][i] += others[i];
     }
   }
-  /// 32 columns of a tile.
-  __device__ void multiply_piece(const uint4 (&x)[kPlanes], unsigned mine, float (&sums)[kSums][4],
-                                 const float (&x_sums)[2]) {
+  /// 32 columns of a tile. Half of them may be added to `others`: no product waits for the one
+  /// just before it. Returns what depends on all that was read of the stage.
+  __device__ unsigned multiply_piece(const uint4 (&x)[kPlanes], unsigned mine,
+                                     float (&sums)[kSums][4], [[maybe_unused]] float (&others)[4],
+                                     const float (&x_sums)[2]) {
     const unsigned char* low = stage() + at_[0] + mine * kGroupBytes;
     if constexpr (!kWeightsAre16) {
       const uint4 w = Weights::pairs(low + lane_at());
       const uint4 first = x[0];
       const uint4 second = kPlanes == 1 ? uint4{} : x[kPlanes - 1];
       multiply(sums[0], {first.x, second.x, first.y, second.y}, w.x, w.y);
-      multiply(sums[0], {first.z, second.z, first.w, second.w}, w.z, w.w);
+      multiply(others, {first.z, second.z, first.w, second.w}, w.z, w.w);
+      return w.w;
     } else {
       const unsigned char* high = stage() + at_[1] + mine * kGroupBytes;
       const Pairs pairs(Weights::pairs(low + lane_at()), Weights::pairs(high + lane_at()));
@@ -269,6 +291,7 @@ class Block {
           multiply(sums[n], pairs.first, x[n].x, x[n].y);
           multiply(sums[n], pairs.second, x[n].z, x[n].w);
         }
+      return __float_as_uint(sums[0][0]) | __float_as_uint(sums[0][3]);
     }
   }
   /// The columns of x that this lane needs for a chunk. Past the last ones any will do.
