@@ -51,13 +51,13 @@ std::vector<Variant> variants_of(const std::vector<const SyntheticStep*>& steps,
 std::vector<Summary> time_steps(Run& run, const DeviceClock& clock,
                                 const std::vector<Variant>& variants, const std::string& what) {
   std::vector<std::function<double()>> timed;
-  std::map<const SyntheticStep*, std::vector<std::int32_t>> tokens;
+  std::map<const SyntheticStep*, std::vector<SyntheticDraw>> draws;
   double round = 0;  // microseconds of a sample of each
   for (const Variant& variant : variants) {
     const Launch launch = variant.step->launch(variant.mode);
-    const std::vector<std::int32_t> sampled = variant.step->tokens_of(launch);
-    if (tokens.try_emplace(variant.step, sampled).first->second != sampled)
-      run.note(fmt::format("{}: with graphs '{}' it samples other tokens than with '{}'", what,
+    const std::vector<SyntheticDraw> drawn = variant.step->draws_of(launch);
+    if (draws.try_emplace(variant.step, drawn).first->second != drawn)
+      run.note(fmt::format("{}: with graphs '{}' it computes other bits than with '{}'", what,
                            name_of(variant.mode), name_of(variants.front().mode)));
     const double once = clock(launch, 1);
     const auto launches =

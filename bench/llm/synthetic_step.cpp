@@ -229,23 +229,23 @@ Launch SyntheticStep::launch(GraphMode mode) const {
   };
 }
 
-std::vector<std::int32_t> SyntheticStep::tokens_of(const Launch& launch) const {
+std::vector<SyntheticDraw> SyntheticStep::draws_of(const Launch& launch) const {
   Sampled nothing{};
   nothing.token = -1;
   sampled_.write(std::vector<Sampled>(shape_.rows, nothing));
   const Stream stream(model_.device);
   launch(stream);
   stream.synchronize();
-  std::vector<std::int32_t> tokens;
+  std::vector<SyntheticDraw> draws;
   for (const Sampled& sampled : sampled_.read()) {
     if (sampled.token < 0 ||
         static_cast<std::uint32_t>(sampled.token) >= model_.config.vocabulary ||
         !(sampled.logprob <= 0))
       throw Error(fmt::format("the step sampled token {} with log-probability {} in row {}",
-                              sampled.token, sampled.logprob, tokens.size()));
-    tokens.push_back(sampled.token);
+                              sampled.token, sampled.logprob, draws.size()));
+    draws.push_back({sampled.token, sampled.logprob});
   }
-  return tokens;
+  return draws;
 }
 
 }  // namespace bench

@@ -68,6 +68,13 @@ class SyntheticModel {
   attacca::Buffer<std::byte> kv_;
 };
 
+/// A token and its log-probability, in which all logits of a row have a part.
+struct SyntheticDraw {
+  std::int32_t token;
+  float logprob;
+  friend bool operator==(const SyntheticDraw&, const SyntheticDraw&) = default;
+};
+
 /// One batch, ready to run as often as one likes: a run changes nothing that the next one reads.
 /// REQUIRES: the model outlives it, and it what it returns.
 class SyntheticStep {
@@ -75,8 +82,8 @@ class SyntheticStep {
   SyntheticStep(const SyntheticModel& model, const SyntheticBatch& batch, std::uint64_t seed = 1);
 
   Launch launch(GraphMode mode) const;
-  /// Launches once, waits, and returns the tokens sampled. Throws where they are none.
-  std::vector<std::int32_t> tokens_of(const Launch& launch) const;
+  /// Launches once, waits, and returns what was sampled. Throws where that is nothing.
+  std::vector<SyntheticDraw> draws_of(const Launch& launch) const;
 
  private:
   const std::int32_t* keep(const std::vector<std::int32_t>& values);

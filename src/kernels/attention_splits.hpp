@@ -50,7 +50,7 @@ ATTACCA_HD constexpr Splits splits_of(KvType type, std::uint32_t rows) {
   return type == KvType::f32 ? Splits{16, 128, 256}
          : rows <= 2         ? Splits{16, 64, 256}
          : rows <= 16        ? Splits{16, 128, 256}
-                             : Splits{8, 128, 512};
+                             : Splits{8, 256, 512};
 }
 /// The most splits that any span up to `longest` has, whatever the rows.
 ATTACCA_HD constexpr std::uint32_t most_splits(std::uint32_t longest) {

@@ -26,8 +26,9 @@ namespace {
 using namespace kernels;
 
 // What of a block's share of the next weights is fetched into L2 ahead of time. A kernel ends when
-// that has come, so it is not much.
+// that has come, so it is not much, and nothing where a layer is small.
 constexpr std::uint32_t kAhead = 32 << 10;
+constexpr std::uint64_t kSmallLayer = 128 << 20;  // bytes of weights
 
 // Rows up to which weights are streamed past x; with more, whole tiles are multiplied.
 constexpr std::uint32_t kMostThin = 16;
@@ -44,6 +45,10 @@ bool wants_rest(const Weights& weights) {
   };
   return is_quantized(weights.head.type) ||
          std::any_of(weights.layers.begin(), weights.layers.end(), is_any);
+}
+
+std::uint64_t bytes_of(const LayerWeights& w) {
+  return joined(w).bytes() + w.output.bytes() + w.gate.bytes() + w.up.bytes() + w.down.bytes();
 }
 
 /// Rows in bf16, and what rounding them left or null.
@@ -72,6 +77,7 @@ class Emitter {
         scaled_(planes_of(a.normed, shape.tokens, wants_rest(weights))),
         attended_(planes_of(a.attended, shape.tokens, wants_rest(weights))),
         gated_(planes_of(a.gated, shape.tokens, wants_rest(weights))),
+        ahead_(bytes_of(weights.layers[0]) <= kSmallLayer ? 0 : kAhead),
         residual_{a.hidden, scaled_.rounded, static_cast<float*>(a.attended.data), config.hidden,
                   scaled_.rest} {}
 
@@ -124,15 +130,15 @@ class Emitter {
     in.squares = residual_.squares;
     in.bias = w.query_bias;
     in.y = a_.qkv;
-    in.next[0] = upcoming(w.output, kAhead);
+    in.next[0] = upcoming(w.output, ahead_);
     add(in, layer + "qkv");
 
     emit_attention(i, layer);
 
     ThinLinearArgs out = added(attended_, w.output, w.feed_forward_norm);
     out.residual.squares = a_.qkv;
-    out.next[0] = upcoming(w.gate, kAhead / 2);
-    out.next[1] = upcoming(w.up, kAhead / 2);
+    out.next[0] = upcoming(w.gate, ahead_ / 2);
+    out.next[1] = upcoming(w.up, ahead_ / 2);
     add(out, layer + "output");
 
     ThinLinearArgs gate = product(scaled_, w.gate);
@@ -141,12 +147,12 @@ class Emitter {
     gate.up = w.up;
     gate.gated = gated_.rounded;
     gate.gated_rest = gated_.rest;
-    gate.next[0] = upcoming(w.down, kAhead);
+    gate.next[0] = upcoming(w.down, ahead_);
     add(gate, layer + "gate and up");
 
     ThinLinearArgs down = added(
         gated_, w.down, is_last ? weights_.final_norm : weights_.layers[i + 1].attention_norm);
-    down.next[0] = upcoming(is_last ? weights_.head : joined(weights_.layers[i + 1]), kAhead);
+    down.next[0] = upcoming(is_last ? weights_.head : joined(weights_.layers[i + 1]), ahead_);
     add(down, layer + "down");
   }
 
@@ -243,6 +249,7 @@ class Emitter {
   Planes scaled_;  // of residual_
   Planes attended_;
   Planes gated_;
+  std::uint32_t ahead_;
   Residual residual_;
 };
 

@@ -107,7 +107,7 @@ class Bench(unittest.TestCase):
         modes = [row["params"]["graphs"] for row in result["rows"]]
         self.assertEqual(["full", "piecewise", "off"], modes)
         self.assertTrue(all(row["floor"] > 0 for row in result["rows"]))
-        self.assertFalse([note for note in result["notes"] if "other tokens" in note])
+        self.assertFalse([note for note in result["notes"] if "other bits" in note])
 
     def test_a_shape_that_is_not_there_and_options_without_one_say_what_to_use(self):
         if "decode" not in self.names():
