@@ -86,7 +86,7 @@ struct CopyRows {
           if (warp < kReaders) {
             ring.wait_full(at);
             sum += word(stage + warp * a.place.stride, lane);
-            ring.release(at);
+            ring.release(at, sum);
           } else {
             constexpr unsigned kEach = kStageRows / kFillers;
             const unsigned row = (warp - kReaders) * kEach + lane;

@@ -54,16 +54,16 @@ inline Company company(const llm::Model& model, const llm::EngineOptions& option
   return result;
 }
 
-/// That replies, which may be longer, begin as they did alone.
+/// That replies, which may be longer, begin as they did alone, but for ties.
 inline void expect_same(const llm::Model& model, const Company& company,
-                        const std::vector<llm::Reply>& replies) {
+                        const std::vector<llm::Reply>& replies, double tie = 0) {
   ASSERT_EQ(replies.size(), company.alone.size());
   for (std::size_t i = 0; i < replies.size(); ++i) {
     SCOPED_TRACE("request " + std::to_string(i));
     Tokens got = replies[i].tokens;
     ASSERT_GE(got.size(), company.alone[i].size());
     got.resize(company.alone[i].size());
-    expect_tokens(model, company.requests[i].tokens, got, company.alone[i]);
+    expect_tokens(model, company.requests[i].tokens, got, company.alone[i], tie);
   }
 }
 
@@ -85,7 +85,7 @@ inline void expect_same_in_every_company(const llm::Model& model, const llm::Eng
 
 inline void expect_same_for_every_cut_and_page_size(const llm::Model& model,
                                                     const llm::EngineOptions& options,
-                                                    const Tokens& text) {
+                                                    const Tokens& text, double tie = 0) {
   const Company all = company(model, options, text);
   for (const unsigned page_size : {16u, 32u, 64u}) {
     for (const unsigned chunk : {1u, 5u, 16u}) {
@@ -97,13 +97,14 @@ inline void expect_same_for_every_cut_and_page_size(const llm::Model& model,
       with.step_tokens = 24;
       with.shares_prefixes = chunk != 5;
       llm::Engine engine(model, with);
-      expect_same(model, all, engine.generate(all.requests));
+      expect_same(model, all, engine.generate(all.requests), tie);
     }
   }
 }
 
 inline void expect_same_when_pages_run_out(const llm::Model& model,
-                                           const llm::EngineOptions& options, const Tokens& text) {
+                                           const llm::EngineOptions& options, const Tokens& text,
+                                           double tie = 0) {
   const Company all = company(model, options, text);
   llm::EngineOptions with = options;
   with.pages = 9;  // the longest request needs eight
@@ -113,7 +114,7 @@ inline void expect_same_when_pages_run_out(const llm::Model& model,
     llm::Engine engine(model, with);
     std::vector<llm::Request> longer = all.requests;
     for (llm::Request& request : longer) request.max_tokens = 128 - request.tokens.size();
-    expect_same(model, all, engine.generate(longer));
+    expect_same(model, all, engine.generate(longer), tie);
     EXPECT_GT(engine.stats().preemptions, 0u);
   }
 }

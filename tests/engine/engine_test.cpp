@@ -108,12 +108,19 @@ TEST_P(EngineOnEachDevice, gives_the_same_tokens_alone_and_in_every_company) {
   expect_same_in_every_company(Model(fixture("qwen3")), options(), text_of("qwen3"));
 }
 
+/// How far apart two tokens may be, in nats, that a GPU takes for each other where a prompt is cut
+/// otherwise. Up to 16 rows and more rows are multiplied by kernels that add up in other orders;
+/// rows rounded to bf16 then differ here and there in their last bit.
+constexpr double kRounding = 0.02;
+
 TEST_P(EngineOnEachDevice, gives_the_same_tokens_for_every_cut_and_page_size) {
-  expect_same_for_every_cut_and_page_size(Model(fixture("qwen3")), options(), text_of("qwen3"));
+  expect_same_for_every_cut_and_page_size(Model(fixture("qwen3")), options(), text_of("qwen3"),
+                                          is_cuda() ? kRounding : 0);
 }
 
 TEST_P(EngineOnEachDevice, gives_the_same_tokens_when_pages_run_out) {
-  expect_same_when_pages_run_out(Model(fixture("qwen3")), options(), text_of("qwen3"));
+  expect_same_when_pages_run_out(Model(fixture("qwen3")), options(), text_of("qwen3"),
+                                 is_cuda() ? kRounding : 0);
 }
 
 /// What compute-sanitizer watches: every kernel of a step, for few and for many rows.
