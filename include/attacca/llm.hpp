@@ -150,6 +150,9 @@ struct EngineOptions {
   bool shares_prefixes = true;   // the prefix cache
   KvType kv_type = KvType::automatic;
   WeightFormat weights = WeightFormat::as_stored;
+  // On a GPU: a sequence gets the same bits however prompts are cut and whatever else runs; keys
+  // and values are f32, and prompts are read 16 tokens at a time. Elsewhere it is so anyway.
+  bool same_bits = false;
   GraphMode graphs = GraphMode::full;
   // Tokens of steps that have graphs, ascending. Empty: all that can come, some padded.
   std::vector<unsigned> decode_sizes = {};

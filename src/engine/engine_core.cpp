@@ -90,7 +90,7 @@ EngineCore::EngineCore(const Model& model, const EngineOptions& options, const P
   const ModelData& data = model_.data();
   limits_ = engine::size_engine(data.checkpoint, options_);
   const engine::StepSetup setup{limits_, options_.graphs, engine::kernel_type(options_.kv_type),
-                                options_.overlap};
+                                options_.overlap, options_.same_bits};
   runner_ = std::make_unique<engine::StepRunner>(
       data.config(),
       model::Weights(data.checkpoint, options_.device, progress,

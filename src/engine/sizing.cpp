@@ -75,12 +75,17 @@ llm::KvType choose_kv_type(const GpuWeights& weights, const llm::EngineOptions& 
   using llm::KvType;
   const bool has_choice = options.device.is_cuda() && weights.are_streamed;
   if (options.kv_type == KvType::automatic)  // with quantized weights x is not rounded to bf16
-    return has_choice && !weights.are_quantized ? KvType::bf16 : KvType::f32;
+    return has_choice && !weights.are_quantized && !options.same_bits ? KvType::bf16 : KvType::f32;
   if (options.kv_type != KvType::f32 && !has_choice)
     throw BadArgument(fmt::format(
         "kv_type is {}, and on {} keys and values of this model are f32; use f32 or automatic, or "
         "a model in bf16 on a CUDA device",
         llm::kv_type_name(options.kv_type), options.device.name()));
+  if (options.kv_type != KvType::f32 && options.same_bits)
+    throw BadArgument(fmt::format(
+        "kv_type is {}, and with same_bits keys and values are f32; use f32 or automatic, or leave "
+        "same_bits out",
+        llm::kv_type_name(options.kv_type)));
   return options.kv_type;
 }
 

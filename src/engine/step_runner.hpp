@@ -24,7 +24,8 @@ struct StepSetup {
   schedule::Limits limits;
   llm::GraphMode graphs = llm::GraphMode::full;
   kernels::KvType kv_type = kernels::KvType::f32;
-  bool overlap = true;  // steps take tokens from the step before
+  bool overlap = true;     // steps take tokens from the step before
+  bool same_bits = false;  // all steps multiply by the same kernels
 };
 
 /// Not thread-safe. REQUIRES: the configuration, and what weights map, outlive it.

@@ -123,6 +123,28 @@ TEST_P(EngineOnEachDevice, gives_the_same_tokens_when_pages_run_out) {
                                  is_cuda() ? kRounding : 0);
 }
 
+TEST_P(EngineOnEachDevice, gives_the_same_tokens_in_every_way_with_same_bits) {
+  EngineOptions with = options();
+  with.same_bits = true;
+  for (const char* name : {"qwen3", "llama"}) {
+    SCOPED_TRACE(name);
+    const Model model(fixture(name));
+    expect_same_in_every_company(model, with, text_of(name));
+    expect_same_for_every_cut_and_page_size(model, with, text_of(name));
+    expect_same_when_pages_run_out(model, with, text_of(name));
+  }
+}
+
+TEST_P(EngineOnEachDevice, refuses_rounded_keys_and_values_with_same_bits) {
+  EngineOptions with = options();
+  with.same_bits = true;
+  with.kv_type = llm::KvType::fp8;
+  EXPECT_THAT(
+      [&] { Engine engine(Model(fixture("qwen3")), with); },
+      testing::ThrowsMessage<BadArgument>(testing::AllOf(
+          testing::HasSubstr("kv_type is fp8"), testing::HasSubstr("use f32 or automatic"))));
+}
+
 /// What compute-sanitizer watches: every kernel of a step, for few and for many rows.
 class SmallModel : public EngineOnEachDevice {
  protected:

@@ -115,6 +115,10 @@ void add_engine_options(CLI::App& command, llm::EngineOptions& options, std::str
   add_choice(command, "--weights", options.weights, llm::weight_format_name, llm::kWeightFormats,
              "what matrices become on a GPU")
       ->group(group);
+  command
+      .add_flag("--same-bits", options.same_bits,
+                "a GPU computes the same bits however prompts are cut; slow prompts, f32 KV")
+      ->group(group);
   add_choice(command, "--graphs", options.graphs, llm::graph_mode_name, 4,
              "steps that run as graphs")
       ->group(group);
