@@ -51,22 +51,28 @@ std::vector<Variant> variants_of(const std::vector<const SyntheticStep*>& steps,
 std::vector<Summary> time_steps(Run& run, const DeviceClock& clock,
                                 const std::vector<Variant>& variants, const std::string& what) {
   std::vector<std::function<double()>> timed;
+  std::vector<Launch> launches;
   std::map<const SyntheticStep*, std::vector<SyntheticDraw>> draws;
   double round = 0;  // microseconds of a sample of each
   for (const Variant& variant : variants) {
-    const Launch launch = variant.step->launch(variant.mode);
+    const Launch& launch = launches.emplace_back(variant.step->launch(variant.mode));
     const std::vector<SyntheticDraw> drawn = variant.step->draws_of(launch);
     if (draws.try_emplace(variant.step, drawn).first->second != drawn)
       run.note(fmt::format("{}: with graphs '{}' it computes other bits than with '{}'", what,
                            name_of(variant.mode), name_of(variants.front().mode)));
     const double once = clock(launch, 1);
-    const auto launches =
+    const auto count =
         static_cast<unsigned>(std::clamp(kSampleMicroseconds / once, 1.0, kMostLaunches));
-    round += once * launches;
-    timed.push_back([&clock, launch, launches] { return clock(launch, launches); });
+    round += once * count;
+    timed.push_back([&clock, launch, count] { return clock(launch, count); });
   }
   const double fit = std::clamp(kMostMicroseconds / round, 1.0 * kFewest, 1.0 * kSamples);
-  return run.interleave(what, static_cast<int>(fit), timed);
+  const std::vector<Summary> times = run.interleave(what, static_cast<int>(fit), timed);
+  for (std::size_t at = 0; at < variants.size(); ++at)
+    if (variants[at].step->draws_of(launches[at]) != draws.at(variants[at].step))
+      run.note(fmt::format("{}: with graphs '{}' it computes other bits at the end than at first",
+                           what, name_of(variants[at].mode)));
+  return times;
 }
 
 void add_peers(Run& run, const std::vector<Compared>& rows, const PeerAnswer& answer) {
