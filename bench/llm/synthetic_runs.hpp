@@ -29,7 +29,7 @@ std::vector<Variant> variants_of(const std::vector<const SyntheticStep*>& steps,
                                  const std::vector<GraphMode>& modes);
 
 /// Times them in turn, with as many launches in a sample and as many samples as a few seconds
-/// allow. Notes where a step computes other bits in another mode.
+/// allow. Notes where a step computes other bits in another mode, or at the end than at first.
 std::vector<Summary> time_steps(Run& run, const DeviceClock& clock,
                                 const std::vector<Variant>& variants, const std::string& what);
 

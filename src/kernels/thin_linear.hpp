@@ -24,7 +24,7 @@ enum class ThinEnd : std::uint32_t { store, add, gate };
 struct Upcoming {
   const void* data = nullptr;
   std::uint64_t bytes = 0;  // in all
-  std::uint32_t most = 0;   // from the start of each block's share
+  std::uint32_t most = 0;   // from the start of each block's share; 0: nothing
 };
 
 struct ThinLinearArgs {

@@ -68,8 +68,8 @@ class Ring {
   __device__ void wait_full(const Place& at) { wait(full_[at.stage], at.parity); }
   /// The same: gives the stage back. Each lane arrives for itself: it costs no time, and racecheck
   /// sees that its reads came before. `seen` depends on all that the lane read. An arrival does not
-  /// wait for loads that are under way: where another kernel's loads are in front of them, the
-  /// engine is faster and overwrites what they shall read. So the arrival depends on them too.
+  /// wait for loads that are under way: where another kernel holds them up, the engine can be
+  /// faster and overwrite what they shall read. So the arrival depends on them too.
   __device__ void release(const Place& at, unsigned seen) {
     __syncwarp();
     const unsigned nothing = seen & threadIdx.y;  // blocks are flat, which no compiler knows
