@@ -42,11 +42,13 @@ struct Variant {
   }
 };
 
-/// It may want other threads and memory than the library's.
+Grid library_grid(const ThinLinearArgs& args, unsigned processors) {
+  return thin_grid(args, processors);
+}
+/// It may want other threads than the library's; other memory is to be asked for here.
 Grid variant_grid(const ThinLinearArgs& args, unsigned processors) {
-  Grid grid = thin_grid(args, processors);
+  Grid grid = library_grid(args, processors);
   grid.threads = Dim3{Variant::max_threads};
-  grid.shared_bytes = thin_variant::kSharedBytes;
   return grid;
 }
 
@@ -199,7 +201,7 @@ void compare_products(std::uint32_t rows) {
   for (const bool is_early : {false, true})
     for (int round = 0; round < 2; ++round) {  // in turn: what drifts shows
       const Outcome reference =
-          run(device, layers, thin_linear(layers.products()[0]), thin_grid, is_early);
+          run(device, layers, thin_linear(layers.products()[0]), library_grid, is_early);
       const Outcome trial = run(device, layers, variant, variant_grid, is_early);
       std::printf("%-12s  %6.1f us %4.2f TB/s  %6.1f us %4.2f TB/s  %.1e\n",
                   is_early ? "programmatic" : "plain", reference.microseconds,

@@ -21,6 +21,10 @@ namespace {
 
 constexpr char kName[] = "decode_attention";
 constexpr unsigned kThreads = 128;
+/// Shared memory that a block asks for so that a processor has room for one of these beside a block
+/// of thin_linear.hpp, and for no second one: all would go where a product's block has just ended,
+/// and other processors would have none.
+constexpr unsigned kBesideProduct = 106 << 10;
 
 /// Blocks that an SM has room for, as the registers allow.
 constexpr unsigned blocks_per_processor(KvType type, unsigned size) {
@@ -141,10 +145,11 @@ Grid grid_of(const DecodeAttentionArgs& args, bool is_cuda, unsigned processors)
   check(args, is_cuda);
   if (!is_cuda) return host_grid(1ull * args.rows.capacity * args.kv.kv_heads, 1);
   const unsigned size = padded_head(args.kv.head_size);
-  // Few rows leave room on each processor for the kernels before and after.
-  const unsigned blocks = args.rows.capacity <= 2 ? 1 : blocks_per_processor(args.kv.type, size);
-  return Grid{Dim3{processors * blocks}, Dim3{kThreads},
-              shared_bytes(args.kv.type, size, args.rows.capacity)};
+  const unsigned bytes = shared_bytes(args.kv.type, size, args.rows.capacity);
+  // Few rows: a block on each processor, beside one of the product before or after.
+  if (args.rows.capacity <= 2)
+    return Grid{Dim3{processors}, Dim3{kThreads}, std::max(bytes, kBesideProduct)};
+  return Grid{Dim3{processors * blocks_per_processor(args.kv.type, size)}, Dim3{kThreads}, bytes};
 }
 
 }  // namespace attacca::kernels

@@ -100,16 +100,15 @@ class RowSampler {
     const std::uint32_t last = min(vocabulary_, first + share);
     float max = -INFINITY;
     std::uint64_t best = 0;
-    for (std::uint32_t token = first + threadIdx.x; token < last; token += kThreads) {
-      max = fmaxf(max, number(raw_[token]));
-      const std::uint64_t key = key_of(logit(token), token);
+    each_between(first, last, [&](std::uint32_t token, float raw) {
+      max = fmaxf(max, number(raw));
+      const std::uint64_t key = key_of(logit(token, raw), token);
       if (key > best) best = key;
-    }
+    });
     max = combined(max, Larger());
     best = combined(best, Larger());
     double sum = 0;
-    for (std::uint32_t token = first + threadIdx.x; token < last; token += kThreads)
-      sum += expf(raw_[token] - max);
+    each_between(first, last, [&](std::uint32_t, float raw) { sum += expf(raw - max); });
     sum = combined(sum, Sum());
     if (threadIdx.x == 0) scan_[part] = {max, max > -INFINITY ? sum : 0, best};
   }
@@ -145,11 +144,26 @@ class RowSampler {
   }
   /// What is not a number counts as minus infinity, and -0 as 0.
   __device__ static float number(float value) { return value == value ? value + 0.0f : -INFINITY; }
-  __device__ float logit(std::uint32_t token) const {
-    return number(adjusted(raw_[token], static_cast<std::int32_t>(token),
+  __device__ float logit(std::uint32_t token) const { return logit(token, raw_[token]); }
+  __device__ float logit(std::uint32_t token, float raw) const {
+    return number(adjusted(raw, static_cast<std::int32_t>(token),
                            seen_ ? seen_[token] : std::uint16_t{0}, params_));
   }
 
+  /// A run of tokens and their logits, of which a thread asks for eight at a time.
+  template <class Take>
+  __device__ void each_between(std::uint32_t first, std::uint32_t last, Take take) const {
+    constexpr unsigned kAtOnce = 8;
+    for (std::uint32_t at = first + threadIdx.x; at < last; at += kAtOnce * kThreads) {
+      float raw[kAtOnce];
+#pragma unroll
+      for (unsigned i = 0; i < kAtOnce; ++i)
+        raw[i] = at + i * kThreads < last ? raw_[at + i * kThreads] : 0;
+#pragma unroll
+      for (unsigned i = 0; i < kAtOnce; ++i)
+        if (at + i * kThreads < last) take(at + i * kThreads, raw[i]);
+    }
+  }
   template <class Take>
   __device__ void for_each(Take take) const {
     for (std::uint32_t token = threadIdx.x; token < vocabulary_; token += kThreads) take(token);
@@ -283,9 +297,11 @@ struct ScanLogits {
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
     t.release_consumers();
-    t.wait_for_producers();
     const std::uint32_t row = t.block.x / LogitScan::kParts;
-    if (row < *a.rows.count) RowSampler(a, row).scan(t.block.x % LogitScan::kParts);
+    if (row >= *a.rows.count) return t.wait_for_producers();
+    const RowSampler sampler(a, row);  // the plan of a step stands before its first kernel starts
+    t.wait_for_producers();
+    sampler.scan(t.block.x % LogitScan::kParts);
 #endif
   }
 };
@@ -310,9 +326,11 @@ struct Sample {
   /// A block for each row.
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
+    if (t.block.x >= *a.rows.count) return t.wait_for_producers();
+    const RowSampler sampler(a, t.block.x);
+    const std::int32_t position = a.positions[t.block.x];
     t.wait_for_producers();
-    if (t.block.x >= *a.rows.count) return;
-    RowSampler(a, t.block.x).sample(a.positions[t.block.x], a.out[t.block.x]);
+    sampler.sample(position, a.out[t.block.x]);
 #endif
   }
 };

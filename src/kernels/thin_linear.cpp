@@ -24,6 +24,17 @@ static_assert(kThreads == 32 * (thin::kWarps + thin::kFillers));
 static_assert(kSharedBytes == thin::kSharedBytes);
 #endif
 
+// An SM has no room for two blocks that ask for more than they need, but for one that does and one
+// that does not. With compute capability 9.0 it has 228 KB; a block takes 1 KB and what it declares
+// besides what it asks for.
+constexpr unsigned kMoreShared = 3584;
+constexpr unsigned kSharedOfAll = 228 << 10;
+constexpr unsigned kAround = kSharedBytes + 1024;
+constexpr unsigned kLeastDeclared = 8 << 10;
+constexpr unsigned kMostDeclared = 9 << 10;
+static_assert(2 * (kAround + kMoreShared + kLeastDeclared) > kSharedOfAll);
+static_assert(2 * kAround + kMoreShared + 2 * kMostDeclared <= kSharedOfAll);
+
 std::uint32_t tiles_of(const ThinLinearArgs& a) {
   return a.w.rows / (a.end == ThinEnd::gate ? kTileRows / 2 : kTileRows);
 }
@@ -150,9 +161,10 @@ const Kernel<ThinLinearArgs>& thin_linear(const ThinLinearArgs& args) {
   }
 }
 
-Grid thin_grid(const ThinLinearArgs& args, unsigned processors) {
-  Grid grid{Dim3{std::min(tiles_of(args), processors)}, Dim3{kThreads}};
-  grid.shared_bytes = kSharedBytes;
+Grid thin_grid(const ThinLinearArgs& args, unsigned processors, ThinNeighbour neighbour) {
+  const bool asks_for_more = neighbour == ThinNeighbour::none || args.end != ThinEnd::add;
+  Grid grid{Dim3{processors}, Dim3{kThreads}};
+  grid.shared_bytes = kSharedBytes + (asks_for_more ? kMoreShared : 0);
   return grid;
 }
 

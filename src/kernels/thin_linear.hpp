@@ -50,9 +50,19 @@ struct ThinLinearArgs {
 /// Whether weights can be multiplied so: bf16, e4m3, Q8_0, Q4_0 or Q4_1, 16n rows and 32n columns.
 bool is_thin(const Matrix& w);
 
-/// The kernel for these arguments, and its grid on a device with so many SMs.
+/// The kernel for these arguments.
 const Kernel<ThinLinearArgs>& thin_linear(const ThinLinearArgs& args);
-Grid thin_grid(const ThinLinearArgs& args, unsigned processors);
+
+/// Which product may have a block on an SM beside one of this one's. Never this one itself: left to
+/// choose, a GPU gives two of its blocks to some SMs and none to others.
+///  next  the one before or after it in a chain in which every other product adds: the next one's
+///        first weights come while this one runs
+///  none  no product: the next one starts where this one has ended
+enum class ThinNeighbour { next, none };
+
+/// The grid on a device with so many SMs: a block for each.
+Grid thin_grid(const ThinLinearArgs& args, unsigned processors,
+               ThinNeighbour neighbour = ThinNeighbour::next);
 
 /// A block's part of it on the host.
 void thin_linear_on_host(Thread& t, const ThinLinearArgs& args);

@@ -30,6 +30,10 @@ using namespace kernels;
 constexpr std::uint32_t kAhead = 32 << 10;
 constexpr std::uint64_t kSmallLayer = 128 << 20;  // bytes of weights
 
+// Rows up to which a product's first weights come while the one before it runs. With more of them
+// attention leaves no room for that, and large products are better off one after the other.
+constexpr std::uint32_t kMostBeside = 2;
+
 // Rows up to which weights are streamed past x; with more, whole tiles are multiplied.
 constexpr std::uint32_t kMostThin = 16;
 
@@ -77,7 +81,8 @@ class Emitter {
         scaled_(planes_of(a.normed, shape.tokens, wants_rest(weights))),
         attended_(planes_of(a.attended, shape.tokens, wants_rest(weights))),
         gated_(planes_of(a.gated, shape.tokens, wants_rest(weights))),
-        ahead_(bytes_of(weights.layers[0]) <= kSmallLayer ? 0 : kAhead),
+        is_small_(bytes_of(weights.layers[0]) <= kSmallLayer),
+        ahead_(is_small_ ? 0 : kAhead),
         residual_{a.hidden, scaled_.rounded, static_cast<float*>(a.attended.data), config.hidden,
                   scaled_.rest} {}
 
@@ -234,7 +239,10 @@ class Emitter {
       const WideLinearArgs wide = b_.wide->of(args);
       chain_.add(wide_linear(wide), wide_grid(wide, scratch_.processors()), wide, name);
     } else {
-      chain_.add(thin_linear(args), thin_grid(args, scratch_.processors()), args, name);
+      const ThinNeighbour neighbour = is_small_ || args.rows.capacity <= kMostBeside
+                                          ? ThinNeighbour::next
+                                          : ThinNeighbour::none;
+      chain_.add(thin_linear(args), thin_grid(args, scratch_.processors(), neighbour), args, name);
     }
   }
 
@@ -249,6 +257,7 @@ class Emitter {
   Planes scaled_;  // of residual_
   Planes attended_;
   Planes gated_;
+  bool is_small_;  // each layer
   std::uint32_t ahead_;
   Residual residual_;
 };

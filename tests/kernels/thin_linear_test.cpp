@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <attacca/occupancy.hpp>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -490,6 +491,27 @@ TEST_P(ThinLinear, products_behind_programmatic_edges_read_what_came_before) {
     for (int at = 0; at < (is_cuda() ? 5 : 1); ++at) EXPECT_EQ(result(true), one_by_one);
     for (const float value : one_by_one) ASSERT_TRUE(std::isfinite(value));
   }
+}
+
+TEST_P(ThinLinear, a_processor_has_no_room_for_two_blocks_of_a_product_unless_every_other_adds) {
+  if (!is_cuda()) GTEST_SKIP() << "of a GPU's processors";
+  for (const TensorType type : kTypes)
+    for (const std::uint32_t capacity : {8u, 16u}) {
+      ThinLinearArgs args{};
+      args.rows.capacity = capacity;
+      args.w = {nullptr, type, 4096, 4096};
+      const auto room_for = [&](ThinEnd end, kernels::ThinNeighbour neighbour) {
+        args.end = end;
+        const Grid grid = kernels::thin_grid(args, processors(), neighbour);
+        return occupancy(device(), kernels::thin_linear(args), grid).residency.blocks_per_processor;
+      };
+      SCOPED_TRACE(type_name(type));
+      for (const ThinEnd end : {ThinEnd::store, ThinEnd::gate, ThinEnd::add})
+        EXPECT_EQ(room_for(end, kernels::ThinNeighbour::none), 1u);
+      EXPECT_EQ(room_for(ThinEnd::store, kernels::ThinNeighbour::next), 1u);
+      EXPECT_EQ(room_for(ThinEnd::gate, kernels::ThinNeighbour::next), 1u);
+      EXPECT_EQ(room_for(ThinEnd::add, kernels::ThinNeighbour::next), 2u);
+    }
 }
 
 TEST(ThinLinearShapes, whole_tiles_of_the_types_that_can_be_streamed_are_thin) {
