@@ -12,7 +12,7 @@
 namespace attacca::kernels {
 namespace {
 
-template <unsigned kRows>
+template <unsigned kRows, unsigned kHeight>
 struct WideLinear {
   static constexpr const char* name = "wide_linear";
   static constexpr bool waits = true;
@@ -27,15 +27,23 @@ struct WideLinear {
 
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    wide::Block<kRows>(a).run(t);
+    wide::Block<kRows, kHeight>(a).run(t);
 #endif
   }
 };
 
-template <unsigned kRows>
+template <unsigned kRows, unsigned kHeight>
 const Kernel<WideLinearArgs>& kernel_of() {
-  static const Kernel<WideLinearArgs> kernel = make_kernel<WideLinear<kRows>>();
+  static const Kernel<WideLinearArgs> kernel = make_kernel<WideLinear<kRows, kHeight>>();
   return kernel;
+}
+
+/// Tall tiles are for where nearly all pairs of SMs have one each, and none must be shared.
+std::uint32_t tall_tiles(const WideLinearArgs& args) { return (args.weight_tiles() + 1) / 2; }
+bool is_tall(const WideLinearArgs& args, unsigned processors) {
+  const std::uint32_t pairs = processors / 2;
+  return wide_rows(args.product.rows.capacity) == 64 && tall_tiles(args) <= pairs &&
+         5 * tall_tiles(args) >= 4 * pairs;
 }
 
 }  // namespace
@@ -71,17 +79,25 @@ TensorMap map_rows(const Device& device, const void* x, std::uint32_t rows, std:
           {{columns, 2, wide::kStep}, {rows, 2ull * columns, wide_rows(capacity) / 2}}});
 }
 
-const Kernel<WideLinearArgs>& wide_linear(const WideLinearArgs& args) {
-  return wide_rows(args.product.rows.capacity) == 64 ? kernel_of<64>() : kernel_of<128>();
+const Kernel<WideLinearArgs>& wide_linear(const WideLinearArgs& args, unsigned processors) {
+  if (is_tall(args, processors)) return kernel_of<64, 2>();
+  return wide_rows(args.product.rows.capacity) == 64 ? kernel_of<64, 1>() : kernel_of<128, 1>();
 }
 
 Grid wide_grid(const WideLinearArgs& args, unsigned processors) {
+  Grid grid{Dim3{}, Dim3{wide::kThreads}};
+  if (is_tall(args, processors)) {
+    grid.blocks = Dim3{2 * tall_tiles(args)};
+    grid.shared_bytes = wide::Sizes<64, 2>::kSharedBytes;
+    return grid;
+  }
   // A block for each processor, and no more than there are stages of tiles.
   const std::uint32_t stages =
       args.weight_tiles() * ((args.product.w.columns + wide::kStep - 1) / wide::kStep);
-  Grid grid{Dim3{2 * std::min(stages, processors / 2)}, Dim3{wide::kThreads}};
-  grid.shared_bytes = wide_rows(args.product.rows.capacity) == 64 ? wide::Sizes<64>::kSharedBytes
-                                                                  : wide::Sizes<128>::kSharedBytes;
+  grid.blocks = Dim3{2 * std::min(stages, processors / 2)};
+  grid.shared_bytes = wide_rows(args.product.rows.capacity) == 64
+                          ? wide::Sizes<64, 1>::kSharedBytes
+                          : wide::Sizes<128, 1>::kSharedBytes;
   return grid;
 }
 

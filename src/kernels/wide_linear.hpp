@@ -14,14 +14,16 @@ namespace attacca::kernels {
 namespace wide {
 
 constexpr unsigned kStep = 64;       // columns of a stage
-constexpr unsigned kPairRows = 256;  // of weights: of a tile, which two blocks share
+constexpr unsigned kPairRows = 256;  // of weights: of a tile, which two blocks share; tall ones
+                                     // have twice as many
 constexpr unsigned kThreads = 384;
 constexpr unsigned kCounterBytes = 64 << 10;  // of the workspace
 
-/// What a block that multiplies `kRows` rows of x at a time needs.
-template <unsigned kRows>
+/// What a block that multiplies `kRows` rows of x at a time needs. `kHeight`: 2 of tall tiles.
+template <unsigned kRows, unsigned kHeight>
 struct Sizes {
-  static constexpr unsigned kWeightBytes = kPairRows / 2 * kStep * 2;
+  static constexpr unsigned kBoxBytes = kPairRows / 2 * kStep * 2;  // that is copied at a time
+  static constexpr unsigned kWeightBytes = kHeight * kBoxBytes;
   static constexpr unsigned kXBytes = kRows * kStep * 2;
   static constexpr unsigned kStageBytes = kWeightBytes + kXBytes;
   static constexpr unsigned kFirstBytes = 1024;                           // barriers and factors
@@ -70,8 +72,8 @@ constexpr std::size_t wide_workspace_bytes(unsigned processors) {
   return wide::kCounterBytes + std::size_t{2} * processors * (wide::kPairRows / 2) * 128 * 4;
 }
 
-/// The kernel for these arguments, and its grid on a device with so many SMs.
-const Kernel<WideLinearArgs>& wide_linear(const WideLinearArgs& args);
+/// The kernel for these arguments, and its grid, on a device with so many SMs.
+const Kernel<WideLinearArgs>& wide_linear(const WideLinearArgs& args, unsigned processors);
 Grid wide_grid(const WideLinearArgs& args, unsigned processors);
 
 }  // namespace attacca::kernels

@@ -237,7 +237,8 @@ class Emitter {
   void add(const ThinLinearArgs& args, const std::string& name) {
     if (is_wide(args)) {
       const WideLinearArgs wide = b_.wide->of(args);
-      chain_.add(wide_linear(wide), wide_grid(wide, scratch_.processors()), wide, name);
+      chain_.add(wide_linear(wide, scratch_.processors()), wide_grid(wide, scratch_.processors()),
+                 wide, name);
     } else {
       const ThinNeighbour neighbour = is_small_ || args.rows.capacity <= kMostBeside
                                           ? ThinNeighbour::next

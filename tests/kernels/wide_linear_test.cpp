@@ -142,9 +142,9 @@ class WideLinear : public OnEachDevice {
     const WideLinearArgs args{on_device.data(), on_device.data() + 1, workspace.data(),
                               gate_is_second, p};
     Graph graph(device());
-    Node last = graph.kernel(wide_linear(args), wide_grid(args, kProcessors), args);
+    Node last = graph.kernel(wide_linear(args, kProcessors), wide_grid(args, kProcessors), args);
     for (unsigned i = 1; i < times; ++i)
-      last = graph.kernel(wide_linear(args), wide_grid(args, kProcessors), args)
+      last = graph.kernel(wide_linear(args, kProcessors), wide_grid(args, kProcessors), args)
                  .after_programmatic(last);
     run(graph);
   }
@@ -193,7 +193,9 @@ constexpr Sizes kSizes[] = {
     {2048, 512, 64, 64},     // eight to a tile
     {1536, 1024, 33, 64},    // eleven to a tile, whose stages they cannot share equally
     {17152, 64, 20, 32},     // a tile each, and one has two
-    {15632, 128, 20, 32},    // a whole tile each, the last one ragged; of gates two
+    {15632, 128, 20, 32},    // a whole tile each, the last one ragged; of gates a tall one
+    {14336, 576, 61, 64},    // of gates a tall one each, of nine stages
+    {29456, 192, 33, 64},    // a tall one each, the last one ragged
     {25600, 128, 20, 32},    // a whole one and a part; of gates some have part, whole, whole, part
     {3584, 512, 61, 64},     // some have parts of two tiles
     {256, 4096, 60, 64},     // 64 to one tile

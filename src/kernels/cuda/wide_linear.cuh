@@ -27,7 +27,7 @@ class Walk {
   };
 
   /// `steps`: stages of a tile.
-  __device__ Walk(std::uint32_t tiles, std::uint32_t steps)
+  __device__ Walk(std::uint32_t tiles, std::uint32_t steps, bool may_share)
       : tiles_(tiles), steps_(steps), pairs_(gridDim.x / 2), pair_(blockIdx.x / 2) {
     // Equal numbers of pairs for each tile, or of tiles for each pair, where that uses nearly all.
     const auto are_most = [&](std::uint32_t some, std::uint32_t all) {
@@ -35,8 +35,8 @@ class Walk {
     };
     const std::uint32_t each = tiles == 0 ? 0 : min(pairs_ / tiles, steps);
     const std::uint32_t waves = (tiles + pairs_ - 1) / pairs_;
-    if (each > 1 && are_most(tiles * each, pairs_)) pairs_ = tiles * each;
-    shares_ = !are_most(tiles, waves * pairs_);
+    if (may_share && each > 1 && are_most(tiles * each, pairs_)) pairs_ = tiles * each;
+    shares_ = may_share && !are_most(tiles, waves * pairs_);
     start_ = shares_ ? first_unit(pair_) : pair_;
     end_ = pair_ >= pairs_ ? 0 : shares_ ? first_unit(pair_ + 1) : tiles_;
     rewind();
@@ -93,11 +93,13 @@ class Walk {
   std::uint32_t at_;
 };
 
-/// For `kRows` rows of x at a time.
-template <unsigned kRows>
+/// For `kRows` rows of x at a time, and tiles of 1 or 2 times kPairRows rows of weights. Those of 2
+/// are not shared.
+template <unsigned kRows, unsigned kHeight>
 class Block {
  public:
-  using Sizes = wide::Sizes<kRows>;
+  using Sizes = wide::Sizes<kRows, kHeight>;
+  static constexpr bool kMayShare = kHeight == 1;
   static constexpr unsigned kStageBytes = Sizes::kStageBytes;
   static constexpr unsigned kStages = Sizes::kStages;
   static constexpr unsigned kWeightBytes = Sizes::kWeightBytes;
@@ -113,7 +115,8 @@ class Block {
         count_(min(*args.product.rows.count, args.product.rows.capacity)),
         x_tiles_((count_ + kRows - 1) / kRows),
         rank_(blockIdx.x % 2),
-        walk_(x_tiles_ * args.weight_tiles(), (args.product.w.columns + kStep - 1) / kStep) {}
+        walk_(x_tiles_ * ((args.weight_tiles() + kHeight - 1) / kHeight),
+              (args.product.w.columns + kStep - 1) / kStep, kMayShare) {}
 
   __device__ void run(Thread& t) {
     if (threadIdx.x == 0) ring().open();
@@ -127,7 +130,7 @@ class Block {
     } else {
       t.wait_for_producers();
       while (walk_.has_more()) compute(walk_.next());
-      end_all_shared();
+      if constexpr (kMayShare) end_all_shared();
     }
     synchronize_pair();  // no one may leave whom the other still gives something
   }
@@ -139,8 +142,9 @@ class Block {
   static constexpr unsigned kHalf = kOctets / 2;  // of them end at a time
 
   __device__ std::uint32_t first_row(std::uint32_t tile) const { return tile % x_tiles_ * kRows; }
-  __device__ std::uint32_t first_octet(std::uint32_t tile) const {
-    return (tile / x_tiles_ * 2 + rank_) * a_.block_octets();
+  /// This block's rows of weights of a tile come in boxes: the number of one.
+  __device__ std::uint32_t box(std::uint32_t tile, unsigned part) const {
+    return (tile / x_tiles_ * 2 + rank_) * kHeight + part;
   }
   /// Once more over the walk, for the tiles that are not this block's alone.
   template <class Use>
@@ -182,8 +186,10 @@ class Block {
   __device__ void begin_stage(const Place& at, std::uint32_t tile, std::uint32_t k) {
     ring().begin_fill(at, kStageBytes);
     // With one tile of x no one reads weights again.
-    copy_weights(ring().full(at), stage(at), a_.w_map, k * kStep, first_octet(tile),
-                 x_tiles_ == 1 ? kEvictFirst : kEvictNormal);
+#pragma unroll
+    for (unsigned part = 0; part < kHeight; ++part)
+      copy_weights(ring().full(at), stage(at) + part * Sizes::kBoxBytes, a_.w_map, k * kStep,
+                   box(tile, part) * a_.block_octets(), x_tiles_ == 1 ? kEvictFirst : kEvictNormal);
   }
 
   // Three warps find what the norm before this product multiplies each row of x by, for each tile
@@ -227,29 +233,44 @@ class Block {
     }
   }
 
+  using Sums = float[kHeight][kSums];
+
   __device__ void compute(const Segment& s) {
     const bool is_whole = walk_.is_whole(s);
-    float sums[kSums];
-    Ending<kHalf> ending = ending_of(s.tile, kOctets);
+    Sums sums;
+    Ending<kHalf> ending = ending_of(s.tile, 0, kOctets);
     if (is_whole) ending.begin(0);
     multiply_all(s, sums);
-    if (!is_whole) return leave_share(s, sums);
+    if constexpr (kMayShare)
+      if (!is_whole) return leave_share(s, sums[0]);
     if (p_.squares) meet<kFactorsReady>();
-    ending.template end<true>(sums, 0);
-    ending.template end<false>(sums + kSums / 2, kHalf);
+    end_whole(ending, sums[0]);
+#pragma unroll
+    for (unsigned part = 1; part < kHeight; ++part) {
+      Ending<kHalf> next = ending_of(s.tile, part, kOctets);
+      next.begin(0);
+      end_whole(next, sums[part]);
+    }
     if (p_.squares) arrive<kFactorsRead>();
   }
-  /// Of a tile's rows of x before `end_octet`.
-  __device__ Ending<kHalf> ending_of(std::uint32_t tile, std::uint32_t end_octet) const {
-    const std::uint32_t sixty_four = (tile / x_tiles_ * 2 + rank_) * 2 + group();
+  __device__ static void end_whole(Ending<kHalf>& ending, const float (&sums)[kSums]) {
+    ending.template end<true>(sums, 0);
+    ending.template end<false>(sums + kSums / 2, kHalf);
+  }
+  /// Of a box of a tile: its rows of x before `end_octet`.
+  __device__ Ending<kHalf> ending_of(std::uint32_t tile, unsigned part,
+                                     std::uint32_t end_octet) const {
+    const std::uint32_t sixty_four = box(tile, part) * 2 + group();
     const std::uint32_t row = first_row(tile);
     return {a_, sixty_four, row, min(count_, row + 8 * end_octet), shared().factors, turning()};
   }
 
   /// This block's stages of a tile.
-  __device__ void multiply_all(const Segment& s, float (&sums)[kSums]) {
+  __device__ void multiply_all(const Segment& s, Sums& sums) {
 #pragma unroll
-    for (unsigned i = 0; i < kSums; ++i) sums[i] = 0;
+    for (unsigned part = 0; part < kHeight; ++part)
+#pragma unroll
+      for (unsigned i = 0; i < kSums; ++i) sums[part][i] = 0;
     Place last = place_;
     for (std::uint32_t k = s.begin; k < s.end; ++k) {
       ring().wait_full(place_);
@@ -258,7 +279,10 @@ class Block {
       const std::uint64_t x = describe(from + kWeightBytes);
       begin_products();
 #pragma unroll
-      for (unsigned i = 0; i < kStep / 16; ++i) multiply(sums, w + 2 * i, x + 2 * i);
+      for (unsigned i = 0; i < kStep / 16; ++i)
+#pragma unroll
+        for (unsigned part = 0; part < kHeight; ++part)
+          multiply(sums[part], w + part * (Sizes::kBoxBytes / 16) + 2 * i, x + 2 * i);
       end_products();
       // The products of the stage before have ended when only this one's are under way.
       await_products<1>();
@@ -267,7 +291,8 @@ class Block {
       place_.advance();
     }
     await_products<0>();
-    hold(sums);
+#pragma unroll
+    for (unsigned part = 0; part < kHeight; ++part) hold(sums[part]);
     ring().release(last);
   }
 
@@ -337,7 +362,7 @@ class Block {
   }
   /// REQUIRES: copy_shares(slice, 0).
   __device__ void end_shared(const Slice& slice) {
-    Ending<kHalf> ending = ending_of(slice.tile, slice.octet + slice.octets);
+    Ending<kHalf> ending = ending_of(slice.tile, 0, slice.octet + slice.octets);
     ending.begin(slice.octet);
     float sums[kSums / 2] = {};  // two at least share a tile
     for (std::uint32_t first = 0;;) {
