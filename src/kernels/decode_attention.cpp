@@ -32,11 +32,11 @@ constexpr unsigned blocks_per_processor(KvType type, unsigned size) {
   return size > 128 || size * kv_element_bytes(type) > 256 ? 2 : 3;
 }
 
-/// What a block keeps in shared memory: queries as two 16-bit numbers, a new key and value, four
+/// What a block keeps in shared memory: queries as two 16-bit numbers, a new key and value, ten
 /// heads that are rotated and the angles, four warps' sums of eight heads; then what little is
 /// left, and the plan.
 constexpr unsigned shared_bytes(KvType type, unsigned size, std::uint32_t rows) {
-  return 32 * (size + 32) + 2 * size * kv_element_bytes(type) + 20 * size + 128 * (size + 4) + 512 +
+  return 32 * (size + 32) + 2 * size * kv_element_bytes(type) + 44 * size + 128 * (size + 4) + 512 +
          4 * (3 * rows + 1);
 }
 

@@ -1,5 +1,6 @@
 // attention_decode.cuh: the CUDA body of decode_attention.hpp. What a block needs next is on its
-// way while it computes: the tile after the next one, and the first positions of the next one.
+// way while it computes: the tile after the next one, and of the next one heads and first
+// positions. Heads are asked for before positions, or they would wait behind those.
 #pragma once
 
 #include "kernels/cuda/attention_rotate.cuh"
@@ -19,7 +20,8 @@ class DecodeBlock {
     typename Rows::Shared rows;
     alignas(16) unsigned char key[kSize * kBytes];  // of the new position, as stored
     alignas(16) unsigned char value[kSize * kBytes];
-    alignas(16) float heads[kWarps][kSize];  // that are being rotated
+    /// A tile's heads, then perhaps a new key and value; each warp has every fourth for itself.
+    alignas(16) float heads[kTileHeads + 2][kSize];
     float2 angles[kSize / 2];
     Tile next[kWarps];
     std::uint32_t claim;
@@ -45,13 +47,20 @@ class DecodeBlock {
     // computed, so that no one waits for the counter.
     std::uint32_t index = blockIdx.x;
     std::uint32_t next_index = index + gridDim.x;
-    if (index < plan_.tiles()) {
+    const bool has_tile = index < plan_.tiles();
+    std::int32_t page = 0;
+    if (has_tile) {
       set_next(plan_.tile(index));
-      rows_.start(next(), rows_.load_page(next()));
+      page = rows_.load_page(next());
+      if (starts_early()) rows_.start(next(), page);
       find_angles(next());
     }
     t.release_consumers();
     if (a_.reads_ahead) t.wait_for_producers();
+    if (has_tile) {
+      bring_heads(next());
+      if (!starts_early()) rows_.start(next(), page);
+    }
     while (index < plan_.tiles()) {
       const Tile tile = next();
       __syncthreads();
@@ -66,7 +75,10 @@ class DecodeBlock {
         next_page = rows_.load_page(next());
       }
       rows_.attend(tile, NewPosition{shared_});
-      if (has_next) rows_.start(next(), next_page);
+      if (has_next) {
+        bring_heads(next());
+        rows_.start(next(), next_page);
+      }
       if (tile.is_last_split() && tile.is_first_part(rows_.parts())) store_new(tile);
       rows_.put_down(tile);
       if (threadIdx.x == 0) shared_.claim = claim;
@@ -107,35 +119,54 @@ class DecodeBlock {
     if (threadIdx.x < a_.rotary_size / 2)
       shared_.angles[threadIdx.x] = angle_of(frequency_, static_cast<std::int32_t>(tile.position));
   }
-  /// Queries of the tile's heads, and of its last split the new key and value, into shared memory;
-  /// heads are dealt to warps.
-  __device__ void prepare(const Tile& tile) {
+  /// Whether blocks of few rows find room beside the product before them: what needs not wait for
+  /// it comes first then.
+  __device__ bool starts_early() const { return a_.reads_ahead && a_.rows.capacity <= 2; }
+
+  /// Heads of a tile, with those of the new key and value for its last split.
+  __device__ static unsigned items_of(const Tile& tile) {
+    return tile.heads + (tile.is_last_split() ? 2 : 0);
+  }
+  /// Heads on their way into shared memory, each for the warp that will turn it.
+  __device__ void bring_heads(const Tile& tile) {
     const std::uint32_t size = a_.kv.head_size;
     const std::uint64_t row_heads = a_.heads + 2 * a_.kv.kv_heads;
     const float* row = a_.qkv + tile.row * row_heads * size;
+    for (unsigned item = warp_; item < items_of(tile); item += kWarps) {
+      const std::uint32_t head = item < tile.heads    ? tile.first_head + item
+                                 : item == tile.heads ? a_.heads + tile.kv_head
+                                                      : a_.heads + a_.kv.kv_heads + tile.kv_head;
+      for (unsigned at = 4 * lane_; at < size; at += 128)
+        copy_later(shared_.heads[item] + at, row + std::uint64_t{head} * size + at, true);
+    }
+    end_copies();
+  }
+  /// Of heads that were brought: queries, and of the last split the new key and value, into shared
+  /// memory.
+  __device__ void prepare(const Tile& tile) {
+    const std::uint32_t size = a_.kv.head_size;
     Turn turn{a_.query_norm, a_.epsilon, a_.pairs, a_.rotary_size / 2, size};
     Angles<kSize> angles;
     angles.load(shared_.angles);
-    float* head = shared_.heads[warp_];
     const float factor = a_.scale * 1.4426950408889634f;
-    const unsigned items = tile.heads + (tile.is_last_split() ? 2 : 0);
-    for (unsigned item = warp_; item < items; item += kWarps) {
+    wait_for_copies<0>();
+    __syncwarp();
+    for (unsigned item = warp_; item < items_of(tile); item += kWarps) {
+      float* head = shared_.heads[item];
       if (item < tile.heads) {
-        turn_head<kSize>(row + std::uint64_t{tile.first_head + item} * size, head, angles, turn);
+        turn_head<kSize>(head, head, angles, turn);
         for (unsigned at = 2 * lane_; at < size; at += 64)
           shared_.rows.queries.template put_two<kIsBfloat>(item, at, head[at] * factor,
                                                            head[at + 1] * factor);
       } else if (item == tile.heads) {
         Turn key_turn = turn;
         key_turn.norm = a_.key_norm;
-        turn_head<kSize>(row + std::uint64_t{a_.heads + tile.kv_head} * size, head, angles,
-                         key_turn);
+        turn_head<kSize>(head, head, angles, key_turn);
         for (unsigned at = 2 * lane_; at < size; at += 64)
           store_two<kType>(shared_.key + at * kBytes, head[at], head[at + 1]);
       } else {
-        const float* value = row + std::uint64_t{a_.heads + a_.kv.kv_heads + tile.kv_head} * size;
         for (unsigned at = 2 * lane_; at < size; at += 64)
-          store_two<kType>(shared_.value + at * kBytes, value[at], value[at + 1]);
+          store_two<kType>(shared_.value + at * kBytes, head[at], head[at + 1]);
       }
     }
   }
