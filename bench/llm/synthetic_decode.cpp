@@ -96,14 +96,9 @@ class DecodeRun {
     if (run_.engine.contexts.empty()) run_graphs_at_start(run_, config);
     const std::vector<Case> cases = cases_of(run_, config);
     std::uint64_t pages = 0;
-    const auto make_room = [&](const SyntheticBatch& batch) {
-      pages = std::max(pages, pages_of(batch));
-    };
-    for (const Case& c : cases) make_room(even_batch(c.batch, c.context));
-    if (has_unequal(run_)) {
-      make_room(unequal_batch());
-      make_room(evened(unequal_batch()));
-    }
+    for (const Case& c : cases) pages = std::max(pages, pages_of(even_batch(c.batch, c.context)));
+    if (has_unequal(run_))
+      pages = std::max(pages, pages_of(unequal_batch()) + pages_of(evened(unequal_batch())));
     {
       const SyntheticModel model(config, run_.device, pages);
       for (const Case& c : cases) run_case(model, c);
@@ -168,7 +163,7 @@ class DecodeRun {
     const SyntheticBatch batch = unequal_batch();
     const double floor = floor_of(model, batch);
     const SyntheticStep unequal(model, batch);
-    const SyntheticStep even(model, evened(batch));
+    const SyntheticStep even(model, evened(batch), pages_of(batch));
     const auto times = time_steps(run_, clock_, variants_of({&unequal, &even}, {modes_.front()}),
                                   model.config.name + ", unequal lengths");
     Row row = compared("unequal lengths",

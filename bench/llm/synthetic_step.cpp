@@ -26,6 +26,7 @@ namespace {
 constexpr std::pair<GraphMode, const char*> kModes[] = {
     {GraphMode::full, "full"}, {GraphMode::piecewise, "piecewise"}, {GraphMode::off, "off"}};
 constexpr double kWeightBytes = 2;  // bf16
+constexpr std::uint64_t kSeed = 1;  // of tokens and of the order of pages
 
 std::uint64_t page_elements(const ModelConfig& c) {
   return std::uint64_t{c.kv_heads} * SyntheticModel::kPageSize * c.head_size;
@@ -128,7 +129,7 @@ double SyntheticModel::bytes_read(const SyntheticBatch& batch) const {
 }
 
 SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatch& batch,
-                             std::uint64_t seed)
+                             std::uint64_t first_page)
     : model_(of_model),
       shape_(shape_of(batch)),
       arena_(of_model.device, model::activation_bytes(of_model.config, shape_)),
@@ -137,10 +138,10 @@ SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatc
       seen_(of_model.device, batch.size() * of_model.config.vocabulary),
       sampled_(of_model.device, shape_.rows),
       chain_(of_model.device) {
-  if (pages_of(batch) > model_.pages())
-    throw BadArgument(
-        fmt::format("a batch of {} pages, and the pool has {}", pages_of(batch), model_.pages()));
-  std::mt19937_64 random(seed);
+  if (first_page + pages_of(batch) > model_.pages())
+    throw BadArgument(fmt::format("a batch of {} pages, and the pool has {}, {} of them for others",
+                                  pages_of(batch), model_.pages(), first_page));
+  std::mt19937_64 random(kSeed);
   std::vector<std::int32_t> tokens, positions, slots, last, row_slots, row_positions;
   std::uint32_t most_pages = 0;
   for (const SyntheticSequence& sequence : batch) {
@@ -157,7 +158,7 @@ SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatc
   }
   kernels::PagedKv kv = model_.kv();
   kv.table_stride = most_pages;
-  kv.tables = deal_pages(batch, kv.table_stride, seed);
+  kv.tables = deal_pages(batch, kv.table_stride, first_page);
   if (model_.device.is_cuda())
     scratch_.emplace(model_.device, model_.config, kv, static_cast<std::uint32_t>(batch.size()),
                      shape_.rows);
@@ -192,12 +193,12 @@ const std::int32_t* SyntheticStep::keep(const std::vector<std::int32_t>& values)
 
 /// Every sequence's pages lie anywhere in the pool, as after hours of serving.
 const std::int32_t* SyntheticStep::deal_pages(const SyntheticBatch& batch, std::uint32_t stride,
-                                              std::uint64_t seed) {
+                                              std::uint64_t first_page) {
   std::vector<std::int32_t> pages(model_.pages());
   std::iota(pages.begin(), pages.end(), 0);
-  std::shuffle(pages.begin(), pages.end(), std::mt19937_64(seed));
+  std::shuffle(pages.begin(), pages.end(), std::mt19937_64(kSeed));
   std::vector<std::int32_t> tables(batch.size() * stride);
-  auto from = pages.begin();
+  auto from = pages.begin() + static_cast<std::ptrdiff_t>(first_page);
   auto to = tables.begin();
   for (const SyntheticSequence& sequence : batch) {
     std::copy_n(from, pages_for(sequence), to);

@@ -76,10 +76,13 @@ struct SyntheticDraw {
 };
 
 /// One batch, ready to run as often as one likes: a run changes nothing that the next one reads.
+/// Steps that run in turn must have pages of their own, for each writes what its rows add.
 /// REQUIRES: the model outlives it, and it what it returns.
 class SyntheticStep {
  public:
-  SyntheticStep(const SyntheticModel& model, const SyntheticBatch& batch, std::uint64_t seed = 1);
+  /// `first_page`: how many of the pool's pages are for others.
+  SyntheticStep(const SyntheticModel& model, const SyntheticBatch& batch,
+                std::uint64_t first_page = 0);
 
   Launch launch(GraphMode mode) const;
   /// Launches once, waits, and returns what was sampled. Throws where that is nothing.
@@ -88,7 +91,7 @@ class SyntheticStep {
  private:
   const std::int32_t* keep(const std::vector<std::int32_t>& values);
   const std::int32_t* deal_pages(const SyntheticBatch& batch, std::uint32_t stride,
-                                 std::uint64_t seed);
+                                 std::uint64_t first_page);
 
   const SyntheticModel& model_;
   attacca::model::StepShape shape_;
