@@ -1,7 +1,8 @@
 // wide_linear.cuh: the CUDA body of wide_linear.hpp: y = W x for many rows of x through Hopper's
-// warpgroup products. Two blocks, a pair, have tiles of 256 rows of weights by 64 or 128 rows of x:
-// in each block one thread has the copy engine fill a ring of stages, 64 columns each, with its
-// half of the weights and, for both blocks, half of x; two warpgroups multiply straight from there.
+// warpgroup products. Two blocks, a pair, have tiles of 256 rows of weights by 64 or 128 rows of x,
+// or tall ones of 512 by 64: in each block one thread has the copy engine fill a ring of stages, 64
+// columns each, with its half of the weights and, for both blocks, half of x; two warpgroups
+// multiply straight from there.
 //
 // Where whole tiles would leave processors idle, pairs share columns too: each takes an equal run
 // of stages. What it has of a shared tile it leaves in memory; in the end each of the pairs that
