@@ -43,12 +43,15 @@ struct Splits {
   }
 };
 
-/// Where a step may have so many rows: one or two are cut small, so that they keep many processors
+/// Rows so few that a block on each processor does for their attention, beside one of a product.
+inline constexpr std::uint32_t kFewRows = 2;
+
+/// Where a step may have so many rows: few are cut small, so that they keep many processors
 /// busy; of many rows there is work enough, and long splits cost less. Floats are always cut alike,
 /// for the sake of rows that are the same bits in every step.
 ATTACCA_HD constexpr Splits splits_of(KvType type, std::uint32_t rows) {
   return type == KvType::f32 ? Splits{16, 128, 256}
-         : rows <= 2         ? Splits{16, 64, 256}
+         : rows <= kFewRows  ? Splits{16, 64, 256}
          : rows <= 16        ? Splits{16, 128, 256}
                              : Splits{8, 256, 512};
 }

@@ -146,8 +146,7 @@ Grid grid_of(const DecodeAttentionArgs& args, bool is_cuda, unsigned processors)
   if (!is_cuda) return host_grid(1ull * args.rows.capacity * args.kv.kv_heads, 1);
   const unsigned size = padded_head(args.kv.head_size);
   const unsigned bytes = shared_bytes(args.kv.type, size, args.rows.capacity);
-  // Few rows: a block on each processor, beside one of the product before or after.
-  if (args.rows.capacity <= 2)
+  if (args.rows.capacity <= kFewRows)
     return Grid{Dim3{processors}, Dim3{kThreads}, std::max(bytes, kBesideProduct)};
   return Grid{Dim3{processors * blocks_per_processor(args.kv.type, size)}, Dim3{kThreads}, bytes};
 }

@@ -30,10 +30,6 @@ using namespace kernels;
 constexpr std::uint32_t kAhead = 32 << 10;
 constexpr std::uint64_t kSmallLayer = 128 << 20;  // bytes of weights
 
-// Rows up to which a product's first weights come while the one before it runs. With more of them
-// attention leaves no room for that, and large products are better off one after the other.
-constexpr std::uint32_t kMostBeside = 2;
-
 // Rows up to which weights are streamed past x; with more, whole tiles are multiplied.
 constexpr std::uint32_t kMostThin = 16;
 
@@ -240,9 +236,10 @@ class Emitter {
       chain_.add(wide_linear(wide, scratch_.processors()), wide_grid(wide, scratch_.processors()),
                  wide, name);
     } else {
-      const ThinNeighbour neighbour = is_small_ || args.rows.capacity <= kMostBeside
-                                          ? ThinNeighbour::next
-                                          : ThinNeighbour::none;
+      // With more rows attention leaves the next product no room to start early, and large products
+      // are better off one after the other.
+      const ThinNeighbour neighbour =
+          is_small_ || args.rows.capacity <= kFewRows ? ThinNeighbour::next : ThinNeighbour::none;
       chain_.add(thin_linear(args), thin_grid(args, scratch_.processors(), neighbour), args, name);
     }
   }

@@ -46,5 +46,45 @@ TEST_P(Embed, rows_are_those_the_tokens_name_and_no_others_are_written) {
   }
 }
 
+TEST_P(Embed, into_a_residual_leaves_what_products_that_add_leave_beside_it) {
+  const std::uint32_t columns = 64;
+  const auto bytes = random_weights(TensorType::bf16, 9, columns, 3);
+  const kernels::Matrix here{bytes.data(), TensorType::bf16, 9, columns};
+  const Buffer<unsigned char> table = buffer(bytes);
+  const Buffer<std::int32_t> tokens = buffer<std::int32_t>({8, 0, 3});
+  const Buffer<std::uint32_t> count = buffer<std::uint32_t>({2});
+  const std::vector<float> norm = random_floats(columns, 4);
+  const Buffer<float> norms = buffer(norm);
+  const Buffer<float> values = buffer(std::vector<float>(3 * columns, -7));
+  const Buffer<std::uint16_t> scaled = buffer(std::vector<std::uint16_t>(3 * columns, 0x4567));
+  const Buffer<std::uint16_t> rest = buffer(std::vector<std::uint16_t>(3 * columns, 0x4567));
+  const Buffer<float> squares = buffer(std::vector<float>(3 * columns / 16, -7));
+  const kernels::EmbedResidualArgs args{
+      tokens.data(),
+      {count.data(), 3},
+      {table.data(), TensorType::bf16, 9, columns},
+      {values.data(), scaled.data(), squares.data(), columns, rest.data()},
+      norms.data()};
+  Graph graph(device());
+  graph.kernel(kernels::embed_residual(), kernels::grid_of(args, is_cuda()), args);
+  run(graph);
+  const auto after = values.read();
+  const auto sums = squares.read();
+  const auto rounded = scaled.read();
+  const auto rests = rest.read();
+  for (std::uint32_t i = 0; i < columns; ++i) {
+    const float expected = kernels::element(TensorType::bf16, here.row(8), i);
+    EXPECT_EQ(after[i], expected);
+    EXPECT_EQ(rounded[i], kernels::bfloat_of_float(expected * norm[i]));
+    EXPECT_NEAR(kernels::float_of_bfloat(rounded[i]) + kernels::float_of_bfloat(rests[i]),
+                expected * norm[i], std::abs(expected * norm[i]) * 1e-5);
+    EXPECT_EQ(rests[2 * columns + i], 0x4567);
+    EXPECT_EQ(after[2 * columns + i], -7);
+  }
+  double sum = 0;
+  for (std::uint32_t i = 16; i < 32; ++i) sum += static_cast<double>(after[i]) * after[i];
+  EXPECT_NEAR(sums[1], sum, 1e-5 * sum);
+}
+
 }  // namespace
 }  // namespace attacca::test

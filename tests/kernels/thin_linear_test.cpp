@@ -10,7 +10,6 @@
 #include <cstring>
 #include <optional>
 
-#include "kernels/embed.hpp"
 #include "kernels/weights.hpp"
 #include "support/kernels.hpp"
 #include "support/on_each_device.hpp"
@@ -575,46 +574,6 @@ TEST_P(ThinLinear, no_stage_is_filled_again_while_other_kernels_keep_its_readers
     run(exec);
     for (const Buffer<float>& result : results) ASSERT_EQ(result.read(), alone.read());
   }
-}
-
-TEST_P(ThinLinear, embedding_into_a_residual_leaves_the_same_things_beside_it) {
-  const std::uint32_t columns = 64;
-  const auto bytes = random_weights(TensorType::bf16, 9, columns, 3);
-  const Matrix here{bytes.data(), TensorType::bf16, 9, columns};
-  const Buffer<unsigned char> table = buffer(bytes);
-  const Buffer<std::int32_t> tokens = buffer<std::int32_t>({8, 0, 3});
-  const Buffer<std::uint32_t> count = buffer<std::uint32_t>({2});
-  const std::vector<float> norm = random_floats(columns, 4);
-  const Buffer<float> norms = buffer(norm);
-  const Buffer<float> values = buffer(std::vector<float>(3 * columns, -7));
-  const Buffer<std::uint16_t> scaled = buffer(Bits(3 * columns, 0x4567));
-  const Buffer<std::uint16_t> rest = buffer(Bits(3 * columns, 0x4567));
-  const Buffer<float> squares = buffer(std::vector<float>(3 * columns / 16, -7));
-  const kernels::EmbedResidualArgs args{
-      tokens.data(),
-      {count.data(), 3},
-      {table.data(), TensorType::bf16, 9, columns},
-      {values.data(), scaled.data(), squares.data(), columns, rest.data()},
-      norms.data()};
-  Graph graph(device());
-  graph.kernel(kernels::embed_residual(), kernels::grid_of(args, is_cuda()), args);
-  run(graph);
-  const auto after = values.read();
-  const auto sums = squares.read();
-  const auto rounded = scaled.read();
-  const auto rests = rest.read();
-  for (std::uint32_t i = 0; i < columns; ++i) {
-    const float expected = kernels::element(TensorType::bf16, here.row(8), i);
-    EXPECT_EQ(after[i], expected);
-    EXPECT_EQ(rounded[i], kernels::bfloat_of_float(expected * norm[i]));
-    EXPECT_NEAR(number(rounded[i]) + number(rests[i]), expected * norm[i],
-                std::abs(expected * norm[i]) * 1e-5);
-    EXPECT_EQ(rests[2 * columns + i], 0x4567);
-    EXPECT_EQ(after[2 * columns + i], -7);
-  }
-  double sum = 0;
-  for (std::uint32_t i = 16; i < 32; ++i) sum += static_cast<double>(after[i]) * after[i];
-  EXPECT_NEAR(sums[1], sum, 1e-5 * sum);
 }
 
 }  // namespace

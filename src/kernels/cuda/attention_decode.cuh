@@ -121,7 +121,7 @@ class DecodeBlock {
   }
   /// Whether blocks of few rows find room beside the product before them: what needs not wait for
   /// it comes first then.
-  __device__ bool starts_early() const { return a_.reads_ahead && a_.rows.capacity <= 2; }
+  __device__ bool starts_early() const { return a_.reads_ahead && a_.rows.capacity <= kFewRows; }
 
   /// Heads of a tile, with those of the new key and value for its last split.
   __device__ static unsigned items_of(const Tile& tile) {
