@@ -4,14 +4,15 @@ include(cmake/llm_libraries.cmake)
 
 file(GLOB_RECURSE llm_sources CONFIGURE_DEPENDS src/model/*.cpp src/engine/*.cpp src/kernels/host/*.cpp)
 file(GLOB llm_kernel_sources CONFIGURE_DEPENDS src/kernels/*.cpp)
-set(wide_kernel_source ${PROJECT_SOURCE_DIR}/src/kernels/wide_linear.cpp)
-list(REMOVE_ITEM llm_kernel_sources ${wide_kernel_source})
+set(wide_kernel_sources ${PROJECT_SOURCE_DIR}/src/kernels/wide_linear.cpp
+  ${PROJECT_SOURCE_DIR}/src/kernels/many_linear.cpp)
+list(REMOVE_ITEM llm_kernel_sources ${wide_kernel_sources})
 add_library(attacca_llm STATIC ${llm_sources})
 add_library(attacca::llm ALIAS attacca_llm)
 attacca_kernels(attacca_llm ${llm_kernel_sources})
-# Products of whole tiles are instructions of one kind of GPU, for which alone they can be compiled.
+# Products of many rows are instructions of one kind of GPU, for which alone they can be compiled.
 add_library(attacca_wide OBJECT)
-attacca_kernels(attacca_wide ${wide_kernel_source})
+attacca_kernels(attacca_wide ${wide_kernel_sources})
 set_target_properties(attacca_wide PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_ARCHITECTURES 90a-real)
 target_include_directories(attacca_wide PRIVATE src)
 target_link_libraries(attacca_wide PRIVATE attacca)

@@ -96,7 +96,8 @@ class DecodeRun {
     if (run_.engine.contexts.empty()) run_graphs_at_start(run_, config);
     const std::vector<Case> cases = cases_of(run_, config);
     std::uint64_t pages = 0;
-    for (const Case& c : cases) pages = std::max(pages, pages_of(even_batch(c.batch, c.context)));
+    for (const Case& c : cases)
+      pages = std::max(pages, 2 * pages_of(even_batch(c.batch, c.context)));
     if (has_unequal(run_))
       pages = std::max(pages, pages_of(unequal_batch()) + pages_of(evened(unequal_batch())));
     {
@@ -119,9 +120,12 @@ class DecodeRun {
     const SyntheticBatch batch = even_batch(c.batch, c.context);
     const double floor = floor_of(model, batch);
     const SyntheticStep step(model, batch);
-    const auto times =
-        time_steps(run_, clock_, variants_of({&step}, modes_),
-                   fmt::format("{}, batch {}, context {}", shape, c.batch, c.context));
+    std::optional<SyntheticStep> same;  // bits; on the host all steps are so
+    std::vector<Variant> variants = variants_of({&step}, modes_);
+    if (run_.device.is_cuda())
+      variants.push_back({&same.emplace(model, batch, pages_of(batch), true), modes_.front()});
+    const auto times = time_steps(
+        run_, clock_, variants, fmt::format("{}, batch {}, context {}", shape, c.batch, c.context));
     for (std::size_t at = 0; at < modes_.size(); ++at) {
       Row row{.name = "decode step",
               .params = {{"shape", shape},
@@ -136,6 +140,15 @@ class DecodeRun {
       if (at == 0) compared_.push_back({row, peer_cases_.size()});
     }
     peer_cases_.push_back({model.config, c.batch, c.context, 1});
+    if (!same) return;
+    Row row = compared("decode step with the same bits",
+                       {{"shape", shape},
+                        {"batch", c.batch},
+                        {"context", c.context},
+                        {"graphs", name_of(modes_.front())}},
+                       times.back(), times.front());
+    row.floor = floor;
+    run_.add(row);
   }
 
   /// The same weights in half the bytes.

@@ -46,7 +46,7 @@ class PrefillRun {
                                             ? std::vector{64u, 256u, 512u}
                                             : std::vector<unsigned>{};
     std::uint64_t pages = 0;
-    for (const unsigned tokens : lengths) pages = std::max(pages, pages_of({{0, tokens}}));
+    for (const unsigned tokens : lengths) pages = std::max(pages, 2 * pages_of({{0, tokens}}));
     for (const unsigned tokens : mixed) pages = std::max(pages, pages_of(mixed_batch(tokens)));
     const SyntheticModel model(config, run_.device, pages);
     for (const unsigned tokens : lengths) run_prompt(model, tokens);
@@ -80,9 +80,20 @@ class PrefillRun {
 
   void run_prompt(const SyntheticModel& model, unsigned tokens) {
     const std::string& shape = model.config.name;
-    const SyntheticStep step(model, {{0, tokens}});
-    const auto times = time_steps(run_, clock_, variants_of({&step}, modes_),
-                                  fmt::format("{}, prompt of {}", shape, tokens));
+    const SyntheticBatch batch{{0, tokens}};
+    const SyntheticStep step(model, batch);
+    std::optional<SyntheticStep> same;  // bits; on the host all steps are so
+    std::vector<Variant> variants = variants_of({&step}, modes_);
+    if (run_.device.is_cuda())
+      variants.push_back({&same.emplace(model, batch, pages_of(batch), true), modes_.front()});
+    const auto times =
+        time_steps(run_, clock_, variants, fmt::format("{}, prompt of {}", shape, tokens));
+    if (same)
+      prompts_.push_back(
+          {compared("prefill with the same bits",
+                    {{"shape", shape}, {"tokens", tokens}, {"graphs", name_of(modes_.front())}},
+                    times.back(), times.front()),
+           2 * parameters_per_token(model.config) * tokens, false});
     for (std::size_t at = 0; at < modes_.size(); ++at) {
       Row row{.name = "prefill",
               .params = {{"shape", shape}, {"tokens", tokens}, {"graphs", name_of(modes_[at])}},

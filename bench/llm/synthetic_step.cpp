@@ -129,7 +129,7 @@ double SyntheticModel::bytes_read(const SyntheticBatch& batch) const {
 }
 
 SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatch& batch,
-                             std::uint64_t first_page)
+                             std::uint64_t first_page, bool same_bits)
     : model_(of_model),
       shape_(shape_of(batch)),
       arena_(of_model.device, model::activation_bytes(of_model.config, shape_)),
@@ -159,6 +159,7 @@ SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatc
   kernels::PagedKv kv = model_.kv();
   kv.table_stride = most_pages;
   kv.tables = deal_pages(batch, kv.table_stride, first_page);
+  kv.rows_alone = same_bits;
   if (model_.device.is_cuda())
     scratch_.emplace(model_.device, model_.config, kv, static_cast<std::uint32_t>(batch.size()),
                      shape_.rows);
@@ -181,8 +182,8 @@ SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatc
   };
   const model::StepActivations activations = model::lay_out(model_.config, shape_, arena_);
   if (model::can_be_wide(model_.device, model_.weights))
-    buffers.wide =
-        &wide_.emplace(model_.device, model_.config, model_.weights, activations, shape_);
+    buffers.wide = &wide_.emplace(model_.device, model_.config, model_.weights, activations, shape_,
+                                  same_bits);
   chain_ =
       model::emit_step(model_.device, model_.config, model_.weights, buffers, activations, shape_);
 }

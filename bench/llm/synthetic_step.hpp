@@ -80,9 +80,10 @@ struct SyntheticDraw {
 /// REQUIRES: the model outlives it, and it what it returns.
 class SyntheticStep {
  public:
-  /// `first_page`: how many of the pool's pages are for others.
+  /// `first_page`: how many of the pool's pages are for others. `same_bits`: a row is computed as
+  /// in every other step, else steps are as fast as we know.
   SyntheticStep(const SyntheticModel& model, const SyntheticBatch& batch,
-                std::uint64_t first_page = 0);
+                std::uint64_t first_page = 0, bool same_bits = false);
 
   Launch launch(GraphMode mode) const;
   /// Launches once, waits, and returns what was sampled. Throws where that is nothing.

@@ -150,9 +150,11 @@ struct EngineOptions {
   bool shares_prefixes = true;   // the prefix cache
   KvType kv_type = KvType::automatic;
   WeightFormat weights = WeightFormat::as_stored;
-  // On a GPU: a sequence gets the same bits however prompts are cut and whatever else runs; keys
-  // and values are f32, and prompts are read 16 tokens at a time. Elsewhere it is so anyway.
-  bool same_bits = false;
+  // A sequence gets the same bits however its prompt is cut and whatever else runs. Off: a GPU
+  // multiplies prompts and large batches of bf16 weights, and attends to prompts, by faster kernels
+  // that add up in other orders; how a prompt is cut or how large a batch is can then tell in the
+  // last bit, and decide between tokens that are nearly equally probable.
+  bool same_bits = true;
   GraphMode graphs = GraphMode::full;
   // Tokens of steps that have graphs, ascending. Empty: all that can come, some padded.
   std::vector<unsigned> decode_sizes = {};

@@ -89,14 +89,12 @@ EngineCore::EngineCore(const Model& model, const EngineOptions& options, const P
     : model_(model), options_(options), log_(options.step_log) {
   const ModelData& data = model_.data();
   limits_ = engine::size_engine(data.checkpoint, options_);
-  const engine::StepSetup setup{limits_, options_.graphs, engine::kernel_type(options_.kv_type),
-                                options_.overlap, options_.same_bits};
   runner_ = std::make_unique<engine::StepRunner>(
       data.config(),
       model::Weights(data.checkpoint, options_.device, progress,
                      options_.weights == WeightFormat::fp8 ? model::WeightFormat::fp8
                                                            : model::WeightFormat::as_stored),
-      options_.device, setup, progress);
+      options_.device, engine::setup_of(limits_, options_), progress);
   state_memory_.resize(schedule::state_bytes(limits_) / sizeof(schedule::Line));
   state_ = schedule::bind_state(limits_, runner_->plan(), state_memory_.data());
   schedule::reset(state_);

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "device/schedule/host.hpp"
-#include "engine/step_runner.hpp"
 #include "kernels/thin_linear.hpp"
 
 namespace attacca::engine {
@@ -75,17 +74,12 @@ llm::KvType choose_kv_type(const GpuWeights& weights, const llm::EngineOptions& 
   using llm::KvType;
   const bool has_choice = options.device.is_cuda() && weights.are_streamed;
   if (options.kv_type == KvType::automatic)  // with quantized weights x is not rounded to bf16
-    return has_choice && !weights.are_quantized && !options.same_bits ? KvType::bf16 : KvType::f32;
+    return has_choice && !weights.are_quantized ? KvType::bf16 : KvType::f32;
   if (options.kv_type != KvType::f32 && !has_choice)
     throw BadArgument(fmt::format(
         "kv_type is {}, and on {} keys and values of this model are f32; use f32 or automatic, or "
         "a model in bf16 on a CUDA device",
         llm::kv_type_name(options.kv_type), options.device.name()));
-  if (options.kv_type != KvType::f32 && options.same_bits)
-    throw BadArgument(fmt::format(
-        "kv_type is {}, and with same_bits keys and values are f32; use f32 or automatic, or leave "
-        "same_bits out",
-        llm::kv_type_name(options.kv_type)));
   return options.kv_type;
 }
 
@@ -151,7 +145,7 @@ schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights&
   const std::size_t page =
       StepRunner::page_bytes(config, limits.page_size, kernel_type(options.kv_type));
   const std::size_t free = options.device.bytes_free();
-  std::size_t taken = StepRunner::fixed_bytes(options.device, config, limits);
+  std::size_t taken = StepRunner::fixed_bytes(options.device, config, setup_of(limits, options));
   if (options.device.is_cuda()) taken += weights.bytes;
   const auto budget = static_cast<std::size_t>(static_cast<double>(free) * options.memory_fraction);
   const std::size_t affordable = budget > taken ? (budget - taken) / page : 0;
@@ -170,6 +164,10 @@ schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights&
   limits.pages = static_cast<std::uint32_t>(options.pages);
   schedule::check(limits);
   return limits;
+}
+
+StepSetup setup_of(const schedule::Limits& limits, const llm::EngineOptions& options) {
+  return {limits, options.graphs, kernel_type(options.kv_type), options.overlap, options.same_bits};
 }
 
 kernels::KvType kernel_type(llm::KvType type) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "device/schedule/state.hpp"
+#include "engine/step_runner.hpp"
 #include "kernels/paged_kv.hpp"
 #include "model/checkpoint.hpp"
 
@@ -23,6 +24,9 @@ GpuWeights gpu_weights(const model::Checkpoint& checkpoint, llm::WeightFormat fo
 schedule::Limits size_engine(const model::Checkpoint& checkpoint, llm::EngineOptions& options);
 schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights& weights,
                              llm::EngineOptions& options);
+
+/// What steps need to know of options that were filled in.
+StepSetup setup_of(const schedule::Limits& limits, const llm::EngineOptions& options);
 
 /// A type that is not automatic, as kernels know it.
 kernels::KvType kernel_type(llm::KvType type);

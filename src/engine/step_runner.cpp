@@ -42,12 +42,14 @@ std::size_t page_elements(const model::ModelConfig& c, std::uint32_t page_size) 
 }
 
 /// Without addresses.
-kernels::PagedKv kv_of(const model::ModelConfig& c, const schedule::Limits& limits) {
+kernels::PagedKv kv_of(const model::ModelConfig& c, const StepSetup& setup) {
   kernels::PagedKv kv;
-  kv.table_stride = limits.table_stride();
-  kv.page_size = limits.page_size;
+  kv.table_stride = setup.limits.table_stride();
+  kv.page_size = setup.limits.page_size;
   kv.kv_heads = c.kv_heads;
   kv.head_size = c.head_size;
+  kv.type = setup.kv_type;
+  kv.rows_alone = setup.same_bits;
   return kv;
 }
 
@@ -61,14 +63,15 @@ std::size_t StepRunner::page_bytes(const model::ModelConfig& c, std::uint32_t pa
 }
 
 std::size_t StepRunner::fixed_bytes(const Device& device, const model::ModelConfig& c,
-                                    const schedule::Limits& limits) {
+                                    const StepSetup& setup) {
+  const schedule::Limits& limits = setup.limits;
   const std::size_t shared = (2 + schedule::kMostInFlight) * input_bytes(limits) +
                              (1 + schedule::kMostInFlight) * limits.logit_rows * sizeof(Sampled);
   return model::activation_bytes(c, largest(limits)) + shared +
          std::size_t{limits.slots} * c.vocabulary * sizeof(std::uint16_t) +
-         model::StepScratch::bytes_for(device, c, kv_of(c, limits), limits.slots,
+         model::StepScratch::bytes_for(device, c, kv_of(c, setup), limits.slots,
                                        limits.logit_rows) +
-         model::WideProducts::bytes_for(device, c);
+         model::WideProducts::bytes_for(device, c, setup.same_bits);
 }
 
 StepRunner::Flight StepRunner::make_flight() const {
@@ -98,11 +101,10 @@ StepRunner::StepRunner(const model::ModelConfig& config, model::Weights weights,
   const schedule::Limits& limits = setup_.limits;
   std::fill_n(sampling_, limits.slots, SamplingParams{});
   const schedule::Plan plan = schedule::bind_plan(limits, input_.data());
-  kernels::PagedKv kv = kv_of(config_, limits);
+  kernels::PagedKv kv = kv_of(config_, setup_);
   kv.keys = kv_.data();
   kv.values = kv_.data() + kv_.bytes() / 2;
   kv.tables = plan.tables;
-  kv.type = setup_.kv_type;
   buffers_ = {
       .tokens = plan.tokens,
       .positions = plan.positions,
@@ -125,8 +127,9 @@ StepRunner::StepRunner(const model::ModelConfig& config, model::Weights weights,
     buffers_.scratch =
         &scratch_.emplace(device, config_, buffers_.kv, limits.slots, limits.logit_rows);
   activations_ = model::lay_out(config_, largest(limits), arena_);
-  if (!setup_.same_bits && model::can_be_wide(device, weights_))
-    buffers_.wide = &wide_.emplace(device, config_, weights_, activations_, largest(limits));
+  if (model::can_be_wide(device, weights_))
+    buffers_.wide =
+        &wide_.emplace(device, config_, weights_, activations_, largest(limits), setup_.same_bits);
   build_all(progress);
 }
 

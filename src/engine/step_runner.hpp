@@ -24,8 +24,8 @@ struct StepSetup {
   schedule::Limits limits;
   llm::GraphMode graphs = llm::GraphMode::full;
   kernels::KvType kv_type = kernels::KvType::f32;
-  bool overlap = true;     // steps take tokens from the step before
-  bool same_bits = false;  // all steps multiply by the same kernels
+  bool overlap = true;    // steps take tokens from the step before
+  bool same_bits = true;  // all steps add up in the same order
 };
 
 /// Not thread-safe. REQUIRES: the configuration, and what weights map, outlive it.
@@ -65,7 +65,7 @@ class StepRunner {
                                 kernels::KvType kv_type);
   /// Bytes besides weights and KV.
   static std::size_t fixed_bytes(const Device& device, const model::ModelConfig& config,
-                                 const schedule::Limits& limits);
+                                 const StepSetup& setup);
 
  private:
   /// A shape of step made ready: one graph for all of it; or its kernels, with a graph for each

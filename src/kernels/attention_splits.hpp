@@ -47,17 +47,17 @@ struct Splits {
 inline constexpr std::uint32_t kFewRows = 2;
 
 /// Where a step may have so many rows: few are cut small, so that they keep many processors
-/// busy; of many rows there is work enough, and long splits cost less. Floats are always cut alike,
-/// for the sake of rows that are the same bits in every step.
-ATTACCA_HD constexpr Splits splits_of(KvType type, std::uint32_t rows) {
-  return type == KvType::f32 ? Splits{16, 128, 256}
-         : rows <= kFewRows  ? Splits{16, 64, 256}
-         : rows <= 16        ? Splits{16, 128, 256}
-                             : Splits{8, 256, 512};
+/// busy; of many rows there is work enough, and long splits cost less. Rows that are computed for
+/// themselves are always cut alike, so that they are the same bits in every step.
+ATTACCA_HD constexpr Splits splits_of(bool rows_alone, std::uint32_t rows) {
+  return rows_alone         ? Splits{16, 128, 256}
+         : rows <= kFewRows ? Splits{16, 64, 256}
+         : rows <= 16       ? Splits{16, 128, 256}
+                            : Splits{8, 256, 512};
 }
 /// The most splits that any span up to `longest` has, whatever the rows.
 ATTACCA_HD constexpr std::uint32_t most_splits(std::uint32_t longest) {
-  constexpr Splits kSmallest = splits_of(KvType::bf16, 1);
+  constexpr Splits kSmallest = splits_of(false, 1);
   if (longest <= kSmallest.pieces * kSmallest.least) return kSmallest.count(longest);
   const std::uint32_t many = ceil_div(longest, kSmallest.most);
   return many < kSmallest.pieces ? kSmallest.pieces : many < kMaxSplits ? many : kMaxSplits;
@@ -117,7 +117,7 @@ ATTACCA_HD constexpr std::uint32_t longest_span(const PagedKv& kv, std::uint32_t
   return window != 0 && window + 15 < room ? window + 15 : room;
 }
 
-/// Blocks that an SM has of a kernel that computes rows of floats whole, at most.
+/// Blocks that an SM has of a kernel that computes rows whole, at most.
 inline constexpr std::uint32_t kMostWholeRows = 3;
 
 /// Bytes for `rows` rows of attention over these pages, on a device with so many processors.
@@ -125,7 +125,7 @@ constexpr std::size_t attention_workspace_bytes(std::uint32_t rows, std::uint32_
                                                 const PagedKv& kv, std::uint32_t window,
                                                 unsigned processors) {
   const AttentionWorkspace space(rows, heads, kv.kv_heads, kv.head_size, longest_span(kv, window));
-  const std::size_t blocks = kv.type == KvType::f32 ? kMostWholeRows * processors : 0;
+  const std::size_t blocks = kv.computes_rows_alone() ? kMostWholeRows * processors : 0;
   return space.bytes + blocks * space.block_bytes;
 }
 

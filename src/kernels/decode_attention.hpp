@@ -5,7 +5,8 @@
 // On CUDA the grid is the same whatever the lengths: its blocks pull tiles, a row's split for some
 // of its heads each. How a row is split depends on its own length and on how many rows the step may
 // have (see splits_of), and splits are combined in order: a row's result is the same bits whatever
-// the other rows are, and with any page size.
+// the other rows are, and with any page size. Where kv.computes_rows_alone() it depends on the
+// length only: the same bits in a step of any size.
 #pragma once
 
 #include <attacca/kernel.hpp>

@@ -5,7 +5,7 @@
 // The grid is the same whatever the step holds: blocks pull tiles that they plan themselves. A row
 // that is alone in its slot is computed as in decode_attention of 3 to 16 rows, to the same bits
 // (see splits_of); neighbours are computed together, and a row's result does not depend on which of
-// them are there. With keys and values in floats each row is computed for itself: the same bits
+// them are there. Where kv.computes_rows_alone() each row is computed for itself: the same bits
 // alone, beside neighbours and in every decode step.
 #pragma once
 

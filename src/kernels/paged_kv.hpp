@@ -22,6 +22,13 @@ struct PagedKv {
   std::uint32_t kv_heads = 0;
   std::uint32_t head_size = 0;  // a multiple of 8, at most 256
   KvType type = KvType::f32;
+  /// Attention computes each row for itself and cuts its past alike in every step: the same bits
+  /// alone, beside neighbours and in every decode step. Floats always are.
+  bool rows_alone = false;
+
+  ATTACCA_HD constexpr bool computes_rows_alone() const {
+    return rows_alone || type == KvType::f32;
+  }
 
   template <class T>
   ATTACCA_HD T* keys_as() const {

@@ -12,6 +12,7 @@
 #include "kernels/embed.hpp"
 #include "kernels/gather_residual.hpp"
 #include "kernels/linear.hpp"
+#include "kernels/many_linear.hpp"
 #include "kernels/mixed_attention.hpp"
 #include "kernels/rms_norm.hpp"
 #include "kernels/rotate_store.hpp"
@@ -30,7 +31,7 @@ using namespace kernels;
 constexpr std::uint32_t kAhead = 32 << 10;
 constexpr std::uint64_t kSmallLayer = 128 << 20;  // bytes of weights
 
-// Rows up to which weights are streamed past x; with more, whole tiles are multiplied.
+// Rows up to which weights are streamed past x in registers; more go through shared memory.
 constexpr std::uint32_t kMostThin = 16;
 
 bool are_neighbours(const Matrix& a, const Matrix& b) {
@@ -231,8 +232,10 @@ class Emitter {
     return b_.wide && args.rows.capacity > kMostThin;
   }
   void add(const ThinLinearArgs& args, const std::string& name) {
-    if (is_wide(args)) {
-      const WideLinearArgs wide = b_.wide->of(args);
+    if (is_wide(args) && b_.wide->same_bits()) {
+      chain_.add(many_linear(), many_grid(scratch_.processors()), b_.wide->many(args), name);
+    } else if (is_wide(args)) {
+      const WideLinearArgs wide = b_.wide->wide(args);
       chain_.add(wide_linear(wide, scratch_.processors()), wide_grid(wide, scratch_.processors()),
                  wide, name);
     } else {

@@ -11,11 +11,20 @@ namespace attacca::model {
 
 using namespace kernels;
 
+namespace {
+
+bool gate_is_second(const ThinLinearArgs& product) {
+  return product.end == ThinEnd::gate && std::less<>{}(product.up.data, product.w.data);
+}
+
+}  // namespace
+
 bool can_be_wide(const Device& device, const Weights& weights) {
   const auto is_bfloat = [](const Matrix& w) {
     return w.type == TensorType::bf16 && w.columns % wide::kStep == 0;
   };
-  return has_wide_linear(device) && can_stream(weights) && is_bfloat(weights.head) &&
+  return has_wide_linear(device) && has_many_linear(device, processors_of(device)) &&
+         can_stream(weights) && is_bfloat(weights.head) &&
          std::all_of(weights.layers.begin(), weights.layers.end(), [&](const LayerWeights& w) {
            return is_bfloat(w.query) && is_bfloat(w.output) && is_bfloat(w.gate) &&
                   is_bfloat(w.up) && is_bfloat(w.down);
@@ -23,10 +32,11 @@ bool can_be_wide(const Device& device, const Weights& weights) {
 }
 
 WideProducts::WideProducts(const Device& device, const ModelConfig& c, const Weights& weights,
-                           const StepActivations& a, const StepShape& shape)
+                           const StepActivations& a, const StepShape& shape, bool same_bits)
     : device_(device),
+      same_bits_(same_bits),
       on_device_(device, 0),
-      workspace_(device, wide_workspace_bytes(processors_of(device))) {
+      workspace_(device, same_bits ? 0 : wide_workspace_bytes(processors_of(device))) {
   for (const LayerWeights& w : weights.layers) {
     add_weights(joined(w));
     add_weights(w.output);
@@ -44,32 +54,41 @@ WideProducts::WideProducts(const Device& device, const ModelConfig& c, const Wei
   stream.synchronize();
 }
 
-std::size_t WideProducts::bytes_for(const Device& device, const ModelConfig& c) {
+std::size_t WideProducts::bytes_for(const Device& device, const ModelConfig& c, bool same_bits) {
   if (!has_wide_linear(device)) return 0;
-  return wide_workspace_bytes(processors_of(device)) + (4 * c.layers + 9) * sizeof(TensorMap);
+  return (same_bits ? 0 : wide_workspace_bytes(processors_of(device))) +
+         (4 * c.layers + 9) * sizeof(TensorMap);
 }
 
-WideLinearArgs WideProducts::of(const ThinLinearArgs& product) const {
-  const bool is_gate = product.end == ThinEnd::gate;
-  const bool gate_is_second = is_gate && std::less<>{}(product.up.data, product.w.data);
-  const void* weights = gate_is_second ? product.up.data : product.w.data;
-  const auto at = [&](const void* data, std::uint32_t rows) {
-    return on_device_.data() + index_.at({data, rows});
-  };
-  return {at(weights, 0), at(product.x, wide_rows(product.rows.capacity)),
-          const_cast<std::byte*>(workspace_.data()), gate_is_second, product};
+const TensorMap* WideProducts::weights_of(const ThinLinearArgs& product) const {
+  const void* weights = gate_is_second(product) ? product.up.data : product.w.data;
+  return on_device_.data() + index_.at({weights, 0});
+}
+WideLinearArgs WideProducts::wide(const ThinLinearArgs& product) const {
+  const auto rows = index_.at({product.x, wide_rows(product.rows.capacity)});
+  return {weights_of(product), on_device_.data() + rows, const_cast<std::byte*>(workspace_.data()),
+          gate_is_second(product), product};
+}
+ManyLinearArgs WideProducts::many(const ThinLinearArgs& product) const {
+  return {weights_of(product), on_device_.data() + index_.at({product.x, many::kRows}),
+          gate_is_second(product), product};
 }
 
 void WideProducts::add(std::pair<const void*, std::uint32_t> key, const TensorMap& map) {
   if (index_.emplace(key, maps_.size()).second) maps_.push_back(map);
 }
-void WideProducts::add_weights(const Matrix& w) { add({w.data, 0}, map_weights(device_, w)); }
+void WideProducts::add_weights(const Matrix& w) {
+  add({w.data, 0}, same_bits_ ? map_tiles(device_, w) : map_weights(device_, w));
+}
 void WideProducts::add_gate(const Matrix& gate, const Matrix& up) {
   const bool is_second = std::less<>{}(up.data, gate.data);
   const Matrix& first = is_second ? up : gate;
-  add({first.data, 0}, map_weights(device_, first, is_second ? gate : up));
+  const Matrix& second = is_second ? gate : up;
+  add({first.data, 0},
+      same_bits_ ? map_tiles(device_, first, second) : map_weights(device_, first, second));
 }
 void WideProducts::add_rows(const void* x, std::uint32_t rows, std::uint32_t columns) {
+  if (same_bits_) return add({x, many::kRows}, map_many_rows(device_, x, rows, columns));
   for (const std::uint32_t capacity : {64u, 128u})
     add({x, capacity}, map_rows(device_, x, rows, columns, capacity));
 }

@@ -44,6 +44,10 @@ class EngineOnEachDevice : public test::OnEachDevice {
     options.context = 128;
     return options;
   }
+  /// What same_bits can be to make a difference.
+  std::vector<bool> same_bits_or_not() const {
+    return is_cuda() ? std::vector<bool>{true, false} : std::vector<bool>{true};
+  }
 };
 ATTACCA_ON_EACH_DEVICE(EngineOnEachDevice);
 
@@ -58,11 +62,16 @@ TEST_P(EngineOnEachDevice, gives_the_greedy_tokens_of_transformers) {
     SCOPED_TRACE(name);
     const Expected e = expected(name);
     const Model model(fixture(name));
-    Engine engine(model, options());
-    const Reply reply = engine.generate(greedy(e.prompt, e.greedy.size()));
-    expect_tokens(model, e.prompt, reply.tokens, e.greedy, is_rounded(engine) ? 0.02 : 0);
-    EXPECT_EQ(reply.finish, Finish::length);
-    EXPECT_EQ(reply.prompt_tokens, e.prompt.size());
+    for (const bool same_bits : same_bits_or_not()) {
+      SCOPED_TRACE(same_bits);
+      EngineOptions with = options();
+      with.same_bits = same_bits;
+      Engine engine(model, with);
+      const Reply reply = engine.generate(greedy(e.prompt, e.greedy.size()));
+      expect_tokens(model, e.prompt, reply.tokens, e.greedy, is_rounded(engine) ? 0.02 : 0);
+      EXPECT_EQ(reply.finish, Finish::length);
+      EXPECT_EQ(reply.prompt_tokens, e.prompt.size());
+    }
   }
 }
 
@@ -71,13 +80,18 @@ TEST_P(EngineOnEachDevice, scores_a_text_as_transformers_does) {
     SCOPED_TRACE(name);
     const Expected e = expected(name);
     const Model model(fixture(name));
-    Engine engine(model, options());
-    const auto scores = engine.score(e.prompt);
-    const double most = tolerance(engine);
-    ASSERT_EQ(scores.size(), e.logprobs.size());
-    for (std::size_t i = 0; i < scores.size(); ++i) {
-      EXPECT_EQ(scores[i].token, e.prompt[i + 1]);
-      EXPECT_NEAR(scores[i].logprob, e.logprobs[i], most * (1 + std::abs(e.logprobs[i])));
+    for (const bool same_bits : same_bits_or_not()) {
+      SCOPED_TRACE(same_bits);
+      EngineOptions with = options();
+      with.same_bits = same_bits;
+      Engine engine(model, with);
+      const auto scores = engine.score(e.prompt);
+      const double most = tolerance(engine);
+      ASSERT_EQ(scores.size(), e.logprobs.size());
+      for (std::size_t i = 0; i < scores.size(); ++i) {
+        EXPECT_EQ(scores[i].token, e.prompt[i + 1]);
+        EXPECT_NEAR(scores[i].logprob, e.logprobs[i], most * (1 + std::abs(e.logprobs[i])));
+      }
     }
   }
 }
@@ -108,41 +122,53 @@ TEST_P(EngineOnEachDevice, gives_the_same_tokens_alone_and_in_every_company) {
   expect_same_in_every_company(Model(fixture("qwen3")), options(), text_of("qwen3"));
 }
 
-/// How far apart two tokens may be, in nats, that a GPU takes for each other where a prompt is cut
-/// otherwise. Up to 16 rows and more rows are multiplied by kernels that add up in other orders;
-/// rows rounded to bf16 then differ here and there in their last bit.
-constexpr double kRounding = 0.02;
-
 TEST_P(EngineOnEachDevice, gives_the_same_tokens_for_every_cut_and_page_size) {
-  expect_same_for_every_cut_and_page_size(Model(fixture("qwen3")), options(), text_of("qwen3"),
-                                          is_cuda() ? kRounding : 0);
+  expect_same_for_every_cut_and_page_size(Model(fixture("qwen3")), options(), text_of("qwen3"));
 }
 
 TEST_P(EngineOnEachDevice, gives_the_same_tokens_when_pages_run_out) {
-  expect_same_when_pages_run_out(Model(fixture("qwen3")), options(), text_of("qwen3"),
-                                 is_cuda() ? kRounding : 0);
+  expect_same_when_pages_run_out(Model(fixture("qwen3")), options(), text_of("qwen3"));
 }
 
-TEST_P(EngineOnEachDevice, gives_the_same_tokens_in_every_way_with_same_bits) {
-  EngineOptions with = options();
-  with.same_bits = true;
-  for (const char* name : {"qwen3", "llama"}) {
-    SCOPED_TRACE(name);
+TEST_P(EngineOnEachDevice, gives_the_same_tokens_whatever_the_type_of_keys_and_values) {
+  using llm::KvType;
+  const auto expect_same_in_every_way = [&](const char* name, KvType type) {
+    SCOPED_TRACE(std::string(name) + ", keys and values: " + llm::kv_type_name(type));
     const Model model(fixture(name));
+    EngineOptions with = options();
+    with.kv_type = type;
     expect_same_in_every_company(model, with, text_of(name));
     expect_same_for_every_cut_and_page_size(model, with, text_of(name));
     expect_same_when_pages_run_out(model, with, text_of(name));
-  }
+  };
+  expect_same_in_every_way("llama", KvType::automatic);  // floats, as its weights are
+  if (is_cuda())
+    for (const KvType type : {KvType::bf16, KvType::f16, KvType::fp8, KvType::f32})
+      expect_same_in_every_way("qwen3", type);
 }
 
-TEST_P(EngineOnEachDevice, refuses_rounded_keys_and_values_with_same_bits) {
+TEST_P(EngineOnEachDevice, gives_the_same_tokens_with_weights_in_fp8_too) {
+  if (!is_cuda()) GTEST_SKIP() << "the host has no weights in fp8";
+  const Model model(fixture("qwen3"));
   EngineOptions with = options();
-  with.same_bits = true;
-  with.kv_type = llm::KvType::fp8;
-  EXPECT_THAT(
-      [&] { Engine engine(Model(fixture("qwen3")), with); },
-      testing::ThrowsMessage<BadArgument>(testing::AllOf(
-          testing::HasSubstr("kv_type is fp8"), testing::HasSubstr("use f32 or automatic"))));
+  with.weights = llm::WeightFormat::fp8;
+  expect_same_in_every_company(model, with, text_of("qwen3"));
+  expect_same_for_every_cut_and_page_size(model, with, text_of("qwen3"));
+  expect_same_when_pages_run_out(model, with, text_of("qwen3"));
+}
+
+/// How far apart two tokens may be, in nats, that a GPU takes for each other without same_bits
+/// where a prompt is cut otherwise. Few and many rows are multiplied by kernels that add up in
+/// other orders; rows rounded to bf16 then differ here and there in their last bit.
+constexpr double kRounding = 0.02;
+
+TEST_P(EngineOnEachDevice, gives_the_same_tokens_but_for_near_ties_without_same_bits) {
+  const Model model(fixture("qwen3"));
+  EngineOptions with = options();
+  with.same_bits = false;
+  const double tie = is_cuda() ? kRounding : 0;
+  expect_same_for_every_cut_and_page_size(model, with, text_of("qwen3"), tie);
+  expect_same_when_pages_run_out(model, with, text_of("qwen3"), tie);
 }
 
 /// What compute-sanitizer watches: every kernel of a step, for few and for many rows.
@@ -158,8 +184,11 @@ class SmallModel : public EngineOnEachDevice {
     with.decode_sizes = {3};
     with.mixed_sizes = {16, 64};
     with.weights = weights;
-    Engine engine(model, with);
-    for (const Reply& reply : engine.generate(requests)) EXPECT_EQ(reply.tokens.size(), 3u);
+    for (const bool same_bits : same_bits_or_not()) {
+      with.same_bits = same_bits;
+      Engine engine(model, with);
+      for (const Reply& reply : engine.generate(requests)) EXPECT_EQ(reply.tokens.size(), 3u);
+    }
   }
 };
 ATTACCA_ON_EACH_DEVICE(SmallModel);

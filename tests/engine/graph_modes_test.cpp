@@ -155,6 +155,24 @@ TEST_P(GraphModes, all_give_the_same_tokens_and_use_the_graphs_they_should) {
   }
 }
 
+TEST_P(GraphModes, all_give_the_same_tokens_without_same_bits_too) {
+  if (!is_cuda()) GTEST_SKIP() << "the host computes the same bits in any case";
+  for (const char* name : {"llama3-rope", "qwen2", "qwen3"}) {
+    SCOPED_TRACE(name);
+    const Model model(fixture(name));
+    const auto requests = company(expected("llama").prompt);
+    std::vector<std::vector<std::int32_t>> first;
+    for (const GraphMode mode : kModes) {
+      SCOPED_TRACE(graph_mode_name(mode));
+      EngineOptions with = options(mode);
+      with.same_bits = false;
+      const auto tokens = tokens_of(Engine(model, with).generate(requests));
+      if (first.empty()) first = tokens;
+      EXPECT_EQ(tokens, first);
+    }
+  }
+}
+
 TEST_P(GraphModes, odd_sizes_give_the_same_tokens_and_every_miss_has_its_reason) {
   const Model model(fixture("qwen3"));
   const auto requests = company(expected("qwen3").prompt);

@@ -22,12 +22,14 @@ using model::Checkpoint;
 /// One sequence on a device, with as many pages as it needs, in an order that is not theirs.
 class OneSequence {
  public:
+  /// `step`: tokens that a step may have; 0: all of them.
   OneSequence(const Device& device, const Checkpoint& checkpoint, std::uint32_t tokens,
-              std::uint32_t page_size, bool is_streamed = false)
+              std::uint32_t page_size, bool is_streamed = false, bool same_bits = true,
+              std::uint32_t step = 0)
       : device_(device),
         config_(checkpoint.config()),
         weights_(checkpoint, device),
-        shape_{tokens, tokens},
+        shape_{step != 0 ? step : tokens, step != 0 ? step : tokens},
         arena_(device, model::activation_bytes(config_, shape_)),
         activations_(model::lay_out(config_, shape_, arena_)),
         pages_((tokens + page_size - 1) / page_size),
@@ -50,12 +52,13 @@ class OneSequence {
                    .table_stride = pages_,
                    .page_size = page_size,
                    .kv_heads = config_.kv_heads,
-                   .head_size = config_.head_size};
+                   .head_size = config_.head_size,
+                   .rows_alone = same_bits};
     buffers_.kv_layer_stride = layer_floats(page_size);
     if (is_streamed) scratch_.emplace(device, config_, buffers_.kv, 1, tokens);
     buffers_.scratch = scratch_ ? &*scratch_ : nullptr;
     if (is_streamed && model::can_be_wide(device, weights_))
-      buffers_.wide = &wide_.emplace(device, config_, weights_, activations_, shape_);
+      buffers_.wide = &wide_.emplace(device, config_, weights_, activations_, shape_, same_bits);
   }
 
   bool can_stream() const { return model::can_stream(weights_); }
@@ -151,6 +154,18 @@ TEST_P(Logits, of_each_architecture_are_those_of_transformers) {
   }
 }
 
+/// A prompt's logits, computed so many tokens at a time.
+std::vector<float> logits_of(OneSequence& sequence, std::span<const std::int32_t> prompt,
+                             std::size_t chunk) {
+  std::vector<float> joined;
+  for (std::size_t at = 0; at < prompt.size(); at += chunk) {
+    const auto part = sequence.logits(prompt.subspan(at, std::min(chunk, prompt.size() - at)),
+                                      static_cast<std::int32_t>(at));
+    joined.insert(joined.end(), part.begin(), part.end());
+  }
+  return joined;
+}
+
 TEST_P(Logits, of_bf16_steps_are_close_to_those_of_transformers_and_the_same_for_every_cut) {
   if (!is_cuda()) GTEST_SKIP() << "the host has no steps in bf16";
   std::size_t streamed = 0;
@@ -159,22 +174,21 @@ TEST_P(Logits, of_bf16_steps_are_close_to_those_of_transformers_and_the_same_for
     const Checkpoint checkpoint = Checkpoint::open(fixture(name));
     const Expected expected = engine_tests::expected(name);
     const auto size = static_cast<std::uint32_t>(expected.prompt.size());
-    OneSequence sequence(device(), checkpoint, size, 16, true);
-    if (!sequence.can_stream()) continue;
-    ++streamed;
-    const std::vector<float> logits = sequence.logits(expected.prompt, 0);
-    EXPECT_LT(mean_error(expected, logits, checkpoint.config().vocabulary), 2e-2);
-    OneSequence pieces(device(), checkpoint, size, 32, true);
-    std::vector<float> joined;
-    for (std::size_t at = 0; at < size; at += 7) {
-      const std::size_t count = std::min<std::size_t>(7, size - at);
-      const auto part =
-          pieces.logits({expected.prompt.data() + at, count}, static_cast<std::int32_t>(at));
-      joined.insert(joined.end(), part.begin(), part.end());
+    for (const bool same_bits : {true, false}) {
+      SCOPED_TRACE(same_bits);
+      OneSequence sequence(device(), checkpoint, size, 16, true, same_bits);
+      if (!sequence.can_stream()) continue;
+      ++streamed;
+      const std::vector<float> logits = sequence.logits(expected.prompt, 0);
+      EXPECT_LT(mean_error(expected, logits, checkpoint.config().vocabulary), 2e-2);
+      OneSequence pieces(device(), checkpoint, size, 32, true, same_bits);
+      EXPECT_TRUE(logits_of(pieces, expected.prompt, 7) == logits);
+      if (!same_bits) continue;
+      OneSequence small(device(), checkpoint, size, 16, true, true, 7);
+      EXPECT_TRUE(logits_of(small, expected.prompt, 7) == logits) << "in steps for few tokens";
     }
-    EXPECT_EQ(joined, logits);
   }
-  EXPECT_GE(streamed, 2u);
+  EXPECT_GE(streamed, 4u);
 }
 
 TEST_P(Logits, need_the_scratch_that_was_foretold) {
@@ -186,9 +200,15 @@ TEST_P(Logits, need_the_scratch_that_was_foretold) {
     kv.page_size = 32;
     kv.kv_heads = config.kv_heads;
     kv.head_size = config.head_size;
-    const model::StepScratch scratch(device(), config, kv, 5, 7);
-    EXPECT_EQ(scratch.bytes(), model::StepScratch::bytes_for(device(), config, kv, 5, 7));
-    EXPECT_EQ(scratch.bytes() > 0, is_cuda());
+    kv.type = kernels::KvType::bf16;
+    std::size_t bytes = 0;
+    for (const bool rows_alone : {false, true}) {
+      kv.rows_alone = rows_alone;
+      const model::StepScratch scratch(device(), config, kv, 5, 7);
+      EXPECT_EQ(scratch.bytes(), model::StepScratch::bytes_for(device(), config, kv, 5, 7));
+      EXPECT_EQ(scratch.bytes() > bytes, is_cuda()) << "a row that is alone needs more";
+      bytes = scratch.bytes();
+    }
   }
 }
 

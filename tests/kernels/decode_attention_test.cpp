@@ -470,10 +470,11 @@ TEST(DecodeAttentionGrid, shapes_that_it_does_not_know_are_refused) {
 }
 
 TEST(AttentionSplits, cover_every_span_within_their_bounds) {
-  for (std::uint32_t i = 0; i < 120'000; ++i) {
-    const std::uint32_t span = i / 3;
-    constexpr std::uint32_t kRows[] = {1, 8, 64};
-    const kernels::Splits splits = kernels::splits_of(KvType::bf16, kRows[i % 3]);
+  constexpr kernels::Splits kWays[] = {kernels::splits_of(false, 1), kernels::splits_of(false, 8),
+                                       kernels::splits_of(false, 64), kernels::splits_of(true, 1)};
+  for (std::uint32_t i = 0; i < 160'000; ++i) {
+    const std::uint32_t span = i / 4;
+    const kernels::Splits& splits = kWays[i % 4];
     const std::uint32_t size = splits.size(span);
     const std::uint32_t count = splits.count(span);
     ASSERT_EQ(size % kernels::kSplitStep, 0u) << span;

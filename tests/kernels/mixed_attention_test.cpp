@@ -23,6 +23,7 @@ struct Shape {
   KvType type = KvType::f32;
   std::uint32_t window = 0;
   std::uint32_t page_size = 16;
+  bool rows_alone = false;
 
   std::uint32_t columns() const { return heads * head_size; }
   std::uint32_t first(std::uint32_t last) const {
@@ -95,10 +96,21 @@ class MixedAttention : public OnEachDevice {
     if (!is_cuda()) return {KvType::f32};
     return {KvType::f32, KvType::bf16, KvType::f16, KvType::fp8};
   }
+  /// Each type as neighbours are computed together and as they are computed alone.
+  std::vector<std::pair<KvType, bool>> ways() const {
+    std::vector<std::pair<KvType, bool>> ways;
+    for (const KvType type : types()) {
+      if (type != KvType::f32) ways.emplace_back(type, false);
+      ways.emplace_back(type, true);
+    }
+    return ways;
+  }
 
-  struct Result {
+  struct Attended {
     std::vector<std::uint16_t> y;
     std::vector<std::uint16_t> rest;
+  };
+  struct Result : Attended {
     Cells keys;
     Cells values;
   };
@@ -145,8 +157,9 @@ class MixedAttention : public OnEachDevice {
     args.slot_count = static_cast<std::uint32_t>(world.lengths_.size());
     args.scale = world.scale();
     args.window = shape.window;
-    args.kv = {key_buffer.data(), value_buffer.data(), tables.data(),   world.tables_.stride,
-               shape.page_size,   shape.kv_heads,      shape.head_size, shape.type};
+    args.kv = {key_buffer.data(),    value_buffer.data(), tables.data(),
+               world.tables_.stride, shape.page_size,     shape.kv_heads,
+               shape.head_size,      shape.type,          shape.rows_alone};
     const Buffer<unsigned char> workspace =
         buffer(std::vector<unsigned char>(kernels::attention_workspace_bytes(
             args.slot_count, shape.heads, args.kv, shape.window, 256)));
@@ -158,7 +171,64 @@ class MixedAttention : public OnEachDevice {
     for (unsigned launch = 0; launch < launches; ++launch)
       stream().kernel(kernel, kernels::grid_of(args, is_cuda(), processors), args);
     stream().synchronize();
-    return {y.read(), rest.read(), std::move(keys), std::move(values)};
+    return {{y.read(), rest.read()}, std::move(keys), std::move(values)};
+  }
+
+  /// What a row of a mixed step comes to in a decode step with room for so many, as `row_of` says
+  /// it. Nothing rotates there, and the new key and value are in qkv.
+  std::vector<std::uint16_t> decoded(const World& world, const Token& token, const Result& mixed,
+                                     std::uint32_t room) {
+    const Shape& shape = world.shape_;
+    std::vector<float> qkv = world.query(token);
+    for (const Cells* cells : {&mixed.keys, &mixed.values})
+      for (std::uint32_t head = 0; head < shape.kv_heads; ++head) {
+        const float* element = cells->at(world.offset(token.slot, token.position, head));
+        qkv.insert(qkv.end(), element, element + shape.head_size);
+      }
+    std::vector<std::int32_t> numbers(room);
+    numbers[0] = static_cast<std::int32_t>(token.position);
+    const Buffer<std::int32_t> positions = buffer(numbers);
+    numbers[0] = static_cast<std::int32_t>(token.slot);
+    const Buffer<std::int32_t> slots = buffer(numbers);
+    const Buffer<float> x = buffer(qkv);
+    const Buffer<unsigned char> keys = buffer(mixed.keys.bytes());
+    const Buffer<unsigned char> values = buffer(mixed.values.bytes());
+    const Buffer<std::int32_t> tables = buffer(world.tables_.pages);
+    const Buffer<std::uint32_t> counts = buffer<std::uint32_t>({1});
+    const Buffer<std::uint16_t> y =
+        buffer(std::vector<std::uint16_t>(std::size_t{room} * shape.columns()));
+    const Buffer<std::uint16_t> rest = buffer(y.read());
+    kernels::DecodeAttentionArgs args{};
+    args.qkv = x.data();
+    args.rows = {counts.data(), room};
+    args.positions = positions.data();
+    args.slots = slots.data();
+    args.slot_count = std::max(room, static_cast<std::uint32_t>(world.lengths_.size()));
+    args.heads = shape.heads;
+    args.scale = world.scale();
+    args.window = shape.window;
+    args.kv = {keys.data(),          values.data(),   tables.data(),
+               world.tables_.stride, shape.page_size, shape.kv_heads,
+               shape.head_size,      shape.type,      shape.rows_alone};
+    const Buffer<unsigned char> workspace =
+        buffer(std::vector<unsigned char>(kernels::attention_workspace_bytes(
+            args.slot_count, shape.heads, args.kv, shape.window, 8)));
+    args.workspace = workspace.data();
+    args.y = y.data();
+    args.y_rest = rest.data();
+    stream().kernel(kernels::decode_attention(args), kernels::grid_of(args, is_cuda(), 8), args);
+    stream().synchronize();
+    return row_of({y.read(), rest.read()}, shape, 0);
+  }
+  /// y of a row, then what rounding it left.
+  static std::vector<std::uint16_t> row_of(const Attended& result, const Shape& shape,
+                                           std::size_t row) {
+    std::vector<std::uint16_t> bits;
+    for (const auto* from : {&result.y, &result.rest}) {
+      const std::uint16_t* first = from->data() + row * shape.columns();
+      bits.insert(bits.end(), first, first + shape.columns());
+    }
+    return bits;
   }
 
   /// y is rounded to bf16; with what that left it is nearly exact, for queries, weights and floats
@@ -203,31 +273,33 @@ const std::vector<Stretch> kMixed{{0, 40, 40}, {3, 0, 36}, {1, 61, 99}, {4, 15, 
 const std::vector<std::uint32_t> kLengths{41, 110, 301, 37, 17};
 
 TEST_P(MixedAttention, every_head_size_and_type_agrees_with_doubles) {
-  for (const KvType type : types())
+  for (const auto& [type, rows_alone] : ways())
     for (const std::uint32_t size : {16u, 24u, 64u, 80u, 96u, 128u, 256u}) {
-      const World world({size, 4, 2, type}, {70, 20});
+      const World world({size, 4, 2, type, 0, 16, rows_alone}, {70, 20});
       expect_right(world, {{0, 61, 69}, {1, 19, 19}});
     }
 }
 
 TEST_P(MixedAttention, any_number_of_heads_shares_a_kv_head) {
   for (const auto& [heads, kv_heads] : std::vector<std::pair<std::uint32_t, std::uint32_t>>{
-           {2, 2}, {6, 2}, {4, 1}, {16, 2}, {7, 1}, {40, 1}, {64, 1}}) {
-    const World world({16, heads, kv_heads, types().back()}, kLengths);
-    expect_right(world, kMixed);
-  }
+           {2, 2}, {6, 2}, {4, 1}, {16, 2}, {7, 1}, {40, 1}, {64, 1}})
+    for (const bool rows_alone : {false, true}) {
+      const World world({16, heads, kv_heads, types().back(), 0, 16, rows_alone}, kLengths);
+      expect_right(world, kMixed);
+    }
 }
 
 TEST_P(MixedAttention, a_window_hides_what_lies_further_back) {
-  for (const std::uint32_t window : {1u, 5u, 16u, 17u, 40u, 100u}) {
-    const World world({16, 3, 1, types().front(), window}, kLengths);
-    expect_right(world, kMixed);
-  }
+  for (const auto& [type, rows_alone] : ways())
+    for (const std::uint32_t window : {1u, 5u, 16u, 17u, 40u, 100u}) {
+      const World world({16, 3, 1, type, window, 16, rows_alone}, kLengths);
+      expect_right(world, kMixed);
+    }
 }
 
 TEST_P(MixedAttention, long_prompts_walk_over_many_pages_and_counters_count_again) {
-  for (const KvType type : types()) {
-    const World world({16, 2, 1, type}, {1400, 1100});
+  for (const auto& [type, rows_alone] : ways()) {
+    const World world({16, 2, 1, type, 0, 16, rows_alone}, {1400, 1100});
     const std::vector<Stretch> runs{{0, 1370, 1399}, {1, 1099, 1099}};
     const Result once = attend(world, runs);
     expect_attended(world, runs, once);
@@ -236,8 +308,8 @@ TEST_P(MixedAttention, long_prompts_walk_over_many_pages_and_counters_count_agai
 }
 
 TEST_P(MixedAttention, a_row_with_neighbours_is_the_same_bits_in_any_chunk_batch_and_page_size) {
-  for (const KvType type : types()) {
-    Shape shape{48, 6, 2, type};
+  for (const auto& [type, rows_alone] : ways()) {
+    Shape shape{48, 6, 2, type, 0, 16, rows_alone};
     const World world(shape, kLengths);
     const auto y = attend(world, kMixed).y;
     for (const std::uint32_t page_size : {32u, 64u}) {
@@ -261,58 +333,30 @@ TEST_P(MixedAttention, a_row_with_neighbours_is_the_same_bits_in_any_chunk_batch
 TEST_P(MixedAttention, a_row_alone_in_its_slot_is_the_same_bits_as_in_a_decode_step) {
   for (const KvType type : types()) {
     const World world({80, 12, 1, type}, {701, 40});
-    const std::vector<Stretch> runs{{0, 700, 700}, {1, 20, 39}};
-    const Result mixed = attend(world, runs);
-    // A decode step of the same row, with room for others, or it would be cut smaller: nothing
-    // rotates, and the key is in qkv.
-    constexpr std::uint32_t kRoom = 3;
-    const Shape& shape = world.shape_;
-    std::vector<float> qkv = world.query({0, 700});
-    for (const Cells* cells : {&mixed.keys, &mixed.values})
-      qkv.insert(qkv.end(), cells->at(world.offset(0, 700, 0)),
-                 cells->at(world.offset(0, 700, 0)) + shape.head_size);
-    const Buffer<float> x = buffer(qkv);
-    const Buffer<unsigned char> keys = buffer(mixed.keys.bytes());
-    const Buffer<unsigned char> values = buffer(mixed.values.bytes());
-    const Buffer<std::int32_t> tables = buffer(world.tables_.pages);
-    const Buffer<std::int32_t> positions = buffer<std::int32_t>({700, 0, 0});
-    const Buffer<std::int32_t> slots = buffer<std::int32_t>({0, 0, 0});
-    const Buffer<std::uint32_t> counts = buffer<std::uint32_t>({1});
-    std::vector<std::uint16_t> bits(kRoom * shape.columns());
-    const Buffer<std::uint16_t> y = buffer(bits);
-    kernels::DecodeAttentionArgs args{};
-    args.qkv = x.data();
-    args.rows = {counts.data(), kRoom};
-    args.positions = positions.data();
-    args.slots = slots.data();
-    args.slot_count = kRoom;
-    args.heads = shape.heads;
-    args.scale = world.scale();
-    args.kv = {keys.data(),     values.data(),  tables.data(),   world.tables_.stride,
-               shape.page_size, shape.kv_heads, shape.head_size, shape.type};
-    const Buffer<unsigned char> workspace = buffer(std::vector<unsigned char>(
-        kernels::attention_workspace_bytes(kRoom, shape.heads, args.kv, 0, 8)));
-    args.workspace = workspace.data();
-    args.y = y.data();
-    stream().kernel(kernels::decode_attention(args), kernels::grid_of(args, is_cuda(), 8), args);
-    stream().synchronize();
-    bits = y.read();
-    EXPECT_EQ(std::vector<std::uint16_t>(mixed.y.begin(), mixed.y.begin() + shape.columns()),
-              std::vector<std::uint16_t>(bits.begin(), bits.begin() + shape.columns()));
+    const Result mixed = attend(world, {{0, 700, 700}, {1, 20, 39}});
+    // With room for others, or it would be cut smaller.
+    EXPECT_EQ(row_of(mixed, world.shape_, 0), decoded(world, {0, 700}, mixed, 3));
   }
 }
 
-TEST_P(MixedAttention, with_floats_a_row_beside_neighbours_is_the_same_bits_as_alone) {
-  const Shape shape{64, 12, 1, KvType::f32};
-  const World world(shape, {640});
-  const auto all = attend(world, {{0, 590, 639}});
-  for (std::uint32_t row = 0; row < 50; row += 7) {
-    const auto alone = attend(world, {{0, 590 + row, 590 + row}});
-    for (std::size_t i = 0; i < shape.columns(); ++i) {
-      ASSERT_EQ(alone.y[i], all.y[row * shape.columns() + i]) << row;
-      ASSERT_EQ(alone.rest[i], all.rest[row * shape.columns() + i]) << row;
+TEST_P(MixedAttention, where_rows_are_alone_one_beside_neighbours_is_the_same_bits_as_alone) {
+  for (const KvType type : types())
+    for (const std::uint32_t size : {64u, 80u, 128u, 256u}) {
+      SCOPED_TRACE("head size " + std::to_string(size) + ", type " +
+                   std::to_string(static_cast<int>(type)));
+      Shape shape{size, 12, 1, type};
+      shape.rows_alone = true;
+      const World world(shape, {640});
+      const Result all = attend(world, {{0, 590, 639}});
+      for (std::uint32_t row = 0; row < 50; row += 7) {
+        const std::uint32_t at = 590 + row;
+        const auto bits = row_of(all, shape, row);
+        ASSERT_EQ(row_of(attend(world, {{0, at, at}}), shape, 0), bits) << "position " << at;
+        for (const std::uint32_t room : {1u, 3u, 40u})
+          ASSERT_EQ(decoded(world, {0, at}, all, room), bits)
+              << "position " << at << " in a decode step with room for " << room;
+      }
     }
-  }
 }
 
 TEST_P(MixedAttention, many_rows_of_many_slots) {

@@ -6,116 +6,21 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 
 #include "kernels/gather_residual.hpp"
-#include "kernels/quantization.hpp"
-#include "kernels/random_fill.hpp"
-#include "kernels/weights.hpp"
-#include "support/on_each_device.hpp"
+#include "kernels/product_world.hpp"
 
 namespace attacca::test {
 namespace {
 
 using kernels::Matrix;
 using kernels::Residual;
-using kernels::TensorType;
 using kernels::ThinEnd;
 using kernels::ThinLinearArgs;
 using kernels::WideLinearArgs;
-
-using Bits = std::vector<std::uint16_t>;
-
-constexpr float kUntouched = -7;
-
-/// Rows of x are few, repeated: the reference need not multiply more, and what a row becomes must
-/// not depend on its place. No two rows at the same place in groups of eight of a tile are alike.
-constexpr std::uint32_t kDistinct = 17;
-
-Bits random_bits(std::size_t count, std::uint32_t seed) {
-  Bits bits;
-  for (const float value : random_floats(count, seed))
-    bits.push_back(kernels::bfloat_of_float(value));
-  return bits;
-}
-
-/// The first rows again and again, so that there are `rows`.
-template <class T>
-std::vector<T> repeated(const std::vector<T>& distinct, std::uint32_t rows) {
-  const std::size_t width = distinct.size() / kDistinct;
-  std::vector<T> all;
-  for (std::uint32_t row = 0; row < rows; ++row) {
-    const auto from = distinct.begin() + static_cast<std::ptrdiff_t>(row % kDistinct * width);
-    all.insert(all.end(), from, from + static_cast<std::ptrdiff_t>(width));
-  }
-  return all;
-}
-
-struct Sizes {
-  std::uint32_t rows;
-  std::uint32_t columns;
-  std::uint32_t count;
-  std::uint32_t capacity;
-};
-std::ostream& operator<<(std::ostream& out, const Sizes& s) {
-  return out << s.rows << " x " << s.columns << ", " << s.count << " of " << s.capacity;
-}
-
-/// All that a product reads and writes, on one device.
-struct World {
-  World(const Device& device, const Sizes& s, ThinEnd end)
-      : sizes(s),
-        x(device, repeated(random_bits(kDistinct * s.columns, 1), s.capacity)),
-        w(random_weights(device, s, 2)),
-        up(random_weights(device, s, 3)),
-        squares(device, repeated(squares_of(s), s.capacity)),
-        floats(device, random_floats(s.rows, 4)),
-        count(device, std::vector<std::uint32_t>{s.count}),
-        y(device, std::vector<float>(std::size_t{s.capacity} * s.rows, kUntouched)),
-        rounded(device, Bits(std::size_t{s.capacity} * s.rows, 0x4567)),
-        sums(device, std::vector<float>(s.capacity * s.rows / Residual::kPart, kUntouched)) {
-    product.x = x.data();
-    product.rows = {count.data(), s.capacity};
-    product.w = {w.data(), TensorType::bf16, s.rows, s.columns};
-    product.up = {up.data(), TensorType::bf16, s.rows, s.columns};
-    product.end = end;
-    product.bias = floats.data();
-    product.next_norm = floats.data();
-    product.y = y.data();
-    product.gated = rounded.data();
-    product.residual = {y.data(), rounded.data(), sums.data(), s.rows};
-    product.epsilon = 0.5f;
-    if (end != ThinEnd::add) product.squares = squares.data();
-  }
-  /// Made where they are needed: they are many.
-  static Buffer<std::uint16_t> random_weights(const Device& device, const Sizes& s,
-                                              std::uint64_t seed) {
-    Buffer<std::uint16_t> weights(device, std::size_t{s.rows} * s.columns);
-    const kernels::RandomFillArgs args{weights.data(), TensorType::bf16, weights.size(), seed,
-                                       1 / std::sqrt(static_cast<float>(s.columns))};
-    const Stream stream(device);
-    stream.kernel(kernels::random_fill(), grid_of(args, device.is_cuda()), args);
-    stream.synchronize();
-    return weights;
-  }
-  static std::vector<float> squares_of(const Sizes& s) {
-    const std::uint32_t parts = s.columns / Residual::kPart;
-    std::vector<float> squares(kDistinct * parts);
-    for (std::size_t i = 0; i < squares.size(); ++i)
-      squares[i] = 2 + static_cast<float>(i / parts) * 0.25f;
-    return squares;
-  }
-
-  Sizes sizes;
-  Buffer<std::uint16_t> x, w, up;
-  Buffer<float> squares, floats;
-  Buffer<std::uint32_t> count;
-  Buffer<float> y;
-  Buffer<std::uint16_t> rounded;
-  Buffer<float> sums;
-  ThinLinearArgs product{};
-};
+using Sizes = ProductSizes;
+using World = ProductWorld;
 
 class WideLinear : public OnEachDevice {
  protected:

@@ -205,7 +205,8 @@ class Graphs(unittest.TestCase):
     def test_a_file_gives_options_and_the_command_line_goes_first(self):
         with tempfile.TemporaryDirectory() as folder:
             config, log = pathlib.Path(folder, "engine.yaml"), pathlib.Path(folder, "steps.jsonl")
-            config.write_text(f"graphs: off\ndecode_sizes: [1, 2]\nmixed_sizes: 16,64\npadding: off\nstep_log: {log}\n")
+            config.write_text(f"graphs: off\ndecode_sizes: [1, 2]\nmixed_sizes: 16,64\npadding: off\nsame_bits: off\n"
+                              f"step_log: {log}\n")
             done = attacca(*self.QUESTION, "--config", str(config), "--graphs", "full", "--padding", "on", "--stats")
             self.assertIn("decode 3..8: graphs of mixed sizes", done.stderr)
             self.assertIn("mixed 65..512: no graph (the largest size is 64)", done.stderr)

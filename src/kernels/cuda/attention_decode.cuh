@@ -31,8 +31,9 @@ class DecodeBlock {
   __device__ DecodeBlock(const DecodeAttentionArgs& args, uint4* memory)
       : a_(args),
         shared_(*reinterpret_cast<Shared*>(memory)),
-        rows_(args, shared_.rows, args.slot_count),
-        plan_({rows_.parts(), args.kv.kv_heads, args.window, splits_of(kType, args.rows.capacity)},
+        rows_(args, shared_.rows),
+        plan_({rows_.parts(), args.kv.kv_heads, args.window,
+               splits_of(args.kv.computes_rows_alone(), args.rows.capacity)},
               reinterpret_cast<std::uint32_t*>(&shared_ + 1), args.rows.capacity),
         lane_(threadIdx.x % 32),
         warp_(threadIdx.x / 32) {}

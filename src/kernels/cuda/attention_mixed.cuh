@@ -1,6 +1,6 @@
 // attention_mixed.cuh: the CUDA body of mixed_attention.hpp. Tiles are chunks of neighbouring rows,
-// the last ones first since they see most, then the splits of rows that are alone in their slot. Of
-// floats each of the neighbours is computed for itself, one split after another.
+// the last ones first since they see most, then the splits of rows that are alone in their slot.
+// Where rows are computed alone each of the neighbours is a tile, one split after another.
 #pragma once
 
 #include <type_traits>
@@ -12,9 +12,8 @@
 namespace attacca::kernels::attending {
 
 /// Which tiles a mixed step has. A chunk begins where a slot's rows begin and at each multiple of
-/// its size in positions, so that a row and its neighbours tell; or, where rows are computed whole,
+/// its size in positions, so that a row and its neighbours tell; or, where neighbours do not join,
 /// there is one for each row and part of its heads. All threads of a block call all functions.
-template <bool kJoins>
 class MixedPlan {
  public:
   struct Shared {
@@ -23,11 +22,12 @@ class MixedPlan {
     std::uint32_t warp_sums[2][kThreads / 32];
   };
 
-  __device__ MixedPlan(const MixedAttentionArgs& args, const Cut& cut, Shared& shared)
+  __device__ MixedPlan(const MixedAttentionArgs& args, const Cut& cut, bool joins, Shared& shared)
       : positions_(args.positions),
         slots_(args.slots),
         cut_(cut),
         chunk_rows_(kLines / cut.parts.group),
+        joins_(joins),
         shared_(shared) {}
 
   /// Counts tiles. Returns at a barrier.
@@ -78,10 +78,8 @@ class MixedPlan {
   /// A row that is computed whole, for some of its heads: the first split.
   __device__ Tile whole(std::uint32_t index) const {
     const Place place = find(shared_.first_chunks, chunks_ - 1 - index, true);
-    return split(place.row, place.rank, 0);
-  }
-  __device__ Tile next_split(const Tile& tile) const {
-    return split(tile.row, tile.group, tile.split + 1);
+    const std::uint32_t at = position(place.row);
+    return cut_.tile(place.row, slot(place.row), at, place.rank * cut_.splits.count(cut_.span(at)));
   }
   __device__ Tile tile(std::uint32_t index) const {
     const Place place = find(shared_.first_tiles, rank(index), false);
@@ -111,12 +109,8 @@ class MixedPlan {
     const bool is_first = row == 0 || slot(row - 1) != mine;
     const bool is_last = row + 1 == rows_ || slot(row + 1) != mine;
     if (is_first && is_last) return {0, cut_.tiles(position(row))};
-    if (!kJoins) return {cut_.groups(), 0};
+    if (!joins_) return {cut_.groups(), 0};
     return {is_first || position(row) % chunk_rows_ == 0 ? cut_.kv_heads : 0, 0};
-  }
-  __device__ Tile split(std::uint32_t row, std::uint32_t group, std::uint32_t number) const {
-    const std::uint32_t at = position(row);
-    return cut_.tile(row, slot(row), at, group * cut_.splits.count(cut_.span(at)) + number);
   }
   /// The row whose chunks (or tiles) number `index` is among. Each warp looks for itself.
   __device__ Place find(const std::uint32_t* firsts, std::uint32_t index, bool is_chunk) const {
@@ -147,6 +141,7 @@ class MixedPlan {
   const std::int32_t* slots_;
   Cut cut_;
   std::uint32_t chunk_rows_;
+  bool joins_;  // neighbours of one slot
   Shared& shared_;
   std::uint32_t rows_ = 0;
   std::uint32_t each_ = 0;  // rows of a thread
@@ -157,18 +152,17 @@ class MixedPlan {
 template <KvType kType, unsigned kSize>
 class MixedBlock {
  public:
-  static constexpr bool kJoins = kType != KvType::f32;
-  using Plan = MixedPlan<kJoins>;
-  using Rows = RowTiles<MixedAttentionArgs, kType, kSize, kJoins && kSize <= 128>;
-  using Chunks = ChunkTiles<MixedAttentionArgs, kJoins ? kType : KvType::bf16, kSize>;
+  static constexpr bool kMayJoin = kType != KvType::f32;
+  using Rows = RowTiles<MixedAttentionArgs, kType, kSize, kMayJoin && kSize <= 128>;
+  using Chunks = ChunkTiles<MixedAttentionArgs, kMayJoin ? kType : KvType::bf16, kSize>;
   struct Nothing {};
 
   struct Shared {
     union {
       typename Rows::Shared rows;
-      std::conditional_t<kJoins, typename Chunks::Shared, Nothing> chunks;
+      std::conditional_t<kMayJoin, typename Chunks::Shared, Nothing> chunks;
     };
-    typename Plan::Shared plan;
+    MixedPlan::Shared plan;
     std::uint32_t next;
   };
 
@@ -177,27 +171,38 @@ class MixedBlock {
 
   __device__ void run(Thread& t) {
     const HeadParts parts(a_.heads, a_.kv.kv_heads);
-    Plan plan(a_, {parts, a_.kv.kv_heads, a_.window, splits_of(kType, 16)}, shared_.plan);
-    auto* claimed = static_cast<std::uint32_t*>(a_.workspace);
+    const bool joins = kMayJoin && !a_.kv.rows_alone;
+    MixedPlan plan(a_, {parts, a_.kv.kv_heads, a_.window, splits_of(!joins, 16)}, joins,
+                   shared_.plan);
     t.wait_for_producers();
     plan.make(min(__ldcg(a_.rows.count), a_.rows.capacity));
     t.release_consumers();
+    if (joins)
+      run_tiles<kMayJoin>(plan);
+    else
+      run_tiles<false>(plan);
+  }
+
+ private:
+  /// A loop for each way: in one loop each way's registers would be kept during the other's.
+  template <bool kJoins>
+  __device__ void run_tiles(const MixedPlan& plan) {
+    auto* claimed = static_cast<std::uint32_t*>(a_.workspace);
     for (std::uint32_t index = blockIdx.x; index < plan.count();) {
       std::uint32_t claim = 0;
       if (threadIdx.x == 0) claim = count_relaxed(claimed, plan.count() - 1);
       if (!plan.is_chunk(index))
         run_row(plan.tile(index), plan.rank(index));
       else if constexpr (kJoins)
-        Chunks(a_, shared_.chunks, parts.group).run(plan.chunk(index));
+        Chunks(a_, shared_.chunks, a_.heads / a_.kv.kv_heads).run(plan.chunk(index));
       else
-        run_whole_row(plan, plan.whole(index));
+        run_whole_row(plan.whole(index));
       if (threadIdx.x == 0) shared_.next = gridDim.x + claim;
       __syncthreads();
       index = shared_.next;
     }
   }
 
- private:
   /// A row's own position, in its page like the others.
   struct OwnPosition {
     const PagedKv& kv;
@@ -211,7 +216,7 @@ class MixedBlock {
   };
 
   __device__ void run_row(const Tile& tile, std::uint32_t rank) {
-    Rows rows(a_, shared_.rows, a_.slot_count);
+    Rows rows(a_, shared_.rows);
     rows.start(tile, rows.load_page(tile));
     put_queries(tile);
     __syncthreads();
@@ -220,19 +225,26 @@ class MixedBlock {
     __syncthreads();
     rows.finish(tile, rank, tile.slot);
   }
-  /// All splits of a row, as if blocks had shared them.
-  __device__ void run_whole_row(const Plan& plan, Tile tile) {
-    Rows rows(a_, shared_.rows, a_.slot_count);
+  /// All splits of a row, as if blocks had shared them. The first positions of the next one are on
+  /// their way while what the warps found in this one is kept; what that reads is overwritten only
+  /// behind the barrier at the top.
+  __device__ void run_whole_row(Tile tile) {
+    Rows rows(a_, shared_.rows);
     rows.keep_splits();
+    rows.start(tile, rows.load_page(tile));
     put_queries(tile);
-    for (;; tile = plan.next_split(tile)) {
-      rows.start(tile, rows.load_page(tile));
+    for (;;) {
       __syncthreads();
       rows.attend(tile, own_position(tile));
-      rows.put_down(tile);
+      const Tile attended = tile;
+      if (!attended.is_last_split()) {
+        tile = attended.next_split();
+        rows.start(tile, rows.load_page(tile));
+      }
+      rows.put_down(attended);
       __syncthreads();
-      rows.keep(tile);
-      if (tile.is_last_split()) break;
+      rows.keep(attended);
+      if (attended.is_last_split()) break;
     }
     __syncthreads();
     rows.finish_kept(tile);

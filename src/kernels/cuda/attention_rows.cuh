@@ -12,8 +12,9 @@ inline constexpr unsigned kWarps = 4;
 inline constexpr unsigned kThreads = kWarps * 32;
 static_assert(kSplitStep == 16 * kWarps);
 
-/// `Args`: what has kv, heads, window, workspace and y. `kLoadsAhead`: what a warp needs next is on
-/// its way while it computes; floats take the registers of two, and are loaded when needed.
+/// `Args`: what has kv, heads, slot_count, window, workspace and y. `kLoadsAhead`: what a warp
+/// needs next is on its way while it computes; floats take the registers of two, and are loaded
+/// when needed.
 template <class Args, KvType kType, unsigned kSize, bool kLoadsAhead = kType != KvType::f32>
 class RowTiles {
  public:
@@ -28,24 +29,18 @@ class RowTiles {
     std::uint32_t ended;
   };
 
-  /// `units`: the rows or slots that the workspace has counters for, the same for all who share it.
-  __device__ RowTiles(const Args& args, Shared& shared, std::uint32_t units)
+  __device__ RowTiles(const Args& args, Shared& shared)
       : a_(args),
         shared_(shared),
         parts_(args.heads, args.kv.kv_heads),
         lane_(threadIdx.x % 32),
         warp_(threadIdx.x / 32),
         page_bits_(4 + args.kv.page_size / 32) {
-    const AttentionWorkspace space(units, args.heads, args.kv.kv_heads, args.kv.head_size,
-                                   longest_span(args.kv, args.window));
+    const AttentionWorkspace space = workspace();
     auto* bytes = static_cast<unsigned char*>(args.workspace);
     ended_ = reinterpret_cast<std::uint32_t*>(bytes) + 1;
     limits_ = reinterpret_cast<float2*>(bytes + space.limits_at);
     sums_ = reinterpret_cast<float*>(bytes + space.sums_at);
-    if constexpr (kType == KvType::f32) {
-      own_ = bytes + space.bytes + blockIdx.x * space.block_bytes;
-      own_sums_at_ = space.block_sums_at;
-    }
   }
   /// Counts the tiles that were claimed.
   __device__ std::uint32_t* claimed() const { return ended_ - 1; }
@@ -101,10 +96,14 @@ class RowTiles {
     }
   }
   /// From now on the splits of a row, for some of its heads, are all this block's: results meet in
-  /// its own part of the workspace, at the number of the split.
+  /// its own part of the workspace, at the number of the split. REQUIRES:
+  /// kv.computes_rows_alone(), for else the workspace has no such part.
   __device__ void keep_splits() {
-    limits_ = reinterpret_cast<float2*>(own_);
-    sums_ = reinterpret_cast<float*>(own_ + own_sums_at_);
+    const AttentionWorkspace space = workspace();
+    auto* own =
+        static_cast<unsigned char*>(a_.workspace) + space.bytes + blockIdx.x * space.block_bytes;
+    limits_ = reinterpret_cast<float2*>(own);
+    sums_ = reinterpret_cast<float*>(own + space.block_sums_at);
   }
   /// With `keep_splits`, in the place of `finish`: a split's part of the result; after all of them
   /// and a barrier, the result, from any of their tiles.
@@ -120,6 +119,11 @@ class RowTiles {
   }
 
  private:
+  __device__ AttentionWorkspace workspace() const {
+    return {a_.slot_count, a_.heads, a_.kv.kv_heads, a_.kv.head_size,
+            longest_span(a_.kv, a_.window)};
+  }
+
   // Where the warp's positions are. Its turn i starts at begin + (i * kWarps + warp) * 16.
 
   __device__ std::uint32_t start_of(const Tile& tile, std::uint32_t turn) const {
@@ -277,8 +281,6 @@ class RowTiles {
   std::uint32_t* ended_;  // splits of each unit and part
   float2* limits_;
   float* sums_;
-  unsigned char* own_ = nullptr;  // floats: this block's part of the workspace
-  std::uint64_t own_sums_at_ = 0;
   std::int32_t page_ = 0;  // of this lane's turn
   Positions<kType, kSize> positions_;
   Sight<kType, kSize> sight_;

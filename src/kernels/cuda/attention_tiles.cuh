@@ -27,6 +27,15 @@ struct Tile {
   std::uint32_t heads;
 
   __device__ bool is_last_split() const { return split + 1 == splits; }
+  /// The next split of the row, for the same heads. REQUIRES: this is not the last one, all others
+  /// being of one size.
+  __device__ Tile next_split() const {
+    Tile next = *this;
+    next.begin = end;
+    next.end = min(end + (end - begin), position);
+    ++next.split;
+    return next;
+  }
   __device__ bool is_first_part(const HeadParts& parts) const { return group % parts.count == 0; }
 };
 

@@ -30,10 +30,12 @@ class PairRing {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   }
 
-  /// The filling thread: waits until both blocks are done with the stage; `bytes` will come to this
-  /// one, from both.
+  /// A thread that fills: waits until both blocks are done with the stage. The first time round
+  /// they are.
+  __device__ void wait_empty(const Place& at) { wait(empty_[at.stage], !at.parity); }
+  /// One of those threads: the same, and then `bytes` will come to this block, from both.
   __device__ void begin_fill(const Place& at, unsigned bytes) {
-    wait(empty_[at.stage], !at.parity);  // the first time round it is
+    wait_empty(at);
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
                      shared_address(&full_[at.stage])),
                  "r"(bytes)
@@ -42,17 +44,19 @@ class PairRing {
   /// The barrier that copies into the stage complete.
   __device__ std::uint64_t* full(const Place& at) { return &full_[at.stage]; }
 
-  /// A reading warp, all lanes: waits for the stage's bytes, or gives the stage back to both.
+  /// A reading warp, all lanes: waits for the stage's bytes, or gives the stage back to both. What
+  /// was loaded into registers must have come before that: `seen` depends on it, as with Ring.
   __device__ void wait_full(const Place& at) { wait(full_[at.stage], at.parity); }
-  __device__ void release(const Place& at) {
+  __device__ void release(const Place& at, unsigned seen = 0) {
     __syncwarp();
     const unsigned rank = threadIdx.x % 32;
+    const unsigned nothing = seen & threadIdx.y;
     if (rank < 2)
       asm volatile(
           "{ .reg .b32 there;\n"
           "mapa.shared::cluster.u32 there, %0, %1;\n"
           "mbarrier.arrive.shared::cluster.b64 _, [there]; }" ::"r"(
-              shared_address(&empty_[at.stage])),
+              shared_address(empty_ + at.stage + nothing)),
           "r"(rank)
           : "memory");
   }

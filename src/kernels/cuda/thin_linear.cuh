@@ -18,6 +18,7 @@
 
 #include "kernels/cuda/ring.cuh"
 #include "kernels/cuda/thin_multiply.cuh"
+#include "kernels/cuda/thin_share.cuh"
 #include "kernels/thin_linear.hpp"
 
 namespace attacca::kernels::thin {
@@ -76,11 +77,13 @@ class Block {
   static constexpr unsigned kTogether = kOutputs / kTileRows;
 
   __device__ explicit Block(const ThinLinearArgs& args)
-      : a_(args), lane_(threadIdx.x % 32), warp_(threadIdx.x / 32) {
-    take_share();
+      : a_(args),
+        lane_(threadIdx.x % 32),
+        warp_(threadIdx.x / 32),
+        share_(share_of<kTileRows>(args)) {
     groups_ = args.w.columns / kGroup;
     chunks_ = (args.w.columns + kChunk - 1) / kChunk;
-    rotate_ = blockIdx.x % chunks_;
+    rotate_ = first_chunk(chunks_);
     for (unsigned i = 0; i < kTileRows / 8; ++i) at_[i] = row_at(i * 8 + lane_ / 4);
   }
 
@@ -100,29 +103,11 @@ class Block {
   }
 
  private:
-  /// This block's tiles. Nothing is asked for before they are known, so it is done with one
-  /// division of 32 bits. Outputs whose squares are summed up together stay together; others are
-  /// parted where that makes the largest share smaller.
-  __device__ void take_share() {
-    constexpr unsigned kPair = Residual::kPart / kTileRows;
-    const std::uint32_t parts = a_.w.rows / (is_gate() ? Residual::kPart / 2 : Residual::kPart);
-    std::uint32_t each = parts / gridDim.x;
-    std::uint32_t more = parts - each * gridDim.x;  // blocks that have one more
-    std::uint32_t width = kPair;
-    if (kPair == 2 && a_.end != ThinEnd::add && 2 * more <= gridDim.x) {
-      each *= 2;
-      more *= 2;
-      width = 1;
-    }
-    first_ = width * (blockIdx.x * each + min(blockIdx.x, more));
-    tiles_ = width * (each + (blockIdx.x < more ? 1 : 0));
-  }
-  /// Blocks begin at different columns, or all would ask the same memory channels at a time.
   __device__ std::uint32_t chunk_at(std::uint32_t index) const {
     const std::uint32_t at = index + rotate_;
     return at < chunks_ ? at : at - chunks_;
   }
-  __device__ std::uint32_t tile_at(std::uint32_t index) const { return first_ + index; }
+  __device__ std::uint32_t tile_at(std::uint32_t index) const { return share_.first + index; }
   __device__ bool is_gate() const { return a_.end == ThinEnd::gate; }
   /// The plan of a step stands before its first kernel starts: it need not be waited for.
   __device__ std::uint32_t count_of_rows() const { return min(*a_.rows.count, a_.rows.capacity); }
@@ -132,9 +117,9 @@ class Block {
     const std::uint32_t count = count_of_rows();
     unsigned filled = 0;
     for (std::uint32_t base = 0; base < count || base == 0; base += kRows)
-      for (std::uint32_t tile = 0; tile < tiles_; tile += kTiles)
+      for (std::uint32_t tile = 0; tile < share_.tiles; tile += kTiles)
         for (std::uint32_t chunk = 0; chunk < chunks_; ++chunk)
-          for (std::uint32_t one = tile; one < min(tile + kTiles, tiles_); ++one, ++filled) {
+          for (std::uint32_t one = tile; one < min(tile + kTiles, share_.tiles); ++one, ++filled) {
             if (count == 0 && filled == kStages) return;
             fill_stage(tile_at(one), chunk_at(chunk) * kChunk);
           }
@@ -182,7 +167,7 @@ class Block {
   }
   /// What is on its way must come before the block may end.
   __device__ void drain() {
-    for (std::uint32_t i = 0; i < min(tiles_ * chunks_, kStages); ++i) {
+    for (std::uint32_t i = 0; i < min(share_.tiles * chunks_, kStages); ++i) {
       ring().wait_full(place_);
       place_.advance();
     }
@@ -209,7 +194,7 @@ class Block {
   /// The other warps: all tiles of the block for up to kRows rows of x.
   __device__ void pass(std::uint32_t base, std::uint32_t count) {
     load_x(chunk_at(0) * (kChunk / kGroup));
-    for (std::uint32_t tile = 0; tile < tiles_; tile += kTiles) {
+    for (std::uint32_t tile = 0; tile < share_.tiles; tile += kTiles) {
       Sums sums = {};
       load_around(tile, base, count);
       for (std::uint32_t chunk = 0; chunk < chunks_; ++chunk) {
@@ -249,37 +234,31 @@ class Block {
         if (Weights::kHasLeast) sum_up(x_sums[p], x[p]);
 #pragma unroll
     for (unsigned r = 0; r < kTiles; ++r) {
-      if (tile + r >= tiles_) break;
-      const bool is_last = r + 1 == kTiles || tile + r + 1 == tiles_;
-      [[maybe_unused]] float others[4] = {};
+      if (tile + r >= share_.tiles) break;
+      const bool is_last = r + 1 == kTiles || tile + r + 1 == share_.tiles;
       unsigned seen = 0;
       ring().wait_full(place_);
 #pragma unroll
       for (unsigned p = 0; p < kPieces; ++p) {
         const unsigned mine = p * kWarps + warp_;
         if (kIsWhole || group + mine < groups_)
-          seen |= multiply_piece(x[p], mine, sums[r], others, x_sums[p]);
+          seen |= multiply_piece(x[p], mine, sums[r], x_sums[p]);
         if (!kLoadsAhead && is_last) load_piece(p, next);
       }
       ring().release(place_, seen);
       place_.advance();
-      if constexpr (!kWeightsAre16)
-#pragma unroll
-        for (unsigned i = 0; i < 4; ++i) sums[r][0][i] += others[i];
     }
   }
-  /// 32 columns of a tile. Half of them may be added to `others`: no product waits for the one
-  /// just before it. Returns what depends on all that was read of the stage.
+  /// 32 columns of a tile. Returns what depends on all that was read of the stage.
   __device__ unsigned multiply_piece(const uint4 (&x)[kPlanes], unsigned mine,
-                                     float (&sums)[kSums][4], [[maybe_unused]] float (&others)[4],
-                                     const float (&x_sums)[2]) {
+                                     float (&sums)[kSums][4], const float (&x_sums)[2]) {
     const unsigned char* low = stage() + at_[0] + mine * kGroupBytes;
     if constexpr (!kWeightsAre16) {
       const uint4 w = Weights::pairs(low + lane_at());
       const uint4 first = x[0];
       const uint4 second = kPlanes == 1 ? uint4{} : x[kPlanes - 1];
       multiply(sums[0], {first.x, second.x, first.y, second.y}, w.x, w.y);
-      multiply(others, {first.z, second.z, first.w, second.w}, w.z, w.w);
+      multiply(sums[0], {first.z, second.z, first.w, second.w}, w.z, w.w);
       return w.w;
     } else {
       const unsigned char* high = stage() + at_[1] + mine * kGroupBytes;
@@ -321,16 +300,7 @@ class Block {
   /// What the norm before this product multiplies each row by. A warp for each row.
   __device__ void find_factors(std::uint32_t base, std::uint32_t count) {
     for (std::uint32_t row = warp_; row < count; row += kWarps) {
-      float factor = 1;
-      if (a_.squares) {
-        const std::uint32_t parts = a_.w.columns / Residual::kPart;
-        const float* squares = a_.squares + index_of_x(base + row) * parts;
-        float sum = 0;
-        for (std::uint32_t i = lane_; i < parts; i += 32) sum += squares[i];
-#pragma unroll
-        for (unsigned step = 16; step != 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
-        factor = rsqrtf(sum / static_cast<float>(a_.w.columns) + a_.epsilon);
-      }
+      const float factor = norm_factor(a_, index_of_x(base + row));
       if (lane_ == 0) factors()[row] = factor;
     }
   }
@@ -343,7 +313,7 @@ class Block {
     __shared__ float parts[kWarps * kPart];
 #pragma unroll
     for (unsigned r = 0; r < kTiles; r += kTogether) {
-      if (tile + r >= tiles_) break;
+      if (tile + r >= share_.tiles) break;
 #pragma unroll
       for (unsigned i = 0; i < kTogether; ++i) {
         float* to = parts + warp_ * kPart + i * kTileRows;
@@ -370,9 +340,10 @@ class Block {
 #pragma unroll
       for (unsigned warp = 0; warp < kWarps; ++warp)
         sum += parts[warp * kPart + to.row * kStride + threadIdx.x % kOutputs];
-      if (to.is_real) sum *= factors()[to.row];
+      if (to.is_real) sum = __fmul_rn(sum, factors()[to.row]);
       if constexpr (Weights::kHasRowScales) sum *= scale_[r / kTogether];
-      end(to, base + to.row, sum, before_[r / kTogether], norm_[r / kTogether]);
+      end(a_, {base + to.row, to.output, to.is_real}, sum, before_[r / kTogether],
+          norm_[r / kTogether]);
       synchronize_readers();
     }
   }
@@ -387,7 +358,8 @@ class Block {
     static_assert(kRows * kOutputs == kReaders);
     const std::uint32_t row = threadIdx.x / kOutputs;
     const std::uint32_t one = tile + threadIdx.x % kOutputs / kTileRows;
-    return {row, tile_at(one) * kTileRows + threadIdx.x % kTileRows, row < count && one < tiles_};
+    return {row, tile_at(one) * kTileRows + threadIdx.x % kTileRows,
+            row < count && one < share_.tiles};
   }
   /// What the results will be added to and scaled by, early enough to be there by then.
   __device__ void load_around(std::uint32_t tile, std::uint32_t base, std::uint32_t count) {
@@ -411,43 +383,6 @@ class Block {
     }
   }
 
-  /// One result. Called by whole warps, each with neighbouring outputs of one or two rows.
-  __device__ void end(const Result& to, std::uint32_t n, float sum, float before, float norm) {
-    const std::uint32_t output = to.output;
-    const bool is_real = to.is_real;
-    const std::uint64_t outputs = a_.w.rows;
-    if (a_.end == ThinEnd::store) {
-      if (is_real) a_.y[n * outputs + output] = sum + (a_.bias ? a_.bias[output] : 0.0f);
-    } else if (a_.end == ThinEnd::gate) {
-      const float up = __shfl_down_sync(~0u, sum, 1);
-      if (is_real && output % 2 == 0)
-        put(a_.gated, a_.gated_rest, n * outputs + output / 2, sum / (1.0f + __expf(-sum)) * up);
-    } else {
-      float square = 0;
-      if (is_real) {
-        const std::uint64_t at = n * outputs + output;
-        const float value = before + sum;
-        a_.residual.values[at] = value;
-        put(a_.residual.scaled, a_.residual.rest, at, value * norm);
-        square = value * value;
-      }
-#pragma unroll
-      for (unsigned step = Residual::kPart / 2; step != 0; step /= 2)
-        square += __shfl_xor_sync(~0u, square, step);
-      if (is_real && output % Residual::kPart == 0)
-        a_.residual.squares[n * a_.residual.parts() + output / Residual::kPart] = square;
-    }
-  }
-
-  /// A number in bf16, and what that leaves where it is wanted.
-  __device__ static void put(std::uint16_t* to, std::uint16_t* rest, std::uint64_t at,
-                             float value) {
-    const __nv_bfloat16 rounded = __float2bfloat16_rn(value);
-    to[at] = __bfloat16_as_ushort(rounded);
-    if (rest)
-      rest[at] = __bfloat16_as_ushort(__float2bfloat16_rn(value - __bfloat162float(rounded)));
-  }
-
   using BlockRing = Ring<kStages, kFillers, kWarps>;
   __device__ static BlockRing& ring() {
     __shared__ BlockRing value;
@@ -465,8 +400,7 @@ class Block {
   const ThinLinearArgs& a_;
   unsigned lane_;
   unsigned warp_;
-  std::uint32_t first_;
-  std::uint32_t tiles_;  // of this block
+  Share share_;
   std::uint32_t groups_;
   std::uint32_t chunks_;
   std::uint32_t rotate_;  // the chunk that this block begins with

@@ -12,6 +12,8 @@
 
 #include <cuda_pipeline_primitives.h>
 
+#include "kernels/cuda/pair_ring.cuh"
+#include "kernels/cuda/tensor_copies.cuh"
 #include "kernels/cuda/wide_end.cuh"
 #include "kernels/cuda/wide_multiply.cuh"
 #include "kernels/wide_linear.hpp"

@@ -1,41 +1,13 @@
 // wide_multiply.cuh: Hopper's instructions for products of whole tiles, which C++ has no words for:
-// boxes of a matrix that the copy engine brings into shared memory, and warpgroups that multiply
-// from there. In shared memory a row of 64 columns is 128 bytes, whose 16-byte pieces lie swizzled
-// as both expect it.
+// warpgroups that multiply from shared memory, where tensor_copies.cuh brings what they need.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/cuda/pair_ring.cuh"
+#include "kernels/cuda/ring.cuh"
 #include "kernels/wide_linear.hpp"
 
 namespace attacca::kernels::wide {
-
-/// Makes a map of tensors in memory known to the copy engine. The host wrote it before this kernel.
-__device__ inline void fetch_map(const TensorMap* map) {
-  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
-  asm volatile("prefetch.tensormap [%0];" ::"l"(__cvta_generic_to_global(map)) : "memory");
-}
-/// Copies a box of x, 64 columns and some rows, to the same place in both blocks of a pair. `full`,
-/// also in both, is told of its bytes.
-__device__ inline void copy_to_pair(std::uint64_t* full, void* to, const TensorMap* map,
-                                    std::uint32_t column, std::uint32_t row) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-      ".multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(shared_address(to)),
-      "l"(map), "r"(shared_address(full)), "r"(column), "r"(row), "h"(static_cast<std::uint16_t>(3))
-      : "memory");
-}
-/// Copies a tile of weights, of which `octet` is the first group of eight rows.
-__device__ inline void copy_weights(std::uint64_t* full, void* to, const TensorMap* map,
-                                    std::uint32_t column, std::uint32_t octet,
-                                    std::uint64_t policy) {
-  asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
-      ".L2::cache_hint [%0], [%1, {%3, %5, %5, %4}], [%2], %6;" ::"r"(shared_address(to)),
-      "l"(map), "r"(shared_address(full)), "r"(column), "r"(octet), "r"(0), "l"(policy)
-      : "memory");
-}
 
 /// Where a matrix of rows of 64 columns begins, as products want it said.
 __device__ inline std::uint64_t describe(const void* matrix) {

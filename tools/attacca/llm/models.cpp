@@ -115,10 +115,6 @@ void add_engine_options(CLI::App& command, llm::EngineOptions& options, std::str
   add_choice(command, "--weights", options.weights, llm::weight_format_name, llm::kWeightFormats,
              "what matrices become on a GPU")
       ->group(group);
-  command
-      .add_flag("--same-bits", options.same_bits,
-                "a GPU computes the same bits however prompts are cut; slow prompts, f32 KV")
-      ->group(group);
   add_choice(command, "--graphs", options.graphs, llm::graph_mode_name, 4,
              "steps that run as graphs")
       ->group(group);
@@ -141,6 +137,12 @@ void add_engine_options(CLI::App& command, llm::EngineOptions& options, std::str
   command
       .add_option("--overlap", options.overlap,
                   "off: a step is planned only when the one before it has ended [on]")
+      ->type_name("on|off")
+      ->group(group);
+  command
+      .add_option("--same-bits", options.same_bits,
+                  "off: a GPU may add up in other orders for large steps, faster; near ties may "
+                  "turn [on]")
       ->type_name("on|off")
       ->group(group);
   command.add_option("--step-log", options.step_log, "write a line of JSON for each step")

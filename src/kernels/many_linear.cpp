@@ -1,0 +1,83 @@
+// many_linear.cpp: the kernel of many_linear.hpp; the CUDA body is in cuda/many_linear.cuh. This
+// file is compiled for one kind of GPU alone.
+#include "kernels/many_linear.hpp"
+
+#include <array>
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#include "kernels/cuda/many_linear.cuh"
+#endif
+
+namespace attacca::kernels {
+namespace {
+
+constexpr std::uint32_t kBoxColumns = 64;
+constexpr std::uint32_t kBoxes = many::kColumns / kBoxColumns;  // side by side
+
+struct ManyLinear {
+  static constexpr const char* name = "many_linear";
+  static constexpr bool waits = true;
+  static constexpr unsigned max_threads = many::kThreads;
+  static constexpr unsigned min_blocks = 1;
+  static constexpr unsigned cluster = 2;
+  using Args = ManyLinearArgs;
+
+  static Cost cost(const Args& a) { return thin_linear(a.product).cost(a.product); }
+
+  static void host_block(Thread& t, const Args& a) { thin_linear_on_host(t, a.product); }
+
+  ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    many::Block(a).run(t);
+#endif
+  }
+};
+
+/// Tiles of some rows of each of some matrices that lie so far apart.
+TensorMap map_tiles(const Device& device, const Matrix& w, std::uint32_t matrices,
+                    std::uint64_t apart) {
+  const std::uint64_t row = 2ull * w.columns;
+  const std::uint32_t rows = many::kTileRows / matrices;
+  return tensor_map(device, w.data,
+                    std::array<TensorDimension, 5>{{{kBoxColumns, 2, kBoxColumns},
+                                                    {rows, row, rows},
+                                                    {matrices, apart, matrices},
+                                                    {w.rows / rows, rows * row, 1},
+                                                    {w.columns / kBoxColumns, 128, kBoxes}}});
+}
+
+}  // namespace
+
+bool has_many_linear(const Device& device, unsigned processors) {
+  return device.compute_capability() == 90 && processors % 2 == 0;
+}
+
+TensorMap map_tiles(const Device& device, const Matrix& w) { return map_tiles(device, w, 1, 16); }
+
+TensorMap map_tiles(const Device& device, const Matrix& first, const Matrix& second) {
+  return map_tiles(device, first, 2,
+                   static_cast<std::uint64_t>(static_cast<const std::byte*>(second.data) -
+                                              static_cast<const std::byte*>(first.data)));
+}
+
+TensorMap map_many_rows(const Device& device, const void* x, std::uint32_t rows,
+                        std::uint32_t columns) {
+  return tensor_map(
+      device, x,
+      std::array<TensorDimension, 3>{{{kBoxColumns, 2, kBoxColumns},
+                                      {rows, 2ull * columns, many::kRows / 2},
+                                      {columns / kBoxColumns, 2 * kBoxColumns, kBoxes}}});
+}
+
+const Kernel<ManyLinearArgs>& many_linear() {
+  static const Kernel<ManyLinearArgs> kernel = make_kernel<ManyLinear>();
+  return kernel;
+}
+
+Grid many_grid(unsigned processors) {
+  Grid grid{Dim3{processors}, Dim3{many::kThreads}};
+  grid.shared_bytes = many::kSharedBytes;
+  return grid;
+}
+
+}  // namespace attacca::kernels
