@@ -28,24 +28,21 @@ run_tests() {
   ctest --preset cuda -L gpu --output-on-failure -j"$(($(nproc) * 3 / 4))" --no-tests=error
 }
 
-# sanitize <tool> <filter>: the tests that match, in every binary that has some. memcheck gives each test a process: with
-# graphs of earlier tests in it, it takes what a later graph allocates for memory that was freed.
+# sanitize <tool> <filter>: the tests that match, in every binary that has some. Nothing else may use the GPU meanwhile:
+# then memcheck reports illegal accesses of graphs with conditionals that are not there without company.
 sanitize() {
-  local checked=0 binary tests sanitizer path
+  local checked=0 binary sanitizer path
   sanitizer=$(command -v compute-sanitizer || true)
   for path in /usr/local/cuda/bin/compute-sanitizer /usr/local/cuda/compute-sanitizer/compute-sanitizer; do
     [[ -n $sanitizer || ! -x $path ]] || sanitizer=$path
   done
   [[ -n $sanitizer ]] || fail "no compute-sanitizer on the PATH or in /usr/local/cuda"
   for binary in build/cuda/tests/*_tests; do
-    # A list starts with the line of gtest_main; a suite's line ends with a dot, its tests are indented.
-    tests=$("$binary" --gtest_list_tests --gtest_filter="$2" |
-      awk '/^[^ ]*\.( |$)/ { suite = $1 } /^  / { print suite $1 }')
-    [[ -n $tests ]] || continue
-    [[ $1 == memcheck ]] || tests=$(paste -sd: <<<"$tests")
-    xargs -P4 -I{} "$sanitizer" --tool "$1" --error-exitcode 1 "$binary" --gtest_filter={} --gtest_brief=1 <<<"$tests" ||
-      failed="$failed $1"
-    checked=$((checked + 1))
+    # A filtered list starts with the line of gtest_main; suites and tests follow.
+    if "$binary" --gtest_list_tests --gtest_filter="$2" | grep '^  ' >/dev/null; then
+      "$sanitizer" --tool "$1" --error-exitcode 1 "$binary" --gtest_filter="$2" --gtest_brief=1 || failed="$failed $1"
+      checked=$((checked + 1))
+    fi
   done
   ((checked > 0)) || fail "no test matches $2"
   echo "$1: $checked test binaries"

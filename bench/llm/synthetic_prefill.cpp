@@ -88,12 +88,6 @@ class PrefillRun {
       variants.push_back({&same.emplace(model, batch, pages_of(batch), true), modes_.front()});
     const auto times =
         time_steps(run_, clock_, variants, fmt::format("{}, prompt of {}", shape, tokens));
-    if (same)
-      prompts_.push_back(
-          {compared("prefill with the same bits",
-                    {{"shape", shape}, {"tokens", tokens}, {"graphs", name_of(modes_.front())}},
-                    times.back(), times.front()),
-           2 * parameters_per_token(model.config) * tokens, false});
     for (std::size_t at = 0; at < modes_.size(); ++at) {
       Row row{.name = "prefill",
               .params = {{"shape", shape}, {"tokens", tokens}, {"graphs", name_of(modes_[at])}},
@@ -104,6 +98,12 @@ class PrefillRun {
       if (at == 0) compared_.push_back({row, peer_cases_.size()});
     }
     peer_cases_.push_back({model.config, 1, 0, tokens});
+    if (!same) return;
+    const Row row =
+        compared("prefill with the same bits",
+                 {{"shape", shape}, {"tokens", tokens}, {"graphs", name_of(modes_.front())}},
+                 times.back(), times.front());
+    prompts_.push_back({row, 2 * parameters_per_token(model.config) * tokens, false});
   }
 
   void run_mixed(const SyntheticModel& model, unsigned tokens) {

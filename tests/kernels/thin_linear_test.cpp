@@ -550,12 +550,15 @@ TEST_P(ThinLinear, no_stage_is_filled_again_while_other_kernels_keep_its_readers
 
   std::vector<Buffer<float>> results;
   for (int i = 0; i < 2 * kPairs; ++i) results.push_back(buffer(nothing));
+  // As much shared memory as blocks need, so that two of them crowd an SM.
+  ThinLinearArgs added = products_into(alone);
+  added.end = ThinEnd::add;
+  const Grid crowded = kernels::thin_grid(added, processors());
   Graph graph(device());
   std::optional<Node> last;
   for (int i = 0; i < 2 * kPairs; ++i) {
     const ThinLinearArgs args = products_into(results[static_cast<std::size_t>(i)]);
-    auto node =
-        graph.kernel(kernels::thin_linear(args), kernels::thin_grid(args, processors()), args);
+    auto node = graph.kernel(kernels::thin_linear(args), crowded, args);
     if (i % 2 != 0)
       node.after_programmatic(*last);
     else if (last)

@@ -1,7 +1,7 @@
 // many_linear.cuh: the CUDA body of many_linear.hpp. A block has the tiles that it has in
-// thin_linear.cuh, and adds up as there: eight warps share the columns, in the same order, 16 of
-// them in an instruction that are 16 there. But x comes through shared memory too, for 64 rows of
-// it and up to eight tiles of weights at a time.
+// thin_linear.cuh, and adds up as there: the same warps have the same columns, in the same order,
+// and the same 16 of them meet in an instruction. But x comes through shared memory too, for 64
+// rows of it and up to eight tiles of weights at a time.
 //
 // Two blocks, a pair, have the copy engine bring half of x each, for both. They go through the same
 // columns at a time.
@@ -22,7 +22,7 @@ class Block {
         p_(args.product),
         count_(min(*args.product.rows.count, args.product.rows.capacity)),
         share_(thin::share_of<kTileRows>(args.product)),
-        chunks_((args.product.w.columns + kChunk - 1) / kChunk),
+        chunks_((args.product.w.columns + thin::kChunk - 1) / thin::kChunk),
         rank_(blockIdx.x % 2),
         lane_(threadIdx.x % 32),
         warp_(threadIdx.x / 32) {
@@ -34,6 +34,7 @@ class Block {
     if (threadIdx.x == 0) ring().open();
     synchronize_pair();
     t.release_consumers();
+    // Registers of the warps that do not multiply go to those that do.
     if (warp_ >= kWarps) {
       asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
       if (warp_ == kWarps)
@@ -51,7 +52,7 @@ class Block {
  private:
   using BlockRing = PairRing<kStages, kWarps>;
   using Place = BlockRing::Place;
-  static constexpr std::uint32_t kChunk = 1024;  // columns; as in thin_linear.cuh
+  static_assert(kWarps == thin::kWarps && kColumns == kWarps * thin::kGroup);
   static constexpr unsigned kReaders = 32 * kWarps;
 
   /// Tiles of a group.
@@ -64,8 +65,9 @@ class Block {
   __device__ void each_stage(const Use& use) const {
     std::uint32_t chunk = thin::first_chunk(chunks_);
     for (std::uint32_t i = 0; i < chunks_; ++i) {
-      const std::uint32_t end = min((chunk + 1) * kChunk, p_.w.columns);
-      for (std::uint32_t column = chunk * kChunk; column < end; column += kColumns) use(column);
+      const std::uint32_t end = min((chunk + 1) * thin::kChunk, p_.w.columns);
+      for (std::uint32_t column = chunk * thin::kChunk; column < end; column += kColumns)
+        use(column);
       if (++chunk == chunks_) chunk = 0;
     }
   }
@@ -122,7 +124,7 @@ class Block {
         each_stage([&](std::uint32_t column) {
           ring().wait_full(place);
           unsigned seen = 0;
-          if (tiles != 0 && column + warp_ * 32 < p_.w.columns)
+          if (tiles != 0 && column + warp_ * thin::kGroup < p_.w.columns)
             seen = multiply(stage(place), tiles, sums);
           ring().release(place, seen);
           place.advance();

@@ -23,12 +23,9 @@
 
 namespace attacca::kernels::thin {
 
-constexpr unsigned kWarps = 8;    // that multiply
 constexpr unsigned kFillers = 2;  // that have weights copied
 constexpr unsigned kReaders = kWarps * 32;
-constexpr unsigned kGroup = 32;      // columns that a warp takes at a time
-constexpr unsigned kColumns = 1024;  // of a stage: long runs, for each costs the engine some 40 ns
-constexpr unsigned kSharedBytes = 6 * 8 * (2 * kColumns + 128);
+constexpr unsigned kSharedBytes = 6 * 8 * (2 * kChunk + 128);
 
 /// The warps that multiply, without those that copy.
 __device__ inline void synchronize_readers() {
@@ -63,8 +60,7 @@ class Block {
   /// Of small weights a chunk is soon used up: x of the next one is on its way from its start on,
   /// where there are registers for both.
   static constexpr bool kLoadsAhead = kWeightsAre16 && kPlanes == 1;
-  // Columns whose x a warp has in registers, and groups of them.
-  static constexpr unsigned kChunk = kColumns;
+  // Of the columns whose x warps have in registers, the groups of one.
   static constexpr unsigned kPieces = kChunk / kGroup / kWarps;
   static constexpr unsigned kGroupBytes = bytes_of<Weights>(kGroup);
   static_assert(bytes_of<Weights>(kChunk) % 16 == 0,

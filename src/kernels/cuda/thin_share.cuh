@@ -9,6 +9,11 @@
 
 namespace attacca::kernels::thin {
 
+constexpr unsigned kWarps = 8;     // that multiply
+constexpr unsigned kGroup = 32;    // columns that a warp takes at a time
+constexpr unsigned kChunk = 1024;  // columns that come one after another: long runs, for each costs
+                                   // the copy engine some 40 ns
+
 /// A block's tiles.
 struct Share {
   std::uint32_t first;
