@@ -97,7 +97,7 @@ class DecodeRun {
     const std::vector<Case> cases = cases_of(run_, config);
     std::uint64_t pages = 0;
     for (const Case& c : cases)
-      pages = std::max(pages, 2 * pages_of(even_batch(c.batch, c.context)));
+      pages = std::max(pages, steps_of_batch(run_) * pages_of(even_batch(c.batch, c.context)));
     if (has_unequal(run_))
       pages = std::max(pages, pages_of(unequal_batch()) + pages_of(evened(unequal_batch())));
     {
@@ -120,9 +120,9 @@ class DecodeRun {
     const SyntheticBatch batch = even_batch(c.batch, c.context);
     const double floor = floor_of(model, batch);
     const SyntheticStep step(model, batch);
-    std::optional<SyntheticStep> same;  // bits; on the host all steps are so
+    std::optional<SyntheticStep> same;  // bits
     std::vector<Variant> variants = variants_of({&step}, modes_);
-    if (run_.device.is_cuda())
+    if (steps_of_batch(run_) == 2)
       variants.push_back({&same.emplace(model, batch, pages_of(batch), true), modes_.front()});
     const auto times = time_steps(
         run_, clock_, variants, fmt::format("{}, batch {}, context {}", shape, c.batch, c.context));

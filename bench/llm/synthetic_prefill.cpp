@@ -46,7 +46,8 @@ class PrefillRun {
                                             ? std::vector{64u, 256u, 512u}
                                             : std::vector<unsigned>{};
     std::uint64_t pages = 0;
-    for (const unsigned tokens : lengths) pages = std::max(pages, 2 * pages_of({{0, tokens}}));
+    for (const unsigned tokens : lengths)
+      pages = std::max(pages, steps_of_batch(run_) * pages_of({{0, tokens}}));
     for (const unsigned tokens : mixed) pages = std::max(pages, pages_of(mixed_batch(tokens)));
     const SyntheticModel model(config, run_.device, pages);
     for (const unsigned tokens : lengths) run_prompt(model, tokens);
@@ -82,9 +83,9 @@ class PrefillRun {
     const std::string& shape = model.config.name;
     const SyntheticBatch batch{{0, tokens}};
     const SyntheticStep step(model, batch);
-    std::optional<SyntheticStep> same;  // bits; on the host all steps are so
+    std::optional<SyntheticStep> same;  // bits
     std::vector<Variant> variants = variants_of({&step}, modes_);
-    if (run_.device.is_cuda())
+    if (steps_of_batch(run_) == 2)
       variants.push_back({&same.emplace(model, batch, pages_of(batch), true), modes_.front()});
     const auto times =
         time_steps(run_, clock_, variants, fmt::format("{}, prompt of {}", shape, tokens));

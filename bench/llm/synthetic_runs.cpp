@@ -40,6 +40,8 @@ std::vector<GraphMode> modes_of(const Run& run) {
   return modes;
 }
 
+unsigned steps_of_batch(const Run& run) { return run.device.is_cuda() ? 2 : 1; }
+
 std::vector<Variant> variants_of(const std::vector<const SyntheticStep*>& steps,
                                  const std::vector<GraphMode>& modes) {
   std::vector<Variant> variants;

@@ -19,6 +19,9 @@ bool is_synthetic(const Run& run);
 std::vector<attacca::model::ModelConfig> shapes_of(const Run& run);
 std::vector<GraphMode> modes_of(const Run& run);
 
+/// Steps of a batch that run in turn: on a GPU also one with the same bits, as on the host all are.
+unsigned steps_of_batch(const Run& run);
+
 /// A step and how to launch it.
 struct Variant {
   const SyntheticStep* step;

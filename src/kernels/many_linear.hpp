@@ -19,7 +19,7 @@ constexpr unsigned kTiles = 8;      // for which x is read once
 constexpr unsigned kStages = 3;
 constexpr unsigned kWarps = 8;    // that multiply
 constexpr unsigned kFinders = 3;  // that find what a norm multiplies rows by
-constexpr unsigned kThreads = 32 * (kWarps + 1 + kFinders);  // and one that has all that copied
+constexpr unsigned kThreads = 32 * (kWarps + 1 + kFinders);  // and one for copies
 
 constexpr unsigned kTileBytes = kTileRows * kColumns * 2;
 constexpr unsigned kXBytes = kRows * kColumns * 2;
