@@ -202,6 +202,7 @@ class DecodeRun {
 
 void run_synthetic_decode(Run& run) {
   DecodeRun decode(run);
+  note_same_bits(run);
   for (const ModelConfig& config : shapes_of(run)) decode.run_shape(config);
   if (has_unequal(run))
     run.note(

@@ -138,6 +138,7 @@ class PrefillRun {
 
 void run_synthetic_prefill(Run& run) {
   PrefillRun prefill(run);
+  note_same_bits(run);
   for (const ModelConfig& config : shapes_of(run)) prefill.run_shape(config);
   prefill.finish();
 }

@@ -21,6 +21,8 @@ std::vector<GraphMode> modes_of(const Run& run);
 
 /// Steps of a batch that run in turn: on a GPU also one with the same bits, as on the host all are.
 unsigned steps_of_batch(const Run& run);
+/// Says which rows are which, where there are both.
+void note_same_bits(Run& run);
 
 /// A step and how to launch it.
 struct Variant {

@@ -181,7 +181,7 @@ SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatc
       .scratch = scratch_ ? &*scratch_ : nullptr,
   };
   const model::StepActivations activations = model::lay_out(model_.config, shape_, arena_);
-  if (model::can_be_wide(model_.device, model_.weights))
+  if (model::can_be_wide(model_.device, model_.weights, same_bits))
     buffers.wide = &wide_.emplace(model_.device, model_.config, model_.weights, activations, shape_,
                                   same_bits);
   chain_ =

@@ -127,7 +127,7 @@ StepRunner::StepRunner(const model::ModelConfig& config, model::Weights weights,
     buffers_.scratch =
         &scratch_.emplace(device, config_, buffers_.kv, limits.slots, limits.logit_rows);
   activations_ = model::lay_out(config_, largest(limits), arena_);
-  if (model::can_be_wide(device, weights_))
+  if (model::can_be_wide(device, weights_, setup_.same_bits))
     buffers_.wide =
         &wide_.emplace(device, config_, weights_, activations_, largest(limits), setup_.same_bits);
   build_all(progress);

@@ -54,7 +54,10 @@ bool has_many_linear(const Device& device, unsigned processors) {
 
 TensorMap map_tiles(const Device& device, const Matrix& w) { return map_tiles(device, w, 1, 16); }
 
-TensorMap map_tiles(const Device& device, const Matrix& first, const Matrix& second) {
+TensorMap map_tiles(const Device& device, const Matrix& gate, const Matrix& up) {
+  const bool is_second = gate_is_second(gate, up);
+  const Matrix& first = is_second ? up : gate;
+  const Matrix& second = is_second ? gate : up;
   return map_tiles(device, first, 2,
                    static_cast<std::uint64_t>(static_cast<const std::byte*>(second.data) -
                                               static_cast<const std::byte*>(first.data)));

@@ -34,17 +34,17 @@ constexpr unsigned kSharedBytes = kFirstBytes + kStages * kStageBytes + 2 * kPar
 struct ManyLinearArgs {
   const TensorMap* w_map;  // of the weights; a gate's and its partner's take turns in it
   const TensorMap* x_map;
-  bool gate_is_second;  // in w_map
+  bool gate_is_second;  // in w_map, of a gate
   ThinLinearArgs product;
 };
 
 /// Whether a device with so many SMs can run it. Two neighbours share x.
 bool has_many_linear(const Device& device, unsigned processors);
 
-/// Maps of weights, of two whose rows take turns by fours, the one with the lower address first,
-/// and of [rows, columns] of x.
+/// Maps of weights, of a gate and its partner, whose rows take turns by fours, and of
+/// [rows, columns] of x.
 TensorMap map_tiles(const Device& device, const Matrix& w);
-TensorMap map_tiles(const Device& device, const Matrix& first, const Matrix& second);
+TensorMap map_tiles(const Device& device, const Matrix& gate, const Matrix& up);
 TensorMap map_many_rows(const Device& device, const void* x, std::uint32_t rows,
                         std::uint32_t columns);
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <attacca/kernel.hpp>
+#include <functional>
 
 #include "kernels/activations.hpp"
 #include "kernels/matrix.hpp"
@@ -46,6 +47,11 @@ struct ThinLinearArgs {
   std::uint16_t* gated_rest;  // as gated, or null
   Upcoming next[kMaxNext];
 };
+
+/// Whether a gate's partner lies before it in memory. Maps of both begin with the first one.
+inline bool gate_is_second(const Matrix& gate, const Matrix& up) {
+  return std::less<>{}(up.data, gate.data);
+}
 
 /// Whether weights can be multiplied so: bf16, e4m3, Q8_0, Q4_0 or Q4_1, 16n rows and 32n columns.
 bool is_thin(const Matrix& w);

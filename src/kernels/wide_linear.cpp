@@ -59,7 +59,10 @@ TensorMap map_weights(const Device& device, const Matrix& w) {
                                                     {w.rows / 8, 8 * row, wide::kPairRows / 16}}});
 }
 
-TensorMap map_weights(const Device& device, const Matrix& first, const Matrix& second) {
+TensorMap map_weights(const Device& device, const Matrix& gate, const Matrix& up) {
+  const bool is_second = gate_is_second(gate, up);
+  const Matrix& first = is_second ? up : gate;
+  const Matrix& second = is_second ? gate : up;
   const std::uint64_t row = 2ull * first.columns;
   const auto apart = static_cast<std::uint64_t>(static_cast<const std::byte*>(second.data) -
                                                 static_cast<const std::byte*>(first.data));

@@ -39,7 +39,7 @@ struct WideLinearArgs {
   const TensorMap* w_map;  // of the weights; a gate's and its partner's take turns in it
   const TensorMap* x_map;  // of x; see map_rows
   void* workspace;         // wide_workspace_bytes, zeros at first
-  bool gate_is_second;     // in w_map
+  bool gate_is_second;     // in w_map, of a gate
   ThinLinearArgs product;
 
   ATTACCA_HD std::uint32_t weight_rows() const {
@@ -60,10 +60,10 @@ bool has_wide_linear(const Device& device);
 /// Rows of x that are multiplied at a time, where there may be so many.
 constexpr std::uint32_t wide_rows(std::uint32_t capacity) { return capacity <= 64 ? 64 : 128; }
 
-/// Maps of weights, of two whose rows take turns by eights, the one with the lower address first,
-/// and of [rows, columns] of x for steps of `capacity` rows.
+/// Maps of weights, of a gate and its partner, whose rows take turns by eights, and of
+/// [rows, columns] of x for steps of `capacity` rows.
 TensorMap map_weights(const Device& device, const Matrix& w);
-TensorMap map_weights(const Device& device, const Matrix& first, const Matrix& second);
+TensorMap map_weights(const Device& device, const Matrix& gate, const Matrix& up);
 TensorMap map_rows(const Device& device, const void* x, std::uint32_t rows, std::uint32_t columns,
                    std::uint32_t capacity);
 

@@ -2,7 +2,6 @@
 #include "model/wide_products.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "model/streamed_step.hpp"
@@ -11,20 +10,13 @@ namespace attacca::model {
 
 using namespace kernels;
 
-namespace {
-
-bool gate_is_second(const ThinLinearArgs& product) {
-  return product.end == ThinEnd::gate && std::less<>{}(product.up.data, product.w.data);
-}
-
-}  // namespace
-
-bool can_be_wide(const Device& device, const Weights& weights) {
+bool can_be_wide(const Device& device, const Weights& weights, bool same_bits) {
   const auto is_bfloat = [](const Matrix& w) {
     return w.type == TensorType::bf16 && w.columns % wide::kStep == 0;
   };
-  return has_wide_linear(device) && has_many_linear(device, processors_of(device)) &&
-         can_stream(weights) && is_bfloat(weights.head) &&
+  const bool has_kernels =
+      same_bits ? has_many_linear(device, processors_of(device)) : has_wide_linear(device);
+  return has_kernels && can_stream(weights) && is_bfloat(weights.head) &&
          std::all_of(weights.layers.begin(), weights.layers.end(), [&](const LayerWeights& w) {
            return is_bfloat(w.query) && is_bfloat(w.output) && is_bfloat(w.gate) &&
                   is_bfloat(w.up) && is_bfloat(w.down);
@@ -61,17 +53,16 @@ std::size_t WideProducts::bytes_for(const Device& device, const ModelConfig& c, 
 }
 
 const TensorMap* WideProducts::weights_of(const ThinLinearArgs& product) const {
-  const void* weights = gate_is_second(product) ? product.up.data : product.w.data;
-  return on_device_.data() + index_.at({weights, 0});
+  return on_device_.data() + index_.at({product.w.data, 0});
 }
 WideLinearArgs WideProducts::wide(const ThinLinearArgs& product) const {
   const auto rows = index_.at({product.x, wide_rows(product.rows.capacity)});
   return {weights_of(product), on_device_.data() + rows, const_cast<std::byte*>(workspace_.data()),
-          gate_is_second(product), product};
+          gate_is_second(product.w, product.up), product};
 }
 ManyLinearArgs WideProducts::many(const ThinLinearArgs& product) const {
   return {weights_of(product), on_device_.data() + index_.at({product.x, many::kRows}),
-          gate_is_second(product), product};
+          gate_is_second(product.w, product.up), product};
 }
 
 void WideProducts::add(std::pair<const void*, std::uint32_t> key, const TensorMap& map) {
@@ -81,11 +72,7 @@ void WideProducts::add_weights(const Matrix& w) {
   add({w.data, 0}, same_bits_ ? map_tiles(device_, w) : map_weights(device_, w));
 }
 void WideProducts::add_gate(const Matrix& gate, const Matrix& up) {
-  const bool is_second = std::less<>{}(up.data, gate.data);
-  const Matrix& first = is_second ? up : gate;
-  const Matrix& second = is_second ? gate : up;
-  add({first.data, 0},
-      same_bits_ ? map_tiles(device_, first, second) : map_weights(device_, first, second));
+  add({gate.data, 0}, same_bits_ ? map_tiles(device_, gate, up) : map_weights(device_, gate, up));
 }
 void WideProducts::add_rows(const void* x, std::uint32_t rows, std::uint32_t columns) {
   if (same_bits_) return add({x, many::kRows}, map_many_rows(device_, x, rows, columns));

@@ -46,6 +46,6 @@ class WideProducts {
 };
 
 /// Whether the device has such products and the weights are of a type and size for them.
-bool can_be_wide(const Device& device, const Weights& weights);
+bool can_be_wide(const Device& device, const Weights& weights, bool same_bits);
 
 }  // namespace attacca::model

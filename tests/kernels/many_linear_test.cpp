@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
+#include <utility>
 
 #include "kernels/product_world.hpp"
 
@@ -13,7 +13,6 @@ namespace attacca::test {
 namespace {
 
 using kernels::ManyLinearArgs;
-using kernels::Matrix;
 using kernels::ThinEnd;
 using kernels::ThinLinearArgs;
 using Sizes = ProductSizes;
@@ -30,14 +29,11 @@ class ManyLinear : public OnEachDevice {
 
   void run_many(World& world, unsigned processors, unsigned times = 1) {
     const ThinLinearArgs& p = world.product;
-    const bool gate_is_second = std::less<>{}(p.up.data, p.w.data);
-    const Matrix& first = gate_is_second ? p.up : p.w;
     const std::vector<TensorMap> maps{
-        p.end == ThinEnd::gate ? map_tiles(device(), first, gate_is_second ? p.w : p.up)
-                               : map_tiles(device(), p.w),
+        p.end == ThinEnd::gate ? map_tiles(device(), p.w, p.up) : map_tiles(device(), p.w),
         kernels::map_many_rows(device(), p.x, world.sizes.capacity, p.w.columns)};
     const Buffer<TensorMap> on_device(device(), maps);
-    const ManyLinearArgs args{on_device.data(), on_device.data() + 1, gate_is_second, p};
+    const ManyLinearArgs args{on_device.data(), on_device.data() + 1, gate_is_second(p.w, p.up), p};
     repeat(kernels::many_linear(), kernels::many_grid(processors), args, times);
   }
   void run_thin(World& world, unsigned processors, unsigned times = 1) {
@@ -87,6 +83,18 @@ TEST_P(ManyLinear, every_row_is_the_same_bits_as_among_few) {
       run_thin(few, 132);
       expect_same(many, few);
     }
+}
+
+TEST_P(ManyLinear, a_gate_may_lie_before_its_partner_or_behind_it) {
+  for (const bool swaps : {false, true}) {
+    World many(device(), {784, 320, 40, 64}, ThinEnd::gate);
+    World few(device(), {784, 320, 40, 64}, ThinEnd::gate);
+    for (World* world : {&many, &few})
+      if (swaps) std::swap(world->product.w, world->product.up);
+    run_many(many, 132);
+    run_thin(few, 132);
+    expect_same(many, few);
+  }
 }
 
 TEST_P(ManyLinear, a_grid_of_any_even_size_computes_all) {

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
 
 #include "kernels/gather_residual.hpp"
 #include "kernels/product_world.hpp"
@@ -14,7 +13,6 @@
 namespace attacca::test {
 namespace {
 
-using kernels::Matrix;
 using kernels::Residual;
 using kernels::ThinEnd;
 using kernels::ThinLinearArgs;
@@ -37,15 +35,12 @@ class WideLinear : public OnEachDevice {
     const Buffer<std::byte> workspace(
         device(), std::vector<std::byte>(kernels::wide_workspace_bytes(kProcessors)));
     const ThinLinearArgs& p = world.product;
-    const bool gate_is_second = std::less<>{}(p.up.data, p.w.data);
-    const Matrix& first = gate_is_second ? p.up : p.w;
     const std::vector<TensorMap> maps{
-        p.end == ThinEnd::gate ? map_weights(device(), first, gate_is_second ? p.w : p.up)
-                               : map_weights(device(), p.w),
+        p.end == ThinEnd::gate ? map_weights(device(), p.w, p.up) : map_weights(device(), p.w),
         kernels::map_rows(device(), p.x, world.sizes.capacity, p.w.columns, world.sizes.capacity)};
     const Buffer<TensorMap> on_device(device(), maps);
     const WideLinearArgs args{on_device.data(), on_device.data() + 1, workspace.data(),
-                              gate_is_second, p};
+                              gate_is_second(p.w, p.up), p};
     Graph graph(device());
     Node last = graph.kernel(wide_linear(args, kProcessors), wide_grid(args, kProcessors), args);
     for (unsigned i = 1; i < times; ++i)

@@ -30,12 +30,10 @@ class PairRing {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   }
 
-  /// A thread that fills: waits until both blocks are done with the stage. The first time round
-  /// they are.
-  __device__ void wait_empty(const Place& at) { wait(empty_[at.stage], !at.parity); }
-  /// One of those threads: the same, and then `bytes` will come to this block, from both.
+  /// The filling thread: waits until both blocks are done with the stage; `bytes` will come to this
+  /// one, from both.
   __device__ void begin_fill(const Place& at, unsigned bytes) {
-    wait_empty(at);
+    wait(empty_[at.stage], !at.parity);  // the first time round it is
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
                      shared_address(&full_[at.stage])),
                  "r"(bytes)
