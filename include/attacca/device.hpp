@@ -17,6 +17,7 @@ namespace graph {
 class DeviceImpl;
 class EventImpl;
 struct StreamState;
+struct Access;
 }  // namespace graph
 
 class Graph;
@@ -51,11 +52,11 @@ class Device {
   /// Of a GPU, major times ten plus minor: 90 for a Hopper. 0 for the host.
   int compute_capability() const;
 
-  graph::DeviceImpl& impl() const { return *impl_; }
-  explicit Device(std::shared_ptr<graph::DeviceImpl> impl) : impl_(std::move(impl)) {}
   friend bool operator==(const Device& a, const Device& b) { return a.impl_ == b.impl_; }
 
  private:
+  friend struct graph::Access;
+  explicit Device(std::shared_ptr<graph::DeviceImpl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<graph::DeviceImpl> impl_;
 };
 
@@ -63,9 +64,9 @@ class Device {
 class Event {
  public:
   explicit Event(const Device& device);
-  graph::EventImpl& impl() const { return *impl_; }
 
  private:
+  friend struct graph::Access;
   std::shared_ptr<graph::EventImpl> impl_;
 };
 
@@ -93,10 +94,12 @@ class StreamRef {
   /// The backend's own stream: a cudaStream_t on CUDA, null on the host.
   void* native() const;
   Device device() const;
-  graph::StreamState& state() const { return *state_; }
+
+ protected:
   explicit StreamRef(graph::StreamState& state) : state_(&state) {}
 
  private:
+  friend struct graph::Access;
   void enqueue_kernel(const KernelInfo& kernel, const Grid& grid, const void* args) const;
   graph::StreamState* state_;
 };

@@ -149,8 +149,6 @@ class Graph {
                           const std::type_identity_t<Args>& args) {
     return {*data_, add_kernel(kernel.info(), grid, &args)};
   }
-  /// A kernel with its argument type erased; what `capture` calls.
-  PlainNode erased_kernel(const KernelInfo& kernel, const Grid& grid, const void* args);
   CopyNode copy(void* to, const void* from, std::size_t bytes);
   /// Sets `bytes` bytes to `value`.
   FillNode fill(void* to, std::uint8_t value, std::size_t bytes);
@@ -202,10 +200,8 @@ class Graph {
   /// Sum of what its kernels say they cost, each node once.
   Cost cost() const;
 
-  graph::GraphData& data() { return *data_; }
-  const graph::GraphData& data() const { return *data_; }
-
  private:
+  friend struct graph::Access;
   Graph(graph::GraphData& data, std::uint32_t scope);
   NodeId add_kernel(const KernelInfo& kernel, const Grid& grid, const void* args);
   NodeId add_allocation(std::string name, std::size_t bytes, void*& address);

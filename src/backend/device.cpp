@@ -78,10 +78,10 @@ DeviceKind Device::kind() const { return impl_->kind(); }
 std::string Device::name() const { return impl_->name(); }
 std::size_t Device::bytes_free() const { return impl_->bytes_free(); }
 
-Event::Event(const Device& device) : impl_(device.impl().make_event()) {}
+Event::Event(const Device& device) : impl_(impl_of(device).make_event()) {}
 
 Stream::Stream(const Device& device)
-    : Stream(std::make_unique<StreamState>(device, device.impl().make_stream())) {}
+    : Stream(std::make_unique<StreamState>(device, impl_of(device).make_stream())) {}
 Stream::Stream(std::unique_ptr<StreamState> state) : StreamRef(*state), owned_(std::move(state)) {}
 Stream::Stream(Stream&&) noexcept = default;
 Stream& Stream::operator=(Stream&&) noexcept = default;
@@ -90,7 +90,7 @@ Stream::~Stream() = default;
 void StreamRef::enqueue_kernel(const KernelInfo& kernel, const Grid& grid, const void* args) const {
   if (state_->recorder) {
     state_->recorder->append(*state_, [&](Graph& graph, const std::vector<Node>& edges) {
-      return graph.erased_kernel(kernel, grid, args).after(edges);
+      return Access::add_kernel(graph, kernel, grid, args).after(edges);
     });
     return;
   }
@@ -147,26 +147,26 @@ void StreamRef::library(const std::string& name, std::function<void(StreamRef)> 
 }
 
 void StreamRef::record(const Event& event) const {
-  event.impl().was_captured = state_->recorder != nullptr;
-  event.impl().recorder.reset();
-  event.impl().frontier = state_->frontier;
+  impl_of(event).was_captured = state_->recorder != nullptr;
+  impl_of(event).recorder.reset();
+  impl_of(event).frontier = state_->frontier;
   if (state_->recorder)
-    event.impl().recorder = state_->recorder->weak_from_this();
+    impl_of(event).recorder = state_->recorder->weak_from_this();
   else
-    state_->impl->record(event.impl());
+    state_->impl->record(impl_of(event));
 }
 
 void StreamRef::wait(const Event& event) const {
-  if (const auto recorder = event.impl().recorder.lock())
-    recorder->join(*state_, event.impl().frontier);
-  else if (event.impl().was_captured)
+  if (const auto recorder = impl_of(event).recorder.lock())
+    recorder->join(*state_, impl_of(event).frontier);
+  else if (impl_of(event).was_captured)
     throw BadArgument("the event was recorded during a capture that has ended; record it again");
   else if (state_->recorder)
     throw BadArgument(
         "a stream that is being captured waited for an event recorded outside the capture; wait "
         "before the capture starts");
   else
-    state_->impl->wait(event.impl());
+    state_->impl->wait(impl_of(event));
 }
 
 void StreamRef::synchronize() const {

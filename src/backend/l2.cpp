@@ -66,18 +66,18 @@ void Node::set_l2_window(const L2Window& window) const {
   data_->l2_windows.insert_or_assign(id_, window);
 }
 
-L2Cache l2_cache(const Device& device) { return device.impl().l2_cache(); }
+L2Cache l2_cache(const Device& device) { return graph::impl_of(device).l2_cache(); }
 
 L2SetAside::L2SetAside(const Device& device, std::size_t bytes) : device_(device) {
   const L2Cache cache = l2_cache(device);
   if (cache.max_set_aside == 0) return;
   former_ = cache.set_aside;
-  device.impl().set_aside_l2(std::min(bytes, cache.max_set_aside));
+  graph::impl_of(device).set_aside_l2(std::min(bytes, cache.max_set_aside));
   granted_ = l2_cache(device).set_aside;
 }
 
 L2SetAside::~L2SetAside() {
-  if (has_effect()) try_to([&] { device_.impl().set_aside_l2(former_); });
+  if (has_effect()) try_to([&] { graph::impl_of(device_).set_aside_l2(former_); });
 }
 
 L2SetAside L2SetAside::of_bytes(const Device& device, std::size_t bytes) {
@@ -109,32 +109,35 @@ L2Window L2Window::interleaved(const Device& device, const void* base, std::size
 }
 
 L2Window l2_window(StreamRef stream) {
-  return stream.device().impl().l2_window(*stream.state().impl);
+  return graph::impl_of(stream.device()).l2_window(*graph::state_of(stream).impl);
 }
 
 L2Guard::L2Guard(StreamRef stream, const L2Window& window, AtEnd at_end)
     : stream_(stream), window_(window), at_end_(at_end) {
   const L2Cache cache = l2_cache(stream.device());
   check_window(window, cache);
-  if (stream.state().recorder)
+  if (graph::state_of(stream).recorder)
     throw BadArgument(
         "an L2 window on a stream that is being captured, which does not record it; build the "
         "graph and use KernelNode::l2_window, or an L2Hint in the kernels");
   former_ = l2_window(stream);
   has_effect_ = graph::has_effect(window, cache);
-  if (has_effect_) stream.device().impl().set_l2_window(*stream.state().impl, window);
+  if (has_effect_)
+    graph::impl_of(stream.device()).set_l2_window(*graph::state_of(stream).impl, window);
 }
 
 L2Guard::~L2Guard() {
   if (!has_effect_) return;
-  try_to([&] { stream_.device().impl().set_l2_window(*stream_.state().impl, former_); });
+  try_to([&] {
+    graph::impl_of(stream_.device()).set_l2_window(*graph::state_of(stream_).impl, former_);
+  });
   if (at_end_ == AtEnd::reset) try_to([&] { reset_l2(stream_); });
 }
 
 void reset_l2(StreamRef stream) {
-  if (stream.state().recorder)
+  if (graph::state_of(stream).recorder)
     throw BadArgument("reset_l2 on a stream that is being captured; do it outside");
-  stream.device().impl().reset_l2(*stream.state().impl);
+  graph::impl_of(stream.device()).reset_l2(*graph::state_of(stream).impl);
 }
 
 }  // namespace attacca

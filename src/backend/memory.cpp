@@ -11,17 +11,19 @@ namespace attacca {
 namespace detail {
 
 void* allocate_bytes(const Device& device, std::size_t bytes) {
-  return device.impl().allocate(bytes);
+  return graph::impl_of(device).allocate(bytes);
 }
 void* allocate_shared_bytes(const Device& device, std::size_t bytes) {
-  return device.impl().allocate_shared(bytes);
+  return graph::impl_of(device).allocate_shared(bytes);
 }
-void free_bytes(const Device& device, void* address) noexcept { device.impl().free(address); }
+void free_bytes(const Device& device, void* address) noexcept {
+  graph::impl_of(device).free(address);
+}
 void free_shared_bytes(const Device& device, void* address) noexcept {
-  device.impl().free_shared(address);
+  graph::impl_of(device).free_shared(address);
 }
 void copy_now(const Device& device, void* to, const void* from, std::size_t bytes) {
-  device.impl().copy_now(to, from, bytes);
+  graph::impl_of(device).copy_now(to, from, bytes);
 }
 
 }  // namespace detail
@@ -43,23 +45,23 @@ void* Arena::take_bytes(std::size_t bytes) {
   return block_.data() + start;
 }
 
-Pool::Pool(const Device& device) : impl_(device.impl().make_pool()) {}
+Pool::Pool(const Device& device) : impl_(graph::impl_of(device).make_pool()) {}
 Pool::~Pool() = default;
 Pool::Pool(Pool&&) noexcept = default;
 
 void* Pool::allocate_bytes(StreamRef stream, std::size_t bytes) {
-  if (stream.state().recorder)
+  if (graph::state_of(stream).recorder)
     throw BadArgument(
         fmt::format("pool allocation of {} bytes on a stream that is being captured; "
                     "allocate before, or use Graph::allocate",
                     bytes));
-  return impl_->allocate(*stream.state().impl, bytes);
+  return impl_->allocate(*graph::state_of(stream).impl, bytes);
 }
 
 void Pool::free(StreamRef stream, void* address) {
-  if (stream.state().recorder)
+  if (graph::state_of(stream).recorder)
     throw BadArgument("pool memory freed on a stream that is being captured; free it outside");
-  if (!impl_->free(*stream.state().impl, address))
+  if (!impl_->free(*graph::state_of(stream).impl, address))
     throw BadArgument(
         fmt::format("{} is not in use in this pool; free each address once, to the "
                     "pool it came from",

@@ -75,7 +75,7 @@ Occupancy occupancy(const Residency& residency, const KernelInfo& kernel, const 
 
 Occupancy occupancy(const Device& device, const KernelInfo& kernel, const Grid& grid) {
   graph::check_grid(kernel, grid);
-  return occupancy(device.impl().residency(kernel, grid), kernel, grid);
+  return occupancy(graph::impl_of(device).residency(kernel, grid), kernel, grid);
 }
 
 std::string Occupancy::explain() const {

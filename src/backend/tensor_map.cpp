@@ -12,7 +12,7 @@ TensorMap graph::DeviceImpl::tensor_map(const void*, std::span<const TensorDimen
 
 TensorMap tensor_map(const Device& device, const void* data,
                      std::span<const TensorDimension> dimensions) {
-  return device.impl().tensor_map(data, dimensions);
+  return graph::impl_of(device).tensor_map(data, dimensions);
 }
 
 }  // namespace attacca

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/inline_vector.hpp"
+#include "graph/access.hpp"
 
 namespace attacca::graph {
 

@@ -47,9 +47,9 @@ void check_fill(const void* to, std::size_t bytes) {
 }
 
 ExecCore::ExecCore(const Graph& source, Target target)
-    : source_(source), target_(target), graph_ids_{source.data().id} {
-  validate(source_.data(), target_);
-  instance_ = source_.device().impl().instantiate(source_.data(), target_);
+    : source_(source), target_(target), graph_ids_{data_of(source).id} {
+  validate(data_of(source_), target_);
+  instance_ = impl_of(source_.device()).instantiate(data_of(source_), target_);
   if (target_ == Target::device_launch) {
     instance_->upload();
     ++counters_.uploads;
@@ -57,13 +57,13 @@ ExecCore::ExecCore(const Graph& source, Target target)
 }
 
 void ExecCore::launch(StreamRef stream) {
-  StreamState& state = stream.state();
+  StreamState& state = state_of(stream);
   if (state.recorder)
     throw BadArgument(
         fmt::format("graph '{}' launched on a stream that is being captured; add it "
                     "with graph.child(…) instead",
                     source_.name()));
-  if (!(state.device == source_.data().device))
+  if (!(state.device == data_of(source_).device))
     throw BadArgument(
         fmt::format("graph '{}' is of {} and the stream of {}; make the stream on "
                     "the graph's device",
@@ -84,7 +84,7 @@ NodeId ExecCore::find(const Node& node) const {
                     "child(name, graph) have none: build it in place)",
                     source_.name()));
   // Copies of a graph share handles, but a node added to one is not in the others.
-  if (node.id() >= source_.data().nodes.size())
+  if (node.id() >= data_of(source_).nodes.size())
     throw BadArgument(fmt::format(
         "node number {} was added to a copy of graph '{}' that this exec does not know; "
         "update the exec with that graph first",
@@ -95,7 +95,7 @@ NodeId ExecCore::find(const Node& node) const {
 UpdateReport ExecCore::reinstantiate(Refusal refusal) {
   const DeviceGraph before = instance_->handle();
   // The new one first: if it cannot be made, the old one still runs.
-  auto fresh = source_.device().impl().instantiate(source_.data(), target_);
+  auto fresh = impl_of(source_.device()).instantiate(data_of(source_), target_);
   instance_ = std::move(fresh);
   ++counters_.reinstantiations;
   if (target_ == Target::device_launch) {
@@ -107,8 +107,8 @@ UpdateReport ExecCore::reinstantiate(Refusal refusal) {
 }
 
 UpdateReport ExecCore::apply(NodeId id, bool parameters) {
-  auto refusal = parameters ? instance_->apply_parameters(source_.data(), id)
-                            : instance_->apply_enabled(source_.data(), id);
+  auto refusal = parameters ? instance_->apply_parameters(data_of(source_), id)
+                            : instance_->apply_enabled(data_of(source_), id);
   if (refusal) return reinstantiate(std::move(*refusal));
   ++counters_.nodes_updated;
   if (target_ == Target::device_launch) {
@@ -120,14 +120,14 @@ UpdateReport ExecCore::apply(NodeId id, bool parameters) {
 
 UpdateReport ExecCore::change(const Node& node, const std::function<void(NodeData&)>& edit) {
   const NodeId id = find(node);
-  NodeData& data = source_.data().nodes[id];
+  NodeData& data = data_of(source_).nodes[id];
   Part before = data.part;
   edit(data);
   // A stand-in that came or went can break a rule; plain values cannot.
-  const bool has_symbols = !source_.data().symbols.empty();
+  const bool has_symbols = !data_of(source_).symbols.empty();
   try {
-    if (has_symbols) validate(source_.data(), target_);
-    if (has_foreign_stand_in(source_.data(), data)) throw foreign_handle(source_.data(), data);
+    if (has_symbols) validate(data_of(source_), target_);
+    if (has_foreign_stand_in(data_of(source_), data)) throw foreign_handle(data_of(source_), data);
     return apply(id, true);
   } catch (...) {
     data.part = std::move(before);
@@ -137,7 +137,7 @@ UpdateReport ExecCore::change(const Node& node, const std::function<void(NodeDat
 
 UpdateReport ExecCore::enable(const Node& node, bool is_enabled) {
   const NodeId id = find(node);
-  NodeData& data = source_.data().nodes[id];
+  NodeData& data = data_of(source_).nodes[id];
   if (!std::holds_alternative<KernelPart>(data.part) &&
       !std::holds_alternative<CopyPart>(data.part) && !std::holds_alternative<FillPart>(data.part))
     throw BadArgument(
@@ -176,8 +176,8 @@ bool same_parameters(const Part& a, const Part& b) {
 }  // namespace
 
 UpdateReport ExecCore::update(const Graph& graph) {
-  const GraphData& now = source_.data();
-  const GraphData& next = graph.data();
+  const GraphData& now = data_of(source_);
+  const GraphData& next = data_of(graph);
   if (!(next.device == now.device))
     throw GraphError(Rule::two_devices, next.name,
                      fmt::format("graph '{}' is of {} and cannot update an exec of {}", next.name,
@@ -209,12 +209,12 @@ UpdateReport ExecCore::update(const Graph& graph) {
   // Same shape, same ids: handles of the old graph and of the new one name the same nodes.
   graph_ids_ = {graph_ids_.front(), next.id};
   for (const NodeId id : changed) {
-    if (auto refusal = instance_->apply_parameters(source_.data(), id))
+    if (auto refusal = instance_->apply_parameters(data_of(source_), id))
       return reinstantiate(std::move(*refusal));
     ++counters_.nodes_updated;
   }
   for (const NodeId id : switched) {
-    if (auto refusal = instance_->apply_enabled(source_.data(), id))
+    if (auto refusal = instance_->apply_enabled(data_of(source_), id))
       return reinstantiate(std::move(*refusal));
     ++counters_.nodes_updated;
   }
@@ -227,7 +227,7 @@ UpdateReport ExecCore::update(const Graph& graph) {
 
 ExecMemory ExecCore::memory() const {
   ExecMemory memory;
-  const GraphData& data = source_.data();
+  const GraphData& data = data_of(source_);
   memory.host_bytes = instance_->host_bytes() + sizeof(GraphData) +
                       data.l2_windows.size() * sizeof(decltype(data.l2_windows)::value_type);
   for (const NodeData& node : data.nodes) {

@@ -170,10 +170,6 @@ NodeId Graph::add_kernel(const KernelInfo& kernel, const Grid& grid, const void*
                 KernelPart{&kernel, grid, {bytes, bytes + kernel.args_size}, false});
 }
 
-PlainNode Graph::erased_kernel(const KernelInfo& kernel, const Grid& grid, const void* args) {
-  return {*data_, add_kernel(kernel, grid, args)};
-}
-
 CopyNode Graph::copy(void* to, const void* from, std::size_t bytes) {
   check_copy(to, from, bytes);
   return {*data_, append(*data_, scope_, "copy", CopyPart{to, from, bytes})};

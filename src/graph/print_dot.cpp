@@ -195,6 +195,6 @@ class DotPrinter {
 
 }  // namespace
 
-std::string to_dot(const Graph& graph) { return DotPrinter(graph.data()).print(); }
+std::string to_dot(const Graph& graph) { return DotPrinter(data_of(graph)).print(); }
 
 }  // namespace attacca

@@ -218,6 +218,6 @@ class JsonPrinter {
 
 }  // namespace
 
-std::string to_json(const Graph& graph) { return JsonPrinter(graph.data()).print(graph); }
+std::string to_json(const Graph& graph) { return JsonPrinter(data_of(graph)).print(graph); }
 
 }  // namespace attacca

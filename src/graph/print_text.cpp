@@ -143,6 +143,6 @@ class TextPrinter {
 
 }  // namespace
 
-std::string to_text(const Graph& graph) { return TextPrinter(graph.data()).print(graph); }
+std::string to_text(const Graph& graph) { return TextPrinter(data_of(graph)).print(graph); }
 
 }  // namespace attacca

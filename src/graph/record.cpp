@@ -37,7 +37,7 @@ void Recorder::join(StreamState& stream, const std::vector<NodeId>& frontier) {
 
 std::vector<Node> Recorder::edges(const StreamState& stream) {
   std::vector<Node> nodes;
-  for (const NodeId id : stream.frontier) nodes.emplace_back(graph_.data(), id);
+  for (const NodeId id : stream.frontier) nodes.emplace_back(data_of(graph_), id);
   return nodes;
 }
 
@@ -48,7 +48,7 @@ void Recorder::check_joined(const StreamState& origin) const {
     const NodeId id = open.back();
     open.pop_back();
     if (!followed.insert(id).second) continue;
-    for (const Edge& edge : graph_.data().nodes[id].deps) open.push_back(edge.from);
+    for (const Edge& edge : data_of(graph_).nodes[id].deps) open.push_back(edge.from);
   }
   for (const StreamState* stream : streams_)
     for (const NodeId id : stream->frontier)
@@ -57,13 +57,13 @@ void Recorder::check_joined(const StreamState& origin) const {
             fmt::format("capture of '{}' ended while '{}', enqueued on a stream that joined, is "
                         "not followed by "
                         "the captured stream; record an event there and wait for it",
-                        graph_.name(), graph_.data().nodes[id].name));
+                        graph_.name(), data_of(graph_).nodes[id].name));
 }
 
 }  // namespace graph
 
 Graph capture(StreamRef stream, const std::function<void(StreamRef)>& code, std::string name) {
-  graph::StreamState& state = stream.state();
+  graph::StreamState& state = graph::state_of(stream);
   if (state.recorder)
     throw BadArgument(
         fmt::format("capture of '{}' on a stream that is already being captured; end "

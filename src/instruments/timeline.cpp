@@ -30,11 +30,11 @@ Timeline::Timeline(const Device& device) : source_(std::make_shared<Source>(devi
   if (device.is_cuda())
     source_->gpu = instruments::start_gpu_recorder(source_->why_not);
   else
-    device.impl().observe(source_);
+    graph::impl_of(device).observe(source_);
 }
 
 Timeline::~Timeline() {
-  if (!source_->device.is_cuda()) source_->device.impl().observe(nullptr);
+  if (!source_->device.is_cuda()) graph::impl_of(source_->device).observe(nullptr);
 }
 
 bool Timeline::is_recording() const { return source_->why_not.empty(); }

@@ -147,14 +147,14 @@ LoopPlan Loop::plan() const {
   unsigned no_cell = 0;
   Graph body(device_, name_);
   body_(body, cell_condition(&no_cell));
-  const auto nodes = static_cast<double>(lower(body.data()).root.nodes.size());
+  const auto nodes = static_cast<double>(lower(data_of(body)).root.nodes.size());
 
   LoopPlan plan;
   plan.loop = name_;
   const std::array<std::string, kLoopForms> obstacles{
       first_reason(while_problems), first_reason(body.device_problems()),
-      persistent_obstacle(body.data(), program_), first_reason(body.problems())};
-  const FormCosts costs = costs_of(body.data());
+      persistent_obstacle(data_of(body), program_), first_reason(body.problems())};
+  const FormCosts costs = costs_of(data_of(body));
   bool has_choice = false;
   for (int at = 0; at < kLoopForms; ++at) {
     const auto index = static_cast<std::size_t>(at);
@@ -277,12 +277,12 @@ LoopExec Loop::instantiate(std::optional<LoopForm> form) const {
   if (wanted == LoopForm::host_loop) {
     impl->exec = body.instantiate();
   } else if (wanted == LoopForm::persistent_kernel) {
-    impl->exec = persistent_graph(device_, body.data(), *program_, impl->code, impl->cell.data(),
+    impl->exec = persistent_graph(device_, data_of(body), *program_, impl->code, impl->cell.data(),
                                   impl->barrier)
                      .instantiate();
   } else {
     std::vector<Node> last;
-    for (const NodeId id : last_nodes(body.data())) last.emplace_back(body.data(), id);
+    for (const NodeId id : last_nodes(data_of(body))) last.emplace_back(data_of(body), id);
     body.kernel(loop::relaunch(), Grid{}, {impl->cell.data()}).after(last);
     impl->exec = body.instantiate_for_device();
   }

@@ -22,7 +22,7 @@ void set_limits(const Device& device, const Limits& limits) {
     throw BadArgument("nested::set_limits: a stack of " + std::to_string(limits.stack_bytes) +
                       " bytes per thread; use at most " + std::to_string(kMostStackBytes) +
                       ", or 0 to leave it alone");
-  device.impl().set_nested_limits(limits.pending_launches, limits.stack_bytes);
+  graph::impl_of(device).set_nested_limits(limits.pending_launches, limits.stack_bytes);
 }
 
 }  // namespace attacca::nested

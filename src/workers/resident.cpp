@@ -23,7 +23,8 @@ void check_work_count(std::size_t count) {
 
 std::vector<Node> last_nodes(Graph& graph) {
   std::vector<Node> last;
-  for (const NodeId id : graph::last_nodes(graph.data())) last.emplace_back(graph.data(), id);
+  for (const NodeId id : graph::last_nodes(graph::data_of(graph)))
+    last.emplace_back(graph::data_of(graph), id);
   return last;
 }
 

@@ -50,7 +50,7 @@ TEST_F(Building, a_full_edge_wins_over_a_programmatic_one) {
   const auto a = graph.kernel(test::produce, Grid{}, {.to = cells, .value = 1});
   const auto b = graph.kernel(test::consume, Grid{}, {.to = cells + 1, .from = cells});
   const auto only_edge = [&] {
-    const NodeData& node = graph.data().nodes[1];
+    const NodeData& node = data_of(graph).nodes[1];
     EXPECT_EQ(node.deps.size(), 1u);
     return *node.deps.begin();
   };
@@ -105,14 +105,14 @@ TEST_F(Building, graphs_that_differ_in_parameters_have_the_same_structure) {
     made.fill(cells, static_cast<std::uint8_t>(factor), 4).after(a).enabled(is_enabled);
     return made;
   };
-  EXPECT_FALSE(structural_difference(make(1, true).data(), make(2, false).data()));
+  EXPECT_FALSE(structural_difference(data_of(make(1, true)), data_of(make(2, false))));
 }
 
 TEST_F(Building, names_are_no_part_of_the_structure) {
   graph.fill(cells, 0, 4).named("one");
   Graph other(Device::host_serial(), "other");
   other.fill(cells, 0, 4).named("two");
-  EXPECT_FALSE(structural_difference(graph.data(), other.data()));
+  EXPECT_FALSE(structural_difference(data_of(graph), data_of(other)));
 }
 
 TEST_F(Building, an_edge_of_another_kind_is_another_structure) {
@@ -123,7 +123,7 @@ TEST_F(Building, an_edge_of_another_kind_is_another_structure) {
     is_programmatic ? b.after_programmatic(a) : b.after(a);
     return made;
   };
-  const auto refusal = structural_difference(make(false).data(), make(true).data());
+  const auto refusal = structural_difference(data_of(make(false)), data_of(make(true)));
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->node, "b");
 }
@@ -136,8 +136,8 @@ TEST_F(Building, a_free_of_another_allocation_is_another_structure) {
     made.free(static_cast<void*>(is_swapped ? b.data() : a.data())).named("frees").after(b);
     return made;
   };
-  EXPECT_FALSE(structural_difference(make(true).data(), make(true).data()));
-  const auto refusal = structural_difference(make(false).data(), make(true).data());
+  EXPECT_FALSE(structural_difference(data_of(make(true)), data_of(make(true))));
+  const auto refusal = structural_difference(data_of(make(false)), data_of(make(true)));
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->node, "frees");
 }
@@ -151,7 +151,7 @@ TEST_F(Building, a_node_in_another_scope_is_another_structure) {
     if (!is_inside) made.fill(cells, 0, 4).named("fill");
     return made;
   };
-  EXPECT_TRUE(structural_difference(make(false).data(), make(true).data()));
+  EXPECT_TRUE(structural_difference(data_of(make(false)), data_of(make(true))));
 }
 
 }  // namespace

@@ -14,11 +14,11 @@ class Lowering : public testing::Test {
   PlainNode add(Graph& in, const std::string& name) {
     return in.host(name, [] {});
   }
-  std::string name_of(NodeId id) const { return graph.data().nodes[id].name; }
+  std::string name_of(NodeId id) const { return data_of(graph).nodes[id].name; }
 
   std::string order() const {
     std::string spelled;
-    for (const NodeId id : topological_order(graph.data(), kRootScope)) spelled += name_of(id);
+    for (const NodeId id : topological_order(data_of(graph), kRootScope)) spelled += name_of(id);
     return spelled;
   }
   /// "a b<a c<ab": each node and what it depends on, in lowered order.
@@ -32,7 +32,7 @@ class Lowering : public testing::Test {
     }
     return spelled;
   }
-  std::string lowered() const { return lowered(lower(graph.data()).root); }
+  std::string lowered() const { return lowered(lower(data_of(graph)).root); }
 
   Graph graph{Device::host_serial()};
 };
@@ -128,9 +128,9 @@ TEST_F(Lowering, a_body_is_lowered_on_its_own) {
              add(body, "y").after(child);
            })
       .after(a);
-  const Lowered all = lower(graph.data());
+  const Lowered all = lower(data_of(graph));
   EXPECT_EQ(lowered(all.root), "a if<a");
-  ASSERT_EQ(all.bodies.size(), graph.data().scopes.size());
+  ASSERT_EQ(all.bodies.size(), data_of(graph).scopes.size());
   EXPECT_EQ(lowered(all.bodies[1]), "x y<x");
   EXPECT_TRUE(all.bodies[2].nodes.empty()) << "a child is no body";
 }

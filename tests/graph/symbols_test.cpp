@@ -28,7 +28,7 @@ TEST_F(Symbols, every_stand_in_is_another_address) {
   const Condition b = graph.condition("b");
   const auto small = graph.allocate<char>("small", 1);
   const auto large = graph.allocate<char>("large", std::size_t{1} << 30);
-  const GraphData& data = graph.data();
+  const GraphData& data = data_of(graph);
   EXPECT_NE(a.target(), b.target());
   EXPECT_EQ(data.find_symbol(a.target())->name, "a");
   EXPECT_EQ(data.find_symbol(b.target())->name, "b");
@@ -38,7 +38,7 @@ TEST_F(Symbols, every_stand_in_is_another_address) {
 
 TEST_F(Symbols, an_address_inside_an_allocation_finds_it_and_one_past_its_end_does_not) {
   const auto scratch = graph.allocate<int>("scratch", 100);
-  const GraphData& data = graph.data();
+  const GraphData& data = data_of(graph);
   EXPECT_EQ(data.find_symbol(number(scratch.data() + 99))->name, "scratch");
   EXPECT_EQ(data.find_symbol(number(scratch.data()) + 400), nullptr);
   EXPECT_EQ(data.find_symbol(number(scratch.data()) - 1), nullptr);
@@ -54,7 +54,7 @@ TEST_F(Symbols, uses_are_found_among_arguments_and_pointers) {
   graph.copy(scratch.data(), &cell, 4);
   graph.copy(scratch.data() + 1, scratch.data(), 4);
   graph.fill(&cell, 0, 4);
-  const GraphData& data = graph.data();
+  const GraphData& data = data_of(graph);
   const auto uses = [&](NodeId id) { return uses_of(data, data.nodes[id]); };
   ASSERT_EQ(uses(1).size(), 1u);
   EXPECT_EQ(data.symbols[uses(1)[0].symbol].name, "on");
@@ -73,7 +73,7 @@ TEST_F(Symbols, a_copied_graph_gives_out_other_stand_ins_from_then_on) {
   const Condition mine = graph.condition("mine");
   const Condition theirs = copy.condition("theirs");
   EXPECT_NE(mine.target(), theirs.target());
-  EXPECT_EQ(graph.data().find_symbol(theirs.target()), nullptr);
+  EXPECT_EQ(data_of(graph).find_symbol(theirs.target()), nullptr);
   EXPECT_EQ(copy.data().find_symbol(shared.target())->name, "shared");
 }
 
@@ -98,7 +98,7 @@ TEST_F(Symbols, a_child_copied_in_gets_stand_ins_of_its_own) {
   graph.child("first", other);
   graph.child("second", other);
 
-  const GraphData& data = graph.data();
+  const GraphData& data = data_of(graph);
   ASSERT_EQ(data.symbols.size(), 4u);
   EXPECT_NE(data.symbols[0].address, data.symbols[2].address);
   EXPECT_EQ(data.symbols[2].initial, 3u);
@@ -120,9 +120,9 @@ TEST_F(Symbols, the_loop_around_a_scope_is_the_innermost_while) {
   std::optional<ScopeId> inside;
   const Condition on = graph.condition("on");
   graph.if_("if", on, [&](Graph& then) {
-    outside = graph.data().loop_around(1);
+    outside = data_of(graph).loop_around(1);
     then.while_("loop", [&](Graph& body, Condition) {
-      body.child("child", [&](Graph&) { inside = graph.data().loop_around(3); });
+      body.child("child", [&](Graph&) { inside = data_of(graph).loop_around(3); });
     });
   });
   EXPECT_FALSE(outside.has_value());
@@ -132,8 +132,8 @@ TEST_F(Symbols, the_loop_around_a_scope_is_the_innermost_while) {
 TEST_F(Symbols, more_conditions_than_one_page_of_stand_ins_holds) {
   std::vector<Condition> conditions;
   for (int at = 0; at < 10000; ++at) conditions.push_back(graph.condition("c", 1));
-  EXPECT_EQ(graph.data().find_symbol(conditions.front().target()), graph.data().symbols.data());
-  EXPECT_EQ(graph.data().find_symbol(conditions.back().target()), &graph.data().symbols.back());
+  EXPECT_EQ(data_of(graph).find_symbol(conditions.front().target()), data_of(graph).symbols.data());
+  EXPECT_EQ(data_of(graph).find_symbol(conditions.back().target()), &data_of(graph).symbols.back());
 }
 
 }  // namespace

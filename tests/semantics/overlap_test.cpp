@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "graph/access.hpp"
 #include "support/kernels.hpp"
 #include "support/on_each_device.hpp"
 
@@ -64,7 +65,7 @@ TEST_P(SmallOverlap, chunks_come_in_order_and_the_last_may_be_short) {
   overlap<int, int>(device(), in(input), out(output), {.chunk = 4, .streams = 2},
                     [&](StreamRef stream, const Chunk& chunk) {
                       seen.emplace_back(chunk.first, chunk.count);
-                      streams.insert(&stream.state());
+                      streams.insert(&graph::state_of(stream));
                       enqueue(stream, chunk);
                     });
   EXPECT_THAT(seen, testing::ElementsAre(std::pair{0, 4}, std::pair{4, 4}, std::pair{8, 2}));

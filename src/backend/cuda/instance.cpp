@@ -297,7 +297,7 @@ void CudaInstance::build_library(const GraphData& data, NodeId id, cudaGraph_t i
                                     producers_.nodes.size(), cudaStreamCaptureModeThreadLocal),
       doing);
   // The function gets a stream of its own making, so that nothing it does outlives the capture.
-  StreamState state(Device(device_.shared_from_this()), std::move(side_stream_));
+  StreamState state(Access::device(device_.shared_from_this()), std::move(side_stream_));
   auto& capturing = static_cast<CudaStream&>(*state.impl);
   capturing.captured_calls = &calls_;
   const auto end_capture = [&] {
@@ -309,7 +309,7 @@ void CudaInstance::build_library(const GraphData& data, NodeId id, cudaGraph_t i
   };
   const std::size_t calls_before = calls_.size();
   try {
-    std::get<LibraryPart>(node.part).enqueue(StreamRef(state));
+    std::get<LibraryPart>(node.part).enqueue(Access::stream(state));
   } catch (...) {
     (void)end_capture();
     (void)cudaGetLastError();

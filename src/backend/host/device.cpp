@@ -214,7 +214,7 @@ class HostDevice final : public DeviceImpl, public std::enable_shared_from_this<
 }  // namespace
 
 Device Workers::self() const {
-  return Device(static_cast<HostDevice*>(device)->shared_from_this());
+  return Access::device(static_cast<HostDevice*>(device)->shared_from_this());
 }
 
 std::shared_ptr<DeviceImpl> make_device(unsigned threads, std::string name) {

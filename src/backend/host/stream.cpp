@@ -115,7 +115,7 @@ HostStream& queue_of(StreamImpl& stream, const char* what) {
 
 void InlineStream::run(Workers& workers, const std::function<void(StreamRef)>& enqueue) {
   StreamState state(workers.self(), std::make_unique<InlineStream>(workers));
-  enqueue(StreamRef(state));
+  enqueue(Access::stream(state));
 }
 void InlineStream::kernel(const KernelInfo& kernel, const Grid& grid, const void* args) {
   run_kernel(workers_, kernel, grid, args);

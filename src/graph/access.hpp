@@ -1,0 +1,32 @@
+// access.hpp: how the library's own sources reach what stands behind its public handles. Nothing
+// outside src/ and the tests includes this.
+#pragma once
+
+#include <attacca/device.hpp>
+#include <attacca/graph.hpp>
+#include <utility>
+
+namespace attacca::graph {
+
+struct Access {
+  static DeviceImpl& impl(const Device& device) { return *device.impl_; }
+  static Device device(std::shared_ptr<DeviceImpl> impl) { return Device(std::move(impl)); }
+  static EventImpl& impl(const Event& event) { return *event.impl_; }
+  static StreamState& state(const StreamRef& stream) { return *stream.state_; }
+  static StreamRef stream(StreamState& state) { return StreamRef(state); }
+  static GraphData& data(Graph& graph) { return *graph.data_; }
+  static const GraphData& data(const Graph& graph) { return *graph.data_; }
+  /// A kernel with its argument type erased.
+  static PlainNode add_kernel(Graph& graph, const KernelInfo& kernel, const Grid& grid,
+                              const void* args) {
+    return {*graph.data_, graph.add_kernel(kernel, grid, args)};
+  }
+};
+
+inline DeviceImpl& impl_of(const Device& device) { return Access::impl(device); }
+inline EventImpl& impl_of(const Event& event) { return Access::impl(event); }
+inline StreamState& state_of(const StreamRef& stream) { return Access::state(stream); }
+inline GraphData& data_of(Graph& graph) { return Access::data(graph); }
+inline const GraphData& data_of(const Graph& graph) { return Access::data(graph); }
+
+}  // namespace attacca::graph
