@@ -87,4 +87,18 @@ class LaunchRefused : public NodeFailed {
   using NodeFailed::NodeFailed;
 };
 
+/// A wait in device code that ended unanswered: who waited for what; thrown by the next
+/// `synchronize`.
+class WaitOverdue : public NodeFailed {
+ public:
+  using NodeFailed::NodeFailed;
+};
+
+/// What a kernel took its work from has broken, as a WorkQueue does; thrown by the next
+/// `synchronize`, with what was done and what was not.
+class SourceBroken : public NodeFailed {
+ public:
+  using NodeFailed::NodeFailed;
+};
+
 }  // namespace attacca

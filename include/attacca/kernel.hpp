@@ -14,9 +14,12 @@
 // called by each thread, and either `host(const Grid&, const Args&)`, called once for the whole
 // grid, or `host_block(Thread&, const Args&)`, called once for each block, blocks side by side.
 // `static constexpr bool waits = true` promises that the body calls `wait_for_producers`.
-// `max_threads` and `min_blocks` bound a block's threads and the registers of each; with them goes
-// `cluster`, the number of neighbouring blocks that share their memory, by which grids are
-// divisible.
+// A body that takes a WaitingThread names what it may wait for, for reports:
+// `static constexpr const char* waits_for[] = {"a stage to be filled"}`. Where blocks of one grid
+// wait for each other, `static constexpr bool blocks_wait = true` says so, and the kernel is
+// refused where not all of them fit on the device at once. `max_threads` and `min_blocks` bound a
+// block's threads and the registers of each; with them goes `cluster`, the number of neighbouring
+// blocks that share their memory, by which grids are divisible.
 //
 // A file that calls make_kernel is compiled by g++ without CUDA and by nvcc with it; call it for
 // one type in one file, and declare the kernel `extern` elsewhere.
@@ -24,6 +27,7 @@
 
 #include <attacca/thread.hpp>
 #include <cstddef>
+#include <span>
 #include <type_traits>
 
 namespace attacca {
@@ -42,6 +46,8 @@ struct KernelTraits {
   bool is_cooperative = false;
   bool is_persistent = false;  // pulls its work: each block is a worker, however small
   bool is_blockwise = false;   // on the host a block is one call, worth a thread of its own
+  bool has_port = false;       // may report to the host: takes a detail::LaunchPort on CUDA
+  bool blocks_wait = false;    // blocks of one grid wait for each other
 };
 
 /// A kernel with its argument type erased. Lives as long as the program; identified by address.
@@ -52,6 +58,7 @@ struct KernelInfo {
   void (*host)(detail::HostFrame&, const Grid&, const void* args);
   const void* cuda;  // the __global__ function; null where compiled without CUDA
   Cost (*cost)(const void* args);
+  std::span<const char* const> waits_for{};  // what its threads may give up waiting for
 };
 
 /// A kernel that takes `Args`. A cheap value; passing another struct does not compile.
@@ -97,9 +104,13 @@ concept Takes = BodyTakes<K, T> || CudaBodyTakes<K, T>;
 
 /// The most modest thread type that the kernel's body accepts.
 template <class K>
-using ThreadOf = std::conditional_t<
-    Takes<K, Thread> || HasHostBody<K> || HasHostBlockBody<K>, Thread,
-    std::conditional_t<Takes<K, LaunchingThread>, LaunchingThread, SpawningThread>>;
+using ThreadOf =
+    std::conditional_t<Takes<K, Thread> || (HasHostBody<K> && !Takes<K, WaitingThread>) ||
+                           (HasHostBlockBody<K> && !Takes<K, WaitingThread>),
+                       Thread,
+                       std::conditional_t<Takes<K, WaitingThread>, WaitingThread,
+                                          std::conditional_t<Takes<K, LaunchingThread>,
+                                                             LaunchingThread, SpawningThread>>>;
 
 template <class K>
 constexpr KernelTraits traits_of() {
@@ -109,7 +120,14 @@ constexpr KernelTraits traits_of() {
   traits.is_blockwise = HasHostBlockBody<K>;
   traits.launches = std::is_same_v<ThreadOf<K>, LaunchingThread>;
   traits.spawns = std::is_same_v<ThreadOf<K>, SpawningThread>;
+  traits.has_port = !std::is_same_v<ThreadOf<K>, Thread>;
+  if constexpr (requires { K::blocks_wait; }) traits.blocks_wait = K::blocks_wait;
   return traits;
+}
+template <class K>
+constexpr std::span<const char* const> waits_of() {
+  if constexpr (requires { K::waits_for; }) return K::waits_for;
+  return {};
 }
 
 template <class K>
@@ -139,7 +157,7 @@ void run_on_host(HostFrame& frame, const Grid& grid, const void* raw) {
         }
       }
     };
-    if constexpr (std::is_same_v<ThreadOf<K>, Thread>)
+    if constexpr (std::is_same_v<ThreadOf<K>, Thread> || std::is_same_v<ThreadOf<K>, WaitingThread>)
       frame.run_blocks(grid.blocks.count(), range, &context);
     else
       range(&context, 0, grid.blocks.count());
@@ -171,9 +189,24 @@ __global__ void __cluster_dims__(K::cluster) __launch_bounds__(K::max_threads, K
   Thread thread;
   run_on_device<K>(thread, args);
 }
+// The same for kernels that may report to the host.
 template <class K>
 __global__ void ported_kernel(const __grid_constant__ typename K::Args args,
                               const __grid_constant__ LaunchPort port) {
+  ThreadOf<K> thread(port);
+  run_on_device<K>(thread, args);
+}
+template <class K>
+__global__ void __launch_bounds__(K::max_threads, K::min_blocks)
+    bounded_ported_kernel(const __grid_constant__ typename K::Args args,
+                          const __grid_constant__ LaunchPort port) {
+  ThreadOf<K> thread(port);
+  run_on_device<K>(thread, args);
+}
+template <class K>
+__global__ void __cluster_dims__(K::cluster) __launch_bounds__(K::max_threads, K::min_blocks)
+    clustered_ported_kernel(const __grid_constant__ typename K::Args args,
+                            const __grid_constant__ LaunchPort port) {
   ThreadOf<K> thread(port);
   run_on_device<K>(thread, args);
 }
@@ -184,14 +217,19 @@ template <class K, bool kCuda>
 const void* cuda_entry() {
   if constexpr (kCuda) {
 #if defined(__CUDACC__)
-    if constexpr (requires { K::cluster; })
+    constexpr bool kHasPort = !std::is_same_v<ThreadOf<K>, Thread>;
+    if constexpr (requires { K::cluster; } && kHasPort)
+      return reinterpret_cast<const void*>(&clustered_ported_kernel<K>);
+    else if constexpr (requires { K::cluster; })
       return reinterpret_cast<const void*>(&clustered_kernel<K>);
+    else if constexpr (requires { K::max_threads; } && kHasPort)
+      return reinterpret_cast<const void*>(&bounded_ported_kernel<K>);
     else if constexpr (requires { K::max_threads; })
       return reinterpret_cast<const void*>(&bounded_kernel<K>);
-    else if constexpr (std::is_same_v<ThreadOf<K>, Thread>)
-      return reinterpret_cast<const void*>(&plain_kernel<K>);
-    else
+    else if constexpr (kHasPort)
       return reinterpret_cast<const void*>(&ported_kernel<K>);
+    else
+      return reinterpret_cast<const void*>(&plain_kernel<K>);
 #endif
   }
   return nullptr;
@@ -205,7 +243,8 @@ Cost cost_of(const void* args) {
 template <class K, bool kCuda>
 const KernelInfo& info_of() {
   static const KernelInfo info{K::name,         sizeof(typename K::Args), traits_of<K>(),
-                               &run_on_host<K>, cuda_entry<K, kCuda>(),   &cost_of<K>};
+                               &run_on_host<K>, cuda_entry<K, kCuda>(),   &cost_of<K>,
+                               waits_of<K>()};
   return info;
 }
 

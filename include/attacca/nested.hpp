@@ -35,12 +35,9 @@ __device__ inline void count_pending(const LaunchPort& port, std::uint64_t block
 
 /// A thread of a kernel that spawns kernels. Unlike a launch, every thread that calls spawns.
 /// There is no waiting for a spawned kernel on the device: what follows it goes into a tail.
-class SpawningThread : public Thread {
+class SpawningThread : public WaitingThread {
  public:
-  using Thread::Thread;
-#if defined(__CUDACC__)
-  __device__ explicit SpawningThread(const detail::LaunchPort& port) : port_(port) {}
-#endif
+  using WaitingThread::WaitingThread;
 
   template <class K>
   ATTACCA_HD LaunchStatus spawn(const Grid& grid, const typename K::Args& args,
@@ -61,9 +58,6 @@ class SpawningThread : public Thread {
                                mode == SpawnMode::tail);
 #endif
   }
-
- private:
-  detail::LaunchPort port_;  // CUDA
 };
 
 #if defined(__CUDACC__)
@@ -77,7 +71,7 @@ __global__ void spawned_kernel(typename K::Args args, LaunchPort port) {
     Thread thread;
     run_on_device<K>(thread, args);
   } else {
-    SpawningThread thread(port);
+    ThreadOf<K> thread(port);
     run_on_device<K>(thread, args);
   }
   __syncthreads();

@@ -197,6 +197,8 @@ PersistentProgram make_persistent() {
                 "a kernel that launches or spawns cannot be part of a persistent kernel");
   KernelTraits traits;
   traits.is_cooperative = true;
+  traits.has_port = true;
+  traits.blocks_wait = true;
   return {{"persistent", sizeof(PersistentArgs), traits, &detail::run_persistent_on_host<K...>,
            detail::persistent_entry<kCompilesCuda, K...>(), [](const void*) { return Cost{}; }},
           {&detail::info_of<K, kCompilesCuda>()...}};

@@ -1,7 +1,7 @@
 // thread.hpp: where a kernel's thread stands, and what it may ask for. The body's first parameter
-// says so in its type: a Thread computes, a LaunchingThread launches graphs, a SpawningThread
-// spawns kernels (see nested.hpp). Graphs are validated by these types, so no promise is made
-// twice.
+// says so in its type: a Thread computes, a WaitingThread waits for other blocks or for the host, a
+// LaunchingThread launches graphs, a SpawningThread spawns kernels (see nested.hpp). Graphs are
+// validated by these types, so no promise is made twice.
 #pragma once
 
 #include <attacca/grid.hpp>
@@ -32,6 +32,8 @@ enum class LaunchStatus : std::uint8_t {
   not_a_device_graph,      // relaunch_self outside a DeviceExec
   spawn_overdue,           // only to the host: spawned kernels that did not end for a minute
   barrier_overdue,         // only to the host: a block that others waited for; see persistent.hpp
+  wait_overdue,            // only to the host: a wait that ended unanswered; see WaitingThread
+  source_broken,           // only to the host: what the kernel took its work from has broken
 };
 
 inline constexpr unsigned kMaxFireAndForget = 120;
@@ -64,34 +66,52 @@ ATTACCA_HD constexpr LaunchStatus charge_relaunch(LaunchCounts& counts) {
   return LaunchStatus::launched;
 }
 
-/// Refusals, written by the device into pinned memory and read by the host at `synchronize`. Each
-/// launching kernel has a word of its own, so that writing one down takes two plain stores: the
-/// code for it is in every launching kernel.
-struct FaultLog {
-  static constexpr unsigned kCapacity = 1023;
-  static constexpr unsigned kStatusBits = 8;
-  unsigned has_any;
-  unsigned status[kCapacity];  // by label: a LaunchStatus, a detail above it; 0 is no refusal
+/// Who gave up waiting for what.
+struct WaitFacts {
+  unsigned what;  // index in the kernel's `waits_for`
+  unsigned block;
+  unsigned thread;
+  std::uint64_t wanted;
+  std::uint64_t seen;
+  std::uint64_t nanoseconds;
 };
 
-/// Second parameter of a launching, spawning or cooperative CUDA kernel.
+/// What went wrong in a kernel, written by the device into pinned memory and read by the host at
+/// `synchronize`. Each kernel that may report has one of its own, so that writing a refusal down
+/// takes one plain store: the code for it is in every launching kernel.
+struct FaultRecord {
+  static constexpr unsigned kStatusBits = 8;
+  unsigned status;      // a LaunchStatus, a detail above it; 0 is no fault
+  unsigned is_claimed;  // by the one thread that writes `wait`
+  WaitFacts wait;
+};
+
+/// Second parameter of a CUDA kernel that may report to the host.
 struct LaunchPort {
   LaunchCounts* shared = nullptr;  // null where one kernel alone launches: it counts in registers
-  FaultLog* faults = nullptr;
-  unsigned label = 0;
+  FaultRecord* fault = nullptr;
   unsigned is_alone = 0;  // 1: the one launching kernel of a DeviceExec, which may relaunch it
   unsigned* pending =
       nullptr;  // spawned blocks not yet ended; null where the driver waits for them
 };
 
 #if defined(__CUDACC__)
-/// Writes a refusal down for the host, and returns it. REQUIRES: not `launched`; a port with a log.
+/// Writes a refusal down for the host, and returns it. REQUIRES: not `launched`.
 __device__ inline LaunchStatus report(const LaunchPort& port, LaunchStatus status,
                                       unsigned detail = 0) {
-  *const_cast<volatile unsigned*>(&port.faults->status[port.label]) =
-      static_cast<unsigned>(status) | detail << FaultLog::kStatusBits;
-  *const_cast<volatile unsigned*>(&port.faults->has_any) = 1;
+  *const_cast<volatile unsigned*>(&port.fault->status) =
+      static_cast<unsigned>(status) | detail << FaultRecord::kStatusBits;
   return status;
+}
+/// The same for a wait. The first of several threads is heard.
+__device__ inline void report_wait(const LaunchPort& port, const WaitFacts& facts) {
+  if (__nv_atomic_exchange_n(&port.fault->is_claimed, 1u, __NV_ATOMIC_RELAXED,
+                             __NV_THREAD_SCOPE_DEVICE) != 0)
+    return;
+  port.fault->wait = facts;
+  // release pairs with the acquire at `synchronize`: the status is seen after the facts.
+  __nv_atomic_store_n(&port.fault->status, static_cast<unsigned>(LaunchStatus::wait_overdue),
+                      __NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_SYSTEM);
 }
 #endif
 
@@ -105,6 +125,8 @@ class HostFrame {
   virtual LaunchStatus spawn(const KernelInfo& kernel, const Grid& grid, const void* args,
                              bool is_tail) = 0;
   virtual void waited() = 0;
+  virtual void give_up(const WaitFacts& facts) = 0;
+  virtual void source_broke(unsigned source) = 0;
 
  protected:
   ~HostFrame() = default;
@@ -170,14 +192,51 @@ class Thread {
   detail::HostFrame* frame_ = nullptr;  // host
 };
 
-/// A thread of a kernel that launches graphs. All threads of the grid may call; the first one
-/// makes the launch, the others get `not_elected`.
-class LaunchingThread : public Thread {
+/// A thread of a kernel that waits in memory: for other blocks, for another kernel, for the host.
+/// Every such wait has a bound. A thread whose wait ends unanswered says so and leaves; the next
+/// `synchronize` of the stream throws WaitOverdue, and the device stays usable.
+class WaitingThread : public Thread {
  public:
   using Thread::Thread;
 #if defined(__CUDACC__)
-  __device__ explicit LaunchingThread(const detail::LaunchPort& port) : port_(port) {}
+  __device__ explicit WaitingThread(const detail::LaunchPort& port) : port_(port) {}
 #endif
+
+  /// Tells the host that this thread waited for `what`, an index of the kernel's `waits_for`. It
+  /// wanted a value and saw another. Of several threads of a kernel the first is heard.
+  ATTACCA_HD void give_up(unsigned what, std::uint64_t wanted, std::uint64_t seen,
+                          std::uint64_t nanoseconds) const {
+    const detail::WaitFacts facts{what,
+                                  block.x + blocks.x * (block.y + blocks.y * block.z),
+                                  thread.x + threads.x * (thread.y + threads.y * thread.z),
+                                  wanted,
+                                  seen,
+                                  nanoseconds};
+#if defined(__CUDA_ARCH__)
+    detail::report_wait(port_, facts);
+#else
+    frame_->give_up(facts);
+#endif
+  }
+  /// Tells the host that what this kernel takes its work from has broken. `source` is the number
+  /// under which it can explain itself.
+  ATTACCA_HD void source_broke(unsigned source) const {
+#if defined(__CUDA_ARCH__)
+    detail::report(port_, LaunchStatus::source_broken, source);
+#else
+    frame_->source_broke(source);
+#endif
+  }
+
+ protected:
+  detail::LaunchPort port_;  // CUDA
+};
+
+/// A thread of a kernel that launches graphs. All threads of the grid may call; the first one
+/// makes the launch, the others get `not_elected`.
+class LaunchingThread : public WaitingThread {
+ public:
+  using WaitingThread::WaitingThread;
 
   ATTACCA_HD LaunchStatus launch(DeviceGraph graph, LaunchMode mode) {
     if (!is_first()) return LaunchStatus::not_elected;
@@ -244,7 +303,6 @@ class LaunchingThread : public Thread {
 #endif
   }
 #endif
-  detail::LaunchPort port_;  // CUDA
   detail::LaunchCounts own_;
 };
 

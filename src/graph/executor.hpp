@@ -6,9 +6,11 @@
 #include <attacca/occupancy.hpp>
 #include <attacca/tensor_map.hpp>
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "graph/data.hpp"
@@ -84,9 +86,18 @@ class Instance {
 /// Whether a window that passed its checks does anything on a device with this cache.
 bool has_effect(const L2Window& window, const L2Cache& cache);
 
-/// What a LaunchRefused says. `detail`: of barrier_overdue, the block that did not come, plus one.
-std::string refusal_message(const std::string& kernel, const std::string& graph,
-                            LaunchStatus status, std::size_t spawn_limit, unsigned detail = 0);
+/// What a kernel reported.
+struct KernelFault {
+  std::string kernel;
+  std::string graph;
+  LaunchStatus status = LaunchStatus::launched;
+  unsigned detail = 0;  // barrier_overdue: the block, plus one; source_broken: its number
+  attacca::detail::WaitFacts wait{};         // wait_overdue
+  std::span<const char* const> waits_for{};  // of the kernel
+  std::size_t spawn_limit = 0;
+};
+/// As `synchronize` throws it: LaunchRefused, WaitOverdue or SourceBroken.
+std::exception_ptr exception_of(const KernelFault& fault);
 
 class PoolImpl {
  public:

@@ -1,14 +1,17 @@
-// refusal.cpp: the words for launches that device code asked for and did not get.
+// refusal.cpp: the words for what a kernel reports: launches it asked for and did not get, waits
+// that ended unanswered, sources of work that broke.
 #include <fmt/format.h>
 
+#include "core/fault_sources.hpp"
 #include "graph/executor.hpp"
 
 namespace attacca::graph {
 
-std::string refusal_message(const std::string& kernel, const std::string& graph,
-                            LaunchStatus status, std::size_t spawn_limit, unsigned detail) {
-  const std::string who = fmt::format("kernel '{}' of graph '{}'", kernel, graph);
-  switch (status) {
+namespace {
+
+std::string message_of(const KernelFault& fault) {
+  const std::string who = fmt::format("kernel '{}' of graph '{}'", fault.kernel, fault.graph);
+  switch (fault.status) {
     case LaunchStatus::fire_and_forget_budget:
       return fmt::format(
           "{} asked for launch number {} as fire-and-forget or sibling; one execution "
@@ -33,7 +36,7 @@ std::string refusal_message(const std::string& kernel, const std::string& graph,
       return fmt::format(
           "{} spawned more than {} kernels that are still pending; raise the limit "
           "with nested::set_limits before the first launch, or spawn fewer",
-          who, spawn_limit);
+          who, fault.spawn_limit);
     case LaunchStatus::not_a_device_graph:
       return fmt::format(
           "{} launches from outside a graph made for it; use instantiate_for_device "
@@ -48,12 +51,35 @@ std::string refusal_message(const std::string& kernel, const std::string& graph,
       return fmt::format(
           "{} was ended: {} did not come to the grid barrier, and the patience of the others ran "
           "out; look for a block that waits for another, or raise PersistentProgram::patience",
-          who, detail == 0 ? "a block" : fmt::format("block {}", detail - 1));
+          who, fault.detail == 0 ? "a block" : fmt::format("block {}", fault.detail - 1));
+    case LaunchStatus::wait_overdue: {
+      const detail::WaitFacts& wait = fault.wait;
+      return fmt::format(
+          "{}: block {}, thread {} waited {:.3g} s for {} and gave up; it wanted {} and saw {}. "
+          "What "
+          "the kernel computed is not to be used",
+          who, wait.block, wait.thread, static_cast<double>(wait.nanoseconds) * 1e-9,
+          wait.what < fault.waits_for.size() ? fault.waits_for[wait.what] : "something",
+          wait.wanted, wait.seen);
+    }
+    case LaunchStatus::source_broken:
+      return fmt::format("{} ended early: {}", who, core::explain_fault_source(fault.detail));
     case LaunchStatus::launched:
     case LaunchStatus::not_elected:
       break;
   }
-  return fmt::format("{} was refused a launch (status {})", who, static_cast<int>(status));
+  return fmt::format("{} was refused a launch (status {})", who, static_cast<int>(fault.status));
+}
+
+}  // namespace
+
+std::exception_ptr exception_of(const KernelFault& fault) {
+  const std::string message = message_of(fault);
+  if (fault.status == LaunchStatus::wait_overdue)
+    return std::make_exception_ptr(WaitOverdue(fault.kernel, message));
+  if (fault.status == LaunchStatus::source_broken)
+    return std::make_exception_ptr(SourceBroken(fault.kernel, message));
+  return std::make_exception_ptr(LaunchRefused(fault.kernel, message));
 }
 
 }  // namespace attacca::graph

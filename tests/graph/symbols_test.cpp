@@ -74,7 +74,7 @@ TEST_F(Symbols, a_copied_graph_gives_out_other_stand_ins_from_then_on) {
   const Condition theirs = copy.condition("theirs");
   EXPECT_NE(mine.target(), theirs.target());
   EXPECT_EQ(data_of(graph).find_symbol(theirs.target()), nullptr);
-  EXPECT_EQ(copy.data().find_symbol(shared.target())->name, "shared");
+  EXPECT_EQ(data_of(copy).find_symbol(shared.target())->name, "shared");
 }
 
 TEST_F(Symbols, stand_ins_outlive_the_graph_they_were_made_in_as_long_as_a_copy_does) {
@@ -85,7 +85,7 @@ TEST_F(Symbols, stand_ins_outlive_the_graph_they_were_made_in_as_long_as_a_copy_
   // No later graph can get the same address while the copy lives.
   Graph later(device);
   for (int at = 0; at < 20; ++at) EXPECT_NE(later.allocate<int>("other", 4).data(), scratch.data());
-  EXPECT_EQ(copy.data().find_symbol(number(scratch.data()))->name, "scratch");
+  EXPECT_EQ(data_of(copy).find_symbol(number(scratch.data()))->name, "scratch");
 }
 
 TEST_F(Symbols, a_child_copied_in_gets_stand_ins_of_its_own) {

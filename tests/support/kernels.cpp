@@ -304,6 +304,23 @@ struct UpdateEnabled : Free {
   }
 };
 
+struct GiveUp {
+  static constexpr const char* name = "give up";
+  static constexpr const char* waits_for[] = {"a letter"};
+  using Args = GiveUpArgs;
+  static Cost cost(const Args&) { return {}; }
+  ATTACCA_HD static void body(WaitingThread& t, const Args& a) {
+    if (a.block == kEveryBlock || a.block == t.block.x) t.give_up(0, a.wanted, a.seen, 1000);
+  }
+};
+
+struct LoseSource {
+  static constexpr const char* name = "lose source";
+  using Args = LoseSourceArgs;
+  static Cost cost(const Args&) { return {}; }
+  ATTACCA_HD static void body(WaitingThread& t, const Args& a) { t.source_broke(a.source); }
+};
+
 struct ThrowOnHost : Free {
   static constexpr const char* name = "throw_on_host";
   using Args = NothingArgs;
@@ -378,6 +395,8 @@ const Kernel<AwaitArgs> await_flag = make_kernel<AwaitFlag>();
 const Kernel<UpdateArgsArgs> update_args = make_kernel<UpdateArgs>();
 const Kernel<UpdateBlocksArgs> update_blocks = make_kernel<UpdateBlocks>();
 const Kernel<UpdateEnabledArgs> update_enabled = make_kernel<UpdateEnabled>();
+const Kernel<GiveUpArgs> give_up = make_kernel<GiveUp>();
+const Kernel<LoseSourceArgs> lose_source = make_kernel<LoseSource>();
 const Kernel<NothingArgs> throw_on_host = make_kernel<ThrowOnHost>();
 const Kernel<MixArgs> mix = make_kernel<Mix>();
 const Kernel<MixArgs> mix_waiting = make_kernel<MixWaiting>();

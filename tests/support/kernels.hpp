@@ -177,6 +177,22 @@ struct AwaitArgs {
 };
 extern const Kernel<AwaitArgs> await_flag;
 
+// --- reports -------------------------------------------------------------------------------------
+
+/// Each thread of block number `block` says that it gave up waiting for a letter.
+inline constexpr unsigned kEveryBlock = ~0u;
+struct GiveUpArgs {
+  unsigned block;
+  std::uint64_t wanted;
+  std::uint64_t seen;
+};
+extern const Kernel<GiveUpArgs> give_up;
+/// Says that source number `source` broke.
+struct LoseSourceArgs {
+  unsigned source;
+};
+extern const Kernel<LoseSourceArgs> lose_source;
+
 // --- device updates -----------------------------------------------------------------------------
 
 /// Sets the node's arguments, unless *only_if is zero.

@@ -98,7 +98,6 @@ std::shared_ptr<DeviceImpl> get_device(int index) {
 CudaDevice::CudaDevice(int index) : index_(index) {
   activate();
   check(cudaDeviceGetStreamPriorityRange(&least_priority_, &greatest_priority_));
-  faults_ = std::make_unique<Faults>();
   check(cudaMalloc(&spare_byte_, 1));
 }
 
@@ -111,6 +110,20 @@ void allow_shared_bytes(const KernelInfo& kernel, const Grid& grid) {
           return fmt::format("kernel '{}' asks for {} bytes of shared memory per block",
                              kernel.name, grid.shared_bytes);
         });
+}
+
+void CudaDevice::add_device_graph(const std::shared_ptr<FaultBox>& faults) {
+  const std::lock_guard lock(device_graphs_mutex_);
+  std::erase_if(device_graphs_, [](const auto& box) { return box.expired(); });
+  device_graphs_.push_back(faults);
+}
+
+std::vector<std::shared_ptr<FaultBox>> CudaDevice::device_graphs() {
+  const std::lock_guard lock(device_graphs_mutex_);
+  std::vector<std::shared_ptr<FaultBox>> alive;
+  for (const auto& box : device_graphs_)
+    if (auto faults = box.lock()) alive.push_back(std::move(faults));
+  return alive;
 }
 
 std::string CudaDevice::name() const { return fmt::format("cuda:{}", index_); }

@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 #include "backend/cuda/faults.hpp"
 #include "graph/executor.hpp"
@@ -49,8 +51,11 @@ class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_fro
   int index() const { return index_; }
   /// Makes this the calling thread's device.
   void activate() const;
-  Faults& faults() { return *faults_; }
-  void throw_faults() { faults_->throw_if_any(spawn_limit_.load()); }
+  FaultMemory& fault_memory() { return fault_memory_; }
+  std::size_t spawn_limit() const { return spawn_limit_.load(); }
+  /// Boxes of the graphs that device code launches: nobody knows from which stream it will.
+  void add_device_graph(const std::shared_ptr<FaultBox>& faults);
+  std::vector<std::shared_ptr<FaultBox>> device_graphs();
   /// Device memory whose content nobody reads.
   void* spare_byte() const { return spare_byte_; }
   /// Driver priority for ours: higher runs first.
@@ -61,7 +66,9 @@ class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_fro
   int least_priority_ = 0;
   int greatest_priority_ = 0;
   std::atomic<std::size_t> spawn_limit_{2048};
-  std::unique_ptr<Faults> faults_;
+  FaultMemory fault_memory_;
+  std::mutex device_graphs_mutex_;
+  std::vector<std::weak_ptr<FaultBox>> device_graphs_;
   void* spare_byte_ = nullptr;  // never freed: devices live as long as the process
 };
 

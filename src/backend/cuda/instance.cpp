@@ -62,7 +62,8 @@ CudaInstance::CudaInstance(CudaDevice& device, const GraphData& data, Target tar
     : device_(device),
       target_(target),
       nodes_(data.nodes.size()),
-      symbol_values_(data.symbols.size()) {
+      symbol_values_(data.symbols.size()),
+      faults_(std::make_shared<FaultBox>(device.fault_memory())) {
   const Lowered lowered = lower(data);
   lowered_ = &lowered;
   try {
@@ -73,6 +74,7 @@ CudaInstance::CudaInstance(CudaDevice& device, const GraphData& data, Target tar
     throw;
   }
   lowered_ = nullptr;
+  if (target_ == Target::device_launch) device_.add_device_graph(faults_);
 }
 
 CudaInstance::~CudaInstance() { release(); }
@@ -185,10 +187,13 @@ void CudaInstance::build_settling(const GraphData& data, NodeId id, cudaGraph_t 
   exits_[id].add(made, {});
 }
 
-attacca::detail::LaunchPort CudaInstance::port_of(const GraphData& data, NodeId id) const {
+attacca::detail::LaunchPort CudaInstance::port_of(const GraphData& data, NodeId id) {
   const NodeData& node = data.nodes[id];
-  attacca::detail::LaunchPort port = device_.faults().port(node.name, data.name);
+  attacca::detail::LaunchPort port =
+      faults_->port(*std::get<KernelPart>(node.part).info, node.name, data.name);
+  is_watched_ = true;
   if (launches(node)) {
+    may_launch_ = true;
     port.shared = shared_counts_;
     port.is_alone = !shared_counts_ && target_ == Target::device_launch;
   }
@@ -224,9 +229,9 @@ cudaGraphNodeParams CudaInstance::node_params(const GraphData& data, NodeId id, 
     params.memset.width = p.width;
     params.memset.height = p.height;
   } else if (const auto* host = std::get_if<HostPart>(&node.part)) {
-    if (!errors_) errors_ = std::make_shared<ErrorBox>();
+    is_watched_ = true;
     calls_.push_back(
-        std::make_unique<HostCall>(HostCall{node.name, data.name, host->call, errors_, false}));
+        std::make_unique<HostCall>(HostCall{node.name, data.name, host->call, faults_, false}));
     params.type = cudaGraphNodeTypeHost;
     params.host.fn = &HostCall::run;
     params.host.userData = calls_.back().get();
@@ -327,10 +332,10 @@ void CudaInstance::build_library(const GraphData& data, NodeId id, cudaGraph_t i
       captured.add(last[at], last_edges ? last_edges[at] : cudaGraphEdgeData{});
   check(end_capture(), doing);
   check(info, doing);
-  if (calls_.size() > calls_before && !errors_) errors_ = std::make_shared<ErrorBox>();
+  is_watched_ = is_watched_ || calls_.size() > calls_before;
   for (std::size_t at = calls_before; at < calls_.size(); ++at) {
     calls_[at]->graph = data.name;
-    calls_[at]->errors = errors_;
+    calls_[at]->faults = faults_;
   }
 }
 
@@ -388,7 +393,7 @@ void CudaInstance::launch(StreamImpl& stream) {
   auto& cuda_stream = static_cast<CudaStream&>(stream);
   if (cuda_stream.captured_calls)
     throw BadArgument("a graph launched inside a library call; do it outside, on a Stream");
-  if (errors_) cuda_stream.watch(errors_);
+  if (is_watched_) cuda_stream.watch(faults_, may_launch_);
   check(cudaGraphLaunch(exec_, cuda_stream.get()), "launching a graph");
 }
 
@@ -445,7 +450,7 @@ void* CudaInstance::resolve(const GraphData& data, const void* address) const {
   return reinterpret_cast<void*>(resolve(data, reinterpret_cast<std::uint64_t>(address)));
 }
 
-void CudaInstance::fill_call(const GraphData& data, NodeId id, KernelCall& call) const {
+void CudaInstance::fill_call(const GraphData& data, NodeId id, KernelCall& call) {
   const NodeData& node = data.nodes[id];
   const auto& kernel = std::get<KernelPart>(node.part);
   const std::vector<Use> uses = uses_of(data, node);
@@ -460,8 +465,7 @@ void CudaInstance::fill_call(const GraphData& data, NodeId id, KernelCall& call)
       std::memcpy(call.args.data() + use.offset + sizeof word, &kind, sizeof kind);
     }
   }
-  if (launches(node) || spawns(node) || kernel.info->traits.is_cooperative)
-    call.port = port_of(data, id);
+  if (kernel.info->traits.has_port) call.port = port_of(data, id);
   allow_shared_bytes(*kernel.info, kernel.grid);
   call.parameters[0] = uses.empty() ? const_cast<std::byte*>(kernel.args.data()) : call.args.data();
   call.parameters[1] = &call.port;

@@ -70,9 +70,9 @@ class CudaInstance final : public graph::Instance {
 
   std::uint64_t resolve(const graph::GraphData& data, std::uint64_t word) const;
   void* resolve(const graph::GraphData& data, const void* address) const;
-  attacca::detail::LaunchPort port_of(const graph::GraphData& data, NodeId id) const;
+  attacca::detail::LaunchPort port_of(const graph::GraphData& data, NodeId id);
   cudaMemsetParams fill_params(const graph::GraphData& data, NodeId id) const;
-  void fill_call(const graph::GraphData& data, NodeId id, KernelCall& call) const;
+  void fill_call(const graph::GraphData& data, NodeId id, KernelCall& call);
 
   CudaDevice& device_;
   graph::Target target_;
@@ -84,7 +84,9 @@ class CudaInstance final : public graph::Instance {
   std::unordered_map<NodeId, unsigned*> pending_;  // of kernels that spawn: device memory
   std::vector<std::uint64_t> symbol_values_;       // by SymbolId
   std::vector<std::unique_ptr<HostCall>> calls_;   // while building
-  std::shared_ptr<ErrorBox> errors_;
+  std::shared_ptr<FaultBox> faults_;
+  bool is_watched_ = false;  // something in it may fail: a host call, a kernel that may report
+  bool may_launch_ = false;  // device graphs
   attacca::detail::LaunchCounts* shared_counts_ = nullptr;  // device memory, where several launch
   cudaGraphNode_t reset_counts_ = nullptr;
   Producers producers_;                      // of the node being built

@@ -16,7 +16,8 @@ CudaEvent::CudaEvent() {
 }
 CudaEvent::~CudaEvent() { (void)cudaEventDestroy(event_); }
 
-CudaStream::CudaStream(CudaDevice& device) : device_(device) {
+CudaStream::CudaStream(CudaDevice& device)
+    : device_(device), own_faults_(std::make_shared<FaultBox>(device.fault_memory())) {
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
 }
 
@@ -39,7 +40,7 @@ void CudaStream::kernel(const KernelInfo& kernel, const Grid& grid, const void* 
   config.dynamicSmemBytes = grid.shared_bytes;
   config.stream = stream_;
   attacca::detail::LaunchPort port;
-  if (kernel.traits.spawns) port = device_.faults().port(kernel.name, "(none: a stream)");
+  if (kernel.traits.has_port) port = own_faults_->port(kernel, kernel.name, "(none: a stream)");
   void* parameters[] = {const_cast<void*>(args), &port};
   check(cudaLaunchKernelExC(&config, kernel.cuda, parameters),
         [&] { return fmt::format("launching kernel '{}'", kernel.name); });
@@ -57,7 +58,7 @@ void CudaStream::fill(void* to, std::uint8_t value, std::size_t bytes) {
 
 void CudaStream::host(const std::string& name, std::function<void()> call) {
   auto host_call = std::make_unique<HostCall>(
-      HostCall{name, "(none: a stream)", std::move(call), own_errors_, captured_calls == nullptr});
+      HostCall{name, "(none: a stream)", std::move(call), own_faults_, captured_calls == nullptr});
   check(cudaLaunchHostFunc(stream_, &HostCall::run, host_call.get()),
         [&] { return fmt::format("enqueuing host call '{}'", name); });
   if (captured_calls)
@@ -74,19 +75,23 @@ void CudaStream::wait(EventImpl& event) {
   check(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).get()));
 }
 
-void CudaStream::watch(const std::shared_ptr<ErrorBox>& errors) {
-  if (std::find(watched_.begin(), watched_.end(), errors) == watched_.end())
-    watched_.push_back(errors);
+void CudaStream::watch(const std::shared_ptr<FaultBox>& faults, bool launches) {
+  has_launched_launchers_ = has_launched_launchers_ || launches;
+  if (std::find(watched_.begin(), watched_.end(), faults) == watched_.end())
+    watched_.push_back(faults);
 }
 
 void CudaStream::synchronize() {
   check(cudaStreamSynchronize(stream_), "synchronizing a stream");
-  std::exception_ptr error = own_errors_->take();
+  const std::size_t spawn_limit = device_.spawn_limit();
+  std::exception_ptr error = own_faults_->take(spawn_limit);
+  if (has_launched_launchers_)
+    for (const auto& box : device_.device_graphs()) watched_.push_back(box);
   for (const auto& box : watched_)
-    if (std::exception_ptr other = box->take(); other && !error) error = other;
+    if (std::exception_ptr other = box->take(spawn_limit); other && !error) error = other;
   watched_.clear();
+  has_launched_launchers_ = false;
   if (error) std::rethrow_exception(error);
-  device_.throw_faults();
 }
 
 }  // namespace attacca::cuda

@@ -37,16 +37,18 @@ class CudaStream final : public graph::StreamImpl {
   void* native() override { return stream_; }
 
   cudaStream_t get() const { return stream_; }
-  /// Reports failures of this box at the next `synchronize`.
-  void watch(const std::shared_ptr<ErrorBox>& errors);
+  /// Reports failures of this box at the next `synchronize`. `launches`: and of the graphs that
+  /// device code may have launched from there.
+  void watch(const std::shared_ptr<FaultBox>& faults, bool launches);
   /// While set, host calls are captured into a graph: they run many times and belong to it.
   std::vector<std::unique_ptr<HostCall>>* captured_calls = nullptr;
 
  private:
   CudaDevice& device_;
   cudaStream_t stream_ = nullptr;
-  std::shared_ptr<ErrorBox> own_errors_ = std::make_shared<ErrorBox>();
-  std::vector<std::shared_ptr<ErrorBox>> watched_;
+  std::shared_ptr<FaultBox> own_faults_;
+  std::vector<std::shared_ptr<FaultBox>> watched_;
+  bool has_launched_launchers_ = false;
 };
 
 }  // namespace attacca::cuda

@@ -221,6 +221,7 @@ class Frame final : public attacca::detail::HostFrame {
       : launch_(launch), environment_(environment), kernel_(kernel), graph_(graph) {}
 
   void run(const KernelInfo& kernel, const Grid& grid, const void* args) {
+    waits_for_ = kernel.waits_for;
     is_persistent_ = kernel.traits.is_persistent;
     is_blockwise_ = kernel.traits.is_blockwise;
     try {
@@ -280,6 +281,16 @@ class Frame final : public attacca::detail::HostFrame {
     return LaunchStatus::launched;
   }
   void waited() override { has_waited_.store(true, std::memory_order_relaxed); }
+  void give_up(const attacca::detail::WaitFacts& facts) override {
+    KernelFault fault = fault_of(LaunchStatus::wait_overdue);
+    fault.wait = facts;
+    launch_.fail(exception_of(fault));
+  }
+  void source_broke(unsigned source) override {
+    KernelFault fault = fault_of(LaunchStatus::source_broken);
+    fault.detail = source;
+    launch_.fail(exception_of(fault));
+  }
 
   bool must_wait = false;
   std::uint64_t threads_per_block = 1;
@@ -309,17 +320,22 @@ class Frame final : public attacca::detail::HostFrame {
   }
 
   LaunchStatus report(LaunchStatus status) {
-    if (status != LaunchStatus::launched)
-      launch_.fail(std::make_exception_ptr(LaunchRefused(
-          kernel_,
-          refusal_message(kernel_, graph_, status, launch_.workers().max_pending_spawns))));
+    if (status != LaunchStatus::launched) launch_.fail(exception_of(fault_of(status)));
     return status;
+  }
+  KernelFault fault_of(LaunchStatus status) const {
+    return {.kernel = kernel_,
+            .graph = graph_,
+            .status = status,
+            .waits_for = waits_for_,
+            .spawn_limit = launch_.workers().max_pending_spawns};
   }
 
   Launch& launch_;
   Environment* environment_;
   const char* kernel_;
   const std::string& graph_;
+  std::span<const char* const> waits_for_;
   std::atomic<bool> has_waited_{false};
   bool is_persistent_ = false;
   bool is_blockwise_ = false;
