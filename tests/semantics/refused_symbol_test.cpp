@@ -58,7 +58,7 @@ TEST_P(SmallRefusedSymbol, a_condition_two_conditionals_look_at) {
 
   Graph repaired = before;
   const Condition also_on = repaired.condition("also on", 1);
-  repaired.if_("second", also_on, adding(10)).after(Node(repaired.data(), first.id()));
+  repaired.if_("second", also_on, adding(10)).after(first);
   expect_gives(repaired, 11);
 }
 
