@@ -161,8 +161,7 @@ SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatc
   kv.tables = deal_pages(batch, kv.table_stride, first_page);
   kv.rows_alone = same_bits;
   if (model_.device.is_cuda())
-    scratch_.emplace(model_.device, model_.config, kv, static_cast<std::uint32_t>(batch.size()),
-                     shape_.rows);
+    scratch_.emplace(model_.device, model_.config, kv, static_cast<std::uint32_t>(batch.size()));
   model::StepBuffers buffers{
       .tokens = keep(tokens),
       .positions = keep(positions),

@@ -69,8 +69,7 @@ std::size_t StepRunner::fixed_bytes(const Device& device, const model::ModelConf
                              (1 + schedule::kMostInFlight) * limits.logit_rows * sizeof(Sampled);
   return model::activation_bytes(c, largest(limits)) + shared +
          std::size_t{limits.slots} * c.vocabulary * sizeof(std::uint16_t) +
-         model::StepScratch::bytes_for(device, c, kv_of(c, setup), limits.slots,
-                                       limits.logit_rows) +
+         model::StepScratch::bytes_for(device, c, kv_of(c, setup), limits.slots) +
          model::WideProducts::bytes_for(device, c, setup.same_bits);
 }
 
@@ -124,8 +123,7 @@ StepRunner::StepRunner(const model::ModelConfig& config, model::Weights weights,
       .carried = plan.tokens,
   };
   if (device.is_cuda())
-    buffers_.scratch =
-        &scratch_.emplace(device, config_, buffers_.kv, limits.slots, limits.logit_rows);
+    buffers_.scratch = &scratch_.emplace(device, config_, buffers_.kv, limits.slots);
   activations_ = model::lay_out(config_, largest(limits), arena_);
   if (model::can_be_wide(device, weights_, setup_.same_bits))
     buffers_.wide =

@@ -54,12 +54,15 @@ struct SeenTokens {
   std::uint16_t* counts = nullptr;  // [slots, vocabulary]: kInPrompt | times generated (saturating)
 };
 
-/// A first look at a part of one row's logits, by blocks side by side.
-struct LogitScan {
-  static constexpr std::uint32_t kParts = 32;
-  float max;           // of the raw logits
-  double sum;          // of exp(raw - max)
-  std::uint64_t best;  // the highest (logit, lowest token) after penalties and bias
+/// How a GPU shares a row out: to the blocks of a cluster, each of which keeps its part of the
+/// logits in shared memory.
+struct SampleShape {
+  static constexpr unsigned kThreads = 512;
+  static constexpr unsigned kBlocks = 8;
+  static constexpr std::uint32_t kMaxVocabulary = 400'000;  // what the shared memory of eight holds
+  ATTACCA_HD static constexpr std::uint32_t share_of(std::uint32_t vocabulary) {
+    return (vocabulary + kBlocks - 1) / kBlocks;
+  }
 };
 
 struct SampleArgs {
@@ -73,13 +76,10 @@ struct SampleArgs {
   const SamplingParams* params;  // [slots]
   SeenTokens seen;               // read where a penalty is on; the sampled token is counted then
   Sampled* out;                  // [rows.capacity]
-  LogitScan* scan = nullptr;     // [rows.capacity, LogitScan::kParts], or null: no scan was made
 };
 
 const Kernel<SampleArgs>& sample();
-/// Fills `scan` before `sample` on CUDA, where one block alone would be slow to read a row.
-const Kernel<SampleArgs>& scan_logits();
-Grid scan_grid(const SampleArgs& args);
+/// Throws BadArgument for a vocabulary above SampleShape::kMaxVocabulary on CUDA.
 Grid grid_of(const SampleArgs& args, bool is_cuda);
 
 }  // namespace attacca::kernels

@@ -91,17 +91,22 @@ ATTACCA_HD inline bool has_penalties(const SamplingParams& p) {
   return p.repetition_penalty != 1 || p.presence_penalty != 0 || p.frequency_penalty != 0;
 }
 
-/// A logit after bias and penalties. `seen` is the token's word of SeenTokens, 0 without penalties.
-ATTACCA_HD inline float adjusted(float logit, std::int32_t token, std::uint16_t seen,
-                                 const SamplingParams& p) {
-  for (std::uint32_t at = 0; at < p.biases; ++at)
-    if (p.bias_token[at] == token) logit += p.bias[at];
+/// A logit after penalties. `seen` is the token's word of SeenTokens, 0 without penalties.
+ATTACCA_HD inline float penalized(float logit, std::uint16_t seen, const SamplingParams& p) {
   if (seen == 0) return logit;
   const unsigned times = seen & (SeenTokens::kInPrompt - 1u);
   const float presence = times != 0 ? p.presence_penalty : 0;
   logit = logit > 0 ? logit / p.repetition_penalty - presence
                     : std::fma(logit, p.repetition_penalty, -presence);
   return std::fma(-p.frequency_penalty, static_cast<float>(times), logit);
+}
+
+/// The same after bias too.
+ATTACCA_HD inline float adjusted(float logit, std::int32_t token, std::uint16_t seen,
+                                 const SamplingParams& p) {
+  for (std::uint32_t at = 0; at < p.biases; ++at)
+    if (p.bias_token[at] == token) logit += p.bias[at];
+  return penalized(logit, seen, p);
 }
 
 /// A token's word of SeenTokens once it is generated.

@@ -276,26 +276,24 @@ Matrix joined(const LayerWeights& w) {
 }
 
 StepScratch::StepScratch(const Device& device, const ModelConfig& c, const PagedKv& kv,
-                         std::uint32_t slots, std::uint32_t rows)
+                         std::uint32_t slots)
     : slots_(slots),
       processors_(processors_of(device)),
       attention_(device, device.is_cuda()
                              ? attention_workspace_bytes(slots, c.heads, kv, c.window, processors_)
-                             : 0),
-      scan_(device, device.is_cuda() ? std::size_t{rows} * LogitScan::kParts : 0) {
+                             : 0) {
   if (!device.is_cuda()) return;
   const Stream stream(device);
   stream.fill(attention_.data(), 0, attention_.bytes());
   stream.synchronize();
 }
 
-std::size_t StepScratch::bytes() const { return attention_.bytes() + scan_.bytes(); }
+std::size_t StepScratch::bytes() const { return attention_.bytes(); }
 
 std::size_t StepScratch::bytes_for(const Device& device, const ModelConfig& c, const PagedKv& kv,
-                                   std::uint32_t slots, std::uint32_t rows) {
+                                   std::uint32_t slots) {
   if (!device.is_cuda()) return 0;
-  return attention_workspace_bytes(slots, c.heads, kv, c.window, processors_of(device)) +
-         std::size_t{rows} * LogitScan::kParts * sizeof(LogitScan);
+  return attention_workspace_bytes(slots, c.heads, kv, c.window, processors_of(device));
 }
 
 bool can_stream(const Weights& weights) {

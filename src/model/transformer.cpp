@@ -162,9 +162,7 @@ Chain emit_step(const Device& device, const ModelConfig& config, const Weights& 
                         .forced = b.row_forced,
                         .params = b.sampling,
                         .seen = b.seen,
-                        .out = b.sampled,
-                        .scan = b.scratch ? b.scratch->scan() : nullptr};
-  if (args.scan) chain.add(scan_logits(), scan_grid(args), args, "scan logits");
+                        .out = b.sampled};
   chain.add(sample(), args, "sample");
   return chain;
 }

@@ -28,24 +28,22 @@ struct StepShape {
 /// Memory in which blocks of CUDA's kernels meet, for all sizes of a step; none on the host.
 class StepScratch {
  public:
-  /// `kv`: with its table's stride; `rows`: of logits, at most.
+  /// `kv`: with its table's stride.
   StepScratch(const Device& device, const ModelConfig& config, const kernels::PagedKv& kv,
-              std::uint32_t slots, std::uint32_t rows);
+              std::uint32_t slots);
   std::size_t bytes() const;
   /// The same before it is made. Of `kv` only its sizes are read.
   static std::size_t bytes_for(const Device& device, const ModelConfig& config,
-                               const kernels::PagedKv& kv, std::uint32_t slots, std::uint32_t rows);
+                               const kernels::PagedKv& kv, std::uint32_t slots);
 
   std::uint32_t slots() const { return slots_; }
   unsigned processors() const { return processors_; }
   void* attention() const { return attention_.data(); }
-  kernels::LogitScan* scan() const { return scan_.data(); }
 
  private:
   std::uint32_t slots_;
   unsigned processors_;
   Buffer<std::byte> attention_;
-  Buffer<kernels::LogitScan> scan_;
 };
 
 /// What a step reads and writes outside its activations.

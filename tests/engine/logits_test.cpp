@@ -55,7 +55,7 @@ class OneSequence {
                    .head_size = config_.head_size,
                    .rows_alone = same_bits};
     buffers_.kv_layer_stride = layer_floats(page_size);
-    if (is_streamed) scratch_.emplace(device, config_, buffers_.kv, 1, tokens);
+    if (is_streamed) scratch_.emplace(device, config_, buffers_.kv, 1);
     buffers_.scratch = scratch_ ? &*scratch_ : nullptr;
     if (is_streamed && model::can_be_wide(device, weights_, same_bits))
       buffers_.wide = &wide_.emplace(device, config_, weights_, activations_, shape_, same_bits);
@@ -200,15 +200,15 @@ TEST_P(Logits, need_the_scratch_that_was_foretold) {
     kv.page_size = 32;
     kv.kv_heads = config.kv_heads;
     kv.head_size = config.head_size;
-    const model::StepScratch floats(device(), config, kv, 5, 7);
-    EXPECT_EQ(floats.bytes(), model::StepScratch::bytes_for(device(), config, kv, 5, 7));
+    const model::StepScratch floats(device(), config, kv, 5);
+    EXPECT_EQ(floats.bytes(), model::StepScratch::bytes_for(device(), config, kv, 5));
     EXPECT_EQ(floats.bytes() > 0, is_cuda());
     kv.type = kernels::KvType::bf16;
     std::size_t bytes = 0;
     for (const bool rows_alone : {false, true}) {
       kv.rows_alone = rows_alone;
-      const model::StepScratch scratch(device(), config, kv, 5, 7);
-      EXPECT_EQ(scratch.bytes(), model::StepScratch::bytes_for(device(), config, kv, 5, 7));
+      const model::StepScratch scratch(device(), config, kv, 5);
+      EXPECT_EQ(scratch.bytes(), model::StepScratch::bytes_for(device(), config, kv, 5));
       EXPECT_EQ(scratch.bytes() > bytes, is_cuda()) << "a row that is alone needs more";
       bytes = scratch.bytes();
     }

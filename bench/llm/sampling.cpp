@@ -1,0 +1,164 @@
+// sampling.cpp: what each way to sample adds to a greedy step: the sampler alone, over one row and
+// over many, with the vocabulary of Llama 3.
+#include <fmt/format.h>
+#include <attacca/attacca.hpp>
+
+#include <random>
+
+#include "harness.hpp"
+#include "kernels/sample.hpp"
+#include "llm/device_clock.hpp"
+
+namespace bench {
+
+namespace {
+
+using namespace attacca;
+using kernels::SamplingParams;
+
+constexpr std::uint32_t kVocabulary = 128'256;
+constexpr int kSamples = 51;
+constexpr int kHostSamples = 5;
+constexpr unsigned kLaunches = 10;  // of a sample
+
+struct Way {
+  const char* name;
+  SamplingParams params;
+};
+
+std::vector<Way> ways() {
+  const auto with = [](auto change) {
+    SamplingParams params;
+    params.last_position = 1 << 30;
+    params.seed = 7;
+    change(params);
+    return params;
+  };
+  return {
+      {"greedy", with([](SamplingParams&) {})},
+      {"temperature 0.7", with([](SamplingParams& p) { p.temperature = 0.7f; })},
+      {"temperature 0.7, top-p 0.95", with([](SamplingParams& p) {
+         p.temperature = 0.7f;
+         p.top_p = 0.95f;
+       })},
+      {"temperature 0.7, top-k 40", with([](SamplingParams& p) {
+         p.temperature = 0.7f;
+         p.top_k = 40;
+       })},
+      {"temperature 0.7, min-p 0.05", with([](SamplingParams& p) {
+         p.temperature = 0.7f;
+         p.min_p = 0.05f;
+       })},
+      {"greedy, 20 log-probabilities", with([](SamplingParams& p) { p.top_logprobs = 20; })},
+      {"all of them", with([](SamplingParams& p) {
+         p.temperature = 0.7f;
+         p.top_k = 1000;
+         p.top_p = 0.95f;
+         p.min_p = 0.001f;
+         p.repetition_penalty = 1.1f;
+         p.presence_penalty = 0.2f;
+         p.frequency_penalty = 0.1f;
+         p.top_logprobs = 20;
+         p.biases = SamplingParams::kMaxBiases;
+         for (unsigned at = 0; at < p.biases; ++at) {
+           p.bias_token[at] = static_cast<std::int32_t>(at * 4001);
+           p.bias[at] = 0.5f;
+         }
+       })},
+  };
+}
+
+/// Logits as different from each other as those of models are, or nearly all alike.
+std::vector<float> logits_of(std::uint32_t rows, float spread) {
+  std::mt19937 random(rows);
+  std::normal_distribution<float> normal(0, spread);
+  std::vector<float> logits(std::size_t{rows} * kVocabulary);
+  for (float& logit : logits) logit = normal(random);
+  return logits;
+}
+
+class Batch {
+ public:
+  Batch(const Device& device, std::uint32_t rows, float spread)
+      : device_(device),
+        rows_(rows),
+        count_(device, std::vector<std::uint32_t>{rows}),
+        logits_(device, logits_of(rows, spread)),
+        slots_(device, numbers(rows)),
+        positions_(device, numbers(rows)),
+        seen_(device, std::vector<std::uint16_t>(std::size_t{rows} * kVocabulary)),
+        params_(device, rows),
+        out_(device, rows),
+        exec_(graph().instantiate()) {}
+
+  void use(const SamplingParams& params) {
+    params_.write(std::vector<SamplingParams>(rows_, params));
+  }
+  void launch(StreamRef stream) { exec_.launch(stream); }
+
+ private:
+  static std::vector<std::int32_t> numbers(std::uint32_t count) {
+    std::vector<std::int32_t> values(count);
+    for (std::uint32_t at = 0; at < count; ++at) values[at] = static_cast<std::int32_t>(at);
+    return values;
+  }
+  Graph graph() {
+    const kernels::SampleArgs args{.logits = logits_.data(),
+                                   .vocabulary = kVocabulary,
+                                   .rows = {count_.data(), rows_},
+                                   .slots = slots_.data(),
+                                   .positions = positions_.data(),
+                                   .forced = nullptr,
+                                   .params = params_.data(),
+                                   .seen = {seen_.data()},
+                                   .out = out_.data()};
+    Graph graph(device_, "sample");
+    graph.kernel(kernels::sample(), kernels::grid_of(args, device_.is_cuda()), args);
+    return graph;
+  }
+
+  Device device_;
+  std::uint32_t rows_;
+  Buffer<std::uint32_t> count_;
+  Buffer<float> logits_;
+  Buffer<std::int32_t> slots_;
+  Buffer<std::int32_t> positions_;
+  Buffer<std::uint16_t> seen_;
+  Buffer<SamplingParams> params_;
+  Buffer<kernels::Sampled> out_;
+  Exec exec_;
+};
+
+void sampling(Run& run) {
+  constexpr double kMostMore[] = {40, 100};  // µs over greedy, for one row and for many
+  const DeviceClock clock = device_clock(run.device);
+  const int samples = run.device.is_cuda() ? kSamples : kHostSamples;
+  for (const float spread : {3.0f, 0.1f})
+    for (const std::uint32_t rows : {1u, 64u}) {
+      Batch batch(run.device, rows, spread);
+      double greedy = 0;
+      for (const Way& way : ways()) {
+        batch.use(way.params);
+        const auto launch = [&](StreamRef stream) { batch.launch(stream); };
+        const Summary time = run.interleave(fmt::format("{}, {} rows", way.name, rows), samples,
+                                            {[&] { return clock(launch, kLaunches); }})
+                                 .front();
+        if (greedy == 0) greedy = time.median;
+        Row row{way.name, {{"rows", rows}, {"spread of logits", spread}}, time};
+        row.baseline = greedy;
+        if (run.device.is_cuda()) row.limit = greedy + kMostMore[rows == 1 ? 0 : 1];
+        run.add(std::move(row));
+      }
+    }
+  run.note("The baseline is greedy sampling of the same rows; the limit is what it may take more.");
+}
+
+const Registered registered{{.name = "sampling",
+                             .question = "what does each way to sample add to a greedy step?",
+                             .needs = Needs::either,
+                             .run = sampling,
+                             .is_engine = true}};
+
+}  // namespace
+
+}  // namespace bench
