@@ -2,6 +2,7 @@
 // instantiating anew with a reason; and of device execs, which are uploaded again each time.
 #include <gmock/gmock.h>
 
+#include "graph/access.hpp"
 #include "support/kernels.hpp"
 #include "support/log.hpp"
 #include "support/on_each_device.hpp"
@@ -158,7 +159,7 @@ TEST_P(SmallGraphUpdate, a_changed_edge_is_refused_in_place) {
 TEST_P(SmallGraphUpdate, an_added_node_is_refused_in_place) {
   Graph next = two_steps();
   const auto third = next.kernel(affine, Grid{}, step(10, 0)).named("third");
-  third.after(Node(next.data(), 1));
+  third.after(Node(graph::data_of(next), 1));
   expect_reinstantiated(two_steps(), next, "3 nodes instead of 2", "third", 30);
 }
 
