@@ -34,6 +34,8 @@ class InlineVector {
   T* end() { return data() + size_; }
   const T* begin() const { return data(); }
   const T* end() const { return data() + size_; }
+  T& operator[](std::size_t at) { return data()[at]; }
+  const T& operator[](std::size_t at) const { return data()[at]; }
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   std::size_t heap_bytes() const { return heap_ ? capacity_ * sizeof(T) : 0; }

@@ -1,15 +1,11 @@
-// data.cpp: symbols and the addresses that stand for them.
+// data.cpp: symbols, and where a graph uses them.
 #include "graph/data.hpp"
 
-#include <fmt/format.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
+#include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <iterator>
-#include <map>
-#include <mutex>
+
+#include "graph/relocate.hpp"
 
 namespace attacca::graph {
 
@@ -25,70 +21,6 @@ std::uint64_t next_graph_id() {
 }
 
 }  // namespace
-
-namespace {
-
-/// Every range there is, by its first address.
-struct Ranges {
-  std::mutex mutex;
-  std::map<std::uintptr_t, std::size_t> bytes_at;
-  std::atomic<std::size_t> count{0};
-};
-Ranges& ranges() {
-  static auto& instance = *new Ranges;  // ranges of static graphs end after it would
-  return instance;
-}
-
-/// Calls `look(word, offset)` for every word of a node that may be an address.
-template <class F>
-void each_word(const NodeData& node, F look) {
-  if (const auto* kernel = std::get_if<KernelPart>(&node.part)) {
-    for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= kernel->args.size();
-         at += alignof(std::uintptr_t)) {
-      std::uintptr_t word;
-      std::memcpy(&word, kernel->args.data() + at, sizeof word);
-      look(word, at);
-    }
-  } else if (const auto* copy = std::get_if<CopyPart>(&node.part)) {
-    look(reinterpret_cast<std::uintptr_t>(copy->to), 0);
-    look(reinterpret_cast<std::uintptr_t>(copy->from), 1);
-  } else if (const auto* fill = std::get_if<FillPart>(&node.part)) {
-    look(reinterpret_cast<std::uintptr_t>(fill->to), 0);
-  }
-}
-
-}  // namespace
-
-AddressRange::AddressRange(std::size_t bytes) : bytes_(bytes == 0 ? 1 : bytes) {
-  void* address =
-      ::mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (address == MAP_FAILED)
-    throw BadArgument(fmt::format(
-        "cannot reserve {} bytes of addresses for an allocation node: {}; allocate less", bytes,
-        std::strerror(errno)));
-  base_ = reinterpret_cast<std::uintptr_t>(address);
-  const std::lock_guard lock(ranges().mutex);
-  ranges().bytes_at.emplace(base_, bytes_);
-  ranges().count.fetch_add(1);
-}
-
-AddressRange::~AddressRange() {
-  {
-    const std::lock_guard lock(ranges().mutex);
-    ranges().bytes_at.erase(base_);
-    ranges().count.fetch_sub(1);
-  }
-  ::munmap(reinterpret_cast<void*>(base_), bytes_);
-}
-
-bool AddressRange::is_stand_in(std::uintptr_t address) {
-  if (ranges().count.load() == 0) return false;
-  const std::lock_guard lock(ranges().mutex);
-  const auto after = ranges().bytes_at.upper_bound(address);
-  if (after == ranges().bytes_at.begin()) return false;
-  const auto& [base, bytes] = *std::prev(after);
-  return address - base < bytes;
-}
 
 GraphData::GraphData(Device on, std::string called)
     : id(next_graph_id()), name(std::move(called)), device(std::move(on)) {
@@ -112,14 +44,27 @@ SymbolId GraphData::add_symbol(SymbolKind kind, std::string called, std::size_t 
     symbol.address = small_symbols->base() + small_symbols_used;
     small_symbols_used += kSmallSymbolBytes;
   }
+  const auto made = static_cast<SymbolId>(symbols.size());
+  const auto place = first_behind(symbol.address);
   symbols.push_back(std::move(symbol));
-  return static_cast<SymbolId>(symbols.size() - 1);
+  symbols_by_address.insert(place, made);
+  return made;
 }
 
-const Symbol* GraphData::find_symbol(std::uintptr_t address) const {
-  for (const Symbol& symbol : symbols)
-    if (address >= symbol.address && address - symbol.address < symbol.bytes) return &symbol;
-  return nullptr;
+std::vector<SymbolId>::const_iterator GraphData::first_behind(std::uintptr_t address) const {
+  return std::upper_bound(
+      symbols_by_address.begin(), symbols_by_address.end(), address,
+      [&](std::uintptr_t at, SymbolId symbol) { return at < symbols[symbol].address; });
+}
+
+const Symbol* GraphData::find_stand_in(std::uintptr_t address) const {
+  const auto after = first_behind(address);
+  if (after == symbols_by_address.begin()) return nullptr;
+  const Symbol& symbol = symbols[*std::prev(after)];
+  const std::uintptr_t offset = address - symbol.address;
+  const bool is_inside =
+      symbol.kind == SymbolKind::allocation ? offset <= symbol.bytes : offset == 0;
+  return is_inside ? &symbol : nullptr;
 }
 
 const L2Window* GraphData::find_l2_window(const NodeData& node) const {
@@ -157,20 +102,20 @@ const char* kind_name(const NodeData& node) {
   return std::visit(Visitor{}, node.part);
 }
 
-std::vector<Use> uses_of(const GraphData& data, const NodeData& node) {
-  std::vector<Use> uses;
+Uses uses_of(const GraphData& data, const Part& part) {
+  Uses uses;
   if (data.symbols.empty()) return uses;
-  each_word(node, [&](std::uintptr_t word, std::size_t offset) {
+  each_word(part, [&](std::uintptr_t word, std::size_t offset) {
     if (const Symbol* symbol = data.find_symbol(word))
-      uses.push_back({offset, static_cast<SymbolId>(symbol - data.symbols.data())});
+      uses.push_back({offset, data.id_of(*symbol)});
   });
   return uses;
 }
 
 bool has_foreign_stand_in(const GraphData& data, const NodeData& node) {
   bool is_found = false;
-  each_word(node, [&](std::uintptr_t word, std::size_t) {
-    is_found = is_found || (AddressRange::is_stand_in(word) && !data.find_symbol(word));
+  each_word(node.part, [&](std::uintptr_t word, std::size_t) {
+    is_found = is_found || (!data.find_symbol(word) && AddressRange::is_stand_in(word));
   });
   return is_found;
 }

@@ -15,6 +15,7 @@
 
 #include "core/inline_vector.hpp"
 #include "graph/access.hpp"
+#include "graph/address_range.hpp"
 
 namespace attacca::graph {
 
@@ -22,23 +23,6 @@ using ScopeId = std::uint32_t;
 using SymbolId = std::uint32_t;
 inline constexpr ScopeId kRootScope = 0;
 inline constexpr std::uint32_t kNone = 0xffffffffu;
-
-/// Addresses that nothing else in the process can have, and that fault when touched.
-class AddressRange {
- public:
-  explicit AddressRange(std::size_t bytes);
-  ~AddressRange();
-  AddressRange(const AddressRange&) = delete;
-  AddressRange& operator=(const AddressRange&) = delete;
-  std::uintptr_t base() const { return base_; }
-  std::size_t bytes() const { return bytes_; }
-  /// Whether an address is in any range there is, of whatever graph.
-  static bool is_stand_in(std::uintptr_t address);
-
- private:
-  std::uintptr_t base_;
-  std::size_t bytes_;
-};
 
 enum class SymbolKind : std::uint8_t { condition, allocation, node };
 
@@ -131,6 +115,7 @@ struct GraphData {
   std::vector<NodeData> nodes;
   std::vector<Scope> scopes;
   std::vector<Symbol> symbols;
+  std::vector<SymbolId> symbols_by_address;
   std::shared_ptr<AddressRange> small_symbols;  // where conditions and node handles get addresses
   std::size_t small_symbols_used = 0;
   std::map<NodeId, L2Window> l2_windows;  // of the few kernels that have one
@@ -138,9 +123,21 @@ struct GraphData {
   SymbolId add_symbol(SymbolKind kind, std::string called, std::size_t bytes, std::uint32_t owner);
   /// Null where the node has none.
   const L2Window* find_l2_window(const NodeData& node) const;
-  const Symbol* find_symbol(std::uintptr_t address) const;
+  /// The symbol an address stands for: an allocation from its first byte to one past its last, a
+  /// condition or a node by its one address. Null for ordinary addresses, which cost next to
+  /// nothing.
+  const Symbol* find_symbol(std::uintptr_t address) const {
+    return AddressRange::may_be_stand_in(address) ? find_stand_in(address) : nullptr;
+  }
+  SymbolId id_of(const Symbol& symbol) const {
+    return static_cast<SymbolId>(&symbol - symbols.data());
+  }
   /// The body of the innermost while around a scope, the scope itself included.
   std::optional<ScopeId> loop_around(ScopeId scope) const;
+
+ private:
+  const Symbol* find_stand_in(std::uintptr_t address) const;
+  std::vector<SymbolId>::const_iterator first_behind(std::uintptr_t address) const;
 };
 
 const char* kind_name(const NodeData& node);
@@ -150,8 +147,12 @@ struct Use {
   std::size_t offset;
   SymbolId symbol;
 };
+using Uses = InlineVector<Use, 4>;
 /// All symbols among the arguments of a kernel or the pointers of a copy or fill.
-std::vector<Use> uses_of(const GraphData& data, const NodeData& node);
+Uses uses_of(const GraphData& data, const Part& part);
+inline Uses uses_of(const GraphData& data, const NodeData& node) {
+  return uses_of(data, node.part);
+}
 
 /// Whether it uses a condition, allocation or node handle that is not of this graph.
 bool has_foreign_stand_in(const GraphData& data, const NodeData& node);

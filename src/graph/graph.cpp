@@ -10,6 +10,7 @@
 
 #include "graph/data.hpp"
 #include "graph/exec_core.hpp"
+#include "graph/relocate.hpp"
 
 namespace attacca {
 
@@ -33,37 +34,13 @@ ScopeId append_scope(GraphData& data, NodeId parent, std::string label, bool is_
   return static_cast<ScopeId>(data.scopes.size() - 1);
 }
 
-/// Writes the stand-ins of `to` over those of `from` in a copied node.
+/// Writes the stand-ins of `to` over those of `from` in a part copied from there.
 void rebase(const GraphData& from, const GraphData& to, const std::vector<SymbolId>& symbol_map,
-            const NodeData& original, NodeData& copy) {
-  const auto moved = [&](std::uintptr_t word) {
-    const Symbol* symbol = from.find_symbol(word);
-    if (!symbol) return word;
-    const auto index = static_cast<std::size_t>(symbol - from.symbols.data());
-    return word - symbol->address + to.symbols[symbol_map[index]].address;
-  };
-  const auto moved_pointer = [&](const void* address) {
-    return reinterpret_cast<void*>(moved(reinterpret_cast<std::uintptr_t>(address)));
-  };
-  if (auto* kernel = std::get_if<KernelPart>(&copy.part)) {
-    for (const Use& use : uses_of(from, original)) {
-      std::uintptr_t word;
-      std::memcpy(&word, kernel->args.data() + use.offset, sizeof word);
-      word = moved(word);
-      std::memcpy(kernel->args.data() + use.offset, &word, sizeof word);
-    }
-  } else if (auto* c = std::get_if<CopyPart>(&copy.part)) {
-    c->to = moved_pointer(c->to);
-    c->from = moved_pointer(c->from);
-  } else if (auto* fill = std::get_if<FillPart>(&copy.part)) {
-    fill->to = moved_pointer(fill->to);
-  } else if (auto* free = std::get_if<FreePart>(&copy.part)) {
-    free->address = moved_pointer(free->address);
-  } else if (auto* conditional = std::get_if<ConditionalPart>(&copy.part)) {
-    conditional->condition = moved(conditional->condition);
-  } else if (auto* allocate = std::get_if<AllocatePart>(&copy.part)) {
+            Part& part) {
+  relocate(from, part, attacca::detail::HandleKind::unresolved,
+           [&](SymbolId symbol) { return to.symbols[symbol_map[symbol]].address; });
+  if (auto* allocate = std::get_if<AllocatePart>(&part))
     allocate->symbol = symbol_map[allocate->symbol];
-  }
 }
 
 /// Appends everything in `from` to `to`, its root becoming `into`.
@@ -94,7 +71,7 @@ void splice(const GraphData& from, GraphData& to, ScopeId into) {
     if (auto* child = std::get_if<ChildPart>(&copy.part)) child->scope = scope_of(child->scope);
     if (auto* conditional = std::get_if<ConditionalPart>(&copy.part))
       for (ScopeId& body : conditional->bodies) body = scope_of(body);
-    rebase(from, to, symbol_map, original, copy);
+    rebase(from, to, symbol_map, copy.part);
     to.nodes.push_back(std::move(copy));
   }
   for (const auto& [node, window] : from.l2_windows) to.l2_windows[node + node_offset] = window;

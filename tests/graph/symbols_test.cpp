@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstring>
+#include <map>
+#include <random>
 
 #include "graph/data.hpp"
 #include "support/kernels.hpp"
@@ -36,14 +38,68 @@ TEST_F(Symbols, every_stand_in_is_another_address) {
   EXPECT_EQ(data.find_symbol(number(large.data()))->name, "large");
 }
 
-TEST_F(Symbols, an_address_inside_an_allocation_finds_it_and_one_past_its_end_does_not) {
+TEST_F(Symbols, an_address_inside_an_allocation_or_one_past_its_end_finds_it) {
   const auto scratch = graph.allocate<int>("scratch", 100);
   const GraphData& data = data_of(graph);
   EXPECT_EQ(data.find_symbol(number(scratch.data() + 99))->name, "scratch");
-  EXPECT_EQ(data.find_symbol(number(scratch.data()) + 400), nullptr);
+  EXPECT_EQ(data.find_symbol(number(scratch.data() + 100))->name, "scratch");
+  EXPECT_EQ(data.find_symbol(number(scratch.data()) + 401), nullptr);
   EXPECT_EQ(data.find_symbol(number(scratch.data()) - 1), nullptr);
   EXPECT_EQ(data.find_symbol(number(&cell)), nullptr);
   EXPECT_EQ(data.find_symbol(0), nullptr);
+}
+
+TEST_F(Symbols, the_end_of_an_allocation_is_never_the_start_of_another) {
+  // Whole pages, so that the one would start where the other ends.
+  std::vector<Allocation<char>> pages;
+  for (int at = 0; at < 20; ++at) pages.push_back(graph.allocate<char>("page", 4096));
+  const GraphData& data = data_of(graph);
+  for (const auto& page : pages) {
+    EXPECT_EQ(data.find_symbol(number(page.data() + 4096))->address, number(page.data()));
+    EXPECT_TRUE(AddressRange::is_stand_in(number(page.data() + 4096)));
+  }
+}
+
+TEST_F(Symbols, a_condition_is_found_by_its_one_address) {
+  const Condition first = graph.condition("first");
+  const Condition second = graph.condition("second");
+  const GraphData& data = data_of(graph);
+  for (std::uintptr_t at = first.target() + 1; at < second.target(); ++at)
+    EXPECT_EQ(data.find_symbol(at), nullptr);
+}
+
+TEST_F(Symbols, addresses_of_ranges_that_ended_are_no_stand_ins) {
+  std::uintptr_t base = 0;
+  {
+    const AddressRange range(10000);
+    base = range.base();
+    EXPECT_TRUE(AddressRange::is_stand_in(base));
+    EXPECT_TRUE(AddressRange::is_stand_in(base + 10000));
+    EXPECT_FALSE(AddressRange::is_stand_in(base + 10001));
+  }
+  EXPECT_FALSE(AddressRange::is_stand_in(base));
+  EXPECT_FALSE(AddressRange::may_be_stand_in(number(&cell)));
+}
+
+TEST_F(Symbols, ranges_of_all_sizes_come_and_go_and_never_overlap) {
+  std::map<std::uintptr_t, std::unique_ptr<AddressRange>> ranges;
+  std::mt19937 random(7);
+  for (int at = 0; at < 2000; ++at) {
+    if (random() % 3 == 0 && !ranges.empty()) {
+      ranges.erase(std::next(ranges.begin(), static_cast<long>(random() % ranges.size())));
+      continue;
+    }
+    auto range = std::make_unique<AddressRange>(random() % 100000);
+    const std::uintptr_t base = range->base();
+    ASSERT_TRUE(ranges.emplace(base, std::move(range)).second);
+  }
+  for (auto at = ranges.begin(); std::next(at) != ranges.end(); ++at)
+    ASSERT_LT(at->first + at->second->bytes(), std::next(at)->first);
+}
+
+TEST_F(Symbols, more_addresses_than_there_are_cannot_be_reserved) {
+  EXPECT_THROW(AddressRange(~std::size_t{0}), BadArgument);
+  EXPECT_THROW(AddressRange(~std::size_t{0} / 2), BadArgument);
 }
 
 TEST_F(Symbols, uses_are_found_among_arguments_and_pointers) {

@@ -103,6 +103,40 @@ TEST_P(SmallAllocation, allocations_are_aligned_like_buffers) {
   for (const std::uint64_t address : addresses.read()) EXPECT_EQ(address % 256, 0u) << address;
 }
 
+TEST_P(SmallAllocation, the_end_of_an_allocation_is_relocated_with_it) {
+  // Whole pages, so that stand-ins without a gap would touch.
+  constexpr int kCount = 3;
+  constexpr std::size_t kBytes = 4096;
+  const Buffer<std::uint64_t> addresses = buffer(std::vector<std::uint64_t>(2 * kCount));
+  Graph graph(device());
+  for (int at = 0; at < kCount; ++at) {
+    const auto page = graph.allocate<char>("page", kBytes);
+    graph.kernel(tell_address, Grid{}, {.out = addresses.data() + 2 * at, .of = page.data()})
+        .after(page);
+    graph
+        .kernel(tell_address, Grid{},
+                {.out = addresses.data() + 2 * at + 1, .of = page.data() + kBytes})
+        .after(page);
+  }
+  run(graph);
+  const std::vector<std::uint64_t> seen = addresses.read();
+  for (int at = 0; at < kCount; ++at) EXPECT_EQ(seen[2 * at + 1] - seen[2 * at], kBytes);
+}
+
+TEST_P(SmallAllocation, the_end_of_an_allocation_in_a_copied_child_is_the_childs_own) {
+  const Buffer<std::uint64_t> addresses = buffer<std::uint64_t>({0, 0});
+  Graph inner(device());
+  const auto page = inner.allocate<char>("page", 4096);
+  for (int at = 0; at < 2; ++at)
+    inner
+        .kernel(tell_address, Grid{}, {.out = addresses.data() + at, .of = page.data() + 4096 * at})
+        .after(page);
+  Graph graph(device());
+  graph.child("inner", inner);
+  run(graph);
+  EXPECT_EQ(addresses.read()[1] - addresses.read()[0], 4096u);
+}
+
 TEST_P(SmallAllocation, an_exec_says_how_many_bytes_its_allocations_hold) {
   const Buffer<int> x = buffer<int>({0});
   Graph graph(device());

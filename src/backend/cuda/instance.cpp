@@ -10,6 +10,7 @@
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/l2.hpp"
 #include "backend/cuda/settle.hpp"
+#include "graph/relocate.hpp"
 
 namespace attacca::cuda {
 
@@ -340,11 +341,13 @@ void CudaInstance::build_library(const GraphData& data, NodeId id, cudaGraph_t i
 }
 
 void CudaInstance::finish_updatable_nodes(const GraphData& data) {
+  const auto is_node = [](const Symbol& symbol) { return symbol.kind == SymbolKind::node; };
+  if (std::none_of(data.symbols.begin(), data.symbols.end(), is_node)) return;
   // A kernel that updates another comes before it, so it was added before the handle was known.
   for (NodeId id = 0; id < data.nodes.size(); ++id) {
     const auto uses = uses_of(data, data.nodes[id]);
     const bool updates = std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
-      return data.symbols[use.symbol].kind == SymbolKind::node;
+      return is_node(data.symbols[use.symbol]);
     });
     if (!updates || !nodes_[id]) continue;
     KernelCall call;
@@ -439,11 +442,7 @@ std::optional<Refusal> CudaInstance::apply_enabled(const GraphData& data, NodeId
 }
 
 std::uint64_t CudaInstance::resolve(const GraphData& data, std::uint64_t word) const {
-  const Symbol* symbol = data.find_symbol(word);
-  if (!symbol) return word;
-  const std::uint64_t value =
-      symbol_values_[static_cast<std::size_t>(symbol - data.symbols.data())];
-  return symbol->kind == SymbolKind::allocation ? value + (word - symbol->address) : value;
+  return relocated(data, word, [&](SymbolId symbol) { return symbol_values_[symbol]; });
 }
 
 void* CudaInstance::resolve(const GraphData& data, const void* address) const {
@@ -453,21 +452,16 @@ void* CudaInstance::resolve(const GraphData& data, const void* address) const {
 void CudaInstance::fill_call(const GraphData& data, NodeId id, KernelCall& call) {
   const NodeData& node = data.nodes[id];
   const auto& kernel = std::get<KernelPart>(node.part);
-  const std::vector<Use> uses = uses_of(data, node);
-  if (!uses.empty()) call.args = kernel.args;
-  for (const Use& use : uses) {
-    std::uint64_t word;
-    std::memcpy(&word, call.args.data() + use.offset, sizeof word);
-    word = resolve(data, word);
-    std::memcpy(call.args.data() + use.offset, &word, sizeof word);
-    if (data.symbols[use.symbol].kind != SymbolKind::allocation) {
-      const HandleKind kind = HandleKind::cuda;
-      std::memcpy(call.args.data() + use.offset + sizeof word, &kind, sizeof kind);
-    }
+  const bool has_stand_ins = !uses_of(data, node).empty();
+  if (has_stand_ins) {
+    call.args = kernel.args;
+    relocate_arguments(data, call.args, HandleKind::cuda,
+                       [&](SymbolId symbol) { return symbol_values_[symbol]; });
   }
   if (kernel.info->traits.has_port) call.port = port_of(data, id);
   allow_shared_bytes(*kernel.info, kernel.grid);
-  call.parameters[0] = uses.empty() ? const_cast<std::byte*>(kernel.args.data()) : call.args.data();
+  call.parameters[0] =
+      has_stand_ins ? call.args.data() : const_cast<std::byte*>(kernel.args.data());
   call.parameters[1] = &call.port;
   call.params = {};
   call.params.func = const_cast<void*>(kernel.info->cuda);

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "graph/relocate.hpp"
+
 namespace attacca::host {
 
 using namespace graph;
@@ -107,48 +109,28 @@ Plan::Plan(const GraphData& data) : name(data.name) {
 
 void Plan::read_parameters(const GraphData& data, NodeId id) {
   PlanNode& node = node_of(id);
-  const NodeData& source = data.nodes[id];
-  const auto resolved = [&](const void* address) {
-    return reinterpret_cast<void*>(resolve(data, reinterpret_cast<std::uintptr_t>(address)));
-  };
-  node.part = source.part;
+  node.part = data.nodes[id].part;
+  relocate(data, node.part, HandleKind::host,
+           [&](SymbolId symbol) { return address_of(data, symbol); });
   if (auto* kernel = std::get_if<KernelPart>(&node.part)) {
     node.grid = kernel->grid;
     std::memcpy(node.args, kernel->args.data(), kernel->args.size());
-    for (const Use& use : uses_of(data, source)) {
-      std::uint64_t word;
-      std::memcpy(&word, node.args + use.offset, sizeof word);
-      word = resolve(data, word);
-      std::memcpy(node.args + use.offset, &word, sizeof word);
-      if (data.symbols[use.symbol].kind != SymbolKind::allocation) {
-        const HandleKind kind = HandleKind::host;
-        std::memcpy(node.args + use.offset + sizeof word, &kind, sizeof kind);
-      }
-    }
     kernel->args = {};
-  } else if (auto* copy = std::get_if<CopyPart>(&node.part)) {
-    copy->to = resolved(copy->to);
-    copy->from = resolved(copy->from);
-  } else if (auto* fill = std::get_if<FillPart>(&node.part)) {
-    fill->to = resolved(fill->to);
   } else if (const auto* conditional = std::get_if<ConditionalPart>(&node.part)) {
-    node.condition = reinterpret_cast<unsigned*>(resolve(data, conditional->condition));
+    node.condition = reinterpret_cast<unsigned*>(conditional->condition);
   }
 }
 
-std::uint64_t Plan::resolve(const GraphData& data, std::uint64_t word) {
-  const Symbol* symbol = data.find_symbol(word);
-  if (!symbol) return word;
-  const auto id = static_cast<std::size_t>(symbol - data.symbols.data());
-  switch (symbol->kind) {
+std::uintptr_t Plan::address_of(const GraphData& data, SymbolId id) {
+  switch (data.symbols[id].kind) {
     case SymbolKind::condition:
-      return reinterpret_cast<std::uint64_t>(&conditions[id]);
+      return reinterpret_cast<std::uintptr_t>(&conditions[id]);
     case SymbolKind::node:
-      return reinterpret_cast<std::uint64_t>(&node_of(symbol->owner).slot);
+      return reinterpret_cast<std::uintptr_t>(&node_of(data.symbols[id].owner).slot);
     case SymbolKind::allocation:
-      return reinterpret_cast<std::uint64_t>(allocations_[id]) + (word - symbol->address);
+      break;
   }
-  return word;
+  return reinterpret_cast<std::uintptr_t>(allocations_[id]);
 }
 
 void Plan::reset_conditions() { conditions = initial_conditions; }

@@ -68,7 +68,7 @@ struct Plan {
   std::vector<Block> blocks;  // allocation nodes
 
  private:
-  std::uint64_t resolve(const GraphData& data, std::uint64_t word);
+  std::uintptr_t address_of(const GraphData& data, graph::SymbolId id);
   std::vector<std::byte*> allocations_;  // by symbol
 };
 

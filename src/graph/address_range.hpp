@@ -1,0 +1,44 @@
+// address_range.hpp: addresses that nothing else in the process can have, and that fault when
+// touched. They stand for what exists only once a graph is instantiated; see handles.hpp.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace attacca::graph {
+
+/// Owns `bytes` addresses and the one behind the last: arguments hold that one too, as the end of
+/// an array, so it must not be the first of another range. Thread-safe.
+class AddressRange {
+ public:
+  explicit AddressRange(std::size_t bytes);
+  ~AddressRange();
+  AddressRange(const AddressRange&) = delete;
+  AddressRange& operator=(const AddressRange&) = delete;
+  std::uintptr_t base() const { return base_; }
+  std::size_t bytes() const { return bytes_; }
+
+  /// Whether an address is in any range there is, of whatever graph, or is the end of one.
+  static bool is_stand_in(std::uintptr_t address) {
+    return may_be_stand_in(address) && is_in_a_range(address);
+  }
+  /// False is certain, and costs two comparisons: all ranges are cut from one stretch of reserved
+  /// addresses, where no ordinary pointer points.
+  static bool may_be_stand_in(std::uintptr_t address) {
+    // relaxed: whoever has a stand-in got it after the bounds were set.
+    return address >= lowest_.load(std::memory_order_relaxed) &&
+           address <= highest_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  friend class Reservations;
+  static bool is_in_a_range(std::uintptr_t address);
+
+  static inline std::atomic<std::uintptr_t> lowest_{~std::uintptr_t{0}};
+  static inline std::atomic<std::uintptr_t> highest_{0};
+  std::uintptr_t base_;
+  std::size_t bytes_;
+};
+
+}  // namespace attacca::graph
