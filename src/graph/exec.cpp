@@ -118,15 +118,25 @@ UpdateReport ExecCore::apply(NodeId id, bool parameters) {
   return {};
 }
 
+namespace {
+/// Whether two parts of a node use the same symbols, one by one.
+bool uses_same_symbols(const GraphData& data, const Part& a, const Part& b) {
+  const Uses in_a = uses_of(data, a);
+  const Uses in_b = uses_of(data, b);
+  return std::equal(in_a.begin(), in_a.end(), in_b.begin(), in_b.end(),
+                    [](const Use& x, const Use& y) { return x.symbol == y.symbol; });
+}
+}  // namespace
+
 UpdateReport ExecCore::change(const Node& node, const std::function<void(NodeData&)>& edit) {
   const NodeId id = find(node);
   NodeData& data = data_of(source_).nodes[id];
   Part before = data.part;
   edit(data);
-  // A stand-in that came or went can break a rule; plain values cannot.
-  const bool has_symbols = !data_of(source_).symbols.empty();
   try {
-    if (has_symbols) validate(data_of(source_), target_);
+    // A stand-in that came or went can break a rule; plain values and what was there before cannot.
+    if (!uses_same_symbols(data_of(source_), before, data.part))
+      validate(data_of(source_), target_);
     if (has_foreign_stand_in(data_of(source_), data)) throw foreign_handle(data_of(source_), data);
     return apply(id, true);
   } catch (...) {
@@ -162,7 +172,7 @@ Kind& part_of(NodeData& node) {
 /// Which symbol an address stands for; the number of symbols where it stands for none.
 std::size_t symbol_index(const GraphData& data, std::uint64_t address) {
   const Symbol* symbol = data.find_symbol(address);
-  return symbol ? static_cast<std::size_t>(symbol - data.symbols.data()) : data.symbols.size();
+  return symbol ? data.id_of(*symbol) : data.symbols.size();
 }
 
 /// For two parts of one kind. What cannot be set on its own counts as the same.

@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "graph/data.hpp"
-#include "graph/lower.hpp"
+#include "graph/order.hpp"
 
 namespace attacca {
 
@@ -76,7 +76,7 @@ namespace {
 class Validator {
  public:
   Validator(const GraphData& data, Target target)
-      : data_(data), target_(target), place_(data.nodes.size()) {}
+      : data_(data), target_(target), order_(data), is_in_body_(data.scopes.size()) {}
 
   std::vector<GraphError> run() {
     if (is_hollow(kRootScope))
@@ -88,6 +88,7 @@ class Validator {
       check_edges(id);
     }
     if (!has_cycle_) {
+      if (!data_.symbols.empty()) find_users();
       check_conditions();
       check_allocations();
       check_updatable_nodes();
@@ -122,14 +123,15 @@ class Validator {
 
   void check_scope(ScopeId scope) {
     const Scope& inside = data_.scopes[scope];
+    is_in_body_[scope] =
+        inside.is_body || (inside.parent != kNone && is_in_body_[data_.nodes[inside.parent].scope]);
     if (inside.is_body && is_hollow(scope)) {
       const NodeData& parent = data_.nodes[inside.parent];
       add(Rule::empty_body, parent.name,
           fmt::format("the {} of {} '{}' is empty; give it a node or leave the branch out",
                       inside.label, kind_name(parent), parent.name));
     }
-    const std::vector<NodeId> order = topological_order(data_, scope);
-    for (std::uint32_t at = 0; at < order.size(); ++at) place_[order[at]] = at;
+    const std::vector<NodeId>& order = order_.of(scope);
     if (order.size() == inside.nodes.size()) return;
 
     has_cycle_ = true;
@@ -158,15 +160,15 @@ class Validator {
 
   void check_place(NodeId id) {
     const NodeData& node = data_.nodes[id];
-    const std::string body = body_around(node.scope);
+    const bool is_in_body = is_in_body_[node.scope];
     const bool is_device_graph = target_ == Target::device_launch;
     const bool is_memory = std::holds_alternative<AllocatePart>(node.part) ||
                            std::holds_alternative<FreePart>(node.part);
-    if (is_memory && !body.empty())
+    if (is_memory && is_in_body)
       add(Rule::allocation_in_body, node.name,
           fmt::format("{} '{}' {}: bodies hold no memory nodes; allocate before the conditional, "
                       "or from an Arena",
-                      kind_name(node), node.name, body));
+                      kind_name(node), node.name, body_around(node.scope)));
     if (is_memory && is_device_graph)
       add(Rule::allocation_in_device_graph, node.name,
           fmt::format(
@@ -179,10 +181,10 @@ class Validator {
                       "conditionals; launch one of several device graphs instead",
                       kind_name(node), node.name, data_.name));
     if (std::holds_alternative<HostPart>(node.part)) {
-      if (!body.empty())
+      if (is_in_body)
         add(Rule::node_in_body, node.name,
             fmt::format("host call '{}' {}: bodies run without the host; move it outside",
-                        node.name, body));
+                        node.name, body_around(node.scope)));
       if (is_device_graph)
         add(Rule::node_in_device_graph, node.name,
             fmt::format("host call '{}' in device graph '{}': graphs launched from the device run "
@@ -192,16 +194,16 @@ class Validator {
     if (has_foreign_stand_in(data_, node)) problems_.push_back(foreign_handle(data_, node));
     const auto* kernel = std::get_if<KernelPart>(&node.part);
     if (!kernel) return;
-    if (kernel->info->traits.launches && !body.empty())
+    if (kernel->info->traits.launches && is_in_body)
       add(Rule::launch_in_body, node.name,
           fmt::format(
               "kernel '{}' launches graphs {}: not allowed inside conditionals; move it out, "
               "or make the choice with the conditional",
-              node.name, body));
-    if (kernel->info->traits.spawns && !body.empty())
+              node.name, body_around(node.scope)));
+    if (kernel->info->traits.spawns && is_in_body)
       add(Rule::spawn_in_body, node.name,
           fmt::format("kernel '{}' spawns kernels {}: not allowed inside conditionals; move it out",
-                      node.name, body));
+                      node.name, body_around(node.scope)));
     if (kernel->info->traits.spawns && is_device_graph)
       add(Rule::spawn_in_device_graph, node.name,
           fmt::format("kernel '{}' spawns kernels in device graph '{}': not allowed there; launch "
@@ -234,63 +236,19 @@ class Validator {
     }
   }
 
-  // --- order -------------------------------------------------------------------------------
-
-  bool is_inside(ScopeId scope, ScopeId outer) const {
-    for (; scope != outer; scope = data_.nodes[data_.scopes[scope].parent].scope)
-      if (data_.scopes[scope].parent == kNone) return false;
-    return true;
-  }
-  /// The node of `scope` that is `id` or encloses it.
-  NodeId lifted(NodeId id, ScopeId scope) const {
-    while (data_.nodes[id].scope != scope) id = data_.scopes[data_.nodes[id].scope].parent;
-    return id;
-  }
-  ScopeId common_scope(NodeId a, NodeId b) const {
-    ScopeId scope = data_.nodes[a].scope;
-    while (!is_inside(data_.nodes[b].scope, scope))
-      scope = data_.nodes[data_.scopes[scope].parent].scope;
-    return scope;
-  }
-  /// Whether `first` always ends before `second` starts. False for a node and its own inside.
-  bool is_before(NodeId first, NodeId second) const {
-    const ScopeId scope = common_scope(first, second);
-    const NodeId from = lifted(first, scope);
-    const NodeId to = lifted(second, scope);
-    if (from == to) return false;
-    // Behind a programmatic edge a node starts once its producer has started, and ends after the
-    // producer has ended. So we ask: before the start of a node, or at least before its end?
-    struct Place {
-      NodeId node;
-      bool is_end;
-    };
-    std::vector<Place> open{{to, false}};
-    std::unordered_set<std::uint64_t> seen;
-    while (!open.empty()) {
-      const Place at = open.back();
-      open.pop_back();
-      for (const Edge& edge : data_.nodes[at.node].deps) {
-        const bool has_ended = at.is_end || edge.kind == EdgeKind::full;
-        if (edge.from == from && has_ended) return true;
-        if (place_[edge.from] > place_[from] &&
-            seen.insert(std::uint64_t{edge.from} * 2 + has_ended).second)
-          open.push_back({edge.from, has_ended});
-      }
-    }
-    return false;
-  }
-
   // --- symbols -----------------------------------------------------------------------------
 
-  const std::vector<std::vector<NodeId>>& users() {
-    if (users_.empty() && !data_.symbols.empty()) {
-      users_.resize(data_.symbols.size());
-      for (NodeId id = 0; id < data_.nodes.size(); ++id)
-        for (const Use& use : uses_of(data_, data_.nodes[id]))
-          if (users_[use.symbol].empty() || users_[use.symbol].back() != id)
-            users_[use.symbol].push_back(id);
+  void find_users() {
+    users_.resize(data_.symbols.size());
+    lookers_.resize(data_.symbols.size());
+    for (NodeId id = 0; id < data_.nodes.size(); ++id) {
+      for (const Use& use : uses_of(data_, data_.nodes[id]))
+        if (users_[use.symbol].empty() || users_[use.symbol].back() != id)
+          users_[use.symbol].push_back(id);
+      if (const auto* conditional = std::get_if<ConditionalPart>(&data_.nodes[id].part))
+        if (const Symbol* symbol = data_.find_symbol(conditional->condition))
+          lookers_[data_.id_of(*symbol)].push_back(id);
     }
-    return users_;
   }
 
   void check_conditions() {
@@ -300,11 +258,7 @@ class Validator {
 
   void check_condition(SymbolId id) {
     const Symbol& symbol = data_.symbols[id];
-    std::vector<NodeId> lookers;
-    for (NodeId node = 0; node < data_.nodes.size(); ++node) {
-      const auto* conditional = std::get_if<ConditionalPart>(&data_.nodes[node].part);
-      if (conditional && conditional->condition == symbol.address) lookers.push_back(node);
-    }
+    const std::vector<NodeId>& lookers = lookers_[id];
     if (lookers.empty()) {
       add(Rule::condition_unused, symbol.name,
           fmt::format("condition '{}' of graph '{}' is looked at by no conditional; use it in one "
@@ -325,22 +279,23 @@ class Validator {
     const std::optional<ScopeId> loop = data_.loop_around(node.scope);
     bool is_set_inside = false;
     bool is_set_before_in_loop = false;
-    for (const NodeId setter : users()[id]) {
-      const ScopeId scope = common_scope(setter, looker);
-      const bool is_inside_own_body = lifted(setter, scope) == looker;
+    Sweep before_looker(order_, looker, Sweep::Of::earlier);
+    for (const NodeId setter : users_[id]) {
+      const ScopeId scope = order_.common_scope(setter, looker);
+      const bool is_inside_own_body = order_.lifted(setter, scope) == looker;
       if (is_inside_own_body && is_while) {
         is_set_inside = true;
-      } else if (is_inside_own_body || !is_before(setter, looker)) {
+      } else if (is_inside_own_body || !before_looker.contains(setter)) {
         add(Rule::condition_set_too_late, node.name,
             fmt::format("{} '{}' looks at condition '{}', which kernel '{}' sets, but does not "
                         "depend on it; add .after({})",
                         kind_name(node), node.name, symbol.name, data_.nodes[setter].name,
                         data_.nodes[setter].name));
-      } else if (loop && is_inside(scope, *loop)) {
+      } else if (loop && order_.is_inside(scope, *loop)) {
         is_set_before_in_loop = true;
       }
     }
-    check_race(symbol, users()[id]);
+    check_race(symbol, users_[id]);
     if (is_while && !is_set_inside)
       add(Rule::condition_never_set, node.name,
           fmt::format("while '{}' never ends: no kernel in its body sets condition '{}'; pass the "
@@ -355,13 +310,24 @@ class Validator {
               node.name, body_around(node.scope), symbol.name));
   }
 
+  /// Whether two nodes cannot run at the same time: in two bodies of one conditional only one runs.
+  bool exclude_each_other(NodeId a, NodeId b) const {
+    const ScopeId scope = order_.common_scope(a, b);
+    return order_.lifted(a, scope) == order_.lifted(b, scope) || order_.is_before(a, b) ||
+           order_.is_before(b, a);
+  }
+
   void check_race(const Symbol& condition, const std::vector<NodeId>& setters) {
+    // Mostly they are in order, and neighbours tell; only where not do we look for all pairs.
+    std::vector<NodeId> in_order = setters;
+    order_.sort(in_order);
+    if (std::adjacent_find(in_order.begin(), in_order.end(), [&](NodeId a, NodeId b) {
+          return !exclude_each_other(a, b);
+        }) == in_order.end())
+      return;
     for (std::size_t a = 0; a < setters.size(); ++a)
       for (std::size_t b = a + 1; b < setters.size(); ++b) {
-        const ScopeId scope = common_scope(setters[a], setters[b]);
-        // In two bodies of one conditional only one of them runs.
-        if (lifted(setters[a], scope) == lifted(setters[b], scope)) continue;
-        if (is_before(setters[a], setters[b]) || is_before(setters[b], setters[a])) continue;
+        if (exclude_each_other(setters[a], setters[b])) continue;
         const NodeData& node = data_.nodes[setters[b]];
         add(Rule::condition_race, node.name,
             fmt::format("kernels '{}' and '{}' both set condition '{}' and neither follows the "
@@ -386,12 +352,12 @@ class Validator {
                         name, free->address, data_.name));
         continue;
       }
-      const auto symbol_id = static_cast<SymbolId>(symbol - data_.symbols.data());
+      const SymbolId symbol_id = data_.id_of(*symbol);
       if (!frees.emplace(symbol_id, id).second)
         add(Rule::free_without_allocation, name,
             fmt::format("'{}' frees allocation '{}' a second time; remove one of the two", name,
                         symbol->name));
-      else if (!is_before(symbol->owner, id))
+      else if (!order_.is_before(symbol->owner, id))
         add(Rule::free_without_allocation, name,
             fmt::format("'{}' does not depend on allocation '{}'; add .after({})", name,
                         symbol->name, symbol->name));
@@ -399,14 +365,17 @@ class Validator {
     for (SymbolId id = 0; id < data_.symbols.size(); ++id) {
       const Symbol& symbol = data_.symbols[id];
       if (symbol.kind != SymbolKind::allocation) continue;
-      const auto free = frees.find(id);
-      for (const NodeId user : users()[id]) {
+      const auto found = frees.find(id);
+      const NodeId free = found == frees.end() ? kNone : found->second;
+      Sweep after_allocation(order_, symbol.owner, Sweep::Of::later);
+      Sweep before_free(order_, free, Sweep::Of::earlier);
+      for (const NodeId user : users_[id]) {
         const NodeData& node = data_.nodes[user];
-        if (!is_before(symbol.owner, user))
+        if (!after_allocation.contains(user))
           add(Rule::outside_allocation_life, node.name,
               fmt::format("{} '{}' uses allocation '{}' but does not depend on it; add .after({})",
                           kind_name(node), node.name, symbol.name, symbol.name));
-        else if (free != frees.end() && !is_before(user, free->second))
+        else if (free != kNone && !before_free.contains(user))
           add(Rule::outside_allocation_life, node.name,
               fmt::format("{} '{}' uses allocation '{}', which may be freed by then; let the free "
                           "follow it with .after({})",
@@ -419,8 +388,9 @@ class Validator {
     for (SymbolId id = 0; id < data_.symbols.size(); ++id) {
       const Symbol& symbol = data_.symbols[id];
       if (symbol.kind != SymbolKind::node) continue;
-      for (const NodeId user : users()[id])
-        if (!is_before(user, symbol.owner))
+      Sweep before_node(order_, symbol.owner, Sweep::Of::earlier);
+      for (const NodeId user : users_[id])
+        if (!before_node.contains(user))
           add(Rule::updatable_node, data_.nodes[symbol.owner].name,
               fmt::format("kernel '{}' updates kernel '{}', which does not depend on it and may "
                           "already run; add .after({})",
@@ -432,8 +402,10 @@ class Validator {
   const GraphData& data_;
   Target target_;
   bool has_cycle_ = false;
-  std::vector<std::uint32_t> place_;        // of each node, in its scope's topological order
-  std::vector<std::vector<NodeId>> users_;  // of each symbol
+  Order order_;
+  std::vector<bool> is_in_body_;              // by scope
+  std::vector<std::vector<NodeId>> users_;    // by symbol
+  std::vector<std::vector<NodeId>> lookers_;  // by symbol: conditionals, of a condition
   std::vector<GraphError> problems_;
 };
 
