@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "graph/exec_core.hpp"
 
@@ -50,10 +51,13 @@ ExecCore::ExecCore(const Graph& source, Target target)
     : source_(source), target_(target), graph_ids_{data_of(source).id} {
   validate(data_of(source_), target_);
   instance_ = impl_of(source_.device()).instantiate(data_of(source_), target_);
-  if (target_ == Target::device_launch) {
-    instance_->upload();
-    ++counters_.uploads;
-  }
+  upload();
+}
+
+void ExecCore::upload() {
+  if (target_ != Target::device_launch) return;
+  instance_->upload();
+  ++counters_.uploads;
 }
 
 void ExecCore::launch(StreamRef stream) {
@@ -68,6 +72,11 @@ void ExecCore::launch(StreamRef stream) {
         fmt::format("graph '{}' is of {} and the stream of {}; make the stream on "
                     "the graph's device",
                     source_.name(), source_.device().name(), state.device.name()));
+  if (!lost_.empty())
+    throw DeviceError(
+        fmt::format("graph '{}' cannot be launched: an update failed, and so did the way back to "
+                    "what it was ({}); update it again, or instantiate the graph anew",
+                    source_.name(), lost_));
   instance_->launch(*state.impl);
   ++counters_.launches;
 }
@@ -96,26 +105,50 @@ UpdateReport ExecCore::reinstantiate(Refusal refusal) {
   const DeviceGraph before = instance_->handle();
   // The new one first: if it cannot be made, the old one still runs.
   auto fresh = impl_of(source_.device()).instantiate(data_of(source_), target_);
-  instance_ = std::move(fresh);
-  ++counters_.reinstantiations;
   if (target_ == Target::device_launch) {
-    instance_->upload();
+    fresh->upload();
     ++counters_.uploads;
   }
+  instance_ = std::move(fresh);
+  lost_.clear();
+  ++counters_.reinstantiations;
   return {true, std::move(refusal.reason), std::move(refusal.node),
           target_ == Target::device_launch && instance_->handle().exec != before.exec};
 }
 
-UpdateReport ExecCore::apply(NodeId id, bool parameters) {
-  auto refusal = parameters ? instance_->apply_parameters(data_of(source_), id)
-                            : instance_->apply_enabled(data_of(source_), id);
-  if (refusal) return reinstantiate(std::move(*refusal));
-  ++counters_.nodes_updated;
-  if (target_ == Target::device_launch) {
-    instance_->upload();
-    ++counters_.uploads;
+UpdateReport ExecCore::apply(const Changes& changes, const std::function<void()>& restore) {
+  try {
+    std::optional<Refusal> refusal;
+    if (lost_.empty())
+      refusal = instance_->apply(data_of(source_), changes);
+    else
+      refusal = Refusal{lost_, source_.name()};
+    if (refusal) return reinstantiate(std::move(*refusal));
+    upload();
+    counters_.nodes_updated += changes.parameters.size() + changes.switches.size();
+    return {};
+  } catch (...) {
+    restore();
+    go_back(changes);
+    throw;
   }
-  return {};
+}
+
+void ExecCore::go_back(const Changes& changes) {
+  if (!lost_.empty()) return;
+  try {
+    if (!instance_->apply(data_of(source_), changes)) {
+      upload();
+      return;
+    }
+  } catch (...) {
+    // What is left is to make it anew.
+  }
+  try {
+    reinstantiate({});
+  } catch (const std::exception& error) {
+    lost_ = error.what();
+  }
 }
 
 namespace {
@@ -132,17 +165,18 @@ UpdateReport ExecCore::change(const Node& node, const std::function<void(NodeDat
   const NodeId id = find(node);
   NodeData& data = data_of(source_).nodes[id];
   Part before = data.part;
-  edit(data);
+  const auto restore = [&] { data.part = std::move(before); };
   try {
+    edit(data);
     // A stand-in that came or went can break a rule; plain values and what was there before cannot.
     if (!uses_same_symbols(data_of(source_), before, data.part))
       validate(data_of(source_), target_);
     if (has_foreign_stand_in(data_of(source_), data)) throw foreign_handle(data_of(source_), data);
-    return apply(id, true);
   } catch (...) {
-    data.part = std::move(before);
+    restore();
     throw;
   }
+  return apply({.parameters = {&id, 1}, .switches = {}}, restore);
 }
 
 UpdateReport ExecCore::enable(const Node& node, bool is_enabled) {
@@ -154,8 +188,8 @@ UpdateReport ExecCore::enable(const Node& node, bool is_enabled) {
         fmt::format("{} '{}' cannot be switched off; only kernels, copies and fills "
                     "can",
                     kind_name(data), data.name));
-  data.is_enabled = is_enabled;
-  return apply(id, false);
+  const bool was_enabled = std::exchange(data.is_enabled, is_enabled);
+  return apply({.parameters = {}, .switches = {&id, 1}}, [&] { data.is_enabled = was_enabled; });
 }
 
 namespace {
@@ -205,7 +239,7 @@ UpdateReport ExecCore::update(const Graph& graph) {
       throw;
     }
   }
-  // Same shape: hand over parameters node by node, only where they differ.
+  // Same shape: hand over the parameters that differ.
   std::vector<NodeId> changed;
   std::vector<NodeId> switched;
   for (NodeId id = 0; id < next.nodes.size(); ++id) {
@@ -215,24 +249,19 @@ UpdateReport ExecCore::update(const Graph& graph) {
     // A stand-in may have the same address in both and mean another thing, so it always goes over.
     if (!same_parameters(a.part, b.part) || !uses_of(next, b).empty()) changed.push_back(id);
   }
-  source_ = graph;
-  // Same shape, same ids: handles of the old graph and of the new one name the same nodes.
-  graph_ids_ = {graph_ids_.front(), next.id};
-  for (const NodeId id : changed) {
-    if (auto refusal = instance_->apply_parameters(data_of(source_), id))
-      return reinstantiate(std::move(*refusal));
-    ++counters_.nodes_updated;
+  if (changed.empty() && switched.empty() && lost_.empty()) {
+    source_ = graph;
+    graph_ids_ = {graph_ids_.front(), next.id};
+    return {};
   }
-  for (const NodeId id : switched) {
-    if (auto refusal = instance_->apply_enabled(data_of(source_), id))
-      return reinstantiate(std::move(*refusal));
-    ++counters_.nodes_updated;
-  }
-  if (target_ == Target::device_launch && (!changed.empty() || !switched.empty())) {
-    instance_->upload();
-    ++counters_.uploads;
-  }
-  return {};
+  Graph before = std::exchange(source_, graph);
+  const std::vector<std::uint64_t> ids_before =
+      // Same shape, same ids: handles of the old graph and of the new one name the same nodes.
+      std::exchange(graph_ids_, {graph_ids_.front(), next.id});
+  return apply({changed, switched}, [&] {
+    source_ = std::move(before);
+    graph_ids_ = ids_before;
+  });
 }
 
 ExecMemory ExecCore::memory() const {

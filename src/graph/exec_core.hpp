@@ -35,13 +35,18 @@ class ExecCore {
  private:
   bool answers_to(std::uint64_t graph_id) const;
   NodeId find(const Node& node) const;
-  UpdateReport apply(NodeId id, bool parameters);
+  /// Makes the instance follow the source. Where that fails, `restore` brings the source back to
+  /// what it was, the instance follows that, and the failure is thrown.
+  UpdateReport apply(const Changes& changes, const std::function<void()>& restore);
+  void go_back(const Changes& changes);
   UpdateReport reinstantiate(Refusal refusal);
+  void upload();
 
   Graph source_;
   Target target_;
   std::vector<std::uint64_t> graph_ids_;  // whose handles name our nodes
   std::unique_ptr<Instance> instance_;
+  std::string lost_;  // why the instance is not what the source says; empty: it is
   ExecCounters counters_;
 };
 

@@ -68,16 +68,23 @@ struct Refusal {
   std::string node;
 };
 
+/// Nodes that differ from what an instance last read.
+struct Changes {
+  std::span<const NodeId> parameters;
+  std::span<const NodeId> switches;  // those that are on or off
+};
+
 /// A graph instantiated by a backend. It keeps no reference to the data it was made from; to change
-/// something, the caller changes the data and tells the instance which node to read again. Launches
-/// already made are not affected.
+/// something, the caller changes the data and tells the instance which nodes to read again.
+/// Launches already made are not affected.
 class Instance {
  public:
   virtual ~Instance() = default;
   virtual void launch(StreamImpl& stream) = 0;
-  virtual std::optional<Refusal> apply_parameters(const GraphData& data, NodeId node) = 0;
-  virtual std::optional<Refusal> apply_enabled(const GraphData& data, NodeId node) = 0;
-  /// Makes changes visible to device launches. Called after every round of `apply_`.
+  /// Where it refuses or throws, some nodes may have been read again and some not: apply the data
+  /// as it was before, or instantiate anew.
+  virtual std::optional<Refusal> apply(const GraphData& data, const Changes& changes) = 0;
+  /// Makes changes visible to device launches. Called after every `apply`.
   virtual void upload() {}
   virtual DeviceGraph handle() = 0;
   virtual std::size_t host_bytes() const = 0;

@@ -20,9 +20,8 @@ class CudaInstance final : public graph::Instance {
   ~CudaInstance() override;
 
   void launch(graph::StreamImpl& stream) override;
-  std::optional<graph::Refusal> apply_parameters(const graph::GraphData& data,
-                                                 NodeId node) override;
-  std::optional<graph::Refusal> apply_enabled(const graph::GraphData& data, NodeId node) override;
+  std::optional<graph::Refusal> apply(const graph::GraphData& data,
+                                      const graph::Changes& changes) override;
   void upload() override;
   DeviceGraph handle() override { return {exec_}; }
   std::size_t host_bytes() const override;
@@ -68,6 +67,16 @@ class CudaInstance final : public graph::Instance {
   void instantiate(const graph::GraphData& data);
   void release() noexcept;
 
+  /// Where a node's parameters are set: in what is launched, or in the graph that was made from.
+  enum class Side : std::uint8_t { exec, graph };
+  cudaError_t set_parameters(const graph::GraphData& data, NodeId id, Side side);
+  std::optional<graph::Refusal> apply_parameters(const graph::GraphData& data, NodeId id);
+  std::optional<graph::Refusal> apply_enabled(const graph::GraphData& data, NodeId id);
+  /// Sets the changed nodes of the source graph and updates the executable one from it.
+  std::optional<graph::Refusal> apply_all(const graph::GraphData& data,
+                                          std::span<const NodeId> changed);
+  void mark_stale(NodeId id);
+
   std::uint64_t resolve(const graph::GraphData& data, std::uint64_t word) const;
   void* resolve(const graph::GraphData& data, const void* address) const;
   attacca::detail::LaunchPort port_of(const graph::GraphData& data, NodeId id);
@@ -89,7 +98,10 @@ class CudaInstance final : public graph::Instance {
   bool may_launch_ = false;  // device graphs
   attacca::detail::LaunchCounts* shared_counts_ = nullptr;  // device memory, where several launch
   cudaGraphNode_t reset_counts_ = nullptr;
-  Producers producers_;                      // of the node being built
+  bool can_update_whole_ = false;  // by cudaGraphExecUpdate
+  std::vector<NodeId> stale_;      // set in the executable graph alone, since the last such update
+  std::vector<bool> is_stale_;     // by NodeId
+  Producers producers_;            // of the node being built
   std::unique_ptr<CudaStream> side_stream_;  // captures library calls, uploads
 };
 

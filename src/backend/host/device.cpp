@@ -50,12 +50,13 @@ class HostInstance final : public Instance {
     graph_->name = data.name;
     graph_->is_device_graph = target == Target::device_launch;
     graph_->plan = std::make_shared<Plan>(data);
+    has_updatable_nodes_ = graph_->plan->has_updatable_nodes;
   }
 
   void launch(StreamImpl& stream) override {
     HostStream& queue = queue_of(stream, "a graph launched");
     graph_->outstanding.fetch_add(1);
-    queue.enqueue([&workers = workers_, graph = graph_, plan = graph_->current_plan()] {
+    queue.enqueue([&workers = workers_, graph = graph_, plan = graph_->take_plan()] {
       struct Ended {
         Launchable& graph;
         ~Ended() {
@@ -69,36 +70,35 @@ class HostInstance final : public Instance {
     });
   }
 
-  std::optional<Refusal> apply_parameters(const GraphData& data, NodeId node) override {
-    change(data, [&](Plan& plan) { plan.read_parameters(data, node); });
-    return std::nullopt;
-  }
-  std::optional<Refusal> apply_enabled(const GraphData& data, NodeId node) override {
-    change(data, [&](Plan& plan) { plan.node_of(node).is_enabled = data.nodes[node].is_enabled; });
-    return std::nullopt;
-  }
-  DeviceGraph handle() override { return {graph_.get()}; }
-  std::size_t host_bytes() const override { return graph_->current_plan()->bytes(); }
-
- private:
-  /// Launches already made keep the parameters they were made with: while any is outstanding the
-  /// change goes to a new plan. Where device code changes nodes, its changes must survive, so
-  /// there we wait instead.
-  template <class F>
-  void change(const GraphData& data, F edit) {
-    // Not under the mutex: a launch that runs again asks for the plan.
-    if (graph_->current_plan()->has_updatable_nodes)
+  /// Launches already made keep the parameters they were made with: while any is outstanding that
+  /// has taken the plan, changes go to a new one, which the next launch takes. Where device code
+  /// changes nodes, its changes must survive, so there we wait instead.
+  std::optional<Refusal> apply(const GraphData& data, const Changes& changes) override {
+    // Not under the mutex: a launch that runs again takes the plan.
+    if (has_updatable_nodes_)
       for (int count; (count = graph_->outstanding.load(std::memory_order_acquire)) != 0;)
         graph_->outstanding.wait(count);
     const std::lock_guard lock(graph_->mutex);
-    if (graph_->outstanding.load(std::memory_order_acquire) == 0)
-      edit(*graph_->plan);
-    else
+    if (graph_->is_plan_taken && graph_->outstanding.load(std::memory_order_acquire) != 0) {
       graph_->plan = std::make_shared<Plan>(data);
+      graph_->is_plan_taken = false;
+      return std::nullopt;
+    }
+    for (const NodeId id : changes.parameters) graph_->plan->read_parameters(data, id);
+    for (const NodeId id : changes.switches)
+      graph_->plan->node_of(id).is_enabled = data.nodes[id].is_enabled;
+    return std::nullopt;
+  }
+  DeviceGraph handle() override { return {graph_.get()}; }
+  std::size_t host_bytes() const override {
+    const std::lock_guard lock(graph_->mutex);
+    return graph_->plan->bytes();
   }
 
+ private:
   Workers& workers_;
   std::shared_ptr<Launchable> graph_;
+  bool has_updatable_nodes_;
 };
 
 /// Blocks by size, given out again once the stream that freed them got there.

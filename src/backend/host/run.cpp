@@ -132,7 +132,7 @@ class Environment {
       // environment for that.
       Environment* home = mode == LaunchMode::sibling ? parent_ : this;
       home->children_.run(
-          [home, &graph] { run_environments(home->launch_, home, graph, graph.current_plan()); });
+          [home, &graph] { run_environments(home->launch_, home, graph, graph.take_plan()); });
     }
     return LaunchStatus::launched;
   }
@@ -408,7 +408,7 @@ void run_environments(Launch& launch, Environment* parent, Launchable& first,
   while (!todo.empty()) {
     Launchable& graph = *todo.front();
     todo.pop_front();
-    if (!plan) plan = graph.current_plan();
+    if (!plan) plan = graph.take_plan();
     std::vector<Launchable*> tails;
     graph.is_relaunching.store(false);
     if (!launch.has_failed()) {

@@ -32,15 +32,18 @@ struct Workers {
 struct Launchable {
   std::string name;
   bool is_device_graph = false;
-  std::mutex mutex;                  // guards plan
-  std::shared_ptr<Plan> plan;        // what the next launch runs
-  std::mutex gate;                   // held while it runs for the host: one launch at a time
+  std::mutex mutex;            // guards plan
+  std::shared_ptr<Plan> plan;  // what the next launch runs
+  bool is_plan_taken = false;  // by a launch: while that is outstanding the plan is not changed
+  std::mutex gate;             // held while it runs for the host: one launch at a time
   std::atomic<int> outstanding{0};   // launches made by the host and not yet ended
   std::atomic<bool> is_busy{false};  // running, or pending on the device
   std::atomic<bool> is_relaunching{false};
 
-  std::shared_ptr<Plan> current_plan() {
+  /// The plan for a launch.
+  std::shared_ptr<Plan> take_plan() {
     const std::lock_guard lock(mutex);
+    is_plan_taken = true;
     return plan;
   }
 };
