@@ -17,7 +17,8 @@ namespace attacca {
 
 namespace graph {
 struct GraphData;
-}
+struct NodeData;
+}  // namespace graph
 class Exec;
 class DeviceExec;
 struct L2Window;
@@ -29,11 +30,13 @@ using NodeId = std::uint32_t;
 enum class EdgeKind : std::uint8_t { full, programmatic };
 
 /// A node of a graph. A cheap value, usable while the graph it came from lives and, afterwards, to
-/// name the node to an Exec made from that graph.
+/// name the node to an Exec made from that graph. It names the node in copies made after the node
+/// was added too, and nothing else there.
 class Node {
  public:
   NodeId id() const { return id_; }
   const std::string& name() const;
+  /// Of the graph that the node was added to; with `id` it tells the node from every other one.
   std::uint64_t graph_id() const { return graph_id_; }
 
   Node(graph::GraphData& data, NodeId id);
@@ -45,6 +48,7 @@ class Node {
   void set_enabled(bool is_enabled) const;
   void set_l2_window(const L2Window& window) const;
   void make_device_updatable(std::uint64_t& target) const;
+  graph::NodeData& node_data() const;
 
   graph::GraphData* data_;
   std::uint64_t graph_id_;
@@ -133,7 +137,8 @@ class Allocation : public NodeOf<Allocation<T>> {
 };
 
 /// A graph under construction, or the body of a conditional being filled. Not thread-safe.
-/// Copying copies the data; handles of the original name the copy's nodes too.
+/// Copying copies the data; handles of the original name the copy's nodes too. Where a function
+/// that fills a child or a body throws, everything added since the call is taken back.
 class Graph {
  public:
   explicit Graph(const Device& device, std::string name = "graph");

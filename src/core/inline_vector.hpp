@@ -46,6 +46,11 @@ class InlineVector {
     data()[size_++] = copy;
   }
 
+  template <class Test>
+  void erase_if(Test test) {
+    size_ = static_cast<std::size_t>(std::remove_if(begin(), end(), test) - begin());
+  }
+
   friend bool operator==(const InlineVector& a, const InlineVector& b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end());
   }

@@ -28,6 +28,11 @@ GraphData::GraphData(Device on, std::string called)
   scopes.emplace_back().nodes.reserve(kFirstNodes);
 }
 
+void GraphData::become_another() {
+  id = next_graph_id();
+  small_symbols.reset();  // two graphs must not hand out the same stand-in
+}
+
 SymbolId GraphData::add_symbol(SymbolKind kind, std::string called, std::size_t bytes,
                                std::uint32_t owner) {
   Symbol symbol{kind, std::move(called), 0, bytes, owner, 0, nullptr};
@@ -81,6 +86,34 @@ std::optional<ScopeId> GraphData::loop_around(ScopeId scope) const {
     scope = parent.scope;
   }
   return std::nullopt;
+}
+
+Rollback::Rollback(GraphData& data)
+    : data_(data),
+      nodes_(static_cast<NodeId>(data.nodes.size())),
+      scopes_(data.scopes.size()),
+      symbols_(static_cast<SymbolId>(data.symbols.size())) {}
+
+Rollback::~Rollback() {
+  if (is_kept_) return;
+  // Later nodes get the same numbers: so that handles of those that go name none of them, the graph
+  // becomes another.
+  data_.id = next_graph_id();
+  for (std::size_t at = symbols_; at < data_.symbols.size(); ++at)
+    if (const Symbol& symbol = data_.symbols[at];
+        symbol.kind == SymbolKind::node && symbol.owner < nodes_)
+      std::get<KernelPart>(data_.nodes[symbol.owner].part).is_device_updatable = false;
+  std::erase_if(data_.symbols_by_address, [&](SymbolId symbol) { return symbol >= symbols_; });
+  data_.symbols.erase(data_.symbols.begin() + symbols_, data_.symbols.end());
+  data_.nodes.erase(data_.nodes.begin() + nodes_, data_.nodes.end());
+  data_.scopes.erase(data_.scopes.begin() + static_cast<std::ptrdiff_t>(scopes_),
+                     data_.scopes.end());
+  data_.l2_windows.erase(data_.l2_windows.lower_bound(nodes_), data_.l2_windows.end());
+  // What was there may have been given edges to what goes, and other scopes nodes.
+  for (Scope& scope : data_.scopes)
+    std::erase_if(scope.nodes, [&](NodeId node) { return node >= nodes_; });
+  for (NodeData& node : data_.nodes)
+    node.deps.erase_if([&](const Edge& edge) { return edge.from >= nodes_; });
 }
 
 const char* kind_name(const NodeData& node) {

@@ -93,6 +93,8 @@ struct NodeData {
   std::string name;
   ScopeId scope;
   std::uint32_t place;  // in its scope's list
+  std::uint64_t
+      origin;  // id of the graph it was added to; a handle names a node by this and its id
   InlineVector<Edge, 2> deps;
   Part part;
   int priority = 0;
@@ -109,7 +111,7 @@ struct Scope {
 struct GraphData {
   GraphData(Device on, std::string called);
 
-  std::uint64_t id;  // shared by copies, so that handles name their nodes too
+  std::uint64_t id;  // no two have the same, copies neither
   std::string name;
   Device device;
   std::vector<NodeData> nodes;
@@ -120,6 +122,12 @@ struct GraphData {
   std::size_t small_symbols_used = 0;
   std::map<NodeId, L2Window> l2_windows;  // of the few kernels that have one
 
+  /// Null where it is not of this graph, nor of the one that this was copied from at that time.
+  NodeData* find(NodeId node, std::uint64_t origin) {
+    return node < nodes.size() && nodes[node].origin == origin ? &nodes[node] : nullptr;
+  }
+  /// To be called on a copy, which from then on grows by itself.
+  void become_another();
   SymbolId add_symbol(SymbolKind kind, std::string called, std::size_t bytes, std::uint32_t owner);
   /// Null where the node has none.
   const L2Window* find_l2_window(const NodeData& node) const;
@@ -138,6 +146,22 @@ struct GraphData {
  private:
   const Symbol* find_stand_in(std::uintptr_t address) const;
   std::vector<SymbolId>::const_iterator first_behind(std::uintptr_t address) const;
+};
+
+/// Takes back what was added to a graph since this was made, unless it is told to keep it.
+class Rollback {
+ public:
+  explicit Rollback(GraphData& data);
+  ~Rollback();
+  Rollback(const Rollback&) = delete;
+  void keep() { is_kept_ = true; }
+
+ private:
+  GraphData& data_;
+  NodeId nodes_;
+  std::size_t scopes_;
+  SymbolId symbols_;
+  bool is_kept_ = false;
 };
 
 const char* kind_name(const NodeData& node);

@@ -47,8 +47,7 @@ void check_fill(const void* to, std::size_t bytes) {
                     bytes, to));
 }
 
-ExecCore::ExecCore(const Graph& source, Target target)
-    : source_(source), target_(target), graph_ids_{data_of(source).id} {
+ExecCore::ExecCore(const Graph& source, Target target) : source_(source), target_(target) {
   validate(data_of(source_), target_);
   instance_ = impl_of(source_.device()).instantiate(data_of(source_), target_);
   upload();
@@ -81,24 +80,16 @@ void ExecCore::launch(StreamRef stream) {
   ++counters_.launches;
 }
 
-bool ExecCore::answers_to(std::uint64_t graph_id) const {
-  return std::find(graph_ids_.begin(), graph_ids_.end(), graph_id) != graph_ids_.end();
-}
-
-NodeId ExecCore::find(const Node& node) const {
-  if (!answers_to(node.graph_id()))
-    throw BadArgument(
-        fmt::format("that node is not of graph '{}'; use a handle of the graph this "
-                    "exec was made from (nodes of a graph copied in with "
-                    "child(name, graph) have none: build it in place)",
-                    source_.name()));
-  // Copies of a graph share handles, but a node added to one is not in the others.
-  if (node.id() >= data_of(source_).nodes.size())
-    throw BadArgument(fmt::format(
-        "node number {} was added to a copy of graph '{}' that this exec does not know; "
-        "update the exec with that graph first",
-        node.id(), source_.name()));
-  return node.id();
+NodeId ExecCore::find(const Node& node) {
+  const NodeId id = node.id();
+  if (data_of(source_).find(id, node.graph_id())) return id;
+  if (id < first_origins_.size() && first_origins_[id] == node.graph_id()) return id;
+  throw BadArgument(fmt::format(
+      "node number {} is not of graph '{}', or was added to a copy of it that this exec "
+      "does not know; use a handle of the graph this exec was made from, or update the "
+      "exec with that graph first (nodes of a graph copied in with child(name, graph) "
+      "have no handles: build it in place)",
+      id, source_.name()));
 }
 
 UpdateReport ExecCore::reinstantiate(Refusal refusal) {
@@ -232,7 +223,7 @@ UpdateReport ExecCore::update(const Graph& graph) {
     source_ = graph;
     try {
       UpdateReport report = reinstantiate(std::move(*difference));
-      graph_ids_ = {next.id};
+      first_origins_.clear();
       return report;
     } catch (...) {
       source_ = std::move(before);
@@ -249,19 +240,12 @@ UpdateReport ExecCore::update(const Graph& graph) {
     // A stand-in may have the same address in both and mean another thing, so it always goes over.
     if (!same_parameters(a.part, b.part) || !uses_of(next, b).empty()) changed.push_back(id);
   }
-  if (changed.empty() && switched.empty() && lost_.empty()) {
-    source_ = graph;
-    graph_ids_ = {graph_ids_.front(), next.id};
-    return {};
-  }
+  // Same shape, same ids: handles of the first graph and of the last name the same nodes.
+  if (first_origins_.empty())
+    for (const NodeData& node : now.nodes) first_origins_.push_back(node.origin);
   Graph before = std::exchange(source_, graph);
-  const std::vector<std::uint64_t> ids_before =
-      // Same shape, same ids: handles of the old graph and of the new one name the same nodes.
-      std::exchange(graph_ids_, {graph_ids_.front(), next.id});
-  return apply({changed, switched}, [&] {
-    source_ = std::move(before);
-    graph_ids_ = ids_before;
-  });
+  if (changed.empty() && switched.empty() && lost_.empty()) return {};
+  return apply({changed, switched}, [&] { source_ = std::move(before); });
 }
 
 ExecMemory ExecCore::memory() const {

@@ -33,8 +33,7 @@ class ExecCore {
   ExecMemory memory() const;
 
  private:
-  bool answers_to(std::uint64_t graph_id) const;
-  NodeId find(const Node& node) const;
+  NodeId find(const Node& node);
   /// Makes the instance follow the source. Where that fails, `restore` brings the source back to
   /// what it was, the instance follows that, and the failure is thrown.
   UpdateReport apply(const Changes& changes, const std::function<void()>& restore);
@@ -44,7 +43,9 @@ class ExecCore {
 
   Graph source_;
   Target target_;
-  std::vector<std::uint64_t> graph_ids_;  // whose handles name our nodes
+  /// By NodeId, of the graph that gave the exec its shape, once another one has updated it: handles
+  /// of both name our nodes.
+  std::vector<std::uint64_t> first_origins_;
   std::unique_ptr<Instance> instance_;
   std::string lost_;  // why the instance is not what the source says; empty: it is
   ExecCounters counters_;

@@ -24,6 +24,7 @@ NodeId append(GraphData& data, ScopeId scope, std::string name, Part&& part) {
   node.name = std::move(name);
   node.scope = scope;
   node.place = static_cast<std::uint32_t>(data.scopes[scope].nodes.size());
+  node.origin = data.id;
   node.part = std::move(part);
   data.scopes[scope].nodes.push_back(id);
   return id;
@@ -67,6 +68,7 @@ void splice(const GraphData& from, GraphData& to, ScopeId into) {
   for (const NodeData& original : from.nodes) {
     NodeData copy = original;
     copy.scope = scope_of(original.scope);
+    copy.origin = to.id;
     for (Edge& edge : copy.deps) edge.from += node_offset;
     if (auto* child = std::get_if<ChildPart>(&copy.part)) child->scope = scope_of(child->scope);
     if (auto* conditional = std::get_if<ConditionalPart>(&copy.part))
@@ -79,21 +81,27 @@ void splice(const GraphData& from, GraphData& to, ScopeId into) {
 
 }  // namespace
 
-Node::Node(GraphData& data, NodeId id) : data_(&data), graph_id_(data.id), id_(id) {}
+Node::Node(GraphData& data, NodeId id) : data_(&data), graph_id_(data.nodes[id].origin), id_(id) {}
 
-const std::string& Node::name() const { return data_->nodes[id_].name; }
+NodeData& Node::node_data() const {
+  if (NodeData* node = data_->find(id_, graph_id_)) return *node;
+  throw BadArgument(
+      fmt::format("node number {} is no longer in graph '{}': the body it was added in threw, and "
+                  "was taken back whole; add it again",
+                  id_, data_->name));
+}
+
+const std::string& Node::name() const { return node_data().name; }
 
 void Node::add_edge(const Node& producer, EdgeKind kind) const {
-  if (producer.graph_id_ != graph_id_)
-    throw BadArgument(
-        fmt::format("'{}' is of graph '{}' and '{}' of graph '{}': an edge stays inside one graph",
-                    name(), data_->name, producer.name(), producer.data_->name));
-  if (producer.id_ >= data_->nodes.size())
-    throw BadArgument(
-        fmt::format("'{}' cannot follow '{}', which was added to another copy of graph '{}'",
-                    name(), producer.name(), data_->name));
-  NodeData& node = data_->nodes[id_];
-  const NodeData& from = data_->nodes[producer.id_];
+  NodeData& node = node_data();
+  const NodeData* found = data_->find(producer.id_, producer.graph_id_);
+  if (!found)
+    throw BadArgument(fmt::format(
+        "'{}' of graph '{}' cannot follow '{}', which is of graph '{}', or of another copy of the "
+        "same: an edge stays inside one graph",
+        node.name, data_->name, producer.name(), producer.data_->name));
+  const NodeData& from = *found;
   if (from.scope != node.scope)
     throw GraphError(Rule::edge_across_scopes, node.name,
                      fmt::format("{} '{}' cannot follow {} '{}', which is in another body or "
@@ -107,15 +115,15 @@ void Node::add_edge(const Node& producer, EdgeKind kind) const {
     same->kind = kind;
 }
 
-void Node::set_name(std::string name) const { data_->nodes[id_].name = std::move(name); }
-void Node::set_priority(int priority) const { data_->nodes[id_].priority = priority; }
-void Node::set_enabled(bool is_enabled) const { data_->nodes[id_].is_enabled = is_enabled; }
+void Node::set_name(std::string name) const { node_data().name = std::move(name); }
+void Node::set_priority(int priority) const { node_data().priority = priority; }
+void Node::set_enabled(bool is_enabled) const { node_data().is_enabled = is_enabled; }
 
 void Node::make_device_updatable(std::uint64_t& target) const {
-  auto& kernel = std::get<KernelPart>(data_->nodes[id_].part);
+  auto& kernel = std::get<KernelPart>(node_data().part);
   if (!kernel.is_device_updatable) {
     kernel.is_device_updatable = true;
-    data_->add_symbol(SymbolKind::node, data_->nodes[id_].name, 0, id_);
+    data_->add_symbol(SymbolKind::node, name(), 0, id_);
   }
   for (const Symbol& symbol : data_->symbols)
     if (symbol.kind == SymbolKind::node && symbol.owner == id_) target = symbol.address;
@@ -128,7 +136,7 @@ Graph::Graph(GraphData& data, std::uint32_t scope) : data_(&data), scope_(scope)
 
 Graph::Graph(const Graph& other)
     : owned_(std::make_unique<GraphData>(*other.data_)), data_(owned_.get()), scope_(other.scope_) {
-  data_->small_symbols.reset();  // two graphs must not hand out the same stand-in
+  data_->become_another();
 }
 
 Graph::Graph(Graph&& other) noexcept = default;
@@ -168,11 +176,13 @@ PlainNode Graph::library(std::string name, std::function<void(StreamRef)> enqueu
 }
 
 PlainNode Graph::child(std::string name, const Fill& fill) {
+  Rollback rollback(*data_);
   const NodeId id = append(*data_, scope_, std::move(name), ChildPart{});
   const ScopeId inner = append_scope(*data_, id, "", false);
   std::get<ChildPart>(data_->nodes[id].part).scope = inner;
   Graph inside(*data_, inner);
   fill(inside);
+  rollback.keep();
   return {*data_, id};
 }
 
@@ -219,6 +229,7 @@ PlainNode Graph::add_conditional(std::string name, int kind, Condition condition
                     "with graph.condition(…)",
                     name, data_->name));
   const auto conditional = static_cast<ConditionalKind>(kind);
+  Rollback rollback(*data_);
   const NodeId id =
       append(*data_, scope_, std::move(name), ConditionalPart{conditional, condition.target(), {}});
   for (std::size_t at = 0; at < bodies.size(); ++at) {
@@ -231,6 +242,7 @@ PlainNode Graph::add_conditional(std::string name, int kind, Condition condition
     Graph inside(*data_, inner);
     bodies[at](inside);
   }
+  rollback.keep();
   return {*data_, id};
 }
 
@@ -254,8 +266,12 @@ PlainNode Graph::while_(std::string name, Condition condition, const Fill& body)
                          {body});
 }
 PlainNode Graph::while_(std::string name, const std::function<void(Graph&, Condition)>& body) {
+  Rollback rollback(*data_);
   const Condition again = condition(name, 1);
-  return while_(std::move(name), again, [&](Graph& inside) { body(inside, again); });
+  const PlainNode loop =
+      while_(std::move(name), again, [&](Graph& inside) { body(inside, again); });
+  rollback.keep();
+  return loop;
 }
 
 std::vector<GraphError> Graph::problems() const {
