@@ -61,7 +61,8 @@ Grid grid_of(const SampleArgs& args, bool is_cuda) {
                       " tokens; on a GPU at most " + std::to_string(SampleShape::kMaxVocabulary) +
                       ", or use --device host");
   return Grid{Dim3{args.rows.capacity * SampleShape::kBlocks}, Dim3{SampleShape::kThreads},
-              SampleShape::share_of(args.vocabulary) * static_cast<unsigned>(sizeof(float))};
+              SampleShape::kFixedBytes +
+                  SampleShape::share_of(args.vocabulary) * static_cast<unsigned>(sizeof(float))};
 }
 
 }  // namespace attacca::kernels

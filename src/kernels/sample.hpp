@@ -57,8 +57,9 @@ struct SeenTokens {
 /// How a GPU shares a row out: to the blocks of a cluster, each of which keeps its part of the
 /// logits in shared memory.
 struct SampleShape {
-  static constexpr unsigned kThreads = 512;
+  static constexpr unsigned kThreads = 1024;
   static constexpr unsigned kBlocks = 8;
+  static constexpr unsigned kFixedBytes = 28'672;           // of shared memory, beside the logits
   static constexpr std::uint32_t kMaxVocabulary = 400'000;  // what the shared memory of eight holds
   ATTACCA_HD static constexpr std::uint32_t share_of(std::uint32_t vocabulary) {
     return (vocabulary + kBlocks - 1) / kBlocks;

@@ -12,7 +12,7 @@
 
 namespace attacca::kernels {
 
-/// What threads of a block find of their tokens, and what becomes of it for the whole row.
+/// What threads find of their tokens, and what becomes of it for the whole row.
 struct RowLook {
   float max = -INFINITY;   // of the raw logits
   float sum = 0;           // of exp(raw - max)
@@ -40,8 +40,12 @@ class RowSampler {
     block_first_ = min(vocabulary_, rank_ * share);
     const std::uint32_t block_last = min(vocabulary_, block_first_ + share);
     const std::uint32_t part = (share + kWarps - 1) / kWarps;
-    first_ = min(block_last, block_first_ + warp() * part);
-    last_ = min(block_last, first_ + part);
+    warp_first_ = min(block_last, block_first_ + warp() * part);
+    warp_last_ = min(block_last, warp_first_ + part);
+    // A lane's tokens are neighbours. An odd number of them keeps lanes out of each other's banks.
+    const std::uint32_t each = (part + 31) / 32 | 1;
+    first_ = min(warp_last_, warp_first_ + lane() * each);
+    last_ = min(warp_last_, first_ + each);
   }
 
   __device__ void sample(std::int32_t position, Sampled& out) {
@@ -55,15 +59,18 @@ class RowSampler {
       choice.token = ~static_cast<std::uint32_t>(best);
       if (params_.temperature != 0) choice = draw(best, position);
     }
-    // A block may not exit while another reads its shared memory.
-    meet();
-    if (!choice.is_mine) return;
-    out.tops = tops;
-    out.token = static_cast<std::int32_t>(choice.token);
-    out.logprob = static_cast<float>(raw_[choice.token] - log_sum);
-    out.ending = ending_of(params_, out.token, position);
-    if (seen_) seen_[choice.token] = counted(seen_[choice.token]);
+    if (choice.is_mine) {
+      out.tops = tops;
+      out.token = static_cast<std::int32_t>(choice.token);
+      out.logprob = static_cast<float>(raw_[choice.token] - log_sum);
+      out.ending = ending_of(params_, out.token, position);
+      if (seen_) seen_[choice.token] = counted(seen_[choice.token]);
+    }
+    meet();  // a block may not exit while another reads its shared memory
   }
+
+  /// Of a block, beside its part of the row.
+  static constexpr unsigned shared_bytes() { return sizeof(Shared); }
 
  private:
   /// A token, and whether this thread is the one that says so.
@@ -80,7 +87,7 @@ class RowSampler {
     }
   };
 
-  // --- keys ----------------------------------------------------------------------------------
+  // --- keys and masses -------------------------------------------------------------------------
 
   /// An order of floats as integers. REQUIRES: not -0, not NaN.
   __device__ static std::uint32_t ordered(float value) {
@@ -96,6 +103,40 @@ class RowSampler {
   /// What is not a number counts as minus infinity, and -0 as 0.
   __device__ static float number(float value) { return value == value ? value + 0.0f : -INFINITY; }
 
+  // A mass has at most 24 significant bits: a float holds it. So masses lie where logits lay, and
+  // the bits of a float order them.
+
+  /// mass_of(logit, max, temperature) as a float, without 64-bit conversions, which are slow.
+  __device__ static float float_mass(float logit, float max, float temperature) {
+    if (logit == max) return static_cast<float>(kFullMass);
+    const float distance = (max - logit) / temperature;
+    if (!(distance < MassTerms::kFarthest)) return 0;
+    // Added towards zero, 2^23 leaves the whole part in the lowest bits.
+    constexpr float kShift = 8388608.0f;
+    const float shifted = __fadd_rz(distance * MassTerms::kLog2E, kShift);
+    const std::uint32_t octaves = __float_as_uint(shifted) - __float_as_uint(kShift);
+    const float x = fmaf(distance, MassTerms::kLog2E, -(shifted - kShift));
+    float power = fmaf(MassTerms::kPower5, x, MassTerms::kPower4);
+    power = fmaf(power, x, MassTerms::kPower3);
+    power = fmaf(power, x, MassTerms::kPower2);
+    power = fmaf(power, x, MassTerms::kPower1);
+    power = fmaf(power, x, MassTerms::kPower0);
+    return truncf(truncf(power) * __uint_as_float((127 + 16 - octaves) << 23));
+  }
+  /// `count` times a mass, of which `units` are the bits below the leading ones: what adds up as
+  /// integers. REQUIRES: bits below one are zeros.
+  __device__ static std::uint64_t scaled_to(std::uint32_t exponent, std::uint64_t units) {
+    return exponent >= 23 ? units << (exponent - 23) : units >> (23 - exponent);
+  }
+  static constexpr std::uint32_t kOne = 127u << 23;  // the bits of 1.0f
+  __device__ static std::uint64_t whole(float mass) {
+    const std::uint32_t bits = __float_as_uint(mass);
+    return bits == 0 ? 0 : scaled_to((bits >> 23) - 127, bits % (1u << 23) + (1u << 23));
+  }
+  /// The bits of a mass above those of 1: 41 exponents, and 23 bits below them.
+  static constexpr unsigned kMassKeyBits = 29;
+  __device__ static std::uint32_t mass_key(float mass) { return __float_as_uint(mass) - kOne; }
+
   // --- the blocks of a cluster -----------------------------------------------------------------
 
   /// All threads of all blocks. What a thread wrote before is seen after it.
@@ -107,86 +148,93 @@ class RowSampler {
   }
   /// The same place in the shared memory of another block.
   template <class T>
-  __device__ static const T* of_block(const T* own, unsigned rank) {
+  __device__ static T* of_block(T* own, unsigned rank) {
     std::uint64_t there;
     asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(own), "r"(rank));
-    return reinterpret_cast<const T*>(there);
+    return reinterpret_cast<T*>(there);
   }
   __device__ static unsigned warp() { return threadIdx.x / 32; }
   __device__ static unsigned lane() { return threadIdx.x % 32; }
+  /// Of an array with an element for each warp of a block, those that this lane reads of all
+  /// blocks: kEach neighbours, all lanes together all of them, in the order of blocks and warps.
+  static constexpr unsigned kEach = kWarps * kBlocks / 32;
+  static_assert(kWarps * kBlocks % 32 == 0 && kWarps % kEach == 0);
+  template <class T>
+  __device__ static const T* of_lane(T* own) {
+    return of_block(own, lane() * kEach / kWarps) + lane() * kEach % kWarps;
+  }
 
-  static constexpr unsigned kBinBits = 10;
+  static constexpr unsigned kBinBits = 11;
   static constexpr unsigned kBins = 1u << kBinBits;
-  static constexpr unsigned kLimbs = 3;  // of a mass, so that sums of 32 bits hold them
-  static constexpr unsigned kLimbBits = 14;
+  static constexpr unsigned kSlice = kBins / kBlocks;  // bins that a block adds up for all
 
   struct Shared {
-    // In turn: what one round leaves to be read, the next does not overwrite, and the one after
-    // that starts behind a barrier that all readers have come to.
-    std::uint32_t bins[2][kLimbs][kBins];
+    // For each bin a count, and the sum of what its keys have below the bin's bits: its low part
+    // and its high part, so that 32 bits hold them.
+    std::uint32_t bins[3 * kBins];
+    // Read by other blocks. In turn: what one round leaves to be read, the next does not overwrite,
+    // and the one after that starts behind a barrier that all readers have come to.
     std::uint64_t sums[2][kWarps];
     RowLook looks[2][kWarps];
+    std::uint64_t totals[kSlice];  // of this block's slice of bins
     std::uint64_t tops[SamplingParams::kMaxTop];
     std::uint32_t top_count;
-    // Of this block alone.
-    std::uint64_t warp_sums[kWarps];
-    std::uint64_t needed;
-    std::uint32_t found;
-    std::uint32_t found_token;
+    std::uint32_t told;  // by another block
   };
   __device__ static Shared& shared() {
-    __shared__ Shared memory;
-    return memory;
+    extern __shared__ __align__(16) unsigned char sample_memory[];
+    return *reinterpret_cast<Shared*>(sample_memory);
   }
   /// This block's part of the row: logits, later masses. By a token's distance from block_first_.
-  __device__ static float* values() {
-    extern __shared__ __align__(16) float sample_values[];
-    return sample_values;
-  }
+  __device__ static float* values() { return reinterpret_cast<float*>(&shared() + 1); }
+  __device__ unsigned next_turn() { return turn_ ^= 1; }
 
   /// Calls `take(token, value)` for the tokens of this thread, and stores what it returns.
   template <class Take>
   __device__ void change_each(Take take) {
-    float* const mine = values();
-    for (std::uint32_t token = first_ + lane(); token < last_; token += 32)
-      mine[token - block_first_] = take(token, mine[token - block_first_]);
+    float* const mine = values() - block_first_;
+    for (std::uint32_t token = first_; token < last_; ++token)
+      mine[token] = take(token, mine[token]);
   }
   template <class Take>
   __device__ void for_each(Take take) const {
-    const float* const mine = values();
-    for (std::uint32_t token = first_ + lane(); token < last_; token += 32)
-      take(token, mine[token - block_first_]);
+    const float* const mine = values() - block_first_;
+    for (std::uint32_t token = first_; token < last_; ++token) take(token, mine[token]);
   }
 
   // --- the first look --------------------------------------------------------------------------
 
   /// Brings the row in, and finds what greedy sampling needs. REQUIRES: logits are written.
   __device__ RowLook look_at_row() {
-    constexpr unsigned kAtOnce = 8;
+    constexpr unsigned kAtOnce = 16;
     const bool is_kept = needs_values();
     RowLook look;
-    for (std::uint32_t at = first_ + lane(); at < last_; at += 32 * kAtOnce) {
+    for (std::uint32_t at = warp_first_ + lane(); at < warp_last_; at += 32 * kAtOnce) {
       float raw[kAtOnce];
 #pragma unroll
       for (unsigned i = 0; i < kAtOnce; ++i)
-        raw[i] = at + 32 * i < last_ ? number(__ldcg(raw_ + at + 32 * i)) : -INFINITY;
-      float max = look.max;
+        raw[i] = at + 32 * i < warp_last_ ? __ldcg(raw_ + at + 32 * i) : -INFINITY;
+      float highest = -INFINITY;
+      std::uint32_t token = at;
 #pragma unroll
-      for (unsigned i = 0; i < kAtOnce; ++i) max = fmaxf(max, raw[i]);
+      for (unsigned i = 0; i < kAtOnce; ++i) {
+        raw[i] = number(raw[i]);
+        if (is_kept && at + 32 * i < warp_last_) values()[at + 32 * i - block_first_] = raw[i];
+        if (raw[i] > highest) {
+          highest = raw[i];
+          token = at + 32 * i;
+        }
+      }
+      look.best = larger(look.best, key_of(highest, token));
+      const float max = fmaxf(look.max, highest);
       if (max > -INFINITY) {
         look.sum *= expf(look.max - max);
 #pragma unroll
         for (unsigned i = 0; i < kAtOnce; ++i) look.sum += expf(raw[i] - max);
       }
       look.max = max;
-#pragma unroll
-      for (unsigned i = 0; i < kAtOnce; ++i) {
-        const std::uint32_t token = at + 32 * i;
-        if (token >= last_) continue;
-        look.best = larger(look.best, key_of(raw[i], token));
-        if (is_kept) values()[token - block_first_] = raw[i];
-      }
     }
+    __syncwarp();  // lanes go on with tokens that others brought
     return over_row(look);
   }
   __device__ bool is_changed() const { return seen_ != nullptr || params_.biases != 0; }
@@ -199,7 +247,6 @@ class RowSampler {
     RowLook look;
     look.max = fmaxf(a.max, b.max);
     look.best = larger(a.best, b.best);
-    // +inf - +inf is no number, and the sum of such a row is none either.
     if (look.max > -INFINITY)
       look.sum = a.sum * expf(a.max - look.max) + b.sum * expf(b.max - look.max);
     return look;
@@ -217,16 +264,12 @@ class RowSampler {
     look = over_warp(look);
     if (lane() == 0) own[warp()] = look;
     meet();
-    // Each lane reads one block's warps, four lanes a block.
-    static_assert(kWarps * kBlocks % 32 == 0);
-    constexpr unsigned kEach = kWarps * kBlocks / 32;
-    const RowLook* const there = of_block(own, lane() * kEach / kWarps) + lane() * kEach % kWarps;
+    const RowLook* const there = of_lane(own);
     RowLook all = there[0];
 #pragma unroll
     for (unsigned i = 1; i < kEach; ++i) all = both(all, there[i]);
     return over_warp(all);
   }
-  __device__ unsigned next_turn() { return turn_ ^= 1; }
 
   // --- logits after bias and penalties -----------------------------------------------------------
 
@@ -237,10 +280,8 @@ class RowSampler {
     if (threadIdx.x == 0)
       for (std::uint32_t at = 0; at < params_.biases; ++at) {
         const auto token = static_cast<std::uint32_t>(params_.bias_token[at]);
-        const std::uint32_t place = token - block_first_;
-        if (token < vocabulary_ && token >= block_first_ &&
-            place < SampleShape::share_of(vocabulary_))
-          values()[place] += params_.bias[at];
+        if (token < vocabulary_ && token / SampleShape::share_of(vocabulary_) == rank_)
+          values()[token - block_first_] += params_.bias[at];
       }
     __syncthreads();
     RowLook look;
@@ -253,212 +294,232 @@ class RowSampler {
     return over_row(look).best;
   }
 
-  // --- cuts ------------------------------------------------------------------------------------
+  // --- sums in the order of tokens ---------------------------------------------------------------
 
-  /// Adds up over the row what each warp has. Returns the sum of all; `before` becomes the sum of
-  /// the warps that have lower tokens.
-  __device__ std::uint64_t sum_in_order(std::uint64_t mine, std::uint64_t& before) {
-    std::uint64_t* const own = shared().sums[next_turn()];
-    if (lane() == 0) own[warp()] = mine;
-    meet();
-    constexpr unsigned kEach = kWarps * kBlocks / 32;
-    const std::uint64_t* const there =
-        of_block(own, lane() * kEach / kWarps) + lane() * kEach % kWarps;
-    const unsigned self = rank_ * kWarps + warp();
-    std::uint64_t total = 0;
-    std::uint64_t earlier = 0;
-#pragma unroll
-    for (unsigned i = 0; i < kEach; ++i) {
-      const std::uint64_t one = there[i];
-      total += one;
-      if (lane() * kEach + i < self) earlier += one;
-    }
-    before = sum_of_warp(earlier);
-    return sum_of_warp(total);
-  }
   __device__ static std::uint64_t sum_of_warp(std::uint64_t value) {
 #pragma unroll
     for (unsigned step = 16; step != 0; step /= 2) value += __shfl_xor_sync(~0u, value, step);
     return value;
   }
-  /// The token of this warp at `point`, its weights laid end to end by id. All lanes get it.
-  template <class WeightOf>
-  __device__ std::uint32_t token_in_warp(std::uint64_t point, WeightOf weight_of) const {
-    const float* const mine = values();
-    for (std::uint32_t from = first_; from < last_; from += 32) {
-      const std::uint32_t token = from + lane();
-      const std::uint64_t weight =
-          token < last_ ? weight_of(token, mine[token - block_first_]) : std::uint64_t{0};
-      std::uint64_t until = weight;
+  /// What the lanes up to this one have.
+  __device__ static std::uint64_t sum_up_to_lane(std::uint64_t value) {
 #pragma unroll
-      for (unsigned step = 1; step < 32; step *= 2) {
-        const std::uint64_t other = __shfl_up_sync(~0u, until, step);
-        if (lane() >= step) until += other;
-      }
-      const unsigned reached = __ballot_sync(~0u, until > point);
-      if (reached != 0) return from + static_cast<unsigned>(__ffs(static_cast<int>(reached))) - 1;
-      point -= __shfl_sync(~0u, until, 31);
+    for (unsigned step = 1; step < 32; step *= 2) {
+      const std::uint64_t other = __shfl_up_sync(~0u, value, step);
+      if (lane() >= step) value += other;
     }
-    return first_;
+    return value;
   }
-  /// The same over the row, told to all blocks. REQUIRES: the point is below the sum of all
-  /// weights.
-  template <class WeightOf>
-  __device__ std::uint32_t token_at(std::uint64_t point, WeightOf weight_of) {
+  /// Lays the weights of all tokens end to end by id. The thread that has the token at
+  /// `point_of(sum of all)` says so.
+  template <class WeightOf, class PointOf>
+  __device__ Choice token_at(WeightOf weight_of, PointOf point_of) {
     std::uint64_t mine = 0;
     for_each([&](std::uint32_t token, float value) { mine += weight_of(token, value); });
-    mine = sum_of_warp(mine);
-    std::uint64_t before = 0;
-    (void)sum_in_order(mine, before);
-    std::uint64_t* const told = shared().sums[next_turn()];
-    if (lane() == 0) told[warp()] = ~0ull;
-    if (point >= before && point - before < mine) {
-      const std::uint32_t token = token_in_warp(point - before, weight_of);
-      if (lane() == 0) told[warp()] = token;
-    }
+    const std::uint64_t up_to_here = sum_up_to_lane(mine);
+    std::uint64_t* const own = shared().sums[next_turn()];
+    if (lane() == 31) own[warp()] = up_to_here;
     meet();
-    constexpr unsigned kEach = kWarps * kBlocks / 32;
-    const std::uint64_t* const there =
-        of_block(told, lane() * kEach / kWarps) + lane() * kEach % kWarps;
-    std::uint32_t token = ~0u;
+    const std::uint64_t* const there = of_lane(own);
+    const unsigned self = rank_ * kWarps + warp();
+    std::uint64_t total = 0;
+    std::uint64_t before = 0;
 #pragma unroll
-    for (unsigned i = 0; i < kEach; ++i) token = min(token, static_cast<std::uint32_t>(there[i]));
-    return __reduce_min_sync(~0u, token);
+    for (unsigned i = 0; i < kEach; ++i) {
+      const std::uint64_t one = there[i];
+      total += one;
+      if (lane() * kEach + i < self) before += one;
+    }
+    before = sum_of_warp(before) + up_to_here - mine;
+    std::uint64_t point = point_of(sum_of_warp(total));
+    Choice choice{0, false};
+    if (point < before || point - before >= mine) return choice;
+    point -= before;
+    for_each([&](std::uint32_t token, float value) {
+      const std::uint64_t weight = weight_of(token, value);
+      if (!choice.is_mine && point < weight) choice = {token, true};
+      if (!choice.is_mine) point -= weight;
+    });
+    return choice;
   }
 
-  // Lanes that meet in one bin add up before they go there: equal logits would make all threads
-  // wait for one word.
+  // --- cuts ------------------------------------------------------------------------------------
 
-  __device__ static void count_in_bin(std::uint32_t* bins, unsigned bin) {
-    const unsigned peers = __match_any_sync(__activemask(), bin);
-    if (lane() == static_cast<unsigned>(__ffs(static_cast<int>(peers))) - 1)
-      atomicAdd(&bins[bin], static_cast<unsigned>(__popc(peers)));
-  }
-  __device__ static void add_to_bin(std::uint32_t (*bins)[kBins], unsigned bin,
-                                    std::uint64_t weight) {
-    constexpr std::uint32_t kMask = (1u << kLimbBits) - 1;
+  __device__ static std::uint32_t* counts() { return shared().bins; }
+  __device__ static std::uint32_t* lows() { return shared().bins + kBins; }
+  __device__ static std::uint32_t* highs() { return shared().bins + 2 * kBins; }
+
+  /// `half`: the bits of the low part.
+  __device__ static void add_to_bin(unsigned bin, std::uint32_t below, unsigned half) {
+    atomicAdd(&counts()[bin], 1u);
+    std::uint32_t low = below & ((1u << half) - 1);
+    std::uint32_t high = below >> half;
+    // Where all meet in one bin they add up first: equal logits would make them wait for one word.
     const unsigned active = __activemask();
     int is_same = 0;
     (void)__match_all_sync(active, bin, &is_same);
-#pragma unroll
-    for (unsigned limb = 0; limb < kLimbs; ++limb) {
-      auto part = static_cast<std::uint32_t>(weight >> limb * kLimbBits) & kMask;
-      if (is_same) {
-        part = __reduce_add_sync(active, part);
-        if (lane() != static_cast<unsigned>(__ffs(static_cast<int>(active))) - 1) continue;
-      }
-      if (part != 0) atomicAdd(&bins[limb][bin], part);
+    if (is_same) {
+      low = __reduce_add_sync(active, low);
+      high = __reduce_add_sync(active, high);
+      if (lane() != static_cast<unsigned>(__ffs(static_cast<int>(active))) - 1) return;
     }
+    if (low != 0) atomicAdd(&lows()[bin], low);
+    if (high != 0) atomicAdd(&highs()[bin], high);
   }
 
   /// The fewest tokens, highest key first, whose weights reach what `needed_of(sum of all)` says;
-  /// of equal keys the lowest ids. Tokens of one key have one weight: their mass, or one where they
-  /// are counted. Those without mass are not there. Keys have `bits` bits. REQUIRES: all weights
-  /// together reach it.
+  /// of equal keys the lowest ids. Keys have `bits` bits. A token weighs its mass, or one where
+  /// tokens are counted; those without mass are not there. REQUIRES: all together reach it.
   template <bool kCounts, class KeyOf, class NeededOf>
   __device__ Cut cut_to(unsigned bits, KeyOf key_of_value, NeededOf needed_of) {
-    constexpr unsigned kOwnLimbs = kCounts ? 1 : kLimbs;
-    const auto weight_of = [](float value) {
-      return kCounts ? std::uint64_t{1} : __float2ull_rn(value);
-    };
     std::uint32_t prefix = 0;
-    std::uint64_t needed = 0;
-    bool is_first = true;
+    Found found{};
     for (unsigned left = bits; left != 0;) {
       const unsigned width = min(left, kBinBits);
       const unsigned shift = left - width;
-      std::uint32_t(*const bins)[kBins] = shared().bins[next_turn()];
-      for (unsigned at = threadIdx.x; at < kOwnLimbs * kBins; at += kThreads) bins[0][at] = 0;
+      // A sum of 2^14 numbers of 18 bits fits into a word.
+      const unsigned half = SampleShape::share_of(vocabulary_) <= 1u << 14 ? shift : shift / 2;
+      for (unsigned at = threadIdx.x; at < (kCounts ? 1 : 3) * kBins; at += kThreads)
+        shared().bins[at] = 0;
       __syncthreads();
       for_each([&](std::uint32_t, float value) {
+        if (!kCounts && value == 0) return;
         const std::uint32_t key = key_of_value(value);
-        if (!is_first && key >> left != prefix) return;
+        if (left != bits && key >> left != prefix) return;
         const unsigned bin = key >> shift & ((1u << width) - 1);
         if constexpr (kCounts)
-          count_in_bin(bins[0], bin);
-        else if (value != 0)
-          add_to_bin(bins, bin, weight_of(value));
+          atomicAdd(&counts()[bin], 1u);
+        else
+          add_to_bin(bin, key & ((1u << shift) - 1), half);
       });
       meet();
-      const unsigned bin = find_bin<kOwnLimbs>(bins, needed, is_first, needed_of);
-      needed = shared().needed;
-      prefix = prefix << width | bin;
+      const auto weight_of_bin = [&](unsigned bin, std::uint64_t count, std::uint64_t below) {
+        if (kCounts) return count;
+        const std::uint32_t key = (prefix << width | bin) << shift;
+        return scaled_to(key >> 23, count * (key % (1u << 23) + (1u << 23)) + below);
+      };
+      found = find_bin<kCounts>(weight_of_bin, half, [&](std::uint64_t total) {
+        return left == bits ? needed_of(total) : found.needed;
+      });
+      prefix = prefix << width | found.bin;
       left = shift;
-      is_first = false;
     }
-    const auto of_last = [&](std::uint32_t, float value) {
-      return key_of_value(value) == prefix ? weight_of(value) : std::uint64_t{0};
-    };
-    return {prefix, token_at(needed - 1, of_last)};
+    const std::uint64_t weight = kCounts ? 1 : whole(__uint_as_float(prefix + kOne));
+    // Mostly all tokens of the last key stay.
+    if (found.needed + weight > found.total) return {prefix, ~0u};
+    const std::uint64_t place = (found.needed - 1) / weight;
+    const Choice last = token_at(
+        [&](std::uint32_t, float value) {
+          const bool is_there = kCounts || value != 0;
+          return std::uint64_t{is_there && key_of_value(value) == prefix};
+        },
+        [&](std::uint64_t) { return place; });
+    if (last.is_mine)
+      for (unsigned rank = 0; rank < kBlocks; ++rank) *of_block(&shared().told, rank) = last.token;
+    meet();
+    return {prefix, shared().told};
   }
 
-  /// In which bin, from the highest, the sums reach `needed`; leaves what that bin must give in
-  /// shared().needed. Each thread has two neighbouring bins.
-  template <unsigned kOwnLimbs, class NeededOf>
-  __device__ unsigned find_bin(std::uint32_t (*bins)[kBins], std::uint64_t needed, bool is_first,
-                               NeededOf needed_of) {
-    static_assert(kBins == 2 * kThreads);
-    std::uint64_t low = 0;
-    std::uint64_t high = 0;
+  struct Found {
+    unsigned bin;
+    std::uint64_t needed;  // of the bin
+    std::uint64_t total;   // the bin's
+  };
+  /// In which bin, from the highest, the sums reach what is needed. Each block adds up a slice of
+  /// the bins for all; then every warp looks for the bin by itself. REQUIRES: a barrier of the
+  /// cluster since bins were added to.
+  template <bool kCounts, class WeightOfBin, class NeededOf>
+  __device__ Found find_bin(WeightOfBin weight_of_bin, unsigned half, NeededOf needed_of) {
+    static_assert(kThreads == 4 * kSlice && kBlocks == 8);
+    const unsigned slot = threadIdx.x / 4;
+    const unsigned bin = rank_ * kSlice + slot;
+    std::uint64_t count = 0;
+    std::uint64_t below = 0;
 #pragma unroll
-    for (unsigned limb = 0; limb < kOwnLimbs; ++limb) {
-#pragma unroll
-      for (unsigned rank = 0; rank < kBlocks; ++rank) {
-        const uint2 two =
-            *reinterpret_cast<const uint2*>(of_block(&bins[limb][2 * threadIdx.x], rank));
-        low += static_cast<std::uint64_t>(two.x) << limb * kLimbBits;
-        high += static_cast<std::uint64_t>(two.y) << limb * kLimbBits;
+    for (unsigned i = 0; i < 2; ++i) {
+      const unsigned rank = threadIdx.x % 4 * 2 + i;
+      count += *of_block(counts() + bin, rank);
+      if constexpr (!kCounts) {
+        below += *of_block(lows() + bin, rank);
+        below += static_cast<std::uint64_t>(*of_block(highs() + bin, rank)) << half;
       }
     }
-    // What the bins of this thread and of all above it have, first within the warp.
-    std::uint64_t from_here = low + high;
+#pragma unroll
+    for (unsigned step = 1; step < 4; step *= 2) {
+      count += __shfl_xor_sync(~0u, count, step);
+      below += __shfl_xor_sync(~0u, below, step);
+    }
+    const std::uint64_t weight = count == 0 ? 0 : weight_of_bin(bin, count, below);
+    if (threadIdx.x % 4 == 0) shared().totals[slot] = weight;
+    std::uint64_t* const own = shared().sums[next_turn()];
+    const std::uint64_t of_eight = sum_of_warp(threadIdx.x % 4 == 0 ? weight : 0);
+    if (lane() == 0) own[warp()] = of_eight;
+    meet();
+
+    // Each lane has kEach sums of eight bins. What it and the lanes above it have:
+    const std::uint64_t* const there = of_lane(own);
+    std::uint64_t eights[kEach];
+    std::uint64_t mine = 0;
+#pragma unroll
+    for (unsigned i = 0; i < kEach; ++i) mine += eights[i] = there[i];
+    std::uint64_t from_here = mine;
 #pragma unroll
     for (unsigned step = 1; step < 32; step *= 2) {
       const std::uint64_t other = __shfl_down_sync(~0u, from_here, step);
       if (lane() + step < 32) from_here += other;
     }
-    __syncthreads();  // the needed of the pass before was read
-    if (lane() == 0) shared().warp_sums[warp()] = from_here;
-    __syncthreads();
-    std::uint64_t total = 0;
-    std::uint64_t above = 0;
+    const std::uint64_t needed = needed_of(__shfl_sync(~0u, from_here, 0));
+    const unsigned reached = __ballot_sync(~0u, from_here >= needed);
+    const unsigned who = 31 - static_cast<unsigned>(__clz(static_cast<int>(reached)));
+    std::uint64_t left = needed - (from_here - mine);  // right in lane `who`
+    unsigned which = kEach - 1;
 #pragma unroll
-    for (unsigned other = 0; other < kWarps; ++other) {
-      total += shared().warp_sums[other];
-      if (other > warp()) above += shared().warp_sums[other];
+    for (unsigned i = kEach - 1; i != 0; --i)
+      if (which == i && eights[i] < left) {
+        left -= eights[i];
+        which = i - 1;
+      }
+    which = __shfl_sync(~0u, lane() * kEach + which, who);
+    left = __shfl_sync(~0u, left, who);
+    // The eight bins, a lane for each.
+    const unsigned first = which * 8;
+    const std::uint64_t one =
+        *of_block(shared().totals + (first + lane() % 8) % kSlice, first / kSlice);
+    Found found{first, left, 0};
+    unsigned at = 7;
+#pragma unroll
+    for (unsigned i = 7; i != 0; --i) {
+      const std::uint64_t total = __shfl_sync(~0u, one, i);
+      if (at == i && total < found.needed) {
+        found.needed -= total;
+        at = i - 1;
+      }
     }
-    if (is_first) needed = needed_of(total);
-    const std::uint64_t above_high = from_here + above - low - high;
-    const std::uint64_t above_low = above_high + high;
-    if (above_high < needed && above_low >= needed) {
-      shared().found = 2 * threadIdx.x + 1;
-      shared().needed = needed - above_high;
-    } else if (above_low < needed && above_low + low >= needed) {
-      shared().found = 2 * threadIdx.x;
-      shared().needed = needed - above_low;
-    }
-    __syncthreads();
-    return shared().found;
+    found.bin += at;
+    found.total = __shfl_sync(~0u, one, at);
+    return found;
   }
 
   // --- draws -----------------------------------------------------------------------------------
+
+  __device__ Cut cut_to_count(std::uint32_t count) {
+    return cut_to<true>(
+        32, [](float value) { return ordered(value); },
+        [&](std::uint64_t) { return std::uint64_t{count}; });
+  }
 
   /// REQUIRES: values are logits; `best` is the highest of the row.
   __device__ Choice draw(std::uint64_t best, std::int32_t position) {
     const float max = from_ordered(static_cast<std::uint32_t>(best >> 32));
     if (!(max > -INFINITY)) return {0, rank_ == 0 && threadIdx.x == 0};
     Cut top_k;
-    const bool has_top_k =
-        params_.top_k > 0 && static_cast<std::uint32_t>(params_.top_k) < vocabulary_;
-    if (has_top_k)
-      top_k = cut_to<true>(
-          32, [](float value) { return ordered(value); },
-          [&](std::uint64_t) { return static_cast<std::uint64_t>(params_.top_k); });
-    // From here on values are masses. A mass has at most 24 significant bits: a float holds it.
+    const auto most = static_cast<std::uint32_t>(params_.top_k);
+    const bool has_top_k = params_.top_k > 0 && most < vocabulary_;
+    if (has_top_k) top_k = cut_to_count(most);
     const float temperature = params_.temperature;
     change_each([&](std::uint32_t token, float logit) {
       if (has_top_k && !top_k.keeps(ordered(logit), token)) return 0.0f;
-      return __ull2float_rn(mass_of(logit, max, temperature));
+      return float_mass(logit, max, temperature);
     });
     Cut top_p;
     if (params_.top_p < 1)
@@ -466,26 +527,13 @@ class RowSampler {
           kMassKeyBits, [](float value) { return mass_key(value); },
           [&](std::uint64_t total) { return mass_of_top_p(total, params_.top_p); });
     const std::uint64_t least = mass_of_min_p(params_.min_p);
-    const auto mass_left = [&](std::uint32_t token, float value) {
-      const std::uint64_t mine = __float2ull_rn(value);
-      return mine != 0 && mine >= least && top_p.keeps(mass_key(value), token) ? mine
-                                                                               : std::uint64_t{0};
-    };
-    std::uint64_t mine = 0;
-    for_each([&](std::uint32_t token, float value) { mine += mass_left(token, value); });
-    mine = sum_of_warp(mine);
-    std::uint64_t before = 0;
-    const std::uint64_t total = sum_in_order(mine, before);
-    const std::uint64_t point = point_in(total, params_, position);
-    if (point < before || point - before >= mine) return {0, false};
-    return {token_in_warp(point - before, mass_left), lane() == 0};
-  }
-  /// The bits of a mass as a float, from those of 1: 41 exponents and 23 bits below them.
-  static constexpr unsigned kMassKeyBits = 29;
-  __device__ static std::uint32_t mass_key(float mass) {
-    const std::uint32_t bits = __float_as_uint(mass);
-    constexpr std::uint32_t kOfOne = 127u << 23;
-    return bits < kOfOne ? 0 : bits - kOfOne;
+    return token_at(
+        [&](std::uint32_t token, float value) {
+          const std::uint64_t mass = whole(value);
+          const bool stays = mass != 0 && mass >= least && top_p.keeps(mass_key(value), token);
+          return stays ? mass : std::uint64_t{0};
+        },
+        [&](std::uint64_t total) { return point_in(total, params_, position); });
   }
 
   // --- the most probable tokens ------------------------------------------------------------------
@@ -493,32 +541,28 @@ class RowSampler {
   /// REQUIRES: values are the raw logits; count is at most kMaxTop and the vocabulary.
   __device__ void report_tops(std::uint32_t count, double log_sum, Sampled& out) {
     if (threadIdx.x == 0) shared().top_count = 0;
-    const Cut cut = cut_to<true>(
-        32, [](float value) { return ordered(value); },
-        [&](std::uint64_t) { return std::uint64_t{count}; });
+    const Cut cut = cut_to_count(count);
     for_each([&](std::uint32_t token, float value) {
       if (cut.keeps(ordered(value), token))
         shared().tops[atomicAdd(&shared().top_count, 1u)] = key_of(value, token);
     });
     meet();
-    if (rank_ == 0 && warp() == 0) {
-      // A lane for each, wherever it lies; its place is how many are higher.
-      unsigned place = lane();
-      std::uint64_t mine = 0;
-      for (unsigned rank = 0; rank < kBlocks; ++rank) {
-        const unsigned there = *of_block(&shared().top_count, rank);
-        if (place < there) mine = *of_block(shared().tops + place, rank);
-        place = place < there ? ~0u : place - (place == ~0u ? 0 : there);
-      }
-      unsigned higher = 0;
-      for (unsigned other = 0; other < count; ++other)
-        higher += __shfl_sync(~0u, mine, other) > mine;
-      if (lane() < count) {
-        const std::uint32_t token = ~static_cast<std::uint32_t>(mine);
-        out.top_token[higher] = static_cast<std::int32_t>(token);
-        out.top_logprob[higher] = static_cast<float>(raw_[token] - log_sum);
-      }
+    if (rank_ != 0 || warp() != 0) return;
+    // A lane for each, wherever it lies; its place is how many are higher.
+    unsigned place = lane();
+    std::uint64_t mine = 0;
+    for (unsigned rank = 0; rank < kBlocks; ++rank) {
+      const unsigned there = *of_block(&shared().top_count, rank);
+      if (place < there) mine = *of_block(shared().tops + place, rank);
+      place = place < there || place == ~0u ? ~0u : place - there;
     }
+    unsigned higher = 0;
+    for (unsigned other = 0; other < count; ++other)
+      higher += __shfl_sync(~0u, mine, static_cast<int>(other)) > mine;
+    if (lane() >= count) return;
+    const std::uint32_t token = ~static_cast<std::uint32_t>(mine);
+    out.top_token[higher] = static_cast<std::int32_t>(token);
+    out.top_logprob[higher] = static_cast<float>(raw_[token] - log_sum);
   }
 
   std::uint32_t vocabulary_;
@@ -529,9 +573,13 @@ class RowSampler {
   std::uint16_t* seen_;
   unsigned rank_;  // of the block in its cluster
   std::uint32_t block_first_;
-  std::uint32_t first_;  // of this warp's tokens
+  std::uint32_t warp_first_;
+  std::uint32_t warp_last_;
+  std::uint32_t first_;  // of this thread's tokens
   std::uint32_t last_;
   unsigned turn_ = 0;
 };
+
+static_assert(RowSampler::shared_bytes() <= SampleShape::kFixedBytes);
 
 }  // namespace attacca::kernels
