@@ -37,10 +37,11 @@ struct Row {
   std::optional<double> floor{};     // what the hardware allows
   std::optional<double> limit{};     // what our gate allows
   bool is_rate = false;              // more is better: floor is a ceiling, limit the least allowed
+  bool must_always_hold = false;  // one run that misses the limit counts: it is no matter of noise
 
   std::optional<double> ratio() const;     // of the baseline
   std::optional<double> fraction() const;  // of the floor: 1 is as good as it gets
-  bool meets_limit() const;                // true where there is none
+  bool meets_limit() const;                // in this run; true where there is none
 };
 
 /// A row of what was measured first, with what was measured second as its baseline.
@@ -156,8 +157,10 @@ struct Origin {
 };
 Origin origin_of(const attacca::Device& device);
 
-void print_report(const Benchmark& benchmark, const Origin& origin, const Run& run);
-nlohmann::ordered_json to_json(const Benchmark& benchmark, const Origin& origin, const Run& run);
+struct Measured;  // gates.hpp
+void print_report(const Benchmark& benchmark, const Origin& origin, const Measured& measured);
+nlohmann::ordered_json to_json(const Benchmark& benchmark, const Origin& origin,
+                               const Measured& measured);
 /// The run's plots, one below the other; empty where it has none.
 std::string to_svg(const Benchmark& benchmark, const Origin& origin, const Run& run);
 

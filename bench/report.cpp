@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "gates.hpp"
 #include "harness.hpp"
 
 namespace bench {
@@ -31,10 +32,14 @@ std::vector<std::string> param_names(const std::vector<Row>& rows) {
   return names;
 }
 
-std::string gate_of(const Row& row) {
-  if (!row.limit) return "";
-  return fmt::format("{} {} {}", row.is_rate ? ">=" : "<=", number(*row.limit),
-                     row.meets_limit() ? "held" : "MISSED");
+/// The limit is the first run's, as the figures beside it are.
+std::string text_of(const Gate& gate, const Row& row) {
+  std::string text = fmt::format("{} {} {}", row.is_rate ? ">=" : "<=", number(*row.limit),
+                                 gate.is_missed() ? "MISSED" : "held");
+  if (gate.runs > 1)
+    text += fmt::format("{} in {} of {} runs", gate.is_missed() ? "" : ", missed", gate.runs_missed,
+                        gate.runs);
+  return text;
 }
 
 /// Characters of UTF-8 text, as fmt counts them when it pads.
@@ -45,27 +50,29 @@ std::size_t width_of(const std::string& text) {
 
 using Cells = std::vector<std::string>;
 
-Cells cells_of(const Row& row, const std::vector<std::string>& params) {
+Cells cells_of(const Row& row, const Gate* gate, const std::vector<std::string>& params) {
   Cells cells{row.name};
   for (const std::string& key : params)
     cells.push_back(row.params.contains(key) ? text_of(row.params[key]) : "");
   const auto ratio = row.ratio();
   const auto fraction = row.fraction();
-  cells.insert(cells.end(),
-               {number(row.value.median), number(row.value.p10), number(row.value.p90), row.unit,
-                number(row.baseline), ratio ? fmt::format("{:.3f}", *ratio) : "", number(row.floor),
-                fraction ? fmt::format("{:.0f} %", *fraction * 100) : "", gate_of(row)});
+  cells.insert(
+      cells.end(),
+      {number(row.value.median), number(row.value.p10), number(row.value.p90), row.unit,
+       number(row.baseline), ratio ? fmt::format("{:.3f}", *ratio) : "", number(row.floor),
+       fraction ? fmt::format("{:.0f} %", *fraction * 100) : "", gate ? text_of(*gate, row) : ""});
   return cells;
 }
 
-void print_table(const std::vector<Row>& rows) {
+void print_table(const std::vector<Row>& rows, const Gates& gates) {
   const std::vector<std::string> params = param_names(rows);
   Cells headings{""};
   headings.insert(headings.end(), params.begin(), params.end());
   headings.insert(headings.end(), {"median", "p10", "p90", "unit", "baseline", "ratio", "floor",
                                    "of floor", "gate"});
   std::vector<Cells> table{headings};
-  for (const Row& row : rows) table.push_back(cells_of(row, params));
+  for (std::size_t at = 0; at < rows.size(); ++at)
+    table.push_back(cells_of(rows[at], gates.of(at), params));
 
   std::vector<std::size_t> widths(headings.size(), 0);  // 0: a column that nothing stands in
   for (std::size_t column = 0; column < widths.size(); ++column) {
@@ -95,7 +102,7 @@ const char* text_of(Verdict verdict) {
   return "";
 }
 
-json to_json(const Row& row) {
+json to_json(const Row& row, const Gate* gate) {
   json line{
       {"name", row.name},           {"params", row.params.is_null() ? json::object() : row.params},
       {"median", row.value.median}, {"p10", row.value.p10},
@@ -105,7 +112,14 @@ json to_json(const Row& row) {
   if (const auto ratio = row.ratio()) line["ratio"] = *ratio;
   if (row.floor) line["floor"] = *row.floor;
   if (const auto fraction = row.fraction()) line["fraction"] = *fraction;
-  if (row.limit) line["limit"] = *row.limit;
+  if (gate) {
+    line["limit"] = *row.limit;
+    line["meets_limit"] = !gate->is_missed();
+    if (gate->runs > 1) {
+      line["runs"] = gate->runs;
+      line["runs_missed"] = gate->runs_missed;
+    }
+  }
   return line;
 }
 json to_json(const Finding& finding) {
@@ -125,11 +139,18 @@ void add_parts(json& result, const char* key, const std::vector<Part>& parts) {
 
 }  // namespace
 
-void print_report(const Benchmark& benchmark, const Origin& origin, const Run& run) {
+void print_report(const Benchmark& benchmark, const Origin& origin, const Measured& measured) {
+  const auto& [run, gates] = measured;
   fmt::print("{}: {}\n{}{}, commit {}, {}{}\n\n", benchmark.name, benchmark.question, origin.device,
              origin.driver.empty() ? "" : ", driver " + origin.driver, origin.commit, origin.date,
              run.is_quick() ? ", quick: a few samples, not to publish" : "");
-  print_table(run.rows());
+  print_table(run.rows(), gates);
+  if (gates.runs() > 1)
+    fmt::print("\nThe figures are those of the first of {} runs.\n", gates.runs());
+  for (std::size_t at = 0; at < run.rows().size(); ++at)
+    if (const Gate* gate = gates.of(at); gate && gate->is_missed() && gate->known)
+      fmt::print("\nknown miss: {}: {}\n", label_of(run.rows()[at].name, run.rows()[at].params),
+                 gate->known->reason);
   if (!run.notes().empty()) fmt::print("\n");
   for (const std::string& note : run.notes()) fmt::print("note: {}\n", note);
   for (const Finding& finding : run.findings())
@@ -138,7 +159,8 @@ void print_report(const Benchmark& benchmark, const Origin& origin, const Run& r
   fmt::print("\n");
 }
 
-json to_json(const Benchmark& benchmark, const Origin& origin, const Run& run) {
+json to_json(const Benchmark& benchmark, const Origin& origin, const Measured& measured) {
+  const auto& [run, gates] = measured;
   json result{{"bench", benchmark.name},
               {"question", benchmark.question},
               {"device", origin.device},
@@ -147,7 +169,8 @@ json to_json(const Benchmark& benchmark, const Origin& origin, const Run& run) {
   result["date"] = origin.date;
   if (run.is_quick()) result["is_quick"] = true;
   result["rows"] = json::array();
-  add_parts(result, "rows", run.rows());
+  for (std::size_t at = 0; at < run.rows().size(); ++at)
+    result["rows"].push_back(to_json(run.rows()[at], gates.of(at)));
   add_parts(result, "findings", run.findings());
   if (!run.notes().empty()) result["notes"] = run.notes();
   add_parts(result, "plots", run.plots());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "bench/gates.hpp"
 #include "bench/harness.hpp"
 
 namespace {
@@ -180,10 +181,14 @@ TEST(Row, ATimeIsMeasuredAgainstAFloorAndAMostValue) {
   EXPECT_FALSE(time.meets_limit());
 }
 
+nlohmann::ordered_json json_of(const bench::Run& run) {
+  return bench::to_json(kBenchmark, {"cpu", "", "c", "d"},
+                        {run, bench::Gates(run.rows(), "test", "cpu", {})});
+}
+
 TEST(Report, JsonHoldsFindingsNotesAndPlotsWhereThereAreAny) {
-  const bench::Origin origin{"cpu", "", "c", "d"};
   bench::Run bare("test", attacca::Device::host(), false);
-  const auto little = bench::to_json(kBenchmark, origin, bare);
+  const auto little = json_of(bare);
   EXPECT_EQ("is 1 < 2?", little["question"]);
   for (const char* key : {"findings", "notes", "plots", "is_quick"})
     EXPECT_FALSE(little.contains(key)) << key;
@@ -191,7 +196,7 @@ TEST(Report, JsonHoldsFindingsNotesAndPlotsWhereThereAreAny) {
   bench::Run run = run_of({row("one", 1, 2, 2, 2)}, plot_over("size"));
   run.add(bench::Finding{"it is so", "a book", "it is not", bench::Verdict::failed});
   run.note("by the way");
-  const auto all = bench::to_json(kBenchmark, origin, run);
+  const auto all = json_of(run);
   EXPECT_EQ("did not hold", all["findings"][0]["verdict"]);
   EXPECT_EQ("it is so", all["findings"][0]["claim"]);
   EXPECT_EQ("by the way", all["notes"][0]);

@@ -131,6 +131,19 @@ class Bench(unittest.TestCase):
         self.assertEqual((1, ""), (done.returncode, done.stdout))
         self.assertIn("/no-such-folder/file", done.stderr)
 
+    def test_a_quick_run_decides_no_gate(self):
+        done = bench(HOST, "--quick", "--device", "host")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertNotIn("gates:", done.stdout)
+
+    def test_a_list_of_known_misses_that_cannot_be_used_is_noticed_before_the_run(self):
+        path = self.folder / "known.json"
+        path.write_text('[{"bench": "queue"}]')
+        for file, reason in (path, "entry 1: 'device' must be a text"), (self.folder / "none", "cannot be read"):
+            done = bench(HOST, "--quick", "--known-misses", str(file))
+            self.assertEqual((1, ""), (done.returncode, done.stdout))
+            self.assertIn(f"{file}: {reason}", done.stderr)
+
     def test_a_device_that_does_not_suit_is_an_error_with_the_reason(self):
         done = bench("overhead-launch", "--device", "host")
         self.assertEqual(1, done.returncode)

@@ -15,6 +15,7 @@
 #include <numeric>
 #include <optional>
 
+#include "gates.hpp"
 #include "harness.hpp"
 #endif
 
@@ -33,6 +34,7 @@ struct Choices {
   std::string svg_file;
   std::string json_dir;
   std::string commit;
+  std::string known_misses;
   bench::EngineChoices engine;
   bool has_no_peer = false;
   bool is_quick = false;
@@ -129,16 +131,68 @@ void write(const std::filesystem::path& path, const std::string& text) {
   if (!(file << text).flush()) throw Error(fmt::format("cannot write '{}'", path.string()));
 }
 
-void run_one(const Benchmark& benchmark, const Device& device, const Choices& choices) {
+/// The list beside the benchmarks' sources, or the one that was asked for.
+std::vector<bench::KnownMiss> known_misses(const Choices& choices) {
+  if (!choices.known_misses.empty()) return bench::read_known_misses(choices.known_misses);
+  const std::filesystem::path file = bench::source_folder() / "bench" / "known_misses.json";
+  return std::filesystem::exists(file) ? bench::read_known_misses(file)
+                                       : std::vector<bench::KnownMiss>{};
+}
+
+/// What became of the gates of all benchmarks, for the last lines and the exit status.
+class Tally {
+ public:
+  void add(const Benchmark& benchmark, const bench::Measured& measured, bool is_complete) {
+    const auto& rows = measured.run.rows();
+    for (std::size_t at = 0; at < rows.size(); ++at) {
+      const bench::Gate* gate = measured.gates.of(at);
+      if (!gate) continue;
+      if (!gate->is_missed()) ++held_;
+      if (gate->is_missed() && gate->known) ++known_;
+      if (gate->is_failure())
+        missed_.push_back(fmt::format("{}: {}, missed in {} of {} runs", benchmark.name,
+                                      bench::label_of(rows[at].name, rows[at].params),
+                                      gate->runs_missed, gate->runs));
+    }
+    if (!is_complete) return;
+    for (const std::string& line : measured.gates.stale()) stale_.push_back(line);
+  }
+  void print() const {
+    if (held_ + known_ + missed_.size() + stale_.size() == 0) return;
+    fmt::print("gates: {} held, {} missed for a known reason, {} missed\n", held_, known_,
+               missed_.size());
+    for (const std::string& line : missed_) fmt::print("  {}\n", line);
+    for (const std::string& line : stale_) fmt::print("stale known miss: {}\n", line);
+  }
+  bool has_failures() const { return !missed_.empty(); }
+
+ private:
+  std::size_t held_ = 0;
+  std::size_t known_ = 0;
+  std::vector<std::string> missed_;
+  std::vector<std::string> stale_;
+};
+
+/// Whether a benchmark runs all of its rows, so that a known miss without a row is out of date.
+bool is_complete(const Benchmark& benchmark, const bench::EngineChoices& engine) {
+  return !benchmark.is_engine ||
+         (engine.model.empty() && engine.shapes.empty() && engine.batches.empty() &&
+          engine.contexts.empty() && engine.tokens.empty() && engine.graphs.empty());
+}
+
+void run_one(const Benchmark& benchmark, const Device& device, const Choices& choices,
+             const std::vector<bench::KnownMiss>& known, Tally& tally) {
   bench::Origin origin = bench::origin_of(device);
   if (!choices.commit.empty()) origin.commit = choices.commit;
-  bench::Run run(benchmark.name, device, choices.is_quick, choices.engine);
-  benchmark.run(run);
-  bench::print_report(benchmark, origin, run);
+  const bench::Measured measured =
+      bench::measure(benchmark, device, choices.is_quick, choices.engine, origin, known);
+  bench::print_report(benchmark, origin, measured);
   std::fflush(stdout);
+  if (!choices.is_quick)  // a few samples decide no gate
+    tally.add(benchmark, measured, is_complete(benchmark, choices.engine));
 
-  const std::string json = bench::to_json(benchmark, origin, run).dump(2) + '\n';
-  const std::string svg = bench::to_svg(benchmark, origin, run);
+  const std::string json = bench::to_json(benchmark, origin, measured).dump(2) + '\n';
+  const std::string svg = bench::to_svg(benchmark, origin, measured.run);
   if (!choices.json_file.empty()) write(choices.json_file, json);
   if (!choices.json_dir.empty()) {
     const std::filesystem::path folder = choices.json_dir;
@@ -151,11 +205,13 @@ void run_one(const Benchmark& benchmark, const Device& device, const Choices& ch
   }
 }
 
-/// Runs what was asked for to the end, whatever fails on the way.
+/// Runs what was asked for to the end, whatever fails or misses its gate on the way.
 void run_all(const std::vector<Benchmark>& chosen, bool may_skip, const Choices& choices) {
   const auto asked =
       choices.device.empty() ? std::nullopt : std::optional(Device::from_name(choices.device));
   if (!choices.json_dir.empty()) std::filesystem::create_directories(choices.json_dir);
+  const std::vector<bench::KnownMiss> known = known_misses(choices);
+  Tally tally;
   int failures = 0;
   for (const Benchmark& benchmark : chosen) {
     const auto [device, why_not] = place_for(benchmark, asked);
@@ -165,13 +221,14 @@ void run_all(const std::vector<Benchmark>& chosen, bool may_skip, const Choices&
     }
     try {
       if (!device) throw Error(why_not);
-      run_one(benchmark, *device, choices);
+      run_one(benchmark, *device, choices, known, tally);
     } catch (const std::exception& error) {
       ++failures;
       fmt::print(stderr, "attacca: {}: {}\n", benchmark.name, error.what());
     }
   }
-  if (failures) throw CLI::RuntimeError(1);
+  tally.print();
+  if (failures || tally.has_failures()) throw CLI::RuntimeError(1);
 }
 
 void run(const Choices& choices) {
@@ -241,6 +298,9 @@ void add_bench(CLI::App& app) {
   command->add_flag("--quick", choices->is_quick, "A few samples, to see that it runs");
   command->add_option("--commit", choices->commit,
                       "What was built, where the checkout cannot say it itself");
+  command->add_option("--known-misses", choices->known_misses,
+                      "Gates that may be missed, each with its reason; without it, "
+                      "bench/known_misses.json of the checkout that this was built from");
   add_engine_options(*command, *choices);
   command->callback([choices] {
     choices->engine.has_peer = !choices->has_no_peer;
