@@ -3,8 +3,8 @@
 
 Usage: measurements.py [--check] [--root FOLDER]
 What stands between `<!-- measurements: h200 -->` and `<!-- end of measurements -->` is rewritten whole: a table of every
-claim, then a section per experiment with its question, picture, figures and notes. What stands outside is kept. --check
-writes nothing and fails where the file is stale.
+claim, then a section per experiment with its question, picture, figures and notes. A row that missed its gate is marked as
+scripts/tables.py does. What stands outside is kept. --check writes nothing and fails where the file is stale.
 """
 import collections
 import pathlib
@@ -41,7 +41,7 @@ def section(result, gpu, root):
     if (root / picture).exists():
         titles = "; ".join(plot["title"] for plot in result.get("plots", []))
         parts.append(f"![{titles or name}](../{picture})".replace("\n", " "))
-    table = tables.render([result], "").rstrip("\n")
+    table = tables.render([result], "", tables.known_misses(root)).rstrip("\n")
     if len(result["rows"]) > MOST_OPEN_ROWS:
         table = f"<details><summary>{len(result['rows'])} rows</summary>\n\n{table}\n\n</details>"
     parts.append(table)

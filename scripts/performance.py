@@ -26,9 +26,8 @@ def key_of(row):
 def gate(row):
     if "limit" not in row:
         return ""
-    is_held = row["median"] >= row["limit"] if row.get("is_rate") else row["median"] <= row["limit"]
     sign = "≥" if row.get("is_rate") else "≤"
-    return f"{sign} {tables.number(row['limit'])} {row['unit']}, {'held' if is_held else '**missed**'}"
+    return f"{sign} {tables.number(row['limit'])} {row['unit']}, {tables.outcome(row)}"
 
 
 def against(row):
@@ -60,13 +59,13 @@ def table(name, rows, peers):
 
 def verdict(rows):
     gated = [row for row in rows if "limit" in row]
-    missed = [row for row in gated if "missed" in gate(row)]
+    missed = [row for row in gated if not tables.meets_limit(row)]
     if not gated:
         return "None of these rows has a gate."
     return f"{len(gated)} gates, {len(gated) - len(missed)} held" + (f", {len(missed)} missed." if missed else ".")
 
 
-def render(result):
+def render(result, known):
     peers, kinds = {}, {}
     for row in result["rows"]:
         if row["name"].endswith(PEER):
@@ -75,6 +74,8 @@ def render(result):
             kinds.setdefault(row["name"], []).append(row)
     parts = [verdict(result["rows"])]
     parts += [table(name, rows, peers) for name, rows in kinds.items()]
+    if meaning := tables.meaning_of_marks([result], known):
+        parts.append("\n".join(meaning))
     if result.get("notes"):
         parts.append("\n".join(f"- {' '.join(note.split())}" for note in result["notes"]))
     said = [result["device"], *(f"{key} {result[key]}" for key in ("driver", "commit") if result.get(key))]
@@ -82,10 +83,10 @@ def render(result):
     return "\n\n".join(parts) + "\n"
 
 
-def part_of(match, found, _):
+def part_of(match, found, root):
     results = [result for gpu, result in found if gpu == match["gpu"] and result["bench"] == match["bench"]]
     if results:
-        return render(results[0])
+        return render(results[0], tables.known_misses(root))
     return (f"No result of `{match['bench']}` in bench/results/{match['gpu']} yet; `make gpu-check` on a machine with a "
             "GPU writes it.\n")
 

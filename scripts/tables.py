@@ -9,7 +9,9 @@ A table stands between two comments and is rewritten whole:
 
 `launch` is the "bench" field of a result, `launch+replay` puts two below each other, `@h200` (optional) is the folder
 under bench/results. The columns (optional) are separated by commas, each with an optional heading after `=`: name,
-median, spread (p10 to p90), baseline, ratio, floor, fraction, device, or a key of the rows' params. --check writes nothing and fails where a table is stale.
+median, spread (p10 to p90), baseline, ratio, floor, fraction, device, or a key of the rows' params. A row that missed its
+gate is marked, with a line under the table that says what the mark means; bench/known_misses.json has the reasons that are
+known. --check writes nothing and fails where a table is stale.
 """
 import argparse
 import json
@@ -21,6 +23,10 @@ TABLE = re.compile(r"(?P<open><!-- table: (?P<what>[^\s@]+)(?:@(?P<gpu>\S+))?(?P
                    r"(?P<body>.*?)(?P<close><!-- end -->)", re.DOTALL)
 DEFAULT_COLUMNS = ["name", "median", "spread", "baseline", "ratio", "floor", "fraction"]
 HEADINGS = {"name": "", "spread": "p10 – p90"}
+CHECKS = "checks.json"  # of checks.py, beside the results
+MEANING = ("**missed**: the figure does not meet the project's gate. A benchmark with a miss that is not known yet runs again, "
+           "up to three times in all, and a gate is missed where every run missed it; the figure is the first run's. A row that "
+           "does not say how many runs was run once.")
 
 
 class Stale(Exception):
@@ -41,6 +47,54 @@ def number(value):
     while abs(value) < 10 ** (2 - digits) and digits < 6:
         digits += 1
     return f"{value:.{digits}f}"
+
+
+def meets_limit(row):
+    if "meets_limit" in row:
+        return row["meets_limit"]
+    if "limit" not in row:
+        return True
+    return row["median"] >= row["limit"] if row.get("is_rate") else row["median"] <= row["limit"]
+
+
+def outcome(row):
+    """What became of the gate of a row that has one: held, missed, and in how many runs."""
+    of_runs = f"in {row['runs_missed']} of {row['runs']} runs" if row.get("runs_missed") else ""
+    if meets_limit(row):
+        return f"held, missed {of_runs}" if of_runs else "held"
+    return f"**missed** {of_runs}".strip()
+
+
+def gate_mark(row, column):
+    """What is put behind the figure of a row that missed its gate in some run; empty for others."""
+    if meets_limit(row) and not row.get("runs_missed"):
+        return ""
+    if column == "ratio":
+        limit, digits = row["limit"] / row["baseline"], 2
+        while digits < 6 and f"{limit:.{digits}f}" == f"{row['ratio']:.{digits}f}":
+            digits += 1
+        return f" (gate {limit:.{digits}f}× {outcome(row)})"
+    return f" (gate {number(row['limit'])} {row['unit']} {outcome(row)})"
+
+
+def known_misses(root):
+    path = root / "bench" / "known_misses.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+
+
+def meaning_of_marks(results, known):
+    """The lines under a table with marked rows: what the mark means, and the reasons that are known."""
+    if not any("missed" in outcome(row) for result in results for row in result["rows"]):
+        return []
+    reasons = []
+    for entry in known:
+        covers = lambda result, row: (
+            (entry["bench"], entry["device"], entry["row"]) == (result["bench"], result["device"], row["name"])
+            and entry["params"].items() <= row.get("params", {}).items() and not meets_limit(row))
+        if any(covers(result, row) for result in results for row in result["rows"]):
+            which = ", ".join([entry["row"], *(f"{key} {value}" for key, value in entry["params"].items())])
+            reasons.append(f"- known miss since {entry['since']}: {which}. {entry['reason']}")
+    return [MEANING, *(["", *reasons] if reasons else [])]
 
 
 def cell(row, result, column):
@@ -88,14 +142,20 @@ def columns_of(text, results):
             for name, title in pairs]
 
 
-def render(results, columns):
+def render(results, columns, known):
     pairs = columns_of(columns, results)
+    names = [name for name, _ in pairs]
     lines = ["| " + " | ".join(title for _, title in pairs) + " |",
              "|" + "|".join(" --- " if name in ("name", "device") else " ---: " for name, _ in pairs) + "|"]
     for result in results:
         for row in result["rows"]:
-            lines.append("| " + " | ".join(cell(row, result, name).replace("|", "\\|") for name, _ in pairs) + " |")
+            cells = {name: cell(row, result, name) for name in names}
+            marked = next((name for name in ("ratio", "median", "name") if cells.get(name)), names[0])
+            cells[marked] += gate_mark(row, marked)
+            lines.append("| " + " | ".join(cells[name].replace("|", "\\|") for name in names) + " |")
     lines.append("")
+    if meaning := meaning_of_marks(results, known):
+        lines += [*meaning, ""]
     for result in results:
         said = [result["device"]]
         said += [f"{key} {result[key]}" for key in ("driver", "commit") if result.get(key)]
@@ -109,6 +169,8 @@ def render(results, columns):
 def load(root):
     found = []
     for path in sorted((root / "bench" / "results").glob("*/*.json")):
+        if path.name == CHECKS:
+            continue
         try:
             result = json.loads(path.read_text(encoding="utf-8"))
             result["bench"], result["device"], result["rows"]  # the fields every result has
@@ -127,15 +189,13 @@ def arguments_of(description):
     return parser.parse_args()
 
 
-def rewrite_page(script, description, file, pattern, marks, body_of):
-    """What another script does: between `marks`, which `pattern` finds, stands body_of(match, results, root)."""
-    arguments = arguments_of(description)
+def rewrite_parts(arguments, script, file, pattern, marks, body_of):
+    """Puts body_of(match) between `marks`, which `pattern` finds in `file`."""
     path = arguments.root / file
     text = path.read_text(encoding="utf-8")
     if not pattern.search(text):
         sys.exit(f"{file}: no {marks}")
-    found = load(arguments.root)
-    rewritten = pattern.sub(lambda part: part["open"] + body_of(part, found, arguments.root) + part["close"], text)
+    rewritten = pattern.sub(lambda part: part["open"] + body_of(part) + part["close"], text)
     if rewritten == text:
         return
     if arguments.check:
@@ -144,7 +204,14 @@ def rewrite_page(script, description, file, pattern, marks, body_of):
     print(f"{file}: written")
 
 
-def rewrite(text, found):
+def rewrite_page(script, description, file, pattern, marks, body_of):
+    """What another script does: between `marks`, which `pattern` finds, stands body_of(match, results, root)."""
+    arguments = arguments_of(description)
+    found = load(arguments.root)
+    rewrite_parts(arguments, script, file, pattern, marks, lambda part: body_of(part, found, arguments.root))
+
+
+def rewrite(text, found, known):
     def table(match):
         results = []
         for bench in match["what"].split("+"):
@@ -153,7 +220,7 @@ def rewrite(text, found):
                 where = match["gpu"] or "*"
                 raise Stale(f"no result of '{bench}' in bench/results/{where}")
             results += wanted
-        return match["open"] + render(results, match["columns"]) + match["close"]
+        return match["open"] + render(results, match["columns"], known) + match["close"]
 
     rewritten = TABLE.sub(table, text)
     if len(TABLE.findall(text)) != len(re.findall(r"^<!-- table: ", text, re.MULTILINE)):
@@ -163,7 +230,7 @@ def rewrite(text, found):
 
 def main():
     arguments = arguments_of(__doc__)
-    found = load(arguments.root)
+    found, known = load(arguments.root), known_misses(arguments.root)
     stale = []
     for path in [arguments.root / "README.md", *sorted((arguments.root / "docs").glob("*.md"))]:
         if not path.exists():
@@ -171,7 +238,7 @@ def main():
         name = path.relative_to(arguments.root)
         text = path.read_text(encoding="utf-8")
         try:
-            rewritten = rewrite(text, found)
+            rewritten = rewrite(text, found, known)
         except Stale as error:
             stale.append(f"{name}: {error}")
             continue

@@ -44,6 +44,14 @@ class Measurements(PageCase):
         self.write({**RESULT, "rows": RESULT["rows"] * 40})
         self.assertIn("<details><summary>40 rows</summary>\n\n|", self.written())
 
+    def test_marks_a_row_that_missed_its_gate(self):
+        row = RESULT["rows"][0]
+        self.write({**RESULT, "rows": [{**row, "limit": 1.5}, {**row, "limit": 2.5}]})
+        text = self.written()
+        self.assertIn("| 2.00 µs (gate 1.50 µs **missed**) |", text)
+        self.assertEqual(1, text.count("(gate"))
+        self.assertIn("\n**missed**: ", text)
+
     def test_check_fails_when_stale_and_writes_nothing(self):
         self.expect_check_to_fail_until_written(RESULT)
 

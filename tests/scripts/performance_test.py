@@ -34,6 +34,15 @@ class Performance(PageCase):
         text = self.written()
         self.assertIn("2 gates, 1 held, 1 missed.\n", text)
         self.assertIn("≤ 3,680 µs, **missed** | 3,200 µs: 0.80× |\n", text)
+        self.assertIn("\n**missed**: the figure does not meet the project's gate.", text)
+
+    def test_says_how_many_runs_missed_a_gate(self):
+        self.write({**RESULT, "rows": [{**STEP, "meets_limit": True, "runs": 3, "runs_missed": 1},
+                                       {**UNEQUAL, "meets_limit": False, "runs": 3, "runs_missed": 3}]})
+        text = self.written()
+        self.assertIn("≤ 4,250 µs, held, missed in 1 of 3 runs |", text)
+        self.assertIn("≤ 3,680 µs, **missed** in 3 of 3 runs |", text)
+        self.assertIn("2 gates, 1 held, 1 missed.\n", text)
 
     def test_keeps_the_prose_and_the_notes(self):
         self.write(RESULT)

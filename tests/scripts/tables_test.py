@@ -69,6 +69,64 @@ class Tables(unittest.TestCase):
         self.run_tables()
         self.assertIn("| 0.3 | yes | x | 4,096 |\n", self.readme.read_text())
 
+    def write_gated(self, **fields):
+        """Of two rows the first holds its gate; the second has `fields`."""
+        gated = {"median": 10.6, "p10": 10, "p90": 11, "unit": "µs", "baseline": 10.0, "ratio": 1.06, "limit": 10.5}
+        self.write({**RESULT, "rows": [{"name": "held", **gated, "median": 10.4, "ratio": 1.04},
+                                       {"name": "chain", "params": {"nodes": 500}, **gated, **fields}]})
+
+    def table(self, columns=""):
+        self.readme.write_text(f"<!-- table: launch {columns} -->\n<!-- end -->\n")
+        done = self.run_tables()
+        self.assertEqual(0, done.returncode, done.stdout)
+        return self.readme.read_text()
+
+    def test_marks_a_row_that_missed_its_gate_and_no_other(self):
+        self.write_gated()
+        text = self.table("name, ratio")
+        self.assertIn("| held | 1.04× |\n", text)
+        self.assertIn("| chain | 1.06× (gate 1.05× **missed**) |\n", text)
+        self.assertEqual(1, text.count("\n**missed**: the figure does not meet the project's gate."))
+        self.assertEqual(text, self.table("name, ratio"))
+
+    def test_marks_the_median_where_no_ratio_is_shown(self):
+        self.write_gated()
+        self.assertIn("| chain | 10.6 µs (gate 10.5 µs **missed**) |\n", self.table("name, median"))
+
+    def test_says_nothing_of_marks_where_all_gates_hold(self):
+        self.write_gated(median=10.0, ratio=1.0)
+        self.assertNotIn("missed", self.table())
+
+    def test_a_rate_misses_its_gate_from_below(self):
+        self.write_gated(is_rate=True, median=10.4, ratio=1.04)
+        self.assertIn("| chain | 1.04× (gate 1.05× **missed**) |\n", self.table("name, ratio"))
+
+    def test_a_mark_shows_as_many_digits_as_tell_the_figure_from_the_gate(self):
+        self.write_gated(median=10.502, ratio=1.0502)
+        self.assertIn("| 1.05× (gate 1.0500× **missed**) |\n", self.table("name, ratio"))
+
+    def test_says_how_many_runs_missed(self):
+        self.write_gated(meets_limit=False, runs=3, runs_missed=3)
+        self.assertIn("| 1.06× (gate 1.05× **missed** in 3 of 3 runs) |\n", self.table("name, ratio"))
+        self.write_gated(meets_limit=True, runs=2, runs_missed=1)
+        text = self.table("name, ratio")
+        self.assertIn("| 1.06× (gate 1.05× held, missed in 1 of 2 runs) |\n", text)
+        self.assertIn("the figure is the first run's", text)
+
+    def test_gives_the_reason_of_a_miss_that_is_known(self):
+        entry = {"bench": "launch", "device": "NVIDIA H200", "row": "chain", "params": {"nodes": 500},
+                 "reason": "The queue is full.", "since": "abc"}
+        (self.root / "bench" / "known_misses.json").write_text(json.dumps([entry, {**entry, "device": "another"}]))
+        self.write_gated()
+        text = self.table()
+        self.assertEqual(1, text.count("- known miss since abc: chain, nodes 500. The queue is full.\n"))
+        self.write_gated(median=10.0, ratio=1.0)
+        self.assertNotIn("known miss", self.table())
+
+    def test_checks_beside_the_results_are_no_result(self):
+        (self.root / "bench" / "results" / "h200" / "checks.json").write_text("{}")
+        self.assertIn("| chain |", self.table("name"))
+
     def test_refuses_what_was_measured_with_too_few_samples(self):
         self.write({**RESULT, "is_quick": True})
         done = self.run_tables()
