@@ -3,6 +3,8 @@
 # bench/results/<gpu>, and the documentation made from them. Installs nothing. gpu-check.sh [PART]... [COMMIT]
 # PART: build, test, memcheck, racecheck, synccheck, initcheck or bench; without any, all in this order.
 # COMMIT: what the results are of, where this is a copy without its git history.
+# A part that fails does not stop the later ones, unless it is the build; the exit status tells at the end. What ran, by
+# name, is written to bench/results/<gpu>/checks.json by scripts/checks.py.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # Under compute-sanitizer 2025.3 a kernel's changes to another node have no effect, so those tests are left out there.
@@ -22,52 +24,74 @@ gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1) |
 [[ -n $gpu ]] || fail "no GPU here (nvidia-smi names none); run this on a machine with one"
 [[ $(scripts/preset.sh --compiler) == cuda ]] || fail "no nvcc on the PATH or in /usr/local/cuda/bin"
 slug=$(awk '{print tolower($NF)}' <<<"$gpu")
+driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -1)
+logs=build/gpu-check
 echo "gpu-check: $gpu"
 
+# record <section> <what was written>: into checks.json. Fails where a test failed or a tool found an error.
+record() {
+  python3 scripts/checks.py "$1" "$2" --gpu "$slug" --device "$gpu" --driver "$driver" ${commit:+--commit "$commit"}
+}
+
 run_tests() {
-  ctest --preset cuda -L gpu --output-on-failure -j"$(($(nproc) * 3 / 4))" --no-tests=error
+  local junit=$PWD/$logs/tests.xml status=0
+  mkdir -p "$logs" && rm -f "$junit"
+  ctest --preset cuda -L gpu --output-on-failure -j"$(($(nproc) * 3 / 4))" --no-tests=error --output-junit "$junit" ||
+    status=1
+  record tests "$junit" && return $status
 }
 
 # sanitize <tool> <filter>: the tests that match, in every binary that has some. Nothing else may use the GPU meanwhile:
 # then memcheck reports illegal accesses of graphs with conditionals that are not there without company.
 sanitize() {
-  local checked=0 binary sanitizer path
+  local binary path log status=0 sanitizer
   sanitizer=$(command -v compute-sanitizer || true)
   for path in /usr/local/cuda/bin/compute-sanitizer /usr/local/cuda/compute-sanitizer/compute-sanitizer; do
     [[ -n $sanitizer || ! -x $path ]] || sanitizer=$path
   done
-  [[ -n $sanitizer ]] || fail "no compute-sanitizer on the PATH or in /usr/local/cuda"
+  [[ -n $sanitizer ]] || { echo "gpu-check: no compute-sanitizer on the PATH or in /usr/local/cuda" >&2; return 1; }
+  rm -rf "${logs:?}/$1" && mkdir -p "$logs/$1"
   for binary in build/cuda/tests/*_tests; do
-    # A filtered list starts with the line of gtest_main; suites and tests follow.
-    if "$binary" --gtest_list_tests --gtest_filter="$2" | grep '^  ' >/dev/null; then
-      "$sanitizer" --tool "$1" --error-exitcode 1 "$binary" --gtest_filter="$2" --gtest_brief=1 || failed="$failed $1"
-      checked=$((checked + 1))
+    log=$logs/$1/$(basename "$binary")
+    # A filtered list starts with the line of gtest_main; suites and their tests follow.
+    "$binary" --gtest_list_tests --gtest_filter="$2" |
+      awk '/^[^ ]+\.( |$)/ {suite = $1} /^  / {print suite $1}' >"$log.list" || status=1
+    if [[ -s $log.list ]]; then
+      "$sanitizer" --tool "$1" --error-exitcode 1 "$binary" --gtest_filter="$2" --gtest_brief=1 \
+        --gtest_output="json:$log.json" 2>&1 | tee "$log.log" || status=1
     fi
   done
-  ((checked > 0)) || fail "no test matches $2"
-  echo "$1: $checked test binaries"
+  record "$1" "$logs/$1" && return $status
 }
 
 run_benchmarks() {
-  local options=(--json-dir "bench/results/$slug" ${commit:+--commit "$commit"})
-  build/cuda/bin/attacca bench all --device cuda:0 "${options[@]}" || failed="$failed bench"
-  build/cuda/bin/attacca bench overhead-host-dispatch "${options[@]}" || failed="$failed bench"
-  python3 scripts/tables.py
-  python3 scripts/measurements.py
-  python3 scripts/performance.py
+  local options=(--json-dir "bench/results/$slug" ${commit:+--commit "$commit"}) status=0
+  build/cuda/bin/attacca bench all --device cuda:0 "${options[@]}" || status=1
+  build/cuda/bin/attacca bench overhead-host-dispatch "${options[@]}" || status=1
   echo "results in bench/results/$slug"
+  return $status
+}
+
+run_part() {
+  case $1 in
+    build) scripts/build.sh cuda all || fail "the build failed, so nothing was checked" ;;
+    test) run_tests ;;
+    memcheck) sanitize memcheck "*small*/cuda*:*Small*/cuda*:$unfit" ;;
+    racecheck | synccheck) sanitize "$1" "*SmallDevice*/cuda*:*SmallModel*/cuda*:$unfit" ;;
+    initcheck) sanitize initcheck "*SmallModel*/cuda*" ;;
+    bench) run_benchmarks ;;
+  esac
+}
+
+write_tables() {
+  python3 scripts/tables.py && python3 scripts/measurements.py && python3 scripts/performance.py &&
+    python3 scripts/checks.py page
 }
 
 for part in "${parts[@]}"; do
   started=$SECONDS
-  case $part in
-    build) scripts/build.sh cuda all ;;
-    test) run_tests ;;
-    memcheck) sanitize memcheck "*small*/cuda*:*Small*/cuda*:$unfit" ;;
-    racecheck | synccheck) sanitize "$part" "*SmallDevice*/cuda*:*SmallModel*/cuda*:$unfit" ;;
-    initcheck) sanitize initcheck "*SmallModel*/cuda*" ;;
-    bench) run_benchmarks ;;
-  esac
+  run_part "$part" || failed="$failed $part"
   echo "gpu-check: $part, $((SECONDS - started)) s"
 done
+write_tables || failed="$failed tables"
 [[ -z $failed ]] || fail "failed, see above:$failed"

@@ -91,12 +91,15 @@ if(NOT ATTACCA_SANITIZE AND NOT ATTACCA_CUDA)
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/performance.py --check)
   add_test(NAME performance_test
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/performance_test.py)
+  add_test(NAME checks_are_generated
+    COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/checks.py page --check)
+  add_test(NAME checks_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/checks_test.py)
   add_test(NAME torch_decode_test
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/torch_decode_test.py)
   add_test(NAME tables_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/tables_test.py)
   add_test(NAME docs_check_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/docs_check_test.py)
   list(APPEND scripted public_headers_compile_alone layers layers_notices_a_forbidden_include tables_are_generated
     tables_test measurements_are_generated measurements_test performance_is_generated performance_test
-    torch_decode_test docs_check_test)
+    checks_are_generated checks_test torch_decode_test docs_check_test)
 endif()
 set_tests_properties(${scripted} PROPERTIES LABELS cpu)
