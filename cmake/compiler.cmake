@@ -23,12 +23,7 @@ if(ATTACCA_CUDA)
     find_program(CMAKE_CUDA_COMPILER nvcc PATHS /usr/local/cuda/bin)
   endif()
   enable_language(CUDA)
-  if(CMAKE_VERSION VERSION_LESS 3.25.2)
-    # 3.25.1 does not know that nvcc 12 and later take C++20.
-    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
-    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
-  endif()
-  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_STANDARD 20)  # kernels.cmake teaches it to old versions of CMake
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   set(CMAKE_CUDA_EXTENSIONS OFF)
   add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)

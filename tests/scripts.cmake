@@ -17,6 +17,7 @@ add_test(NAME consumer
     "-D flags=${consumer_flags}"
     -D version=${PROJECT_VERSION}
     -D llm=${ATTACCA_LLM}
+    -D cuda=${ATTACCA_CUDA}
     "-D prefix_path=${CMAKE_PREFIX_PATH}"
     -P ${CMAKE_CURRENT_SOURCE_DIR}/scripts/consumer.cmake)
 set_tests_properties(consumer PROPERTIES TIMEOUT 600)
@@ -103,3 +104,7 @@ if(NOT ATTACCA_SANITIZE AND NOT ATTACCA_CUDA)
     checks_are_generated checks_test torch_decode_test docs_check_test)
 endif()
 set_tests_properties(${scripted} PROPERTIES LABELS cpu)
+if(ATTACCA_CUDA)
+  # Its kernels run on the GPU too, where there is one.
+  set_tests_properties(consumer PROPERTIES LABELS "cpu;gpu")
+endif()

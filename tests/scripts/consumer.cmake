@@ -1,5 +1,6 @@
 # Installs attacca into a temporary prefix, then configures, builds and runs tests/consumer against it.
-# -D build, source, scratch, compiler, flags, version, prefix_path, llm (whether attacca::llm must be there).
+# -D build, source, scratch, compiler, flags, version, prefix_path, llm (whether attacca::llm must be there), cuda (whether
+# attacca was built with CUDA; its own project learns that from the package alone).
 function(step)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(NOT code EQUAL 0)
@@ -15,7 +16,15 @@ step(${CMAKE_COMMAND} -G Ninja -S ${source} -B ${scratch}/build -DCMAKE_CXX_COMP
   "-DCMAKE_CXX_FLAGS=${flags}" "-DCMAKE_PREFIX_PATH=${scratch}/prefix\;${prefix_path}")
 step(${CMAKE_COMMAND} --build ${scratch}/build)
 step(${scratch}/build/consumer)
-if(NOT output MATCHES "attacca ${version}")
+message("${output}")
+set(right "1000 values doubled, 8 kernels spawned, all right\n")
+set(expected "^attacca ${version}\nhost: ${right}")
+if(cuda)
+  string(APPEND expected "(cuda:0: ${right}|no GPU)")
+else()
+  string(APPEND expected "no GPU")
+endif()
+if(NOT output MATCHES "${expected}")
   message(FATAL_ERROR "the consumer printed: ${output}")
 endif()
 if(llm)
