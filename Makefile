@@ -1,6 +1,6 @@
 # A thin front for CMake and the scripts: `make` lists the targets. Presets and options are in CMakePresets.json.
 .DEFAULT_GOAL := help
-.PHONY: help deps demo test bench gpu-check docs-check format install
+.PHONY: help deps demo test bench gpu-check oracle docs-check format install
 
 PREFIX ?= /usr/local
 # The preset for tools that run: cuda where there are both a compiler and a GPU for it, else host.
@@ -25,6 +25,9 @@ bench: deps ## build the benchmarks and run them here
 
 gpu-check: ## on a machine with a GPU: tests, compute-sanitizer, benchmarks, tables
 	@scripts/gpu-check.sh $(COMMIT)
+
+oracle: deps ## compare a real model with transformers, on torch from PyPI (downloads both)
+	@scripts/oracle.sh
 
 docs-check: ## run every command that README.md and docs/ show
 	@python3 scripts/docs_check.py
