@@ -54,6 +54,7 @@ bool graph::has_effect(const L2Window& window, const L2Cache& cache) {
 }
 
 void Node::set_l2_window(const L2Window& window) const {
+  const std::string& kernel = name();  // throws where the node is gone
   try {
     check_window(window, l2_cache(data_->device));
     if (graph::AddressRange::is_stand_in(reinterpret_cast<std::uintptr_t>(window.base)))
@@ -61,7 +62,7 @@ void Node::set_l2_window(const L2Window& window) const {
           "an L2 window over memory that a graph allocates, whose address is not known yet; use a "
           "Buffer or an Arena");
   } catch (const BadArgument& error) {
-    throw BadArgument(fmt::format("kernel '{}': {}", name(), error.what()));
+    throw BadArgument(fmt::format("kernel '{}': {}", kernel, error.what()));
   }
   data_->l2_windows.insert_or_assign(id_, window);
 }

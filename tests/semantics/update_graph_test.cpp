@@ -120,6 +120,50 @@ TEST_P(SmallGraphUpdate, a_graph_with_conditions_and_allocations_updates) {
   EXPECT_EQ(run_from(exec, 10), 310);
 }
 
+TEST_P(SmallGraphUpdate, many_nodes_at_once_keep_what_was_set_and_switched_before) {
+  constexpr int kEach = 24;
+  const Buffer<int> y = buffer<int>({1, 2});
+  struct Made {
+    Graph graph;
+    std::vector<KernelNode<AffineArgs>> kernels;
+    std::optional<CopyNode> copy;
+    std::optional<FillNode> fill;
+  };
+  const auto make = [&](int summand, int from) {
+    Made made{Graph(device()), {}, {}, {}};
+    made.fill = made.graph.fill(x().data(), 0, sizeof(int));
+    made.copy = made.graph.copy(x().data() + 1, y.data() + from, sizeof(int)).after(*made.fill);
+    for (int at = 0; at < kEach; ++at) {
+      const auto node = made.graph.kernel(affine, Grid{}, step(1, summand)).priority(at % 2);
+      if (at)
+        node.after(made.kernels.back());
+      else
+        node.after(*made.copy);
+      made.kernels.push_back(node);
+    }
+    return made;
+  };
+  const Made first = make(1, 0);
+  Exec exec = first.graph.instantiate();
+  EXPECT_EQ(run_from(exec, 5), kEach);
+  // Set one by one, so that only the executable graph knows; then all others at once.
+  EXPECT_TRUE(exec.set(first.kernels[3], step(1, 1000)));
+  EXPECT_TRUE(exec.enable(*first.fill, false));
+  EXPECT_TRUE(exec.enable(first.kernels[5], false));
+  EXPECT_EQ(run_from(exec, 5), 5 + kEach - 2 + 1000);
+  Made next = make(10, 1);
+  next.fill->enabled(false);
+  next.kernels[5].enabled(false);
+  EXPECT_TRUE(exec.update(next.graph));
+  EXPECT_EQ(exec.counters().reinstantiations, 0u);
+  EXPECT_EQ(run_from(exec, 5), 5 + (kEach - 1) * 10);
+  EXPECT_EQ(x().read().back(), 2);
+  EXPECT_TRUE(exec.set(first.kernels[0], step(1, 500)));
+  EXPECT_TRUE(exec.update(make(100, 0).graph));  // all on again
+  EXPECT_EQ(run_from(exec, 5), kEach * 100);
+  EXPECT_EQ(x().read().back(), 1);
+}
+
 TEST_P(SmallGraphUpdate, handles_of_both_graphs_work_after_an_update_in_place) {
   Graph graph(device(), "old");
   const auto old_node = graph.kernel(affine, Grid{}, step(2, 0));

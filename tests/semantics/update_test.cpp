@@ -280,6 +280,71 @@ TEST_P(SmallUpdate, a_handle_of_a_node_added_to_another_copy_is_refused) {
   EXPECT_TRUE(exec.set(small, {.to = x.data(), .value = 6}));
 }
 
+TEST_P(SmallUpdate, a_handle_of_a_diverged_copy_is_refused_though_it_looks_the_same) {
+  const Buffer<int> x = buffer<int>({1});
+  Graph graph(device());
+  const auto shared = graph.kernel(affine, Grid{}, step(x, 1, 1));
+  Graph copy = graph;
+  const auto mine = graph.kernel(affine, Grid{}, step(x, 2, 0)).after(shared);
+  const auto theirs = copy.kernel(affine, Grid{}, step(x, 3, 0)).after(shared);
+  EXPECT_EQ(mine.id(), theirs.id());
+  Exec exec = graph.instantiate();
+  EXPECT_THROW(exec.set(theirs, step(x, 100, 0)), BadArgument);
+  EXPECT_THROW(exec.enable(theirs, false), BadArgument);
+  run(exec);
+  EXPECT_EQ(x.read().front(), 4);
+  EXPECT_TRUE(exec.set(mine, step(x, 5, 0)));
+  EXPECT_TRUE(exec.set(shared, step(x, 1, 0)));
+  run(exec);
+  EXPECT_EQ(x.read().front(), 20);
+  // Once the exec has taken over the copy, the copy's handle is right.
+  EXPECT_TRUE(exec.update(copy));
+  EXPECT_TRUE(exec.set(theirs, step(x, 0, 7)));
+  EXPECT_TRUE(exec.set(mine, step(x, 0, 8)));
+  run(exec);
+  EXPECT_EQ(x.read().front(), 8);
+}
+
+TEST_P(SmallUpdate, an_edge_to_a_node_of_a_diverged_copy_is_refused) {
+  const Buffer<int> x = buffer<int>({1});
+  Graph graph(device());
+  const auto shared = graph.kernel(affine, Grid{}, step(x, 1, 1));
+  Graph copy = graph;
+  graph.kernel(affine, Grid{}, step(x, 2, 0)).after(shared);
+  const auto theirs = copy.kernel(affine, Grid{}, step(x, 3, 0)).after(shared);
+  const auto last = graph.kernel(affine, Grid{}, step(x, 1, 0));
+  EXPECT_THROW(last.after(theirs), BadArgument);
+  EXPECT_NO_THROW(copy.kernel(affine, Grid{}, step(x, 1, 0)).after(shared, theirs));
+}
+
+TEST_P(SmallUpdate, many_changes_between_two_launches_reach_the_second_and_not_the_first) {
+  constexpr int kNodes = 20;
+  const Buffer<int> x = buffer<int>({0});
+  const auto make = [&](int summand) {
+    Graph graph(device());
+    std::vector<KernelNode<AffineArgs>> nodes;
+    for (int at = 0; at < kNodes; ++at) {
+      nodes.push_back(graph.kernel(affine, Grid{}, step(x, 1, summand)));
+      if (at) nodes[at].after(nodes[at - 1]);
+    }
+    return std::pair(std::move(graph), nodes);
+  };
+  const auto [graph, nodes] = make(1);
+  Exec exec = graph.instantiate();
+  std::promise<void> gate;
+  stream().host("gate", [opened = gate.get_future().share()] { opened.wait(); });
+  exec.launch(stream());
+  for (const auto& node : nodes) EXPECT_TRUE(exec.set(node, step(x, 1, 100)));
+  EXPECT_TRUE(exec.enable(nodes.back(), false));
+  exec.launch(stream());
+  EXPECT_TRUE(exec.update(make(10000).first));
+  EXPECT_TRUE(exec.set(nodes.front(), step(x, 1, 0)));
+  exec.launch(stream());
+  gate.set_value();
+  stream().synchronize();
+  EXPECT_EQ(x.read().front(), kNodes + (kNodes - 1) * 100 + (kNodes - 1) * 10000);
+}
+
 TEST_P(SmallUpdate, counters_say_what_an_exec_did) {
   const Buffer<int> x = buffer<int>({1});
   Graph graph(device());

@@ -1,0 +1,100 @@
+// faulty_device.hpp: a device that does what another one does, and fails where it is told to.
+#pragma once
+
+#include <attacca/device.hpp>
+
+#include <deque>
+#include <memory>
+
+#include "graph/executor.hpp"
+
+namespace attacca::test {
+
+/// What the next calls shall do, one entry for each; those beyond the last do as they should.
+struct Faults {
+  enum class Kind { none, refuses, throws };
+  std::deque<Kind> applies;         // half of the changes are made before it fails
+  std::deque<Kind> instantiations;  // these only throw
+
+  static Kind next(std::deque<Kind>& of) {
+    if (of.empty()) return Kind::none;
+    const Kind kind = of.front();
+    of.pop_front();
+    return kind;
+  }
+};
+
+class FaultyInstance final : public graph::Instance {
+ public:
+  FaultyInstance(std::unique_ptr<graph::Instance> inner, std::shared_ptr<Faults> faults)
+      : inner_(std::move(inner)), faults_(std::move(faults)) {}
+
+  void launch(graph::StreamImpl& stream) override { inner_->launch(stream); }
+  std::optional<graph::Refusal> apply(const graph::GraphData& data,
+                                      const graph::Changes& changes) override {
+    const Faults::Kind kind = Faults::next(faults_->applies);
+    if (kind == Faults::Kind::none) return inner_->apply(data, changes);
+    const auto half = [](std::span<const NodeId> list) {
+      return list.first((list.size() + 1) / 2);
+    };
+    (void)inner_->apply(data, {half(changes.parameters), half(changes.switches)});
+    if (kind == Faults::Kind::throws) throw DeviceError("the faulty device failed an update");
+    return graph::Refusal{"the faulty device refused an update", data.name};
+  }
+  void upload() override { inner_->upload(); }
+  DeviceGraph handle() override { return inner_->handle(); }
+  std::size_t host_bytes() const override { return inner_->host_bytes(); }
+
+ private:
+  std::unique_ptr<graph::Instance> inner_;
+  std::shared_ptr<Faults> faults_;
+};
+
+class FaultyDevice final : public graph::DeviceImpl {
+ public:
+  FaultyDevice(const Device& inner, std::shared_ptr<Faults> faults)
+      : FaultyDevice(inner, std::move(faults), inner.kind()) {}
+  /// Says it is of another kind than it is.
+  FaultyDevice(const Device& inner, std::shared_ptr<Faults> faults, DeviceKind pretended)
+      : device_(inner),
+        inner_(graph::impl_of(device_)),
+        faults_(std::move(faults)),
+        kind_(pretended) {}
+
+  DeviceKind kind() const override { return kind_; }
+  std::string name() const override { return "faulty " + inner_.name(); }
+  std::unique_ptr<graph::StreamImpl> make_stream() override { return inner_.make_stream(); }
+  std::shared_ptr<graph::EventImpl> make_event() override { return inner_.make_event(); }
+  std::unique_ptr<graph::Instance> instantiate(const graph::GraphData& data,
+                                               graph::Target target) override {
+    if (Faults::next(faults_->instantiations) == Faults::Kind::throws)
+      throw DeviceError("the faulty device failed to instantiate");
+    return std::make_unique<FaultyInstance>(inner_.instantiate(data, target), faults_);
+  }
+  std::unique_ptr<graph::PoolImpl> make_pool() override { return inner_.make_pool(); }
+  void* allocate(std::size_t bytes) override { return inner_.allocate(bytes); }
+  void free(void* address) noexcept override { inner_.free(address); }
+  void* allocate_shared(std::size_t bytes) override { return inner_.allocate_shared(bytes); }
+  void free_shared(void* address) noexcept override { inner_.free_shared(address); }
+  std::size_t bytes_free() const override { return inner_.bytes_free(); }
+  void copy_now(void* to, const void* from, std::size_t bytes) override {
+    inner_.copy_now(to, from, bytes);
+  }
+  Residency residency(const KernelInfo& kernel, const Grid& grid) override {
+    return inner_.residency(kernel, grid);
+  }
+  bool observe(std::shared_ptr<graph::Observer> observer) override {
+    return inner_.observe(std::move(observer));
+  }
+  void set_nested_limits(std::size_t pending_launches, std::size_t stack_bytes) override {
+    inner_.set_nested_limits(pending_launches, stack_bytes);
+  }
+
+ private:
+  Device device_;
+  graph::DeviceImpl& inner_;
+  std::shared_ptr<Faults> faults_;
+  DeviceKind kind_;
+};
+
+}  // namespace attacca::test
