@@ -1,6 +1,7 @@
 // error.hpp: what attacca throws. Every message names the place, the value and the remedy.
 #pragma once
 
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -18,6 +19,11 @@ class BadArgument : public Error {
  public:
   using Error::Error;
 };
+
+namespace detail {
+/// The bytes of `count` elements. Throws BadArgument where no memory could hold so many.
+std::size_t array_bytes(std::size_t count, std::size_t element_bytes);
+}  // namespace detail
 
 /// A call of the driver or the operating system that failed.
 class DeviceError : public Error {

@@ -169,7 +169,8 @@ class Graph {
   template <class T>
   Allocation<T> allocate(std::string name, std::size_t count) {
     void* address = nullptr;
-    const NodeId id = add_allocation(std::move(name), count * sizeof(T), address);
+    const NodeId id =
+        add_allocation(std::move(name), detail::array_bytes(count, sizeof(T)), address);
     return {*data_, id, address};
   }
   /// Frees what `allocate` gave, by its stand-in address.

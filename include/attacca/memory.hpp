@@ -3,6 +3,7 @@
 #pragma once
 
 #include <attacca/device.hpp>
+#include <attacca/error.hpp>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -31,7 +32,7 @@ class Buffer {
  public:
   Buffer(const Device& device, std::size_t count, Visibility visibility = Visibility::device)
       : device_(device), count_(count), visibility_(visibility) {
-    const std::size_t bytes = count * sizeof(T);
+    const std::size_t bytes = detail::array_bytes(count, sizeof(T));
     data_ = static_cast<T*>(visibility == Visibility::shared
                                 ? detail::allocate_shared_bytes(device, bytes)
                                 : detail::allocate_bytes(device, bytes));
@@ -92,7 +93,7 @@ class Arena {
   /// `count` elements aligned to 256 bytes. Throws BadArgument, with the numbers, when full.
   template <class T>
   T* take(std::size_t count) {
-    return static_cast<T*>(take_bytes(count * sizeof(T)));
+    return static_cast<T*>(take_bytes(detail::array_bytes(count, sizeof(T))));
   }
   void* take_bytes(std::size_t bytes);
   /// Gives everything back; addresses given out before may be given out again.
@@ -119,7 +120,7 @@ class Pool {
 
   template <class T>
   T* allocate(StreamRef stream, std::size_t count) {
-    return static_cast<T*>(allocate_bytes(stream, count * sizeof(T)));
+    return static_cast<T*>(allocate_bytes(stream, detail::array_bytes(count, sizeof(T))));
   }
   void* allocate_bytes(StreamRef stream, std::size_t bytes);
   /// `address` must come from this pool; anything else throws BadArgument.

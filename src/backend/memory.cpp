@@ -4,11 +4,23 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "graph/executor.hpp"
 
 namespace attacca {
 
 namespace detail {
+
+std::size_t array_bytes(std::size_t count, std::size_t element_bytes) {
+  // Half of all addresses: what lies beyond, no object may have, and rounding up stays in range.
+  constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max() / 2;
+  if (count > kMost / element_bytes)
+    throw BadArgument(
+        fmt::format("{} elements of {} bytes are more than any memory holds; ask for at most {}",
+                    count, element_bytes, kMost / element_bytes));
+  return count * element_bytes;
+}
 
 void* allocate_bytes(const Device& device, std::size_t bytes) {
   return graph::impl_of(device).allocate(bytes);
@@ -36,6 +48,7 @@ Arena::Arena(const Device& device, std::size_t bytes) : block_(device, bytes) {}
 
 void* Arena::take_bytes(std::size_t bytes) {
   const std::size_t start = (used_ + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+  detail::array_bytes(bytes, 1);
   if (start > bytes_total() || bytes > bytes_total() - start)
     throw BadArgument(fmt::format(
         "arena of {} bytes has {} left and {} were asked for; make it at "
@@ -55,6 +68,7 @@ void* Pool::allocate_bytes(StreamRef stream, std::size_t bytes) {
         fmt::format("pool allocation of {} bytes on a stream that is being captured; "
                     "allocate before, or use Graph::allocate",
                     bytes));
+  detail::array_bytes(bytes, 1);
   return impl_->allocate(*graph::state_of(stream).impl, bytes);
 }
 

@@ -12,6 +12,13 @@
 
 namespace attacca {
 
+void detail::refuse_covering(std::uint64_t items, unsigned threads) {
+  throw BadArgument(
+      fmt::format("a grid of blocks of {} threads that covers {} items would have more than {} "
+                  "blocks, or no threads; use larger blocks, or let each thread do several items",
+                  threads, items, Grid::kMaxBlocks));
+}
+
 namespace graph {
 
 void check_grid(const KernelInfo& kernel, const Grid& grid) {
@@ -24,7 +31,7 @@ void check_grid(const KernelInfo& kernel, const Grid& grid) {
   if (grid.threads.count() > 1024 || grid.threads.z > 64)
     throw BadArgument(fmt::format("kernel '{}': a block of {} threads; at most 1024, and 64 in z",
                                   kernel.name, spell(grid.threads)));
-  if (grid.blocks.y > 65535 || grid.blocks.z > 65535 || grid.blocks.x > 0x7fffffffu)
+  if (grid.blocks.y > 65535 || grid.blocks.z > 65535 || grid.blocks.x > Grid::kMaxBlocks)
     throw BadArgument(
         fmt::format("kernel '{}': {} blocks; at most 2147483647 in x, 65535 in y "
                     "and z",

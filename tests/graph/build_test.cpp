@@ -46,6 +46,68 @@ TEST_F(Building, a_grid_covers_its_items) {
   EXPECT_EQ(Grid{}.blocks.count() * Grid{}.threads.count(), 1u);
 }
 
+TEST_F(Building, a_grid_of_more_blocks_than_there_are_is_refused) {
+  constexpr std::uint64_t kMost = std::uint64_t{0x7fffffff} * 256;
+  static_assert(Grid::covering(kMost).blocks.x == 0x7fffffffu);
+  EXPECT_THROW(Grid::covering(kMost + 1), BadArgument);
+  EXPECT_THROW(Grid::covering(std::uint64_t{1} << 40, 256), BadArgument);
+  EXPECT_THROW(Grid::covering(~std::uint64_t{0}), BadArgument);
+  EXPECT_THROW(Grid::covering(10, 0), BadArgument);
+}
+
+TEST_F(Building, elements_that_no_memory_holds_are_refused) {
+  constexpr std::size_t kTooMany = (~std::size_t{0}) / sizeof(int) + 2;  // wraps to four bytes
+  EXPECT_THROW(graph.allocate<int>("wrapped", kTooMany), BadArgument);
+  EXPECT_EQ(graph.node_count(), 0u);
+  EXPECT_THROW(graph.allocate<char>("all there is", ~std::size_t{0}), BadArgument);
+  EXPECT_EQ(graph.node_count(), 0u);
+}
+
+/// A body that adds a node of each sort everywhere it can, and throws.
+TEST_F(Building, a_body_that_throws_is_taken_back_whole) {
+  struct Enough {};
+  const Condition on = graph.condition("on", 1);
+  const auto first =
+      graph.kernel(affine, Grid{}, {.x = cells, .count = 1, .factor = 1, .summand = 0});
+  const std::string before = to_text(graph);
+  std::optional<Node> lost;
+  const Graph::Fill fill = [&](Graph& body) {
+    const auto scratch = graph.allocate<int>("scratch", 4);
+    const auto inside =
+        body.kernel(affine, Grid{}, {.x = scratch.data(), .count = 1, .factor = 1, .summand = 0});
+    (void)inside.device_updatable();
+    (void)first.device_updatable();
+    first.after(scratch);
+    body.condition("more");
+    body.child("deeper", [&](Graph& deeper) { lost = deeper.fill(cells, 0, 4); });
+    throw Enough{};
+  };
+  EXPECT_THROW(graph.child("child", fill), Enough);
+  EXPECT_EQ(to_text(graph), before);
+  EXPECT_THROW(graph.if_("if", on, fill), Enough);
+  EXPECT_EQ(to_text(graph), before);
+  EXPECT_THROW(graph.if_(
+                   "if/else", on, [&](Graph& body) { body.fill(cells, 0, 4); }, fill),
+               Enough);
+  EXPECT_EQ(to_text(graph), before);
+  EXPECT_THROW(graph.switch_("switch", on, {fill}), Enough);
+  EXPECT_EQ(to_text(graph), before);
+  EXPECT_THROW(graph.while_("while", [&](Graph& body, Condition) { fill(body); }), Enough);
+  EXPECT_EQ(to_text(graph), before);
+  EXPECT_EQ(data_of(graph).symbols.size(), 1u);
+  EXPECT_EQ(data_of(graph).scopes.size(), 1u);
+
+  // It goes on as if nothing had been, and what went cannot be taken for what comes.
+  (void)first.device_updatable();
+  EXPECT_EQ(data_of(graph).symbols.size(), 2u);
+  const auto last = graph.if_("if", on, [&](Graph& body) { body.fill(cells, 0, 4); }).after(first);
+  for (int at = 0; at < 8; ++at) graph.fill(cells, 0, 4);
+  EXPECT_THROW(last.after(*lost), BadArgument);
+  EXPECT_THROW((void)lost->name(), BadArgument);
+  EXPECT_TRUE(graph.problems().empty());
+  graph.instantiate();
+}
+
 TEST_F(Building, a_full_edge_wins_over_a_programmatic_one) {
   const auto a = graph.kernel(test::produce, Grid{}, {.to = cells, .value = 1});
   const auto b = graph.kernel(test::consume, Grid{}, {.to = cells + 1, .from = cells});

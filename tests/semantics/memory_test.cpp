@@ -48,6 +48,19 @@ TEST_P(SmallMemory, a_buffer_may_be_empty) {
   EXPECT_TRUE(none.read().empty());
 }
 
+TEST_P(SmallMemory, more_elements_than_any_memory_holds_are_refused_not_wrapped) {
+  constexpr std::size_t kTooMany = (~std::size_t{0}) / sizeof(int) + 2;  // wraps to four bytes
+  EXPECT_THROW(Buffer<int>(device(), kTooMany), BadArgument);
+  EXPECT_THROW(Buffer<int>(device(), kTooMany, Visibility::shared), BadArgument);
+  Arena arena(device(), 4096);
+  EXPECT_THROW(arena.take<int>(kTooMany), BadArgument);
+  EXPECT_THROW(arena.take_bytes(~std::size_t{0} - 100), BadArgument);
+  Pool pool(device());
+  EXPECT_THROW(pool.allocate<int>(stream(), kTooMany), BadArgument);
+  EXPECT_THROW(pool.allocate_bytes(stream(), ~std::size_t{0}), BadArgument);
+  EXPECT_NE(arena.take<int>(4), nullptr);
+}
+
 TEST_P(SmallMemory, host_and_device_both_reach_a_shared_buffer) {
   const Buffer<int> shared(device(), std::vector<int>{3, 0}, Visibility::shared);
   EXPECT_EQ(shared.data()[0], 3);

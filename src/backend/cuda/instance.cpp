@@ -49,6 +49,9 @@ bool spawns(const NodeData& node) {
   return kernel && kernel->info->traits.spawns;
 }
 
+/// The most bytes in a row of a copy in two or three dimensions.
+constexpr std::size_t kMaxPitch = 0x7fffffff;
+
 /// A whole update costs time for every node of the graph, one by one only for those that changed:
 /// below this many, or below one node in so many, they are set one by one.
 constexpr std::size_t kWholeUpdateNodes = 16;
@@ -202,8 +205,12 @@ void CudaInstance::build_node(const GraphData& data, const LoweredNode& lowered,
   KernelCall call;
   cudaGraphNodeParams params = node_params(data, lowered.id, call);
   cudaGraphNode_t& made = nodes_[lowered.id];
-  check(cudaGraphAddNode(&made, into, producers_.nodes.data(), producers_.edge_data(),
-                         producers_.nodes.size(), &params),
+  const auto* copy = std::get_if<CopyPart>(&node.part);
+  check(copy && copy->bytes > kMaxPitch
+            ? add_large_copy(made, into, resolve(data, copy->to), resolve(data, copy->from),
+                             copy->bytes)
+            : cudaGraphAddNode(&made, into, producers_.nodes.data(), producers_.edge_data(),
+                               producers_.nodes.size(), &params),
         [&] {
           return fmt::format("adding {} '{}' to graph '{}'", kind_name(node), node.name, data.name);
         });
@@ -218,6 +225,17 @@ void CudaInstance::build_node(const GraphData& data, const LoweredNode& lowered,
       build_scope(data, lowered_->bodies[conditional->bodies[at]],
                   params.conditional.phGraph_out[at]);
   }
+}
+
+/// Behind `producers_`. The general form of a copy has a pitch, which ends at 2 GiB.
+cudaError_t CudaInstance::add_large_copy(cudaGraphNode_t& made, cudaGraph_t into, void* to,
+                                         const void* from, std::size_t bytes) {
+  const cudaError_t result =
+      cudaGraphAddMemcpyNode1D(&made, into, nullptr, 0, to, from, bytes, cudaMemcpyDefault);
+  if (result != cudaSuccess || producers_.nodes.empty()) return result;
+  const std::vector<cudaGraphNode_t> consumers(producers_.nodes.size(), made);
+  return cudaGraphAddDependencies(into, producers_.nodes.data(), consumers.data(),
+                                  producers_.edge_data(), producers_.nodes.size());
 }
 
 void CudaInstance::build_settling(const GraphData& data, NodeId id, cudaGraph_t into) {

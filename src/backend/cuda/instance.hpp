@@ -60,6 +60,8 @@ class CudaInstance final : public graph::Instance {
   void find_producers(const graph::LoweredNode& node);
   /// `call` must outlive the result.
   cudaGraphNodeParams node_params(const graph::GraphData& data, NodeId id, KernelCall& call);
+  cudaError_t add_large_copy(cudaGraphNode_t& made, cudaGraph_t into, void* to, const void* from,
+                             std::size_t bytes);
   void build_settling(const graph::GraphData& data, NodeId id, cudaGraph_t into);
   void set_attributes(const graph::GraphData& data, NodeId id, cudaGraphNode_t made);
   void finish_updatable_nodes(const graph::GraphData& data);
