@@ -11,6 +11,7 @@
 #include "graph/exec_core.hpp"
 #include "graph/executor.hpp"
 #include "graph/record.hpp"
+#include "graph/relocate.hpp"
 #if ATTACCA_WITH_CUDA
 #include "backend/cuda/device.hpp"
 #endif
@@ -78,7 +79,7 @@ DeviceKind Device::kind() const { return impl_->kind(); }
 std::string Device::name() const { return impl_->name(); }
 std::size_t Device::bytes_free() const { return impl_->bytes_free(); }
 
-Event::Event(const Device& device) : impl_(impl_of(device).make_event()) {}
+Event::Event(const Device& device) : impl_(impl_of(device).make_event()) { impl_->device = device; }
 
 Stream::Stream(const Device& device)
     : Stream(std::make_unique<StreamState>(device, impl_of(device).make_stream())) {}
@@ -86,6 +87,33 @@ Stream::Stream(std::unique_ptr<StreamState> state) : StreamRef(*state), owned_(s
 Stream::Stream(Stream&&) noexcept = default;
 Stream& Stream::operator=(Stream&&) noexcept = default;
 Stream::~Stream() = default;
+
+namespace {
+
+void check_event(const EventImpl& event, const StreamState& stream, const char* doing,
+                 bool can_be_of_another_gpu) {
+  const bool is_usable =
+      event.device->is_cuda() == stream.device.is_cuda() &&
+      (!stream.device.is_cuda() || can_be_of_another_gpu || *event.device == stream.device);
+  if (is_usable) return;
+  throw BadArgument(fmt::format("an event of {} {} a stream of {}; make it for the stream's device",
+                                event.device->name(), doing, stream.device.name()));
+}
+
+/// What stands for memory or a condition of a graph is nothing outside it, and touching it ends the
+/// process.
+void refuse_stand_in(const std::string& name) {
+  throw GraphError(
+      Rule::foreign_handle, name,
+      fmt::format("'{}' was enqueued on a stream with memory, a condition or a node handle of a "
+                  "graph, which exist only while that graph runs; add '{}' to the graph",
+                  name, name));
+}
+void check_address(const void* address, const char* name) {
+  if (AddressRange::is_stand_in(reinterpret_cast<std::uintptr_t>(address))) refuse_stand_in(name);
+}
+
+}  // namespace
 
 void StreamRef::enqueue_kernel(const KernelInfo& kernel, const Grid& grid, const void* args) const {
   if (state_->recorder) {
@@ -101,6 +129,10 @@ void StreamRef::enqueue_kernel(const KernelInfo& kernel, const Grid& grid, const
         fmt::format("kernel '{}' launches graphs, which only works from inside a graph; "
                     "add it to one",
                     kernel.name));
+  const std::span bytes(static_cast<const std::byte*>(args), kernel.args_size);
+  each_argument(bytes, [&](std::uintptr_t word, std::size_t) {
+    if (AddressRange::is_stand_in(word)) refuse_stand_in(kernel.name);
+  });
   state_->impl->kernel(kernel, grid, args);
 }
 
@@ -111,8 +143,11 @@ void StreamRef::copy(void* to, const void* from, std::size_t bytes) const {
     state_->recorder->append(*state_, [&](Graph& graph, const std::vector<Node>& edges) {
       return graph.copy(to, from, bytes).after(edges);
     });
-  else
+  else {
+    check_address(to, "copy");
+    check_address(from, "copy");
     state_->impl->copy(to, from, bytes);
+  }
 }
 
 void StreamRef::fill(void* to, std::uint8_t value, std::size_t bytes) const {
@@ -122,8 +157,10 @@ void StreamRef::fill(void* to, std::uint8_t value, std::size_t bytes) const {
     state_->recorder->append(*state_, [&](Graph& graph, const std::vector<Node>& edges) {
       return graph.fill(to, value, bytes).after(edges);
     });
-  else
+  else {
+    check_address(to, "fill");
     state_->impl->fill(to, value, bytes);
+  }
 }
 
 void StreamRef::host(const std::string& name, std::function<void()> call) const {
@@ -147,6 +184,7 @@ void StreamRef::library(const std::string& name, std::function<void(StreamRef)> 
 }
 
 void StreamRef::record(const Event& event) const {
+  check_event(impl_of(event), *state_, "recorded on", false);
   impl_of(event).was_captured = state_->recorder != nullptr;
   impl_of(event).recorder.reset();
   impl_of(event).frontier = state_->frontier;
@@ -157,6 +195,7 @@ void StreamRef::record(const Event& event) const {
 }
 
 void StreamRef::wait(const Event& event) const {
+  check_event(impl_of(event), *state_, "waited for by", true);
   if (const auto recorder = impl_of(event).recorder.lock())
     recorder->join(*state_, impl_of(event).frontier);
   else if (impl_of(event).was_captured)

@@ -23,6 +23,7 @@ class Recorder;
 class EventImpl {
  public:
   virtual ~EventImpl() = default;
+  std::optional<Device> device;  // it was made for
   bool was_captured = false;
   std::weak_ptr<Recorder> recorder;
   std::vector<NodeId> frontier;

@@ -26,6 +26,12 @@ Recorder::~Recorder() {
 void Recorder::join(StreamState& stream, const std::vector<NodeId>& frontier) {
   if (stream.recorder && stream.recorder != this)
     throw BadArgument("a stream that is being captured waited for an event of another capture");
+  if (!(stream.device == graph_.device()))
+    throw GraphError(
+        Rule::two_devices, graph_.name(),
+        fmt::format("a stream of {} cannot join the capture of '{}' on {}: a graph has one device; "
+                    "capture a graph for each, and order their launches with an event",
+                    stream.device.name(), graph_.name(), graph_.device().name()));
   if (!stream.recorder) {
     stream.recorder = this;
     streams_.push_back(&stream);

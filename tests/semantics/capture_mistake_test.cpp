@@ -3,8 +3,10 @@
 
 #include <stdexcept>
 
+#include "support/faulty_device.hpp"
 #include "support/kernels.hpp"
 #include "support/on_each_device.hpp"
+#include "support/refusals.hpp"
 
 namespace attacca::test {
 namespace {
@@ -117,6 +119,69 @@ TEST_P(SmallCaptureMistake, an_event_of_another_capture_is_refused) {
   });
   run(graph);
   EXPECT_EQ(x.read().front(), 2);
+}
+
+TEST_P(SmallCaptureMistake, a_stream_of_another_device_cannot_join) {
+  const Buffer<int> x = buffer<int>({1});
+  const Device elsewhere =
+      graph::Access::device(std::make_shared<FaultyDevice>(device(), std::make_shared<Faults>()));
+  Stream side(elsewhere);
+  const Event forked(device());
+  expect_throws(
+      [&] {
+        capture(
+            stream(),
+            [&](StreamRef on) {
+              on.kernel(affine, Grid{}, step(x, 2, 0));
+              on.record(forked);
+              side.wait(forked);
+            },
+            "of one device");
+      },
+      {Rule::two_devices, "of one device", "capture a graph for each"});
+  side.fill(x.data(), 0, 1);  // it is not being captured
+  side.synchronize();
+  expect_stream_works();
+}
+
+TEST_P(SmallCaptureMistake, an_event_of_another_backend_is_neither_recorded_nor_waited_for) {
+  const DeviceKind other = is_cuda() ? DeviceKind::host_serial : DeviceKind::cuda;
+  const Event foreign(graph::Access::device(
+      std::make_shared<FaultyDevice>(device(), std::make_shared<Faults>(), other)));
+  const auto expect_named = [&](auto use) {
+    try {
+      use();
+      FAIL() << "nothing was thrown";
+    } catch (const BadArgument& error) {
+      EXPECT_NE(std::string(error.what()).find("make it for the stream's device"),
+                std::string::npos)
+          << error.what();
+    }
+  };
+  expect_named([&] { stream().record(foreign); });
+  expect_named([&] { stream().wait(foreign); });
+  expect_named([&] { capture(stream(), [&](StreamRef on) { on.record(foreign); }); });
+  expect_named([&] { capture(stream(), [&](StreamRef on) { on.wait(foreign); }); });
+  expect_stream_works();
+}
+
+TEST_P(SmallCaptureMistake, memory_and_conditions_of_a_graph_are_refused_on_a_stream) {
+  const Buffer<int> x = buffer<int>({1});
+  Graph graph(device());
+  const auto scratch = graph.allocate<int>("scratch", 4);
+  const Condition on = graph.condition("on");
+  const std::string remedy = "add '";
+  expect_throws([&] { stream().copy(x.data(), scratch.data() + 1, sizeof(int)); },
+                {Rule::foreign_handle, "copy", remedy});
+  expect_throws([&] { stream().copy(scratch.data(), x.data(), sizeof(int)); },
+                {Rule::foreign_handle, "copy", remedy});
+  expect_throws([&] { stream().fill(scratch.data(), 0, sizeof(int)); },
+                {Rule::foreign_handle, "fill", remedy});
+  expect_throws([&] { stream().kernel(set_value, Grid{}, {.to = scratch.data() + 3, .value = 1}); },
+                {Rule::foreign_handle, "set_value", remedy});
+  expect_throws([&] { stream().kernel(set_condition, Grid{}, {.condition = on, .value = 1}); },
+                {Rule::foreign_handle, "set_condition", remedy});
+  expect_stream_works();
 }
 
 TEST_P(SmallCaptureMistake, code_that_throws_leaves_the_stream_usable) {
