@@ -16,6 +16,7 @@ namespace {
 #if ATTACCA_WITH_CUDA
 
 constexpr double kGate = 1.2;
+constexpr double kSymbolGate = 1.5;  // of the same graph in attacca without the condition or memory
 
 struct Ours {
   Ours(const attacca::Device& device, const ChainOf& of)
@@ -29,6 +30,28 @@ struct Theirs {
   RawChain chain;
   RawExec exec;
 };
+
+/// The same chain with a condition or with memory of its own.
+void build_with(Run& run, const Gpu& gpu, Extra extra) {
+  constexpr unsigned kNodes = 500;
+  const ChainOf plain{kNodes, gpu.cells.data()};
+  ChainOf of = plain;
+  of.extra = extra;
+  const auto ours = [&](const ChainOf& chain) {
+    std::optional<Ours> made;
+    return microseconds([&] { made.emplace(gpu.device, chain); });
+  };
+  const auto theirs = [&] {
+    std::optional<Theirs> made;
+    return microseconds([&] { made.emplace(of); });
+  };
+  const std::string name = fmt::format("build and instantiate, the graph has {}", name_of(extra));
+  const auto times =
+      run.interleave(name, 51, {[&] { return ours(of); }, theirs, [&] { return ours(plain); }});
+  Row row = compared(name, {{"nodes", kNodes}}, times[0], times[1]);
+  row.limit = times[2].median * kSymbolGate;
+  run.add(std::move(row));
+}
 
 void build(Run& run) {
   Gpu gpu(run.device);
@@ -56,6 +79,7 @@ void build(Run& run) {
     run.add(compared("destroy", {{"nodes", nodes}}, summarize(our_destroys),
                      summarize(their_destroys)));
   }
+  for (const Extra extra : {Extra::allocation, Extra::condition}) build_with(run, gpu, extra);
 }
 
 #else

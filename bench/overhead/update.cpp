@@ -16,6 +16,8 @@ namespace {
 
 constexpr unsigned kNodes = 100;
 constexpr int kSamples = 201;
+constexpr double kSymbolGate = 2.0;  // of setting a node where the graph has no symbols
+constexpr double kUpdateGate = 1.3;  // of the same by hand
 
 /// Measures both in turn and adds the row.
 void compare(Run& run, const char* name, const std::function<double()>& ours,
@@ -29,43 +31,117 @@ void raw_update(const RawExec& exec, cudaGraph_t graph) {
   check(cudaGraphExecUpdate(exec.get(), graph, &info));
 }
 
+/// The parameters of a `touch` node, in the driver's form.
+struct RawParams {
+  explicit RawParams(const kernels::TouchArgs& of) : args(of) {
+    params.func = const_cast<void*>(kernels::raw.touch);
+    params.gridDim = dim3(1);
+    params.blockDim = dim3(32);
+    params.kernelParams = pointers;
+  }
+  RawParams(const RawParams&) = delete;
+  kernels::TouchArgs args;
+  void* pointers[1] = {&args};
+  cudaKernelNodeParams params{};
+};
+
 void must_be_in_place(const attacca::UpdateReport& report) {
   if (report.was_reinstantiated)
     throw attacca::Error(fmt::format("an update was not made in place: {}", report.reason));
 }
 
-/// One node after another; the time is of one.
-void set_nodes(Run& run, Gpu& gpu) {
-  const ChainOf of{kNodes, gpu.cells.data()};
-  Chain chain(gpu.device, of);
-  attacca::Exec exec = chain.graph.instantiate();
-  RawChain raw_chain(of);
-  const RawExec raw_exec = instantiate(raw_chain.graph);
-  unsigned value = 0;
-  const auto ours = [&] {
-    ++value;
+/// One chain, in attacca and by hand, whose nodes are set one after another; the times are of one.
+class SetNodes {
+ public:
+  SetNodes(const attacca::Device& device, const ChainOf& of)
+      : of_(of),
+        chain_(device, of),
+        exec_(chain_.graph.instantiate()),
+        raw_chain_(of),
+        raw_exec_(instantiate(raw_chain_.graph)) {}
+
+  double ours() {
+    ++value_;
     const double sum = microseconds([&] {
-      for (const auto& node : chain.nodes) must_be_in_place(exec.set(node, {of.cell, value}));
+      for (unsigned at = 0; at < of_.nodes; ++at)
+        must_be_in_place(exec_.set(chain_.nodes[at], changed(chain_.args(of_, at))));
     });
-    return sum / kNodes;
-  };
-  const auto theirs = [&] {
-    ++value;
+    return sum / of_.nodes;
+  }
+  double theirs() {
+    ++value_;
     const double sum = microseconds([&] {
-      for (const cudaGraphNode_t node : raw_chain.nodes) {
-        kernels::TouchArgs args{of.cell, value};
-        void* pointers[] = {&args};
-        cudaKernelNodeParams params{};
-        params.func = const_cast<void*>(kernels::raw.touch);
-        params.gridDim = dim3(1);
-        params.blockDim = dim3(32);
-        params.kernelParams = pointers;
-        check(cudaGraphExecKernelNodeSetParams(raw_exec.get(), node, &params));
+      for (unsigned at = 0; at < of_.nodes; ++at) {
+        RawParams params(changed(raw_chain_.args(of_, at)));
+        check(cudaGraphExecKernelNodeSetParams(raw_exec_.get(), raw_chain_.nodes[at],
+                                               &params.params));
       }
     });
-    return sum / kNodes;
+    return sum / of_.nodes;
+  }
+
+ private:
+  kernels::TouchArgs changed(kernels::TouchArgs args) const {
+    args.add = value_;
+    return args;
+  }
+  ChainOf of_;
+  Chain chain_;
+  attacca::Exec exec_;
+  RawChain raw_chain_;
+  RawExec raw_exec_;
+  unsigned value_ = 0;
+};
+
+void set_nodes(Run& run, Gpu& gpu) {
+  SetNodes plain(gpu.device, ChainOf{kNodes, gpu.cells.data()});
+  compare(
+      run, "set one node", [&] { return plain.ours(); }, [&] { return plain.theirs(); });
+  // What a graph has besides must not make setting its nodes dear.
+  for (const Extra extra : {Extra::allocation, Extra::condition}) {
+    ChainOf of{kNodes, gpu.cells.data()};
+    of.extra = extra;
+    SetNodes with(gpu.device, of);
+    const std::string name = fmt::format("set one node, the graph has {}", name_of(extra));
+    const auto times = run.interleave(
+        name, kSamples,
+        {[&] { return with.ours(); }, [&] { return with.theirs(); }, [&] { return plain.ours(); }});
+    Row row = compared(name, {{"nodes", kNodes}}, times[0], times[1]);
+    row.limit = times[2].median * kSymbolGate;
+    run.add(std::move(row));
+  }
+}
+
+/// Graphs that are there already, all of whose nodes differ: attacca compares, copies and hands
+/// over; by hand the nodes of the one source graph are set and the executable updated from it.
+void update_built(Run& run, Gpu& gpu) {
+  const ChainOf of[] = {{kNodes, gpu.cells.data(), attacca::EdgeKind::full, 1, 1},
+                        {kNodes, gpu.cells.data(), attacca::EdgeKind::full, 2, 2}};
+  const Chain chains[] = {{gpu.device, of[0]}, {gpu.device, of[1]}};
+  attacca::Exec exec = chains[0].graph.instantiate();
+  const RawChain raw_chain(of[0]);
+  const RawExec raw_exec = instantiate(raw_chain.graph);
+  unsigned round = 0;
+  const auto ours = [&] {
+    ++round;
+    return microseconds([&] { must_be_in_place(exec.update(chains[round % 2].graph)); });
   };
-  compare(run, "set one node", ours, theirs);
+  unsigned raw_round = 0;
+  const auto theirs = [&] {
+    ++raw_round;
+    return microseconds([&] {
+      for (unsigned at = 0; at < kNodes; ++at) {
+        RawParams params(of[raw_round % 2].args(at));
+        check(cudaGraphKernelNodeSetParams(raw_chain.nodes[at], &params.params));
+      }
+      raw_update(raw_exec, raw_chain.graph.get());
+    });
+  };
+  const std::string name = fmt::format("update {0} nodes of {0}, graph already built", kNodes);
+  const auto times = run.interleave(name, kSamples, {ours, theirs});
+  Row row = compared(name, {{"nodes", kNodes}}, times[0], times[1]);
+  row.limit = times[1].median * kUpdateGate;
+  run.add(std::move(row));
 }
 
 /// A new graph of the same shape, built and handed over.
@@ -152,6 +228,7 @@ void reinstantiate(Run& run, Gpu& gpu) {
 void update(Run& run) {
   Gpu gpu(run.device);
   set_nodes(run, gpu);
+  update_built(run, gpu);
   rebuild(run, gpu, "rebuild and update, one node differs", false);
   rebuild(run, gpu, "rebuild and update, all nodes differ", true);
   recapture(run, gpu);
