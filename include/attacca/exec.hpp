@@ -41,7 +41,8 @@ struct ExecMemory {
 };
 
 /// What Exec and DeviceExec share: the update contract. The exec owns a copy of its graph, and
-/// handles of the graph it came from name its nodes. Not thread-safe.
+/// handles of the graph it came from name its nodes. A change that throws leaves the exec as it
+/// was; only the handle of a DeviceExec may be another then. Not thread-safe.
 class ExecBase {
  public:
   ExecBase(ExecBase&&) noexcept;
