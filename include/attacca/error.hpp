@@ -59,6 +59,8 @@ enum class Rule {
   updatable_node,
   no_body_for_backend,
   foreign_handle,
+  blocks_may_not_fit,
+  waits_side_by_side,
 };
 const char* rule_name(Rule rule);
 

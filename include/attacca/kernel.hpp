@@ -16,8 +16,11 @@
 // `static constexpr bool waits = true` promises that the body calls `wait_for_producers`.
 // A body that takes a WaitingThread names what it may wait for, for reports:
 // `static constexpr const char* waits_for[] = {"a stage to be filled"}`. Where blocks of one grid
-// wait for each other, `static constexpr bool blocks_wait = true` says so, and the kernel is
-// refused where not all of them fit on the device at once. `max_threads` and `min_blocks` bound a
+// wait for each other, `static constexpr bool blocks_wait = true` says so. Such a kernel is refused
+// where not all of its blocks fit on the device at once, and in a graph where it may run side by
+// side with another that waits so or with persistent workers: they could hold the processors that
+// each other's blocks need. On two streams, or with a grid set by device code, nobody can see that;
+// there the bound of their waits ends them. `max_threads` and `min_blocks` bound a
 // block's threads and the registers of each; with them goes `cluster`, the number of neighbouring
 // blocks that share their memory, by which grids are divisible.
 //
@@ -44,10 +47,11 @@ struct KernelTraits {
   bool launches = false;  // launches graphs
   bool spawns = false;    // spawns kernels
   bool is_cooperative = false;
-  bool is_persistent = false;  // pulls its work: each block is a worker, however small
-  bool is_blockwise = false;   // on the host a block is one call, worth a thread of its own
-  bool has_port = false;       // may report to the host: takes a detail::LaunchPort on CUDA
-  bool blocks_wait = false;    // blocks of one grid wait for each other
+  bool is_persistent = false;        // pulls its work: each block is a worker, however small
+  bool is_blockwise = false;         // on the host a block is one call, worth a thread of its own
+  bool has_port = false;             // may report to the host: takes a detail::LaunchPort on CUDA
+  bool blocks_wait = false;          // blocks of one grid wait for each other
+  bool blocks_wait_on_host = false;  // so do those of the host's body: each needs a thread
 };
 
 /// A kernel with its argument type erased. Lives as long as the program; identified by address.
@@ -122,11 +126,15 @@ constexpr KernelTraits traits_of() {
   traits.spawns = std::is_same_v<ThreadOf<K>, SpawningThread>;
   traits.has_port = !std::is_same_v<ThreadOf<K>, Thread>;
   if constexpr (requires { K::blocks_wait; }) traits.blocks_wait = K::blocks_wait;
+  traits.blocks_wait_on_host = traits.blocks_wait && !HasHostBody<K> && !HasHostBlockBody<K>;
   return traits;
 }
 template <class K>
 constexpr std::span<const char* const> waits_of() {
-  if constexpr (requires { K::waits_for; }) return K::waits_for;
+  if constexpr (requires { K::waits_for; }) {
+    constexpr auto& all = K::waits_for;  // nvcc finds the length of a template's only so
+    return {all, sizeof all / sizeof *all};
+  }
   return {};
 }
 

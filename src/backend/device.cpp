@@ -12,6 +12,7 @@
 #include "graph/executor.hpp"
 #include "graph/record.hpp"
 #include "graph/relocate.hpp"
+#include "graph/residency.hpp"
 #if ATTACCA_WITH_CUDA
 #include "backend/cuda/device.hpp"
 #endif
@@ -133,6 +134,7 @@ void StreamRef::enqueue_kernel(const KernelInfo& kernel, const Grid& grid, const
   each_argument(bytes, [&](std::uintptr_t word, std::size_t) {
     if (AddressRange::is_stand_in(word)) refuse_stand_in(kernel.name);
   });
+  check_residency(impl_of(state_->device), kernel, grid, kernel.name);
   state_->impl->kernel(kernel, grid, args);
 }
 

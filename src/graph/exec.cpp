@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "graph/exec_core.hpp"
+#include "graph/residency.hpp"
 
 namespace attacca {
 
@@ -367,6 +368,8 @@ UpdateReport ExecBase::set_kernel(const Node& node, const Grid* grid, const void
                       data.name, kernel.args.size(), size));
     if (grid) {
       graph::check_grid(*kernel.info, *grid);
+      graph::check_residency(graph::impl_of(core_->source().device()), *kernel.info, *grid,
+                             data.name);
       kernel.grid = *grid;
     }
     std::memcpy(kernel.args.data(), args, size);

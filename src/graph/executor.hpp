@@ -134,6 +134,9 @@ class DeviceImpl {
   virtual void copy_now(void* to, const void* from, std::size_t bytes) = 0;
   /// REQUIRES: a grid that `check_grid` accepts. May find that no block fits.
   virtual Residency residency(const KernelInfo& kernel, const Grid& grid) = 0;
+  /// How many blocks of a kernel run at once where nothing else does; more than there can be where
+  /// its body on this device has no blocks that wait for each other. REQUIRES: as `residency`.
+  virtual std::uint64_t blocks_at_once(const KernelInfo& kernel, const Grid& grid) = 0;
   /// For l2.hpp; as they are here where the cache cannot be steered.
   virtual L2Cache l2_cache() { return {}; }
   virtual void set_aside_l2(std::size_t) {}

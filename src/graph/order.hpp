@@ -20,6 +20,8 @@ class Order {
 
   // These require that there is no cycle.
 
+  /// Its index in its scope's order.
+  std::uint32_t place(NodeId id) const { return place_[id]; }
   bool is_inside(ScopeId scope, ScopeId outer) const;
   /// The innermost scope that both are in.
   ScopeId common_scope(NodeId a, NodeId b) const;

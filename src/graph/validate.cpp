@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "graph/data.hpp"
 #include "graph/order.hpp"
+#include "graph/residency.hpp"
 
 namespace attacca {
 
@@ -65,6 +67,10 @@ const char* rule_name(Rule rule) {
       return "no body for this backend";
     case Rule::foreign_handle:
       return "handle of another graph";
+    case Rule::blocks_may_not_fit:
+      return "blocks that wait for each other may not fit";
+    case Rule::waits_side_by_side:
+      return "blocks that wait for each other side by side";
   }
   return "unknown rule";
 }
@@ -92,6 +98,7 @@ class Validator {
       check_conditions();
       check_allocations();
       check_updatable_nodes();
+      check_waiting_kernels();
     }
     return std::move(problems_);
   }
@@ -214,6 +221,9 @@ class Validator {
           fmt::format("kernel '{}' has no CUDA body; compile the file that calls make_kernel with "
                       "nvcc (attacca_kernels in CMake)",
                       node.name));
+    else if (const auto crowding =
+                 find_crowding(impl_of(data_.device), *kernel->info, kernel->grid, node.name))
+      add(Rule::blocks_may_not_fit, node.name, *crowding);
   }
 
   void check_edges(NodeId id) {
@@ -397,6 +407,84 @@ class Validator {
                           data_.nodes[user].name, data_.nodes[symbol.owner].name,
                           data_.nodes[user].name));
     }
+  }
+
+  // --- kernels whose blocks wait for each other ----------------------------------------------
+
+  /// A node of a scope that is or encloses a kernel whose blocks wait for each other, or persistent
+  /// workers.
+  struct Holder {
+    NodeId at;
+    NodeId waiting = kNone;
+    NodeId persistent = kNone;
+    NodeId kernel() const { return waiting != kNone ? waiting : persistent; }
+  };
+
+  /// Such kernels may hold processors that each other's blocks need, unless one follows the other.
+  /// A programmatic edge is enough: a consumer starts when all blocks of its producer run, and
+  /// those wait for no consumer.
+  void check_waiting_kernels() {
+    std::unordered_map<NodeId, Holder> holders;
+    bool has_waiting = false;
+    for (NodeId id = 0; id < data_.nodes.size(); ++id) {
+      const auto* kernel = std::get_if<KernelPart>(&data_.nodes[id].part);
+      if (!kernel) continue;
+      const KernelTraits& traits = kernel->info->traits;
+      if (!traits.blocks_wait && !traits.is_persistent) continue;
+      has_waiting = has_waiting || traits.blocks_wait;
+      for (NodeId at = id; at != kNone; at = data_.scopes[data_.nodes[at].scope].parent) {
+        Holder& holder = holders.emplace(at, Holder{at}).first->second;
+        (traits.blocks_wait ? holder.waiting : holder.persistent) = id;
+      }
+    }
+    if (!has_waiting) return;
+    std::map<ScopeId, std::vector<Holder>> by_scope;
+    for (const auto& [at, holder] : holders) by_scope[data_.nodes[at].scope].push_back(holder);
+    for (auto& [scope, all] : by_scope) check_side_by_side(all);
+  }
+  /// Those of one scope. Order is transitive, so each is compared with its neighbours only.
+  void check_side_by_side(std::vector<Holder>& holders) {
+    std::sort(holders.begin(), holders.end(), [&](const Holder& a, const Holder& b) {
+      return order_.place(a.at) < order_.place(b.at);
+    });
+    const Holder* last_waiting = nullptr;
+    std::vector<const Holder*> since;  // persistent ones
+    for (const Holder& holder : holders) {
+      if (last_waiting) check_order(*last_waiting, holder);
+      if (holder.waiting == kNone) {
+        since.push_back(&holder);
+        continue;
+      }
+      for (const Holder* other : since) check_order(*other, holder);
+      last_waiting = &holder;
+      since.clear();
+    }
+  }
+  void check_order(const Holder& first, const Holder& second) {
+    if (has_path(first.at, second.at)) return;
+    const std::string& before = data_.nodes[first.kernel()].name;
+    const std::string& after = data_.nodes[second.kernel()].name;
+    add(Rule::waits_side_by_side, after,
+        fmt::format("kernels '{}' and '{}' may run side by side, and blocks of '{}' wait for each "
+                    "other: the other could hold processors that they need; let one follow the "
+                    "other with .after({})",
+                    before, after, second.waiting != kNone ? after : before,
+                    data_.nodes[first.at].name));
+  }
+  /// Whether `to` follows `from`, over edges of any kind. REQUIRES: both of one scope.
+  bool has_path(NodeId from, NodeId to) const {
+    std::vector<NodeId> open{to};
+    std::unordered_set<NodeId> seen;
+    while (!open.empty()) {
+      const NodeId at = open.back();
+      open.pop_back();
+      for (const Edge& edge : data_.nodes[at].deps) {
+        if (edge.from == from) return true;
+        if (order_.place(edge.from) > order_.place(from) && seen.insert(edge.from).second)
+          open.push_back(edge.from);
+      }
+    }
+    return false;
   }
 
   const GraphData& data_;

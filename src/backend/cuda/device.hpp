@@ -4,8 +4,10 @@
 #include <cuda_runtime.h>
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <tuple>
 #include <vector>
 
 #include "backend/cuda/faults.hpp"
@@ -38,6 +40,7 @@ class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_fro
   std::size_t bytes_free() const override;
   void copy_now(void* to, const void* from, std::size_t bytes) override;
   Residency residency(const KernelInfo& kernel, const Grid& grid) override;
+  std::uint64_t blocks_at_once(const KernelInfo& kernel, const Grid& grid) override;
   L2Cache l2_cache() override;
   void set_aside_l2(std::size_t bytes) override;
   L2Window l2_window(graph::StreamImpl& stream) override;
@@ -67,6 +70,9 @@ class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_fro
   int greatest_priority_ = 0;
   std::atomic<std::size_t> spawn_limit_{2048};
   FaultMemory fault_memory_;
+  std::mutex blocks_at_once_mutex_;
+  std::map<std::tuple<const void*, std::uint64_t, unsigned>, std::uint64_t>
+      blocks_at_once_;  // by kernel, threads and shared bytes
   std::mutex device_graphs_mutex_;
   std::vector<std::weak_ptr<FaultBox>> device_graphs_;
   void* spare_byte_ = nullptr;  // never freed: devices live as long as the process

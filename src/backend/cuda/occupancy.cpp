@@ -72,4 +72,29 @@ Residency CudaDevice::residency(const KernelInfo& kernel, const Grid& grid) {
   return residency;
 }
 
+std::uint64_t CudaDevice::blocks_at_once(const KernelInfo& kernel, const Grid& grid) {
+  const std::lock_guard lock(blocks_at_once_mutex_);
+  const auto key = std::tuple(kernel.cuda, grid.threads.count(), grid.shared_bytes);
+  if (const auto known = blocks_at_once_.find(key); known != blocks_at_once_.end())
+    return known->second;
+  const Residency each = residency(kernel, grid);
+  std::uint64_t blocks = std::uint64_t{each.processors} * each.blocks_per_processor;
+  const auto doing = [&] { return fmt::format("asking how many blocks of '{}' fit", kernel.name); };
+  cudaFuncAttributes function{};
+  check(cudaFuncGetAttributes(&function, kernel.cuda), doing);
+  if (function.requiredClusterWidth > 0) {  // neighbours share a GPC, which may have an odd SM left
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(grid.blocks.x, grid.blocks.y, grid.blocks.z);
+    config.blockDim = dim3(grid.threads.x, grid.threads.y, grid.threads.z);
+    config.dynamicSmemBytes = grid.shared_bytes;
+    int clusters = 0;
+    check(cudaOccupancyMaxActiveClusters(&clusters, kernel.cuda, &config), doing);
+    blocks = static_cast<std::uint64_t>(clusters) *
+             static_cast<unsigned>(function.requiredClusterWidth * function.requiredClusterHeight *
+                                   function.requiredClusterDepth);
+  }
+  blocks_at_once_.emplace(key, blocks);
+  return blocks;
+}
+
 }  // namespace attacca::cuda

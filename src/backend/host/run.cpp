@@ -222,7 +222,7 @@ class Frame final : public attacca::detail::HostFrame {
 
   void run(const KernelInfo& kernel, const Grid& grid, const void* args) {
     waits_for_ = kernel.waits_for;
-    is_persistent_ = kernel.traits.is_persistent;
+    is_persistent_ = kernel.traits.is_persistent || kernel.traits.blocks_wait_on_host;
     is_blockwise_ = kernel.traits.is_blockwise;
     try {
       kernel.host(*this, grid, args);
@@ -337,7 +337,7 @@ class Frame final : public attacca::detail::HostFrame {
   const std::string& graph_;
   std::span<const char* const> waits_for_;
   std::atomic<bool> has_waited_{false};
-  bool is_persistent_ = false;
+  bool is_persistent_ = false;  // a task for each block, which may wait for the others
   bool is_blockwise_ = false;
   std::vector<Spawned> fired_;
   std::vector<Spawned> tails_;
