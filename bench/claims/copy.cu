@@ -8,7 +8,6 @@ namespace bench::copying {
 
 namespace {
 
-using attacca::Thread;
 using attacca::device::BulkCopy;
 using attacca::device::StagedCopy;
 
@@ -93,7 +92,7 @@ __global__ void __launch_bounds__(kThreads)
   const Chunks mine = chunks_of_block(chunks);
   unsigned own = 0;
   {
-    Thread thread;
+    typename Copy::ThreadType thread;
     Copy copy(thread, *reinterpret_cast<typename Copy::Storage*>(shared_memory));
     attacca::device::for_each_chunk(
         copy, reinterpret_cast<const uint4*>(words) + mine.first * Copy::kChunk,

@@ -103,10 +103,10 @@ __device__ inline LaunchStatus report(const LaunchPort& port, LaunchStatus statu
       static_cast<unsigned>(status) | detail << FaultRecord::kStatusBits;
   return status;
 }
-/// The same for a wait. The first of several threads is heard.
+/// The same for a wait. The first of several threads is heard; no one where the port leads nowhere.
 __device__ inline void report_wait(const LaunchPort& port, const WaitFacts& facts) {
-  if (__nv_atomic_exchange_n(&port.fault->is_claimed, 1u, __NV_ATOMIC_RELAXED,
-                             __NV_THREAD_SCOPE_DEVICE) != 0)
+  if (!port.fault || __nv_atomic_exchange_n(&port.fault->is_claimed, 1u, __NV_ATOMIC_RELAXED,
+                                            __NV_THREAD_SCOPE_DEVICE) != 0)
     return;
   port.fault->wait = facts;
   // release pairs with the acquire at `synchronize`: the status is seen after the facts.
@@ -200,6 +200,8 @@ class WaitingThread : public Thread {
   using Thread::Thread;
 #if defined(__CUDACC__)
   __device__ explicit WaitingThread(const detail::LaunchPort& port) : port_(port) {}
+  /// In a __global__ function that the library does not know, and that has nobody to tell.
+  __device__ WaitingThread() {}
 #endif
 
   /// Tells the host that this thread waited for `what`, an index of the kernel's `waits_for`. It

@@ -35,6 +35,7 @@ ATTACCA_HD void write_backwards(const Thread& t, T* out, const T* chunk, unsigne
 /// What both stream kernels share.
 template <class Copy>
 struct StreamOf {
+  static constexpr const char* waits_for[] = {"a chunk to be copied by TMA"};
   using Args = StreamArgs;
   using T = typename Copy::Element;
   static Cost cost(const Args& a) {
@@ -47,7 +48,7 @@ struct Stream : StreamOf<Copy> {
   static constexpr const char* name = "stream";
   using typename StreamOf<Copy>::Args;
   using typename StreamOf<Copy>::T;
-  ATTACCA_HD static void body(Thread& t, const Args& a) {
+  ATTACCA_HD static void body(typename Copy::ThreadType& t, const Args& a) {
     ATTACCA_SHARED typename Copy::Storage storage;
     Copy copy(t, storage);
     const Range range = range_of(t, a);
@@ -68,7 +69,7 @@ struct StreamByHand : StreamOf<Copy> {
   static constexpr const char* name = "stream_by_hand";
   using typename StreamOf<Copy>::Args;
   using typename StreamOf<Copy>::T;
-  ATTACCA_HD static void body(Thread& t, const Args& a) {
+  ATTACCA_HD static void body(typename Copy::ThreadType& t, const Args& a) {
     ATTACCA_SHARED typename Copy::Storage storage;
     Copy copy(t, storage);
     const Range range = range_of(t, a);

@@ -9,11 +9,13 @@
 //   });
 //
 // StagedCopy has every thread copy its share (cp.async); BulkCopy hands each chunk to the copy
-// engine of sm_90 (TMA) in one instruction. The host, where the block's threads run one after
-// another, reads chunks where they lie: the same body gives the same result there, as long as its
-// threads do not write to shared memory for each other.
+// engine of sm_90 (TMA) in one instruction, and is for bodies that take a WaitingThread: a chunk
+// that does not come is given up for, as what the kernel names in its `waits_for`. The host, where
+// the block's threads run one after another, reads chunks where they lie: the same body gives the
+// same result there, as long as its threads do not write to shared memory for each other.
 #pragma once
 
+#include <attacca/device/memory_model.hpp>
 #include <attacca/device/tile.hpp>
 #include <attacca/thread.hpp>
 #include <cstddef>
@@ -45,6 +47,7 @@ struct Rank {
 /// Every thread copies its share.
 template <unsigned kStages>
 struct AsyncMover {
+  using ThreadType = Thread;
   struct State {};
 
 #if defined(__CUDACC__)
@@ -59,8 +62,9 @@ struct AsyncMover {
   }
   __device__ static void touched_by_hand() {}
   /// Waits until this thread's copies have arrived, but for those of the last `behind` chunks.
-  __device__ static void wait(State&, unsigned, bool, unsigned behind) {
+  __device__ static bool wait(State&, unsigned, bool, unsigned behind, const Thread&, unsigned) {
     wait_at_most<kStages - 1>(behind);
+    return true;
   }
 
  private:
@@ -76,8 +80,9 @@ struct AsyncMover {
 };
 
 /// One thread asks the copy engine, which counts the bytes it has delivered on a barrier.
-template <unsigned kStages>
+template <unsigned kStages, std::uint64_t kPatienceNanoseconds = 20'000'000'000>
 struct BulkMover {
+  using ThreadType = WaitingThread;
   struct State {
     std::uint64_t arrived[kStages];  // mbarriers: phase n ends when the stage's chunk n is there
   };
@@ -115,17 +120,28 @@ struct BulkMover {
   __device__ static void touched_by_hand() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   }
-  __device__ static void wait(State& state, unsigned stage, bool parity, unsigned) {
-    // An engine that cannot read the source ends the kernel with an error, so this bound is only
-    // for a caller that waits for what it has not fetched.
-    constexpr unsigned kNapNanoseconds = 1'000'000;
-    constexpr unsigned kMostNaps = 20'000;
-    for (unsigned naps = 0;
-         !__mbarrier_try_wait_parity(&state.arrived[stage], parity, kNapNanoseconds); ++naps)
-      if (naps == kMostNaps) __trap();
+  /// False: the chunk did not come, and the host will hear of it. An engine that cannot read the
+  /// source ends the kernel with an error, so the bound is only for a caller that waits for what it
+  /// has not fetched.
+  __device__ static bool wait(State& state, unsigned stage, bool parity, unsigned,
+                              const WaitingThread& t, unsigned what) {
+    if (is_past(state.arrived[stage], parity)) [[likely]]
+      return true;
+    const std::uint64_t start = now_nanoseconds();
+    while (!is_past(state.arrived[stage], parity)) {
+      const std::uint64_t waited = now_nanoseconds() - start;
+      if (waited < kPatienceNanoseconds) continue;
+      t.give_up(what, stage, state.arrived[stage], waited);
+      return false;
+    }
+    return true;
   }
 
  private:
+  __device__ static bool is_past(std::uint64_t& barrier, bool parity) {
+    constexpr unsigned kNapNanoseconds = 1'000'000;
+    return __mbarrier_try_wait_parity(&barrier, parity, kNapNanoseconds);
+  }
   __device__ static unsigned shared_address(const void* address) {
     return static_cast<unsigned>(__cvta_generic_to_shared(address));
   }
@@ -153,6 +169,7 @@ class ChunkPipeline {
 
  public:
   using Element = T;
+  using ThreadType = typename Mover::ThreadType;  // what a body that uses it takes, at least
   static constexpr unsigned kChunk = kChunkElements;
   static constexpr unsigned kStages = kStageCount;
 
@@ -170,8 +187,13 @@ class ChunkPipeline {
       kStages * kStageBytes +
       detail::rounded_to_copies(sizeof(typename Mover::State) + 8 + kStages * sizeof(unsigned));
 
-  ATTACCA_HD ChunkPipeline(const Thread& t, Storage& storage)
-      : storage_(storage),
+  /// `what`: of BulkCopy, the index in the kernel's `waits_for` under which a chunk that does not
+  /// come is reported, with the number of its buffer and the mbarrier that was seen. Such a kernel
+  /// runs on to its end; what `wait` returns from then on is garbage.
+  ATTACCA_HD explicit ChunkPipeline(const ThreadType& t, Storage& storage, unsigned what = 0)
+      : thread_(t),
+        what_(what),
+        storage_(storage),
         self_{t.thread.x + t.threads.x * (t.thread.y + t.threads.y * t.thread.z),
               static_cast<unsigned>(t.threads.count())} {
 #if defined(__CUDA_ARCH__)
@@ -179,7 +201,8 @@ class ChunkPipeline {
     Mover::open(storage_.mover, self_);
 #endif
   }
-  /// The storage is free for other use behind it. REQUIRES: everything fetched was waited for.
+  /// The storage is free for other use behind it. REQUIRES: everything fetched was waited for. A
+  /// chunk that was given up for may still come, into whatever lies there then.
   ATTACCA_HD ~ChunkPipeline() {
 #if defined(__CUDA_ARCH__)
     Mover::close(storage_.mover, self_);
@@ -211,7 +234,8 @@ class ChunkPipeline {
     --waiting_;
     next_out_ = stage + 1 == kStages ? 0 : stage + 1;
 #if defined(__CUDA_ARCH__)
-    Mover::wait(storage_.mover, stage, parity_, waiting_);
+    if (!has_given_up_)
+      has_given_up_ = !Mover::wait(storage_.mover, stage, parity_, waiting_, thread_, what_);
     if (next_out_ == 0) parity_ = !parity_;
     synchronize();
     const unsigned shift = kIsAligned ? 0 : storage_.shifts[stage];
@@ -249,7 +273,9 @@ class ChunkPipeline {
     if (head > bytes) head = bytes;
     const unsigned body = (bytes - head) / detail::kCopyBytes * detail::kCopyBytes;
     if (!kIsAligned && self_.rank == 0) storage_.shifts[next_in_] = shift;
-    Mover::copy(storage_.mover, next_in_, to + head, from + head, body, self_);
+    // Nothing is asked for behind a chunk that did not come: its barrier is in the middle of a
+    // phase.
+    if (!has_given_up_) Mover::copy(storage_.mover, next_in_, to + head, from + head, body, self_);
     if (body == bytes) return;
     for (unsigned at = self_.rank; at < bytes - body; at += self_.threads) {
       const unsigned place = at < head ? at : at + body;
@@ -260,6 +286,8 @@ class ChunkPipeline {
   }
 #endif
 
+  const ThreadType& thread_;
+  unsigned what_;
   Storage& storage_;
   detail::Rank self_;
   unsigned next_in_ = 0;   // buffer of the next fetch
@@ -268,6 +296,7 @@ class ChunkPipeline {
   unsigned held_ = 0;      // buffers in use, as far as this thread knows
   unsigned released_ = 0;  // of those, released by this thread; by all once they synchronize
   bool parity_ = false;    // of the phase that the next wait waits for
+  bool has_given_up_ = false;
 };
 
 template <class T, unsigned kChunk, unsigned kStages>
