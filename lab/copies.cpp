@@ -32,6 +32,7 @@ struct Place {
 
 struct CopyRows {
   static constexpr const char* name = "copy_rows";
+  static constexpr const char* waits_for[] = {kernels::kFullWait, kernels::kEmptyWait};
   static constexpr unsigned max_threads = (kReaders + kFillers) * 32;
   static constexpr unsigned min_blocks = 1;
   struct Args {
@@ -66,7 +67,8 @@ struct CopyRows {
     }
   }
 
-  ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
+  ATTACCA_DEVICE static void cuda([[maybe_unused]] WaitingThread& t,
+                                  [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
     extern __shared__ __align__(1024) unsigned char copy_memory[];
     auto& ring = *reinterpret_cast<CopyRing*>(copy_memory);
@@ -84,13 +86,13 @@ struct CopyRows {
         for (unsigned piece = 0; piece < kPieces; ++piece, at.advance()) {
           unsigned char* const stage = rows + at.stage * kStageRows * a.place.stride;
           if (warp < kReaders) {
-            ring.wait_full(at);
+            if (!ring.wait_full(at)) return ring.report(t);
             sum += word(stage + warp * a.place.stride, lane);
             ring.release(at, sum);
           } else {
             constexpr unsigned kEach = kStageRows / kFillers;
             const unsigned row = (warp - kReaders) * kEach + lane;
-            ring.begin_fill(at, kEach * kPiece);
+            if (!ring.begin_fill(at, kEach * kPiece)) return ring.report(t);
             if (lane < kEach)
               ring.copy(at, stage + row * a.place.stride, a.piece(i, row, piece), kPiece);
           }

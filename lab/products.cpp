@@ -30,12 +30,14 @@ using namespace attacca::kernels;
 struct Variant {
   static constexpr const char* name = "thin_variant";
   static constexpr bool waits = true;
+  static constexpr const char* waits_for[] = {kFullWait, kEmptyWait};
   static constexpr unsigned max_threads = (thin_variant::kWarps + thin_variant::kFillers) * 32;
   static constexpr unsigned min_blocks = 2;
   using Args = ThinLinearArgs;
   static Cost cost(const Args& a) { return thin_linear(a).cost(a); }
   static void host_block(Thread& t, const Args& a) { thin_linear_on_host(t, a); }
-  ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
+  ATTACCA_DEVICE static void cuda([[maybe_unused]] WaitingThread& t,
+                                  [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
     thin_variant::Block<thin_variant::WeightsOf<TensorType::bf16>, kMostRows / 8>(a).run(t);
 #endif

@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "kernels/waits.hpp"
+
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #include "kernels/cuda/many_linear.cuh"
 #endif
@@ -17,6 +19,7 @@ constexpr std::uint32_t kBoxes = many::kColumns / kBoxColumns;  // side by side
 struct ManyLinear {
   static constexpr const char* name = "many_linear";
   static constexpr bool waits = true;
+  static constexpr const char* waits_for[] = {kFullWait, kEmptyWait};
   static constexpr unsigned max_threads = many::kThreads;
   static constexpr unsigned min_blocks = 1;
   static constexpr unsigned cluster = 2;
@@ -26,7 +29,8 @@ struct ManyLinear {
 
   static void host_block(Thread& t, const Args& a) { thin_linear_on_host(t, a.product); }
 
-  ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
+  ATTACCA_DEVICE static void cuda([[maybe_unused]] WaitingThread& t,
+                                  [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     many::Block(a).run(t);
 #endif

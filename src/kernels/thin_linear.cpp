@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "kernels/quantization.hpp"
+#include "kernels/waits.hpp"
 
 #if defined(__CUDACC__)
 #include "kernels/cuda/thin_linear.cuh"
@@ -100,6 +101,7 @@ template <TensorType kType, unsigned kRows8>
 struct ThinLinear {
   static constexpr const char* name = "thin_linear";
   static constexpr bool waits = true;
+  static constexpr const char* waits_for[] = {kFullWait, kEmptyWait};
   static constexpr unsigned max_threads = kThreads;
   static constexpr unsigned min_blocks = 2;  // this kernel's and the next one's, on one SM
   using Args = ThinLinearArgs;
@@ -116,7 +118,8 @@ struct ThinLinear {
 
   static void host_block(Thread& t, const Args& a) { thin_linear_on_host(t, a); }
 
-  ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
+  ATTACCA_DEVICE static void cuda([[maybe_unused]] WaitingThread& t,
+                                  [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
     thin::Block<thin::WeightsOf<kType>, kRows8>(a).run(t);
 #endif

@@ -16,6 +16,8 @@ template <unsigned kRows, unsigned kHeight>
 struct WideLinear {
   static constexpr const char* name = "wide_linear";
   static constexpr bool waits = true;
+  static constexpr bool blocks_wait = kHeight == 1;  // tall tiles are not shared
+  static constexpr const char* waits_for[] = {kFullWait, kEmptyWait, wide::kSharesWait};
   static constexpr unsigned max_threads = wide::kThreads;
   static constexpr unsigned min_blocks = 1;
   static constexpr unsigned cluster = 2;
@@ -25,7 +27,8 @@ struct WideLinear {
 
   static void host_block(Thread& t, const Args& a) { thin_linear_on_host(t, a.product); }
 
-  ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
+  ATTACCA_DEVICE static void cuda([[maybe_unused]] WaitingThread& t,
+                                  [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     wide::Block<kRows, kHeight>(a).run(t);
 #endif

@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include "kernels/thin_linear.hpp"
+#include "kernels/waits.hpp"
 
 namespace attacca::kernels {
 
@@ -18,6 +19,11 @@ constexpr unsigned kPairRows = 256;  // of weights: of a tile, which two blocks 
                                      // have twice as many
 constexpr unsigned kThreads = 384;
 constexpr unsigned kCounterBytes = 64 << 10;  // of the workspace
+
+/// Besides those of a ring.
+constexpr unsigned kWaitForShares = kRingWaits;
+constexpr const char* kSharesWait =
+    "the other blocks of a tile to leave their partial sums (counts of blocks)";
 
 /// What a block that multiplies `kRows` rows of x at a time needs. `kHeight`: 2 of tall tiles.
 template <unsigned kRows, unsigned kHeight>
@@ -41,6 +47,8 @@ struct WideLinearArgs {
   void* workspace;         // wide_workspace_bytes, zeros at first
   bool gate_is_second;     // in w_map, of a gate
   ThinLinearArgs product;
+  /// Of a block that waits for the partial sums of others.
+  std::uint64_t patience_nanoseconds = kPatienceNanoseconds;
 
   ATTACCA_HD std::uint32_t weight_rows() const {
     return product.end == ThinEnd::gate ? 2 * product.w.rows : product.w.rows;

@@ -3,7 +3,7 @@
 // are no such products. And of the rows they are given.
 #include "kernels/wide_linear.hpp"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 
@@ -29,18 +29,26 @@ class WideLinear : public OnEachDevice {
       GTEST_SKIP() << "products of whole tiles: not on this GPU";
   }
 
+  static constexpr unsigned kProcessors = 132;
+  static std::vector<std::uint32_t> empty_workspace() {
+    return std::vector<std::uint32_t>(kernels::wide_workspace_bytes(kProcessors) / 4);
+  }
+
   /// Runs the product with the kernel under test, `times` times one after another.
   void run_wide(World& world, unsigned times = 1) {
-    constexpr unsigned kProcessors = 132;
-    const Buffer<std::byte> workspace(
-        device(), std::vector<std::byte>(kernels::wide_workspace_bytes(kProcessors)));
+    const Buffer<std::uint32_t> workspace(device(), empty_workspace());
+    run_wide(world, times, workspace, kernels::kPatienceNanoseconds);
+  }
+  void run_wide(World& world, unsigned times, const Buffer<std::uint32_t>& workspace,
+                std::uint64_t patience_nanoseconds) {
     const ThinLinearArgs& p = world.product;
     const std::vector<TensorMap> maps{
         p.end == ThinEnd::gate ? map_weights(device(), p.w, p.up) : map_weights(device(), p.w),
         kernels::map_rows(device(), p.x, world.sizes.capacity, p.w.columns, world.sizes.capacity)};
     const Buffer<TensorMap> on_device(device(), maps);
-    const WideLinearArgs args{on_device.data(), on_device.data() + 1, workspace.data(),
-                              gate_is_second(p.w, p.up), p};
+    const WideLinearArgs args{
+        on_device.data(),    on_device.data() + 1, workspace.data(), gate_is_second(p.w, p.up), p,
+        patience_nanoseconds};
     Graph graph(device());
     Node last = graph.kernel(wide_linear(args, kProcessors), wide_grid(args, kProcessors), args);
     for (unsigned i = 1; i < times; ++i)
@@ -150,6 +158,27 @@ TEST_P(WideLinear, a_product_has_the_same_bits_every_time) {
       ASSERT_TRUE(y == first);
     }
   }
+}
+
+TEST_P(WideLinear, a_block_that_waits_in_vain_for_partial_sums_gives_up_and_says_so) {
+  const Sizes s{256, 4096, 60, 64};  // 64 pairs share one tile
+  World world(device(), s, ThinEnd::store);
+  World reference = reference_of(s, ThinEnd::store);
+  // As if the last product had left one short of a whole round: the first to count begins the next
+  // one, and 63 follow.
+  std::vector<std::uint32_t> counters = empty_workspace();
+  counters[0] = counters[1] = 2 * 64 - 1;
+  Buffer<std::uint32_t> workspace(device(), counters);
+  EXPECT_THAT([&] { run_wide(world, 1, workspace, 50'000'000); },
+              testing::ThrowsMessage<WaitOverdue>(testing::AllOf(
+                  testing::HasSubstr("'wide_linear'"), testing::HasSubstr("partial sums"),
+                  testing::HasSubstr("wanted 64 and saw 63"))));
+  EXPECT_EQ(workspace.read()[0], 127u) << "who gives up counts all the same";
+
+  workspace.write(empty_workspace());
+  run_wide(world, 1, workspace, kernels::kPatienceNanoseconds);
+  run_reference(reference);
+  expect_rows(s, world.y.read(), reference.y.read(), 0, 2e-5f);
 }
 
 class GatherResidual : public OnEachDevice {};

@@ -30,7 +30,7 @@ class Block {
     groups_ = (max(share_.tiles, theirs) + kTiles - 1) / kTiles;
   }
 
-  __device__ void run(Thread& t) {
+  __device__ void run(WaitingThread& t) {
     if (threadIdx.x == 0) ring().open();
     synchronize_pair();
     t.release_consumers();
@@ -46,7 +46,8 @@ class Block {
       t.wait_for_producers();
       multiply_all();
     }
-    synchronize_pair();  // no one may leave whom the other still gives something
+    synchronize_pair();  // a block may not exit while its peer still writes to its shared memory
+    ring().report(t);
   }
 
  private:
@@ -60,30 +61,30 @@ class Block {
     const std::uint32_t first = group * kTiles;
     return first < share_.tiles ? min(share_.tiles - first, kTiles) : 0;
   }
-  /// Calls use(column) for the stages that all columns come in.
+  /// Calls use(column) for the stages that all columns come in, until it returns false.
   template <class Use>
   __device__ void each_stage(const Use& use) const {
     std::uint32_t chunk = thin::first_chunk(chunks_);
     for (std::uint32_t i = 0; i < chunks_; ++i) {
       const std::uint32_t end = min((chunk + 1) * thin::kChunk, p_.w.columns);
       for (std::uint32_t column = chunk * thin::kChunk; column < end; column += kColumns)
-        use(column);
+        if (!use(column)) return;
       if (++chunk == chunks_) chunk = 0;
     }
   }
 
   /// The filling warp. Weights need not wait for the kernels before.
-  __device__ void fill(Thread& t) {
+  __device__ void fill(WaitingThread& t) {
     fetch_map(a_.w_map);
     fetch_map(a_.x_map);
     Place place;
     std::uint32_t early = 0;
     if (count_ != 0)
       each_stage([&](std::uint32_t column) {
-        if (early == kStages) return;
-        begin_stage(place, 0, column);
+        if (early == kStages || !begin_stage(place, 0, column)) return false;
         place.advance();
         ++early;
+        return true;
       });
     t.wait_for_producers();
     place = {};
@@ -91,24 +92,27 @@ class Block {
     for (std::uint32_t row = 0; row < count_; row += kRows)
       for (std::uint32_t group = 0; group < groups_; ++group)
         each_stage([&](std::uint32_t column) {
-          if (filled >= early) begin_stage(place, group, column);
+          if (filled >= early && !begin_stage(place, group, column)) return false;
           if (lane_ == 0)
             copy_rows_to_pair(ring().full(place), stage(place) + rank_ * (kXBytes / 2), a_.x_map,
                               row + rank_ * (kRows / 2), column / 64);
           place.advance();
           ++filled;
+          return true;
         });
   }
-  /// Asks for the weights of a stage, a lane for each tile.
-  __device__ void begin_stage(const Place& at, std::uint32_t group, std::uint32_t column) {
+  /// Asks for the weights of a stage, a lane for each tile. False: the stage did not become free.
+  __device__ bool begin_stage(const Place& at, std::uint32_t group, std::uint32_t column) {
     const std::uint32_t tiles = tiles_of(group);
-    if (lane_ == 0) ring().begin_fill(at, kXBytes + tiles * kTileBytes);
+    if (!ring().wait_empty(at)) return false;
+    if (lane_ == 0) ring().expect(at, kXBytes + tiles * kTileBytes);
     __syncwarp();
     // With no more rows of x no one reads weights again.
     if (lane_ < tiles)
       copy_tile(ring().full(at), stage(at) + kXBytes + lane_ * kTileBytes, a_.w_map,
                 share_.first + group * kTiles + lane_, column / 64,
                 count_ <= kRows ? kEvictFirst : kEvictNormal);
+    return true;
   }
 
   /// Of two tiles and eight rows of x: those of one tile in the first two of four, and in them two
@@ -122,12 +126,13 @@ class Block {
         const std::uint32_t tiles = tiles_of(group);
         Sums sums = {};
         each_stage([&](std::uint32_t column) {
-          ring().wait_full(place);
+          if (!ring().wait_full(place)) return false;  // the sums are garbage then
           unsigned seen = 0;
           if (tiles != 0 && column + warp_ * thin::kGroup < p_.w.columns)
             seen = multiply(stage(place), tiles, sums);
           ring().release(place, seen);
           place.advance();
+          return true;
         });
         if (p_.squares && group == 0) meet<kFactorsReady>();
         finish(row, group, tiles, sums);
@@ -185,7 +190,7 @@ class Block {
   }
 
   /// Other warps find what the norm before this product multiplies each row of x by, meanwhile.
-  __device__ void find_factors(Thread& t) {
+  __device__ void find_factors(WaitingThread& t) {
     t.wait_for_producers();
     for (std::uint32_t first = 0; first < count_; first += kRows) {
       for (std::uint32_t row = warp_ - kWarps - 1; row < min(kRows, count_ - first);

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/wait_bound.cuh"
+
 namespace attacca::kernels {
 
 // What L2 shall do with what was copied, as CUDA encodes it.
@@ -18,7 +20,14 @@ __device__ inline unsigned shared_address(const void* address) {
 
 /// `kFillers` warps fill stages, `kReaders` warps read them, all in the same order. To ask the copy
 /// engine for something takes a warp some 40 ns, so one filler may be too slow.
-template <unsigned kStages, unsigned kFillers, unsigned kReaders>
+///
+/// Waits are bounded; see WaitBound. A warp whose wait returned false may not touch the stage, give
+/// it back or advance, but may go on, and perhaps ask for the same stage again. So every barrier
+/// keeps its count: no one arrives for a stage that was not there. The one thing that cannot be
+/// guaranteed then is that no copy is under way when the block ends: one that has not come for so
+/// long may still come, into memory that is another block's by then.
+template <unsigned kStages, unsigned kFillers, unsigned kReaders,
+          std::uint64_t kPatience = kPatienceNanoseconds>
 class Ring {
  public:
   /// Where someone is in the ring.
@@ -39,20 +48,28 @@ class Ring {
       __mbarrier_init(&full_[stage], kFillers);
       __mbarrier_init(&empty_[stage], kReaders * 32);
     }
+    bound_.open();
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   }
 
   /// A filling warp, all lanes: waits until the stage is free. The first time round it is.
-  __device__ void wait_empty(const Place& at) { wait(empty_[at.stage], !at.parity); }
+  [[nodiscard]] __device__ bool wait_empty(const Place& at) {
+    if (is_past(empty_[at.stage], !at.parity)) [[likely]]
+      return true;
+    // Those that read may be waiting for the kernels before, which may take their time.
+    cudaGridDependencySynchronize();
+    return wait_longer(kWaitForEmpty, at.stage, empty_[at.stage], !at.parity);
+  }
   /// The same, and then: `bytes` will come from this warp.
-  __device__ void begin_fill(const Place& at, unsigned bytes) {
-    wait_empty(at);
+  [[nodiscard]] __device__ bool begin_fill(const Place& at, unsigned bytes) {
+    if (!wait_empty(at)) return false;
     if (threadIdx.x % 32 == 0)
       asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
                        shared_address(&full_[at.stage])),
                    "r"(bytes)
                    : "memory");
     __syncwarp();
+    return true;
   }
   /// Has the engine copy a piece of the stage. Weights are read once, and may leave L2 first.
   __device__ void copy(const Place& at, void* to, const void* from, unsigned bytes) {
@@ -65,7 +82,11 @@ class Ring {
   }
 
   /// A reading warp, all lanes: waits for the stage's bytes.
-  __device__ void wait_full(const Place& at) { wait(full_[at.stage], at.parity); }
+  [[nodiscard]] __device__ bool wait_full(const Place& at) {
+    if (is_past(full_[at.stage], at.parity)) [[likely]]
+      return true;
+    return wait_longer(kWaitForFull, at.stage, full_[at.stage], at.parity);
+  }
   /// The same: gives the stage back. Each lane arrives for itself: it costs no time, and racecheck
   /// sees that its reads came before. `seen` depends on all that the lane read. An arrival does not
   /// wait for loads that are under way: where another kernel holds them up, the engine can be
@@ -76,18 +97,29 @@ class Ring {
     (void)__mbarrier_arrive(empty_ + at.stage + nothing);
   }
 
+  /// By every thread, at the end of the kernel: tells the host of a wait that was given up.
+  __device__ void report(const WaitingThread& t) const {
+    bound_.report(
+        t,
+        [&](unsigned what, unsigned stage) {
+          return what == kWaitForFull ? full_[stage] : empty_[stage];
+        },
+        [](unsigned) { return kPatience; });
+  }
+
  private:
-  /// An engine that cannot read its source ends the kernel with an error, so the bound is only for
-  /// mistakes of ours.
-  __device__ static void wait(std::uint64_t& barrier, bool parity) {
+  /// Gives the hardware a millisecond to say yes.
+  __device__ static bool is_past(std::uint64_t& barrier, bool parity) {
     constexpr unsigned kNapNanoseconds = 1'000'000;
-    constexpr unsigned kMostNaps = 20'000;
-    for (unsigned naps = 0; !__mbarrier_try_wait_parity(&barrier, parity, kNapNanoseconds); ++naps)
-      if (naps == kMostNaps) __trap();
+    return __mbarrier_try_wait_parity(&barrier, parity, kNapNanoseconds);
+  }
+  __device__ bool wait_longer(RingWait what, unsigned stage, std::uint64_t& barrier, bool parity) {
+    return bound_.wait(what, stage, kPatience, [&] { return is_past(barrier, parity); });
   }
 
   std::uint64_t full_[kStages];
   std::uint64_t empty_[kStages];
+  WaitBound bound_;
 };
 
 }  // namespace attacca::kernels

@@ -83,10 +83,19 @@ class Block {
     for (unsigned i = 0; i < kTileRows / 8; ++i) at_[i] = row_at(i * 8 + lane_ / 4);
   }
 
-  __device__ void run(Thread& t) {
+  __device__ void run(WaitingThread& t) {
     if (threadIdx.x == 0) ring().open();
     __syncthreads();
-    if (warp_ >= kWarps) return fill();
+    if (warp_ >= kWarps)
+      fill();
+    else
+      multiply_all(t);
+    ring().report(t);
+  }
+
+ private:
+  /// The warps that multiply.
+  __device__ void multiply_all(WaitingThread& t) {
     t.release_consumers();
     const std::uint32_t count = count_of_rows();
     find_rows(0, count);
@@ -98,7 +107,6 @@ class Block {
     }
   }
 
- private:
   __device__ std::uint32_t chunk_at(std::uint32_t index) const {
     const std::uint32_t at = index + rotate_;
     return at < chunks_ ? at : at - chunks_;
@@ -117,12 +125,13 @@ class Block {
         for (std::uint32_t chunk = 0; chunk < chunks_; ++chunk)
           for (std::uint32_t one = tile; one < min(tile + kTiles, share_.tiles); ++one, ++filled) {
             if (count == 0 && filled == kStages) return;
-            fill_stage(tile_at(one), chunk_at(chunk) * kChunk);
+            if (!fill_stage(tile_at(one), chunk_at(chunk) * kChunk)) return;
           }
     prefetch_next();
   }
   /// This warp's rows of it. Of two matrices the rows take turns, so that partners meet in a lane.
-  __device__ void fill_stage(std::uint32_t tile, std::uint32_t column) {
+  /// False: no stage became free.
+  __device__ bool fill_stage(std::uint32_t tile, std::uint32_t column) {
     constexpr unsigned kRowsEach = kTileRows / kFillers;
     const unsigned place = (warp_ - kWarps) * kRowsEach + lane_;
     const std::uint64_t row =
@@ -136,11 +145,12 @@ class Block {
       from = from / 16 * 16;
       all = __reduce_add_sync(~0u, lane_ < kRowsEach ? bytes : 0);
     }
-    ring().begin_fill(place_, all);
+    if (!ring().begin_fill(place_, all)) return false;
     if (lane_ < kRowsEach)
       ring().copy(place_, stage() + place * kRowBytes,
                   static_cast<const unsigned char*>(matrix) + from, bytes);
     place_.advance();
+    return true;
   }
   /// Where a row of a tile begins in a stage. The tiles before it are a multiple of 16 bytes.
   __device__ unsigned row_at(unsigned place) const {
@@ -164,7 +174,7 @@ class Block {
   /// What is on its way must come before the block may end.
   __device__ void drain() {
     for (std::uint32_t i = 0; i < min(share_.tiles * chunks_, kStages); ++i) {
-      ring().wait_full(place_);
+      if (!ring().wait_full(place_)) return;
       place_.advance();
     }
   }
@@ -233,7 +243,7 @@ class Block {
       if (tile + r >= share_.tiles) break;
       const bool is_last = r + 1 == kTiles || tile + r + 1 == share_.tiles;
       unsigned seen = 0;
-      ring().wait_full(place_);
+      if (!ring().wait_full(place_)) return;  // the sums are garbage then, and the host is told
 #pragma unroll
       for (unsigned p = 0; p < kPieces; ++p) {
         const unsigned mine = p * kWarps + warp_;

@@ -6,8 +6,9 @@
 //
 // Where whole tiles would leave processors idle, pairs share columns too: each takes an equal run
 // of stages. What it has of a shared tile it leaves in memory; in the end each of the pairs that
-// share a tile adds up a slice of it, always in the same order. All blocks are resident, or the
-// waiting would not end: there is at most one for each processor.
+// share a tile adds up a slice of it, always in the same order. All blocks must be resident for
+// that: there is at most one for each processor, and the library refuses the kernel where they may
+// not fit.
 #pragma once
 
 #include <cuda_pipeline_primitives.h>
@@ -121,8 +122,11 @@ class Block {
         walk_(x_tiles_ * ((args.weight_tiles() + kHeight - 1) / kHeight),
               (args.product.w.columns + kStep - 1) / kStep, kMayShare) {}
 
-  __device__ void run(Thread& t) {
-    if (threadIdx.x == 0) ring().open();
+  __device__ void run(WaitingThread& t) {
+    if (threadIdx.x == 0) {
+      ring().open();
+      shared().shares_seen = 0;
+    }
     synchronize_pair();
     if (threadIdx.x != 0) t.release_consumers();  // the filling thread will, when it is done
     if (threadIdx.x < kFirstReader) {
@@ -135,7 +139,8 @@ class Block {
       while (walk_.has_more()) compute(walk_.next());
       if constexpr (kMayShare) end_all_shared();
     }
-    synchronize_pair();  // no one may leave whom the other still gives something
+    synchronize_pair();  // a block may not exit while its peer still writes to its shared memory
+    ring().report(t, shared().shares_seen, a_.patience_nanoseconds);
   }
 
  private:
@@ -160,7 +165,7 @@ class Block {
   }
 
   /// The filling thread. Weights need not wait for the kernels before.
-  __device__ void fill(Thread& t) {
+  __device__ void fill(WaitingThread& t) {
     fetch_map(a_.w_map);
     fetch_map(a_.x_map);
     Place place;
@@ -168,7 +173,7 @@ class Block {
     while (walk_.has_more() && early < kStages) {
       const Segment s = walk_.next();
       for (std::uint32_t k = s.begin; k < s.end && early < kStages; ++k, ++early) {
-        begin_stage(place, s.tile, k);
+        if (!begin_stage(place, s.tile, k)) return;
         place.advance();
       }
     }
@@ -178,7 +183,7 @@ class Block {
     for (walk_.rewind(); walk_.has_more();) {
       const Segment s = walk_.next();
       for (std::uint32_t k = s.begin; k < s.end; ++k, ++filled) {
-        if (filled >= kStages) begin_stage(place, s.tile, k);
+        if (filled >= kStages && !begin_stage(place, s.tile, k)) return;
         copy_to_pair(ring().full(place), stage(place) + kWeightBytes + rank_ * (kXBytes / 2),
                      a_.x_map, k * kStep, first_row(s.tile) + rank_ * (kRows / 2));
         place.advance();
@@ -186,19 +191,22 @@ class Block {
     }
     t.release_consumers();
   }
-  __device__ void begin_stage(const Place& at, std::uint32_t tile, std::uint32_t k) {
-    ring().begin_fill(at, kStageBytes);
+  /// False: the stage did not become free.
+  __device__ bool begin_stage(const Place& at, std::uint32_t tile, std::uint32_t k) {
+    if (!ring().wait_empty(at)) return false;
+    ring().expect(at, kStageBytes);
     // With one tile of x no one reads weights again.
 #pragma unroll
     for (unsigned part = 0; part < kHeight; ++part)
       copy_weights(ring().full(at), stage(at) + part * Sizes::kBoxBytes, a_.w_map, k * kStep,
                    box(tile, part) * a_.block_octets(), x_tiles_ == 1 ? kEvictFirst : kEvictNormal);
+    return true;
   }
 
   // Three warps find what the norm before this product multiplies each row of x by, for each tile
   // in the order in which tiles end.
 
-  __device__ void find_factors(Thread& t) {
+  __device__ void find_factors(WaitingThread& t) {
     t.wait_for_producers();
     std::uint32_t known = ~0u;
     const auto find = [&](const Segment& s) {
@@ -268,7 +276,8 @@ class Block {
     return {a_, sixty_four, row, min(count_, row + 8 * end_octet), shared().factors, turning()};
   }
 
-  /// This block's stages of a tile.
+  /// This block's stages of a tile. A warp that has given up waiting multiplies what lies there: a
+  /// product takes all warps of a warpgroup.
   __device__ void multiply_all(const Segment& s, Sums& sums) {
 #pragma unroll
     for (unsigned part = 0; part < kHeight; ++part)
@@ -276,7 +285,7 @@ class Block {
       for (unsigned i = 0; i < kSums; ++i) sums[part][i] = 0;
     Place last = place_;
     for (std::uint32_t k = s.begin; k < s.end; ++k) {
-      ring().wait_full(place_);
+      if (!has_given_up_) has_given_up_ = !ring().wait_full(place_);
       const unsigned char* from = stage(place_);
       const std::uint64_t w = describe(from + group() * 64 * kStep * 2);
       const std::uint64_t x = describe(from + kWeightBytes);
@@ -289,18 +298,19 @@ class Block {
       end_products();
       // The products of the stage before have ended when only this one's are under way.
       await_products<1>();
-      if (k != s.begin) ring().release(last);
+      if (k != s.begin && !has_given_up_) ring().release(last);
       last = place_;
       place_.advance();
     }
     await_products<0>();
 #pragma unroll
     for (unsigned part = 0; part < kHeight; ++part) hold(sums[part]);
-    ring().release(last);
+    if (!has_given_up_) ring().release(last);
   }
 
   // Shares of a tile. A counter goes from 0 to the number of its pairs as they leave theirs, and on
-  // to twice that, which is 0 again, as they have read what they need.
+  // to twice that, which is 0 again, as they have read what they need. A pair that gives up waiting
+  // counts all the same: when the kernel has ended, the counter is 0 again whatever happened.
 
   __device__ void leave_share(const Segment& s, const float (&sums)[kSums]) {
     const Walk::Sharing sharing = walk_.sharing(s.tile);
@@ -399,13 +409,21 @@ class Block {
                  : "memory");
   }
   __device__ void wait_for_shares(std::uint32_t tile, const Walk::Sharing& sharing) {
+    constexpr unsigned kPollsPerLook = 64;  // at the clock, which takes its time
     std::uint32_t left = 0;
-    do {
-      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
-                   : "=r"(left)
-                   : "l"(counter(tile))
-                   : "memory");
-    } while (left < sharing.count);
+    const auto all_left = [&] {
+      for (unsigned polls = 0; polls < kPollsPerLook; ++polls) {
+        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+                     : "=r"(left)
+                     : "l"(counter(tile))
+                     : "memory");
+        if (left >= sharing.count) return true;
+      }
+      return false;
+    };
+    if (!all_left() &&
+        !ring().wait_otherwise(kWaitForShares, sharing.count, a_.patience_nanoseconds, all_left))
+      shared().shares_seen = left;
   }
 
   // Barriers of some of the block's warps.
@@ -431,6 +449,7 @@ class Block {
   // Shared memory: barriers and factors, stages, then for each group where its sums turn round.
   struct Shared {
     BlockRing ring;
+    std::uint32_t shares_seen;               // by a thread that gave up waiting for them
     float factors[kRows + 8 * (kHalf - 1)];  // a slice's last octets may be past the tile
   };
   static_assert(sizeof(Shared) <= Sizes::kFirstBytes &&
@@ -465,6 +484,7 @@ class Block {
   unsigned rank_;  // in the pair
   Walk walk_;
   Place place_;
+  bool has_given_up_ = false;  // this warp, waiting for a stage
 };
 
 }  // namespace attacca::kernels::wide
