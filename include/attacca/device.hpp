@@ -88,7 +88,8 @@ class StreamRef {
   void library(const std::string& name, std::function<void(StreamRef)> enqueue) const;
   void record(const Event& event) const;
   void wait(const Event& event) const;
-  /// Waits for everything enqueued and throws what went wrong since the last call.
+  /// Waits for everything enqueued and throws what went wrong since the last call: the first
+  /// failure, and how many other nodes failed. Until then host calls do not run; docs/failures.md.
   void synchronize() const;
 
   /// The backend's own stream: a cudaStream_t on CUDA, null on the host.

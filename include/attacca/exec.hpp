@@ -42,7 +42,9 @@ struct ExecMemory {
 
 /// What Exec and DeviceExec share: the update contract. The exec owns a copy of its graph, and
 /// handles of the graph it came from name its nodes. A change that throws leaves the exec as it
-/// was; only the handle of a DeviceExec may be another then. Not thread-safe.
+/// was; only the handle of a DeviceExec may be another then. Not thread-safe. Destroying an exec
+/// does not wait: what a launch in flight uses of it, its host calls included, lives until that has
+/// ended. Memory that kernels were given is the caller's to keep.
 class ExecBase {
  public:
   ExecBase(ExecBase&&) noexcept;

@@ -54,7 +54,7 @@ struct KernelTraits {
   bool blocks_wait_on_host = false;  // so do those of the host's body: each needs a thread
 };
 
-/// A kernel with its argument type erased. Lives as long as the program; identified by address.
+/// A kernel with its argument type erased. Identified by address, so it outlives all that uses it.
 struct KernelInfo {
   const char* name;
   std::size_t args_size;

@@ -111,7 +111,9 @@ class PoolImpl;
 }
 
 /// Allocates and frees in stream order: memory freed on a stream is given out again to later work
-/// of that stream without waiting. Thread-safe.
+/// of that stream without waiting. Thread-safe. Destroying a pool does not wait: memory that was
+/// not given back lives until all that is enqueued on the device's streams by then has ended, on
+/// CUDA until each of those streams has been synchronized or destroyed.
 class Pool {
  public:
   explicit Pool(const Device& device);

@@ -50,14 +50,49 @@ class SpawningThread : public WaitingThread {
     const dim3 threads(grid.threads.x, grid.threads.y, grid.threads.z);
     detail::count_pending(port_, grid.blocks.count());
     detail::spawned_kernel<K><<<blocks, threads, grid.shared_bytes, stream>>>(args, port_);
-    if (cudaGetLastError() == cudaSuccess) return LaunchStatus::launched;
+    const cudaError_t error = cudaGetLastError();
+    if (error == cudaSuccess) return LaunchStatus::launched;
     detail::count_pending(port_, -grid.blocks.count());
-    return detail::report(port_, LaunchStatus::spawn_budget);
+    return refuse(port_, {grid.blocks, grid.threads, grid.shared_bytes},
+                  reinterpret_cast<const void*>(&detail::spawned_kernel<K>), error);
 #else
     return this->frame_->spawn(detail::info_of<K, kCompilesCuda>(), grid, &args,
                                mode == SpawnMode::tail);
 #endif
   }
+
+#if defined(__CUDACC__)
+ private:
+  /// Names a refusal and tells the host. By value: see LaunchingThread.
+  __device__ static __noinline__ LaunchStatus refuse(detail::LaunchPort port,
+                                                     detail::SpawnFacts grid, const void* kernel,
+                                                     cudaError_t error) {
+#if defined(__CUDA_ARCH__)
+    // Where too many are pending the driver says either of these two. The second is also what it
+    // says of blocks with more threads than the kernel's registers allow.
+    const bool is_out_of_resources = error == cudaErrorLaunchOutOfResources;
+    if (error == cudaErrorLaunchPendingCountExceeded)
+      return detail::report(port, LaunchStatus::spawn_budget);
+    bool fits = detail::can_be_spawned(grid);
+    if (fits && is_out_of_resources) {
+      cudaFuncAttributes attributes;
+      fits = cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess ||
+             grid.threads.count() <= static_cast<unsigned>(attributes.maxThreadsPerBlock);
+    }
+    if (!fits) {
+      if (detail::claim(port)) {
+        port.fault->spawn = grid;
+        detail::publish(port, LaunchStatus::invalid_grid);
+      }
+      return LaunchStatus::invalid_grid;
+    }
+    if (is_out_of_resources) return detail::report(port, LaunchStatus::spawn_budget);
+    return detail::report(port, LaunchStatus::driver_error, static_cast<unsigned>(error));
+#else
+    return (void)port, (void)grid, (void)kernel, (void)error, LaunchStatus::driver_error;
+#endif
+  }
+#endif
 };
 
 #if defined(__CUDACC__)

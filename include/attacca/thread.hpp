@@ -34,6 +34,8 @@ enum class LaunchStatus : std::uint8_t {
   barrier_overdue,         // only to the host: a block that others waited for; see persistent.hpp
   wait_overdue,            // only to the host: a wait that ended unanswered; see WaitingThread
   source_broken,           // only to the host: what the kernel took its work from has broken
+  invalid_grid,            // a spawn: too many threads, too much shared memory, or nothing to run
+  driver_error,            // whatever else the driver says; the host is told its name
 };
 
 inline constexpr unsigned kMaxFireAndForget = 120;
@@ -76,14 +78,32 @@ struct WaitFacts {
   std::uint64_t nanoseconds;
 };
 
+inline constexpr unsigned kMostBlockThreads = 1024;
+inline constexpr unsigned kMostSpawnedSharedBytes = 48 << 10;
+
+/// The grid of a spawn that was refused.
+struct SpawnFacts {
+  Dim3 blocks;
+  Dim3 threads;
+  unsigned shared_bytes;
+};
+/// Whether every device could launch it, were it not for a kernel's registers.
+ATTACCA_HD constexpr bool can_be_spawned(const SpawnFacts& grid) {
+  const std::uint64_t threads = grid.threads.count();
+  return threads != 0 && threads <= kMostBlockThreads && grid.threads.z <= 64 &&
+         grid.blocks.count() != 0 && grid.blocks.x <= 0x7fffffffu && grid.blocks.y <= 65535 &&
+         grid.blocks.z <= 65535 && grid.shared_bytes <= kMostSpawnedSharedBytes;
+}
+
 /// What went wrong in a kernel, written by the device into pinned memory and read by the host at
 /// `synchronize`. Each kernel that may report has one of its own, so that writing a refusal down
 /// takes one plain store: the code for it is in every launching kernel.
 struct FaultRecord {
   static constexpr unsigned kStatusBits = 8;
   unsigned status;      // a LaunchStatus, a detail above it; 0 is no fault
-  unsigned is_claimed;  // by the one thread that writes `wait`
+  unsigned is_claimed;  // by the one thread that writes `wait` or `spawn`
   WaitFacts wait;
+  SpawnFacts spawn;
 };
 
 /// Second parameter of a CUDA kernel that may report to the host.
@@ -103,15 +123,21 @@ __device__ inline LaunchStatus report(const LaunchPort& port, LaunchStatus statu
       static_cast<unsigned>(status) | detail << FaultRecord::kStatusBits;
   return status;
 }
+/// Whether this thread is the first of a kernel that has facts to tell.
+__device__ inline bool claim(const LaunchPort& port) {
+  return __nv_atomic_exchange_n(&port.fault->is_claimed, 1u, __NV_ATOMIC_RELAXED,
+                                __NV_THREAD_SCOPE_DEVICE) == 0;
+}
+/// release pairs with the acquire at `synchronize`: the status is seen after the facts.
+__device__ inline void publish(const LaunchPort& port, LaunchStatus status) {
+  __nv_atomic_store_n(&port.fault->status, static_cast<unsigned>(status), __NV_ATOMIC_RELEASE,
+                      __NV_THREAD_SCOPE_SYSTEM);
+}
 /// The same for a wait. The first of several threads is heard; no one where the port leads nowhere.
 __device__ inline void report_wait(const LaunchPort& port, const WaitFacts& facts) {
-  if (!port.fault || __nv_atomic_exchange_n(&port.fault->is_claimed, 1u, __NV_ATOMIC_RELAXED,
-                                            __NV_THREAD_SCOPE_DEVICE) != 0)
-    return;
+  if (!port.fault || !claim(port)) return;
   port.fault->wait = facts;
-  // release pairs with the acquire at `synchronize`: the status is seen after the facts.
-  __nv_atomic_store_n(&port.fault->status, static_cast<unsigned>(LaunchStatus::wait_overdue),
-                      __NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_SYSTEM);
+  publish(port, LaunchStatus::wait_overdue);
 }
 #endif
 
@@ -244,12 +270,14 @@ class LaunchingThread : public WaitingThread {
     if (!is_first()) return LaunchStatus::not_elected;
 #if defined(__CUDA_ARCH__)
     LaunchStatus status = LaunchStatus::launched;
+    cudaError_t error = cudaSuccess;
     if (!port_.shared) [[likely]] {
       status = detail::charge(own_, mode);
-      if (status == LaunchStatus::launched && start(graph.exec, mode)) [[likely]]
+      if (status == LaunchStatus::launched && (error = start(graph.exec, mode)) == cudaSuccess)
+          [[likely]]
         return LaunchStatus::launched;
     }
-    return launch_otherwise(port_, graph.exec, mode, false, status);
+    return launch_otherwise(port_, graph.exec, mode, false, status, error);
 #else
     return frame_->launch(graph, mode);
 #endif
@@ -263,13 +291,15 @@ class LaunchingThread : public WaitingThread {
   ATTACCA_HD LaunchStatus relaunch_self_as_first() {
 #if defined(__CUDA_ARCH__)
     LaunchStatus status = LaunchStatus::launched;
+    cudaError_t error = cudaSuccess;
     if (port_.is_alone) [[likely]] {
       status = detail::charge_relaunch(own_);
-      if (status == LaunchStatus::launched && start(cudaGetCurrentGraphExec(), LaunchMode::tail))
-          [[likely]]
+      if (status == LaunchStatus::launched &&
+          (error = start(cudaGetCurrentGraphExec(), LaunchMode::tail)) == cudaSuccess) [[likely]]
         return LaunchStatus::launched;
     }
-    return launch_otherwise(port_, cudaGetCurrentGraphExec(), LaunchMode::tail, true, status);
+    return launch_otherwise(port_, cudaGetCurrentGraphExec(), LaunchMode::tail, true, status,
+                            error);
 #else
     return frame_->relaunch_self();
 #endif
@@ -278,30 +308,41 @@ class LaunchingThread : public WaitingThread {
  private:
 #if defined(__CUDACC__)
   /// Where others launch too, and where a launch is refused; `status` is `launched` unless our own
-  /// count refused it. Out of line: each line of code on the way of a launch that succeeds tells in
-  /// the time of a small pass. By value: memcheck takes a read of a graph kernel's parameters
-  /// through a reference for one out of bounds.
+  /// count refused it, `error` what the driver said. Out of line: each line of code on the way of a
+  /// launch that succeeds tells in the time of a small pass. By value: memcheck takes a read of a
+  /// graph kernel's parameters through a reference for one out of bounds.
   __device__ static __noinline__ LaunchStatus launch_otherwise(detail::LaunchPort port, void* exec,
                                                                LaunchMode mode, bool is_relaunch,
-                                                               LaunchStatus status) {
+                                                               LaunchStatus status,
+                                                               cudaError_t error) {
     if (port.shared) {
       status =
           is_relaunch ? detail::charge_relaunch(*port.shared) : detail::charge(*port.shared, mode);
-      if (status == LaunchStatus::launched && exec && start(exec, mode)) return status;
+      if (status == LaunchStatus::launched && exec && (error = start(exec, mode)) == cudaSuccess)
+        return status;
     }
     if (status == LaunchStatus::launched)
-      status = exec ? LaunchStatus::busy : LaunchStatus::not_a_device_graph;
-    return detail::report(port, status);
+      status = exec ? name_of(error, mode) : LaunchStatus::not_a_device_graph;
+    return detail::report(port, status, static_cast<unsigned>(error));
   }
-  __device__ static bool start(void* exec, LaunchMode mode) {
+  /// The driver calls a graph that is running or pending an invalid value.
+  __device__ static LaunchStatus name_of(cudaError_t error, LaunchMode mode) {
+    if (error == cudaSuccess) return LaunchStatus::not_a_device_graph;  // it was not even tried
+    if (error == cudaErrorInvalidValue) return LaunchStatus::busy;
+    if (error == cudaErrorLaunchPendingCountExceeded)
+      return mode == LaunchMode::tail ? LaunchStatus::tail_budget
+                                      : LaunchStatus::fire_and_forget_budget;
+    return LaunchStatus::driver_error;
+  }
+  __device__ static cudaError_t start(void* exec, LaunchMode mode) {
 #if defined(__CUDA_ARCH__)
     const cudaStream_t stream = mode == LaunchMode::tail ? cudaStreamGraphTailLaunch
                                 : mode == LaunchMode::fire_and_forget
                                     ? cudaStreamGraphFireAndForget
                                     : cudaStreamGraphFireAndForgetAsSibling;
-    return cudaGraphLaunch(static_cast<cudaGraphExec_t>(exec), stream) == cudaSuccess;
+    return cudaGraphLaunch(static_cast<cudaGraphExec_t>(exec), stream);
 #else
-    return (void)exec, (void)mode, false;
+    return (void)exec, (void)mode, cudaErrorInvalidValue;
 #endif
   }
 #endif

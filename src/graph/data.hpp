@@ -120,7 +120,8 @@ struct GraphData {
   std::vector<SymbolId> symbols_by_address;
   std::shared_ptr<AddressRange> small_symbols;  // where conditions and node handles get addresses
   std::size_t small_symbols_used = 0;
-  std::map<NodeId, L2Window> l2_windows;  // of the few kernels that have one
+  std::map<NodeId, L2Window> l2_windows;           // of the few kernels that have one
+  std::vector<std::shared_ptr<const void>> keeps;  // what launches need that no one else owns
 
   /// Null where it is not of this graph, nor of the one that this was copied from at that time.
   NodeData* find(NodeId node, std::uint64_t origin) {

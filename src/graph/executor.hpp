@@ -6,7 +6,6 @@
 #include <attacca/occupancy.hpp>
 #include <attacca/tensor_map.hpp>
 #include <cstddef>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,6 +13,7 @@
 #include <string>
 
 #include "graph/data.hpp"
+#include "graph/failures.hpp"
 
 namespace attacca::graph {
 
@@ -93,19 +93,6 @@ class Instance {
 
 /// Whether a window that passed its checks does anything on a device with this cache.
 bool has_effect(const L2Window& window, const L2Cache& cache);
-
-/// What a kernel reported.
-struct KernelFault {
-  std::string kernel;
-  std::string graph;
-  LaunchStatus status = LaunchStatus::launched;
-  unsigned detail = 0;  // barrier_overdue: the block, plus one; source_broken: its number
-  attacca::detail::WaitFacts wait{};         // wait_overdue
-  std::span<const char* const> waits_for{};  // of the kernel
-  std::size_t spawn_limit = 0;
-};
-/// As `synchronize` throws it: LaunchRefused, WaitOverdue or SourceBroken.
-std::exception_ptr exception_of(const KernelFault& fault);
 
 class PoolImpl {
  public:

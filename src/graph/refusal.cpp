@@ -3,14 +3,20 @@
 #include <fmt/format.h>
 
 #include "core/fault_sources.hpp"
-#include "graph/executor.hpp"
+#include "graph/failures.hpp"
 
 namespace attacca::graph {
 
 namespace {
 
+std::string shape(const Dim3& extents) {
+  return fmt::format("{}x{}x{}", extents.x, extents.y, extents.z);
+}
+
 std::string message_of(const KernelFault& fault) {
-  const std::string who = fmt::format("kernel '{}' of graph '{}'", fault.kernel, fault.graph);
+  const std::string who = fault.graph.empty()
+                              ? fmt::format("kernel '{}' on a stream", fault.kernel)
+                              : fmt::format("kernel '{}' of graph '{}'", fault.kernel, fault.graph);
   switch (fault.status) {
     case LaunchStatus::fire_and_forget_budget:
       return fmt::format(
@@ -37,10 +43,23 @@ std::string message_of(const KernelFault& fault) {
           "{} spawned more than {} kernels that are still pending; raise the limit "
           "with nested::set_limits before the first launch, or spawn fewer",
           who, fault.spawn_limit);
+    case LaunchStatus::invalid_grid:
+      return fmt::format(
+          "{} spawned {} blocks of {} threads with {} bytes of shared memory each, which cannot be "
+          "launched; a block has 1 to {} threads, 64 in z at most, and no more than its registers "
+          "allow, a grid 1 to 65535 blocks in y and z, and a spawned block at most {} bytes of "
+          "shared memory",
+          who, shape(fault.spawn.blocks), shape(fault.spawn.threads), fault.spawn.shared_bytes,
+          attacca::detail::kMostBlockThreads, attacca::detail::kMostSpawnedSharedBytes);
+    case LaunchStatus::driver_error:
+      return fmt::format(
+          "{} was refused a launch by the driver: {}", who,
+          fault.driver_error.empty() ? fmt::format("error {}", fault.detail) : fault.driver_error);
     case LaunchStatus::not_a_device_graph:
       return fmt::format(
-          "{} launches from outside a graph made for it; use instantiate_for_device "
-          "for a graph that relaunches itself, and a graph rather than a stream",
+          "{} launches from outside a graph made for it, or launches nothing; use "
+          "instantiate_for_device for a graph that relaunches itself, a graph rather than a "
+          "stream, and the handle of a DeviceExec",
           who);
     case LaunchStatus::spawn_overdue:
       return fmt::format(
@@ -56,8 +75,7 @@ std::string message_of(const KernelFault& fault) {
       const detail::WaitFacts& wait = fault.wait;
       return fmt::format(
           "{}: block {}, thread {} waited {:.3g} s for {} and gave up; it wanted {} and saw {}. "
-          "What "
-          "the kernel computed is not to be used",
+          "What the kernel computed is not to be used",
           who, wait.block, wait.thread, static_cast<double>(wait.nanoseconds) * 1e-9,
           wait.what < fault.waits_for.size() ? fault.waits_for[wait.what] : "something",
           wait.wanted, wait.seen);
@@ -73,13 +91,11 @@ std::string message_of(const KernelFault& fault) {
 
 }  // namespace
 
-std::exception_ptr exception_of(const KernelFault& fault) {
-  const std::string message = message_of(fault);
-  if (fault.status == LaunchStatus::wait_overdue)
-    return std::make_exception_ptr(WaitOverdue(fault.kernel, message));
-  if (fault.status == LaunchStatus::source_broken)
-    return std::make_exception_ptr(SourceBroken(fault.kernel, message));
-  return std::make_exception_ptr(LaunchRefused(fault.kernel, message));
+Failure failure_of(const KernelFault& fault) {
+  FailureKind kind = FailureKind::refused_launch;
+  if (fault.status == LaunchStatus::wait_overdue) kind = FailureKind::overdue_wait;
+  if (fault.status == LaunchStatus::source_broken) kind = FailureKind::broken_source;
+  return {kind, fault.kernel, fault.graph, message_of(fault)};
 }
 
 }  // namespace attacca::graph

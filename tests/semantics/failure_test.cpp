@@ -72,6 +72,8 @@ TEST_P(SmallFailure, of_several_failures_one_is_reported) {
 TEST_P(SmallFailure, a_host_call_of_a_stream_that_throws_is_named_at_synchronize) {
   stream().host("eager", [] { throw std::runtime_error("gave up"); });
   expect_failed(stream(), "eager", "gave up");
+  stream().host("odd", [] { throw 42; });
+  expect_failed(stream(), "odd", "no exception");
 }
 
 TEST_P(SmallFailure, a_failing_exec_does_not_disturb_another_on_another_stream) {

@@ -10,7 +10,9 @@
 namespace attacca::test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 class SmallSpawn : public OnEachDevice {
  protected:
@@ -86,6 +88,56 @@ TEST_P(SmallSpawn, a_kernel_that_throws_after_spawning_gives_its_place_back_on_t
   }
   EXPECT_EQ(count.read().front(), 0u);
   EXPECT_EQ(statuses.of(LaunchStatus::spawn_budget), 0u);
+}
+
+TEST_P(SmallSpawn, a_grid_that_cannot_be_launched_is_refused_by_its_numbers) {
+  const Buffer<unsigned> count = buffer<unsigned>({0});
+  struct Case {
+    Grid grid;
+    std::string blocks;
+    std::string threads;
+    std::string bytes;
+  };
+  const Case cases[] = {
+      {Grid{{1}, {2048}}, "1x1x1 blocks", "2048x1x1 threads", "0 bytes"},
+      {Grid{{2}, {1, 1, 65}}, "2x1x1 blocks", "1x1x65 threads", "0 bytes"},
+      {Grid{{1, 65536}, {32}}, "1x65536x1 blocks", "32x1x1 threads", "0 bytes"},
+      {Grid{{1}, {32}, 64 << 10}, "1x1x1 blocks", "32x1x1 threads", "65536 bytes"},
+      {Grid{{0}, {32}}, "0x1x1 blocks", "32x1x1 threads", "0 bytes"},
+  };
+  for (const Case& wrong : cases) {
+    SCOPED_TRACE(wrong.blocks + " of " + wrong.threads + ", " + wrong.bytes);
+    const DeviceTally statuses(device());
+    Graph graph(device(), "wrong");
+    graph
+        .kernel(spawn_grid, Grid{},
+                {.count = count.data(), .grid = wrong.grid, .tally = statuses.view()})
+        .named("spawner");
+    Exec exec = graph.instantiate();
+    exec.launch(stream());
+    EXPECT_THAT([&] { stream().synchronize(); },
+                ThrowsMessage<LaunchRefused>(
+                    AllOf(HasSubstr("'spawner' of graph 'wrong'"), HasSubstr(wrong.blocks),
+                          HasSubstr(wrong.threads), HasSubstr(wrong.bytes), HasSubstr("1024"))));
+    EXPECT_EQ(statuses.of(LaunchStatus::invalid_grid), 1u);
+    EXPECT_EQ(statuses.total(), 1u);
+  }
+  EXPECT_EQ(count.read().front(), 0u);
+}
+
+TEST_P(SmallSpawn, a_refused_spawn_leaves_the_others_alone) {
+  const Buffer<unsigned> count = buffer<unsigned>({0});
+  const DeviceTally statuses(device());
+  Graph graph(device());
+  const auto wrong =
+      graph.kernel(spawn_grid, Grid{},
+                   {.count = count.data(), .grid = Grid{{1}, {2048}}, .tally = statuses.view()});
+  graph.kernel(spawn, Grid{}, spawning(count, 5, SpawnMode::fire_and_forget, statuses))
+      .after(wrong);
+  Exec exec = graph.instantiate();
+  exec.launch(stream());
+  EXPECT_THROW(stream().synchronize(), LaunchRefused);
+  EXPECT_EQ(count.read().front(), 5u);
 }
 
 TEST_P(SmallSpawn, limits_out_of_range_are_refused_with_the_remedy) {

@@ -370,6 +370,8 @@ struct CountPass : Free {
 }  // namespace
 
 const Kernel<NoteArgs> note = make_kernel<Note>();
+PersistentProgram make_affine_and_count_down() { return make_persistent<Affine, CountDown>(); }
+
 const Kernel<SetArgs> set_value = make_kernel<SetValue>();
 const Kernel<AffineArgs> affine = make_kernel<Affine>();
 const Kernel<AffineArgs> other_affine = make_kernel<OtherAffine>();
@@ -404,7 +406,7 @@ const Kernel<ChooseArgs> choose = make_kernel<Choose>();
 const Kernel<PassArgs> count_pass = make_kernel<CountPass>();
 const Kernel<LingerArgs> linger = make_kernel<Linger>();
 
-const PersistentProgram affine_and_count_down = make_persistent<Affine, CountDown>();
+const PersistentProgram affine_and_count_down = make_affine_and_count_down();
 const PersistentProgram affine_and_stop_at_zero = make_persistent<Affine, StopAtZero>();
 const PersistentProgram linger_and_count_down = make_persistent<Linger, CountDown>();
 

@@ -138,7 +138,7 @@ extern const Kernel<ConsumeArgs> forget_to_wait;
 struct Tally {
   unsigned* counts;
 };
-inline constexpr unsigned kStatuses = 8;
+inline constexpr unsigned kStatuses = 16;
 
 /// Every thread launches `graph`.
 struct LaunchArgs {
@@ -268,6 +268,8 @@ extern const Kernel<LingerArgs> linger;
 
 /// Runs affine and count_down as one persistent kernel.
 extern const PersistentProgram affine_and_count_down;
+/// The same made each time anew.
+PersistentProgram make_affine_and_count_down();
 extern const PersistentProgram affine_and_stop_at_zero;
 extern const PersistentProgram linger_and_count_down;
 

@@ -79,6 +79,15 @@ struct Tree : Free {
   }
 };
 
+struct SpawnGrid : Free {
+  static constexpr const char* name = "spawn_grid";
+  using Args = SpawnGridArgs;
+  ATTACCA_HD static void body(SpawningThread& t, const Args& a) {
+    const LaunchStatus status = t.spawn<AddOne>(a.grid, {a.count}, SpawnMode::fire_and_forget);
+    fetch_add(a.tally.counts[static_cast<unsigned>(status)], 1);
+  }
+};
+
 struct SpawnThenThrow : Free {
   static constexpr const char* name = "spawn_then_throw";
   using Args = SpawnArgs;
@@ -97,6 +106,7 @@ using namespace spawning;
 const Kernel<SpawnArgs> spawn = make_kernel<Spawn>();
 const Kernel<SpawnOrderArgs> spawn_in_order = make_kernel<SpawnInOrder>();
 const Kernel<TreeArgs> tree = make_kernel<Tree>();
+const Kernel<SpawnGridArgs> spawn_grid = make_kernel<SpawnGrid>();
 const Kernel<SpawnArgs> spawn_then_throw = make_kernel<SpawnThenThrow>();
 
 }  // namespace attacca::test

@@ -30,6 +30,14 @@ struct TreeArgs {
 };
 extern const Kernel<TreeArgs> tree;
 
+/// Spawns one kernel with the grid it is given.
+struct SpawnGridArgs {
+  unsigned* count;
+  Grid grid;
+  Tally tally;
+};
+extern const Kernel<SpawnGridArgs> spawn_grid;
+
 /// Spawns `times` kernels and then throws, on the host.
 extern const Kernel<SpawnArgs> spawn_then_throw;
 

@@ -20,11 +20,23 @@ void launch_raw_add(void* cuda_stream, int* x, int value, std::size_t count) {
   if (cudaGetLastError() != cudaSuccess) throw std::runtime_error("raw_add_kernel: not launched");
 }
 
+void select_raw_device(int index) {
+  if (cudaSetDevice(index) != cudaSuccess) throw std::runtime_error("cudaSetDevice failed");
+}
+int current_raw_device() {
+  int index = -1;
+  if (cudaGetDevice(&index) != cudaSuccess) throw std::runtime_error("cudaGetDevice failed");
+  return index;
+}
+
 #else
 
 void launch_raw_add(void*, int*, int, std::size_t) {
   throw std::logic_error("launch_raw_add: built without CUDA");
 }
+
+void select_raw_device(int) { throw std::logic_error("select_raw_device: built without CUDA"); }
+int current_raw_device() { throw std::logic_error("current_raw_device: built without CUDA"); }
 
 #endif
 

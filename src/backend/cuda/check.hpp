@@ -10,8 +10,9 @@
 
 namespace attacca::cuda {
 
-/// "cudaErrorInvalidValue (invalid argument)". Clears the error, so that the next call starts
-/// clean.
+/// "cudaErrorInvalidValue (invalid argument)".
+std::string error_words(cudaError_t result);
+/// The same. Clears the error, so that the next call starts clean.
 std::string take_error(cudaError_t result);
 
 [[noreturn]] void fail(cudaError_t result, const std::string& doing, std::source_location where);
@@ -29,5 +30,10 @@ inline void check(cudaError_t result, const char* doing = "",
   if (result != cudaSuccess) [[unlikely]]
     fail(result, doing, where);
 }
+
+/// Gives device memory back. For destructors.
+struct FreeDevice {
+  void operator()(void* address) const noexcept { (void)cudaFree(address); }
+};
 
 }  // namespace attacca::cuda

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "backend/cuda/check.hpp"
@@ -20,53 +21,80 @@ namespace {
 
 class CudaPool final : public PoolImpl {
  public:
-  explicit CudaPool(const CudaDevice& device) {
-    device.activate();
+  explicit CudaPool(CudaDevice& device)
+      : device_(device), state_(std::make_shared<State>(device.index())) {
+    const CurrentDevice current(device.index());
     cudaMemPoolProps properties{};
     properties.allocType = cudaMemAllocationTypePinned;
     properties.location = {cudaMemLocationTypeDevice, device.index()};
-    check(cudaMemPoolCreate(&pool_, &properties), "creating a pool");
+    check(cudaMemPoolCreate(&state_->pool, &properties), "creating a pool");
     // Keep what was freed: giving it back to the driver at every synchronize costs a stall.
     std::uint64_t threshold = ~std::uint64_t{0};
-    check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &threshold));
+    check(cudaMemPoolSetAttribute(state_->pool, cudaMemPoolAttrReleaseThreshold, &threshold));
   }
-  ~CudaPool() override { (void)cudaMemPoolDestroy(pool_); }
+  // The driver itself waits for frees that are under way, not for what was never freed.
+  ~CudaPool() override {
+    if (!state_->in_use.empty()) device_.keep_while_busy(state_);
+  }
 
   void* allocate(StreamImpl& stream, std::size_t bytes) override {
+    const CurrentDevice current(device_.index());
+    const cudaStream_t native = static_cast<CudaStream&>(stream).enqueuing();
+    const auto doing = [&] { return fmt::format("allocating {} bytes from a pool", bytes); };
     void* address = nullptr;
-    check(cudaMallocFromPoolAsync(&address, std::max<std::size_t>(bytes, 1), pool_, native(stream)),
-          [&] { return fmt::format("allocating {} bytes from a pool", bytes); });
-    const std::lock_guard lock(mutex_);
-    in_use_[address] = bytes;
+    check(cudaMallocFromPoolAsync(&address, std::max<std::size_t>(bytes, 1), state_->pool, native),
+          doing);
+    try {
+      const std::lock_guard lock(state_->mutex);
+      state_->in_use[address] = bytes;
+    } catch (...) {
+      (void)cudaFreeAsync(address, native);
+      throw;
+    }
     return address;
   }
   bool free(StreamImpl& stream, void* address) override {
+    const CurrentDevice current(device_.index());
     {
-      const std::lock_guard lock(mutex_);
-      if (in_use_.erase(address) == 0) return false;
+      const std::lock_guard lock(state_->mutex);
+      if (state_->in_use.erase(address) == 0) return false;
     }
-    check(cudaFreeAsync(address, native(stream)));
+    check(cudaFreeAsync(address, static_cast<CudaStream&>(stream).enqueuing()),
+          "freeing memory of a pool");
     return true;
   }
   std::size_t bytes_in_use() const override {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(state_->mutex);
     std::size_t sum = 0;
-    for (const auto& [address, bytes] : in_use_) sum += bytes;
+    for (const auto& [address, bytes] : state_->in_use) sum += bytes;
     return sum;
   }
   std::size_t bytes_reserved() const override {
+    const CurrentDevice current(device_.index());
     std::uint64_t bytes = 0;
-    check(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &bytes));
+    check(cudaMemPoolGetAttribute(state_->pool, cudaMemPoolAttrReservedMemCurrent, &bytes));
     return bytes;
   }
 
  private:
-  static cudaStream_t native(StreamImpl& stream) {
-    return static_cast<cudaStream_t>(stream.native());
-  }
-  cudaMemPool_t pool_ = nullptr;
-  mutable std::mutex mutex_;
-  std::map<void*, std::size_t> in_use_;
+  /// Outlives the pool while work that may use its memory is in flight.
+  struct State {
+    explicit State(int on) : device(on) {}
+    ~State() {
+      const CurrentDevice current(device, std::nothrow);
+      for (const auto& [address, bytes] : in_use) (void)cudaFreeAsync(address, cudaStreamLegacy);
+      if (pool) (void)cudaMemPoolDestroy(pool);
+      (void)cudaGetLastError();
+    }
+    State(const State&) = delete;
+
+    int device;
+    cudaMemPool_t pool = nullptr;
+    std::mutex mutex;
+    std::map<void*, std::size_t> in_use;
+  };
+  CudaDevice& device_;
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace
@@ -96,81 +124,97 @@ std::shared_ptr<DeviceImpl> get_device(int index) {
 }
 
 CudaDevice::CudaDevice(int index) : index_(index) {
-  activate();
+  const CurrentDevice current(index_);
   check(cudaDeviceGetStreamPriorityRange(&least_priority_, &greatest_priority_));
   check(cudaMalloc(&spare_byte_, 1));
 }
 
-void allow_shared_bytes(const KernelInfo& kernel, const Grid& grid) {
+void CudaDevice::allow_shared_bytes(const KernelInfo& kernel, const Grid& grid) {
   constexpr std::size_t kPlainSharedBytes = 48 << 10;
   if (grid.shared_bytes <= kPlainSharedBytes) return;
-  check(cudaFuncSetAttribute(kernel.cuda, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(grid.shared_bytes)),
-        [&] {
-          return fmt::format("kernel '{}' asks for {} bytes of shared memory per block",
-                             kernel.name, grid.shared_bytes);
-        });
+  shared_limits_.raise(kernel.cuda, grid.shared_bytes, [&](std::size_t bytes) {
+    check(cudaFuncSetAttribute(kernel.cuda, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(bytes)),
+          [&] {
+            return fmt::format("kernel '{}' asks for {} bytes of shared memory per block",
+                               kernel.name, bytes);
+          });
+  });
 }
 
-void CudaDevice::add_device_graph(const std::shared_ptr<FaultBox>& faults) {
-  const std::lock_guard lock(device_graphs_mutex_);
-  std::erase_if(device_graphs_, [](const auto& box) { return box.expired(); });
-  device_graphs_.push_back(faults);
+void CudaDevice::add_stream(CudaStream& stream) {
+  const std::lock_guard lock(streams_mutex_);
+  streams_.push_back({&stream, {}});
 }
 
-std::vector<std::shared_ptr<FaultBox>> CudaDevice::device_graphs() {
-  const std::lock_guard lock(device_graphs_mutex_);
-  std::vector<std::shared_ptr<FaultBox>> alive;
-  for (const auto& box : device_graphs_)
-    if (auto faults = box.lock()) alive.push_back(std::move(faults));
-  return alive;
+void CudaDevice::remove_stream(CudaStream& stream) noexcept {
+  const auto kept = take_kept(stream);  // goes after the mutex: it may be a stream's owner
+  const std::lock_guard lock(streams_mutex_);
+  std::erase_if(streams_, [&](const Listed& listed) { return listed.stream == &stream; });
+}
+
+std::vector<std::shared_ptr<const void>> CudaDevice::take_kept(CudaStream& stream) noexcept {
+  const std::lock_guard lock(streams_mutex_);
+  for (Listed& listed : streams_)
+    if (listed.stream == &stream) return std::exchange(listed.kept, {});
+  return {};
+}
+
+void CudaDevice::keep_while_busy(const std::shared_ptr<const void>& held) noexcept {
+  const std::lock_guard lock(streams_mutex_);
+  try {
+    for (Listed& listed : streams_)
+      if (listed.stream->is_busy()) listed.kept.push_back(held);
+  } catch (const std::bad_alloc&) {  // no memory to remember it by: then wait
+    const CurrentDevice current(index_, std::nothrow);
+    (void)cudaDeviceSynchronize();
+  }
 }
 
 std::string CudaDevice::name() const { return fmt::format("cuda:{}", index_); }
-
-void CudaDevice::activate() const {
-  check(cudaSetDevice(index_), [&] { return fmt::format("selecting cuda:{}", index_); });
-}
 
 int CudaDevice::driver_priority(int priority) const {
   return std::clamp(-priority, greatest_priority_, least_priority_);
 }
 
 std::unique_ptr<StreamImpl> CudaDevice::make_stream() {
-  activate();
+  const CurrentDevice current(index_);
   return std::make_unique<CudaStream>(*this);
 }
-std::shared_ptr<EventImpl> CudaDevice::make_event() {
-  activate();
-  return std::make_shared<CudaEvent>();
-}
+std::shared_ptr<EventImpl> CudaDevice::make_event() { return std::make_shared<CudaEvent>(*this); }
 std::unique_ptr<Instance> CudaDevice::instantiate(const GraphData& data, Target target) {
-  activate();
+  const CurrentDevice current(index_);
   return std::make_unique<CudaInstance>(*this, data, target);
 }
 std::unique_ptr<PoolImpl> CudaDevice::make_pool() { return std::make_unique<CudaPool>(*this); }
 
 void* CudaDevice::allocate(std::size_t bytes) {
-  activate();
+  const CurrentDevice current(index_);
   void* address = nullptr;
   check(cudaMalloc(&address, std::max<std::size_t>(bytes, 1)),
         [&] { return fmt::format("allocating {} bytes on {}", bytes, name()); });
   return address;
 }
-void CudaDevice::free(void* address) noexcept { (void)cudaFree(address); }
+void CudaDevice::free(void* address) noexcept {
+  const CurrentDevice current(index_, std::nothrow);
+  (void)cudaFree(address);
+}
 
 void* CudaDevice::allocate_shared(std::size_t bytes) {
-  activate();
+  const CurrentDevice current(index_);
   void* address = nullptr;
   check(cudaHostAlloc(&address, std::max<std::size_t>(bytes, 1),
                       cudaHostAllocMapped | cudaHostAllocPortable),
         [&] { return fmt::format("allocating {} bytes of pinned memory", bytes); });
   return address;
 }
-void CudaDevice::free_shared(void* address) noexcept { (void)cudaFreeHost(address); }
+void CudaDevice::free_shared(void* address) noexcept {
+  const CurrentDevice current(index_, std::nothrow);
+  (void)cudaFreeHost(address);
+}
 
 std::size_t CudaDevice::bytes_free() const {
-  activate();
+  const CurrentDevice current(index_);
   std::size_t bytes = 0, total = 0;
   check(cudaMemGetInfo(&bytes, &total));
   return bytes;
@@ -178,7 +222,7 @@ std::size_t CudaDevice::bytes_free() const {
 
 void CudaDevice::copy_now(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
-  activate();
+  const CurrentDevice current(index_);
   const auto doing = [&] { return fmt::format("copying {} bytes", bytes); };
   check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), doing);
   // From pageable memory it returns once the bytes are staged, and our streams do not wait for the
@@ -187,7 +231,7 @@ void CudaDevice::copy_now(void* to, const void* from, std::size_t bytes) {
 }
 
 void CudaDevice::set_nested_limits(std::size_t pending_launches, std::size_t stack_bytes) {
-  activate();
+  const CurrentDevice current(index_);
   check(cudaDeviceSetLimit(cudaLimitDevRuntimePendingLaunchCount, pending_launches), [&] {
     return fmt::format(
         "setting {} pending nested launches on {}; set limits before the first launch",

@@ -10,7 +10,9 @@
 #include <tuple>
 #include <vector>
 
+#include "backend/cuda/current_device.hpp"
 #include "backend/cuda/faults.hpp"
+#include "backend/cuda/raised_limits.hpp"
 #include "graph/executor.hpp"
 
 namespace attacca::cuda {
@@ -19,8 +21,7 @@ int device_count();
 /// The same object for the same index. Throws where there is no such GPU.
 std::shared_ptr<graph::DeviceImpl> get_device(int index);
 
-/// Asks the driver for the shared memory of a block, where that is more than every kernel has.
-void allow_shared_bytes(const KernelInfo& kernel, const Grid& grid);
+class CudaStream;
 
 class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_from_this<CudaDevice> {
  public:
@@ -52,13 +53,18 @@ class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_fro
   void set_nested_limits(std::size_t pending_launches, std::size_t stack_bytes) override;
 
   int index() const { return index_; }
-  /// Makes this the calling thread's device.
-  void activate() const;
-  FaultMemory& fault_memory() { return fault_memory_; }
-  std::size_t spawn_limit() const { return spawn_limit_.load(); }
-  /// Boxes of the graphs that device code launches: nobody knows from which stream it will.
-  void add_device_graph(const std::shared_ptr<FaultBox>& faults);
-  std::vector<std::shared_ptr<FaultBox>> device_graphs();
+  /// Asks the driver for the shared memory of a block, where that is more than every kernel has.
+  /// Never takes back what was allowed. Thread-safe. REQUIRES: this is the current device.
+  void allow_shared_bytes(const KernelInfo& kernel, const Grid& grid);
+  FaultLedger& faults() { return faults_; }
+
+  /// Keeps `held` until each stream that has work in flight was synchronized or destroyed. Where
+  /// none has, it goes at once.
+  void keep_while_busy(const std::shared_ptr<const void>& held) noexcept;
+  void add_stream(CudaStream& stream);
+  void remove_stream(CudaStream& stream) noexcept;
+  /// What was kept for a stream until now.
+  std::vector<std::shared_ptr<const void>> take_kept(CudaStream& stream) noexcept;
   /// Device memory whose content nobody reads.
   void* spare_byte() const { return spare_byte_; }
   /// Driver priority for ours: higher runs first.
@@ -69,12 +75,17 @@ class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_fro
   int least_priority_ = 0;
   int greatest_priority_ = 0;
   std::atomic<std::size_t> spawn_limit_{2048};
-  FaultMemory fault_memory_;
   std::mutex blocks_at_once_mutex_;
   std::map<std::tuple<const void*, std::uint64_t, unsigned>, std::uint64_t>
       blocks_at_once_;  // by kernel, threads and shared bytes
-  std::mutex device_graphs_mutex_;
-  std::vector<std::weak_ptr<FaultBox>> device_graphs_;
+  FaultLedger faults_{spawn_limit_};
+  RaisedLimits shared_limits_;
+  struct Listed {
+    CudaStream* stream;
+    std::vector<std::shared_ptr<const void>> kept;
+  };
+  std::mutex streams_mutex_;
+  std::vector<Listed> streams_;
   void* spare_byte_ = nullptr;  // never freed: devices live as long as the process
 };
 

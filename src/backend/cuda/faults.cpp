@@ -2,27 +2,26 @@
 #include "backend/cuda/faults.hpp"
 
 #include <fmt/format.h>
-#include <attacca/error.hpp>
 
 #include <algorithm>
 #include <utility>
 
 #include "backend/cuda/check.hpp"
-#include "graph/executor.hpp"
 
 namespace attacca::cuda {
 
 using attacca::detail::FaultRecord;
+using graph::Failure;
 
 FaultRecord* FaultMemory::take() {
   const std::lock_guard lock(mutex_);
   if (free_.empty()) {
+    free_.reserve(free_.capacity() + kRecordsAtOnce);  // so that giving back cannot fail
     void* block = nullptr;
     check(cudaHostAlloc(&block, kRecordsAtOnce * sizeof(FaultRecord),
                         cudaHostAllocMapped | cudaHostAllocPortable),
           "allocating memory for what kernels report");
     auto* records = static_cast<FaultRecord*>(block);
-    free_.reserve(free_.capacity() + kRecordsAtOnce);  // so that giving back cannot fail
     for (std::size_t at = kRecordsAtOnce; at > 0; --at)
       free_.push_back(new (records + at - 1) FaultRecord{});
   }
@@ -37,70 +36,171 @@ void FaultMemory::give_back(FaultRecord* record) noexcept {
   free_.push_back(record);
 }
 
+void FaultLedger::add_device_graph(const std::shared_ptr<FaultBox>& box) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(device_graphs_, [](const auto& other) { return other.expired(); });
+  device_graphs_.push_back(box);
+  box->is_device_graph_ = true;
+}
+
+/// REQUIRES: the mutex, and that the result is let go without it: it may be a box's last owner.
+FaultLedger::Boxes FaultLedger::device_graphs() {
+  Boxes alive;
+  for (const auto& weak : device_graphs_)
+    if (auto box = weak.lock()) alive.push_back(std::move(box));
+  return alive;
+}
+
+/// Tells every stream it concerns. REQUIRES: the mutex.
+void FaultLedger::deliver(FaultBox& box) {
+  for (const Failure& failure : box.take()) {
+    for (StreamFaults* stream : box.watchers_) stream->failures_.add(failure);
+    if (box.is_device_graph_)
+      for (StreamFaults* stream : launchers_) stream->failures_.add(failure);
+  }
+}
+
 FaultBox::~FaultBox() {
-  for (const Reporter& reporter : reporters_) memory_.give_back(reporter.record);
+  for (const Reporter& reporter : reporters_) ledger_.memory_.give_back(reporter.record);
 }
 
 attacca::detail::LaunchPort FaultBox::port(const KernelInfo& kernel, const std::string& node,
                                            const std::string& graph) {
-  const std::lock_guard lock(mutex_);
-  const auto known = std::find_if(reporters_.begin(), reporters_.end(),
-                                  [&](const Reporter& reporter) { return reporter.node == node; });
   attacca::detail::LaunchPort port;
-  if (known != reporters_.end()) {
-    port.fault = known->record;
-  } else {
-    port.fault = memory_.take();
+  {
+    const std::lock_guard lock(ledger_.mutex_);
+    for (const Reporter& reporter : reporters_)
+      if (reporter.node == node && reporter.waits_for.data() == kernel.waits_for.data()) {
+        port.fault = reporter.record;
+        return port;
+      }
+  }
+  // Without the mutex: the driver may wait for host calls before it gives memory, and they need it.
+  port.fault = ledger_.memory_.take();
+  try {
+    const std::lock_guard lock(ledger_.mutex_);
     reporters_.push_back({node, graph, kernel.waits_for, port.fault});
+  } catch (...) {
+    ledger_.memory_.give_back(port.fault);
+    throw;
   }
   return port;
 }
 
-void FaultBox::put(std::exception_ptr error) {
-  const std::lock_guard lock(mutex_);
-  if (error_) return;
-  error_ = std::move(error);
-  is_set_.store(true, std::memory_order_release);
+void FaultBox::put(Failure failure) {
+  const std::lock_guard lock(ledger_.mutex_);
+  failures_.push_back(std::move(failure));
 }
 
-std::exception_ptr FaultBox::take(std::size_t spawn_limit) {
-  const std::lock_guard lock(mutex_);
-  is_set_.store(false, std::memory_order_release);
-  std::exception_ptr error = std::exchange(error_, nullptr);
+bool FaultBox::has_any() const {
+  return !failures_.empty() ||
+         std::any_of(reporters_.begin(), reporters_.end(), [](const Reporter& reporter) {
+           return std::atomic_ref(reporter.record->status).load(std::memory_order_relaxed) != 0;
+         });
+}
+
+bool FaultBox::holds_host_calls_back() {
+  FaultLedger::Boxes device_graphs;  // let go after the mutex
+  const std::lock_guard lock(ledger_.mutex_);
+  if (has_any()) return true;
+  for (const StreamFaults* stream : watchers_) {
+    const auto has_failed = [](const std::shared_ptr<FaultBox>& box) { return box->has_any(); };
+    if (stream->failures_.any() || has_failed(stream->own_) ||
+        std::any_of(stream->watched_.begin(), stream->watched_.end(), has_failed))
+      return true;
+    if (!stream->has_launched_launchers_) continue;
+    device_graphs = ledger_.device_graphs();
+    if (std::any_of(device_graphs.begin(), device_graphs.end(), has_failed)) return true;
+  }
+  return false;
+}
+
+std::vector<Failure> FaultBox::take() {
+  std::vector<Failure> failures = std::exchange(failures_, {});
   for (const Reporter& reporter : reporters_) {
     FaultRecord& record = *reporter.record;
-    // acquire pairs with the release in report_wait: the facts are seen once the status is.
+    // acquire pairs with the release in `publish`: the facts are seen once the status is.
     const unsigned word = std::atomic_ref(record.status).load(std::memory_order_acquire);
     if (word == 0) continue;
-    if (!error)
-      error = graph::exception_of(
-          {.kernel = reporter.node,
-           .graph = reporter.graph,
-           .status = static_cast<LaunchStatus>(word & ((1u << FaultRecord::kStatusBits) - 1)),
-           .detail = word >> FaultRecord::kStatusBits,
-           .wait = record.wait,
-           .waits_for = reporter.waits_for,
-           .spawn_limit = spawn_limit});
+    const auto status = static_cast<LaunchStatus>(word & ((1u << FaultRecord::kStatusBits) - 1));
+    const unsigned detail = word >> FaultRecord::kStatusBits;
+    failures.push_back(
+        graph::failure_of({.kernel = reporter.node,
+                           .graph = reporter.graph,
+                           .status = status,
+                           .detail = detail,
+                           .wait = record.wait,
+                           .spawn = record.spawn,
+                           .waits_for = reporter.waits_for,
+                           .spawn_limit = ledger_.spawn_limit_.load(),
+                           .driver_error = status == LaunchStatus::driver_error
+                                               ? error_words(static_cast<cudaError_t>(detail))
+                                               : std::string()}));
     record = {};
   }
-  return error;
+  return failures;
+}
+
+StreamFaults::StreamFaults(FaultLedger& ledger)
+    : ledger_(ledger), own_(std::make_shared<FaultBox>(ledger)) {
+  own_->watchers_.push_back(this);
+}
+
+StreamFaults::~StreamFaults() {
+  collect();
+  const std::lock_guard lock(ledger_.mutex_);
+  own_->watchers_.clear();  // a host call may still hold it
+}
+
+void StreamFaults::watch(const std::shared_ptr<FaultBox>& box, bool launches) {
+  const bool is_known = std::find(watched_.begin(), watched_.end(), box) != watched_.end();
+  if (is_known && (!launches || has_launched_launchers_)) return;
+  FaultLedger::Boxes device_graphs;  // let go after the mutex
+  const std::lock_guard lock(ledger_.mutex_);
+  if (!is_known) {
+    watched_.reserve(watched_.size() + 1);
+    // What failed before this launch concerns those who launched it then.
+    if (!box->watchers_.empty()) ledger_.deliver(*box);
+    box->watchers_.push_back(this);
+    watched_.push_back(box);
+  }
+  if (launches && !has_launched_launchers_) {
+    if (!ledger_.launchers_.empty()) {
+      device_graphs = ledger_.device_graphs();
+      for (const auto& graph : device_graphs) ledger_.deliver(*graph);
+    }
+    ledger_.launchers_.push_back(this);
+    has_launched_launchers_ = true;
+  }
+}
+
+void StreamFaults::collect() {
+  FaultLedger::Boxes device_graphs;  // let go after the mutex, as is what we watched
+  FaultLedger::Boxes watched;
+  const std::lock_guard lock(ledger_.mutex_);
+  ledger_.deliver(*own_);
+  watched.swap(watched_);
+  for (const auto& box : watched) {
+    ledger_.deliver(*box);
+    std::erase(box->watchers_, this);
+  }
+  if (!std::exchange(has_launched_launchers_, false)) return;
+  device_graphs = ledger_.device_graphs();
+  for (const auto& graph : device_graphs) ledger_.deliver(*graph);
+  std::erase(ledger_.launchers_, this);
 }
 
 void HostCall::run(void* self) {
-  auto* host_call = static_cast<HostCall*>(self);
-  const std::unique_ptr<HostCall> owner(host_call->is_owned_by_driver ? host_call : nullptr);
-  if (host_call->faults->is_set()) return;
-  std::string what = "something that is no exception";
-  try {
-    host_call->call();
-    return;
-  } catch (const std::exception& error) {
-    what = error.what();
-  } catch (...) {
+  auto& host_call = *static_cast<HostCall*>(self);
+  if (!host_call.faults_->holds_host_calls_back()) {
+    try {
+      host_call.call_();
+    } catch (...) {
+      host_call.faults_->put(
+          graph::failure_of_current_exception(host_call.name_, host_call.graph_));
+    }
   }
-  host_call->faults->put(std::make_exception_ptr(NodeFailed(
-      host_call->name,
-      fmt::format("'{}' of graph '{}' failed: {}", host_call->name, host_call->graph, what))));
+  host_call.has_ended_.store(true, std::memory_order_release);  // who sees it may destroy us
 }
 
 }  // namespace attacca::cuda

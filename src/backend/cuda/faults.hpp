@@ -1,11 +1,10 @@
 // faults.hpp: how failures that happen on the device or in host calls reach `synchronize`. A
-// failure lands in the FaultBox of the exec or stream it happened in; a stream looks into its own
-// box and into those of the execs it launched.
+// failure lands in the FaultBox of the exec or stream it happened in, and goes from there to the
+// streams that launched the exec and have not synchronized since. docs/failures.md has the rule.
 #pragma once
 
 #include <atomic>
 #include <attacca/kernel.hpp>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -13,7 +12,12 @@
 #include <string>
 #include <vector>
 
+#include "graph/failures.hpp"
+
 namespace attacca::cuda {
+
+class FaultBox;
+class StreamFaults;
 
 /// Pinned memory for the records that kernels write. Thread-safe; lives as long as its device.
 class FaultMemory {
@@ -27,48 +31,117 @@ class FaultMemory {
   std::vector<attacca::detail::FaultRecord*> free_;  // blocks are never freed: devices live on
 };
 
-/// The first failure of an exec or a stream, until someone takes it.
+/// Who is told of what on one device. Its mutex guards the boxes and streams of that device. Host
+/// calls take it on the driver's threads, so nobody calls CUDA while holding it.
+class FaultLedger {
+ public:
+  explicit FaultLedger(const std::atomic<std::size_t>& spawn_limit) : spawn_limit_(spawn_limit) {}
+  /// Device code launches that graph: nobody knows from which stream, so its failures go to all
+  /// that launched graphs which launch.
+  void add_device_graph(const std::shared_ptr<FaultBox>& box);
+
+ private:
+  friend class FaultBox;
+  friend class StreamFaults;
+  using Boxes = std::vector<std::shared_ptr<FaultBox>>;
+  Boxes device_graphs();
+  void deliver(FaultBox& box);
+
+  const std::atomic<std::size_t>& spawn_limit_;
+  FaultMemory memory_;
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<FaultBox>> device_graphs_;
+  std::vector<StreamFaults*> launchers_;  // streams that launched graphs which launch
+};
+
+/// What failed in an exec or on a stream, until the streams it concerns are told. Thread-safe.
 class FaultBox {
  public:
-  explicit FaultBox(FaultMemory& memory) : memory_(memory) {}
+  explicit FaultBox(FaultLedger& ledger) : ledger_(ledger) {}
   ~FaultBox();
   FaultBox(const FaultBox&) = delete;
   FaultBox& operator=(const FaultBox&) = delete;
 
-  /// For a kernel's second parameter: where it reports. The same for the same node's name.
+  /// For a kernel's second parameter: where it reports. The same for nodes of one name and kernel.
   attacca::detail::LaunchPort port(const KernelInfo& kernel, const std::string& node,
                                    const std::string& graph);
 
-  /// A host call's failure. While it is there, later host calls of the same owner do not run.
-  void put(std::exception_ptr error);
-  bool is_set() const { return is_set_.load(std::memory_order_acquire); }
-
-  /// Null where nothing failed. REQUIRES: what may have failed was synchronized with.
-  std::exception_ptr take(std::size_t spawn_limit);
+  /// A host call's failure.
+  void put(graph::Failure failure);
+  /// Whether something failed, here or on a stream that launched this, that `synchronize` has not
+  /// thrown yet.
+  bool holds_host_calls_back();
 
  private:
+  friend class FaultLedger;
+  friend class StreamFaults;
   struct Reporter {
     std::string node;
     std::string graph;
     std::span<const char* const> waits_for;
     attacca::detail::FaultRecord* record;
   };
-  FaultMemory& memory_;
-  std::atomic<bool> is_set_{false};
-  std::mutex mutex_;
-  std::exception_ptr error_;
+  // REQUIRE: the ledger's mutex.
+  bool has_any() const;
+  std::vector<graph::Failure> take();
+
+  FaultLedger& ledger_;
+  bool is_device_graph_ = false;
+  std::vector<StreamFaults*> watchers_;
+  std::vector<graph::Failure> failures_;
   std::vector<Reporter> reporters_;
 };
 
-/// A host call as the driver sees it: a function and its data.
-struct HostCall {
-  std::string name;
-  std::string graph;
-  std::function<void()> call;
-  std::shared_ptr<FaultBox> faults;
-  bool is_owned_by_driver = false;  // enqueued on a stream: runs once and then goes
+/// What the next `synchronize` of a stream throws. Used by one thread at a time, as the stream is.
+class StreamFaults {
+ public:
+  explicit StreamFaults(FaultLedger& ledger);
+  ~StreamFaults();
+  StreamFaults(const StreamFaults&) = delete;
+  StreamFaults& operator=(const StreamFaults&) = delete;
+
+  /// Of kernels and host calls that are in no graph.
+  const std::shared_ptr<FaultBox>& own() const { return own_; }
+  /// An exec is about to be launched here. `launches`: its kernels may launch device graphs.
+  void watch(const std::shared_ptr<FaultBox>& box, bool launches);
+  /// Takes what failed since the last call, and watches nothing any more. REQUIRES: the stream's
+  /// work has ended.
+  void collect();
+  /// Throws the first failure collected, if any.
+  void rethrow() { failures_.rethrow(); }
+
+ private:
+  friend class FaultLedger;
+  friend class FaultBox;
+
+  FaultLedger& ledger_;
+  std::shared_ptr<FaultBox> own_;
+  std::vector<std::shared_ptr<FaultBox>> watched_;  // written by our own thread, under the mutex
+  bool has_launched_launchers_ = false;
+  graph::Failures failures_;
+};
+
+/// A host call as the driver sees it: a function and its data. The driver's thread runs it and does
+/// not destroy it: what it captured may call CUDA when it goes, which would hang there.
+class HostCall {
+ public:
+  HostCall(std::string name, std::string graph, std::function<void()> call,
+           std::shared_ptr<FaultBox> faults)
+      : name_(std::move(name)),
+        graph_(std::move(graph)),
+        call_(std::move(call)),
+        faults_(std::move(faults)) {}
 
   static void run(void* self);
+  /// Whether it ran, for one that runs once.
+  bool has_ended() const { return has_ended_.load(std::memory_order_acquire); }
+
+ private:
+  std::string name_;
+  std::string graph_;  // empty: on a stream
+  std::function<void()> call_;
+  std::shared_ptr<FaultBox> faults_;
+  std::atomic<bool> has_ended_{false};
 };
 
 }  // namespace attacca::cuda

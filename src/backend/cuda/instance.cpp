@@ -98,45 +98,77 @@ const char* spell(cudaGraphExecUpdateResult result) {
   }
 }
 
-unsigned* zeroed_word() {
+std::unique_ptr<unsigned, FreeDevice> zeroed_word() {
   unsigned* word = nullptr;
   check(cudaMalloc(&word, sizeof *word));
+  std::unique_ptr<unsigned, FreeDevice> owner(word);
   check(cudaMemset(word, 0, sizeof *word));
   check(cudaStreamSynchronize(cudaStreamLegacy));  // our streams do not wait for this one
-  return word;
+  return owner;
 }
 
 }  // namespace
+
+/// What a launch in flight uses. The driver knows of its own part, the exec launched by the host;
+/// not of the memory and functions that nodes point to, nor of what device code launches.
+struct CudaInstance::Remains {
+  explicit Remains(int on) : device(on) {}
+  ~Remains() {
+    const CurrentDevice current(device, std::nothrow);
+    if (exec) (void)cudaGraphExecDestroy(exec);
+    if (graph) (void)cudaGraphDestroy(graph);
+    if (shared_counts) (void)cudaFree(shared_counts);
+    for (const auto& [node, word] : pending) (void)cudaFree(word);
+    (void)cudaGetLastError();
+  }
+  Remains(const Remains&) = delete;
+
+  int device;
+  cudaGraphExec_t exec = nullptr;
+  cudaGraph_t graph = nullptr;
+  LaunchCounts* shared_counts = nullptr;
+  std::unordered_map<NodeId, unsigned*> pending;
+  std::vector<std::unique_ptr<HostCall>> calls;
+  std::shared_ptr<FaultBox> faults;
+  std::vector<std::shared_ptr<const void>> keeps;
+};
 
 CudaInstance::CudaInstance(CudaDevice& device, const GraphData& data, Target target)
     : device_(device),
       target_(target),
       nodes_(data.nodes.size()),
       symbol_values_(data.symbols.size()),
-      faults_(std::make_shared<FaultBox>(device.fault_memory())),
+      faults_(std::make_shared<FaultBox>(device.faults())),
       can_update_whole_(can_be_updated_whole(data, target)),
-      is_stale_(data.nodes.size()) {
+      is_stale_(data.nodes.size()),
+      remains_(std::make_shared<Remains>(device.index())) {
+  const CurrentDevice current(device_.index());
+  remains_->keeps = data.keeps;
   const Lowered lowered = lower(data);
   lowered_ = &lowered;
   try {
     build(data);
     instantiate(data);
+    if (target_ == Target::device_launch) device_.faults().add_device_graph(faults_);
   } catch (...) {
     release();
     throw;
   }
   lowered_ = nullptr;
-  if (target_ == Target::device_launch) device_.add_device_graph(faults_);
 }
 
 CudaInstance::~CudaInstance() { release(); }
 
 void CudaInstance::release() noexcept {
-  if (exec_) (void)cudaGraphExecDestroy(exec_);
-  if (graph_) (void)cudaGraphDestroy(graph_);
-  if (shared_counts_) (void)cudaFree(shared_counts_);
-  for (const auto& [node, word] : pending_) (void)cudaFree(word);
-  (void)cudaGetLastError();
+  remains_->exec = exec_;
+  remains_->graph = graph_;
+  remains_->shared_counts = shared_counts_;
+  remains_->pending.swap(pending_);
+  remains_->calls.swap(calls_);
+  remains_->faults = std::move(faults_);
+  if (is_watched_ || !remains_->keeps.empty() || target_ == Target::device_launch)
+    device_.keep_while_busy(remains_);
+  remains_.reset();
 }
 
 void CudaInstance::build(const GraphData& data) {
@@ -157,22 +189,6 @@ void CudaInstance::build(const GraphData& data) {
   }
   build_scope(data, lowered_->root, graph_);
   finish_updatable_nodes(data);
-  hand_over_calls();
-}
-
-void CudaInstance::hand_over_calls() {
-  // A launch in flight may outlive this object, so the driver owns what its host calls point to.
-  if (calls_.empty()) return;
-  using Calls = std::vector<std::unique_ptr<HostCall>>;
-  auto calls = std::make_unique<Calls>(std::move(calls_));
-  cudaUserObject_t owner{};
-  check(cudaUserObjectCreate(
-            &owner, calls.get(), [](void* self) { delete static_cast<Calls*>(self); }, 1,
-            cudaUserObjectNoDestructorSync),
-        "handing host calls to the driver");
-  (void)calls.release();
-  check(cudaGraphRetainUserObject(graph_, owner, 1, cudaGraphUserObjectMove),
-        "handing host calls to the driver");
 }
 
 void CudaInstance::build_scope(const GraphData& data, const LoweredScope& scope, cudaGraph_t into) {
@@ -201,7 +217,10 @@ void CudaInstance::build_node(const GraphData& data, const LoweredNode& lowered,
   }
   if (reset_counts_ && launches(node)) producers_.add(reset_counts_, {});
   const bool is_spawning = spawns(node);
-  if (is_spawning) pending_[lowered.id] = zeroed_word();
+  if (is_spawning) {
+    unsigned*& word = pending_[lowered.id];
+    word = zeroed_word().release();
+  }
   KernelCall call;
   cudaGraphNodeParams params = node_params(data, lowered.id, call);
   cudaGraphNode_t& made = nodes_[lowered.id];
@@ -297,8 +316,7 @@ cudaGraphNodeParams CudaInstance::node_params(const GraphData& data, NodeId id, 
     params.memset.height = p.height;
   } else if (const auto* host = std::get_if<HostPart>(&node.part)) {
     is_watched_ = true;
-    calls_.push_back(
-        std::make_unique<HostCall>(HostCall{node.name, data.name, host->call, faults_, false}));
+    calls_.push_back(std::make_unique<HostCall>(node.name, data.name, host->call, faults_));
     params.type = cudaGraphNodeTypeHost;
     params.host.fn = &HostCall::run;
     params.host.userData = calls_.back().get();
@@ -371,15 +389,15 @@ void CudaInstance::build_library(const GraphData& data, NodeId id, cudaGraph_t i
   // The function gets a stream of its own making, so that nothing it does outlives the capture.
   StreamState state(Access::device(device_.shared_from_this()), std::move(side_stream_));
   auto& capturing = static_cast<CudaStream&>(*state.impl);
-  capturing.captured_calls = &calls_;
+  CudaStream::Capture capture{calls_, faults_, data.name};
+  capturing.capture = &capture;
   const auto end_capture = [&] {
     cudaGraph_t ignored = nullptr;
     const cudaError_t result = cudaStreamEndCapture(stream, &ignored);
-    capturing.captured_calls = nullptr;
+    capturing.capture = nullptr;
     side_stream_.reset(static_cast<CudaStream*>(state.impl.release()));
     return result;
   };
-  const std::size_t calls_before = calls_.size();
   try {
     std::get<LibraryPart>(node.part).enqueue(Access::stream(state));
   } catch (...) {
@@ -399,11 +417,7 @@ void CudaInstance::build_library(const GraphData& data, NodeId id, cudaGraph_t i
       captured.add(last[at], last_edges ? last_edges[at] : cudaGraphEdgeData{});
   check(end_capture(), doing);
   check(info, doing);
-  is_watched_ = is_watched_ || calls_.size() > calls_before;
-  for (std::size_t at = calls_before; at < calls_.size(); ++at) {
-    calls_[at]->graph = data.name;
-    calls_[at]->faults = faults_;
-  }
+  is_watched_ = is_watched_ || capture.is_watched;
 }
 
 void CudaInstance::finish_updatable_nodes(const GraphData& data) {
@@ -452,7 +466,7 @@ void CudaInstance::instantiate(const GraphData& data) {
 }
 
 void CudaInstance::upload() {
-  device_.activate();
+  const CurrentDevice current(device_.index());
   if (!side_stream_) side_stream_ = std::make_unique<CudaStream>(device_);
   check(cudaGraphUpload(exec_, side_stream_->get()), "uploading a device graph");
   check(cudaStreamSynchronize(side_stream_->get()));
@@ -460,10 +474,11 @@ void CudaInstance::upload() {
 
 void CudaInstance::launch(StreamImpl& stream) {
   auto& cuda_stream = static_cast<CudaStream&>(stream);
-  if (cuda_stream.captured_calls)
+  if (cuda_stream.capture)
     throw BadArgument("a graph launched inside a library call; do it outside, on a Stream");
-  if (is_watched_) cuda_stream.watch(faults_, may_launch_);
-  check(cudaGraphLaunch(exec_, cuda_stream.get()), "launching a graph");
+  const CurrentDevice current(device_.index());
+  if (is_watched_) cuda_stream.faults().watch(faults_, may_launch_);
+  check(cudaGraphLaunch(exec_, cuda_stream.enqueuing()), "launching a graph");
 }
 
 /// A memset node that the driver was told to skip lets its followers run before its producers have
@@ -502,6 +517,7 @@ cudaError_t CudaInstance::set_parameters(const GraphData& data, NodeId id, Side 
 }
 
 std::optional<Refusal> CudaInstance::apply(const GraphData& data, const Changes& changes) {
+  const CurrentDevice current(device_.index());
   const std::size_t changed = changes.parameters.size();
   if (can_update_whole_ && changed >= kWholeUpdateNodes &&
       changed * kWholeUpdateShare >= nodes_.size()) {
@@ -580,7 +596,7 @@ void CudaInstance::fill_call(const GraphData& data, NodeId id, KernelCall& call)
                        [&](SymbolId symbol) { return symbol_values_[symbol]; });
   }
   if (kernel.info->traits.has_port) call.port = port_of(data, id);
-  allow_shared_bytes(*kernel.info, kernel.grid);
+  device_.allow_shared_bytes(*kernel.info, kernel.grid);
   call.parameters[0] =
       has_stand_ins ? call.args.data() : const_cast<std::byte*>(kernel.args.data());
   call.parameters[1] = &call.port;

@@ -65,7 +65,6 @@ class CudaInstance final : public graph::Instance {
   void build_settling(const graph::GraphData& data, NodeId id, cudaGraph_t into);
   void set_attributes(const graph::GraphData& data, NodeId id, cudaGraphNode_t made);
   void finish_updatable_nodes(const graph::GraphData& data);
-  void hand_over_calls();
   void instantiate(const graph::GraphData& data);
   void release() noexcept;
 
@@ -94,7 +93,7 @@ class CudaInstance final : public graph::Instance {
   std::unordered_map<NodeId, Producers> exits_;    // what a follower depends on, where that differs
   std::unordered_map<NodeId, unsigned*> pending_;  // of kernels that spawn: device memory
   std::vector<std::uint64_t> symbol_values_;       // by SymbolId
-  std::vector<std::unique_ptr<HostCall>> calls_;   // while building
+  std::vector<std::unique_ptr<HostCall>> calls_;   // what host nodes point to
   std::shared_ptr<FaultBox> faults_;
   bool is_watched_ = false;  // something in it may fail: a host call, a kernel that may report
   bool may_launch_ = false;  // device graphs
@@ -105,6 +104,8 @@ class CudaInstance final : public graph::Instance {
   std::vector<bool> is_stale_;     // by NodeId
   Producers producers_;            // of the node being built
   std::unique_ptr<CudaStream> side_stream_;  // captures library calls, uploads
+  struct Remains;
+  std::shared_ptr<Remains> remains_;  // for launches that outlive this; empty until then
 };
 
 }  // namespace attacca::cuda

@@ -5,6 +5,7 @@
 
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/device.hpp"
+#include "backend/cuda/stream.hpp"
 
 namespace attacca::cuda {
 
@@ -12,7 +13,7 @@ using namespace graph;
 
 namespace {
 
-cudaStream_t native(StreamImpl& stream) { return static_cast<cudaStream_t>(stream.native()); }
+cudaStream_t native(StreamImpl& stream) { return static_cast<CudaStream&>(stream).get(); }
 
 void refuse_capture(StreamImpl& stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -55,7 +56,7 @@ cudaAccessPolicyWindow to_cuda(const L2Window& window) {
 }
 
 L2Cache CudaDevice::l2_cache() {
-  activate();
+  const CurrentDevice current(index_);
   const auto ask = [&](cudaDeviceAttr attribute) {
     int value = 0;
     check(cudaDeviceGetAttribute(&value, attribute, index_), "asking for the size of L2");
@@ -70,12 +71,13 @@ L2Cache CudaDevice::l2_cache() {
 }
 
 void CudaDevice::set_aside_l2(std::size_t bytes) {
-  activate();
+  const CurrentDevice current(index_);
   check(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, bytes),
         [&] { return fmt::format("setting {} bytes of L2 aside on {}", bytes, name()); });
 }
 
 L2Window CudaDevice::l2_window(StreamImpl& stream) {
+  const CurrentDevice current(index_);
   cudaLaunchAttributeValue value{};
   check(cudaStreamGetAttribute(native(stream), cudaLaunchAttributeAccessPolicyWindow, &value),
         "asking for a stream's L2 window");
@@ -85,6 +87,7 @@ L2Window CudaDevice::l2_window(StreamImpl& stream) {
 }
 
 void CudaDevice::set_l2_window(StreamImpl& stream, const L2Window& window) {
+  const CurrentDevice current(index_);
   refuse_capture(stream);
   cudaLaunchAttributeValue value{};
   value.accessPolicyWindow = to_cuda(window);
@@ -93,8 +96,8 @@ void CudaDevice::set_l2_window(StreamImpl& stream, const L2Window& window) {
 }
 
 void CudaDevice::reset_l2(StreamImpl& stream) {
+  const CurrentDevice current(index_);
   refuse_capture(stream);
-  activate();
   // Not StreamImpl::synchronize, which would take the failures that the user is to see.
   check(cudaStreamSynchronize(native(stream)), "waiting before L2 is reset");
   check(cudaCtxResetPersistingL2Cache(), "resetting the persisting lines of L2");

@@ -25,7 +25,7 @@ Residency CudaDevice::residency(const KernelInfo& kernel, const Grid& grid) {
                      fmt::format("kernel '{}' has no CUDA body; compile the file that calls "
                                  "make_kernel with nvcc (attacca_kernels in CMake)",
                                  kernel.name));
-  activate();
+  const CurrentDevice current(index_);
   const auto ask = [&](cudaDeviceAttr attribute) {
     int value = 0;
     check(cudaDeviceGetAttribute(&value, attribute, index_), "asking for a device's sizes");

@@ -3,7 +3,10 @@
 
 #include <cuda_runtime.h>
 
+#include <atomic>
+#include <deque>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "backend/cuda/device.hpp"
@@ -14,11 +17,12 @@ namespace attacca::cuda {
 
 class CudaEvent final : public graph::EventImpl {
  public:
-  CudaEvent();
+  explicit CudaEvent(const CudaDevice& device);
   ~CudaEvent() override;
   cudaEvent_t get() const { return event_; }
 
  private:
+  int device_;
   cudaEvent_t event_ = nullptr;
 };
 
@@ -34,21 +38,48 @@ class CudaStream final : public graph::StreamImpl {
   void record(graph::EventImpl& event) override;
   void wait(graph::EventImpl& event) override;
   void synchronize() override;
-  void* native() override { return stream_; }
+  /// Whoever asks may enqueue work that we do not see, so the stream counts as busy from then on.
+  void* native() override;
 
+  /// For calls that enqueue nothing.
   cudaStream_t get() const { return stream_; }
-  /// Reports failures of this box at the next `synchronize`. `launches`: and of the graphs that
-  /// device code may have launched from there.
-  void watch(const std::shared_ptr<FaultBox>& faults, bool launches);
-  /// While set, host calls are captured into a graph: they run many times and belong to it.
-  std::vector<std::unique_ptr<HostCall>>* captured_calls = nullptr;
+  /// For calls that enqueue work.
+  cudaStream_t enqueuing() {
+    if (!capture) is_busy_.store(true, std::memory_order_relaxed);
+    return stream_;
+  }
+  /// Whether it may have work in flight. Thread-safe.
+  bool is_busy() const { return is_busy_.load(std::memory_order_relaxed); }
+  StreamFaults& faults() { return faults_; }
+
+  /// A graph that takes in what is enqueued: host calls run many times and belong to it.
+  struct Capture {
+    std::vector<std::unique_ptr<HostCall>>& calls;
+    std::shared_ptr<FaultBox> faults;
+    std::string graph;
+    bool is_watched = false;  // something that was taken in may fail
+  };
+  Capture* capture = nullptr;
 
  private:
+  /// Among the device's streams while it lives.
+  class Listed {
+   public:
+    explicit Listed(CudaStream& stream) : stream_(stream) { stream.device_.add_stream(stream); }
+    ~Listed() { stream_.device_.remove_stream(stream_); }
+    Listed(const Listed&) = delete;
+
+   private:
+    CudaStream& stream_;
+  };
+
   CudaDevice& device_;
   cudaStream_t stream_ = nullptr;
-  std::shared_ptr<FaultBox> own_faults_;
-  std::vector<std::shared_ptr<FaultBox>> watched_;
-  bool has_launched_launchers_ = false;
+  std::atomic<bool> is_busy_{false};
+  bool is_lent_ = false;
+  StreamFaults faults_;
+  std::deque<std::unique_ptr<HostCall>> calls_;  // in order; those that ended go when we are used
+  Listed listed_;
 };
 
 }  // namespace attacca::cuda

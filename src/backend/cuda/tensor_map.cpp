@@ -42,7 +42,7 @@ TensorMap CudaDevice::tensor_map(const void* data, std::span<const TensorDimensi
   if (dimensions.empty() || dimensions.size() > kMostDimensions)
     throw BadArgument(fmt::format("a tensor map of {} dimensions; use 1 to {}", dimensions.size(),
                                   kMostDimensions));
-  activate();
+  const CurrentDevice current(index_);
   static const PFN_cuTensorMapEncodeTiled_v12000 encode = encoder();
   cuuint64_t sizes[kMostDimensions];
   cuuint64_t strides[kMostDimensions];  // of all but the first

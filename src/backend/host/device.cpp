@@ -51,12 +51,18 @@ class HostInstance final : public Instance {
     graph_->is_device_graph = target == Target::device_launch;
     graph_->plan = std::make_shared<Plan>(data);
     has_updatable_nodes_ = graph_->plan->has_updatable_nodes;
+    graph_->keeps = data.keeps;
+  }
+  ~HostInstance() override {
+    // Launches of the host hold the graph themselves; those of device code know its address.
+    if (graph_->is_device_graph) workers_.keep_while_busy(graph_);
   }
 
   void launch(StreamImpl& stream) override {
     HostStream& queue = queue_of(stream, "a graph launched");
     graph_->outstanding.fetch_add(1);
-    queue.enqueue([&workers = workers_, graph = graph_, plan = graph_->take_plan()] {
+    queue.enqueue([&workers = workers_, &failures = queue.failures(), graph = graph_,
+                   plan = graph_->take_plan()] {
       struct Ended {
         Launchable& graph;
         ~Ended() {
@@ -66,7 +72,7 @@ class HostInstance final : public Instance {
       } ended{*graph};
       const std::lock_guard gate(graph->gate);
       graph->is_busy.store(true);
-      run_launch(workers, *graph, plan);
+      run_launch(workers, *graph, plan, failures);
     });
   }
 
@@ -104,50 +110,48 @@ class HostInstance final : public Instance {
 /// Blocks by size, given out again once the stream that freed them got there.
 class HostPool final : public PoolImpl {
  public:
-  ~HostPool() override {
-    for (auto& [bytes, address] : state_->idle) free_aligned(address);
-    for (auto& [address, bytes] : state_->in_use) free_aligned(address);
-  }
+  HostPool(std::shared_ptr<DeviceImpl> device, Workers& workers)
+      : device_(std::move(device)), workers_(workers) {}
+  ~HostPool() override { workers_.keep_while_busy(state_); }
+
   void* allocate(StreamImpl&, std::size_t bytes) override {
     const std::size_t rounded =
         (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
     const std::lock_guard lock(state_->mutex);
-    void* address = nullptr;
     const auto fit = state_->idle.lower_bound(rounded);
-    std::size_t size = rounded;
     if (fit != state_->idle.end() && fit->first <= 2 * rounded) {
-      size = fit->first;
-      address = fit->second;
+      void* address = fit->second.get();
+      Used& used = state_->in_use[address];
+      used.block = std::move(fit->second);
+      used.bytes = fit->first;
       state_->idle.erase(fit);
-    } else {
-      address = allocate_aligned(rounded);
-      state_->reserved += rounded;
+      return address;
     }
-    state_->in_use.emplace(address, size);
+    Block block(static_cast<std::byte*>(allocate_aligned(rounded)));
+    void* address = block.get();
+    state_->in_use.emplace(address, Used{std::move(block), rounded});
+    state_->reserved += rounded;
     return address;
   }
   bool free(StreamImpl& stream, void* address) override {
     HostStream& queue = queue_of(stream, "pool memory freed");
-    {
-      const std::lock_guard lock(state_->mutex);
-      if (!state_->in_use.contains(address) || state_->freeing.contains(address)) return false;
-      state_->freeing.emplace(address, true);
-    }
+    const std::lock_guard lock(state_->mutex);
+    const auto found = state_->in_use.find(address);
+    if (found == state_->in_use.end() || found->second.is_being_freed) return false;
     queue.enqueue([state = state_, address] {
-      const std::lock_guard lock(state->mutex);
-      const auto found = state->in_use.find(address);
-      if (found == state->in_use.end()) return;  // the pool is gone
-      state->idle.emplace(found->second, address);
-      state->in_use.erase(found);
-      state->freeing.erase(address);
+      const std::lock_guard guard(state->mutex);
+      const auto used = state->in_use.find(address);
+      state->idle.emplace(used->second.bytes, std::move(used->second.block));
+      state->in_use.erase(used);
     });
+    found->second.is_being_freed = true;
     return true;
   }
   std::size_t bytes_in_use() const override {
     const std::lock_guard lock(state_->mutex);
     std::size_t sum = 0;
-    for (const auto& [address, bytes] : state_->in_use)
-      if (!state_->freeing.contains(address)) sum += bytes;
+    for (const auto& [address, used] : state_->in_use)
+      if (!used.is_being_freed) sum += used.bytes;
     return sum;
   }
   std::size_t bytes_reserved() const override {
@@ -156,13 +160,20 @@ class HostPool final : public PoolImpl {
   }
 
  private:
+  struct Used {
+    Block block;
+    std::size_t bytes = 0;
+    bool is_being_freed = false;
+  };
+  /// Outlives the pool while work that may use its memory is in flight.
   struct State {
     std::mutex mutex;
-    std::multimap<std::size_t, void*> idle;
-    std::map<void*, std::size_t> in_use;
-    std::map<void*, bool> freeing;
+    std::multimap<std::size_t, Block> idle;
+    std::map<void*, Used> in_use;
     std::size_t reserved = 0;
   };
+  std::shared_ptr<DeviceImpl> device_;
+  Workers& workers_;
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
@@ -184,7 +195,9 @@ class HostDevice final : public DeviceImpl, public std::enable_shared_from_this<
   std::unique_ptr<Instance> instantiate(const GraphData& data, Target target) override {
     return std::make_unique<HostInstance>(workers_, data, target);
   }
-  std::unique_ptr<PoolImpl> make_pool() override { return std::make_unique<HostPool>(); }
+  std::unique_ptr<PoolImpl> make_pool() override {
+    return std::make_unique<HostPool>(shared_from_this(), workers_);
+  }
   void* allocate(std::size_t bytes) override { return allocate_aligned(bytes); }
   void free(void* address) noexcept override { free_aligned(address); }
   void* allocate_shared(std::size_t bytes) override { return allocate_aligned(bytes); }

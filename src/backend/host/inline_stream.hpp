@@ -3,17 +3,23 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "backend/host/run.hpp"
 
 namespace attacca::host {
 
+/// Ends a library call in which a kernel's body threw. That is among the failures already.
+struct StoppedInside {};
+
 class InlineStream final : public graph::StreamImpl {
  public:
-  /// Calls `enqueue` with such a stream.
-  static void run(Workers& workers, const std::function<void(StreamRef)>& enqueue);
+  /// Calls `enqueue` with such a stream. `graph` is the one the library call is in.
+  static void run(Workers& workers, const std::function<void(StreamRef)>& enqueue,
+                  const std::string& graph, graph::Failures& failures);
 
-  explicit InlineStream(Workers& workers) : workers_(workers) {}
+  InlineStream(Workers& workers, const std::string& graph, graph::Failures& failures)
+      : workers_(workers), graph_(graph), failures_(failures) {}
   void kernel(const KernelInfo& kernel, const Grid& grid, const void* args) override;
   void copy(void* to, const void* from, std::size_t bytes) override;
   void fill(void* to, std::uint8_t value, std::size_t bytes) override;
@@ -24,6 +30,8 @@ class InlineStream final : public graph::StreamImpl {
 
  private:
   Workers& workers_;
+  const std::string& graph_;
+  graph::Failures& failures_;
 };
 
 }  // namespace attacca::host

@@ -24,35 +24,30 @@ namespace {
 /// Below this many threads a kernel is not worth splitting over workers.
 constexpr std::uint64_t kSplitThreads = 8192;
 
-/// Everything one host launch sets off. Remembers the first failure; after it nothing new starts.
+/// Everything one host launch sets off. What a kernel reports, and what a host call throws, stops
+/// later host calls only, as on CUDA. A body that throws has no counterpart there: after it nothing
+/// new starts.
 class Launch {
  public:
-  explicit Launch(Workers& workers) : workers_(workers) {
+  Launch(Workers& workers, Failures& failures) : workers_(workers), failures_(failures) {
     const std::lock_guard lock(workers.observer_mutex);
     observer_ = workers.observer;
   }
 
   Workers& workers() { return workers_; }
+  Failures& failures() { return failures_; }
   bool is_parallel() const { return workers_.arena != nullptr; }
-  bool has_failed() const { return has_failed_.load(std::memory_order_relaxed); }
   Observer* observer() const { return observer_.get(); }
 
-  void fail(std::exception_ptr error) {
-    const std::lock_guard lock(mutex_);
-    if (!error_) error_ = std::move(error);
-    has_failed_.store(true, std::memory_order_relaxed);
-  }
-  void rethrow() {
-    const std::lock_guard lock(mutex_);
-    if (error_) std::rethrow_exception(error_);
-  }
+  void report(Failure failure) { failures_.add(std::move(failure)); }
+  void stop() { is_stopped_.store(true, std::memory_order_relaxed); }
+  bool is_stopped() const { return is_stopped_.load(std::memory_order_relaxed); }
 
  private:
   Workers& workers_;
+  Failures& failures_;
   std::shared_ptr<Observer> observer_;
-  std::atomic<bool> has_failed_{false};
-  std::mutex mutex_;
-  std::exception_ptr error_;
+  std::atomic<bool> is_stopped_{false};
 };
 
 /// Tasks that run side by side where the device has threads, else one after another at `wait`.
@@ -154,7 +149,7 @@ class Environment {
     const PlanScope& scope = plan_->scopes[index];
     if (!launch_.is_parallel() || scope.is_sequence) {
       for (const std::uint32_t node : scope.order) {
-        if (launch_.has_failed()) return;
+        if (launch_.is_stopped()) return;
         run_node(plan_->nodes[node]);
       }
       return;
@@ -177,7 +172,7 @@ class Environment {
     for (;;) {
       // Nobody counts this node down again before the next run, which starts after this one.
       plan_->pending[node].store(plan_->dependency_count[node], std::memory_order_relaxed);
-      if (!launch_.has_failed()) run_node(plan_->nodes[node]);
+      if (!launch_.is_stopped()) run_node(plan_->nodes[node]);
       std::uint32_t next = kNone;
       const std::uint32_t last = plan_->first_successor[node + 1];
       for (std::uint32_t at = plan_->first_successor[node]; at < last; ++at) {
@@ -262,7 +257,7 @@ class Frame final : public attacca::detail::HostFrame {
     taken_over(context);
   }
   LaunchStatus launch(DeviceGraph graph, LaunchMode mode) override {
-    if (!environment_) return report(LaunchStatus::not_a_device_graph);
+    if (!environment_ || !graph.exec) return report(LaunchStatus::not_a_device_graph);
     return report(environment_->launch(*static_cast<Launchable*>(graph.exec), mode));
   }
   LaunchStatus relaunch_self() override {
@@ -271,6 +266,13 @@ class Frame final : public attacca::detail::HostFrame {
   }
   LaunchStatus spawn(const KernelInfo& kernel, const Grid& grid, const void* args,
                      bool is_tail) override {
+    const attacca::detail::SpawnFacts facts{grid.blocks, grid.threads, grid.shared_bytes};
+    if (!attacca::detail::can_be_spawned(facts)) {
+      KernelFault fault = fault_of(LaunchStatus::invalid_grid);
+      fault.spawn = facts;
+      launch_.report(failure_of(fault));
+      return LaunchStatus::invalid_grid;
+    }
     Workers& workers = launch_.workers();
     if (workers.pending_spawns.fetch_add(1) >= workers.max_pending_spawns.load()) {
       workers.pending_spawns.fetch_sub(1);
@@ -284,12 +286,12 @@ class Frame final : public attacca::detail::HostFrame {
   void give_up(const attacca::detail::WaitFacts& facts) override {
     KernelFault fault = fault_of(LaunchStatus::wait_overdue);
     fault.wait = facts;
-    launch_.fail(exception_of(fault));
+    launch_.report(failure_of(fault));
   }
   void source_broke(unsigned source) override {
     KernelFault fault = fault_of(LaunchStatus::source_broken);
     fault.detail = source;
-    launch_.fail(exception_of(fault));
+    launch_.report(failure_of(fault));
   }
 
   bool must_wait = false;
@@ -303,24 +305,22 @@ class Frame final : public attacca::detail::HostFrame {
   };
 
   void run_spawned(const Spawned& child) {
-    if (!launch_.has_failed()) {
+    if (!launch_.is_stopped()) {
       try {
-        Frame frame(launch_, nullptr, child.kernel->name, graph_);
+        // It reports under the name of the node that spawned it, as on CUDA.
+        Frame frame(launch_, nullptr, kernel_, graph_);
         frame.threads_per_block = child.grid.threads.count();
         frame.run(*child.kernel, child.grid, child.args.data());
-      } catch (const NodeFailed&) {
-        launch_.fail(std::current_exception());
-      } catch (const std::exception& error) {
-        launch_.fail(std::make_exception_ptr(NodeFailed(
-            child.kernel->name, fmt::format("spawned kernel '{}' of graph '{}' failed: {}",
-                                            child.kernel->name, graph_, error.what()))));
+      } catch (...) {
+        launch_.report(failure_of_current_exception(child.kernel->name, graph_));
+        launch_.stop();
       }
     }
     launch_.workers().pending_spawns.fetch_sub(1);
   }
 
   LaunchStatus report(LaunchStatus status) {
-    if (status != LaunchStatus::launched) launch_.fail(exception_of(fault_of(status)));
+    if (status != LaunchStatus::launched) launch_.report(failure_of(fault_of(status)));
     return status;
   }
   KernelFault fault_of(LaunchStatus status) const {
@@ -350,16 +350,11 @@ void Environment::run_node(PlanNode& node) {
   const std::int64_t start = is_observed ? now_ns() : 0;
   try {
     run_part(node);
-  } catch (const NodeFailed&) {
-    launch_.fail(std::current_exception());
-  } catch (const std::exception& error) {
-    launch_.fail(std::make_exception_ptr(NodeFailed(
-        node.name,
-        fmt::format("'{}' of graph '{}' failed: {}", node.name, graph_name(), error.what()))));
+  } catch (const StoppedInside&) {
+    launch_.stop();
   } catch (...) {
-    launch_.fail(std::make_exception_ptr(NodeFailed(
-        node.name, fmt::format("'{}' of graph '{}' failed with something that is no exception",
-                               node.name, graph_name()))));
+    launch_.report(failure_of_current_exception(node.name, graph_name()));
+    launch_.stop();
   }
   if (is_observed)
     observer->ran(node.name, start, now_ns(), tbb::this_task_arena::current_thread_index());
@@ -376,9 +371,9 @@ void Environment::run_part(PlanNode& node) {
   } else if (const auto* fill = std::get_if<FillPart>(&node.part)) {
     if (fill->bytes) std::memset(fill->to, fill->value, fill->bytes);
   } else if (const auto* host = std::get_if<HostPart>(&node.part)) {
-    host->call();
+    run_host_call(node.name, graph_name(), host->call, launch_.failures());
   } else if (const auto* library = std::get_if<LibraryPart>(&node.part)) {
-    InlineStream::run(launch_.workers(), library->enqueue);
+    InlineStream::run(launch_.workers(), library->enqueue, graph_name(), launch_.failures());
   } else if (const auto* conditional = std::get_if<ConditionalPart>(&node.part)) {
     run_conditional(node, *conditional);
   }
@@ -393,7 +388,7 @@ void Environment::run_conditional(PlanNode& node, const ConditionalPart& part) {
         run_scope(node.bodies[1]);
       break;
     case ConditionalKind::while_:
-      while (*node.condition && !launch_.has_failed()) run_scope(node.bodies[0]);
+      while (*node.condition && !launch_.is_stopped()) run_scope(node.bodies[0]);
       break;
     case ConditionalKind::switch_:
       if (*node.condition < node.bodies.size()) run_scope(node.bodies[*node.condition]);
@@ -411,7 +406,7 @@ void run_environments(Launch& launch, Environment* parent, Launchable& first,
     if (!plan) plan = graph.take_plan();
     std::vector<Launchable*> tails;
     graph.is_relaunching.store(false);
-    if (!launch.has_failed()) {
+    if (!launch.is_stopped()) {
       Environment environment(launch, parent, &graph, plan.get());
       environment.run();
       tails = environment.take_tails();
@@ -437,35 +432,43 @@ void inside_arena(Workers& workers, F work) {
 
 }  // namespace
 
-void run_launch(Workers& workers, Launchable& graph, std::shared_ptr<Plan> plan) {
-  Launch launch(workers);
+void run_launch(Workers& workers, Launchable& graph, std::shared_ptr<Plan> plan,
+                Failures& failures) {
+  Launch launch(workers, failures);
   inside_arena(workers, [&] {
     // What the host's launch itself stands for: the home of siblings of the outermost graph.
     Environment outermost(launch, nullptr, &graph, nullptr);
     run_environments(launch, &outermost, graph, std::move(plan));
     outermost.wait_for_children();
   });
-  launch.rethrow();
 }
 
-void run_kernel(Workers& workers, const KernelInfo& kernel, const Grid& grid, const void* args) {
-  Launch launch(workers);
+bool run_kernel(Workers& workers, const KernelInfo& kernel, const Grid& grid, const void* args,
+                const std::string& graph, Failures& failures) {
+  Launch launch(workers, failures);
   inside_arena(workers, [&] {
     const std::int64_t start = launch.observer() ? now_ns() : 0;
-    static const std::string no_graph = "(none: a stream)";
-    Frame frame(launch, nullptr, kernel.name, no_graph);
+    Frame frame(launch, nullptr, kernel.name, graph);
     frame.threads_per_block = grid.threads.count();
     try {
       frame.run(kernel, grid, args);
-    } catch (const NodeFailed&) {
-      launch.fail(std::current_exception());
-    } catch (const std::exception& error) {
-      launch.fail(std::make_exception_ptr(NodeFailed(
-          kernel.name, fmt::format("kernel '{}' failed: {}", kernel.name, error.what()))));
+    } catch (...) {
+      launch.report(failure_of_current_exception(kernel.name, graph));
+      launch.stop();
     }
     if (launch.observer()) launch.observer()->ran(kernel.name, start, now_ns(), 0);
   });
-  launch.rethrow();
+  return !launch.is_stopped();
+}
+
+void run_host_call(const std::string& name, const std::string& graph,
+                   const std::function<void()>& call, Failures& failures) {
+  if (failures.any()) return;
+  try {
+    call();
+  } catch (...) {
+    failures.add(failure_of_current_exception(name, graph));
+  }
 }
 
 }  // namespace attacca::host

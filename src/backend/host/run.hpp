@@ -6,19 +6,25 @@
 
 #include <atomic>
 #include <cstdint>
-#include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "backend/host/plan.hpp"
 #include "graph/executor.hpp"
 
 namespace attacca::host {
 
+class HostStream;
+
 /// What all runs on one device share.
 struct Workers {
   Device self() const;
+  /// Keeps `held` until all that is now enqueued on the device's streams has ended. Where nothing
+  /// is, it goes at once.
+  void keep_while_busy(const std::shared_ptr<const void>& held);
 
   graph::DeviceImpl* device = nullptr;
   std::unique_ptr<tbb::task_arena> arena;  // null: one node at a time
@@ -26,6 +32,8 @@ struct Workers {
   std::atomic<std::size_t> pending_spawns{0};
   std::mutex observer_mutex;
   std::shared_ptr<graph::Observer> observer;
+  std::mutex streams_mutex;
+  std::vector<HostStream*> streams;
 };
 
 /// A graph that can be launched, by the host or by device code; a DeviceGraph points to one.
@@ -39,6 +47,7 @@ struct Launchable {
   std::atomic<int> outstanding{0};   // launches made by the host and not yet ended
   std::atomic<bool> is_busy{false};  // running, or pending on the device
   std::atomic<bool> is_relaunching{false};
+  std::vector<std::shared_ptr<const void>> keeps;  // what its launches need
 
   /// The plan for a launch.
   std::shared_ptr<Plan> take_plan() {
@@ -48,10 +57,17 @@ struct Launchable {
   }
 };
 
-/// Runs `plan` of `graph` and everything it launches. Throws the first failure, when all has ended.
-void run_launch(Workers& workers, Launchable& graph, std::shared_ptr<Plan> plan);
+/// Runs `plan` of `graph` and everything it launches. Host calls run while `failures` is empty.
+void run_launch(Workers& workers, Launchable& graph, std::shared_ptr<Plan> plan,
+                graph::Failures& failures);
 
-/// Runs one kernel outside a graph, and what it spawns.
-void run_kernel(Workers& workers, const KernelInfo& kernel, const Grid& grid, const void* args);
+/// Runs one kernel outside a graph, and what it spawns. `graph`: that of a library call, or empty.
+/// False: its body threw, which is among the failures.
+bool run_kernel(Workers& workers, const KernelInfo& kernel, const Grid& grid, const void* args,
+                const std::string& graph, graph::Failures& failures);
+
+/// Runs a host call, unless something failed before. What it throws is among the failures.
+void run_host_call(const std::string& name, const std::string& graph,
+                   const std::function<void()>& call, graph::Failures& failures);
 
 }  // namespace attacca::host

@@ -29,7 +29,23 @@ void HostEvent::wait(std::uint64_t ticket) {
   changed_.wait(lock, [&] { return reached_ >= ticket; });
 }
 
-HostStream::HostStream(Workers& workers) : workers_(workers), thread_([this] { work_off(); }) {}
+HostStream::Listed::Listed(Workers& workers, HostStream& stream)
+    : workers_(workers), stream_(stream) {
+  const std::lock_guard lock(workers_.streams_mutex);
+  workers_.streams.push_back(&stream_);
+}
+HostStream::Listed::~Listed() {
+  const std::lock_guard lock(workers_.streams_mutex);
+  std::erase(workers_.streams, &stream_);
+}
+
+void Workers::keep_while_busy(const std::shared_ptr<const void>& held) {
+  const std::lock_guard lock(streams_mutex);
+  for (HostStream* stream : streams) stream->keep_while_busy(held);
+}
+
+HostStream::HostStream(Workers& workers)
+    : workers_(workers), listed_(workers, *this), thread_([this] { work_off(); }) {}
 
 HostStream::~HostStream() {
   {
@@ -46,6 +62,11 @@ void HostStream::enqueue(std::function<void()> work) {
   changed_.notify_all();
 }
 
+void HostStream::keep_while_busy(const std::shared_ptr<const void>& held) {
+  const std::lock_guard lock(mutex_);
+  if (!queue_.empty() || is_working_) queue_.push_back([held] {});
+}
+
 void HostStream::work_off() {
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -55,31 +76,30 @@ void HostStream::work_off() {
     queue_.pop_front();
     is_working_ = true;
     lock.unlock();
-    std::exception_ptr error;
     try {
       work();
-    } catch (...) {
-      error = std::current_exception();
+    } catch (...) {  // memory has run out, or threads: what a node throws does not come this far
+      failures_.add(failure_of_current_exception("work", ""));
     }
     work = nullptr;  // what it holds goes before anyone is told that it has ended
     lock.lock();
-    if (error && !error_) error_ = error;
     is_working_ = false;
     changed_.notify_all();
   }
 }
 
 void HostStream::synchronize() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return queue_.empty() && !is_working_; });
-  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return queue_.empty() && !is_working_; });
+  }
+  failures_.rethrow();
 }
 
 void HostStream::kernel(const KernelInfo& kernel, const Grid& grid, const void* args) {
   const auto* bytes = static_cast<const std::byte*>(args);
-  enqueue([&workers = workers_, &kernel, grid,
-           copy = std::vector<std::byte>(bytes, bytes + kernel.args_size)] {
-    run_kernel(workers, kernel, grid, copy.data());
+  enqueue([this, &kernel, grid, copy = std::vector<std::byte>(bytes, bytes + kernel.args_size)] {
+    (void)run_kernel(workers_, kernel, grid, copy.data(), "", failures_);
   });
 }
 void HostStream::copy(void* to, const void* from, std::size_t bytes) {
@@ -89,13 +109,7 @@ void HostStream::fill(void* to, std::uint8_t value, std::size_t bytes) {
   enqueue([=] { std::memset(to, value, bytes); });
 }
 void HostStream::host(const std::string& name, std::function<void()> call) {
-  enqueue([name, call = std::move(call)] {
-    try {
-      call();
-    } catch (const std::exception& error) {
-      throw NodeFailed(name, fmt::format("host call '{}' failed: {}", name, error.what()));
-    }
-  });
+  enqueue([this, name, call = std::move(call)] { run_host_call(name, "", call, failures_); });
 }
 void HostStream::record(EventImpl& event) {
   const auto host_event = static_cast<HostEvent&>(event).shared_from_this();
@@ -113,12 +127,13 @@ HostStream& queue_of(StreamImpl& stream, const char* what) {
   return *queue;
 }
 
-void InlineStream::run(Workers& workers, const std::function<void(StreamRef)>& enqueue) {
-  StreamState state(workers.self(), std::make_unique<InlineStream>(workers));
+void InlineStream::run(Workers& workers, const std::function<void(StreamRef)>& enqueue,
+                       const std::string& graph, Failures& failures) {
+  StreamState state(workers.self(), std::make_unique<InlineStream>(workers, graph, failures));
   enqueue(Access::stream(state));
 }
 void InlineStream::kernel(const KernelInfo& kernel, const Grid& grid, const void* args) {
-  run_kernel(workers_, kernel, grid, args);
+  if (!run_kernel(workers_, kernel, grid, args, graph_, failures_)) throw StoppedInside();
 }
 void InlineStream::copy(void* to, const void* from, std::size_t bytes) {
   std::memmove(to, from, bytes);
@@ -126,6 +141,8 @@ void InlineStream::copy(void* to, const void* from, std::size_t bytes) {
 void InlineStream::fill(void* to, std::uint8_t value, std::size_t bytes) {
   std::memset(to, value, bytes);
 }
-void InlineStream::host(const std::string&, std::function<void()> call) { call(); }
+void InlineStream::host(const std::string& name, std::function<void()> call) {
+  run_host_call(name, graph_, call, failures_);
+}
 
 }  // namespace attacca::host

@@ -3,7 +3,6 @@
 
 #include <condition_variable>
 #include <deque>
-#include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -27,7 +26,7 @@ class HostEvent final : public graph::EventImpl, public std::enable_shared_from_
   std::uint64_t reached_ = 0;
 };
 
-/// Failures are kept until `synchronize` throws the first; later work still runs.
+/// A stream's thread must not end before its work has, so destroying it waits.
 class HostStream final : public graph::StreamImpl {
  public:
   explicit HostStream(Workers& workers);
@@ -41,9 +40,24 @@ class HostStream final : public graph::StreamImpl {
   void wait(graph::EventImpl& event) override;
   void synchronize() override;
 
+  /// What a node throws goes into `failures`, not out of `work`.
   void enqueue(std::function<void()> work);
+  /// Holds it until what is enqueued now has ended; not at all where nothing is.
+  void keep_while_busy(const std::shared_ptr<const void>& held);
+  graph::Failures& failures() { return failures_; }
 
  private:
+  /// Among the device's streams while it lives.
+  class Listed {
+   public:
+    Listed(Workers& workers, HostStream& stream);
+    ~Listed();
+    Listed(const Listed&) = delete;
+
+   private:
+    Workers& workers_;
+    HostStream& stream_;
+  };
   void work_off();
 
   Workers& workers_;
@@ -52,8 +66,9 @@ class HostStream final : public graph::StreamImpl {
   std::deque<std::function<void()>> queue_;
   bool is_working_ = false;
   bool is_stopping_ = false;
-  std::exception_ptr error_;
-  std::thread thread_;
+  graph::Failures failures_;
+  Listed listed_;
+  std::thread thread_;  // last: it uses all the rest
 };
 
 /// The queue behind a stream. Throws BadArgument in a library call, whose stream has none.
