@@ -52,11 +52,12 @@ class Loop {
   Device device_;
   std::string name_;
   Body body_;
-  const PersistentProgram* program_ = nullptr;
+  std::optional<PersistentProgram> program_;
 };
 
 /// A lowered loop. `launch` returns at once in every form but host_loop, which runs the passes on
-/// the calling thread and returns when the last one is enqueued.
+/// the calling thread, returns when the last one has ended, and throws what fails in them. Like an
+/// Exec it may be destroyed while a launch is in flight.
 class LoopExec {
  public:
   LoopExec(LoopExec&&) noexcept;

@@ -9,9 +9,13 @@
 #include <attacca/kernel.hpp>
 #include <chrono>
 #include <cstddef>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace attacca {
+
+namespace detail {
 
 /// One kernel launch of the body.
 struct PersistentStep {
@@ -23,22 +27,17 @@ struct PersistentStep {
 /// Arguments of the persistent kernel.
 struct PersistentArgs {
   const std::byte* code;  // the steps, then their arguments
-  unsigned code_bytes;
   unsigned step_count;
   unsigned* again;                                           // the loop's condition
   device::Atomic<std::uint32_t, device::Scope::gpu>* words;  // of the grid barrier
   std::uint64_t patience_nanoseconds;                        // at the grid barrier
 };
 
-struct PersistentProgram {
+/// The kernel and those it was compiled from.
+struct PersistentParts {
   KernelInfo kernel;
   std::vector<const KernelInfo*> parts;
-  /// How long blocks wait for the last one between two steps. Then the loop ends, and the next
-  /// `synchronize` throws LaunchRefused, which names the loop and the block that did not come.
-  std::chrono::nanoseconds patience = std::chrono::seconds(60);
 };
-
-namespace detail {
 
 /// Where all blocks of a grid wait for one another between steps 1, 2, 3 and on; one thread of each
 /// comes. Its words are zero at first.
@@ -98,8 +97,6 @@ struct GridBarrier {
 };
 
 #if defined(__CUDACC__)
-inline constexpr unsigned kLocalCodeBytes = 8192;
-
 /// Waits for all blocks of the grid. True: go on.
 __device__ inline bool pass_barrier(const PersistentArgs& args, const LaunchPort& port,
                                     unsigned step, bool is_last_of_pass) {
@@ -138,24 +135,13 @@ __device__ void run_step(const PersistentStep& step, const std::byte* code) {
 template <class... K>
 __global__ void persistent_kernel(const __grid_constant__ PersistentArgs args,
                                   const __grid_constant__ LaunchPort port) {
-  // Short code is kept on the processor: it spares two dependent reads of global memory per step.
-  // On its own that showed no gain on an H200; the barrier was what counted.
-  __shared__ alignas(16) std::byte local[kLocalCodeBytes];
-  const bool is_local = args.code_bytes <= kLocalCodeBytes;
-  if (is_local) {
-    const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-    const unsigned threads = blockDim.x * blockDim.y * blockDim.z;
-    for (unsigned at = thread; at < args.code_bytes; at += threads) local[at] = args.code[at];
-    __syncthreads();
-  }
-  const std::byte* code = is_local ? local : args.code;
-  const auto* steps = reinterpret_cast<const PersistentStep*>(code);
+  const auto* steps = reinterpret_cast<const PersistentStep*>(args.code);
   unsigned steps_done = 0;
   for (;;) {
     for (unsigned at = 0; at < args.step_count; ++at) {
       const PersistentStep step = steps[at];
       unsigned index = 0;
-      ((index++ == step.kernel ? run_step<K>(step, code) : void()), ...);
+      ((index++ == step.kernel ? run_step<K>(step, args.code) : void()), ...);
       if (!pass_barrier(args, port, ++steps_done, at + 1 == args.step_count)) return;
     }
   }
@@ -190,6 +176,23 @@ const void* persistent_entry() {
 
 }  // namespace detail
 
+/// Several kernels compiled into one; made by `make_persistent`. A cheap value: copies share the
+/// kernel, which lives as long as they, the loops made with them and the launches of those.
+class PersistentProgram {
+ public:
+  /// How long blocks wait for the last one between two steps. Then the loop ends, and the next
+  /// `synchronize` throws LaunchRefused, which names the loop and the block that did not come.
+  std::chrono::nanoseconds patience = std::chrono::seconds(60);
+
+ private:
+  friend class Loop;
+  template <class... K>
+  friend PersistentProgram make_persistent();
+  explicit PersistentProgram(detail::PersistentParts parts)
+      : parts_(std::make_shared<const detail::PersistentParts>(std::move(parts))) {}
+  std::shared_ptr<const detail::PersistentParts> parts_;
+};
+
 /// The persistent form of kernels `K...`, each with a body that takes a plain Thread.
 template <class... K>
 PersistentProgram make_persistent() {
@@ -199,9 +202,10 @@ PersistentProgram make_persistent() {
   traits.is_cooperative = true;
   traits.has_port = true;
   traits.blocks_wait = true;
-  return {{"persistent", sizeof(PersistentArgs), traits, &detail::run_persistent_on_host<K...>,
-           detail::persistent_entry<kCompilesCuda, K...>(), [](const void*) { return Cost{}; }},
-          {&detail::info_of<K, kCompilesCuda>()...}};
+  return PersistentProgram(
+      {{"persistent", sizeof(detail::PersistentArgs), traits, &detail::run_persistent_on_host<K...>,
+        detail::persistent_entry<kCompilesCuda, K...>(), [](const void*) { return Cost{}; }},
+       {&detail::info_of<K, kCompilesCuda>()...}});
 }
 
 }  // namespace attacca

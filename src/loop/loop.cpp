@@ -20,6 +20,9 @@ namespace attacca {
 using namespace graph;
 using attacca::detail::GridBarrier;
 using attacca::detail::HandleKind;
+using attacca::detail::PersistentArgs;
+using attacca::detail::PersistentParts;
+using attacca::detail::PersistentStep;
 
 namespace {
 
@@ -54,7 +57,7 @@ Condition cell_condition(unsigned* cell) {
 }
 
 /// Why the body cannot be one persistent kernel; empty if it can.
-std::string persistent_obstacle(const GraphData& data, const PersistentProgram* program) {
+std::string persistent_obstacle(const GraphData& data, const PersistentParts* program) {
   if (!program) return "no persistent program was offered; see Loop::with and make_persistent";
   const Lowered lowered = lower(data);
   const KernelPart* first = nullptr;
@@ -126,7 +129,7 @@ Loop& Loop::with(const PersistentProgram& program) {
         "loop '{}': the blocks of a persistent kernel would wait for one another for {} "
         "ns; give PersistentProgram::patience a positive time, such as 60s",
         name_, program.patience.count()));
-  program_ = &program;
+  program_ = program;
   return *this;
 }
 
@@ -153,7 +156,8 @@ LoopPlan Loop::plan() const {
   plan.loop = name_;
   const std::array<std::string, kLoopForms> obstacles{
       first_reason(while_problems), first_reason(body.device_problems()),
-      persistent_obstacle(data_of(body), program_), first_reason(body.problems())};
+      persistent_obstacle(data_of(body), program_ ? program_->parts_.get() : nullptr),
+      first_reason(body.problems())};
   const FormCosts costs = costs_of(data_of(body));
   bool has_choice = false;
   for (int at = 0; at < kLoopForms; ++at) {
@@ -174,17 +178,23 @@ LoopPlan Loop::plan() const {
   return plan;
 }
 
-struct LoopExec::Impl {
-  Impl(const Device& device, LoopForm of)
-      : form(of),
-        cell(device, 1, of == LoopForm::host_loop ? Visibility::shared : Visibility::device),
-        barrier(device, 0),
-        code(device, 0) {}
+namespace {
 
-  LoopForm form;
-  Buffer<unsigned> cell;              // the condition, but for a WHILE node
+/// Device memory that a loop's graph points to. The graph keeps it, and so do launches in flight.
+struct LoopMemory {
+  LoopMemory(const Device& device, Visibility of_cell)
+      : cell(device, 1, of_cell), barrier(device, 0), code(device, 0) {}
+
+  Buffer<unsigned> cell;              // the condition
   Buffer<GridBarrier::Word> barrier;  // of a persistent kernel
   Buffer<std::byte> code;             // of a persistent kernel
+};
+
+}  // namespace
+
+struct LoopExec::Impl {
+  LoopForm form;
+  std::shared_ptr<LoopMemory> memory;  // null for a WHILE node
   std::variant<std::monostate, Exec, DeviceExec> exec;
 };
 
@@ -202,15 +212,15 @@ void LoopExec::launch(StreamRef stream) {
       std::get<Exec>(impl_->exec).launch(stream);
       break;
     case LoopForm::self_relaunch:
-      stream.fill(impl_->cell.data(), 1, sizeof(unsigned));
+      stream.fill(impl_->memory->cell.data(), 1, sizeof(unsigned));
       std::get<DeviceExec>(impl_->exec).start(stream);
       break;
     case LoopForm::host_loop:
-      *impl_->cell.data() = 1;
+      *impl_->memory->cell.data() = 1;
       do {
         std::get<Exec>(impl_->exec).launch(stream);
         stream.synchronize();
-      } while (*const_cast<volatile unsigned*>(impl_->cell.data()) != 0);
+      } while (*const_cast<volatile unsigned*>(impl_->memory->cell.data()) != 0);
       break;
   }
 }
@@ -219,10 +229,9 @@ namespace {
 
 std::size_t aligned(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
 
-/// A graph of one persistent kernel that runs the body; the steps and arguments go into `code`.
-Graph persistent_graph(const Device& device, const GraphData& body,
-                       const PersistentProgram& program, Buffer<std::byte>& code, unsigned* cell,
-                       Buffer<GridBarrier::Word>& barrier) {
+/// A graph of one persistent kernel that runs the body; the steps and arguments go into `memory`.
+Graph persistent_graph(const Device& device, const GraphData& body, const PersistentParts& program,
+                       std::chrono::nanoseconds patience, LoopMemory& memory) {
   const Lowered lowered = lower(body);
   std::vector<PersistentStep> steps;
   std::vector<std::byte> bytes(aligned(lowered.root.nodes.size() * sizeof(PersistentStep)));
@@ -239,20 +248,21 @@ Graph persistent_graph(const Device& device, const GraphData& body,
         std::clamp<std::uint64_t>(kernel.grid.blocks.count(), grid.blocks.x, 1u << 20));
   }
   std::memcpy(bytes.data(), steps.data(), steps.size() * sizeof(PersistentStep));
-  code = Buffer<std::byte>(device, bytes);
+  memory.code = Buffer<std::byte>(device, bytes);
   const std::uint64_t fits = occupancy(device, program.kernel, grid).resident_blocks;
   grid.blocks.x = static_cast<unsigned>(std::min<std::uint64_t>(fits, grid.blocks.x));
-  barrier = Buffer<GridBarrier::Word>(device, GridBarrier::words_for(grid.blocks.x));
+  memory.barrier = Buffer<GridBarrier::Word>(device, GridBarrier::words_for(grid.blocks.x));
 
   Graph graph(device, body.name);
-  const auto reset = graph.fill(barrier.data(), 0, barrier.bytes()).named("reset barrier");
+  const auto reset =
+      graph.fill(memory.barrier.data(), 0, memory.barrier.bytes()).named("reset barrier");
   // As in every form, the condition holds until someone sets it to zero.
+  unsigned* cell = memory.cell.data();
   const auto arm = graph.fill(cell, 1, sizeof(unsigned)).named("arm condition").after(reset);
   graph
-      .kernel(
-          Kernel<PersistentArgs>(program.kernel), grid,
-          {code.data(), static_cast<unsigned>(bytes.size()), static_cast<unsigned>(steps.size()),
-           cell, barrier.data(), static_cast<std::uint64_t>(program.patience.count())})
+      .kernel(Kernel<PersistentArgs>(program.kernel), grid,
+              {memory.code.data(), static_cast<unsigned>(steps.size()), cell, memory.barrier.data(),
+               static_cast<std::uint64_t>(patience.count())})
       .after(arm);
   return graph;
 }
@@ -267,23 +277,31 @@ LoopExec Loop::instantiate(std::optional<LoopForm> form) const {
     throw BadArgument(fmt::format("loop '{}' cannot become a {}: {}", name_, loop_form_name(wanted),
                                   option.why_not));
 
-  auto impl = std::make_unique<LoopExec::Impl>(device_, wanted);
+  auto impl = std::make_unique<LoopExec::Impl>();
+  impl->form = wanted;
   if (wanted == LoopForm::while_node) {
     impl->exec = graph().instantiate();
     return LoopExec(std::move(impl));
   }
+  const auto memory = std::make_shared<LoopMemory>(
+      device_, wanted == LoopForm::host_loop ? Visibility::shared : Visibility::device);
+  impl->memory = memory;
   Graph body(device_, name_);
-  body_(body, cell_condition(impl->cell.data()));
+  body_(body, cell_condition(memory->cell.data()));
+  if (wanted == LoopForm::persistent_kernel) {
+    Graph whole =
+        persistent_graph(device_, data_of(body), *program_->parts_, program_->patience, *memory);
+    data_of(whole).keeps = {memory, program_->parts_};
+    impl->exec = whole.instantiate();
+    return LoopExec(std::move(impl));
+  }
+  data_of(body).keeps = {memory};
   if (wanted == LoopForm::host_loop) {
     impl->exec = body.instantiate();
-  } else if (wanted == LoopForm::persistent_kernel) {
-    impl->exec = persistent_graph(device_, data_of(body), *program_, impl->code, impl->cell.data(),
-                                  impl->barrier)
-                     .instantiate();
   } else {
     std::vector<Node> last;
     for (const NodeId id : last_nodes(data_of(body))) last.emplace_back(data_of(body), id);
-    body.kernel(loop::relaunch(), Grid{}, {impl->cell.data()}).after(last);
+    body.kernel(loop::relaunch(), Grid{}, {memory->cell.data()}).after(last);
     impl->exec = body.instantiate_for_device();
   }
   return LoopExec(std::move(impl));
