@@ -34,7 +34,7 @@ const char* name_of(Way way) {
     case Way::signal:
       return "Signal";
     case Way::fenced:
-      return "Signal, relaxed polls and a fence";
+      return "relaxed polls and a fence at the end";
     case Way::closing_load:
       return "acquiring load at the end";
     case Way::seq_cst:
@@ -280,7 +280,7 @@ void measure_broadcast(Bench& bench) {
     const nlohmann::ordered_json params{{"waiters", waiters}};
     bench.run.add(Row{"to all and back, by hand", params, last[0]});
     bench.run.add(compared("to all and back, Signal", params, last[1], last[0]));
-    bench.run.add(compared("to all and back, Signal with relaxed polls", params, last[2], last[0]));
+    bench.run.add(compared("to all and back, relaxed polls and a fence", params, last[2], last[0]));
   }
   bench.run.add(Plot{"One flag and many waiting blocks: until the last has answered", "waiters",
                      "waiting blocks", "µs"});

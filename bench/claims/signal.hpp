@@ -22,7 +22,7 @@ using attacca::device::Signal;
 enum class Way : std::uint8_t {
   bare,          // acquires at every poll, with no back-off and no deadline
   signal,        // Signal::wait: the same with both
-  fenced,        // Signal::wait_relaxed: relaxed polls, closed with a fence
+  fenced,        // relaxed polls, closed with a fence
   closing_load,  // relaxed polls, closed with an acquiring load
   seq_cst,       // sequentially consistent store and polls
   wait_notify,   // the standard library's; on the device at system scope with its defaults
@@ -100,6 +100,16 @@ ATTACCA_HD void announce(std::uint32_t& word, std::uint32_t value) {
   }
 }
 
+/// Polls with Signal's back-off and deadline, and acquires nothing.
+template <Scope kScope>
+ATTACCA_HD bool poll_relaxed(const Atomic<std::uint32_t, kScope>& word, std::uint32_t value,
+                             const Patience& patience) {
+  using namespace attacca::device;
+  return attacca::device::detail::wait_for<NativeMemory>(
+      patience, value, [&] { return word.load(relaxed) == value; },
+      [&] { return std::uint64_t{value - 1}; });
+}
+
 /// Waits for `value`; the one before it stands there at first. False where it took too long.
 template <Scope kScope, Way kWay>
 ATTACCA_HD bool await(std::uint32_t& word, std::uint32_t value, const Patience& patience) {
@@ -118,14 +128,18 @@ ATTACCA_HD bool await(std::uint32_t& word, std::uint32_t value, const Patience& 
   } else if constexpr (kWay == Way::signal) {
     return reinterpret_cast<const Signal<kScope>&>(word).wait(value, patience);
   } else if constexpr (kWay == Way::fenced) {
-    return reinterpret_cast<const Signal<kScope>&>(word).wait_relaxed(value, patience);
+    const auto& atomic = reinterpret_cast<const Atomic<std::uint32_t, kScope>&>(word);
+    if (!poll_relaxed(atomic, value, patience)) return false;
+#if defined(__SANITIZE_THREAD__)
+    (void)atomic.load(acquire);  // which does not know fences
+#else
+    fence<kScope>(acquire);
+#endif
+    return true;
   } else {
     const auto& atomic = reinterpret_cast<const Atomic<std::uint32_t, kScope>&>(word);
     if constexpr (kWay == Way::closing_load) {
-      const bool is_there = attacca::device::detail::wait_for<NativeMemory>(
-          patience, value, [&] { return atomic.load(relaxed) == value; },
-          [&] { return std::uint64_t{value - 1}; });
-      return is_there && atomic.load(acquire) == value;
+      return poll_relaxed(atomic, value, patience) && atomic.load(acquire) == value;
     } else {
 #if defined(__CUDA_ARCH__)
       constexpr std::uint32_t kMostPolls = 1u << 22;  // some seconds

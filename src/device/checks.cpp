@@ -1,5 +1,4 @@
 // checks.cpp: what the structures of include/attacca/device refuse at construction.
-#include <attacca/device/host_consumers.hpp>
 #include <attacca/device/work_queue.hpp>
 #include <attacca/error.hpp>
 
@@ -12,7 +11,6 @@ namespace attacca::device::detail {
 namespace {
 constexpr std::size_t kMostPlaces = std::size_t{1} << 30;
 constexpr std::size_t kMostProducers = 1024;
-constexpr std::size_t kMostConsumers = 1024;
 }  // namespace
 
 void check_capacity(const char* what, std::size_t capacity, std::size_t most) {
@@ -49,24 +47,6 @@ void refuse_producer(std::size_t declared) {
   throw BadArgument(fmt::format(
       "WorkQueue: producer {} of {} declared; declare more in WorkQueueOptions::producers",
       declared + 1, declared));
-}
-
-void check_host_consumers(const HostConsumersOptions& options) {
-  if (options.consumers == 0 || options.consumers > kMostConsumers)
-    throw BadArgument(
-        fmt::format("HostConsumers: {} consumers; use 1 to {}", options.consumers, kMostConsumers));
-  check_capacity("HostConsumers' outbox", options.outbox, kMostPlaces);
-}
-
-void refuse_consumer(std::size_t declared) {
-  throw BadArgument(fmt::format(
-      "HostConsumers: consumer {} of {} declared; declare more in HostConsumersOptions::consumers",
-      declared + 1, declared));
-}
-
-void refuse_reopening() {
-  throw BadArgument(
-      "HostConsumers: the queue broke, and consumers may still hold items of it; make new ones");
 }
 
 }  // namespace attacca::device::detail

@@ -150,10 +150,6 @@ struct RelacyMemory {
     if (kFlaw != Flaw::no_fence && order(tag) != rl::mo_relaxed)
       rl::atomic_thread_fence(order(tag), RL_INFO);
   }
-  template <Scope kScope, class Word>
-  static void acquire_fence(const Word&) {
-    fence<kScope>(device::acquire);
-  }
 };
 
 /// What relacy prints: the start of it, since relacy counts what is allocated during a search.

@@ -162,30 +162,6 @@ struct GrowTree : Free {
   }
 };
 
-struct ServeHosts : Free {
-  static constexpr const char* name = "serve_hosts";
-  using Args = ServeArgs;
-  ATTACCA_HD static void serve(const Args& a) {
-    if (a.hosts.serve() == Pop::finished) a.finished->store(1, relaxed);
-  }
-  ATTACCA_HD static void pop(std::uint32_t index, const Args& a) {
-    pop_all(a.pop, index, [&](std::uint32_t item) { count(a.pop, item); });
-  }
-  static void host(const Grid& grid, const Args& a) {
-    std::thread server([&a] { serve(a); });
-    for (std::uint32_t block = 1; block < grid.blocks.x; ++block) pop(block, a);
-    server.join();
-  }
-#if defined(__CUDACC__)
-  __device__ static void cuda(Thread& t, const Args& a) {
-    if (t.is_first())
-      serve(a);
-    else if (t.block.x > 0)
-      pop(static_cast<std::uint32_t>(t.index()), a);
-  }
-#endif
-};
-
 struct CancelAfter : Free {
   static constexpr const char* name = "cancel_after";
   using Args = CancelArgs;
@@ -242,7 +218,6 @@ const Kernel<PushArgs> push_items = make_kernel<PushItems>();
 const Kernel<PopArgs> pop_items = make_kernel<PopItems>();
 const Kernel<PassArgs> pass_items = make_kernel<PassItems>();
 const Kernel<TreeArgs> grow_tree = make_kernel<GrowTree>();
-const Kernel<ServeArgs> serve_hosts = make_kernel<ServeHosts>();
 const Kernel<CancelArgs> cancel_after = make_kernel<CancelAfter>();
 const Kernel<EchoArgs> echo = make_kernel<Echo>();
 

@@ -1,7 +1,6 @@
 // queue_kernels.hpp: kernels that push, pop, grow trees of work and pass messages through rings.
 #pragma once
 
-#include <attacca/device/host_consumers.hpp>
 #include <attacca/device/ring.hpp>
 #include <attacca/device/work_queue.hpp>
 #include <attacca/kernel.hpp>
@@ -55,15 +54,6 @@ struct TreeArgs {
   ATTACCA_HD static std::uint32_t result_of(std::uint32_t node) { return node * 7 + 1; }
 };
 extern const Kernel<TreeArgs> grow_tree;
-
-/// Its first thread serves host consumers until the end; those of the other blocks pop. On the host
-/// the first thread is one of its own.
-struct ServeArgs {
-  PopArgs pop;
-  device::HostConsumersRef<std::uint32_t> hosts;
-  Cell* finished;  // 1 where the end was one of work
-};
-extern const Kernel<ServeArgs> serve_hosts;
 
 /// Breaks the queue once it has popped `items`, by every thread.
 struct CancelArgs {

@@ -71,15 +71,6 @@ struct NativeMemory {
   ATTACCA_HD static void fence(OrderTag<kOrder> order) {
     device::fence<kScope>(order);
   }
-  /// An acquire fence for what `word` was seen to have published.
-  template <Scope kScope, class Word>
-  ATTACCA_HD static void acquire_fence([[maybe_unused]] const Word& word) {
-#if defined(__SANITIZE_THREAD__)
-    (void)word.load(acquire);
-#else
-    device::fence<kScope>(acquire);
-#endif
-  }
 };
 
 }  // namespace attacca::device

@@ -34,22 +34,6 @@ class Signal {
         },
         [&] { return std::uint64_t{seen}; });
   }
-  /// The same with relaxed polls and one acquire fence at the end. Polls leave the L1 cache alone,
-  /// which spares the block's other warps; but the fence also waits for this thread's own writes,
-  /// and so takes longer to notice: 2.0 instead of 1.5 us there and back on an H200, see
-  /// docs/measurements.md.
-  ATTACCA_HD bool wait_relaxed(std::uint32_t value, const Patience& patience) const {
-    std::uint32_t seen = 0;
-    const bool is_there = detail::wait_for<Memory>(
-        patience, value,
-        [&] {
-          seen = word_.load(relaxed);
-          return has_reached(seen, value);
-        },
-        [&] { return std::uint64_t{seen}; });
-    if (is_there) Memory::template acquire_fence<kScope>(word_);
-    return is_there;
-  }
   /// Whether it is there now; if so, what was published is visible.
   ATTACCA_HD bool is_at(std::uint32_t value) const {
     return has_reached(word_.load(acquire), value);
