@@ -1,7 +1,9 @@
-// Tests of Atomic: each operation gives back and leaves behind what it should, alone and among many
-// threads, in every scope and for every type. Order between threads: tests/relacy and litmus_test.
+// Tests of Atomic and AtomicRef: each operation gives back and leaves behind what it should, alone
+// and among many threads, in every scope and for every type. Order between threads: tests/relacy
+// and litmus_test.
 #include <attacca/device/atomic.hpp>
 
+#include <algorithm>
 #include <limits>
 
 #include "support/atomic_kernels.hpp"
@@ -15,6 +17,7 @@ namespace {
 using attacca::device::acq_rel;
 using attacca::device::acquire;
 using attacca::device::Atomic;
+using attacca::device::AtomicRef;
 using attacca::device::relaxed;
 using attacca::device::release;
 using attacca::device::Scope;
@@ -31,6 +34,16 @@ void expect_used(const AtomicCells<T, kScope>& cells, std::uint64_t threads) {
   EXPECT_EQ(cells.compared.load(seq_cst), static_cast<T>(threads));
   EXPECT_EQ(cells.bits.load(relaxed),
             static_cast<T>(threads >= 31 ? 0x7fffffffu : (1u << threads) - 1));
+  T least = 0, greatest = 0;
+  for (std::uint64_t index = 0; index < threads; ++index) {
+    least = std::min(least, lopsided<T>(index));
+    greatest = std::max(greatest, lopsided<T>(index));
+  }
+  EXPECT_EQ(cells.least.load(relaxed), least);
+  EXPECT_EQ(cells.greatest.load(relaxed), greatest);
+  EXPECT_EQ(cells.plain_sum, sum);
+  EXPECT_EQ(cells.plain_least, least);
+  EXPECT_EQ(cells.plain_greatest, greatest);
   // Each number was found by one thread, but for the one that is still there.
   using Unsigned = std::make_unsigned_t<T>;
   EXPECT_EQ(static_cast<T>(static_cast<Unsigned>(cells.received.load(relaxed)) +
@@ -55,20 +68,22 @@ TEST(Atomic, threads_lose_no_operation) {
   expect_all_used(cells, 4 * kEach);
 }
 
-template <class T>
+/// `AtomicType`: Atomic or AtomicRef of a plain T.
+template <class T, class AtomicType>
 void expect_follows_an_integer() {
   EXPECT_TRUE(rc::check("an atomic follows an integer", [] {
     using Unsigned = std::make_unsigned_t<T>;
     const auto steps =
         *rc::gen::arbitrary<std::vector<std::pair<std::uint8_t, std::pair<T, bool>>>>();
     const T first = *rc::gen::arbitrary<T>();
-    Atomic<T, Scope::gpu> cell(first);
+    T plain = first;
+    AtomicType cell(plain);
     T model = first;
     for (const auto& [step, operands] : steps) {
       const auto& [value, is_right] = operands;
       const T before = model;
       const auto wrapped = [](Unsigned a) { return static_cast<T>(a); };
-      switch (step % 6) {
+      switch (step % 8) {
         case 0:
           cell.store(model = value, release);
           break;
@@ -88,6 +103,14 @@ void expect_follows_an_integer() {
           model = before | value;
           RC_ASSERT(cell.fetch_or(value, seq_cst) == before);
           break;
+        case 5:
+          model = std::min(before, value);
+          RC_ASSERT(cell.fetch_min(value, release) == before);
+          break;
+        case 6:
+          model = std::max(before, value);
+          RC_ASSERT(cell.fetch_max(value, acq_rel) == before);
+          break;
         default:
           T expected = is_right ? before : static_cast<T>(~before);
           RC_ASSERT(cell.compare_exchange(expected, value, acq_rel, acquire) == is_right);
@@ -99,11 +122,25 @@ void expect_follows_an_integer() {
   }));
 }
 
+template <class T>
+void expect_both_follow_an_integer() {
+  expect_follows_an_integer<T, Atomic<T, Scope::gpu>>();
+  expect_follows_an_integer<T, AtomicRef<T, Scope::gpu>>();
+}
+
 TEST(Atomic, follows_an_integer) {
-  expect_follows_an_integer<std::uint32_t>();
-  expect_follows_an_integer<std::int32_t>();
-  expect_follows_an_integer<std::uint64_t>();
-  expect_follows_an_integer<std::int64_t>();
+  expect_both_follow_an_integer<std::uint32_t>();
+  expect_both_follow_an_integer<std::int32_t>();
+  expect_both_follow_an_integer<std::uint64_t>();
+  expect_both_follow_an_integer<std::int64_t>();
+}
+
+TEST(Atomic, a_reference_leaves_its_result_in_the_plain_integer) {
+  std::int32_t plain = 5;
+  const AtomicRef<std::int32_t, Scope::system> ref(plain);
+  EXPECT_EQ(ref.fetch_min(-3, relaxed), 5);
+  EXPECT_EQ(ref.exchange(8, acq_rel), -3);
+  EXPECT_EQ(plain, 8);
 }
 
 TEST(Atomic, takes_off_the_least_integer) {

@@ -16,6 +16,11 @@ struct AtomicCells {
   device::Atomic<T, kScope> received;   // and adds here what it found there
   device::Atomic<T, kScope> compared;   // each thread adds 1 by comparing and exchanging
   device::Atomic<T, kScope> bits;       // thread n sets bit n % 31
+  device::Atomic<T, kScope> least;      // of what each thread has, see lopsided
+  device::Atomic<T, kScope> greatest;
+  T plain_sum;  // as `added` and the two before, through AtomicRef
+  T plain_least;
+  T plain_greatest;
 };
 template <device::Scope kScope>
 struct ScopeCells {
@@ -37,6 +42,14 @@ struct AtomicArgs {
 };
 extern const Kernel<AtomicArgs> use_atomics;
 
+/// Below zero for every other thread, where T has a sign; else near its greatest.
+template <class T>
+ATTACCA_HD T lopsided(std::uint64_t index) {
+  using Unsigned = std::make_unsigned_t<T>;
+  const auto number = static_cast<Unsigned>(index + 1);
+  return static_cast<T>(index % 2 ? Unsigned{0} - number : number);
+}
+
 /// What thread `index` does to the cells.
 template <class T, device::Scope kScope>
 ATTACCA_HD void use_cells(AtomicCells<T, kScope>& cells, std::uint64_t index) {
@@ -46,6 +59,11 @@ ATTACCA_HD void use_cells(AtomicCells<T, kScope>& cells, std::uint64_t index) {
   cells.taken.fetch_sub(number, acq_rel);
   cells.received.fetch_add(cells.exchanged.exchange(number, acquire), release);
   cells.bits.fetch_or(static_cast<T>(T{1} << index % 31), seq_cst);
+  cells.least.fetch_min(lopsided<T>(index), acq_rel);
+  cells.greatest.fetch_max(lopsided<T>(index), relaxed);
+  AtomicRef<T, kScope>(cells.plain_sum).fetch_add(number, relaxed);
+  AtomicRef<T, kScope>(cells.plain_least).fetch_min(lopsided<T>(index), relaxed);
+  AtomicRef<T, kScope>(cells.plain_greatest).fetch_max(lopsided<T>(index), seq_cst);
   T seen = cells.compared.load(relaxed);
   while (!cells.compared.compare_exchange(seen, seen + 1, acq_rel, acquire)) {
   }

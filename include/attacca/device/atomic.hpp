@@ -5,6 +5,7 @@
 //   flag.store(1, release);                  // no call without an order
 //   while (flag.load(relaxed) == 0) {}
 //   fence<Scope::gpu>(acquire);
+//   AtomicRef<int, Scope::gpu>(best[row]).fetch_max(score, relaxed);  // a plain int elsewhere
 //
 // On the device these are nvcc's __nv_atomic builtins and not cuda::atomic_ref, which has no
 // cluster scope. On the host every scope is the whole process, and the same names mean std's.
@@ -107,77 +108,95 @@ inline constexpr OrderTag<Order::release> after_release_fence{};
 inline constexpr OrderTag<Order::relaxed> after_release_fence{};
 #endif
 
-/// An integer that several threads use. Trivial, so that it can lie in shared memory, in a struct
-/// that is copied to the device, or in zeroed memory.
+/// Refers to a plain integer that several threads use, for the time they do: all of them through
+/// atomic operations. A pointer and no more; `Atomic` is the integer itself.
 template <class T, Scope kScope>
-class Atomic {
-  static_assert(std::is_integral_v<T> && (sizeof(T) == 4 || sizeof(T) == 8),
+class AtomicRef {
+  static_assert(std::is_integral_v<T> && !std::is_const_v<T> && (sizeof(T) == 4 || sizeof(T) == 8),
                 "atomics are integers of 4 or 8 bytes");
+  using Unsigned = std::make_unsigned_t<T>;
 
  public:
-  Atomic() = default;
-  ATTACCA_HD constexpr explicit Atomic(T value) : value_(value) {}
+  /// REQUIRES: `value` is aligned to its size, as an integer by itself is.
+  ATTACCA_HD constexpr explicit AtomicRef(T& value) : value_(&value) {}
 
   template <Order kOrder>
   ATTACCA_HD T load(OrderTag<kOrder>) const {
     static_assert(detail::loads(kOrder), "a load is relaxed, acquire or seq_cst");
 #if defined(__CUDA_ARCH__)
-    return __nv_atomic_load_n(const_cast<T*>(&value_), detail::nv_order(kOrder),
-                              detail::nv_scope(kScope));
+    return __nv_atomic_load_n(value_, detail::nv_order(kOrder), detail::nv_scope(kScope));
 #else
     return ref().load(detail::std_order(kOrder));
 #endif
   }
   template <Order kOrder>
-  ATTACCA_HD void store(T value, OrderTag<kOrder>) {
+  ATTACCA_HD void store(T value, OrderTag<kOrder>) const {
     static_assert(detail::stores(kOrder), "a store is relaxed, release or seq_cst");
 #if defined(__CUDA_ARCH__)
-    __nv_atomic_store_n(&value_, value, detail::nv_order(kOrder), detail::nv_scope(kScope));
+    __nv_atomic_store_n(value_, value, detail::nv_order(kOrder), detail::nv_scope(kScope));
 #else
     ref().store(value, detail::std_order(kOrder));
 #endif
   }
+  /// This and what follows return the value before.
   template <Order kOrder>
-  ATTACCA_HD T exchange(T value, OrderTag<kOrder>) {
+  ATTACCA_HD T exchange(T value, OrderTag<kOrder>) const {
 #if defined(__CUDA_ARCH__)
-    return __nv_atomic_exchange_n(&value_, value, detail::nv_order(kOrder),
+    return __nv_atomic_exchange_n(value_, value, detail::nv_order(kOrder),
                                   detail::nv_scope(kScope));
 #else
     return ref().exchange(value, detail::std_order(kOrder));
 #endif
   }
-  /// These return the value before.
+  /// Adding wraps around, for signed integers too.
   template <Order kOrder>
-  ATTACCA_HD T fetch_add(T value, OrderTag<kOrder>) {
+  ATTACCA_HD T fetch_add(T value, OrderTag<kOrder>) const {
 #if defined(__CUDA_ARCH__)
     // The device adds unsigned; two's complement makes it the same.
-    using Unsigned = std::make_unsigned_t<T>;
     return static_cast<T>(
-        __nv_atomic_fetch_add(reinterpret_cast<Unsigned*>(&value_), static_cast<Unsigned>(value),
+        __nv_atomic_fetch_add(reinterpret_cast<Unsigned*>(value_), static_cast<Unsigned>(value),
                               detail::nv_order(kOrder), detail::nv_scope(kScope)));
 #else
     return ref().fetch_add(value, detail::std_order(kOrder));
 #endif
   }
   template <Order kOrder>
-  ATTACCA_HD T fetch_sub(T value, OrderTag<kOrder> order) {
-    using Unsigned = std::make_unsigned_t<T>;  // the least integer has no negative
+  ATTACCA_HD T fetch_sub(T value, OrderTag<kOrder> order) const {
+    // The least integer has no negative.
     return fetch_add(static_cast<T>(Unsigned{0} - static_cast<Unsigned>(value)), order);
   }
   template <Order kOrder>
-  ATTACCA_HD T fetch_or(T value, OrderTag<kOrder>) {
+  ATTACCA_HD T fetch_or(T value, OrderTag<kOrder>) const {
 #if defined(__CUDA_ARCH__)
-    return __nv_atomic_fetch_or(&value_, value, detail::nv_order(kOrder), detail::nv_scope(kScope));
+    return __nv_atomic_fetch_or(value_, value, detail::nv_order(kOrder), detail::nv_scope(kScope));
 #else
     return ref().fetch_or(value, detail::std_order(kOrder));
 #endif
   }
+  /// Leaves the lesser, or the greater, of what is there and `value`.
+  template <Order kOrder>
+  ATTACCA_HD T fetch_min(T value, OrderTag<kOrder>) const {
+#if defined(__CUDA_ARCH__)
+    return __nv_atomic_fetch_min(value_, value, detail::nv_order(kOrder), detail::nv_scope(kScope));
+#else
+    return fetch_chosen(value, detail::std_order(kOrder), [](T a, T b) { return b < a; });
+#endif
+  }
+  template <Order kOrder>
+  ATTACCA_HD T fetch_max(T value, OrderTag<kOrder>) const {
+#if defined(__CUDA_ARCH__)
+    return __nv_atomic_fetch_max(value_, value, detail::nv_order(kOrder), detail::nv_scope(kScope));
+#else
+    return fetch_chosen(value, detail::std_order(kOrder), [](T a, T b) { return a < b; });
+#endif
+  }
   /// Where the value is `expected`, makes it `desired`; else `expected` becomes what it is.
   template <Order kSuccess, Order kFailure>
-  ATTACCA_HD bool compare_exchange(T& expected, T desired, OrderTag<kSuccess>, OrderTag<kFailure>) {
+  ATTACCA_HD bool compare_exchange(T& expected, T desired, OrderTag<kSuccess>,
+                                   OrderTag<kFailure>) const {
     static_assert(detail::loads(kFailure), "a failed exchange is a load");
 #if defined(__CUDA_ARCH__)
-    return __nv_atomic_compare_exchange_n(&value_, &expected, desired, false,
+    return __nv_atomic_compare_exchange_n(value_, &expected, desired, false,
                                           detail::nv_order(kSuccess), detail::nv_order(kFailure),
                                           detail::nv_scope(kScope));
 #else
@@ -187,13 +206,76 @@ class Atomic {
   }
 
  private:
-  std::atomic_ref<T> ref() const { return std::atomic_ref<T>(const_cast<T&>(value_)); }
+  std::atomic_ref<T> ref() const { return std::atomic_ref<T>(*value_); }
+  /// Writes where nothing changes, too: what it releases is released.
+  template <class Replaces>
+  T fetch_chosen(T value, std::memory_order order, Replaces replaces) const {
+    T seen = ref().load(std::memory_order_relaxed);
+    while (!ref().compare_exchange_weak(seen, replaces(seen, value) ? value : seen, order,
+                                        std::memory_order_relaxed)) {
+    }
+    return seen;
+  }
 
+  T* value_;
+};
+
+/// An integer that several threads use. Trivial, so that it can lie in shared memory, in a struct
+/// that is copied to the device, or in zeroed memory. Its operations are AtomicRef's.
+template <class T, Scope kScope>
+class Atomic {
+ public:
+  Atomic() = default;
+  ATTACCA_HD constexpr explicit Atomic(T value) : value_(value) {}
+
+  template <Order kOrder>
+  ATTACCA_HD T load(OrderTag<kOrder> order) const {
+    return ref().load(order);
+  }
+  template <Order kOrder>
+  ATTACCA_HD void store(T value, OrderTag<kOrder> order) {
+    ref().store(value, order);
+  }
+  template <Order kOrder>
+  ATTACCA_HD T exchange(T value, OrderTag<kOrder> order) {
+    return ref().exchange(value, order);
+  }
+  template <Order kOrder>
+  ATTACCA_HD T fetch_add(T value, OrderTag<kOrder> order) {
+    return ref().fetch_add(value, order);
+  }
+  template <Order kOrder>
+  ATTACCA_HD T fetch_sub(T value, OrderTag<kOrder> order) {
+    return ref().fetch_sub(value, order);
+  }
+  template <Order kOrder>
+  ATTACCA_HD T fetch_or(T value, OrderTag<kOrder> order) {
+    return ref().fetch_or(value, order);
+  }
+  template <Order kOrder>
+  ATTACCA_HD T fetch_min(T value, OrderTag<kOrder> order) {
+    return ref().fetch_min(value, order);
+  }
+  template <Order kOrder>
+  ATTACCA_HD T fetch_max(T value, OrderTag<kOrder> order) {
+    return ref().fetch_max(value, order);
+  }
+  template <Order kSuccess, Order kFailure>
+  ATTACCA_HD bool compare_exchange(T& expected, T desired, OrderTag<kSuccess> success,
+                                   OrderTag<kFailure> failure) {
+    return ref().compare_exchange(expected, desired, success, failure);
+  }
+
+ private:
+  ATTACCA_HD AtomicRef<T, kScope> ref() const {
+    return AtomicRef<T, kScope>(const_cast<T&>(value_));
+  }
   alignas(sizeof(T)) T value_;
 };
 
 static_assert(std::is_trivially_copyable_v<Atomic<unsigned, Scope::gpu>> &&
               std::is_trivially_default_constructible_v<Atomic<unsigned, Scope::gpu>> &&
               sizeof(Atomic<std::uint64_t, Scope::system>) == 8);
+static_assert(std::is_trivially_copyable_v<AtomicRef<unsigned, Scope::gpu>>);
 
 }  // namespace attacca::device
