@@ -4,6 +4,7 @@
 #include <attacca/device/page_stack.hpp>
 #include <attacca/error.hpp>
 
+#include <algorithm>
 #include <set>
 
 #include "support/on_each_device.hpp"
@@ -83,6 +84,57 @@ TEST(PageStack, follows_a_set) {
   }));
 }
 
+/// What `give` must answer: about the first page of the list that is wrong.
+Give expected_of(const std::vector<std::uint32_t>& list, std::uint32_t pages,
+                 const std::set<std::uint32_t>& is_taken) {
+  std::set<std::uint32_t> seen;
+  for (const std::uint32_t page : list) {
+    if (page >= pages) return Give::not_a_page;
+    if (is_taken.count(page) == 0) return Give::not_taken;
+    if (!seen.insert(page).second) return Give::twice;
+  }
+  return Give::done;
+}
+
+TEST(PageStack, a_list_with_anything_wrong_in_it_gives_nothing) {
+  EXPECT_TRUE(rc::check("a list is given whole or not at all", [] {
+    const auto pages = *rc::gen::inRange<std::uint32_t>(1, 12);
+    const auto first = *rc::gen::inRange<std::uint32_t>(0, pages + 1);
+    const auto lists = *rc::gen::container<std::vector<std::vector<std::uint32_t>>>(
+        rc::gen::container<std::vector<std::uint32_t>>(rc::gen::inRange<std::uint32_t>(0, 14)));
+    const PageStack stack(Device::host_serial(), pages);
+    std::vector<std::uint32_t> taken(first);
+    RC_ASSERT(stack.ref().take(taken.data(), first));
+    std::set<std::uint32_t> is_taken(taken.begin(), taken.end());
+    for (const std::vector<std::uint32_t>& list : lists) {
+      const Give expected = expected_of(list, pages, is_taken);
+      const auto count = static_cast<std::uint32_t>(list.size());
+      RC_ASSERT(stack.ref().give(list.data(), count) == expected);
+      if (expected == Give::done)
+        for (const std::uint32_t page : list) is_taken.erase(page);
+      RC_ASSERT(stack.count_free() == pages - is_taken.size());
+    }
+  }));
+}
+
+TEST(PageStack, a_page_that_two_threads_give_comes_back_once) {
+  constexpr std::uint32_t kRounds = 3'000 / kSlowdown;
+  const PageStack stack(Device::host_serial(), 3);
+  for (std::uint32_t round = 0; round < kRounds; ++round) {
+    std::uint32_t pages[2];
+    ASSERT_TRUE(stack.ref().take(pages, 2));
+    const std::uint32_t lists[2][2] = {{pages[0], pages[1]}, {pages[1], pages[0]}};
+    Give answers[2] = {};
+    run_threads(2, [&](unsigned thread) { answers[thread] = stack.ref().give(lists[thread], 2); });
+    const auto done = std::count(answers, answers + 2, Give::done);
+    ASSERT_LE(done, 1);
+    ASSERT_EQ(stack.count_free(), done == 1 ? 3u : 1u) << "both or none";
+    if (done == 1) continue;
+    // Each held up the other, and the pages are still taken.
+    ASSERT_EQ(stack.ref().give(pages, 2), Give::done);
+  }
+}
+
 TEST(PageStack, refuses_pages_that_are_not_taken_and_gives_back_none) {
   const PageStack stack(Device::host_serial(), 4);
   const auto ref = stack.ref();
@@ -99,6 +151,10 @@ TEST(PageStack, refuses_pages_that_are_not_taken_and_gives_back_none) {
   EXPECT_EQ(ref.give(free_one, 2), Give::not_taken);
   EXPECT_EQ(ref.give(no_page, 2), Give::not_a_page);
   EXPECT_EQ(ref.give(mark, 2), Give::not_a_page);
+  const std::uint32_t again[] = {0, 1, 0}, side_by_side[] = {1, 1}, late[] = {0, 1, 3, 0};
+  EXPECT_EQ(ref.give(again, 3), Give::twice);
+  EXPECT_EQ(ref.give(side_by_side, 2), Give::twice);
+  EXPECT_EQ(ref.give(late, 4), Give::not_taken) << "the first that is wrong";
   EXPECT_EQ(stack.count_free(), 2u) << "none is given";
   EXPECT_EQ(ref.give(pages, 2), Give::done);
   EXPECT_EQ(ref.give(pages, 2), Give::not_taken) << "given already";

@@ -98,6 +98,42 @@ struct GivenBackMeanwhile : rl::test_suite<GivenBackMeanwhile<kFlaw>, 2> {
   void after() { pages.expect_all_free(); }
 };
 
+/// Two threads wrongly give the same two pages, in opposite order, beside one that takes and gives
+/// the third as it should. A list goes back whole or not at all.
+struct GivenByTwo : rl::test_suite<GivenByTwo, 3> {
+  Pages<Flaw::none, 3> pages;
+  bool is_given[2] = {};
+  void before() {
+    pages.reset();
+    std::uint32_t both[2] = {};
+    RL_ASSERT(pages.ref().take(both, 2) && both[0] == 0 && both[1] == 1);
+    is_given[0] = is_given[1] = false;
+  }
+  void thread(unsigned index) {
+    if (index == 2) {
+      std::uint32_t page = 0;
+      RL_ASSERT(pages.ref().take(&page, 1));
+      RL_ASSERT(pages.ref().give(&page, 1) == Give::done);
+      return;
+    }
+    const std::uint32_t list[2] = {index, 1 - index};
+    const Give answer = pages.ref().give(list, 2);
+    RL_ASSERT(answer == Give::done || answer == Give::not_taken);
+    is_given[index] = answer == Give::done;
+  }
+  void after() {
+    RL_ASSERT(!(is_given[0] && is_given[1]));
+    const std::uint32_t both[2] = {0, 1};
+    if (!is_given[0] && !is_given[1]) RL_ASSERT(pages.ref().give(both, 2) == Give::done);
+    pages.expect_all_free();
+  }
+};
+
+TEST(RelacyPageStack, a_list_that_two_threads_give_goes_back_once_and_whole) {
+  EXPECT_TRUE(holds_at_random<GivenByTwo>(100'000));
+  EXPECT_TRUE(holds_for_all<GivenByTwo>(3));
+}
+
 TEST(RelacyPageStack, a_page_has_one_owner) {
   EXPECT_TRUE(holds_at_random<TakenByOne<Flaw::none>>(100'000));
   EXPECT_TRUE(holds_for_all<TakenByOne<Flaw::none>>(2));

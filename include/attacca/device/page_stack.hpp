@@ -10,7 +10,12 @@
 namespace attacca::device {
 
 /// Outcome of giving pages back.
-enum class Give : std::uint8_t { done, not_a_page, not_taken };
+enum class Give : std::uint8_t {
+  done,
+  not_a_page,
+  not_taken,  // free, or being given by another thread
+  twice,      // it stands twice in the list
+};
 
 /// A stack as kernel arguments carry it; see PageStack.
 template <class Memory = NativeMemory>
@@ -23,6 +28,7 @@ class PageStackRef {
   static constexpr unsigned kPageBits = 24;
   static constexpr std::uint32_t kBottom = (1u << kPageBits) - 1;
   static constexpr std::uint32_t kTaken = kBottom + 1;
+  static constexpr std::uint32_t kGiving = kBottom + 2;
 
   PageStackRef() = default;
   ATTACCA_HD PageStackRef(Atomic<std::uint64_t>* head, Atomic<std::uint32_t>* next,
@@ -47,8 +53,8 @@ class PageStackRef {
       if (found == count && page <= kBottom) {
         if (head_->compare_exchange(head, after(head, page), acquire, acquire)) break;
       } else {
-        // A mark that says taken proves that the head has changed, even where this thread cannot
-        // see that yet; only a walk that ended at the bottom can have been true.
+        // A mark that says taken or giving proves that the head has changed, even where this
+        // thread cannot see that yet; only a walk that ended at the bottom can have been true.
         const std::uint64_t now = head_->load(acquire);
         if (now == head && page == kBottom) return false;
         head = now;
@@ -59,12 +65,20 @@ class PageStackRef {
     return true;
   }
 
-  /// Gives `count` different pages back. Whatever is wrong with one of them, none is given.
+  /// Gives `count` pages back. Whatever is wrong with one of them, none is given.
   ATTACCA_HD Give give(const std::uint32_t* pages, std::uint32_t count) const {
     if (count == 0) return Give::done;
+    // First each page becomes ours to give, by an exchange that only one thread, and only its first
+    // mention in the list, can win.
     for (std::uint32_t at = 0; at < count; ++at) {
-      if (pages[at] >= pages_) return Give::not_a_page;
-      if (next_[pages[at]].load(relaxed) != kTaken) return Give::not_taken;
+      Give wrong = Give::not_a_page;
+      if (pages[at] < pages_) {
+        std::uint32_t seen = kTaken;
+        if (next_[pages[at]].compare_exchange(seen, kGiving, relaxed, relaxed)) continue;
+        wrong = seen == kGiving && is_among(pages, at, pages[at]) ? Give::twice : Give::not_taken;
+      }
+      for (std::uint32_t undo = 0; undo < at; ++undo) next_[pages[undo]].store(kTaken, relaxed);
+      return wrong;
     }
     for (std::uint32_t at = 0; at + 1 < count; ++at) next_[pages[at]].store(pages[at + 1], relaxed);
     typename Memory::Backoff backoff;
@@ -80,6 +94,12 @@ class PageStackRef {
   ATTACCA_HD std::uint32_t pages() const { return pages_; }
 
  private:
+  ATTACCA_HD static bool is_among(const std::uint32_t* pages, std::uint32_t count,
+                                  std::uint32_t page) {
+    for (std::uint32_t at = 0; at < count; ++at)
+      if (pages[at] == page) return true;
+    return false;
+  }
   ATTACCA_HD static std::uint32_t top(std::uint64_t head) {
     return static_cast<std::uint32_t>(head) & kBottom;
   }
