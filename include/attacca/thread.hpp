@@ -4,6 +4,7 @@
 // validated by these types, so no promise is made twice.
 #pragma once
 
+#include <attacca/device/atomic.hpp>
 #include <attacca/grid.hpp>
 #include <attacca/handles.hpp>
 #include <attacca/target.hpp>
@@ -51,7 +52,7 @@ struct LaunchCounts {
   unsigned relaunches = 0;
 };
 
-/// Counts one more launch against its budget.
+/// Counts one more launch against its budget. For counts of one thread, or under a lock.
 ATTACCA_HD constexpr LaunchStatus charge(LaunchCounts& counts, LaunchMode mode) {
   if (mode == LaunchMode::tail) {
     if (counts.tails == kMaxTails) return LaunchStatus::tail_budget;
@@ -66,6 +67,25 @@ ATTACCA_HD constexpr LaunchStatus charge_relaunch(LaunchCounts& counts) {
   if (counts.relaunches == kMaxRelaunches) return LaunchStatus::relaunch_budget;
   ++counts.relaunches;
   return LaunchStatus::launched;
+}
+
+/// The same for counts that kernels share which may run side by side.
+ATTACCA_HD inline bool takes_one(unsigned& count, unsigned most) {
+  const device::AtomicRef<unsigned, device::Scope::gpu> shared(count);
+  if (shared.fetch_add(1, device::relaxed) < most) return true;
+  shared.fetch_sub(1, device::relaxed);  // so that it never wraps around
+  return false;
+}
+ATTACCA_HD inline LaunchStatus charge_shared(LaunchCounts& counts, LaunchMode mode) {
+  if (mode == LaunchMode::tail)
+    return takes_one(counts.tails, kMaxTails) ? LaunchStatus::launched : LaunchStatus::tail_budget;
+  return takes_one(counts.fire_and_forget, kMaxFireAndForget)
+             ? LaunchStatus::launched
+             : LaunchStatus::fire_and_forget_budget;
+}
+ATTACCA_HD inline LaunchStatus charge_shared_relaunch(LaunchCounts& counts) {
+  return takes_one(counts.relaunches, kMaxRelaunches) ? LaunchStatus::launched
+                                                      : LaunchStatus::relaunch_budget;
 }
 
 /// Who gave up waiting for what.
@@ -316,8 +336,8 @@ class LaunchingThread : public WaitingThread {
                                                                LaunchStatus status,
                                                                cudaError_t error) {
     if (port.shared) {
-      status =
-          is_relaunch ? detail::charge_relaunch(*port.shared) : detail::charge(*port.shared, mode);
+      status = is_relaunch ? detail::charge_shared_relaunch(*port.shared)
+                           : detail::charge_shared(*port.shared, mode);
       if (status == LaunchStatus::launched && exec && (error = start(exec, mode)) == cudaSuccess)
         return status;
     }

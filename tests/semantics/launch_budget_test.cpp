@@ -131,6 +131,23 @@ TEST_P(LaunchBudget, two_kernels_of_one_graph_share_the_budget) {
   EXPECT_EQ(statuses().of(LaunchStatus::launched), 120u);
 }
 
+TEST_P(LaunchBudget, kernels_side_by_side_are_given_no_more_than_the_budget) {
+  make_targets(160);
+  Graph graph(device());
+  for (unsigned at = 0; at < 4; ++at)
+    graph.kernel(launch_many, Grid{}, launching(40 * at, 40, LaunchMode::fire_and_forget));
+  Exec exec = graph.instantiate();
+  for (int round = 0; round < 3; ++round) {
+    const unsigned before = statuses().of(LaunchStatus::launched);
+    exec.launch(stream());
+    EXPECT_THROW(stream().synchronize(), LaunchRefused);
+    // The host starts no more kernels after a refusal.
+    const unsigned launched = statuses().of(LaunchStatus::launched) - before;
+    EXPECT_LE(launched, kMaxFireAndForget);
+    EXPECT_TRUE(!is_cuda() || launched == kMaxFireAndForget) << launched;
+  }
+}
+
 TEST_P(LaunchBudget, two_kernels_of_one_graph_have_the_whole_budget_at_each_launch) {
   const Buffer<int>& cells = make_targets(120);
   Graph graph(device());
