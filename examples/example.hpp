@@ -2,8 +2,8 @@
 // they share. Each example is one .cpp; start with replay.cpp.
 #pragma once
 
-#include <atomic>
 #include <attacca/attacca.hpp>
+#include <attacca/device/atomic.hpp>
 #include <ostream>
 #include <stdexcept>
 #include <string>
@@ -29,22 +29,13 @@ inline void expect(bool is_right, const std::string& what) {
 }
 
 /// Atomic operations for kernels, on host and device. Relaxed: what follows is ordered by an edge.
+using SharedCount = device::AtomicRef<unsigned, device::Scope::gpu>;
 ATTACCA_HD inline unsigned fetch_add(unsigned& value, unsigned amount) {
-#if defined(__CUDA_ARCH__)
-  return atomicAdd(&value, amount);
-#else
-  return std::atomic_ref<unsigned>(value).fetch_add(amount, std::memory_order_relaxed);
-#endif
+  return SharedCount(value).fetch_add(amount, device::relaxed);
 }
 ATTACCA_HD inline void raise_to(unsigned& value, unsigned least) {
-#if defined(__CUDA_ARCH__)
-  if (*static_cast<volatile unsigned*>(&value) < least) atomicMax(&value, least);
-#else
-  const std::atomic_ref<unsigned> shared(value);
-  unsigned seen = shared.load(std::memory_order_relaxed);
-  while (seen < least && !shared.compare_exchange_weak(seen, least, std::memory_order_relaxed)) {
-  }
-#endif
+  if (SharedCount(value).load(device::relaxed) < least)
+    SharedCount(value).fetch_max(least, device::relaxed);
 }
 
 }  // namespace attacca::examples
