@@ -373,6 +373,7 @@ void on_cuda(Run& run) {
   add_findings(run, outcomes);
   measure_modulo(run, gpu);
   measure_claims(run, gpu, kMeanTurns, items_a_microsecond);
+  measure_levels(run, gpu);
   measure_passing(run, gpu);
 }
 #endif

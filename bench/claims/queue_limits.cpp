@@ -4,6 +4,8 @@
 
 #include <attacca/occupancy.hpp>
 
+#include <algorithm>
+
 #include "claims/launch.hpp"
 #include "claims/queue_kernels.hpp"
 
@@ -116,6 +118,64 @@ void measure_claims(Run& run, Gpu& gpu, std::uint32_t turns, double items_a_micr
                           kBatch, 1 / share, turns,
                           1 / (of(ClaimBy::warp, 1) / kTickets * items_a_microsecond)),
               share < 1 ? Verdict::partly : Verdict::held});
+}
+
+void measure_levels(Run& run, Gpu& gpu) {
+  const std::uint64_t items = run.is_quick() ? 1u << 18 : 1u << 22;
+  const Buffer<TicketCounter> counter(gpu.device, 1);
+  const Buffer<std::uint32_t> out(gpu.device, items);
+  const auto fits = attacca::occupancy(gpu.device, two_level, {{1}, {kThreads}});
+  const Grid grid{{static_cast<unsigned>(fits.resident_blocks)}, {kThreads}};
+  std::string gains;
+  double most = 0;           // over one counter, both one at a time
+  double most_adaptive = 0;  // over one counter, as many at a time as turn out well
+  for (const std::uint32_t turns : {1u, 16u, 128u}) {
+    const Buffer<std::uint32_t> lengths(gpu.device, std::vector<std::uint32_t>(items, turns));
+    const Load load{lengths.data(), out.data(), items};
+    const auto one_level = [&](unsigned batch) {
+      return [&, batch] {
+        gpu.stream.fill(counter.data(), 0, counter.bytes());
+        ticket_workers.start(gpu.stream, {counter.data(), items}, load,
+                             {.threads = kThreads, .batch = batch});
+      };
+    };
+    const auto both_levels = [&] {
+      gpu.stream.fill(counter.data(), 0, counter.bytes());
+      gpu.stream.kernel(two_level, grid, {load, counter.data(), 1});
+    };
+    const auto timed = [&](const std::function<void()>& launch) {
+      return [&gpu, &out, launch, turns, items] {
+        gpu.stream.fill(out.data(), 0xdb, out.bytes());
+        const double time = gpu.device_microseconds(launch);
+        const auto values = out.read();
+        for (const std::uint64_t at : {std::uint64_t{0}, items / 3, items - 1})
+          if (values[at] != churned(0, turns))
+            throw attacca::Error(fmt::format("two levels: item {} was not worked on", at));
+        return time;
+      };
+    };
+    const auto times = run.interleave(
+        "two levels", 7, {timed(one_level(1)), timed(both_levels), timed(one_level(0))});
+    const nlohmann::ordered_json params{{"turns", turns}, {"items", items}};
+    run.add(compared("one at a time, one counter", params, times[0], times[0]));
+    run.add(compared("one at a time, two levels", params, times[1], times[0]));
+    run.add(compared("as they come, one counter", params, times[2], times[0]));
+    const double gain = times[0].median / times[1].median;
+    const double gain_adaptive = times[2].median / times[1].median;
+    most = std::max(most, gain);
+    most_adaptive = std::max(most_adaptive, gain_adaptive);
+    gains += fmt::format(
+        "{}items of {} turns: {:.2f} times as fast, and {:.2f} times as fast as one "
+        "counter from which warps take as many at a time as turn out well",
+        gains.empty() ? "" : "; ", turns, gain, gain_adaptive);
+  }
+  run.add(
+      Finding{"Where warps take small items one at a time, a second level of tickets in shared "
+              "memory pays.",
+              "ours: what LocalTickets is for", gains,
+              most >= 1.3 && most_adaptive >= 1.05 ? Verdict::held
+              : most >= 1.3                        ? Verdict::partly
+                                                   : Verdict::failed});
 }
 
 void measure_passing(Run& run, Gpu& gpu) {

@@ -12,6 +12,9 @@ void measure_modulo(Run& run, Gpu& gpu);
 /// Claims and no work: what the hot word allows, beside items of `turns` turns that are worked off
 /// at `items_a_microsecond`.
 void measure_claims(Run& run, Gpu& gpu, std::uint32_t turns, double items_a_microsecond);
+/// Small items that warps take one at a time, from one counter and through a second level in shared
+/// memory.
+void measure_levels(Run& run, Gpu& gpu);
 /// Items through a WorkQueue.
 void measure_passing(Run& run, Gpu& gpu);
 
