@@ -70,7 +70,6 @@ const attacca::QueueWorkers<std::uint32_t, WorkerItemArgs> item_workers =
     attacca::make_queue_workers<WorkOnItems>();
 const attacca::Kernel<EchoArgs> echo = attacca::make_kernel<Echo>();
 
-const attacca::Kernel<attacca::ScheduleArgs<std::uint32_t>> schedule_items =
-    attacca::make_scheduler<std::uint32_t>();
+const attacca::Scheduler<std::uint32_t> schedule_items = attacca::make_scheduler<std::uint32_t>();
 
 }  // namespace bench::claims

@@ -29,7 +29,7 @@ struct WorkerItemArgs {
 extern const attacca::QueueWorkers<std::uint32_t, WorkerItemArgs> item_workers;
 
 /// For a ResidentScheduler whose payload is the item's number.
-extern const attacca::Kernel<attacca::ScheduleArgs<std::uint32_t>> schedule_items;
+extern const attacca::Scheduler<std::uint32_t> schedule_items;
 
 /// Sends back what comes, `count` times or until two seconds pass without anything.
 struct EchoArgs {

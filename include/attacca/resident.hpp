@@ -4,7 +4,7 @@
 // no job a graph of that node alone goes round. The host makes one launch, however many jobs
 // follow, and may add more while it runs.
 //
-//   const Kernel<ScheduleArgs<Payload>> schedule = make_scheduler<Payload>();  // by nvcc
+//   const Scheduler<Payload> schedule = make_scheduler<Payload>();  // by nvcc
 //
 //   ResidentScheduler<Payload> scheduler(device, schedule, {.capacity = 1024, .producers = 1});
 //   Graph work(device, "work");
@@ -13,7 +13,7 @@
 //   scheduler.start(stream);
 //   auto producer = scheduler.producer();
 //   producer.try_push({kind, payload});
-//   producer.close();  // it ends once all jobs are done
+//   producer.close();  // or its end of life; the scheduler ends once all jobs are done
 #pragma once
 
 #include <attacca/device/work_queue.hpp>
@@ -42,7 +42,7 @@ inline constexpr std::uint32_t kMostWorks = 255;
 template <class Payload>
 struct ReadyJob {
   DeviceGraph graph;    // null: there is none of that number
-  std::uint32_t place;  // of the graph in ScheduleArgs::graphs
+  std::uint32_t place;  // of the graph in ScheduleArgs::graphs, or the number that has none
   Payload payload;
 };
 /// Jobs that were claimed and not yet launched. The warp that schedules reads them all at once,
@@ -51,28 +51,30 @@ template <class Payload>
 struct ResidentState {
   unsigned next = 0;   // of `jobs`
   unsigned count = 0;  // how many of them were claimed
+  std::uint64_t idle_since = 0;
   ReadyJob<Payload> jobs[kJobsAtOnce];
 };
-
-}  // namespace detail
 
 template <class Payload>
 struct ScheduleArgs {
   device::WorkQueueRef<Job<Payload>> queue;
-  detail::ResidentState<Payload>* state;
+  ResidentState<Payload>* state;
   Payload* current;
   /// [kMostWorks + 1]: the one that only schedules, then the works', then null.
   const DeviceGraph* graphs;
   std::uint32_t own;  // place there of the graph that this node is in
 };
 
-namespace detail {
+/// What a refill found.
+struct Refill {
+  device::Pop why;      // `empty`: no job for now, though some may come
+  std::uint32_t count;  // of jobs
+};
 
-/// Claims the next jobs, one lane each. `empty`: none for now, though some may come. Not inline:
-/// most passes do not come here, and their code had better be short.
+/// Claims the next jobs, one lane each. Not inline: most passes do not come here, and their code
+/// had better be short.
 template <class Payload>
-ATTACCA_HD ATTACCA_NOINLINE device::Pop refill(ScheduleArgs<Payload> a, unsigned lane,
-                                               unsigned lanes) {
+ATTACCA_HD ATTACCA_NOINLINE Refill refill(ScheduleArgs<Payload> a, unsigned lane, unsigned lanes) {
   ResidentState<Payload>& state = *a.state;
   typename device::WorkQueueRef<Job<Payload>>::Claim claim;
   device::Pop why = device::Pop::empty;
@@ -87,6 +89,12 @@ ATTACCA_HD ATTACCA_NOINLINE device::Pop refill(ScheduleArgs<Payload> a, unsigned
       if (why != device::Pop::empty) break;
       backoff.pause();
     }
+    if (why == device::Pop::empty && claim.count == 0) {
+      a.queue.watch_idle(state.idle_since);
+      if (a.queue.is_cancelled()) why = device::Pop::broken;
+    } else {
+      state.idle_since = 0;
+    }
     state.next = 0;
     state.count = claim.count;
   }
@@ -94,12 +102,12 @@ ATTACCA_HD ATTACCA_NOINLINE device::Pop refill(ScheduleArgs<Payload> a, unsigned
   for (unsigned at = lane; at < claim.count; at += lanes) {
     Job<Payload> job;
     if (!a.queue.take(claim.first + at, job)) break;
-    const bool is_known = job.graph < kMostWorks;
-    const std::uint32_t place = is_known ? job.graph + 1 : 0;
-    state.jobs[at] = {is_known ? a.graphs[place] : DeviceGraph{}, place, job.payload};
+    const DeviceGraph graph = job.graph < kMostWorks ? a.graphs[job.graph + 1] : DeviceGraph{};
+    state.jobs[at] = {graph, graph.exec ? job.graph + 1 : job.graph, job.payload};
   }
-  if (claim.count == 0) return device::from_lane(why, 0);
-  return a.queue.is_broken() ? device::Pop::broken : device::Pop::done;
+  if (claim.count == 0) return {device::from_lane(why, 0), 0};
+  const bool is_broken = device::from_lane(a.queue.is_broken(), 0);
+  return {is_broken ? device::Pop::broken : device::Pop::done, claim.count};
 }
 
 /// The node that schedules: one warp, or one thread on the host.
@@ -114,18 +122,30 @@ struct ScheduleNext {
     const unsigned lanes = t.threads.x;
     ReadyJob<Payload> mine = state.jobs[lane];
     unsigned next = state.next;
-    if (next == state.count) {
-      const device::Pop refilled = refill(a, lane, lanes);
-      if (refilled == device::Pop::empty) go_on(t, a, a.graphs[0], 0);
-      if (refilled != device::Pop::done) return;
-      mine = state.jobs[lane];
-      next = 0;
+    unsigned count = state.count;
+    // The host may cancel between two jobs, claimed ones included.
+    if (device::from_lane(lane == 0 && a.queue.is_cancelled(), 0)) {
+      if (lane == 0) leave(state, a, next);
+      return a.queue.report_to(t);
     }
-    const ReadyJob<Payload> job = lanes == 1 ? state.jobs[next] : device::from_lane(mine, next);
+    ReadyJob<Payload> job;
+    for (;;) {
+      if (next == count) {
+        const Refill got = refill(a, lane, lanes);
+        if (got.why == device::Pop::empty) return go_on(t, a, a.graphs[0], 0);
+        if (got.why != device::Pop::done) return a.queue.report_to(t);
+        mine = state.jobs[lane];
+        next = 0;
+        count = got.count;
+      }
+      job = lanes == 1 ? state.jobs[next] : device::from_lane(mine, next);
+      ++next;
+      if (job.graph.exec) break;
+      if (lane == 0) a.queue.refuse(job.place);  // and on with those behind it
+    }
     if (lane != 0) return;
-    if (!job.graph.exec) return a.queue.break_up();
     *a.current = job.payload;
-    state.next = next + 1;
+    state.next = next;
     go_on(t, a, job.graph, job.place);
   }
 
@@ -137,33 +157,77 @@ struct ScheduleNext {
     else
       t.launch(graph, LaunchMode::tail);
   }
+  /// Counts the jobs that ran before an end came. Those claimed with them stay unfinished.
+  ATTACCA_HD static void leave(ResidentState<Payload>& state, const Args& a, unsigned ran) {
+    if (ran != 0) a.queue.done(ran);
+    state.next = state.count = 0;
+  }
 };
 
 [[noreturn]] void refuse_started(const char* what);
 void check_work_count(std::size_t count);
+/// Throws BadArgument for a job of a graph that was not added.
+void check_job(std::uint32_t graph, std::size_t count);
+device::WorkQueueOptions named_scheduler(device::WorkQueueOptions options);
 /// The nodes of a graph that no other comes after.
 std::vector<Node> last_nodes(Graph& graph);
 
 }  // namespace detail
 
-/// The kernel of schedulers with that payload; as make_kernel, in a file that nvcc compiles in a
-/// CUDA build.
+/// The kernel of schedulers with that payload; made by make_scheduler. A cheap value.
 template <class Payload>
-Kernel<ScheduleArgs<Payload>> make_scheduler() {
-  return make_kernel<detail::ScheduleNext<Payload>>();
+class Scheduler {
+ public:
+  explicit Scheduler(const Kernel<detail::ScheduleArgs<Payload>>& kernel) : kernel_(kernel) {}
+
+ private:
+  template <class>
+  friend class ResidentScheduler;
+  Kernel<detail::ScheduleArgs<Payload>> kernel_;
+};
+
+/// As make_kernel, in a file that nvcc compiles in a CUDA build.
+template <class Payload>
+Scheduler<Payload> make_scheduler() {
+  return Scheduler<Payload>(make_kernel<detail::ScheduleNext<Payload>>());
 }
 
-/// Owns the queue and the graphs. Not thread-safe; a producer is for one thread.
+/// A host thread's way to give jobs to a scheduler that runs; closes at the end of its life. One
+/// thread at a time.
+template <class Payload>
+class JobProducer {
+ public:
+  JobProducer(device::Producer<Job<Payload>> jobs, std::shared_ptr<const std::size_t> graphs)
+      : jobs_(std::move(jobs)), graphs_(std::move(graphs)) {}
+
+  /// Throws BadArgument for a graph that was not added.
+  device::Push try_push(const Job<Payload>& job) {
+    detail::check_job(job.graph, *graphs_);
+    return jobs_.try_push(job);
+  }
+  bool is_open() const { return jobs_.is_open(); }
+  /// No more will come. Closing again does nothing.
+  void close() { jobs_.close(); }
+
+ private:
+  device::Producer<Job<Payload>> jobs_;
+  std::shared_ptr<const std::size_t> graphs_;  // how many were added
+};
+
+/// Owns the queue and the graphs. Waiting for jobs is no fault: it goes round until every producer
+/// has closed and every job is done, or it is cancelled, or the queue breaks (device/work_queue.hpp
+/// says when). `cancel`, `status` and `reports` may be called by any host thread while it runs; the
+/// rest by one thread at a time.
 template <class Payload>
 class ResidentScheduler {
   static_assert(std::is_trivially_copyable_v<Payload>);
 
  public:
-  ResidentScheduler(const Device& device, const Kernel<ScheduleArgs<Payload>>& kernel,
+  ResidentScheduler(const Device& device, const Scheduler<Payload>& scheduler,
                     const device::WorkQueueOptions& options)
       : device_(device),
-        kernel_(kernel),
-        queue_(device, options),
+        kernel_(scheduler.kernel_),
+        queue_(device, detail::named_scheduler(options)),
         state_(device, std::vector<detail::ResidentState<Payload>>(1)),
         current_(device, 1),
         graphs_(device, std::vector<DeviceGraph>(detail::kMostWorks + 1)) {}
@@ -172,19 +236,29 @@ class ResidentScheduler {
   /// not look there: the next job may be.
   const Payload* current() const { return current_.data(); }
 
-  /// A kind of work; the number that jobs name it by. Before `start`.
+  /// A kind of work; the number that jobs name it by. Before `start`, and before a producer is
+  /// used.
   unsigned add(Graph work) {
     if (scheduler_) detail::refuse_started("add a graph");
     detail::check_work_count(works_.size() + 1);
     const auto number = static_cast<unsigned>(works_.size());
     works_.push_back(with_scheduling(std::move(work), number + 1));
+    *count_ = works_.size();
     return number;
   }
-  /// Jobs to begin with. Before `start`, or when it has ended.
-  void fill(std::span<const Job<Payload>> jobs) { queue_.fill(jobs); }
-  /// For one host thread, while it runs.
-  device::RingWriter<Job<Payload>> producer() { return queue_.producer(); }
-  /// Device code may push jobs through this.
+  /// Jobs to begin with, of graphs that were added. Before `start`, or when it has ended, however
+  /// it did.
+  void fill(std::span<const Job<Payload>> jobs) {
+    for (const Job<Payload>& job : jobs) detail::check_job(job.graph, works_.size());
+    // What an end before the end left behind.
+    if (queue_.end() != device::QueueEnd::none)
+      state_.write(std::vector<detail::ResidentState<Payload>>(1));
+    queue_.fill(jobs);
+  }
+  /// For one host thread, while it runs. Throws BadArgument for more than were declared.
+  JobProducer<Payload> producer() { return {queue_.producer(), count_}; }
+  /// Device code may push jobs through this. A job for a graph that was not added is refused and
+  /// counted, those behind it run, and when all is done `synchronize` throws SourceBroken.
   device::WorkQueueRef<Job<Payload>> queue() const { return queue_.ref(); }
 
   /// Runs until every producer has closed and every job is done. Returns at once.
@@ -192,7 +266,12 @@ class ResidentScheduler {
     if (!scheduler_) build();
     scheduler_->start(stream);
   }
-  /// Whose patience ended while waiting for jobs: then scheduling stopped.
+  /// Ends it after the job that runs. What was not done is counted by `status`. Returns at once.
+  void cancel() { queue_.cancel(); }
+  /// Jobs accepted, done, waiting and taken. Up to 32 are claimed and reported done together, so
+  /// `in_work` holds those beside the one that runs.
+  device::WorkQueueStatus status() const { return queue_.status(); }
+  /// Who gave up waiting, and for what: then scheduling stopped.
   std::vector<device::WaitReport> reports() const { return queue_.reports(); }
 
  private:
@@ -214,12 +293,13 @@ class ResidentScheduler {
   }
 
   Device device_;
-  Kernel<ScheduleArgs<Payload>> kernel_;
+  Kernel<detail::ScheduleArgs<Payload>> kernel_;
   device::WorkQueue<Job<Payload>> queue_;
   Buffer<detail::ResidentState<Payload>> state_;
   Buffer<Payload> current_;
   Buffer<DeviceGraph> graphs_;
   std::vector<DeviceExec> works_;
+  std::shared_ptr<std::size_t> count_ = std::make_shared<std::size_t>(0);  // of works
   std::optional<DeviceExec> scheduler_;
 };
 

@@ -14,7 +14,10 @@
 //     }
 //   };
 //   const QueueWorkers<Tile, Shade::Args> shade = make_queue_workers<Shade>();
-//   shade.start(stream, {queue.ref()}, {image});
+//   shade.start(stream, queue.ref(), {image});
+//
+// `worker` has rank(), size(), sync(), push(item) and is_cancelled(), by which a long item ends
+// itself once the queue was cancelled. Workers look for that between claims by themselves.
 //
 // As for kernels, the file that calls make_ is compiled by nvcc in a CUDA build. On the host every
 // worker is one thread.
@@ -23,10 +26,46 @@
 #include <attacca/device.hpp>
 #include <attacca/device/ticket_counter.hpp>
 #include <attacca/device/work_queue.hpp>
+#include <attacca/graph.hpp>
 
 namespace attacca {
 
 enum class Team : std::uint8_t { thread, warp, block };
+
+/// Tickets 0 to `limit` - 1 of a counter that is zero at first.
+struct TicketRange {
+  device::TicketCounter* counter;
+  std::uint64_t limit;
+};
+
+struct WorkerOptions {
+  unsigned threads = 256;  // of a block, whole warps; one on the host
+  unsigned blocks = 0;     // 0: as many as fit at once
+  unsigned batch = 0;  // items a warp or block claims at a time, up to 1024, of a queue up to 32;
+                       // 0: as many as take long enough that claiming them does not count
+};
+
+namespace detail {
+
+/// When a worker looks whether its queue was cancelled: between claims, and on a GPU seldom enough
+/// that it does not count.
+class CancelLook {
+ public:
+  ATTACCA_HD bool is_due() {
+#if defined(__CUDA_ARCH__)
+    const long long now = clock64();
+    if (now - since_ < kCycles) return false;
+    since_ = now;
+#endif
+    return true;
+  }
+
+ private:
+#if defined(__CUDACC__)
+  static constexpr long long kCycles = 65536;  // some 30 us
+  long long since_ = -kCycles;
+#endif
+};
 
 /// Items from a WorkQueue; workers may push more.
 template <class ItemType>
@@ -38,32 +77,40 @@ struct QueueSource {
   using Claim = typename device::WorkQueueRef<Item>::Claim;
   device::WorkQueueRef<Item> queue;
 
-  ATTACCA_HD device::Pop next(Item& item) const { return queue.pop(item); }
-  ATTACCA_HD Claim claim(std::uint32_t count, device::Pop& otherwise) const {
+  ATTACCA_HD device::Pop next(Item& item, CancelLook& look) const {
+    if (look.is_due() && queue.is_cancelled()) return device::Pop::broken;
+    return queue.pop(item);
+  }
+  ATTACCA_HD Claim claim(std::uint32_t count, device::Pop& otherwise, CancelLook& look) const {
+    if (look.is_due() && queue.is_cancelled()) {
+      otherwise = device::Pop::broken;
+      return {};
+    }
     return queue.wait_for_items(count, otherwise);
   }
   ATTACCA_HD bool take(std::uint64_t place, Item& item) const { return queue.take(place, item); }
   /// One thread for itself, or for all that worked on `count` items.
   ATTACCA_HD void done() const { queue.done(); }
   ATTACCA_HD void done(std::uint32_t count) const { queue.done(count); }
+  ATTACCA_HD bool is_cancelled() const { return queue.is_cancelled(); }
+  ATTACCA_HD void report_to(const WaitingThread& t) const { queue.report_to(t); }
 };
 
-/// The numbers from 0 to `limit` - 1, of a counter that is zero at first.
+/// The numbers of a TicketRange.
 struct TicketSource {
   using Item = std::uint64_t;
   static constexpr std::uint32_t kMostAtOnce = 1024;
   using Claim = device::Tickets;
-  device::TicketCounter* counter;
-  std::uint64_t limit;
+  TicketRange range;
 
-  ATTACCA_HD device::Pop next(Item& item) const {
-    const device::Tickets ticket = counter->claim_each(limit);
+  ATTACCA_HD device::Pop next(Item& item, CancelLook&) const {
+    const device::Tickets ticket = range.counter->claim_each(range.limit);
     item = ticket.first;
     return ticket ? device::Pop::done : device::Pop::finished;
   }
-  ATTACCA_HD Claim claim(std::uint32_t count, device::Pop& otherwise) const {
+  ATTACCA_HD Claim claim(std::uint32_t count, device::Pop& otherwise, CancelLook&) const {
     otherwise = device::Pop::finished;
-    return counter->claim(count, limit);
+    return range.counter->claim(count, range.limit);
   }
   ATTACCA_HD bool take(std::uint64_t place, Item& item) const {
     item = place;
@@ -71,9 +118,11 @@ struct TicketSource {
   }
   ATTACCA_HD void done() const {}
   ATTACCA_HD void done(std::uint32_t) const {}
+  ATTACCA_HD bool is_cancelled() const { return false; }
+  ATTACCA_HD void report_to(const WaitingThread&) const {}
 };
 
-/// Those who work on one item together, as one of them sees it.
+/// Those who work on one item together, as one of them sees it; what `work` gets.
 template <class Source>
 class Worker {
  public:
@@ -105,6 +154,16 @@ class Worker {
   ATTACCA_HD device::Push push(const Item& item) const {
     return source_->queue.try_push(item);
   }
+  /// Whether the queue was cancelled or broke: then a long item may end itself. All of the team
+  /// call, and get the same answer.
+  ATTACCA_HD bool is_cancelled() const {
+    const bool is_over = rank() == 0 && source_->is_cancelled();
+#if defined(__CUDA_ARCH__)
+    if (team_ == Team::block) return __syncthreads_or(is_over);
+    if (team_ == Team::warp) return __any_sync(0xffffffffu, is_over);
+#endif
+    return is_over;
+  }
 
  private:
   const Source* source_;
@@ -117,15 +176,6 @@ struct WorkLoopArgs {
   Args args;
   std::uint32_t batch;  // see WorkerOptions
 };
-
-struct WorkerOptions {
-  unsigned threads = 256;  // of a block, whole warps; one on the host
-  unsigned blocks = 0;     // 0: as many as fit at once
-  unsigned batch = 0;  // items a warp or block claims at a time, up to 1024, of a queue up to 32;
-                       // 0: as many as take long enough that claiming them does not count
-};
-
-namespace detail {
 
 /// Throws BadArgument for options out of range or a grid that is not resident as a whole.
 Grid worker_grid(const Device& device, const KernelInfo& kernel, const WorkerOptions& options);
@@ -174,20 +224,25 @@ struct WorkLoop {
 
   static Cost cost(const Args& a) { return W::cost(a.args); }
 
-  ATTACCA_HD static void body(Thread&, const Args& a) {
+  ATTACCA_HD static void body(WaitingThread& t, const Args& a) {
 #if defined(__CUDA_ARCH__)
-    if constexpr (W::team == Team::block) return run_block(a.source, a);
-    if constexpr (W::team == Team::warp) return run_warp(a.source, a);
+    if constexpr (W::team == Team::block)
+      run_block(a.source, a);
+    else if constexpr (W::team == Team::warp)
+      run_warp(a.source, a);
+    else
 #endif
-    run_thread(a.source, a);
+      run_thread(a.source, a);
+    a.source.report_to(t);
   }
 
  private:
   ATTACCA_HD static void run_thread(const Source& source, const Args& a) {
     Worker<Source> worker(source, Team::thread);
+    CancelLook look;
     for (;;) {
       Item item{};
-      const device::Pop state = source.next(item);
+      const device::Pop state = source.next(item, look);
       if (state == device::Pop::done) {
         W::work(worker, item, a.args);
         source.done();
@@ -202,10 +257,11 @@ struct WorkLoop {
     Worker<Source> worker(source, Team::warp);
     const unsigned lane = threadIdx.x % 32;
     BatchSize batch(a.batch, Source::kMostAtOnce);
+    CancelLook look;
     for (;;) {
       typename Source::Claim claim;
       device::Pop state = device::Pop::empty;
-      if (lane == 0) claim = source.claim(batch.next(), state);
+      if (lane == 0) claim = source.claim(batch.next(), state, look);
       claim = device::from_lane(claim, 0);
       if (claim.count == 0) {
         if (device::from_lane(state, 0) == device::Pop::empty) continue;
@@ -231,10 +287,11 @@ struct WorkLoop {
     Item* const items = reinterpret_cast<Item*>(room);
     Worker<Source> worker(source, Team::block);
     BatchSize batch(a.batch, Source::kMostAtOnce);
+    CancelLook look;
     for (;;) {
       if (threadIdx.x == 0) {
         state = device::Pop::empty;
-        claim = source.claim(batch.next(), state);
+        claim = source.claim(batch.next(), state, look);
       }
       __syncthreads();
       const typename Source::Claim mine = claim;
@@ -258,35 +315,53 @@ struct WorkLoop {
 
 }  // namespace detail
 
-/// Persistent workers of one kind. A cheap value.
-template <class Source, class Args>
-struct Workers {
-  Kernel<WorkLoopArgs<Source, Args>> kernel;
+/// Persistent workers of one kind, of `Source` items. A cheap value; QueueWorkers or TicketWorkers.
+template <class From, class Source, class Args>
+class Workers {
+ public:
+  explicit Workers(const Kernel<detail::WorkLoopArgs<Source, Args>>& kernel) : kernel_(kernel) {}
 
-  /// The grid they run on; for graphs: graph.kernel(workers.kernel, workers.grid(device), {…}).
+  /// The grid they run on.
   Grid grid(const Device& on, const WorkerOptions& options = {}) const {
-    return detail::worker_grid(on, kernel.info(), options);
+    return detail::worker_grid(on, kernel_.info(), options);
   }
-  /// Returns at once; they end when the source is finished.
-  void start(StreamRef stream, const Source& source, const Args& args,
+  /// Returns at once; they end when the queue or counter is finished, or the queue has ended.
+  void start(StreamRef stream, const From& from, const Args& args,
              const WorkerOptions& options = {}) const {
-    stream.kernel(kernel, grid(stream.device(), options), {source, args, options.batch});
+    stream.kernel(kernel_, grid(stream.device(), options), arguments(from, args, options));
   }
+  /// The same as a node of a graph for `on`.
+  auto add_to(Graph& graph, const Device& on, const From& from, const Args& args,
+              const WorkerOptions& options = {}) const {
+    return graph.kernel(kernel_, grid(on, options), arguments(from, args, options));
+  }
+  /// What to give Exec::set for such a node.
+  static detail::WorkLoopArgs<Source, Args> arguments(const From& from, const Args& args,
+                                                      const WorkerOptions& options = {}) {
+    return {{from}, args, options.batch};
+  }
+
+ private:
+  Kernel<detail::WorkLoopArgs<Source, Args>> kernel_;
 };
+/// Workers that pull from a WorkQueue: start(stream, queue.ref(), args).
 template <class Item, class Args>
-using QueueWorkers = Workers<QueueSource<Item>, Args>;
+using QueueWorkers = Workers<device::WorkQueueRef<Item>, detail::QueueSource<Item>, Args>;
+/// Workers that pull from a counter: start(stream, {counter, limit}, args).
 template <class Args>
-using TicketWorkers = Workers<TicketSource, Args>;
+using TicketWorkers = Workers<TicketRange, detail::TicketSource, Args>;
 
 template <class W>
 QueueWorkers<typename W::Item, typename W::Args> make_queue_workers() {
-  return {make_kernel<detail::WorkLoop<W, QueueSource<typename W::Item>>>()};
+  using Source = detail::QueueSource<typename W::Item>;
+  return QueueWorkers<typename W::Item, typename W::Args>(
+      make_kernel<detail::WorkLoop<W, Source>>());
 }
 /// `W::Item` is std::uint64_t.
 template <class W>
 TicketWorkers<typename W::Args> make_ticket_workers() {
   static_assert(std::is_same_v<typename W::Item, std::uint64_t>, "tickets are std::uint64_t");
-  return {make_kernel<detail::WorkLoop<W, TicketSource>>()};
+  return TicketWorkers<typename W::Args>(make_kernel<detail::WorkLoop<W, detail::TicketSource>>());
 }
 
 }  // namespace attacca

@@ -34,6 +34,15 @@ void check_work_queue(const WorkQueueOptions& options) {
     throw BadArgument(fmt::format("WorkQueue: {} host producers; use at most {}", options.producers,
                                   kMostProducers));
   if (options.producers > 0) check_capacity("WorkQueue's inbox", options.inbox, kMostPlaces);
+  if (options.patience.count() <= 0)
+    throw BadArgument(
+        fmt::format("WorkQueue: a patience of {} ns; give it a positive one, such as 1s",
+                    options.patience.count()));
+  if (options.idle_limit && options.idle_limit->count() <= 0)
+    throw BadArgument(fmt::format(
+        "WorkQueue: an idle limit of {} ns; give it a positive one, or leave it out and "
+        "the queue waits for its producers",
+        options.idle_limit->count()));
 }
 
 void check_fill(std::size_t items, std::size_t capacity) {

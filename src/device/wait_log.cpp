@@ -51,7 +51,10 @@ struct WaitLog::Impl {
   std::vector<std::string> names;
 };
 
-WaitLog::WaitLog(const attacca::Device& device) : impl_(std::make_unique<Impl>(device)) {}
+WaitLog::WaitLog(const attacca::Device& device, std::vector<std::string> names)
+    : impl_(std::make_unique<Impl>(device)) {
+  impl_->names = std::move(names);
+}
 WaitLog::WaitLog(WaitLog&&) noexcept = default;
 WaitLog::~WaitLog() = default;
 
@@ -65,6 +68,10 @@ Patience WaitLog::patience(std::chrono::nanoseconds deadline, const std::string&
   const std::lock_guard lock(impl_->mutex);
   return {static_cast<std::uint64_t>(deadline.count()), &impl_->data(),
           impl_->taken_by_device.data(), impl_->number_of(who), impl_->number_of(what)};
+}
+
+Patience WaitLog::without_names() {
+  return {0, &impl_->data(), impl_->taken_by_device.data(), 0, 0};
 }
 
 std::vector<WaitReport> WaitLog::reports() const {

@@ -119,6 +119,8 @@ class DeviceImpl {
   virtual void free_shared(void* address) noexcept = 0;
   virtual std::size_t bytes_free() const = 0;
   virtual void copy_now(void* to, const void* from, std::size_t bytes) = 0;
+  /// Copies to the host what running kernels may be writing, and waits for no stream.
+  virtual void peek(void* to, const void* from, std::size_t bytes) { copy_now(to, from, bytes); }
   /// REQUIRES: a grid that `check_grid` accepts. May find that no block fits.
   virtual Residency residency(const KernelInfo& kernel, const Grid& grid) = 0;
   /// How many blocks of a kernel run at once where nothing else does; more than there can be where

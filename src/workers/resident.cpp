@@ -21,6 +21,19 @@ void check_work_count(std::size_t count) {
                       " kinds of work; use at most " + std::to_string(kMostWorks));
 }
 
+void check_job(std::uint32_t graph, std::size_t count) {
+  if (graph < count) return;
+  throw BadArgument("ResidentScheduler: a job for graph " + std::to_string(graph) + ", and " +
+                    (count == 0 ? std::string("none was added")
+                                : std::to_string(count) + " were added, from 0 on") +
+                    "; use the number that `add` returned");
+}
+
+device::WorkQueueOptions named_scheduler(device::WorkQueueOptions options) {
+  if (options.name == device::WorkQueueOptions{}.name) options.name = "resident scheduler";
+  return options;
+}
+
 std::vector<Node> last_nodes(Graph& graph) {
   std::vector<Node> last;
   for (const NodeId id : graph::last_nodes(graph::data_of(graph)))

@@ -5,6 +5,8 @@
 #include <attacca/error.hpp>
 
 #include <deque>
+#include <numeric>
+#include <optional>
 
 #include "support/queues.hpp"
 #include "support/seeded.hpp"
@@ -14,14 +16,34 @@ namespace {
 
 using attacca::device::Pop;
 using attacca::device::Push;
-using attacca::device::RingWriter;
+using attacca::device::QueueEnd;
 using attacca::device::WaitReport;
 using attacca::device::WorkQueueOptions;
+using attacca::device::WorkQueueStatus;
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""ns;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
+
+using Producer = device::Producer<std::uint32_t>;
+
+void expect_status(const WorkQueueStatus& status, const WorkQueueStatus& expected) {
+  EXPECT_EQ(status.accepted, expected.accepted) << status.message();
+  EXPECT_EQ(status.done, expected.done) << status.message();
+  EXPECT_EQ(status.waiting, expected.waiting) << status.message();
+  EXPECT_EQ(status.in_work, expected.in_work) << status.message();
+  EXPECT_EQ(status.open_producers, expected.open_producers) << status.message();
+  EXPECT_EQ(status.end, expected.end);
+}
+/// One report, by a wait of at least `patience`.
+void expect_report(const Queue& queue, const char* who, const char* what,
+                   std::chrono::nanoseconds patience) {
+  const std::vector<WaitReport> reports = queue.reports();
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_THAT(reports.front().message(), AllOf(HasSubstr(who), HasSubstr(what)));
+  EXPECT_GE(reports.front().record.nanoseconds, static_cast<std::uint64_t>(patience.count()));
+}
 
 /// Pops until the end; of each producer, who pushed `each`, in order.
 void consume(const QueueRef& ref, std::uint32_t each, std::vector<unsigned>& counts) {
@@ -37,6 +59,14 @@ void consume(const QueueRef& ref, std::uint32_t each, std::vector<unsigned>& cou
     last[item / each] = item;
     ref.done();
   }
+}
+
+/// Works off what comes until the end. Whether the queue broke.
+bool ends_broken(const Queue& queue) {
+  std::uint32_t item = 0;
+  Pop result = Pop::empty;
+  while ((result = queue.ref().pop(item)) == Pop::done) queue.ref().done();
+  return result == Pop::broken;
 }
 
 // --- threads ------------------------------------------------------------------------------------
@@ -109,7 +139,7 @@ TEST(WorkQueue, host_producers_feed_consumers_through_their_rings) {
   for (const std::size_t capacity : {1, 32}) {
     SCOPED_TRACE(testing::Message() << capacity << " places");
     Queue queue(Device::host_serial(), options(capacity, 2, 4));
-    std::vector<RingWriter<std::uint32_t>> writers{queue.producer(), queue.producer()};
+    Producer writers[] = {queue.producer(), queue.producer()};
     std::vector<std::vector<unsigned>> counts(2, std::vector<unsigned>(2 * kEach));
     const Deadline deadline;
     run_threads(4, [&](unsigned thread) {
@@ -125,7 +155,7 @@ TEST(WorkQueue, host_producers_feed_consumers_through_their_rings) {
   }
 }
 
-TEST(WorkQueue, breaking_it_up_lets_all_threads_go) {
+TEST(WorkQueue, cancelling_it_lets_all_threads_go) {
   Queue queue(Device::host_serial(), options(4, 1));
   queue.fill(std::vector<std::uint32_t>{1});
   run_threads(4, [&](unsigned thread) {
@@ -136,7 +166,7 @@ TEST(WorkQueue, breaking_it_up_lets_all_threads_go) {
       }
     } else if (thread == 1) {
       for (int popped = 0; popped < 1000; ++popped) ASSERT_EQ(ref.pop(item), Pop::done);
-      ref.break_up();
+      ref.cancel();
     } else {
       Pop result = Pop::done;
       while (result == Pop::done) result = ref.pop(item);
@@ -216,9 +246,10 @@ TEST(WorkQueue, follows_a_deque) {
 
 TEST(WorkQueue, a_producer_s_items_wait_in_its_ring_for_room) {
   Queue queue(Device::host_serial(), options(2, 1, 8));
-  RingWriter<std::uint32_t> writer = queue.producer();
-  for (std::uint32_t at = 0; at < 8; ++at) EXPECT_TRUE(writer.try_push(at));
-  EXPECT_FALSE(writer.try_push(8)) << "back-pressure";
+  Producer producer = queue.producer();
+  for (std::uint32_t at = 0; at < 8; ++at) EXPECT_EQ(producer.try_push(at), Push::done);
+  EXPECT_EQ(producer.try_push(8), Push::full) << "back-pressure";
+  expect_status(queue.status(), {.accepted = 8, .waiting = 8, .open_producers = 1});
   std::uint32_t item = 0;
   for (std::uint32_t at = 0; at < 8; ++at) {
     ASSERT_EQ(queue.ref().pop(item), Pop::done);
@@ -226,12 +257,52 @@ TEST(WorkQueue, a_producer_s_items_wait_in_its_ring_for_room) {
     queue.ref().done();
   }
   EXPECT_EQ(queue.ref().try_pop(item), Pop::empty) << "more may come";
-  EXPECT_TRUE(writer.try_push(8));
-  writer.close();
+  EXPECT_EQ(producer.try_push(8), Push::done);
+  producer.close();
   ASSERT_EQ(queue.ref().pop(item), Pop::done);
+  expect_status(queue.status(), {.accepted = 9, .done = 8, .in_work = 1});
   EXPECT_EQ(queue.ref().try_pop(item), Pop::empty) << "it may lead to more";
   queue.ref().done();
   EXPECT_EQ(queue.ref().pop(item), Pop::finished);
+  expect_status(queue.status(), {.accepted = 9, .done = 9});
+}
+
+TEST(WorkQueue, a_producer_closes_at_the_end_of_its_life_and_only_once) {
+  Queue queue(Device::host_serial(), options(4, 3));
+  std::uint32_t item = 0;
+  {
+    Producer first = queue.producer();
+    Producer moved = std::move(first);
+    EXPECT_FALSE(first.is_open()) << "it gave its ring away";
+    EXPECT_EQ(first.try_push(7), Push::broken);
+    EXPECT_EQ(moved.try_push(1), Push::done);
+    Producer second = queue.producer();
+    second = queue.producer();
+    EXPECT_EQ(queue.status().open_producers, 2u) << "what was assigned to has closed";
+    second.close();
+    second.close();
+    EXPECT_EQ(second.try_push(7), Push::broken);
+  }
+  EXPECT_EQ(queue.status().open_producers, 0u);
+  EXPECT_EQ(queue.ref().pop(item), Pop::done);
+  EXPECT_EQ(item, 1u);
+  queue.ref().done();
+  EXPECT_EQ(queue.ref().pop(item), Pop::finished);
+}
+
+TEST(WorkQueue, a_producer_may_outlive_its_queue) {
+  std::optional<Queue> queue(std::in_place, Device::host_serial(), options(4, 1));
+  Producer producer = queue->producer();
+  queue.reset();
+  EXPECT_FALSE(producer.is_open());
+  EXPECT_EQ(producer.try_push(1), Push::broken);
+}
+
+TEST(WorkQueue, many_items_go_through_a_producer_at_once) {
+  Queue queue(Device::host_serial(), options(4, 1, 8));
+  Producer producer = queue.producer();
+  EXPECT_EQ(producer.try_push(numbers(20)), 8u) << "as many as there is room for";
+  EXPECT_EQ(producer.try_push(numbers(1)), 0u);
 }
 
 TEST(WorkQueue, can_be_filled_again_after_its_producers_have_closed) {
@@ -251,35 +322,140 @@ TEST(WorkQueue, can_be_filled_again_after_its_producers_have_closed) {
   }
 }
 
-TEST(WorkQueue, patience_that_ends_breaks_the_queue_and_is_reported) {
-  const auto expect_report = [](const Queue& queue) {
-    const std::vector<WaitReport> reports = queue.reports();
-    ASSERT_EQ(reports.size(), 1u);
-    EXPECT_THAT(reports.front().message(), HasSubstr("user of a WorkQueue"));
-    EXPECT_GE(reports.front().record.nanoseconds, 20'000'000u);
-  };
-  const WorkQueueOptions impatient{.capacity = 2, .producers = 1, .inbox = 2, .patience = 20ms};
+// --- how it ends --------------------------------------------------------------------------------
+
+TEST(WorkQueue, waiting_for_a_producer_is_no_fault) {
+  // Eight consumers and items that come further apart than patience goes. Once each waiter's own
+  // idle time counted, and the queue broke for all.
+  constexpr std::uint32_t kItems = 5;
+  Queue queue(Device::host_serial(), {.capacity = 4, .producers = 1, .inbox = 2, .patience = 20ms});
+  std::vector<unsigned> done(8);
+  run_threads(9, [&](unsigned thread) {
+    if (thread == 8) {
+      Producer producer = queue.producer();
+      for (std::uint32_t at = 0; at < kItems; ++at) {
+        std::this_thread::sleep_for(30ms);
+        EXPECT_EQ(producer.try_push(at), Push::done);
+      }
+      return;
+    }
+    std::uint32_t item = 0;
+    Pop result = Pop::empty;
+    while ((result = queue.ref().pop(item)) == Pop::done) {
+      ++done[thread];
+      queue.ref().done();
+    }
+    EXPECT_EQ(result, Pop::finished);
+  });
+  EXPECT_TRUE(queue.reports().empty());
+  EXPECT_EQ(std::accumulate(done.begin(), done.end(), 0u), kItems);
+  expect_status(queue.status(), {.accepted = kItems, .done = kItems});
+}
+
+TEST(WorkQueue, waiting_for_a_worker_that_is_busy_is_no_fault) {
+  Queue queue(Device::host_serial(), {.capacity = 2, .patience = 2ms, .idle_limit = 2ms});
+  queue.fill(numbers(1));
   std::uint32_t item = 0;
-  {
-    Queue queue(Device::host_serial(), impatient);
-    EXPECT_EQ(queue.ref().pop(item), Pop::broken) << "nothing comes and nobody closes";
-    EXPECT_EQ(queue.ref().try_push(1), Push::broken);
-    expect_report(queue);
-  }
-  {
-    Queue queue(Device::host_serial(), impatient);
-    for (std::uint32_t at = 0; at < 2; ++at) EXPECT_EQ(queue.ref().push(at), Push::done);
-    EXPECT_EQ(queue.ref().push(2), Push::broken) << "no room comes";
-    EXPECT_EQ(queue.ref().pop(item), Pop::broken);
-    expect_report(queue);
-  }
-  {
-    Queue queue(Device::host_serial(), impatient);
-    const auto claim = queue.ref().claim_room(1);
-    ASSERT_EQ(claim.count, 1u);  // and is never put
-    EXPECT_EQ(queue.ref().pop(item), Pop::broken);
-    EXPECT_FALSE(queue.ref().take(claim.first, item));
-    EXPECT_FALSE(queue.reports().empty());
+  ASSERT_EQ(queue.ref().pop(item), Pop::done);
+  std::thread waiter([&] {
+    std::uint32_t other = 0;
+    EXPECT_EQ(queue.ref().pop(other), Pop::finished);
+  });
+  std::this_thread::sleep_for(10ms);
+  expect_status(queue.status(), {.accepted = 1, .in_work = 1});
+  queue.ref().done();
+  waiter.join();
+  EXPECT_TRUE(queue.reports().empty());
+}
+
+TEST(WorkQueue, a_full_queue_that_nobody_takes_from_breaks) {
+  Queue queue(Device::host_serial(),
+              {.capacity = 2, .producers = 1, .inbox = 4, .patience = 20ms, .name = "letters"});
+  Producer producer = queue.producer();
+  EXPECT_EQ(producer.try_push(9), Push::done);
+  for (std::uint32_t at = 0; at < 2; ++at) EXPECT_EQ(queue.ref().push(at), Push::done);
+  EXPECT_EQ(queue.ref().push(2), Push::broken) << "no room comes";
+  std::uint32_t item = 0;
+  EXPECT_EQ(queue.ref().pop(item), Pop::broken);
+  EXPECT_EQ(queue.ref().try_push(3), Push::broken);
+  EXPECT_EQ(producer.try_push(3), Push::broken) << "the host learns of it";
+  EXPECT_FALSE(producer.is_open());
+  expect_report(queue, "producer of letters", "items taken", 20ms);
+  expect_status(queue.status(),
+                {.accepted = 3, .waiting = 3, .open_producers = 1, .end = QueueEnd::not_taken});
+}
+
+TEST(WorkQueue, a_claimed_place_that_nobody_fills_breaks_it) {
+  Queue queue(Device::host_serial(), {.capacity = 2, .patience = 20ms});
+  const auto claim = queue.ref().claim_room(1);
+  ASSERT_EQ(claim.count, 1u);
+  std::uint32_t item = 0;
+  EXPECT_EQ(queue.ref().pop(item), Pop::broken);
+  EXPECT_FALSE(queue.ref().take(claim.first, item));
+  EXPECT_EQ(queue.end(), QueueEnd::not_filled);
+  expect_report(queue, "consumer of work queue", "must be filled", 20ms);
+}
+
+TEST(WorkQueue, a_claimed_item_that_nobody_reads_breaks_it) {
+  Queue queue(Device::host_serial(), {.capacity = 1, .patience = 20ms});
+  queue.fill(numbers(1));
+  ASSERT_EQ(queue.ref().claim_items(1).count, 1u);
+  EXPECT_EQ(queue.ref().push(1), Push::broken);
+  expect_report(queue, "producer of work queue", "must be read", 20ms);
+  expect_status(queue.status(), {.accepted = 1, .in_work = 1, .end = QueueEnd::not_freed});
+}
+
+TEST(WorkQueue, an_idle_limit_ends_it_by_name) {
+  Queue queue(Device::host_serial(),
+              {.capacity = 2, .producers = 1, .inbox = 2, .idle_limit = 20ms});
+  Producer producer = queue.producer();
+  std::uint32_t item = 0;
+  EXPECT_EQ(queue.ref().pop(item), Pop::broken);
+  expect_report(queue, "consumer of work queue", "idle", 20ms);
+  EXPECT_EQ(producer.try_push(1), Push::broken);
+  expect_status(queue.status(), {.open_producers = 1, .end = QueueEnd::idle});
+  EXPECT_EQ(queue.status().message(),
+            "none accepted: none done, none waiting, none in work; 1 producer is open");
+}
+
+TEST(WorkQueue, the_host_cancels_it_while_others_wait) {
+  Queue queue(Device::host_serial(), options(1, 1));
+  const Producer producer = queue.producer();
+  queue.fill(numbers(1));
+  std::uint32_t item = 0, accepted = 1;
+  ASSERT_EQ(queue.ref().pop(item), Pop::done);
+  EXPECT_FALSE(queue.ref().is_cancelled());
+  run_threads(4, [&](unsigned thread) {
+    if (thread == 0) queue.cancel();
+    if (thread == 1)
+      while (queue.ref().push(4) == Push::done) ++accepted;
+    EXPECT_TRUE(thread <= 1 || ends_broken(queue));
+  });
+  EXPECT_TRUE(queue.ref().is_cancelled());
+  EXPECT_FALSE(producer.is_open());
+  EXPECT_TRUE(queue.reports().empty()) << "nobody lost patience";
+  queue.ref().done();  // what is in hand is still finished
+  const WorkQueueStatus status = queue.status();
+  EXPECT_EQ(status.end, QueueEnd::cancelled);
+  EXPECT_EQ(status.accepted, accepted);
+  EXPECT_EQ(status.accepted, status.done + status.waiting) << status.message();
+}
+
+TEST(WorkQueue, what_its_producers_sent_is_there_after_it_was_cancelled_and_filled_again) {
+  Queue queue(Device::host_serial(), options(2, 1));
+  Producer producer = queue.producer();
+  EXPECT_EQ(producer.try_push(5), Push::done);
+  queue.cancel();
+  std::uint32_t item = 0;
+  EXPECT_EQ(queue.ref().pop(item), Pop::broken);
+  expect_status(queue.status(),
+                {.accepted = 1, .waiting = 1, .open_producers = 1, .end = QueueEnd::cancelled});
+  queue.fill({});
+  EXPECT_EQ(queue.end(), QueueEnd::none);
+  EXPECT_EQ(producer.try_push(6), Push::done);
+  for (const std::uint32_t expected : {5u, 6u}) {
+    ASSERT_EQ(queue.ref().pop(item), Pop::done);
+    EXPECT_EQ(item, expected);
   }
 }
 
@@ -302,6 +478,10 @@ TEST(WorkQueue, refuses_what_it_cannot_be_made_of) {
   for (const auto patience : {0ns, -5ns})
     EXPECT_THAT(make({.capacity = 4, .patience = patience}),
                 ThrowsMessage<BadArgument>(HasSubstr("positive")));
+
+  for (const auto limit : {0ns, -5ns})
+    EXPECT_THAT(make({.capacity = 4, .idle_limit = limit}),
+                ThrowsMessage<BadArgument>(AllOf(HasSubstr("idle limit"), HasSubstr("positive"))));
 
   Queue queue(device, options(4, 1));
   queue.producer().close();

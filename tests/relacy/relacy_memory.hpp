@@ -48,7 +48,9 @@ enum class Flaw : std::uint8_t {
   no_tag,      // a 64-bit exchange compares only the 24 bits of a page
 };
 
-template <Flaw kFlaw = Flaw::none>
+/// With `kLooks`, waiters look at the clock and at what the host says at every poll, and the clock
+/// goes on by one with every look: patience may end anywhere.
+template <Flaw kFlaw = Flaw::none, bool kLooks = false>
 struct RelacyMemory {
   template <Order kOrder>
   static constexpr rl::memory_order order(OrderTag<kOrder>) {
@@ -141,9 +143,14 @@ struct RelacyMemory {
 
   struct Backoff {
     void pause() { rl::yield(1, RL_INFO); }
-    bool is_time_to_look() const { return false; }
+    bool is_time_to_look() const { return kLooks; }
   };
-  static std::uint64_t now() { return 0; }
+  static inline std::uint64_t clock = 1;  // set it back before each run
+  static std::uint64_t now() { return clock++; }
+  template <class Word>
+  static bool is_turn_to_look_across(Word&) {
+    return true;
+  }
 
   template <Scope kScope, Order kOrder>
   static void fence(OrderTag<kOrder> tag) {

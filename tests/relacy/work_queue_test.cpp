@@ -5,22 +5,25 @@
 namespace attacca::test {
 namespace {
 
-using device::Patience;
 using device::Pop;
 using device::Push;
+using device::QueueEnd;
 using device::relaxed;
 
 /// A queue of 2^kLog2 places with the rings of `kInboxes` producers, two places each.
-template <Flaw kFlaw, std::uint32_t kLog2, std::uint32_t kInboxes = 0>
+template <Flaw kFlaw, std::uint32_t kLog2, std::uint32_t kInboxes = 0, bool kLooks = false>
 struct Queue {
-  using Memory = RelacyMemory<kFlaw>;
+  using Memory = RelacyMemory<kFlaw, kLooks>;
   using Ref = device::WorkQueueRef<int, Memory>;
-  using Control = device::WorkQueueControl<Memory>;
+  using Control = typename Ref::Control;
+  using HostWords = typename Ref::HostWords;
   using RingControl = device::RingControl<Memory>;
   using Reader = device::RingReader<int, Memory>;
   static constexpr std::uint32_t kPlaces = 1u << kLog2;
 
   std::unique_ptr<Control> control = std::make_unique<Control>();
+  std::unique_ptr<HostWords> host = std::make_unique<HostWords>();
+  std::uint64_t patience = 0;  // looks
   typename Memory::template Atomic<std::uint32_t, Scope::gpu> turns[kPlaces];
   typename Memory::template Plain<int> items[kPlaces];
   std::unique_ptr<RingControl> rings[kInboxes + 1];
@@ -34,7 +37,13 @@ struct Queue {
     control->head.store(0, relaxed);
     control->alive.store(alive + kInboxes * Ref::kProducer, relaxed);
     control->is_fetching.store(0, relaxed);
-    control->is_broken.store(0, relaxed);
+    control->end.store(0, relaxed);
+    control->looked.store(0, relaxed);
+    control->withdrawn.store(0, relaxed);
+    control->refused.store(0, relaxed);
+    host->is_cancelled.store(0, relaxed);
+    host->end.store(0, relaxed);
+    Memory::clock = 1;
     for (auto& turn : turns) turn.store(0, relaxed);
     for (std::uint32_t at = 0; at < kInboxes; ++at) {
       rings[at] = std::make_unique<RingControl>();
@@ -46,8 +55,9 @@ struct Queue {
     }
   }
   Ref ref() {
-    return Ref(control.get(), turns, items, kLog2, kInboxes ? inboxes : nullptr, kInboxes,
-               Patience{});
+    return Ref(
+        {control.get(), host.get(), turns, items, kInboxes ? inboxes : nullptr, kLog2, kInboxes},
+        {.nanoseconds = patience});
   }
   device::RingRef<int, Memory> ring(std::uint32_t at) {
     return {rings[at].get(), ring_items[at], 1};
@@ -204,13 +214,19 @@ struct SentIn : rl::test_suite<SentIn<kFlaw, kLog2, kConsumers>, 1 + kConsumers>
   void after() { tally.expect_one_each(); }
 };
 
-/// One thread breaks the queue that one waits for room in and, at first, one for items.
-struct Broken : rl::test_suite<Broken, 3> {
-  Queue<Flaw::none, 0> queue;
+/// One thread cancels the queue, on the device or as the host does, that one waits for room in and,
+/// at first, one for items.
+template <bool kByHost>
+struct Cancelled : rl::test_suite<Cancelled<kByHost>, 3> {
+  Queue<Flaw::none, 0, 0, kByHost> queue;
   void before() { queue.reset(1); }
   void thread(unsigned index) {
-    if (index == 0) return queue.ref().break_up();
-    if (index == 1) {
+    if (index == 0) {
+      if (kByHost)
+        queue.host->is_cancelled.store(1, device::release);
+      else
+        queue.ref().cancel();
+    } else if (index == 1) {
       while (queue.ref().push(1) == Push::done) {
       }
     } else {
@@ -221,10 +237,66 @@ struct Broken : rl::test_suite<Broken, 3> {
   }
   void after() {
     int item = 0;
+    RL_ASSERT(queue.ref().is_cancelled());
+    RL_ASSERT(queue.ref().end() == QueueEnd::cancelled);
+    RL_ASSERT(queue.host->end.load(relaxed) == static_cast<std::uint32_t>(QueueEnd::cancelled));
     RL_ASSERT(queue.ref().try_push(1) == Push::broken);
     RL_ASSERT(queue.ref().push(1) == Push::broken);
     RL_ASSERT(queue.ref().try_pop(item) == Pop::broken);
     RL_ASSERT(queue.ref().pop(item) == Pop::broken);
+  }
+};
+
+/// Patience so short that it may end in any wait. Whether it does or not, what was accepted is done
+/// or still counted, and who was told `broken` does not count.
+template <std::uint32_t kLog2>
+struct Impatient : rl::test_suite<Impatient<kLog2>, 4> {
+  Queue<Flaw::none, kLog2, 0, true> queue;
+  unsigned accepted = 0;
+  unsigned done = 0;
+  void before() {
+    queue.patience = 2;
+    queue.reset(2);  // each producer counts as an item until it is done
+    accepted = done = 0;
+  }
+  void thread(unsigned index) { index < 2 ? produce() : consume(); }
+  void produce() {
+    for (int at = 0; at < 2; ++at) accepted += queue.ref().push(at) == Push::done;
+    queue.ref().done();
+  }
+  void consume() {
+    for (;;) {
+      int item = 0;
+      const Pop result = queue.ref().pop(item);
+      if (result == Pop::empty) continue;
+      if (result != Pop::done) return;
+      ++done;
+      queue.ref().done();
+    }
+  }
+  void after() {
+    const std::uint64_t tail = queue.control->tail.load(relaxed);
+    RL_ASSERT(tail - queue.control->withdrawn.load(relaxed) == accepted);
+    RL_ASSERT(queue.control->alive.load(relaxed) == accepted - done);
+    RL_ASSERT(queue.ref().is_broken() || (accepted == 4 && done == 4));
+  }
+};
+
+/// A consumer waits, with no patience at all, for a producer that takes its time: no fault.
+struct Idle : rl::test_suite<Idle, 2> {
+  Queue<Flaw::none, 0, 0, true> queue;
+  void before() {
+    queue.patience = 1;
+    queue.reset(1);
+  }
+  void thread(unsigned index) {
+    int item = 0;
+    if (index == 0) {
+      for (int turn = 0; turn < 4; ++turn) rl::yield(1, RL_INFO);
+      queue.ref().done();
+    } else {
+      RL_ASSERT(queue.ref().pop(item) == Pop::finished);
+    }
   }
 };
 
@@ -263,9 +335,22 @@ TEST(RelacyWorkQueue, a_host_producer_s_items_come_in_order_and_end) {
   EXPECT_TRUE((is_caught<SentIn<Flaw::no_acquire, 0, 2>>()));
 }
 
-TEST(RelacyWorkQueue, a_broken_queue_lets_everybody_go) {
-  EXPECT_TRUE(holds_at_random<Broken>(100'000));
-  EXPECT_TRUE(holds_for_all<Broken>(2));
+TEST(RelacyWorkQueue, a_cancelled_queue_lets_everybody_go) {
+  EXPECT_TRUE(holds_at_random<Cancelled<false>>(100'000));
+  EXPECT_TRUE(holds_for_all<Cancelled<false>>(2));
+  EXPECT_TRUE(holds_at_random<Cancelled<true>>(100'000));
+  EXPECT_TRUE(holds_for_all<Cancelled<true>>(2));
+}
+
+TEST(RelacyWorkQueue, where_patience_ends_everything_accepted_is_done_or_counted) {
+  EXPECT_TRUE(holds_at_random<Impatient<0>>(100'000));
+  EXPECT_TRUE(holds_at_random<Impatient<1>>(100'000));
+  EXPECT_TRUE(holds_for_all<Impatient<0>>(1));
+}
+
+TEST(RelacyWorkQueue, waiting_for_work_is_no_fault) {
+  EXPECT_TRUE(holds_at_random<Idle>(30'000));
+  EXPECT_TRUE(holds_for_all<Idle>(3));
 }
 
 }  // namespace

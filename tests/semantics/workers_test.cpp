@@ -11,6 +11,8 @@
 namespace attacca::test {
 namespace {
 
+using std::chrono_literals::operator""ms;
+using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr Team kTeams[] = {Team::thread, Team::warp, Team::block};
@@ -50,7 +52,7 @@ TEST_P(SmallDeviceWorkers, workers_that_push_work_end_when_all_of_it_is_done) {
       device::WorkQueue<Branch> queue(device(), {.capacity = 4096});
       queue.fill(std::vector<Branch>{{8}, {5}});
       const Buffer<Counter> counts = counters();
-      tree_workers(team).start(stream(), {queue.ref()}, {counts.data(), counts.data() + 1},
+      tree_workers(team).start(stream(), queue.ref(), {counts.data(), counts.data() + 1},
                                {.threads = 64, .blocks = is_cuda() ? 4u : 1u, .batch = batch});
       stream().synchronize();
       const unsigned items = 511 + 63;
@@ -65,7 +67,7 @@ TEST_P(SmallDeviceWorkers, a_full_queue_loses_nothing_when_workers_do_the_rest_t
   queue.fill(std::vector<Branch>{{10}});
   const Buffer<Counter> counts = counters();
   tree_workers(Team::thread)
-      .start(stream(), {queue.ref()}, {counts.data(), counts.data() + 1}, {.threads = 32});
+      .start(stream(), queue.ref(), {counts.data(), counts.data() + 1}, {.threads = 32});
   stream().synchronize();
   EXPECT_EQ(value_of(counts, 0), 2047u);
 }
@@ -74,12 +76,12 @@ TEST_P(SmallDeviceWorkers, host_threads_feed_workers_that_run) {
   device::WorkQueue<Branch> queue(device(), {.capacity = 64, .producers = 2, .inbox = 4});
   const Buffer<Counter> counts = counters();
   tree_workers(Team::warp)
-      .start(stream(), {queue.ref()}, {counts.data(), counts.data() + 1},
+      .start(stream(), queue.ref(), {counts.data(), counts.data() + 1},
              {.threads = 64, .blocks = 1});
-  const auto feed = [](device::RingWriter<Branch> writer) {
+  const auto feed = [](device::Producer<Branch> producer) {
     for (int at = 0; at < 100; ++at)
-      while (!writer.try_push({at % 2 == 0 ? 0u : 1u})) std::this_thread::yield();
-    writer.close();
+      while (producer.try_push({at % 2 == 0 ? 0u : 1u}) == device::Push::full)
+        std::this_thread::yield();
   };
   std::thread first(feed, queue.producer());
   std::thread second(feed, queue.producer());
@@ -90,13 +92,104 @@ TEST_P(SmallDeviceWorkers, host_threads_feed_workers_that_run) {
   EXPECT_TRUE(queue.reports().empty());
 }
 
+TEST_P(SmallDeviceWorkers, a_producer_slower_than_the_patience_loses_nothing) {
+  constexpr unsigned kItems = 2;
+  for (const Team team : kTeams) {
+    device::WorkQueue<Branch> queue(device(), {.capacity = 64, .producers = 1, .patience = 20ms});
+    const Buffer<Counter> counts = counters();
+    tree_workers(team).start(stream(), queue.ref(), {counts.data(), counts.data() + 1},
+                             {.threads = 64, .blocks = is_cuda() ? 8u : 0u});
+    {
+      device::Producer<Branch> producer = queue.producer();
+      for (unsigned at = 0; at < kItems; ++at) {
+        std::this_thread::sleep_for(30ms);
+        EXPECT_EQ(producer.try_push({0}), device::Push::done);
+      }
+    }
+    EXPECT_NO_THROW(stream().synchronize());
+    EXPECT_EQ(value_of(counts, 0), kItems);
+    const device::WorkQueueStatus status = queue.status();
+    EXPECT_EQ(status.accepted, kItems);
+    EXPECT_EQ(status.done, kItems) << status.message();
+  }
+}
+
+TEST_P(SmallDeviceWorkers, a_long_item_is_seen_at_work_and_ends_itself_once_cancelled) {
+  for (const Team team : kTeams) {
+    device::WorkQueue<int> queue(device(), {.capacity = 8, .producers = 1, .patience = 5ms});
+    queue.fill(std::vector<int>{-1});
+    using Flag = device::Atomic<unsigned, device::Scope::system>;
+    const Buffer<Flag> has_begun(device(), std::vector<Flag>(1, Flag(0)), Visibility::shared);
+    device::Producer<int> producer = queue.producer();
+    lingering_workers(team).start(stream(), queue.ref(), {has_begun.data()},
+                                  {.threads = 64, .blocks = is_cuda() ? 2u : 0u, .batch = 1});
+    while (queue.status().done == 0) std::this_thread::yield();
+    EXPECT_EQ(producer.try_push(1), device::Push::done);
+    while (has_begun.data()->load(device::acquire) == 0) std::this_thread::yield();
+    std::this_thread::sleep_for(20ms);  // longer than the patience of those who wait
+    const device::WorkQueueStatus status = queue.status();
+    EXPECT_EQ(status.in_work, 1u) << status.message();
+    EXPECT_EQ(status.done, 1u) << status.message();
+    EXPECT_EQ(status.end, device::QueueEnd::none);
+    EXPECT_EQ(status.open_producers, 1u);
+
+    queue.cancel();
+    EXPECT_NO_THROW(stream().synchronize()) << "it was asked for";
+    EXPECT_EQ(producer.try_push(1), device::Push::broken);
+    EXPECT_EQ(queue.status().end, device::QueueEnd::cancelled);
+    EXPECT_EQ(queue.status().done, 2u) << "the long item came to its end";
+    EXPECT_TRUE(queue.reports().empty());
+  }
+}
+
+TEST_P(SmallDeviceWorkers, a_queue_that_breaks_is_explained_at_synchronize) {
+  device::WorkQueue<Branch> queue(
+      device(), {.capacity = 8, .producers = 1, .patience = 20ms, .name = "branches"});
+  queue.fill(std::vector<Branch>{{0}, {0}});
+  device::Producer<Branch> producer = queue.producer();
+  const Buffer<Counter> counts = counters();
+  stream().kernel(abandon_place, Grid{}, {queue.ref()});
+  tree_workers(Team::thread)
+      .start(stream(), queue.ref(), {counts.data(), counts.data() + 1},
+             {.threads = 32, .blocks = 1});
+  EXPECT_THAT([&] { stream().synchronize(); },
+              testing::ThrowsMessage<SourceBroken>(
+                  AllOf(HasSubstr("'grow tree'"), HasSubstr("branches broke"),
+                        HasSubstr("nobody filled it"), HasSubstr("3 accepted: 2 done"),
+                        HasSubstr("1 in work"), HasSubstr("consumer of branches"))));
+  EXPECT_NO_THROW(stream().synchronize()) << "told once";
+  EXPECT_EQ(queue.reports().size(), 1u);
+  EXPECT_EQ(queue.end(), device::QueueEnd::not_filled);
+  EXPECT_EQ(producer.try_push({0}), device::Push::broken);
+  EXPECT_EQ(value_of(counts, 0), 2u);
+
+  queue.fill(std::vector<Branch>{{0}});
+  producer.close();
+  tree_workers(Team::thread)
+      .start(stream(), queue.ref(), {counts.data(), counts.data() + 1},
+             {.threads = 32, .blocks = 1});
+  EXPECT_NO_THROW(stream().synchronize()) << "as new";
+  EXPECT_EQ(value_of(counts, 0), 3u);
+}
+
+TEST_P(SmallDeviceWorkers, an_idle_limit_is_told_at_synchronize) {
+  device::WorkQueue<Branch> queue(device(), {.capacity = 8, .producers = 1, .idle_limit = 10ms});
+  const Buffer<Counter> counts = counters();
+  tree_workers(Team::block)
+      .start(stream(), queue.ref(), {counts.data(), counts.data() + 1},
+             {.threads = 32, .blocks = 1});
+  EXPECT_THAT([&] { stream().synchronize(); },
+              testing::ThrowsMessage<SourceBroken>(
+                  AllOf(HasSubstr("idle limit"), HasSubstr("1 producer is open"))));
+}
+
 TEST_P(SmallDeviceWorkers, a_queue_can_be_filled_again) {
   device::WorkQueue<Branch> queue(device(), {.capacity = 256});
   const Buffer<Counter> counts = counters();
   for (int round = 1; round <= 3; ++round) {
     queue.fill(std::vector<Branch>{{6}});
     tree_workers(Team::warp)
-        .start(stream(), {queue.ref()}, {counts.data(), counts.data() + 1}, {.threads = 32});
+        .start(stream(), queue.ref(), {counts.data(), counts.data() + 1}, {.threads = 32});
     stream().synchronize();
     EXPECT_EQ(value_of(counts, 0), 127u * static_cast<unsigned>(round));
   }
@@ -109,9 +202,7 @@ TEST_P(SmallDeviceWorkers, they_run_in_a_graph) {
   const auto workers = hit_workers(Team::warp);
   Graph graph(device());
   const auto clear = graph.fill(counter.data(), 0, counter.bytes());
-  graph
-      .kernel(workers.kernel, workers.grid(device()),
-              {{counter.data(), kTickets}, {hits.data()}, 4})
+  workers.add_to(graph, device(), {counter.data(), kTickets}, {hits.data()}, {.batch = 4})
       .after(clear);
   Exec exec = graph.instantiate();
   for (int round = 0; round < 3; ++round) run(exec);

@@ -175,7 +175,7 @@ struct CancelAfter : Free {
       // Each item leads to another, so this would never end.
       (void)a.queue.try_push(item + 1);
       a.queue.done();
-      if (a.popped->fetch_add(1, relaxed) + 1 >= a.items) a.queue.break_up();
+      if (a.popped->fetch_add(1, relaxed) + 1 >= a.items) a.queue.cancel();
     }
   }
 };

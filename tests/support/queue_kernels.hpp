@@ -55,7 +55,7 @@ struct TreeArgs {
 };
 extern const Kernel<TreeArgs> grow_tree;
 
-/// Breaks the queue once it has popped `items`, by every thread.
+/// Cancels the queue once it has popped `items`, by every thread.
 struct CancelArgs {
   QueueRef queue;
   std::uint32_t items;

@@ -34,9 +34,9 @@ inline void expect_one_each(const std::vector<std::vector<unsigned>>& counts) {
   }
 }
 /// Pushes through a host producer's ring, which may be full for a while.
-inline void send(device::RingWriter<std::uint32_t>& to, std::uint32_t item,
+inline void send(device::Producer<std::uint32_t>& to, std::uint32_t item,
                  const Deadline& deadline) {
-  while (!to.try_push(item)) {
+  while (to.try_push(item) == device::Push::full) {
     if (deadline.is_over()) return;
     std::this_thread::yield();
   }

@@ -40,6 +40,31 @@ struct Hit {
   }
 };
 
+template <Team kTeam>
+struct Linger {
+  static constexpr const char* name = "linger";
+  static constexpr Team team = kTeam;
+  using Item = int;
+  using Args = LingerArgs;
+  static Cost cost(const Args&) { return {}; }
+  template <class Worker>
+  ATTACCA_HD static void work(Worker& worker, const Item& item, const Args& a) {
+    if (item < 0) return;
+    if (worker.rank() == 0) a.has_begun->store(1, release);
+    NativeMemory::Backoff backoff;
+    while (!worker.is_cancelled()) backoff.pause();
+  }
+};
+
+struct Abandon {
+  static constexpr const char* name = "abandon";
+  using Args = AbandonArgs;
+  static Cost cost(const Args&) { return {}; }
+  ATTACCA_HD static void body(Thread& t, const Args& a) {
+    if (t.is_first()) (void)a.queue.claim_room(1);
+  }
+};
+
 struct Add {
   static constexpr const char* name = "add";
   using Args = AddArgs;
@@ -47,7 +72,8 @@ struct Add {
   ATTACCA_HD static void body(Thread& t, const Args& a) {
     if (!t.is_first()) return;
     a.totals[a.job->at] += a.times * a.job->value;
-    if (a.job->more != 0) a.queue.try_push({2, {a.job->at, a.job->value, a.job->more - 1}});
+    if (a.job->more != 0)
+      a.queue.try_push({a.job->kind, {a.job->at, a.job->value, a.job->more - 1, a.job->kind}});
   }
 };
 
@@ -60,6 +86,13 @@ QueueWorkers<Branch, CountArgs> tree_workers(Team team) {
   return team == Team::thread ? by_thread : team == Team::warp ? by_warp : by_block;
 }
 
+QueueWorkers<int, LingerArgs> lingering_workers(Team team) {
+  static const auto by_thread = make_queue_workers<Linger<Team::thread>>();
+  static const auto by_warp = make_queue_workers<Linger<Team::warp>>();
+  static const auto by_block = make_queue_workers<Linger<Team::block>>();
+  return team == Team::thread ? by_thread : team == Team::warp ? by_warp : by_block;
+}
+
 TicketWorkers<HitArgs> hit_workers(Team team) {
   static const auto by_thread = make_ticket_workers<Hit<Team::thread>>();
   static const auto by_warp = make_ticket_workers<Hit<Team::warp>>();
@@ -67,7 +100,8 @@ TicketWorkers<HitArgs> hit_workers(Team team) {
   return team == Team::thread ? by_thread : team == Team::warp ? by_warp : by_block;
 }
 
-const Kernel<ScheduleArgs<Sum>> schedule_sums = make_scheduler<Sum>();
+const Scheduler<Sum> schedule_sums = make_scheduler<Sum>();
+const Kernel<AbandonArgs> abandon_place = make_kernel<Abandon>();
 const Kernel<AddArgs> add_sum = make_kernel<Add>();
 
 }  // namespace attacca::test

@@ -20,6 +20,19 @@ struct CountArgs {
 };
 QueueWorkers<Branch, CountArgs> tree_workers(Team team);
 
+/// Says that it began, and goes on until the queue is cancelled; an item below zero is done at
+/// once.
+struct LingerArgs {
+  device::Atomic<unsigned, device::Scope::system>* has_begun;  // in memory that the host sees
+};
+QueueWorkers<int, LingerArgs> lingering_workers(Team team);
+
+/// Claims a place and never fills it. One thread.
+struct AbandonArgs {
+  device::WorkQueueRef<Branch> queue;
+};
+extern const Kernel<AbandonArgs> abandon_place;
+
 /// hits[ticket] += 1.
 struct HitArgs {
   unsigned* hits;
@@ -30,10 +43,11 @@ TicketWorkers<HitArgs> hit_workers(Team team);
 struct Sum {
   unsigned at;
   unsigned value;
-  unsigned more;  // jobs that this one leads to, pushed by its own graph
+  unsigned more;      // jobs that this one leads to, pushed by its own graph
+  unsigned kind = 2;  // of those jobs
 };
-extern const Kernel<ScheduleArgs<Sum>> schedule_sums;
-/// totals[at] += times * value of the job; where it has `more`, pushes a job of kind 2 with one
+extern const Scheduler<Sum> schedule_sums;
+/// totals[at] += times * value of the job; where it has `more`, pushes a job of its kind with one
 /// less.
 struct AddArgs {
   const Sum* job;

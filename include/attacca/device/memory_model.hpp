@@ -67,6 +67,21 @@ struct NativeMemory {
   using Backoff = detail::NativeBackoff;
   ATTACCA_HD static std::uint64_t now() { return detail::now_nanoseconds(); }
 
+  /// Whether the calling thread is the one to look at host memory now. Of all threads of a GPU that
+  /// ask with the same `last`, one every 100 us: a look takes one or two. On the host, always.
+  template <class Word>
+  ATTACCA_HD static bool is_turn_to_look_across([[maybe_unused]] Word& last) {
+#if defined(__CUDA_ARCH__)
+    constexpr std::int64_t kEvery = 100'000;
+    const std::uint64_t now = detail::now_nanoseconds();
+    std::uint64_t seen = last.load(relaxed);
+    return static_cast<std::int64_t>(now - seen) >= kEvery &&
+           last.compare_exchange(seen, now, relaxed, relaxed);
+#else
+    return true;
+#endif
+  }
+
   template <Scope kScope, Order kOrder>
   ATTACCA_HD static void fence(OrderTag<kOrder> order) {
     device::fence<kScope>(order);

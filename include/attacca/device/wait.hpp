@@ -99,13 +99,17 @@ struct WaitReport {
 /// `clear`, which nobody may be waiting during. Must outlive the Patience it gives out.
 class WaitLog {
  public:
-  explicit WaitLog(const attacca::Device& device);
+  /// `names` have the numbers 0, 1, … from the start.
+  explicit WaitLog(const attacca::Device& device, std::vector<std::string> names = {});
   WaitLog(WaitLog&&) noexcept;
   ~WaitLog();
 
   /// Throws BadArgument where the deadline is not positive.
   Patience patience(std::chrono::nanoseconds deadline, const std::string& who,
                     const std::string& what);
+  /// For structures that wait for different things, each by its own clock: they fill in the
+  /// numbers.
+  Patience without_names();
   /// What was written so far, the device's first. Waits for nothing.
   std::vector<WaitReport> reports() const;
   /// Those that found no room. Copies from the device.

@@ -5,8 +5,15 @@
 // A place in the queue has a turn: 2r when round r may write it, 2r+1 when it may be read. Claims
 // are two counters each way: `room` and `ready` say how many may pass, `tail` and `head` say where.
 // Counting first means that nobody retries: a full or empty queue is found out before a place is
-// taken, and a place once taken is used. A thread that stops for good between the two holds the
-// others back; their patience ends, and the queue is broken for all.
+// taken, and a place once taken is used.
+//
+// When it ends. Waiting for work is no fault: not for a producer that is open, nor for a worker
+// that is busy with one long item. A queue breaks only where something that was begun does not go
+// on for `patience`: nobody takes the items of a full queue, nobody fills a place that was claimed,
+// nobody frees one whose item was claimed. Clocks measure progress, not a waiter's own idle time:
+// they start anew whenever what is waited for moves. Beyond that the host may `cancel`, and an
+// `idle_limit` may be asked for. Whatever ended it, everybody is told `broken`, and `status` counts
+// what was accepted, done and left.
 //
 // Lanes of a warp that call together claim together, with one operation on each counter.
 #pragma once
@@ -14,31 +21,77 @@
 #include <attacca/device/lanes.hpp>
 #include <attacca/device/ring.hpp>
 #include <attacca/device/wait.hpp>
+#include <attacca/thread.hpp>
+#include <memory>
 #include <optional>
+#include <span>
+#include <string>
 
 namespace attacca::device {
 
-enum class Push : std::uint8_t { done, full, broken };
+enum class Push : std::uint8_t {
+  done,
+  full,    // nothing happened
+  broken,  // nothing happened, and never will: the queue ended, or this producer is closed
+};
 enum class Pop : std::uint8_t {
   done,
   empty,     // nothing now
   finished,  // nothing now or later: all work is done and every producer has closed
-  broken,    // cancelled, or somebody's patience ended; see the wait log
+  broken,    // it ended before its work was done; WorkQueue::status says how
 };
 
-/// The counters, each alone in its line.
+/// What ended a queue before its work was done.
+enum class QueueEnd : std::uint8_t {
+  none,
+  cancelled,   // by `cancel`, on either side
+  not_taken,   // the queue was full, and nobody took an item for as long as patience goes
+  not_filled,  // a place was claimed, and nobody filled it
+  not_freed,   // an item was claimed, and nobody read it
+  idle,        // no work came for as long as the idle limit goes
+};
+
+namespace detail {
+
+/// A queue's counters in the device's memory, each alone in its line.
 template <class Memory = NativeMemory>
 struct WorkQueueControl {
   template <class T>
   using Atomic = typename Memory::template Atomic<T, Scope::gpu>;
+  static constexpr std::uint64_t kProducer = std::uint64_t{1} << 40;  // of `alive`, if open
+
   alignas(128) Atomic<std::int64_t> room;          // places that may be claimed for writing
   alignas(128) Atomic<std::uint64_t> tail;         // next place to write
   alignas(128) Atomic<std::int64_t> ready;         // places that may be claimed for reading
   alignas(128) Atomic<std::uint64_t> head;         // next place to read
   alignas(128) Atomic<std::uint64_t> alive;        // open producers above, unfinished items below
   alignas(128) Atomic<std::uint32_t> is_fetching;  // somebody empties the producers' rings
-  Atomic<std::uint32_t> is_broken;
+  Atomic<std::uint32_t> end;                       // a QueueEnd
+  Atomic<std::uint64_t> looked;                    // when somebody last looked at HostWords
+  Atomic<std::uint64_t> withdrawn;                 // places whose push was told `broken`
+  Atomic<std::uint64_t> refused;                   // items, see `refuse`
+  Atomic<std::uint64_t> first_refused;             // the number that was said of the first
 };
+
+/// What the two sides tell each other about a queue, in memory that both see. Each side writes only
+/// its own.
+template <class Memory = NativeMemory>
+struct WorkQueueHostWords {
+  template <class T>
+  using Atomic = typename Memory::template Atomic<T, Scope::system>;
+  alignas(128) Atomic<std::uint32_t> is_cancelled;  // by the host
+  alignas(128) Atomic<std::uint32_t> end;           // by the device: a QueueEnd
+};
+
+/// How long a queue's users wait, and where they say so.
+struct QueuePatience {
+  std::uint64_t nanoseconds = 0;       // 0: for ever
+  std::uint64_t idle_nanoseconds = 0;  // 0: for ever
+  Patience log{};                      // without names: they are numbered as in work_queue.cpp
+  unsigned number = 0;                 // under which the queue explains itself to `synchronize`
+};
+
+}  // namespace detail
 
 /// A queue as kernel arguments carry it; see WorkQueue. All functions may be called by any threads
 /// in any state of divergence.
@@ -50,51 +103,29 @@ class WorkQueueRef {
     std::uint64_t first = 0;
     std::uint32_t count = 0;
   };
-  /// A host producer's ring, and whether its end was seen, which counts once. Whoever set
-  /// is_fetching may touch it.
-  struct Inbox {
-    typename Memory::template Plain<RingReader<T, Memory>> reader;
-    typename Memory::template Plain<bool> is_retired;
-  };
-  /// `alive` per open producer.
-  static constexpr std::uint64_t kProducer = std::uint64_t{1} << 40;
-
-  WorkQueueRef() = default;
-  ATTACCA_HD WorkQueueRef(WorkQueueControl<Memory>* control,
-                          typename Memory::template Atomic<std::uint32_t, Scope::gpu>* turns,
-                          typename Memory::template Plain<T>* items, std::uint32_t capacity_log2,
-                          Inbox* inboxes, std::uint32_t inbox_count, const Patience& patience)
-      : control_(control),
-        turns_(turns),
-        items_(items),
-        capacity_log2_(capacity_log2),
-        inbox_count_(inbox_count),
-        inboxes_(inboxes),
-        patience_(patience) {}
 
   /// Puts an item in. `full`: nothing happened; a worker had better do that item itself, since
-  /// workers that all wait for room wait for ever.
+  /// workers that all wait for room wait until the queue breaks.
   ATTACCA_HD Push try_push(const T& item) const {
     const ActiveLanes lanes = ActiveLanes::here();
     Claim claim;
     if (lanes.is_leader()) claim = claim_room(lanes.count());
     return put_lane(lanes, claim, item);
   }
-  /// The same, waiting for room.
+  /// The same, waiting for room. The queue breaks where it stays full and nobody takes an item for
+  /// as long as its patience goes.
   ATTACCA_HD Push push(const T& item) const {
     for (;;) {
       const ActiveLanes lanes = ActiveLanes::here();
       Claim claim;
-      if (lanes.is_leader()) {
-        const bool is_over = detail::wait_for<Memory>(
-            patience_, lanes.count(),
-            [&] {
-              claim = claim_room(lanes.count());
-              return claim.count != 0 || is_broken();
-            },
-            [] { return std::uint64_t{0}; });
-        if (!is_over) break_up();
-      }
+      if (lanes.is_leader())
+        wait_until(
+            QueueEnd::not_taken, patience_.nanoseconds, kNext,
+            [&] { return (claim = claim_room(lanes.count())).count != 0; },
+            [&](std::uint64_t& moved) {
+              moved = control_->head.load(relaxed);
+              return true;
+            });
       const Push result = put_lane(lanes, claim, item);
       if (result != Push::full) return result;
     }
@@ -142,13 +173,12 @@ class WorkQueueRef {
     control_->ready.fetch_add(count, relaxed);
     return {first, count};
   }
+  /// False where the queue broke meanwhile: the item was not accepted.
   ATTACCA_HD bool put(std::uint64_t place, const T& item) const {
-    if (!wait_turn(place, 0)) return false;
-    const std::uint64_t at = place & mask();
-    items_[at].write(item);
-    // release pairs with the acquire in `take`: who sees the turn sees the item.
-    turns_[at].store(turn(place, 1), release);
-    return true;
+    if (put_accepted(place, item)) return true;
+    control_->withdrawn.fetch_add(1, relaxed);
+    control_->alive.fetch_sub(1, acq_rel);
+    return false;
   }
   ATTACCA_HD Claim claim_items(std::uint32_t count) const {
     count = take_from(control_->ready, count);
@@ -165,22 +195,35 @@ class WorkQueueRef {
     turns_[at].store(turn(place, 2), release);
     return true;
   }
-  /// Waits until it can claim some; where there is none, `otherwise` says why.
+  /// Waits until it can claim some; where there is none, `otherwise` says why. No work is a fault
+  /// only where an idle limit was asked for.
   ATTACCA_HD Claim wait_for_items(std::uint32_t count, Pop& otherwise) const {
     Claim claim;
-    const bool is_over = detail::wait_for<Memory>(
-        patience_, count,
+    wait_until(
+        QueueEnd::idle, patience_.idle_nanoseconds, kNext,
         [&] {
           claim = claim_items(count);
           if (claim.count == 0) otherwise = why_none();
           return claim.count != 0 || otherwise != Pop::empty;
         },
-        [] { return std::uint64_t{0}; });
-    if (!is_over) {
-      break_up();
-      otherwise = Pop::broken;
-    }
+        [&](std::uint64_t& moved) {
+          moved = control_->tail.load(relaxed);
+          return is_without_work();
+        });
+    if (claim.count == 0 && otherwise == Pop::empty) otherwise = Pop::broken;
     return claim;
+  }
+  /// For consumers that poll by themselves and found nothing: ends the queue where its idle limit
+  /// is over. `since` is 0 at first and after each item.
+  ATTACCA_HD void watch_idle(std::uint64_t& since) const {
+    if (patience_.idle_nanoseconds == 0) return;
+    const std::uint64_t now = Memory::now();
+    if (since == 0 || !is_without_work()) {
+      since = now;
+    } else if (now - since >= patience_.idle_nanoseconds) {
+      const std::uint64_t tail = control_->tail.load(relaxed);
+      give_up(QueueEnd::idle, tail + 1, tail, now - since);
+    }
   }
   /// Why a claim of items came back empty. Also fetches what host producers have sent.
   ATTACCA_HD Pop why_none() const {
@@ -192,17 +235,71 @@ class WorkQueueRef {
   }
 
   /// Ends everything: whoever pushes or pops is told `broken`, whatever is still in the queue.
-  ATTACCA_HD void break_up() const {
-    if (control_->is_broken.exchange(1, acq_rel) != 0) return;
-    // No claim succeeds any more; so claims need not look whether the queue is broken.
-    control_->room.fetch_sub(kNever, relaxed);
-    control_->ready.fetch_sub(kNever, relaxed);
+  ATTACCA_HD void cancel() const { end_with(QueueEnd::cancelled); }
+  /// Whether it ended before its work was done. Looks at what the host says too, for those who do
+  /// not wait: a long item may end itself. Cheap; one of all who ask looks across the bus at a
+  /// time.
+  ATTACCA_HD bool is_cancelled() const {
+    const bool was_broken = is_broken();  // loaded beside what look_at_host loads
+    return look_at_host() || was_broken;
   }
-  ATTACCA_HD bool is_broken() const { return control_->is_broken.load(relaxed) != 0; }
+  /// The same without looking at what the host says; whoever waits does.
+  ATTACCA_HD bool is_broken() const { return end() != QueueEnd::none; }
+  ATTACCA_HD QueueEnd end() const { return static_cast<QueueEnd>(control_->end.load(relaxed)); }
+  /// Says of an item that was taken that it makes no sense: it is counted, not as done, and its
+  /// `number` is told to the host. `done` must be called for it all the same.
+  ATTACCA_HD void refuse(std::uint64_t number) const {
+    if (control_->refused.fetch_add(1, relaxed) == 0)
+      control_->first_refused.store(number, relaxed);
+  }
+  /// Where the queue broke (cancelling is no break) or items were refused, makes the next
+  /// `synchronize` of this kernel's stream throw SourceBroken, with who waited for what and what
+  /// was done and left. Workers and ResidentScheduler call it; so should other kernels, at their
+  /// end.
+  ATTACCA_HD void report_to(const WaitingThread& thread) const {
+    const QueueEnd how = end();
+    const bool is_refusing = control_->refused.load(relaxed) != 0;
+    if ((how != QueueEnd::none && how != QueueEnd::cancelled) || is_refusing)
+      thread.source_broke(patience_.number);
+  }
   ATTACCA_HD std::uint64_t capacity() const { return mask() + 1; }
+
+  // --- for WorkQueue and the tests --------------------------------------------------------------
+
+  using Control = detail::WorkQueueControl<Memory>;
+  using HostWords = detail::WorkQueueHostWords<Memory>;
+  /// A host producer's ring, and whether its end was seen, which counts once. Whoever set
+  /// is_fetching may touch it.
+  struct Inbox {
+    typename Memory::template Plain<RingReader<T, Memory>> reader;
+    typename Memory::template Plain<bool> is_retired;
+  };
+  static constexpr std::uint64_t kProducer = Control::kProducer;
+
+  /// Where everything lies.
+  struct Parts {
+    Control* control;
+    HostWords* host;
+    typename Memory::template Atomic<std::uint32_t, Scope::gpu>* turns;  // [capacity]
+    typename Memory::template Plain<T>* items;                           // [capacity]
+    Inbox* inboxes;                                                      // [inbox_count]
+    std::uint32_t capacity_log2;
+    std::uint32_t inbox_count;
+  };
+  WorkQueueRef() = default;
+  ATTACCA_HD WorkQueueRef(const Parts& parts, const detail::QueuePatience& patience)
+      : control_(parts.control),
+        host_(parts.host),
+        turns_(parts.turns),
+        items_(parts.items),
+        inboxes_(parts.inboxes),
+        capacity_log2_(parts.capacity_log2),
+        inbox_count_(parts.inbox_count),
+        patience_(patience) {}
 
  private:
   static constexpr std::uint32_t kFetch = 8;  // items moved at a time from a host producer's ring
+  static constexpr std::uint64_t kNext = 0;   // waited for: one more than now
   static constexpr std::int64_t kNever = std::int64_t{1} << 62;  // more than any counter holds
 
   ATTACCA_HD std::uint64_t mask() const { return (std::uint64_t{1} << capacity_log2_) - 1; }
@@ -224,19 +321,86 @@ class WorkQueueRef {
     return static_cast<std::uint32_t>(got);
   }
 
+  /// Polls until `look` returns true or the queue is over. `watch(moved)` says whether it waits for
+  /// something that must go on, and gives a number that changes when it does; where that has stood
+  /// still for `limit`, the queue breaks with `fault`. A limit of 0 is none.
+  template <class Look, class Watch>
+  ATTACCA_HD void wait_until(QueueEnd fault, std::uint64_t limit, std::uint64_t wanted, Look&& look,
+                             Watch&& watch) const {
+    if (look()) return;
+    typename Memory::Backoff backoff;
+    std::uint64_t since = 0;
+    std::uint64_t stood = 0;
+    for (;;) {
+      if (is_broken()) return;
+      backoff.pause();
+      if (look()) return;
+      if (!backoff.is_time_to_look()) continue;
+      look_at_host();
+      if (limit == 0) continue;
+      const std::uint64_t now = Memory::now();
+      std::uint64_t moved = 0;
+      const bool must_go_on = watch(moved);
+      if (since == 0 || !must_go_on || moved != stood) {
+        since = now;
+        stood = moved;
+      } else if (now - since >= limit) {
+        give_up(fault, wanted == kNext ? stood + 1 : wanted, stood, now - since);
+        return;
+      }
+    }
+  }
+
+  /// No item waits, nor is one in work.
+  ATTACCA_HD bool is_without_work() const { return control_->alive.load(relaxed) % kProducer == 0; }
+  /// Breaks the queue and, where this thread is the first, writes down who waited for what.
+  ATTACCA_HD void give_up(QueueEnd fault, std::uint64_t wanted, std::uint64_t seen,
+                          std::uint64_t waited) const {
+    if (!end_with(fault)) return;
+    Patience log = patience_.log;
+    log.who += fault == QueueEnd::not_filled || fault == QueueEnd::idle ? 1 : 0;
+    log.what += static_cast<std::uint32_t>(fault);
+    detail::give_up(log, wanted, seen, waited);
+  }
+  ATTACCA_HD bool end_with(QueueEnd why) const {
+    std::uint32_t none = 0;
+    if (!control_->end.compare_exchange(none, static_cast<std::uint32_t>(why), acq_rel, relaxed))
+      return false;
+    // No claim succeeds any more; so claims need not look whether the queue is broken.
+    control_->room.fetch_sub(kNever, relaxed);
+    control_->ready.fetch_sub(kNever, relaxed);
+    host_->end.store(static_cast<std::uint32_t>(why), release);
+    return true;
+  }
+  /// Whether the host has cancelled, as far as this thread had to look.
+  ATTACCA_HD bool look_at_host() const {
+    if (!Memory::is_turn_to_look_across(control_->looked)) return false;
+    if (host_->is_cancelled.load(relaxed) == 0) return false;
+    cancel();
+    return true;
+  }
+
   ATTACCA_HD bool wait_turn(std::uint64_t place, std::uint32_t step) const {
     const auto& word = turns_[place & mask()];
     const std::uint32_t wanted = turn(place, step);
     std::uint32_t seen = 0;
-    const bool is_ours = detail::wait_for<Memory>(
-        patience_, wanted,
-        [&] {
-          seen = word.load(acquire);
-          return seen == wanted || is_broken();
-        },
-        [&] { return std::uint64_t{seen}; });
-    if (!is_ours) break_up();
+    wait_until(
+        step == 0 ? QueueEnd::not_freed : QueueEnd::not_filled, patience_.nanoseconds, wanted,
+        [&] { return (seen = word.load(acquire)) == wanted; },
+        [&](std::uint64_t& moved) {
+          moved = seen;
+          return true;
+        });
     return seen == wanted;
+  }
+  /// For an item that whoever sent it was told is accepted.
+  ATTACCA_HD bool put_accepted(std::uint64_t place, const T& item) const {
+    if (!wait_turn(place, 0)) return false;
+    const std::uint64_t at = place & mask();
+    items_[at].write(item);
+    // release pairs with the acquire in `take`: who sees the turn sees the item.
+    turns_[at].store(turn(place, 1), release);
+    return true;
   }
 
   ATTACCA_HD Push put_lane(const ActiveLanes& lanes, Claim claim, const T& item) const {
@@ -269,7 +433,7 @@ class WorkQueueRef {
         T items[kFetch];
         reader.try_pop(items, claim.count);
         for (std::uint32_t item = 0; item < claim.count; ++item)
-          put(claim.first + item, items[item]);
+          put_accepted(claim.first + item, items[item]);  // where it broke: left in the queue
       }
       const bool is_finished = reader.is_finished();
       inbox.reader.write(reader);
@@ -280,30 +444,122 @@ class WorkQueueRef {
     control_->is_fetching.store(0, release);
   }
 
-  WorkQueueControl<Memory>* control_ = nullptr;
+  Control* control_ = nullptr;
+  HostWords* host_ = nullptr;
   typename Memory::template Atomic<std::uint32_t, Scope::gpu>* turns_ = nullptr;
   typename Memory::template Plain<T>* items_ = nullptr;
+  Inbox* inboxes_ = nullptr;
   std::uint32_t capacity_log2_ = 0;
   std::uint32_t inbox_count_ = 0;
-  Inbox* inboxes_ = nullptr;
-  Patience patience_{};
+  detail::QueuePatience patience_{};
 };
 
 struct WorkQueueOptions {
   std::size_t capacity = 0;   // a power of two
   std::size_t producers = 0;  // on the host; the queue is not finished before each has closed
   std::size_t inbox = 256;    // items a host producer may be ahead, a power of two
+  /// How long something that was begun may stand still before the queue breaks. A worker's own time
+  /// with an item is not meant, but where workers `push` waiting for room, make it longer than an
+  /// item takes.
   std::chrono::nanoseconds patience = std::chrono::seconds(10);
+  /// How long the queue may hold no work at all, while a producer is open, before it ends.
+  std::optional<std::chrono::nanoseconds> idle_limit = std::nullopt;
+  std::string name = "work queue";  // in what is said about it
+};
+
+/// Where a queue stands. While kernels use it, numbers may be off by what moved during the look;
+/// once they have ended, accepted = done + refused + waiting + in_work.
+struct WorkQueueStatus {
+  std::uint64_t accepted = 0;        // filled in, pushed, or a place claimed for it
+  std::uint64_t done = 0;            // worked off
+  std::uint64_t waiting = 0;         // in the queue and in host producers' rings
+  std::uint64_t in_work = 0;         // taken and not reported done
+  std::uint64_t refused = 0;         // taken and found to make no sense
+  std::uint32_t open_producers = 0;  // on the host, those never asked for included
+  QueueEnd end = QueueEnd::none;     // none: it goes on, or all is done
+
+  /// "30 accepted: 6 done, 24 waiting, none in work; 1 producer is open".
+  std::string message() const;
 };
 
 namespace detail {
+
+/// The part of a WorkQueue that does not depend on what is in it. Producers share it with the
+/// queue, so that they may outlive it.
+class WorkQueueHost {
+ public:
+  WorkQueueHost(const attacca::Device& device, const WorkQueueOptions& options);
+  ~WorkQueueHost();
+
+  /// For `status`: the words of a producer's ring.
+  void add_ring(std::shared_ptr<const RingControl<>> ring);
+  /// Sets the counters to `filled` items. Nobody may be using the queue.
+  void reset(std::size_t filled, std::uint64_t open_producers);
+  std::uint64_t open_producers() const;  // whose end no consumer has seen
+  void cancel();
+  QueueEnd end() const;
+  WorkQueueStatus status() const;
+  std::vector<WaitReport> reports() const;
+
+  WorkQueueControl<>* control() const;
+  WorkQueueHostWords<>* words() const;
+  const QueuePatience& patience() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
 void check_work_queue(const WorkQueueOptions& options);
 void check_fill(std::size_t items, std::size_t capacity);
 [[noreturn]] void refuse_producer(std::size_t declared);
+
 }  // namespace detail
 
+/// A host thread's way into a WorkQueue: owns one of its producers and closes it at the end of its
+/// life. May outlive the queue, and is then told `broken`. One thread at a time.
+template <class T>
+class Producer {
+ public:
+  Producer(std::shared_ptr<detail::WorkQueueHost> queue, std::shared_ptr<Ring<T>> ring)
+      : queue_(std::move(queue)), ring_(std::move(ring)), writer_(ring_->writer()) {}
+  Producer(Producer&&) noexcept = default;
+  Producer& operator=(Producer&& other) noexcept {
+    close();
+    queue_ = std::move(other.queue_);
+    ring_ = std::move(other.ring_);
+    writer_ = other.writer_;
+    return *this;
+  }
+  ~Producer() { close(); }
+
+  Push try_push(const T& item) { return try_push(std::span(&item, 1)) == 1 ? Push::done : why(); }
+  /// As many as there is room for; returns how many.
+  std::size_t try_push(std::span<const T> items) {
+    if (!ring_ || queue_->end() != QueueEnd::none) return 0;
+    const std::size_t most = items.size() < ring_->capacity() ? items.size() : ring_->capacity();
+    return writer_.try_push(items.data(), static_cast<std::uint32_t>(most));
+  }
+  /// Whether pushing can still succeed.
+  bool is_open() const { return ring_ && queue_->end() == QueueEnd::none; }
+  /// No more will come. What was accepted is still worked on. Closing again does nothing.
+  void close() {
+    if (!ring_) return;
+    writer_.close();
+    ring_.reset();
+  }
+
+ private:
+  Push why() const { return is_open() ? Push::full : Push::broken; }
+
+  std::shared_ptr<detail::WorkQueueHost> queue_;
+  std::shared_ptr<Ring<T>> ring_;  // null once closed
+  RingWriter<T> writer_;
+};
+
 /// Owns a queue of `T` in a device's memory. Kernels use it through `ref`, host threads through a
-/// `producer` each.
+/// `producer` each. Must outlive the kernels that use it. `cancel`, `status` and `reports` may be
+/// called by any host thread while kernels run; the rest by one thread at a time.
 template <class T>
 class WorkQueue {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -311,66 +567,71 @@ class WorkQueue {
 
  public:
   WorkQueue(const attacca::Device& device, const WorkQueueOptions& options)
-      : options_((detail::check_work_queue(options), options)),
-        control_(device, 1),
+      : capacity_(options.capacity),
+        host_(std::make_shared<detail::WorkQueueHost>(device, options)),
         turns_(device, std::vector<Atomic<std::uint32_t, Scope::gpu>>(
                            options.capacity, Atomic<std::uint32_t, Scope::gpu>(0))),
         items_(device, options.capacity),
-        inboxes_(device, options.producers),
-        log_(device) {
-    patience_ = log_.patience(options.patience, "user of a WorkQueue", "its turn");
-    for (std::size_t at = 0; at < options.producers; ++at)
-      rings_.emplace_back(device, options.inbox);
+        inboxes_(device, options.producers) {
     std::vector<typename Ref::Inbox> inboxes;
-    for (Ring<T>& ring : rings_) inboxes.push_back({{RingReader<T>(ring.reader())}, {false}});
+    for (std::size_t at = 0; at < options.producers; ++at) {
+      rings_.push_back(std::make_shared<Ring<T>>(device, options.inbox));
+      const RingRef<T> ring = rings_.back()->reader();
+      inboxes.push_back({{RingReader<T>(ring)}, {false}});
+      host_->add_ring({rings_.back(), ring.control});
+    }
     inboxes_.write(inboxes);
-    write_control(0, options.producers);
+    host_->reset(0, options.producers);
+  }
+  WorkQueue(WorkQueue&&) noexcept = default;
+  ~WorkQueue() {
+    if (host_) host_->cancel();  // for producers that live longer
   }
 
-  /// Makes the queue hold `items` and nothing else. Nobody may be using it.
+  /// Makes the queue hold `items` and nothing else, and as new where it had ended. Producers that
+  /// have closed stay closed; what the others' rings hold is worked on. Nobody may be using it.
   void fill(std::span<const T> items) {
-    detail::check_fill(items.size(), options_.capacity);
-    std::vector<Atomic<std::uint32_t, Scope::gpu>> turns(options_.capacity);
+    detail::check_fill(items.size(), capacity_);
+    std::vector<Atomic<std::uint32_t, Scope::gpu>> turns(capacity_);
     for (std::size_t at = 0; at < turns.size(); ++at) turns[at].store(at < items.size(), relaxed);
     turns_.write(turns);
     std::vector<Plain<T>> plain;
     for (const T& item : items) plain.push_back({item});
     items_.write(plain);
-    // Producers that have closed stay closed.
-    write_control(items.size(), control_.read().front().alive.load(relaxed) / Ref::kProducer);
+    host_->reset(items.size(), host_->open_producers());
   }
 
   Ref ref() const {
     std::uint32_t log2 = 0;
-    while ((std::size_t{1} << log2) < options_.capacity) ++log2;
-    return Ref(control_.data(), turns_.data(), items_.data(), log2, inboxes_.data(),
-               static_cast<std::uint32_t>(options_.producers), patience_);
+    while ((std::size_t{1} << log2) < capacity_) ++log2;
+    return Ref({host_->control(), host_->words(), turns_.data(), items_.data(), inboxes_.data(),
+                log2, static_cast<std::uint32_t>(rings_.size())},
+               host_->patience());
   }
   /// A ring of its own for one host thread. Throws BadArgument for more than were declared.
-  RingWriter<T> producer() {
+  Producer<T> producer() {
     if (given_ == rings_.size()) detail::refuse_producer(rings_.size());
-    return RingWriter<T>(rings_[given_++].writer());
+    return Producer<T>(host_, rings_[given_++]);
   }
-  /// Whose patience ended, and what broke the queue with it.
-  std::vector<WaitReport> reports() const { return log_.reports(); }
+
+  /// Ends the queue: whoever waits is told `broken`, workers stop after what they hold, and items
+  /// that look (`Worker::is_cancelled`) may end themselves. What was not done is counted by
+  /// `status`. Returns at once.
+  void cancel() { host_->cancel(); }
+  /// What was accepted, is done, waits and is being worked on.
+  WorkQueueStatus status() const { return host_->status(); }
+  /// What ended it before its work was done, as the host was told.
+  QueueEnd end() const { return host_->end(); }
+  /// Who gave up waiting, and for what; that broke the queue.
+  std::vector<WaitReport> reports() const { return host_->reports(); }
 
  private:
-  void write_control(std::size_t filled, std::uint64_t open_producers) {
-    WorkQueueControl<> control{};
-    control.room.store(static_cast<std::int64_t>(options_.capacity - filled), relaxed);
-    control.tail.store(filled, relaxed);
-    control.ready.store(static_cast<std::int64_t>(filled), relaxed);
-    control.alive.store(open_producers * Ref::kProducer + filled, relaxed);
-    control_.write(std::span<const WorkQueueControl<>>(&control, 1));
-  }
-  WorkQueueOptions options_;
-  Buffer<WorkQueueControl<>> control_;
+  std::size_t capacity_;
+  std::shared_ptr<detail::WorkQueueHost> host_;
   Buffer<Atomic<std::uint32_t, Scope::gpu>> turns_;
   Buffer<Plain<T>> items_;
   Buffer<typename Ref::Inbox> inboxes_;
-  WaitLog log_;
-  Patience patience_{};
-  std::vector<Ring<T>> rings_;
+  std::vector<std::shared_ptr<Ring<T>>> rings_;
   std::size_t given_ = 0;
 };
 

@@ -230,6 +230,15 @@ void CudaDevice::copy_now(void* to, const void* from, std::size_t bytes) {
   check(cudaStreamSynchronize(cudaStreamLegacy), doing);
 }
 
+void CudaDevice::peek(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  activate();
+  const auto doing = [&] { return fmt::format("looking at {} bytes", bytes); };
+  // The legacy stream would wait for kernels on streams that others made; this one does not.
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, cudaStreamPerThread), doing);
+  check(cudaStreamSynchronize(cudaStreamPerThread), doing);
+}
+
 void CudaDevice::set_nested_limits(std::size_t pending_launches, std::size_t stack_bytes) {
   const CurrentDevice current(index_);
   check(cudaDeviceSetLimit(cudaLimitDevRuntimePendingLaunchCount, pending_launches), [&] {
