@@ -160,7 +160,7 @@ TEST_P(SmallBlocksWait, one_beside_persistent_workers_is_refused_whichever_comes
       return graph.kernel(work_persistently, Grid{}, {count(2)}).named("workers");
     };
     if (workers_first) add_workers();
-    const auto meeting_node = graph.kernel(meet, blocks(1), meeting()).named("meeting");
+    graph.kernel(meet, blocks(1), meeting()).named("meeting");
     if (!workers_first) add_workers();
     expect_refused(graph, {Rule::waits_side_by_side, workers_first ? "meeting" : "workers",
                            "blocks of 'meeting' wait for each other"});

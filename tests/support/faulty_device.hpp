@@ -83,6 +83,9 @@ class FaultyDevice final : public graph::DeviceImpl {
   Residency residency(const KernelInfo& kernel, const Grid& grid) override {
     return inner_.residency(kernel, grid);
   }
+  std::uint64_t blocks_at_once(const KernelInfo& kernel, const Grid& grid) override {
+    return inner_.blocks_at_once(kernel, grid);
+  }
   bool observe(std::shared_ptr<graph::Observer> observer) override {
     return inner_.observe(std::move(observer));
   }

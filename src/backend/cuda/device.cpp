@@ -232,7 +232,7 @@ void CudaDevice::copy_now(void* to, const void* from, std::size_t bytes) {
 
 void CudaDevice::peek(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
-  activate();
+  const CurrentDevice current(index_);
   const auto doing = [&] { return fmt::format("looking at {} bytes", bytes); };
   // The legacy stream would wait for kernels on streams that others made; this one does not.
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, cudaStreamPerThread), doing);

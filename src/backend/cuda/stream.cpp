@@ -9,7 +9,7 @@ namespace attacca::cuda {
 
 using namespace graph;
 
-CudaEvent::CudaEvent(const CudaDevice& device) : device_(device.index()) {
+CudaEvent::CudaEvent(const CudaDevice& on) : device_(on.index()) {
   const CurrentDevice current(device_);
   check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "creating an event");
 }
