@@ -273,7 +273,8 @@ TEST_F(SchedulePolicy, a_hash_that_collides_never_shares_a_page) {
   Tokens one = counting(0, 5), two = counting(0, 5);
   for (std::int32_t token = 0;; ++token) {
     two[0] = token;
-    const auto [other, is_new] = seen.emplace(schedule::detail::hash_of(kNone, two.data(), 4), token);
+    const auto [other, is_new] =
+        seen.emplace(schedule::detail::hash_of(kNone, two.data(), 4), token);
     if (is_new) continue;
     one[0] = other->second;
     break;
@@ -290,7 +291,8 @@ TEST_F(SchedulePolicy, a_hash_that_collides_never_shares_a_page) {
   EXPECT_EQ(counts().tokens, 1u) << "both are cached";
   const std::uint32_t hash = schedule::detail::hash_of(kNone, one.data(), 4);
   EXPECT_NE(schedule::detail::find_page(state(), kNone, one.data(), hash), kNone);
-  EXPECT_EQ(schedule::detail::find_page(state(), 7, one.data(), hash), kNone) << "after another page";
+  EXPECT_EQ(schedule::detail::find_page(state(), 7, one.data(), hash), kNone)
+      << "after another page";
 }
 
 TEST_F(SchedulePolicy, the_least_recently_used_page_is_evicted_first) {

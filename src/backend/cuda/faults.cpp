@@ -13,11 +13,28 @@ namespace attacca::cuda {
 using attacca::detail::FaultRecord;
 using graph::Failure;
 
+namespace {
+
+/// While it lives, this thread may allocate although a stream of its own is being captured.
+class RelaxedCapture {
+ public:
+  RelaxedCapture() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~RelaxedCapture() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+}  // namespace
+
 FaultRecord* FaultMemory::take() {
   const std::lock_guard lock(mutex_);
   if (free_.empty()) {
     free_.reserve(free_.capacity() + kRecordsAtOnce);  // so that giving back cannot fail
     void* block = nullptr;
+    const RelaxedCapture relaxed;
     check(cudaHostAlloc(&block, kRecordsAtOnce * sizeof(FaultRecord),
                         cudaHostAllocMapped | cudaHostAllocPortable),
           "allocating memory for what kernels report");

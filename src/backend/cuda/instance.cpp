@@ -144,6 +144,9 @@ CudaInstance::CudaInstance(CudaDevice& device, const GraphData& data, Target tar
       remains_(std::make_shared<Remains>(device.index())) {
   const CurrentDevice current(device_.index());
   remains_->keeps = data.keeps;
+  has_conditionals_ = std::any_of(data.nodes.begin(), data.nodes.end(), [](const NodeData& node) {
+    return std::holds_alternative<ConditionalPart>(node.part);
+  });
   const Lowered lowered = lower(data);
   lowered_ = &lowered;
   try {
@@ -166,7 +169,8 @@ void CudaInstance::release() noexcept {
   remains_->pending.swap(pending_);
   remains_->calls.swap(calls_);
   remains_->faults = std::move(faults_);
-  if (is_watched_ || !remains_->keeps.empty() || target_ == Target::device_launch)
+  if (is_watched_ || has_conditionals_ || !remains_->keeps.empty() ||
+      target_ == Target::device_launch)
     device_.keep_while_busy(remains_);
   remains_.reset();
 }

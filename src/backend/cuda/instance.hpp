@@ -96,7 +96,8 @@ class CudaInstance final : public graph::Instance {
   std::vector<std::unique_ptr<HostCall>> calls_;   // what host nodes point to
   std::shared_ptr<FaultBox> faults_;
   bool is_watched_ = false;  // something in it may fail: a host call, a kernel that may report
-  bool may_launch_ = false;  // device graphs
+  bool has_conditionals_ = false;  // then destroying it would wait for launches (driver 580)
+  bool may_launch_ = false;        // device graphs
   attacca::detail::LaunchCounts* shared_counts_ = nullptr;  // device memory, where several launch
   cudaGraphNode_t reset_counts_ = nullptr;
   bool can_update_whole_ = false;  // by cudaGraphExecUpdate

@@ -449,8 +449,9 @@ class Block {
   // Shared memory: barriers and factors, stages, then for each group where its sums turn round.
   struct Shared {
     BlockRing ring;
-    std::uint32_t shares_seen;               // by a thread that gave up waiting for them
-    float factors[kRows + 8 * (kHalf - 1)];  // a slice's last octets may be past the tile
+    std::uint32_t shares_seen;  // by a thread that gave up waiting for them
+    alignas(
+        16) float factors[kRows + 8 * (kHalf - 1)];  // a slice's last octets may be past the tile
   };
   static_assert(sizeof(Shared) <= Sizes::kFirstBytes &&
                 2 * Ending<kHalf>::kFloats * sizeof(float) == Sizes::kEndBytes);
