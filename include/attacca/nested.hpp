@@ -106,7 +106,9 @@ __global__ void spawned_kernel(typename K::Args args, LaunchPort port) {
     Thread thread;
     run_on_device<K>(thread, args);
   } else {
-    ThreadOf<K> thread(port);
+    LaunchPort own = port;
+    own.is_spawned = 1;
+    ThreadOf<K> thread(own);
     run_on_device<K>(thread, args);
   }
   __syncthreads();

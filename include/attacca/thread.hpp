@@ -130,7 +130,8 @@ struct FaultRecord {
 struct LaunchPort {
   LaunchCounts* shared = nullptr;  // null where one kernel alone launches: it counts in registers
   FaultRecord* fault = nullptr;
-  unsigned is_alone = 0;  // 1: the one launching kernel of a DeviceExec, which may relaunch it
+  unsigned is_alone = 0;    // 1: the one launching kernel of a DeviceExec, which may relaunch it
+  unsigned is_spawned = 0;  // 1: reports for the kernel that spawned it, whose `waits_for` is known
   unsigned* pending =
       nullptr;  // spawned blocks not yet ended; null where the driver waits for them
 };
@@ -157,6 +158,7 @@ __device__ inline void publish(const LaunchPort& port, LaunchStatus status) {
 __device__ inline void report_wait(const LaunchPort& port, const WaitFacts& facts) {
   if (!port.fault || !claim(port)) return;
   port.fault->wait = facts;
+  if (port.is_spawned) port.fault->wait.what = ~0u;  // the host has no words for it
   publish(port, LaunchStatus::wait_overdue);
 }
 #endif
@@ -291,7 +293,7 @@ class LaunchingThread : public WaitingThread {
 #if defined(__CUDA_ARCH__)
     LaunchStatus status = LaunchStatus::launched;
     cudaError_t error = cudaSuccess;
-    if (!port_.shared) [[likely]] {
+    if (!port_.shared && graph.exec) [[likely]] {
       status = detail::charge(own_, mode);
       if (status == LaunchStatus::launched && (error = start(graph.exec, mode)) == cudaSuccess)
           [[likely]]
