@@ -1,9 +1,9 @@
 // faults.cpp: see faults.hpp.
 #include "backend/cuda/faults.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <iterator>
+#include <tuple>
 #include <utility>
 
 #include "backend/cuda/check.hpp"
@@ -70,10 +70,10 @@ FaultLedger::Boxes FaultLedger::device_graphs() {
 
 /// Tells every stream it concerns. REQUIRES: the mutex.
 void FaultLedger::deliver(FaultBox& box) {
-  for (const Failure& failure : box.take()) {
-    for (StreamFaults* stream : box.watchers_) stream->failures_.add(failure);
+  for (const Fault& fault : box.take()) {
+    for (StreamFaults* stream : box.watchers_) stream->add(fault);
     if (box.is_device_graph_)
-      for (StreamFaults* stream : launchers_) stream->failures_.add(failure);
+      for (StreamFaults* stream : launchers_) stream->add(fault);
   }
 }
 
@@ -109,53 +109,45 @@ void FaultBox::put(Failure failure) {
   failures_.push_back(std::move(failure));
 }
 
-bool FaultBox::has_any() const {
-  return !failures_.empty() ||
-         std::any_of(reporters_.begin(), reporters_.end(), [](const Reporter& reporter) {
-           return std::atomic_ref(reporter.record->status).load(std::memory_order_relaxed) != 0;
-         });
-}
-
 bool FaultBox::holds_host_calls_back() {
   FaultLedger::Boxes device_graphs;  // let go after the mutex
   const std::lock_guard lock(ledger_.mutex_);
-  if (has_any()) return true;
-  for (const StreamFaults* stream : watchers_) {
-    const auto has_failed = [](const std::shared_ptr<FaultBox>& box) { return box->has_any(); };
-    if (stream->failures_.any() || has_failed(stream->own_) ||
-        std::any_of(stream->watched_.begin(), stream->watched_.end(), has_failed))
-      return true;
-    if (!stream->has_launched_launchers_) continue;
-    device_graphs = ledger_.device_graphs();
-    if (std::any_of(device_graphs.begin(), device_graphs.end(), has_failed)) return true;
+  for (StreamFaults* stream : watchers_) stream->gather(device_graphs);
+  const bool has_failed =
+      std::any_of(watchers_.begin(), watchers_.end(),
+                  [](const StreamFaults* stream) { return !stream->faults_.empty(); });
+  // Nobody knows for which of several streams this call is. Each is told why it did not run.
+  if (has_failed && watchers_.size() > 1) {
+    std::vector<Fault> all;
+    for (const StreamFaults* stream : watchers_)
+      all.insert(all.end(), stream->faults_.begin(), stream->faults_.end());
+    for (StreamFaults* stream : watchers_)
+      for (const Fault& fault : all) stream->add(fault);
   }
-  return false;
+  return has_failed;
 }
 
-std::vector<Failure> FaultBox::take() {
-  std::vector<Failure> failures = std::exchange(failures_, {});
+std::vector<Fault> FaultBox::take() {
+  std::vector<Fault> faults(std::make_move_iterator(failures_.begin()),
+                            std::make_move_iterator(failures_.end()));
+  failures_.clear();
   for (const Reporter& reporter : reporters_) {
     FaultRecord& record = *reporter.record;
     // acquire pairs with the release in `publish`: the facts are seen once the status is.
     const unsigned word = std::atomic_ref(record.status).load(std::memory_order_acquire);
     if (word == 0) continue;
-    const auto status = static_cast<LaunchStatus>(word & ((1u << FaultRecord::kStatusBits) - 1));
-    const unsigned detail = word >> FaultRecord::kStatusBits;
-    failures.push_back(
-        graph::failure_of({.kernel = reporter.node,
-                           .graph = reporter.graph,
-                           .status = status,
-                           .detail = detail,
-                           .wait = record.wait,
-                           .spawn = record.spawn,
-                           .waits_for = reporter.waits_for,
-                           .spawn_limit = ledger_.spawn_limit_.load(),
-                           .driver_error = status == LaunchStatus::driver_error
-                                               ? error_words(static_cast<cudaError_t>(detail))
-                                               : std::string()}));
+    faults.emplace_back(graph::KernelFault{
+        .kernel = reporter.node,
+        .graph = reporter.graph,
+        .status = static_cast<LaunchStatus>(word & ((1u << FaultRecord::kStatusBits) - 1)),
+        .detail = word >> FaultRecord::kStatusBits,
+        .wait = record.wait,
+        .spawn = record.spawn,
+        .waits_for = reporter.waits_for,
+        .spawn_limit = ledger_.spawn_limit_.load()});
     record = {};
   }
-  return failures;
+  return faults;
 }
 
 StreamFaults::StreamFaults(FaultLedger& ledger)
@@ -191,20 +183,51 @@ void StreamFaults::watch(const std::shared_ptr<FaultBox>& box, bool launches) {
   }
 }
 
+void StreamFaults::add(const Fault& fault) {
+  const auto place = [](const Fault& of) {
+    const auto* failure = std::get_if<Failure>(&of);
+    return failure ? std::tie(failure->node, failure->graph)
+                   : std::tie(std::get<graph::KernelFault>(of).kernel,
+                              std::get<graph::KernelFault>(of).graph);
+  };
+  if (std::none_of(faults_.begin(), faults_.end(),
+                   [&](const Fault& known) { return place(known) == place(fault); }))
+    faults_.push_back(fault);
+}
+
+/// REQUIRES: the mutex, and that `device_graphs` is let go without it.
+void StreamFaults::gather(FaultLedger::Boxes& device_graphs) {
+  ledger_.deliver(*own_);
+  for (const auto& box : watched_) ledger_.deliver(*box);
+  if (!has_launched_launchers_) return;
+  if (device_graphs.empty()) device_graphs = ledger_.device_graphs();
+  for (const auto& graph : device_graphs) ledger_.deliver(*graph);
+}
+
 void StreamFaults::collect() {
   FaultLedger::Boxes device_graphs;  // let go after the mutex, as is what we watched
   FaultLedger::Boxes watched;
   const std::lock_guard lock(ledger_.mutex_);
-  ledger_.deliver(*own_);
+  gather(device_graphs);
   watched.swap(watched_);
-  for (const auto& box : watched) {
-    ledger_.deliver(*box);
-    std::erase(box->watchers_, this);
+  for (const auto& box : watched) std::erase(box->watchers_, this);
+  if (std::exchange(has_launched_launchers_, false)) std::erase(ledger_.launchers_, this);
+}
+
+void StreamFaults::rethrow() {
+  std::vector<Fault> faults;
+  {
+    const std::lock_guard lock(ledger_.mutex_);
+    faults.swap(faults_);
   }
-  if (!std::exchange(has_launched_launchers_, false)) return;
-  device_graphs = ledger_.device_graphs();
-  for (const auto& graph : device_graphs) ledger_.deliver(*graph);
-  std::erase(ledger_.launchers_, this);
+  graph::Failures failures;
+  for (Fault& fault : faults) {
+    auto* reported = std::get_if<graph::KernelFault>(&fault);
+    if (reported && reported->status == LaunchStatus::driver_error)
+      reported->driver_error = error_words(static_cast<cudaError_t>(reported->detail));
+    failures.add(reported ? graph::failure_of(*reported) : std::get<Failure>(std::move(fault)));
+  }
+  failures.rethrow();
 }
 
 void HostCall::run(void* self) {

@@ -10,6 +10,8 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "graph/failures.hpp"
@@ -18,6 +20,9 @@ namespace attacca::cuda {
 
 class FaultBox;
 class StreamFaults;
+
+/// One failure. What a kernel reported has no words yet: who explains it may have to call CUDA.
+using Fault = std::variant<graph::Failure, graph::KernelFault>;
 
 /// Pinned memory for the records that kernels write. Thread-safe; lives as long as its device.
 class FaultMemory {
@@ -40,10 +45,11 @@ class FaultLedger {
   /// that launched graphs which launch.
   void add_device_graph(const std::shared_ptr<FaultBox>& box);
 
+  using Boxes = std::vector<std::shared_ptr<FaultBox>>;
+
  private:
   friend class FaultBox;
   friend class StreamFaults;
-  using Boxes = std::vector<std::shared_ptr<FaultBox>>;
   Boxes device_graphs();
   void deliver(FaultBox& box);
 
@@ -81,14 +87,12 @@ class FaultBox {
     std::span<const char* const> waits_for;
     attacca::detail::FaultRecord* record;
   };
-  // REQUIRE: the ledger's mutex.
-  bool has_any() const;
-  std::vector<graph::Failure> take();
+  std::vector<Fault> take();  // REQUIRES: the ledger's mutex
 
   FaultLedger& ledger_;
   bool is_device_graph_ = false;
   std::vector<StreamFaults*> watchers_;
-  std::vector<graph::Failure> failures_;
+  std::vector<graph::Failure> failures_;  // of host calls
   std::vector<Reporter> reporters_;
 };
 
@@ -108,17 +112,20 @@ class StreamFaults {
   /// work has ended.
   void collect();
   /// Throws the first failure collected, if any.
-  void rethrow() { failures_.rethrow(); }
+  void rethrow();
 
  private:
   friend class FaultLedger;
   friend class FaultBox;
+  // REQUIRE: the ledger's mutex.
+  void add(const Fault& fault);
+  void gather(FaultLedger::Boxes& device_graphs);
 
   FaultLedger& ledger_;
   std::shared_ptr<FaultBox> own_;
   std::vector<std::shared_ptr<FaultBox>> watched_;  // written by our own thread, under the mutex
   bool has_launched_launchers_ = false;
-  graph::Failures failures_;
+  std::vector<Fault> faults_;  // one for each node
 };
 
 /// A host call as the driver sees it: a function and its data. The driver's thread runs it and does
