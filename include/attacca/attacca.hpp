@@ -1,7 +1,9 @@
 // attacca.hpp: the whole library, but for nested launches, which need their own target.
 #pragma once
 
+#include <attacca/adopt.hpp>
 #include <attacca/capture.hpp>
+#include <attacca/cuda_kernel.hpp>
 #include <attacca/device.hpp>
 #include <attacca/error.hpp>
 #include <attacca/exec.hpp>

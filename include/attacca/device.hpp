@@ -1,12 +1,16 @@
 // device.hpp: where graphs run. A Device is the host's threads, the host one node at a time, or a
-// CUDA GPU; a Stream is an ordered queue of work on one. Memory is in memory.hpp.
+// CUDA GPU; a Stream is an ordered queue of work on one, and a BorrowedStream somebody else's.
+// Memory is in memory.hpp.
 #pragma once
 
+#include <attacca/cuda_kernel.hpp>
 #include <attacca/kernel.hpp>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -63,15 +67,40 @@ class Device {
 /// A point in a stream that other streams can wait for.
 class Event {
  public:
-  explicit Event(const Device& device);
+  /// Whether the time at which it is reached is kept, for `since`.
+  enum class Timing : std::uint8_t { off, on };
+  explicit Event(const Device& device, Timing timing = Timing::off);
+
+  /// Whether everything before the last `record` has ended. True where there was none, as waiting
+  /// would not wait. Throws BadArgument for an event that was recorded during a capture.
+  bool query() const;
+  /// Time from `start` to this event. Throws BadArgument, by name, unless both are timed events of
+  /// one device that were recorded and reached.
+  std::chrono::duration<double> since(const Event& start) const;
 
  private:
   friend struct graph::Access;
   std::shared_ptr<graph::EventImpl> impl_;
 };
 
-/// Borrows a Stream. Work enqueued runs in order, asynchronously. One thread at a time.
-/// Between `capture`'s start and end the same calls record a graph instead; see capture.hpp.
+/// Rows of memory, their starts `pitch` bytes apart.
+struct Pitched {
+  void* data;
+  std::size_t pitch;
+};
+struct ConstPitched {
+  const void* data;
+  std::size_t pitch;
+};
+
+namespace detail {
+/// Throws BadArgument unless the counts agree.
+void check_same_count(std::size_t to, std::size_t from);
+}  // namespace detail
+
+/// Borrows a Stream or a BorrowedStream. Work enqueued runs in order, asynchronously. One thread at
+/// a time. Between `capture`'s start and end the same calls record a graph instead; see
+/// capture.hpp.
 class StreamRef {
  public:
   template <class Args>
@@ -79,9 +108,29 @@ class StreamRef {
               const std::type_identity_t<Args>& args) const {
     enqueue_kernel(kernel.info(), grid, &args);
   }
+  template <class... P>
+  void kernel(const CudaKernel<P...>& kernel, const Grid& grid,
+              const std::type_identity_t<P>&... args) const {
+    enqueue_kernel(kernel.info(), grid, detail::PackedParameters<P...>(args...).data());
+  }
   void copy(void* to, const void* from, std::size_t bytes) const;
+  /// The spans must be of one size.
+  template <class T>
+  void copy(std::span<T> to, std::span<const std::type_identity_t<T>> from) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    detail::check_same_count(to.size(), from.size());
+    copy(to.data(), from.data(), to.size_bytes());
+  }
+  /// `rows` rows of `width_bytes` bytes. A pitch is at least the width.
+  void copy_2d(Pitched to, ConstPitched from, std::size_t width_bytes, std::size_t rows) const;
   /// Sets `bytes` bytes to `value`.
   void fill(void* to, std::uint8_t value, std::size_t bytes) const;
+  /// Sets every byte to `value`.
+  template <class T>
+  void fill(std::span<T> to, std::uint8_t value) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    fill(to.data(), value, to.size_bytes());
+  }
   /// Runs `call` on the host, in order. What it throws comes out of `synchronize`.
   void host(const std::string& name, std::function<void()> call) const;
   /// Runs a function that enqueues work on the stream it is given, such as a cuBLAS call.
@@ -105,16 +154,40 @@ class StreamRef {
   graph::StreamState* state_;
 };
 
+struct StreamOptions {
+  int priority = 0;  // higher runs first where there is a choice; the host makes no difference
+};
+
 /// Owns a stream. Destroying it waits for its work.
 class Stream : public StreamRef {
  public:
-  explicit Stream(const Device& device);
+  explicit Stream(const Device& device, const StreamOptions& options = {});
   Stream(Stream&&) noexcept;
   Stream& operator=(Stream&&) noexcept;
   ~Stream();
 
  private:
   explicit Stream(std::unique_ptr<graph::StreamState> state);
+  std::unique_ptr<graph::StreamState> owned_;
+};
+
+/// Somebody else's cudaStream_t, such as PyTorch's current stream; null is the legacy default
+/// stream. Whoever owns it must keep it while this lives. Destroying this neither waits nor touches
+/// the stream. All that borrow one stream count as one: one thread at a time uses them, and what
+/// was enqueued through one and failed comes out of the next `synchronize` of any.
+///
+/// While its owner captures it, kernels, copies, fills and events join that capture. Host calls,
+/// launches of an Exec and `synchronize` are refused by name: a captured graph would outlive what
+/// they point to. Throws BadArgument for a host device, and for a stream of another GPU.
+class BorrowedStream : public StreamRef {
+ public:
+  BorrowedStream(const Device& device, void* cuda_stream);
+  BorrowedStream(BorrowedStream&&) noexcept;
+  BorrowedStream& operator=(BorrowedStream&&) noexcept;
+  ~BorrowedStream();
+
+ private:
+  explicit BorrowedStream(std::unique_ptr<graph::StreamState> state);
   std::unique_ptr<graph::StreamState> owned_;
 };
 

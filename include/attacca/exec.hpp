@@ -59,8 +59,32 @@ class ExecBase {
                    const std::type_identity_t<Args>& args) {
     return set_kernel(node, &grid, &args, sizeof args);
   }
+  template <class... P>
+  UpdateReport set(const CudaKernelNode<P...>& node, const std::type_identity_t<P>&... args) {
+    const detail::PackedParameters<P...> packed(args...);
+    return set_kernel(node, nullptr, packed.data(), packed.kBytes);
+  }
+  template <class... P>
+  UpdateReport set(const CudaKernelNode<P...>& node, const Grid& grid,
+                   const std::type_identity_t<P>&... args) {
+    const detail::PackedParameters<P...> packed(args...);
+    return set_kernel(node, &grid, packed.data(), packed.kBytes);
+  }
   UpdateReport set(const CopyNode& node, void* to, const void* from, std::size_t bytes);
+  template <class T>
+  UpdateReport set(const CopyNode& node, std::span<T> to,
+                   std::span<const std::type_identity_t<T>> from) {
+    detail::check_same_count(to.size(), from.size());
+    return set(node, to.data(), from.data(), to.size_bytes());
+  }
+  /// For a copy of several rows. CUDA changes those by instantiating anew, and the report says so.
+  UpdateReport set(const CopyNode& node, Pitched to, ConstPitched from, std::size_t width_bytes,
+                   std::size_t rows);
   UpdateReport set(const FillNode& node, void* to, std::uint8_t value, std::size_t bytes);
+  template <class T>
+  UpdateReport set(const FillNode& node, std::span<T> to, std::uint8_t value) {
+    return set(node, to.data(), value, to.size_bytes());
+  }
   UpdateReport enable(const Node& node, bool is_enabled);
   /// Takes over everything in `graph`, in place where only parameters differ.
   UpdateReport update(const Graph& graph);
@@ -80,6 +104,10 @@ class ExecBase {
 class Exec : public ExecBase {
  public:
   void launch(StreamRef stream);
+  /// The cudaGraphExec_t that runs it; null on the host. Valid until this is destroyed or an update
+  /// reports `was_reinstantiated`. Whoever launches it orders that against launches from here, and
+  /// does not change or destroy it.
+  void* native() const;
 
  private:
   friend class Graph;

@@ -2,12 +2,14 @@
 // driver is called until `instantiate` (exec.hpp), which validates first.
 #pragma once
 
+#include <attacca/cuda_kernel.hpp>
 #include <attacca/device.hpp>
 #include <attacca/error.hpp>
 #include <attacca/handles.hpp>
 #include <attacca/kernel.hpp>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -29,6 +31,20 @@ using NodeId = std::uint32_t;
 /// start earlier, and must call `wait_for_producers` before it reads what the producer wrote.
 enum class EdgeKind : std::uint8_t { full, programmatic };
 
+enum class NodeKind : std::uint8_t {
+  kernel,
+  copy,
+  fill,
+  host,
+  library,
+  child,
+  allocation,
+  free,
+  if_,
+  while_,
+  switch_,
+};
+
 /// A node of a graph. A cheap value, usable while the graph it came from lives and, afterwards, to
 /// name the node to an Exec made from that graph. It names the node in copies made after the node
 /// was added too, and nothing else there.
@@ -36,12 +52,14 @@ class Node {
  public:
   NodeId id() const { return id_; }
   const std::string& name() const;
+  NodeKind kind() const;
   /// Of the graph that the node was added to; with `id` it tells the node from every other one.
   std::uint64_t graph_id() const { return graph_id_; }
 
   Node(graph::GraphData& data, NodeId id);
 
  protected:
+  friend struct graph::Access;
   void add_edge(const Node& producer, EdgeKind kind) const;
   void set_name(std::string name) const;
   void set_priority(int priority) const;
@@ -122,18 +140,35 @@ class KernelNode : public SwitchableNode<KernelNode<ArgsType>> {
   }
 };
 
+/// A plain CUDA kernel; see cuda_kernel.hpp.
+template <class... P>
+class CudaKernelNode : public SwitchableNode<CudaKernelNode<P...>> {
+ public:
+  using SwitchableNode<CudaKernelNode>::SwitchableNode;
+  CudaKernelNode after_programmatic(const Node& producer) const {
+    this->add_edge(producer, EdgeKind::programmatic);
+    return *this;
+  }
+  CudaKernelNode priority(int value) const { return this->set_priority(value), *this; }
+  CudaKernelNode l2_window(const L2Window& window) const {
+    return this->set_l2_window(window), *this;
+  }
+};
+
 /// Memory that lives inside one launch of a graph, from its node to the one that frees it or to
 /// the launch's end. `data` is a stand-in for the address: use it in arguments, copies and fills
 /// (offsets into it too), never on the host.
 template <class T>
 class Allocation : public NodeOf<Allocation<T>> {
  public:
-  Allocation(graph::GraphData& data, NodeId id, void* address)
-      : NodeOf<Allocation>(data, id), address_(address) {}
+  Allocation(graph::GraphData& data, NodeId id, void* address, std::size_t count)
+      : NodeOf<Allocation>(data, id), address_(address), count_(count) {}
   T* data() const { return static_cast<T*>(address_); }
+  std::span<T> span() const { return {data(), count_}; }
 
  private:
   void* address_;
+  std::size_t count_;
 };
 
 /// A graph under construction, or the body of a conditional being filled. Not thread-safe.
@@ -154,9 +189,30 @@ class Graph {
                           const std::type_identity_t<Args>& args) {
     return {*data_, add_kernel(kernel.info(), grid, &args)};
   }
+  template <class... P>
+  CudaKernelNode<P...> kernel(const CudaKernel<P...>& kernel, const Grid& grid,
+                              const std::type_identity_t<P>&... args) {
+    const detail::PackedParameters<P...> packed(args...);
+    return {*data_, add_kernel(kernel.info(), grid, packed.data())};
+  }
   CopyNode copy(void* to, const void* from, std::size_t bytes);
+  /// The spans must be of one size.
+  template <class T>
+  CopyNode copy(std::span<T> to, std::span<const std::type_identity_t<T>> from) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    detail::check_same_count(to.size(), from.size());
+    return copy(to.data(), from.data(), to.size_bytes());
+  }
+  /// `rows` rows of `width_bytes` bytes. A pitch is at least the width.
+  CopyNode copy_2d(Pitched to, ConstPitched from, std::size_t width_bytes, std::size_t rows);
   /// Sets `bytes` bytes to `value`.
   FillNode fill(void* to, std::uint8_t value, std::size_t bytes);
+  /// Sets every byte to `value`.
+  template <class T>
+  FillNode fill(std::span<T> to, std::uint8_t value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    return fill(to.data(), value, to.size_bytes());
+  }
   PlainNode host(std::string name, std::function<void()> call);
   /// A function that enqueues on the stream it is given. CUDA captures it when the graph is
   /// instantiated; the host runs it at each launch. It must enqueue the same work every time.
@@ -171,7 +227,7 @@ class Graph {
     void* address = nullptr;
     const NodeId id =
         add_allocation(std::move(name), detail::array_bytes(count, sizeof(T)), address);
-    return {*data_, id, address};
+    return {*data_, id, address, count};
   }
   /// Frees what `allocate` gave, by its stand-in address.
   PlainNode free(void* address);
@@ -203,6 +259,8 @@ class Graph {
   const std::string& name() const;
   Device device() const;
   std::size_t node_count() const;
+  /// Its nodes in the order in which they were added, without those inside children and bodies.
+  std::vector<Node> nodes() const;
   /// Sum of what its kernels say they cost, each node once.
   Cost cost() const;
 

@@ -54,15 +54,20 @@ struct KernelTraits {
   bool blocks_wait_on_host = false;  // so do those of the host's body: each needs a thread
 };
 
+namespace detail {
+struct ParameterList;
+}
+
 /// A kernel with its argument type erased. Identified by address, so it outlives all that uses it.
 struct KernelInfo {
   const char* name;
   std::size_t args_size;
   KernelTraits traits;
-  void (*host)(detail::HostFrame&, const Grid&, const void* args);
+  void (*host)(detail::HostFrame&, const Grid&, const void* args);  // null: see cuda_kernel.hpp
   const void* cuda;  // the __global__ function; null where compiled without CUDA
   Cost (*cost)(const void* args);
-  std::span<const char* const> waits_for{};  // what its threads may give up waiting for
+  std::span<const char* const> waits_for{};           // what its threads may give up waiting for
+  const detail::ParameterList* parameters = nullptr;  // null: one argument struct
 };
 
 /// A kernel that takes `Args`. A cheap value; passing another struct does not compile.

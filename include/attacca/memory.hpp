@@ -19,6 +19,7 @@ void* allocate_shared_bytes(const Device& device, std::size_t bytes);
 void free_bytes(const Device& device, void* address) noexcept;
 void free_shared_bytes(const Device& device, void* address) noexcept;
 void copy_now(const Device& device, void* to, const void* from, std::size_t bytes);
+[[noreturn]] void refuse_write(std::size_t values, std::size_t room);
 }  // namespace detail
 
 /// Whether the host can read a buffer directly. `shared` is pinned memory on CUDA.
@@ -65,11 +66,13 @@ class Buffer {
   T* data() const { return data_; }
   std::size_t size() const { return count_; }
   std::size_t bytes() const { return count_ * sizeof(T); }
+  std::span<T> span() const { return {data_, count_}; }
 
-  /// Copies in or out and waits. For work in flight, synchronize its stream first.
+  /// Copies in or out and waits. For work in flight, synchronize its stream first. `write` starts
+  /// at the front and leaves the rest as it is; what does not fit is refused with BadArgument.
   void write(std::span<const T> values) {
-    detail::copy_now(device_, data_, values.data(),
-                     sizeof(T) * (values.size() < count_ ? values.size() : count_));
+    if (values.size() > count_) detail::refuse_write(values.size(), count_);
+    detail::copy_now(device_, data_, values.data(), values.size_bytes());
   }
   std::vector<T> read() const {
     std::vector<T> values(count_);

@@ -80,14 +80,65 @@ DeviceKind Device::kind() const { return impl_->kind(); }
 std::string Device::name() const { return impl_->name(); }
 std::size_t Device::bytes_free() const { return impl_->bytes_free(); }
 
-Event::Event(const Device& device) : impl_(impl_of(device).make_event()) { impl_->device = device; }
+Event::Event(const Device& device, Timing timing)
+    : impl_(impl_of(device).make_event(timing == Timing::on)) {
+  impl_->device = device;
+  impl_->is_timed = timing == Timing::on;
+}
 
-Stream::Stream(const Device& device)
-    : Stream(std::make_unique<StreamState>(device, impl_of(device).make_stream())) {}
+bool Event::query() const {
+  if (impl_->was_captured)
+    throw BadArgument(
+        "query of an event that was recorded during a capture, where nothing runs; record it on a "
+        "stream that is not being captured");
+  return !impl_->is_recorded || impl_->is_reached();
+}
+
+std::chrono::duration<double> Event::since(const Event& start) const {
+  const auto check = [](EventImpl& event, const char* which) {
+    const auto refuse = [&](const char* why) {
+      throw BadArgument(fmt::format("time between two events: the {} {}", which, why));
+    };
+    if (!event.is_timed) refuse("keeps no time; make it with Event::Timing::on");
+    if (event.was_captured) refuse("was recorded during a capture; record it on a running stream");
+    if (!event.is_recorded) refuse("was never recorded; call stream.record(event)");
+  };
+  check(*start.impl_, "first");
+  check(*impl_, "second");
+  if (!(*start.impl_->device == *impl_->device))
+    throw BadArgument(
+        fmt::format("time between two events: the first is of {} and the second of {}, which have "
+                    "no clock in common; record both on one device",
+                    start.impl_->device->name(), impl_->device->name()));
+  if (!start.query() || !query())
+    throw BadArgument(
+        "time between two events: one was not reached yet; synchronize its stream first");
+  return impl_->since(*start.impl_);
+}
+
+void detail::check_same_count(std::size_t to, std::size_t from) {
+  if (to != from)
+    throw BadArgument(fmt::format(
+        "copy of {} elements to a span of {}: make both spans of one size (subspan, first)", from,
+        to));
+}
+
+Stream::Stream(const Device& device, const StreamOptions& options)
+    : Stream(std::make_unique<StreamState>(device, impl_of(device).make_stream(options.priority))) {
+}
 Stream::Stream(std::unique_ptr<StreamState> state) : StreamRef(*state), owned_(std::move(state)) {}
 Stream::Stream(Stream&&) noexcept = default;
 Stream& Stream::operator=(Stream&&) noexcept = default;
 Stream::~Stream() = default;
+
+BorrowedStream::BorrowedStream(const Device& device, void* cuda_stream)
+    : BorrowedStream(
+          std::make_unique<StreamState>(device, impl_of(device).borrow_stream(cuda_stream))) {}
+BorrowedStream::BorrowedStream(std::unique_ptr<StreamState> state)
+    : StreamRef(*state), owned_(std::move(state)) {}
+BorrowedStream::BorrowedStream(BorrowedStream&&) noexcept = default;
+BorrowedStream& BorrowedStream::operator=(BorrowedStream&&) noexcept = default;
+BorrowedStream::~BorrowedStream() = default;
 
 namespace {
 
@@ -130,6 +181,12 @@ void StreamRef::enqueue_kernel(const KernelInfo& kernel, const Grid& grid, const
         fmt::format("kernel '{}' launches graphs, which only works from inside a graph; "
                     "add it to one",
                     kernel.name));
+  if (!kernel.host && !state_->device.is_cuda())
+    throw GraphError(
+        Rule::no_body_for_backend, kernel.name,
+        fmt::format("kernel '{}' is a plain CUDA kernel and the stream is of {}; use a stream of a "
+                    "CUDA device, or declare a kernel with a host body (make_kernel)",
+                    kernel.name, state_->device.name()));
   const std::span bytes(static_cast<const std::byte*>(args), kernel.args_size);
   each_argument(bytes, [&](std::uintptr_t word, std::size_t) {
     if (AddressRange::is_stand_in(word)) refuse_stand_in(kernel.name);
@@ -149,6 +206,25 @@ void StreamRef::copy(void* to, const void* from, std::size_t bytes) const {
     check_address(to, "copy");
     check_address(from, "copy");
     state_->impl->copy(to, from, bytes);
+  }
+}
+
+void StreamRef::copy_2d(Pitched to, ConstPitched from, std::size_t width_bytes,
+                        std::size_t rows) const {
+  if (width_bytes == 0 || rows == 0) return;
+  check_copy_2d(to, from, width_bytes, rows);
+  const CopyPart part = copy_part(to, from, width_bytes, rows);
+  if (state_->recorder)
+    state_->recorder->append(*state_, [&](Graph& graph, const std::vector<Node>& edges) {
+      return graph.copy_2d(to, from, width_bytes, rows).after(edges);
+    });
+  else {
+    check_address(to.data, "copy");
+    check_address(from.data, "copy");
+    if (part.rows == 1)
+      state_->impl->copy(part.to, part.from, part.bytes);
+    else
+      state_->impl->copy_rows(part);
   }
 }
 
@@ -194,6 +270,7 @@ void StreamRef::record(const Event& event) const {
     impl_of(event).recorder = state_->recorder->weak_from_this();
   else
     state_->impl->record(impl_of(event));
+  impl_of(event).is_recorded = impl_of(event).is_recorded || !state_->recorder;
 }
 
 void StreamRef::wait(const Event& event) const {

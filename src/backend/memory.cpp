@@ -37,6 +37,11 @@ void free_shared_bytes(const Device& device, void* address) noexcept {
 void copy_now(const Device& device, void* to, const void* from, std::size_t bytes) {
   graph::impl_of(device).copy_now(to, from, bytes);
 }
+void refuse_write(std::size_t values, std::size_t room) {
+  throw BadArgument(
+      fmt::format("{} values written to a buffer of {}; write at most as many, or make it larger",
+                  values, room));
+}
 
 }  // namespace detail
 

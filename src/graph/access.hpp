@@ -16,6 +16,7 @@ struct Access {
   static StreamRef stream(StreamState& state) { return StreamRef(state); }
   static GraphData& data(Graph& graph) { return *graph.data_; }
   static const GraphData& data(const Graph& graph) { return *graph.data_; }
+  static GraphData& data(const Node& node) { return *node.data_; }
   /// A kernel with its argument type erased.
   static PlainNode add_kernel(Graph& graph, const KernelInfo& kernel, const Grid& grid,
                               const void* args) {

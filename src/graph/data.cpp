@@ -109,6 +109,8 @@ Rollback::~Rollback() {
   data_.scopes.erase(data_.scopes.begin() + static_cast<std::ptrdiff_t>(scopes_),
                      data_.scopes.end());
   data_.l2_windows.erase(data_.l2_windows.lower_bound(nodes_), data_.l2_windows.end());
+  data_.adopted_kernels.erase(data_.adopted_kernels.lower_bound(nodes_),
+                              data_.adopted_kernels.end());
   // What was there may have been given edges to what goes, and other scopes nodes.
   for (Scope& scope : data_.scopes)
     std::erase_if(scope.nodes, [&](NodeId node) { return node >= nodes_; });
@@ -133,6 +135,12 @@ const char* kind_name(const NodeData& node) {
     }
   };
   return std::visit(Visitor{}, node.part);
+}
+
+CopyPart copy_part(Pitched to, ConstPitched from, std::size_t width_bytes, std::size_t rows) {
+  if (rows == 1 || (to.pitch == width_bytes && from.pitch == width_bytes))
+    return {to.data, from.data, width_bytes * rows};
+  return {to.data, from.data, width_bytes, rows, to.pitch, from.pitch};
 }
 
 Uses uses_of(const GraphData& data, const Part& part) {

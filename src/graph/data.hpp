@@ -55,7 +55,10 @@ struct KernelPart {
 struct CopyPart {
   void* to;
   const void* from;
-  std::size_t bytes;
+  std::size_t bytes;  // of a row
+  std::size_t rows = 1;
+  std::size_t to_pitch = 0;  // pitches count where there are several rows
+  std::size_t from_pitch = 0;
   friend bool operator==(const CopyPart&, const CopyPart&) = default;
 };
 struct FillPart {
@@ -88,6 +91,12 @@ struct ConditionalPart {
 
 using Part = std::variant<KernelPart, CopyPart, FillPart, HostPart, LibraryPart, ChildPart,
                           AllocatePart, FreePart, ConditionalPart>;
+
+/// A kernel node of a graph that was adopted: the driver's node, whose attributes ours gets.
+struct AdoptedKernel {
+  std::shared_ptr<void> graph;  // keeps the node
+  void* node;
+};
 
 struct NodeData {
   std::string name;
@@ -122,6 +131,7 @@ struct GraphData {
   std::size_t small_symbols_used = 0;
   std::map<NodeId, L2Window> l2_windows;           // of the few kernels that have one
   std::vector<std::shared_ptr<const void>> keeps;  // what launches need that no one else owns
+  std::map<NodeId, AdoptedKernel> adopted_kernels;
 
   /// Null where it is not of this graph, nor of the one that this was copied from at that time.
   NodeData* find(NodeId node, std::uint64_t origin) {
@@ -166,6 +176,8 @@ class Rollback {
 };
 
 const char* kind_name(const NodeData& node);
+/// A copy as it is stored: rows that lie side by side are one.
+CopyPart copy_part(Pitched to, ConstPitched from, std::size_t width_bytes, std::size_t rows);
 
 /// A word of a node that stands for a symbol. For a kernel `offset` counts bytes of its arguments.
 struct Use {

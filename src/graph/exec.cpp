@@ -55,6 +55,25 @@ void check_fill(const void* to, std::size_t bytes) {
                     bytes, to));
 }
 
+void check_copy_2d(Pitched to, ConstPitched from, std::size_t width_bytes, std::size_t rows) {
+  if (width_bytes == 0 || rows == 0 || !to.data || !from.data)
+    throw BadArgument(
+        fmt::format("copy of {} rows of {} bytes from {} to {}: give it two addresses and at least "
+                    "one byte, or leave it out",
+                    rows, width_bytes, from.data, to.data));
+  const std::size_t pitch = std::max(to.pitch, from.pitch);
+  if (std::min(to.pitch, from.pitch) < width_bytes)
+    throw BadArgument(
+        fmt::format("copy of rows of {} bytes with pitches of {} to {}: a pitch is at least the "
+                    "width of a row",
+                    width_bytes, from.pitch, to.pitch));
+  if (rows > static_cast<std::size_t>(-1) / pitch)
+    throw BadArgument(
+        fmt::format("copy of {} rows with a pitch of {} bytes: more than there are addresses; copy "
+                    "fewer rows",
+                    rows, pitch));
+}
+
 ExecCore::ExecCore(const Graph& source, Target target) : source_(source), target_(target) {
   validate(data_of(source_), target_);
   instance_ = impl_of(source_.device()).instantiate(data_of(source_), target_);
@@ -260,7 +279,8 @@ ExecMemory ExecCore::memory() const {
   ExecMemory memory;
   const GraphData& data = data_of(source_);
   memory.host_bytes = instance_->host_bytes() + sizeof(GraphData) +
-                      data.l2_windows.size() * sizeof(decltype(data.l2_windows)::value_type);
+                      data.l2_windows.size() * sizeof(decltype(data.l2_windows)::value_type) +
+                      data.adopted_kernels.size() * sizeof(AdoptedKernel);
   for (const NodeData& node : data.nodes) {
     memory.host_bytes += sizeof node + node.deps.heap_bytes();
     if (node.name.capacity() >= sizeof node.name) memory.host_bytes += node.name.capacity();
@@ -276,6 +296,10 @@ namespace {
 L2Window window_of(const GraphData& data, const NodeData& node) {
   const L2Window* window = data.find_l2_window(node);
   return window ? *window : L2Window{};
+}
+const void* adopted_from(const GraphData& data, NodeId id) {
+  const auto found = data.adopted_kernels.find(id);
+  return found == data.adopted_kernels.end() ? nullptr : found->second.node;
 }
 }  // namespace
 
@@ -300,6 +324,9 @@ std::optional<Refusal> structural_difference(const GraphData& from, const GraphD
       if (x->info != y.info)
         return differs(fmt::format("the function changed: kernel '{}' became '{}'", x->info->name,
                                    y.info->name));
+      if (adopted_from(from, id) != adopted_from(to, id))
+        return differs(fmt::format(
+            "kernel '{}' was adopted from another graph, and its attributes may differ", b.name));
       if (x->is_device_updatable || y.is_device_updatable)
         return differs(
             fmt::format("kernel '{}' is device-updatable, which rules out updating the "
@@ -383,6 +410,14 @@ UpdateReport ExecBase::set(const CopyNode& node, void* to, const void* from, std
   });
 }
 
+UpdateReport ExecBase::set(const CopyNode& node, Pitched to, ConstPitched from,
+                           std::size_t width_bytes, std::size_t rows) {
+  graph::check_copy_2d(to, from, width_bytes, rows);
+  return core_->change(node, [&](graph::NodeData& data) {
+    graph::part_of<graph::CopyPart>(data) = graph::copy_part(to, from, width_bytes, rows);
+  });
+}
+
 UpdateReport ExecBase::set(const FillNode& node, void* to, std::uint8_t value, std::size_t bytes) {
   graph::check_fill(to, bytes);
   return core_->change(node, [&](graph::NodeData& data) {
@@ -399,6 +434,7 @@ ExecCounters ExecBase::counters() const { return core_->counters(); }
 ExecMemory ExecBase::memory() const { return core_->memory(); }
 
 void Exec::launch(StreamRef stream) { core_->launch(stream); }
+void* Exec::native() const { return core_->instance().native(); }
 
 DeviceGraph DeviceExec::handle() const { return core_->instance().handle(); }
 void DeviceExec::start(StreamRef stream) { core_->launch(stream); }

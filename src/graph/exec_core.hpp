@@ -17,6 +17,8 @@ void check_grid(const KernelInfo& kernel, const Grid& grid);
 /// Throw BadArgument for null addresses and for nothing to do, which CUDA has no node for.
 void check_copy(const void* to, const void* from, std::size_t bytes);
 void check_fill(const void* to, std::size_t bytes);
+/// The same for rows, and for a pitch that is smaller than the width.
+void check_copy_2d(Pitched to, ConstPitched from, std::size_t width_bytes, std::size_t rows);
 
 class ExecCore {
  public:

@@ -5,6 +5,7 @@
 #include <attacca/l2.hpp>
 #include <attacca/occupancy.hpp>
 #include <attacca/tensor_map.hpp>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -18,12 +19,20 @@
 namespace attacca::graph {
 
 class Recorder;
+class DeviceImpl;
 
 /// An event; while the stream it was recorded on is being captured it stands for nodes.
 class EventImpl {
  public:
   virtual ~EventImpl() = default;
+  /// Whether the last `record` was reached.
+  virtual bool is_reached() = 0;
+  /// REQUIRES: both reached, timed and of this device.
+  virtual std::chrono::duration<double> since(EventImpl& start) = 0;
+
   std::optional<Device> device;  // it was made for
+  bool is_timed = false;
+  bool is_recorded = false;
   bool was_captured = false;
   std::weak_ptr<Recorder> recorder;
   std::vector<NodeId> frontier;
@@ -34,6 +43,8 @@ class StreamImpl {
   virtual ~StreamImpl() = default;
   virtual void kernel(const KernelInfo& kernel, const Grid& grid, const void* args) = 0;
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
+  /// REQUIRES: several rows, not side by side.
+  virtual void copy_rows(const CopyPart& copy) = 0;
   virtual void fill(void* to, std::uint8_t value, std::size_t bytes) = 0;
   virtual void host(const std::string& name, std::function<void()> call) = 0;
   virtual void record(EventImpl& event) = 0;
@@ -44,13 +55,13 @@ class StreamImpl {
 
 /// A stream, and the capture it takes part in, if any.
 struct StreamState {
-  StreamState(Device on, std::unique_ptr<StreamImpl> by)
+  StreamState(Device on, std::shared_ptr<StreamImpl> by)
       : device(std::move(on)), impl(std::move(by)) {}
   StreamState(const StreamState&) = delete;
   ~StreamState();
 
   Device device;
-  std::unique_ptr<StreamImpl> impl;
+  std::shared_ptr<StreamImpl> impl;  // of a borrowed stream: the device keeps it too
   Recorder* recorder = nullptr;
   std::vector<NodeId> frontier;
 };
@@ -88,6 +99,8 @@ class Instance {
   /// Makes changes visible to device launches. Called after every `apply`.
   virtual void upload() {}
   virtual DeviceGraph handle() = 0;
+  /// The driver's own exec; null on the host.
+  virtual void* native() { return nullptr; }
   virtual std::size_t host_bytes() const = 0;
 };
 
@@ -109,9 +122,13 @@ class DeviceImpl {
   virtual ~DeviceImpl() = default;
   virtual DeviceKind kind() const = 0;
   virtual std::string name() const = 0;
-  virtual std::unique_ptr<StreamImpl> make_stream() = 0;
-  virtual std::shared_ptr<EventImpl> make_event() = 0;
+  virtual std::unique_ptr<StreamImpl> make_stream(int priority) = 0;
+  /// The same for the same native stream. Throws BadArgument where there are none.
+  virtual std::shared_ptr<StreamImpl> borrow_stream(void* native) = 0;
+  virtual std::shared_ptr<EventImpl> make_event(bool is_timed) = 0;
   virtual std::unique_ptr<Instance> instantiate(const GraphData& data, Target target) = 0;
+  /// Appends the nodes of a cudaGraph_t. CUDA devices only.
+  virtual void adopt(void* native_graph, Graph& into);
   virtual std::unique_ptr<PoolImpl> make_pool() = 0;
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void free(void* address) noexcept = 0;

@@ -77,6 +77,8 @@ void splice(const GraphData& from, GraphData& to, ScopeId into) {
     to.nodes.push_back(std::move(copy));
   }
   for (const auto& [node, window] : from.l2_windows) to.l2_windows[node + node_offset] = window;
+  for (const auto& [node, kernel] : from.adopted_kernels)
+    to.adopted_kernels[node + node_offset] = kernel;
 }
 
 }  // namespace
@@ -92,6 +94,24 @@ NodeData& Node::node_data() const {
 }
 
 const std::string& Node::name() const { return node_data().name; }
+
+NodeKind Node::kind() const {
+  struct Visitor {
+    NodeKind operator()(const KernelPart&) const { return NodeKind::kernel; }
+    NodeKind operator()(const CopyPart&) const { return NodeKind::copy; }
+    NodeKind operator()(const FillPart&) const { return NodeKind::fill; }
+    NodeKind operator()(const HostPart&) const { return NodeKind::host; }
+    NodeKind operator()(const LibraryPart&) const { return NodeKind::library; }
+    NodeKind operator()(const ChildPart&) const { return NodeKind::child; }
+    NodeKind operator()(const AllocatePart&) const { return NodeKind::allocation; }
+    NodeKind operator()(const FreePart&) const { return NodeKind::free; }
+    NodeKind operator()(const ConditionalPart& part) const {
+      if (part.kind == ConditionalKind::while_) return NodeKind::while_;
+      return part.kind == ConditionalKind::switch_ ? NodeKind::switch_ : NodeKind::if_;
+    }
+  };
+  return std::visit(Visitor{}, node_data().part);
+}
 
 void Node::add_edge(const Node& producer, EdgeKind kind) const {
   NodeData& node = node_data();
@@ -158,6 +178,11 @@ NodeId Graph::add_kernel(const KernelInfo& kernel, const Grid& grid, const void*
 CopyNode Graph::copy(void* to, const void* from, std::size_t bytes) {
   check_copy(to, from, bytes);
   return {*data_, append(*data_, scope_, "copy", CopyPart{to, from, bytes})};
+}
+
+CopyNode Graph::copy_2d(Pitched to, ConstPitched from, std::size_t width_bytes, std::size_t rows) {
+  check_copy_2d(to, from, width_bytes, rows);
+  return {*data_, append(*data_, scope_, "copy", copy_part(to, from, width_bytes, rows))};
 }
 
 FillNode Graph::fill(void* to, std::uint8_t value, std::size_t bytes) {
@@ -291,6 +316,12 @@ DeviceExec Graph::instantiate_for_device() const {
 const std::string& Graph::name() const { return data_->name; }
 Device Graph::device() const { return data_->device; }
 std::size_t Graph::node_count() const { return data_->nodes.size(); }
+
+std::vector<Node> Graph::nodes() const {
+  std::vector<Node> nodes;
+  for (const NodeId id : data_->scopes[scope_].nodes) nodes.emplace_back(*data_, id);
+  return nodes;
+}
 
 Cost Graph::cost() const {
   Cost sum;

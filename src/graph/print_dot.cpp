@@ -119,7 +119,8 @@ class DotPrinter {
       if (kernel->is_device_updatable) text += "\\ndevice-updatable";
       if (node.priority != 0) text += fmt::format("\\npriority {}", node.priority);
     } else if (const auto* copy = std::get_if<CopyPart>(&node.part)) {
-      text += fmt::format("\\n{} bytes", copy->bytes);
+      text += copy->rows == 1 ? fmt::format("\\n{} bytes", copy->bytes)
+                              : fmt::format("\\n{} rows of {} bytes", copy->rows, copy->bytes);
     } else if (const auto* fill = std::get_if<FillPart>(&node.part)) {
       text += fmt::format("\\n{} bytes with {}", fill->bytes, fill->value);
     } else if (const auto* allocate = std::get_if<AllocatePart>(&node.part)) {

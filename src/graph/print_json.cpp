@@ -180,9 +180,9 @@ class JsonPrinter {
                                   .add("miss", access_name(window->miss)));
   }
   void add_part(Object& object, const NodeData& node, const CopyPart& part) const {
-    object.add("enabled", node.is_enabled)
-        .add("bytes", part.bytes)
-        .add("uses", array(relations_of(data_, node).uses));
+    object.add("enabled", node.is_enabled).add("bytes", part.bytes * part.rows);
+    if (part.rows != 1) object.add("rows", part.rows);
+    object.add("uses", array(relations_of(data_, node).uses));
   }
   void add_part(Object& object, const NodeData& node, const FillPart& part) const {
     object.add("enabled", node.is_enabled)

@@ -102,7 +102,9 @@ class TextPrinter {
       if (kernel->info->traits.launches) parts.emplace_back("launches graphs");
       if (kernel->info->traits.spawns) parts.emplace_back("spawns kernels");
     } else if (const auto* copy = std::get_if<CopyPart>(&node.part)) {
-      parts.push_back(fmt::format("{} bytes", copy->bytes));
+      parts.push_back(copy->rows == 1
+                          ? fmt::format("{} bytes", copy->bytes)
+                          : fmt::format("{} rows of {} bytes", copy->rows, copy->bytes));
     } else if (const auto* fill = std::get_if<FillPart>(&node.part)) {
       parts.push_back(fmt::format("{} bytes with {}", fill->bytes, fill->value));
     } else if (const auto* allocate = std::get_if<AllocatePart>(&node.part)) {

@@ -224,6 +224,11 @@ class Validator {
     else if (const auto crowding =
                  find_crowding(impl_of(data_.device), *kernel->info, kernel->grid, node.name))
       add(Rule::blocks_may_not_fit, node.name, *crowding);
+    if (!data_.device.is_cuda() && !kernel->info->host)
+      add(Rule::no_body_for_backend, node.name,
+          fmt::format("kernel '{}' is a plain CUDA kernel and graph '{}' is of {}; build the graph "
+                      "for a CUDA device, or declare a kernel with a host body (make_kernel)",
+                      node.name, data_.name, data_.device.name()));
   }
 
   void check_edges(NodeId id) {

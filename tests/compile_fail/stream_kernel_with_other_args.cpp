@@ -1,4 +1,4 @@
-// expect: cannot convert .Shift::Args. to .*Scale::Args
+// expect: no known conversion for argument 3 from .Shift::Args. to .*Scale::Args
 // A kernel on a stream takes its own argument struct and no other.
 #include <attacca/device.hpp>
 

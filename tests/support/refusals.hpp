@@ -35,6 +35,17 @@ void expect_throws(Make make, const Expected& expected) {
   }
 }
 
+/// Expects `make` to throw a BadArgument that says `words`.
+template <class Make>
+void expect_bad(Make make, const std::string& words) {
+  try {
+    make();
+    FAIL() << "not refused: " << words;
+  } catch (const BadArgument& error) {
+    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+  }
+}
+
 inline void expect_refused(const Graph& graph, const Expected& expected) {
   expect_throws([&] { (void)graph.instantiate(); }, expected);
   ASSERT_FALSE(graph.problems().empty());

@@ -2,6 +2,7 @@
 #include "backend/cuda/device.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -12,6 +13,7 @@
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/instance.hpp"
 #include "backend/cuda/stream.hpp"
+#include "graph/parameters.hpp"
 
 namespace attacca::cuda {
 
@@ -129,9 +131,39 @@ CudaDevice::CudaDevice(int index) : index_(index) {
   check(cudaMalloc(&spare_byte_, 1));
 }
 
+void KernelPointers::set(const KernelInfo& kernel, const void* args,
+                         attacca::detail::LaunchPort* port) {
+  auto* bytes = static_cast<std::byte*>(const_cast<void*>(args));
+  two_[0] = bytes;
+  two_[1] = port;
+  many_.clear();
+  if (!kernel.parameters) return;
+  for (const std::uint32_t offset : kernel.parameters->offsets) many_.push_back(bytes + offset);
+}
+
+void check_parameters(const KernelInfo& kernel) {
+  const attacca::detail::ParameterList* declared = kernel.parameters;
+  if (!declared || declared->is_driver_function || declared->is_checked.load()) return;
+  std::vector<std::size_t> sizes;
+  for (std::size_t offset = 0, size = 0;; sizes.push_back(size)) {
+    const cudaError_t result = cudaFuncGetParamInfo(kernel.cuda, sizes.size(), &offset, &size);
+    if (result == cudaErrorInvalidValue) break;  // that was the last
+    check(result, [&] { return fmt::format("reading the parameters of '{}'", kernel.name); });
+  }
+  (void)cudaGetLastError();
+  if (!std::equal(sizes.begin(), sizes.end(), declared->sizes.begin(), declared->sizes.end()))
+    throw BadArgument(
+        fmt::format("CUDA kernel '{}' takes parameters of [{}] bytes and was declared with [{}]; "
+                    "name the types of its declaration in cuda_kernel<…>",
+                    kernel.name, fmt::join(sizes, ", "), fmt::join(declared->sizes, ", ")));
+  declared->is_checked.store(true);
+}
+
 void CudaDevice::allow_shared_bytes(const KernelInfo& kernel, const Grid& grid) {
   constexpr std::size_t kPlainSharedBytes = 48 << 10;
   if (grid.shared_bytes <= kPlainSharedBytes) return;
+  // Whoever launched an adopted kernel first has asked for it.
+  if (kernel.parameters && kernel.parameters->is_driver_function) return;
   shared_limits_.raise(kernel.cuda, grid.shared_bytes, [&](std::size_t bytes) {
     check(cudaFuncSetAttribute(kernel.cuda, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(bytes)),
@@ -177,11 +209,28 @@ int CudaDevice::driver_priority(int priority) const {
   return std::clamp(-priority, greatest_priority_, least_priority_);
 }
 
-std::unique_ptr<StreamImpl> CudaDevice::make_stream() {
+std::unique_ptr<StreamImpl> CudaDevice::make_stream(int priority) {
   const CurrentDevice current(index_);
-  return std::make_unique<CudaStream>(*this);
+  return std::make_unique<CudaStream>(*this, priority);
 }
-std::shared_ptr<EventImpl> CudaDevice::make_event() { return std::make_shared<CudaEvent>(*this); }
+std::shared_ptr<StreamImpl> CudaDevice::borrow_stream(void* native) {
+  const CurrentDevice current(index_);
+  auto* const stream = static_cast<cudaStream_t>(native);
+  int index = index_;
+  if (stream && stream != cudaStreamLegacy && stream != cudaStreamPerThread)
+    check(cudaStreamGetDevice(stream, &index), "borrowing a stream");
+  if (index != index_)
+    throw BadArgument(fmt::format("a stream of cuda:{} borrowed for {}; use Device::cuda({})",
+                                  index, name(), index));
+  const std::lock_guard lock(borrowed_mutex_);
+  auto& borrowed = borrowed_[stream];
+  if (!borrowed) borrowed = std::make_shared<CudaStream>(*this, CudaStream::Borrowed{stream});
+  borrowed->settle_if_idle();
+  return borrowed;
+}
+std::shared_ptr<EventImpl> CudaDevice::make_event(bool is_timed) {
+  return std::make_shared<CudaEvent>(*this, is_timed);
+}
 std::unique_ptr<Instance> CudaDevice::instantiate(const GraphData& data, Target target) {
   const CurrentDevice current(index_);
   return std::make_unique<CudaInstance>(*this, data, target);

@@ -23,16 +23,33 @@ std::shared_ptr<graph::DeviceImpl> get_device(int index);
 
 class CudaStream;
 
+/// One pointer for each parameter of a kernel: to its argument struct and its port, or to each
+/// parameter of a plain CUDA kernel.
+class KernelPointers {
+ public:
+  void set(const KernelInfo& kernel, const void* args, attacca::detail::LaunchPort* port);
+  void** data() { return many_.empty() ? two_ : many_.data(); }
+
+ private:
+  void* two_[2] = {};
+  std::vector<void*> many_;
+};
+
+/// Throws BadArgument where a plain CUDA kernel takes other parameters than it was declared with.
+void check_parameters(const KernelInfo& kernel);
+
 class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_from_this<CudaDevice> {
  public:
   explicit CudaDevice(int index);
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
   std::string name() const override;
-  std::unique_ptr<graph::StreamImpl> make_stream() override;
-  std::shared_ptr<graph::EventImpl> make_event() override;
+  std::unique_ptr<graph::StreamImpl> make_stream(int priority) override;
+  std::shared_ptr<graph::StreamImpl> borrow_stream(void* native) override;
+  std::shared_ptr<graph::EventImpl> make_event(bool is_timed) override;
   std::unique_ptr<graph::Instance> instantiate(const graph::GraphData& data,
                                                graph::Target target) override;
+  void adopt(void* native_graph, Graph& into) override;
   std::unique_ptr<graph::PoolImpl> make_pool() override;
   void* allocate(std::size_t bytes) override;
   void free(void* address) noexcept override;
@@ -87,6 +104,9 @@ class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_fro
   };
   std::mutex streams_mutex_;
   std::vector<Listed> streams_;
+  std::mutex borrowed_mutex_;
+  /// Kept: what was enqueued may end, and fail, after whoever borrowed the stream is gone.
+  std::map<cudaStream_t, std::shared_ptr<CudaStream>> borrowed_;
   void* spare_byte_ = nullptr;  // never freed: devices live as long as the process
 };
 

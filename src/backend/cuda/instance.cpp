@@ -8,8 +8,10 @@
 #include <cstring>
 
 #include "backend/cuda/check.hpp"
+#include "backend/cuda/driver.hpp"
 #include "backend/cuda/l2.hpp"
 #include "backend/cuda/settle.hpp"
+#include "graph/parameters.hpp"
 #include "graph/relocate.hpp"
 
 namespace attacca::cuda {
@@ -52,20 +54,38 @@ bool spawns(const NodeData& node) {
 /// The most bytes in a row of a copy in two or three dimensions.
 constexpr std::size_t kMaxPitch = 0x7fffffff;
 
+/// Whether only the driver knows its function, not the runtime.
+bool runs_driver_function(const NodeData& node) {
+  const auto* kernel = std::get_if<KernelPart>(&node.part);
+  return kernel && kernel->info->parameters && kernel->info->parameters->is_driver_function;
+}
+
+cudaMemcpy3DParms memcpy_params(void* to, const void* from, const CopyPart& copy) {
+  cudaMemcpy3DParms params{};
+  const std::size_t from_pitch = copy.rows == 1 ? copy.bytes : copy.from_pitch;
+  const std::size_t to_pitch = copy.rows == 1 ? copy.bytes : copy.to_pitch;
+  params.srcPtr = make_cudaPitchedPtr(const_cast<void*>(from), from_pitch, copy.bytes, copy.rows);
+  params.dstPtr = make_cudaPitchedPtr(to, to_pitch, copy.bytes, copy.rows);
+  params.extent = make_cudaExtent(copy.bytes, copy.rows, 1);
+  params.kind = cudaMemcpyDefault;
+  return params;
+}
+
 /// A whole update costs time for every node of the graph, one by one only for those that changed:
 /// below this many, or below one node in so many, they are set one by one.
 constexpr std::size_t kWholeUpdateNodes = 16;
 constexpr std::size_t kWholeUpdateShare = 4;
 
-/// Whether the driver's update of a whole graph takes a graph like this one. Memory nodes and
-/// conditionals restrict it, device-updatable kernels rule it out, and what a library call captured
-/// may be any of these.
+/// Whether the driver's update of a whole graph takes a graph like this one. Memory nodes,
+/// conditionals and copies of several rows restrict it, device-updatable kernels rule it out, and
+/// what a library call captured may be any of these. Adopted kernels are set one by one.
 bool can_be_updated_whole(const GraphData& data, Target target) {
   return target == Target::host_launch &&
          std::none_of(data.nodes.begin(), data.nodes.end(), [](const NodeData& node) {
            const auto* kernel = std::get_if<KernelPart>(&node.part);
-           return (kernel && kernel->is_device_updatable) ||
-                  std::holds_alternative<LibraryPart>(node.part) ||
+           const auto* copy = std::get_if<CopyPart>(&node.part);
+           return (kernel && kernel->is_device_updatable) || runs_driver_function(node) ||
+                  (copy && copy->rows != 1) || std::holds_alternative<LibraryPart>(node.part) ||
                   std::holds_alternative<AllocatePart>(node.part) ||
                   std::holds_alternative<FreePart>(node.part) ||
                   std::holds_alternative<ConditionalPart>(node.part);
@@ -229,7 +249,10 @@ void CudaInstance::build_node(const GraphData& data, const LoweredNode& lowered,
   cudaGraphNodeParams params = node_params(data, lowered.id, call);
   cudaGraphNode_t& made = nodes_[lowered.id];
   const auto* copy = std::get_if<CopyPart>(&node.part);
-  check(copy && copy->bytes > kMaxPitch
+  check(runs_driver_function(node)
+            ? driver_add_kernel_node(made, into, producers_.nodes.data(), producers_.edge_data(),
+                                     producers_.nodes.size(), call.params)
+        : copy && copy->rows == 1 && copy->bytes > kMaxPitch
             ? add_large_copy(made, into, resolve(data, copy->to), resolve(data, copy->from),
                              copy->bytes)
             : cudaGraphAddNode(&made, into, producers_.nodes.data(), producers_.edge_data(),
@@ -305,11 +328,8 @@ cudaGraphNodeParams CudaInstance::node_params(const GraphData& data, NodeId id, 
     params.kernel.kernelParams = call.params.kernelParams;
   } else if (const auto* copy = std::get_if<CopyPart>(&node.part)) {
     params.type = cudaGraphNodeTypeMemcpy;
-    auto& p = params.memcpy.copyParams;
-    p.srcPtr = make_cudaPitchedPtr(resolve(data, copy->from), copy->bytes, copy->bytes, 1);
-    p.dstPtr = make_cudaPitchedPtr(resolve(data, copy->to), copy->bytes, copy->bytes, 1);
-    p.extent = make_cudaExtent(copy->bytes, 1, 1);
-    p.kind = cudaMemcpyDefault;
+    params.memcpy.copyParams =
+        memcpy_params(resolve(data, copy->to), resolve(data, copy->from), *copy);
   } else if (std::holds_alternative<FillPart>(node.part)) {
     params.type = cudaGraphNodeTypeMemset;
     const cudaMemsetParams p = fill_params(data, id);
@@ -352,6 +372,10 @@ void CudaInstance::set_attributes(const GraphData& data, NodeId id, cudaGraphNod
                          node.name);
     });
   };
+  if (const auto adopted = data.adopted_kernels.find(id); adopted != data.adopted_kernels.end())
+    check(
+        cudaGraphKernelNodeCopyAttributes(made, static_cast<cudaGraphNode_t>(adopted->second.node)),
+        [&] { return fmt::format("copying the attributes of kernel '{}'", node.name); });
   cudaLaunchAttributeValue value{};
   if (node.priority != 0) {
     value.priority = device_.driver_priority(node.priority);
@@ -384,22 +408,21 @@ void CudaInstance::set_attributes(const GraphData& data, NodeId id, cudaGraphNod
 void CudaInstance::build_library(const GraphData& data, NodeId id, cudaGraph_t into) {
   const NodeData& node = data.nodes[id];
   const auto doing = [&] { return fmt::format("capturing library call '{}'", node.name); };
-  if (!side_stream_) side_stream_ = std::make_unique<CudaStream>(device_);
+  if (!side_stream_) side_stream_ = std::make_shared<CudaStream>(device_);
   const cudaStream_t stream = side_stream_->get();
   check(
       cudaStreamBeginCaptureToGraph(stream, into, producers_.nodes.data(), producers_.edges.data(),
                                     producers_.nodes.size(), cudaStreamCaptureModeThreadLocal),
       doing);
   // The function gets a stream of its own making, so that nothing it does outlives the capture.
-  StreamState state(Access::device(device_.shared_from_this()), std::move(side_stream_));
-  auto& capturing = static_cast<CudaStream&>(*state.impl);
+  StreamState state(Access::device(device_.shared_from_this()), side_stream_);
+  CudaStream& capturing = *side_stream_;
   CudaStream::Capture capture{calls_, faults_, data.name};
   capturing.capture = &capture;
   const auto end_capture = [&] {
     cudaGraph_t ignored = nullptr;
     const cudaError_t result = cudaStreamEndCapture(stream, &ignored);
     capturing.capture = nullptr;
-    side_stream_.reset(static_cast<CudaStream*>(state.impl.release()));
     return result;
   };
   try {
@@ -471,7 +494,7 @@ void CudaInstance::instantiate(const GraphData& data) {
 
 void CudaInstance::upload() {
   const CurrentDevice current(device_.index());
-  if (!side_stream_) side_stream_ = std::make_unique<CudaStream>(device_);
+  if (!side_stream_) side_stream_ = std::make_shared<CudaStream>(device_);
   check(cudaGraphUpload(exec_, side_stream_->get()), "uploading a device graph");
   check(cudaStreamSynchronize(side_stream_->get()));
 }
@@ -481,6 +504,7 @@ void CudaInstance::launch(StreamImpl& stream) {
   if (cuda_stream.capture)
     throw BadArgument("a graph launched inside a library call; do it outside, on a Stream");
   const CurrentDevice current(device_.index());
+  cuda_stream.refuse_capture("a graph launched");
   if (is_watched_) cuda_stream.faults().watch(faults_, may_launch_);
   check(cudaGraphLaunch(exec_, cuda_stream.enqueuing()), "launching a graph");
 }
@@ -501,12 +525,19 @@ cudaError_t CudaInstance::set_parameters(const GraphData& data, NodeId id, Side 
   if (std::holds_alternative<KernelPart>(node.part)) {
     KernelCall call;
     fill_call(data, id, call);
+    if (runs_driver_function(node))  // such graphs are not updated as a whole
+      return driver_set_kernel_params(exec_, target, call.params);
     return is_exec ? cudaGraphExecKernelNodeSetParams(exec_, target, &call.params)
                    : cudaGraphKernelNodeSetParams(target, &call.params);
   }
   if (const auto* copy = std::get_if<CopyPart>(&node.part)) {
     void* to = resolve(data, copy->to);
     const void* from = resolve(data, copy->from);
+    if (copy->rows != 1) {
+      const cudaMemcpy3DParms params = memcpy_params(to, from, *copy);
+      return is_exec ? cudaGraphExecMemcpyNodeSetParams(exec_, target, &params)
+                     : cudaGraphMemcpyNodeSetParams(target, &params);
+    }
     return is_exec
                ? cudaGraphExecMemcpyNodeSetParams1D(exec_, target, to, from, copy->bytes,
                                                     cudaMemcpyDefault)
@@ -601,15 +632,15 @@ void CudaInstance::fill_call(const GraphData& data, NodeId id, KernelCall& call)
   }
   if (kernel.info->traits.has_port) call.port = port_of(data, id);
   device_.allow_shared_bytes(*kernel.info, kernel.grid);
-  call.parameters[0] =
-      has_stand_ins ? call.args.data() : const_cast<std::byte*>(kernel.args.data());
-  call.parameters[1] = &call.port;
+  check_parameters(*kernel.info);
+  call.parameters.set(*kernel.info, has_stand_ins ? call.args.data() : kernel.args.data(),
+                      &call.port);
   call.params = {};
   call.params.func = const_cast<void*>(kernel.info->cuda);
   call.params.gridDim = dim3(kernel.grid.blocks.x, kernel.grid.blocks.y, kernel.grid.blocks.z);
   call.params.blockDim = dim3(kernel.grid.threads.x, kernel.grid.threads.y, kernel.grid.threads.z);
   call.params.sharedMemBytes = kernel.grid.shared_bytes;
-  call.params.kernelParams = call.parameters;
+  call.params.kernelParams = call.parameters.data();
 }
 
 std::size_t CudaInstance::host_bytes() const {

@@ -24,6 +24,7 @@ class CudaInstance final : public graph::Instance {
                                       const graph::Changes& changes) override;
   void upload() override;
   DeviceGraph handle() override { return {exec_}; }
+  void* native() override { return exec_; }
   std::size_t host_bytes() const override;
 
  private:
@@ -48,7 +49,7 @@ class CudaInstance final : public graph::Instance {
   struct KernelCall {
     graph::Arguments args;  // only where symbols had to be resolved
     attacca::detail::LaunchPort port;
-    void* parameters[2];
+    KernelPointers parameters;
     cudaKernelNodeParams params;
   };
 
@@ -104,7 +105,7 @@ class CudaInstance final : public graph::Instance {
   std::vector<NodeId> stale_;      // set in the executable graph alone, since the last such update
   std::vector<bool> is_stale_;     // by NodeId
   Producers producers_;            // of the node being built
-  std::unique_ptr<CudaStream> side_stream_;  // captures library calls, uploads
+  std::shared_ptr<CudaStream> side_stream_;  // captures library calls, uploads
   struct Remains;
   std::shared_ptr<Remains> remains_;  // for launches that outlive this; empty until then
 };

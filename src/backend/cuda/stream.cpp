@@ -9,22 +9,52 @@ namespace attacca::cuda {
 
 using namespace graph;
 
-CudaEvent::CudaEvent(const CudaDevice& on) : device_(on.index()) {
+CudaEvent::CudaEvent(const CudaDevice& on, bool keeps_time) : device_(on.index()) {
   const CurrentDevice current(device_);
-  check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "creating an event");
+  check(cudaEventCreateWithFlags(&event_, keeps_time ? cudaEventDefault : cudaEventDisableTiming),
+        "creating an event");
 }
 CudaEvent::~CudaEvent() {
   const CurrentDevice current(device_, std::nothrow);
   (void)cudaEventDestroy(event_);
 }
 
-CudaStream::CudaStream(CudaDevice& device)
-    : device_(device), faults_(device.faults()), listed_(*this) {
-  const CurrentDevice current(device.index());
-  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
+bool CudaEvent::is_reached() {
+  const CurrentDevice current(device_);
+  const cudaError_t result = cudaEventQuery(event_);
+  if (result == cudaErrorNotReady) {
+    (void)cudaGetLastError();
+    return false;
+  }
+  check(result, "asking whether an event was reached");
+  return true;
 }
 
+std::chrono::duration<double> CudaEvent::since(EventImpl& start) {
+  const CurrentDevice current(device_);
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, static_cast<CudaEvent&>(start).get(), event_),
+        "asking for the time between two events");
+  return std::chrono::duration<double, std::milli>(milliseconds);
+}
+
+CudaStream::CudaStream(CudaDevice& device, int priority)
+    : device_(device), faults_(device.faults()), listed_(*this) {
+  const CurrentDevice current(device.index());
+  check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking,
+                                     device.driver_priority(priority)),
+        "creating a stream");
+}
+
+CudaStream::CudaStream(CudaDevice& device, Borrowed borrowed)
+    : device_(device),
+      stream_(borrowed.stream),
+      is_borrowed_(true),
+      faults_(device.faults()),
+      listed_(*this) {}
+
 CudaStream::~CudaStream() {
+  if (is_borrowed_) return;
   const CurrentDevice current(device_.index(), std::nothrow);
   (void)cudaStreamSynchronize(stream_);
   (void)cudaStreamDestroy(stream_);
@@ -32,8 +62,43 @@ CudaStream::~CudaStream() {
 }
 
 void* CudaStream::native() {
-  if (!capture) is_lent_ = true;
+  if (!capture && !is_borrowed_) is_lent_ = true;
   return enqueuing();
+}
+
+void CudaStream::settle_if_idle() {
+  if (!is_busy()) return;
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  if (cudaStreamIsCapturing(stream_, &status) == cudaSuccess &&
+      status == cudaStreamCaptureStatusNone) {
+    // Asking is no harm to a capture elsewhere, though CUDA takes it for one unless it is told.
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    const bool is_idle = cudaStreamQuery(stream_) == cudaSuccess;
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    if (is_idle) {  // and stays so: one thread at a time uses those that borrow it
+      is_busy_.store(is_lent_, std::memory_order_relaxed);
+      faults_.collect();  // before the boxes go that are kept for us
+      (void)device_.take_kept(*this);
+      calls_.clear();
+    }
+  }
+  (void)cudaGetLastError();
+}
+
+void CudaStream::refuse_capture(const char* what) const {
+  if (!is_borrowed_) return;
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const cudaError_t result = cudaStreamIsCapturing(stream_, &status);
+  // The legacy stream answers so while some stream that waits for it is being captured.
+  const bool is_implicit = result == cudaErrorStreamCaptureImplicit;
+  if (is_implicit) (void)cudaGetLastError();
+  if (!is_implicit) check(result, "asking a borrowed stream whether it is captured");
+  if (is_implicit || status != cudaStreamCaptureStatusNone)
+    throw BadArgument(
+        fmt::format("{} on a borrowed stream that its owner is capturing; do it before the capture "
+                    "or after it",
+                    what));
 }
 
 void CudaStream::kernel(const KernelInfo& kernel, const Grid& grid, const void* args) {
@@ -55,8 +120,17 @@ void CudaStream::kernel(const KernelInfo& kernel, const Grid& grid, const void* 
     port = box.port(kernel, kernel.name, capture ? capture->graph : "");
     if (capture) capture->is_watched = true;
   }
-  void* parameters[] = {const_cast<void*>(args), &port};
-  check(cudaLaunchKernelExC(&config, kernel.cuda, parameters),
+  cudaLaunchAttribute cooperative{};
+  if (kernel.parameters && kernel.traits.is_cooperative) {
+    cooperative.id = cudaLaunchAttributeCooperative;
+    cooperative.val.cooperative = 1;
+    config.attrs = &cooperative;
+    config.numAttrs = 1;
+  }
+  check_parameters(kernel);
+  KernelPointers pointers;
+  pointers.set(kernel, args, &port);
+  check(cudaLaunchKernelExC(&config, kernel.cuda, pointers.data()),
         [&] { return fmt::format("launching kernel '{}'", kernel.name); });
 }
 
@@ -64,6 +138,13 @@ void CudaStream::copy(void* to, const void* from, std::size_t bytes) {
   const CurrentDevice current(device_.index());
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, enqueuing()),
         [&] { return fmt::format("copying {} bytes", bytes); });
+}
+
+void CudaStream::copy_rows(const CopyPart& copy) {
+  const CurrentDevice current(device_.index());
+  check(cudaMemcpy2DAsync(copy.to, copy.to_pitch, copy.from, copy.from_pitch, copy.bytes, copy.rows,
+                          cudaMemcpyDefault, enqueuing()),
+        [&] { return fmt::format("copying {} rows of {} bytes", copy.rows, copy.bytes); });
 }
 
 void CudaStream::fill(void* to, std::uint8_t value, std::size_t bytes) {
@@ -74,6 +155,7 @@ void CudaStream::fill(void* to, std::uint8_t value, std::size_t bytes) {
 
 void CudaStream::host(const std::string& name, std::function<void()> call) {
   const CurrentDevice current(device_.index());
+  refuse_capture("a host call");
   auto host_call = std::make_unique<HostCall>(name, capture ? capture->graph : "", std::move(call),
                                               capture ? capture->faults : faults_.own());
   HostCall* const data = host_call.get();
@@ -101,6 +183,7 @@ void CudaStream::wait(EventImpl& event) {
 
 void CudaStream::synchronize() {
   const CurrentDevice current(device_.index());
+  refuse_capture("synchronize");
   // Taken before we wait: what is given to us meanwhile may still be in use when we have waited.
   auto kept = device_.take_kept(*this);
   check(cudaStreamSynchronize(stream_), "synchronizing a stream");

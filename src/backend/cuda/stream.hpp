@@ -17,8 +17,10 @@ namespace attacca::cuda {
 
 class CudaEvent final : public graph::EventImpl {
  public:
-  explicit CudaEvent(const CudaDevice& device);
+  CudaEvent(const CudaDevice& device, bool keeps_time);
   ~CudaEvent() override;
+  bool is_reached() override;
+  std::chrono::duration<double> since(graph::EventImpl& start) override;
   cudaEvent_t get() const { return event_; }
 
  private:
@@ -28,11 +30,18 @@ class CudaEvent final : public graph::EventImpl {
 
 class CudaStream final : public graph::StreamImpl {
  public:
-  explicit CudaStream(CudaDevice& device);
+  /// A stream of its own.
+  explicit CudaStream(CudaDevice& device, int priority = 0);
+  /// Somebody else's, which is left as it is.
+  struct Borrowed {
+    cudaStream_t stream;
+  };
+  CudaStream(CudaDevice& device, Borrowed borrowed);
   ~CudaStream() override;
 
   void kernel(const KernelInfo& kernel, const Grid& grid, const void* args) override;
   void copy(void* to, const void* from, std::size_t bytes) override;
+  void copy_rows(const graph::CopyPart& copy) override;
   void fill(void* to, std::uint8_t value, std::size_t bytes) override;
   void host(const std::string& name, std::function<void()> call) override;
   void record(graph::EventImpl& event) override;
@@ -43,6 +52,11 @@ class CudaStream final : public graph::StreamImpl {
 
   /// For calls that enqueue nothing.
   cudaStream_t get() const { return stream_; }
+  /// Throws BadArgument where the owner of a borrowed stream is capturing it.
+  void refuse_capture(const char* what) const;
+  /// Of a borrowed stream, which its borrowers need not synchronize: lets go what was kept for it,
+  /// where it has come to its end.
+  void settle_if_idle();
   /// For calls that enqueue work.
   cudaStream_t enqueuing() {
     if (!capture) is_busy_.store(true, std::memory_order_relaxed);
@@ -75,6 +89,7 @@ class CudaStream final : public graph::StreamImpl {
 
   CudaDevice& device_;
   cudaStream_t stream_ = nullptr;
+  bool is_borrowed_ = false;
   std::atomic<bool> is_busy_{false};
   bool is_lent_ = false;
   StreamFaults faults_;

@@ -188,10 +188,15 @@ class HostDevice final : public DeviceImpl, public std::enable_shared_from_this<
     return threads_ ? DeviceKind::host_threads : DeviceKind::host_serial;
   }
   std::string name() const override { return name_; }
-  std::unique_ptr<StreamImpl> make_stream() override {
+  std::unique_ptr<StreamImpl> make_stream(int) override {
     return std::make_unique<HostStream>(workers_);
   }
-  std::shared_ptr<EventImpl> make_event() override { return std::make_shared<HostEvent>(); }
+  std::shared_ptr<StreamImpl> borrow_stream(void*) override {
+    throw BadArgument(fmt::format(
+        "a CUDA stream borrowed for {}, which has none; use Stream(device), or a CUDA device",
+        name_));
+  }
+  std::shared_ptr<EventImpl> make_event(bool) override { return std::make_shared<HostEvent>(); }
   std::unique_ptr<Instance> instantiate(const GraphData& data, Target target) override {
     return std::make_unique<HostInstance>(workers_, data, target);
   }

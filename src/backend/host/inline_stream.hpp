@@ -22,9 +22,10 @@ class InlineStream final : public graph::StreamImpl {
       : workers_(workers), graph_(graph), failures_(failures) {}
   void kernel(const KernelInfo& kernel, const Grid& grid, const void* args) override;
   void copy(void* to, const void* from, std::size_t bytes) override;
+  void copy_rows(const graph::CopyPart& copy) override;
   void fill(void* to, std::uint8_t value, std::size_t bytes) override;
   void host(const std::string& name, std::function<void()> call) override;
-  void record(graph::EventImpl&) override {}
+  void record(graph::EventImpl& event) override;
   void wait(graph::EventImpl&) override {}
   void synchronize() override {}
 

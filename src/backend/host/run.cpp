@@ -367,7 +367,7 @@ void Environment::run_part(PlanNode& node) {
     frame.threads_per_block = node.grid.threads.count();
     frame.run(*kernel->info, node.grid, node.args);
   } else if (const auto* copy = std::get_if<CopyPart>(&node.part)) {
-    if (copy->bytes) std::memmove(copy->to, copy->from, copy->bytes);
+    move_rows(*copy);
   } else if (const auto* fill = std::get_if<FillPart>(&node.part)) {
     if (fill->bytes) std::memset(fill->to, fill->value, fill->bytes);
   } else if (const auto* host = std::get_if<HostPart>(&node.part)) {
@@ -431,6 +431,13 @@ void inside_arena(Workers& workers, F work) {
 }
 
 }  // namespace
+
+void move_rows(const CopyPart& copy) {
+  auto* to = static_cast<std::byte*>(copy.to);
+  const auto* from = static_cast<const std::byte*>(copy.from);
+  for (std::size_t row = 0; row < copy.rows; ++row)
+    std::memmove(to + row * copy.to_pitch, from + row * copy.from_pitch, copy.bytes);
+}
 
 void run_launch(Workers& workers, Launchable& graph, std::shared_ptr<Plan> plan,
                 Failures& failures) {

@@ -57,6 +57,9 @@ struct Launchable {
   }
 };
 
+/// Copies row by row. The rows of one copy do not overlap.
+void move_rows(const graph::CopyPart& copy);
+
 /// Runs `plan` of `graph` and everything it launches. Host calls run while `failures` is empty.
 void run_launch(Workers& workers, Launchable& graph, std::shared_ptr<Plan> plan,
                 graph::Failures& failures);

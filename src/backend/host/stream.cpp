@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "backend/host/inline_stream.hpp"
+#include "core/clock.hpp"
 
 namespace attacca::host {
 
@@ -17,7 +18,10 @@ std::uint64_t HostEvent::announce() {
 }
 void HostEvent::reach(std::uint64_t ticket) {
   const std::lock_guard lock(mutex_);
-  reached_ = std::max(reached_, ticket);
+  if (ticket > reached_) {
+    reached_ = ticket;
+    reached_ns_ = now_ns();
+  }
   changed_.notify_all();
 }
 std::uint64_t HostEvent::latest() const {
@@ -27,6 +31,18 @@ std::uint64_t HostEvent::latest() const {
 void HostEvent::wait(std::uint64_t ticket) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return reached_ >= ticket; });
+}
+
+bool HostEvent::is_reached() {
+  const std::lock_guard lock(mutex_);
+  return reached_ == announced_;
+}
+std::int64_t HostEvent::reached_ns() const {
+  const std::lock_guard lock(mutex_);
+  return reached_ns_;
+}
+std::chrono::duration<double> HostEvent::since(EventImpl& start) {
+  return std::chrono::nanoseconds(reached_ns() - static_cast<HostEvent&>(start).reached_ns());
 }
 
 HostStream::Listed::Listed(Workers& workers, HostStream& stream)
@@ -105,6 +121,9 @@ void HostStream::kernel(const KernelInfo& kernel, const Grid& grid, const void* 
 void HostStream::copy(void* to, const void* from, std::size_t bytes) {
   enqueue([=] { std::memmove(to, from, bytes); });
 }
+void HostStream::copy_rows(const CopyPart& copy) {
+  enqueue([copy] { move_rows(copy); });
+}
 void HostStream::fill(void* to, std::uint8_t value, std::size_t bytes) {
   enqueue([=] { std::memset(to, value, bytes); });
 }
@@ -137,6 +156,11 @@ void InlineStream::kernel(const KernelInfo& kernel, const Grid& grid, const void
 }
 void InlineStream::copy(void* to, const void* from, std::size_t bytes) {
   std::memmove(to, from, bytes);
+}
+void InlineStream::copy_rows(const CopyPart& copy) { move_rows(copy); }
+void InlineStream::record(EventImpl& event) {
+  auto& host_event = static_cast<HostEvent&>(event);
+  host_event.reach(host_event.announce());
 }
 void InlineStream::fill(void* to, std::uint8_t value, std::size_t bytes) {
   std::memset(to, value, bytes);

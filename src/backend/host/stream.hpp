@@ -18,12 +18,17 @@ class HostEvent final : public graph::EventImpl, public std::enable_shared_from_
   void reach(std::uint64_t ticket);
   std::uint64_t latest() const;
   void wait(std::uint64_t ticket);
+  bool is_reached() override;
+  std::chrono::duration<double> since(graph::EventImpl& start) override;
 
  private:
+  std::int64_t reached_ns() const;
+
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::uint64_t announced_ = 0;
   std::uint64_t reached_ = 0;
+  std::int64_t reached_ns_ = 0;  // when the latest was
 };
 
 /// A stream's thread must not end before its work has, so destroying it waits.
@@ -34,6 +39,7 @@ class HostStream final : public graph::StreamImpl {
 
   void kernel(const KernelInfo& kernel, const Grid& grid, const void* args) override;
   void copy(void* to, const void* from, std::size_t bytes) override;
+  void copy_rows(const graph::CopyPart& copy) override;
   void fill(void* to, std::uint8_t value, std::size_t bytes) override;
   void host(const std::string& name, std::function<void()> call) override;
   void record(graph::EventImpl& event) override;
