@@ -1,6 +1,7 @@
 // attacca.hpp: the whole library, but for nested launches, which need their own target.
 #pragma once
 
+#include <attacca/accesses.hpp>
 #include <attacca/adopt.hpp>
 #include <attacca/capture.hpp>
 #include <attacca/cuda_kernel.hpp>

@@ -61,6 +61,7 @@ enum class Rule {
   foreign_handle,
   blocks_may_not_fit,
   waits_side_by_side,
+  unordered_access,
 };
 const char* rule_name(Rule rule);
 

@@ -67,6 +67,7 @@ class Node {
   void set_l2_window(const L2Window& window) const;
   void make_device_updatable(std::uint64_t& target) const;
   graph::NodeData& node_data() const;
+  void add_access(const void* first, std::size_t bytes, bool is_write) const;
 
   graph::GraphData* data_;
   std::uint64_t graph_id_;
@@ -89,6 +90,17 @@ class NodeOf : public Node {
     return self();
   }
   Self named(std::string name) const { return set_name(std::move(name)), self(); }
+  /// What the node reads and writes, for derive_edges and the check of unordered accesses; see
+  /// accesses.hpp. Of a child or conditional: everything inside, together.
+  template <class T>
+  Self reads(std::span<T> values) const {
+    return add_access(values.data(), values.size_bytes(), false), self();
+  }
+  template <class T>
+  Self writes(std::span<T> values) const {
+    static_assert(!std::is_const_v<T>, "a node cannot write what is const");
+    return add_access(values.data(), values.size_bytes(), true), self();
+  }
 
  protected:
   Self self() const { return static_cast<const Self&>(*this); }
@@ -246,6 +258,12 @@ class Graph {
   PlainNode while_(std::string name, Condition condition, const Fill& body);
   /// The same with a condition of its own that starts as 1.
   PlainNode while_(std::string name, const std::function<void(Graph&, Condition)>& body);
+
+  /// Adds the edges that declared accesses ask for (accesses.hpp), here and in children and bodies:
+  /// of two nodes that touch the same bytes, one of them writing, the later added follows the
+  /// earlier. Copies, fills, allocations and frees say themselves what they touch. Call it when the
+  /// graph is complete.
+  void derive_edges();
 
   /// All rules this graph breaks, each as `GraphError` would say it; empty when it is sound.
   std::vector<GraphError> problems() const;

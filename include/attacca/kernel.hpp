@@ -22,12 +22,14 @@
 // each other's blocks need. On two streams, or with a grid set by device code, nobody can see that;
 // there the bound of their waits ends them. `max_threads` and `min_blocks` bound a
 // block's threads and the registers of each; with them goes `cluster`, the number of neighbouring
-// blocks that share their memory, by which grids are divisible.
+// blocks that share their memory, by which grids are divisible. `static Accesses accesses(const
+// Args&)` says what the kernel reads and writes (accesses.hpp).
 //
 // A file that calls make_kernel is compiled by g++ without CUDA and by nvcc with it; call it for
 // one type in one file, and declare the kernel `extern` elsewhere.
 #pragma once
 
+#include <attacca/accesses.hpp>
 #include <attacca/thread.hpp>
 #include <cstddef>
 #include <span>
@@ -67,6 +69,7 @@ struct KernelInfo {
   const void* cuda;  // the __global__ function; null where compiled without CUDA
   Cost (*cost)(const void* args);
   std::span<const char* const> waits_for{};           // what its threads may give up waiting for
+  Accesses (*accesses)(const void* args) = nullptr;   // null: not declared
   const detail::ParameterList* parameters = nullptr;  // null: one argument struct
 };
 
@@ -253,11 +256,22 @@ Cost cost_of(const void* args) {
   return K::cost(*static_cast<const typename K::Args*>(args));
 }
 
+using AccessesOf = Accesses (*)(const void* args);
+template <class K>
+constexpr AccessesOf accesses_of() {
+  if constexpr (requires(const typename K::Args& args) { K::accesses(args); })
+    return [](const void* args) {
+      return Accesses(K::accesses(*static_cast<const typename K::Args*>(args)));
+    };
+  else
+    return nullptr;
+}
+
 template <class K, bool kCuda>
 const KernelInfo& info_of() {
   static const KernelInfo info{K::name,         sizeof(typename K::Args), traits_of<K>(),
                                &run_on_host<K>, cuda_entry<K, kCuda>(),   &cost_of<K>,
-                               waits_of<K>()};
+                               waits_of<K>(),   accesses_of<K>()};
   return info;
 }
 

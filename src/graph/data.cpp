@@ -111,6 +111,7 @@ Rollback::~Rollback() {
   data_.l2_windows.erase(data_.l2_windows.lower_bound(nodes_), data_.l2_windows.end());
   data_.adopted_kernels.erase(data_.adopted_kernels.lower_bound(nodes_),
                               data_.adopted_kernels.end());
+  data_.accesses.erase(data_.accesses.lower_bound(nodes_), data_.accesses.end());
   // What was there may have been given edges to what goes, and other scopes nodes.
   for (Scope& scope : data_.scopes)
     std::erase_if(scope.nodes, [&](NodeId node) { return node >= nodes_; });

@@ -132,6 +132,7 @@ struct GraphData {
   std::map<NodeId, L2Window> l2_windows;           // of the few kernels that have one
   std::vector<std::shared_ptr<const void>> keeps;  // what launches need that no one else owns
   std::map<NodeId, AdoptedKernel> adopted_kernels;
+  std::map<NodeId, Accesses> accesses;  // declared for a node; kernels may declare their own
 
   /// Null where it is not of this graph, nor of the one that this was copied from at that time.
   NodeData* find(NodeId node, std::uint64_t origin) {

@@ -281,6 +281,8 @@ ExecMemory ExecCore::memory() const {
   memory.host_bytes = instance_->host_bytes() + sizeof(GraphData) +
                       data.l2_windows.size() * sizeof(decltype(data.l2_windows)::value_type) +
                       data.adopted_kernels.size() * sizeof(AdoptedKernel);
+  for (const auto& [node, accesses] : data.accesses)
+    memory.host_bytes += sizeof accesses + accesses.ranges().capacity() * sizeof(Accesses::Range);
   for (const NodeData& node : data.nodes) {
     memory.host_bytes += sizeof node + node.deps.heap_bytes();
     if (node.name.capacity() >= sizeof node.name) memory.host_bytes += node.name.capacity();

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "graph/conflicts.hpp"
 #include "graph/data.hpp"
 #include "graph/exec_core.hpp"
 #include "graph/relocate.hpp"
@@ -42,6 +43,23 @@ void rebase(const GraphData& from, const GraphData& to, const std::vector<Symbol
            [&](SymbolId symbol) { return to.symbols[symbol_map[symbol]].address; });
   if (auto* allocate = std::get_if<AllocatePart>(&part))
     allocate->symbol = symbol_map[allocate->symbol];
+}
+
+/// Declared accesses with the stand-ins of `to`.
+Accesses rebased(const GraphData& from, const GraphData& to,
+                 const std::vector<SymbolId>& symbol_map, const Accesses& original) {
+  Accesses result;
+  for (const Accesses::Range& range : original.ranges()) {
+    auto address = reinterpret_cast<std::uintptr_t>(range.first);
+    if (const Symbol* symbol = from.find_symbol(address))
+      address = address - symbol->address + to.symbols[symbol_map[from.id_of(*symbol)]].address;
+    auto* first = reinterpret_cast<std::byte*>(address);
+    if (range.is_write)
+      result.writes(first, range.bytes);
+    else
+      result.reads(first, range.bytes);
+  }
+  return result;
 }
 
 /// Appends everything in `from` to `to`, its root becoming `into`.
@@ -79,6 +97,8 @@ void splice(const GraphData& from, GraphData& to, ScopeId into) {
   for (const auto& [node, window] : from.l2_windows) to.l2_windows[node + node_offset] = window;
   for (const auto& [node, kernel] : from.adopted_kernels)
     to.adopted_kernels[node + node_offset] = kernel;
+  for (const auto& [node, accesses] : from.accesses)
+    to.accesses[node + node_offset] = rebased(from, to, symbol_map, accesses);
 }
 
 }  // namespace
@@ -147,6 +167,21 @@ void Node::make_device_updatable(std::uint64_t& target) const {
   }
   for (const Symbol& symbol : data_->symbols)
     if (symbol.kind == SymbolKind::node && symbol.owner == id_) target = symbol.address;
+}
+
+void Node::add_access(const void* first, std::size_t bytes, bool is_write) const {
+  if (bytes == 0) return;
+  if (!first)
+    throw BadArgument(
+        fmt::format("'{}' declares that it {} {} bytes at a null address; give it "
+                    "the memory that its arguments point to",
+                    name(), is_write ? "writes" : "reads", bytes));
+  (void)node_data();  // it must still be there
+  const auto* byte = static_cast<const std::byte*>(first);
+  if (is_write)
+    data_->accesses[id_].writes(const_cast<std::byte*>(byte), bytes);
+  else
+    data_->accesses[id_].reads(byte, bytes);
 }
 
 Graph::Graph(const Device& device, std::string name)
@@ -298,6 +333,8 @@ PlainNode Graph::while_(std::string name, const std::function<void(Graph&, Condi
   rollback.keep();
   return loop;
 }
+
+void Graph::derive_edges() { graph::derive_edges(*data_, scope_); }
 
 std::vector<GraphError> Graph::problems() const {
   return find_problems(*data_, Target::host_launch);

@@ -59,6 +59,7 @@ const KernelInfo& plain_kernel_info(const std::string& name, const void* functio
                  function,
                  [](const void*) { return Cost{}; },
                  {},
+                 nullptr,
                  &entry->parameters};
   return entry->info;
 }

@@ -2,9 +2,13 @@
 // breaks a reader raises kFormatVersion.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <map>
 #include <unordered_map>
 
+#include "graph/conflicts.hpp"
 #include "graph/print.hpp"
 
 namespace attacca {
@@ -98,6 +102,7 @@ class JsonPrinter {
         conditions_.push_back(id);
       }
     for (NodeId id = 0; id < data.nodes.size(); ++id) node_ids_.push_back(id);
+    number_regions();
     for (ScopeId id = 0; id < data.scopes.size(); ++id) scope_ids_.push_back(id);
   }
 
@@ -147,7 +152,38 @@ class JsonPrinter {
                    .add("kind", edge.kind == EdgeKind::programmatic ? "programmatic" : "full");
              }));
     std::visit([&](const auto& part) { add_part(object, node, part); }, node.part);
+    std::vector<Touch> touches;
+    add_declared(data_, id, touches);
+    if (!touches.empty())
+      object.add("accesses", array(touches, [&](const Touch& touch) { return access(touch); }));
     return object;
+  }
+
+  /// Declared ranges that overlap are parts of one region; addresses would differ in every run.
+  void number_regions() {
+    std::vector<Touch> touches;
+    for (const NodeId id : node_ids_) add_declared(data_, id, touches);
+    std::map<std::uintptr_t, std::uintptr_t> merged;  // first to end
+    for (Touch touch : touches) {
+      auto next = merged.lower_bound(touch.first);
+      if (next != merged.begin() && std::prev(next)->second > touch.first) --next;
+      while (next != merged.end() && next->first < touch.end) {
+        touch.first = std::min(touch.first, next->first);
+        touch.end = std::max(touch.end, next->second);
+        next = merged.erase(next);
+      }
+      merged[touch.first] = touch.end;
+    }
+    for (const Touch& touch : touches)
+      regions_.try_emplace(std::prev(merged.upper_bound(touch.first))->first, regions_.size());
+  }
+  Object access(const Touch& touch) const {
+    const auto& [first, id] = *std::prev(regions_.upper_bound(touch.first));
+    return Object()
+        .add("kind", touch.is_write ? "write" : "read")
+        .add("region", id)
+        .add("offset", touch.first - first)
+        .add("bytes", touch.end - touch.first);
   }
 
   static const char* kind(const NodeData& node) {
@@ -214,6 +250,7 @@ class JsonPrinter {
   std::unordered_map<SymbolId, std::size_t> condition_ids_;
   std::vector<NodeId> node_ids_;
   std::vector<ScopeId> scope_ids_;
+  std::map<std::uintptr_t, std::size_t> regions_;  // first address to id
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "graph/conflicts.hpp"
 #include "graph/data.hpp"
 #include "graph/order.hpp"
 #include "graph/residency.hpp"
@@ -71,6 +72,8 @@ const char* rule_name(Rule rule) {
       return "blocks that wait for each other may not fit";
     case Rule::waits_side_by_side:
       return "blocks that wait for each other side by side";
+    case Rule::unordered_access:
+      return "unordered access";
   }
   return "unknown rule";
 }
@@ -99,6 +102,7 @@ class Validator {
       check_allocations();
       check_updatable_nodes();
       check_waiting_kernels();
+      check_accesses();
     }
     return std::move(problems_);
   }
@@ -478,6 +482,45 @@ class Validator {
   }
   /// Whether `to` follows `from`, over edges of any kind. REQUIRES: both of one scope.
   bool has_path(NodeId from, NodeId to) const {
+  // --- accesses ----------------------------------------------------------------------------
+
+  void check_accesses() {
+    if (!has_declared_accesses(data_)) return;
+    std::vector<Touch> touches;
+    std::vector<NodeId> in_order;
+    for (NodeId id = 0; id < data_.nodes.size(); ++id) {
+      add_touches(data_, id, touches);
+      in_order.push_back(id);
+    }
+    order_.sort(in_order);
+    std::vector<std::uint32_t> rank(in_order.size());
+    for (std::uint32_t at = 0; at < in_order.size(); ++at) rank[in_order[at]] = at;
+    std::unordered_map<NodeId, std::unordered_set<NodeId>> followers;  // those that were found
+
+    each_conflict(std::move(touches), rank, [&](const Conflict& conflict) {
+      const ScopeId scope = order_.common_scope(conflict.earlier, conflict.later);
+      const NodeId from = order_.lifted(conflict.earlier, scope);
+      const NodeId to = order_.lifted(conflict.later, scope);
+      // One encloses the other, or they are in two bodies of which one runs.
+      if (from == to || follows(from, to, rank, followers[from])) return;
+      const NodeData& earlier = data_.nodes[conflict.earlier];
+      const NodeData& later = data_.nodes[conflict.later];
+      add(Rule::unordered_access, later.name,
+          fmt::format("{} '{}' {} and {} '{}' {} {}, and neither follows the other; add .after({}) "
+                      "to '{}', or call derive_edges()",
+                      kind_name(earlier), earlier.name,
+                      conflict.earlier_writes ? "writes" : "reads", kind_name(later), later.name,
+                      conflict.later_writes ? "writes" : "reads",
+                      range_text(data_, conflict.first, conflict.bytes), data_.nodes[from].name,
+                      data_.nodes[to].name));
+    });
+  }
+
+  /// Whether edges of any kind lead from one node to another of the same scope: behind a
+  /// programmatic edge a kernel waits before it touches what its producers touched. `known` are
+  /// nodes of which it was found before, so that asking along a chain takes one step each.
+  bool follows(NodeId from, NodeId to, const std::vector<std::uint32_t>& rank,
+               std::unordered_set<NodeId>& known) const {
     std::vector<NodeId> open{to};
     std::unordered_set<NodeId> seen;
     while (!open.empty()) {
@@ -488,6 +531,13 @@ class Validator {
         if (order_.place(edge.from) > order_.place(from) && seen.insert(edge.from).second)
           open.push_back(edge.from);
       }
+      if (at == from || known.contains(at)) {
+        known.insert(to);
+        return true;
+      }
+      for (const Edge& edge : data_.nodes[at].deps)
+        if (rank[edge.from] >= rank[from] && seen.insert(edge.from).second)
+          open.push_back(edge.from);
     }
     return false;
   }

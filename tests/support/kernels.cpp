@@ -67,6 +67,13 @@ struct OtherAffine : Free {
   ATTACCA_HD static void body(Thread& t, const Args& a) { Affine::body(t, a); }
 };
 
+struct DeclaredAffine : Free {
+  static constexpr const char* name = "declared_affine";
+  using Args = AffineArgs;
+  static Accesses accesses(const Args& a) { return Accesses().writes(a.x, a.count); }
+  ATTACCA_HD static void body(Thread& t, const Args& a) { Affine::body(t, a); }
+};
+
 struct Sum : Free {
   static constexpr const char* name = "sum";
   using Args = SumArgs;
@@ -375,6 +382,7 @@ PersistentProgram make_affine_and_count_down() { return make_persistent<Affine, 
 const Kernel<SetArgs> set_value = make_kernel<SetValue>();
 const Kernel<AffineArgs> affine = make_kernel<Affine>();
 const Kernel<AffineArgs> other_affine = make_kernel<OtherAffine>();
+const Kernel<AffineArgs> declared_affine = make_kernel<DeclaredAffine>();
 const Kernel<SumArgs> sum = make_kernel<Sum>();
 const Kernel<StampArgs> stamp = make_kernel<Stamp>();
 const Kernel<AddressArgs> tell_address = make_kernel<TellAddress>();

@@ -38,6 +38,9 @@ extern const Kernel<AffineArgs> affine;
 /// The same with another function, for updates that change it.
 extern const Kernel<AffineArgs> other_affine;
 
+/// The same, which says what it touches.
+extern const Kernel<AffineArgs> declared_affine;
+
 /// *sum = the values at in[0..count) added up, plus `more`.
 struct SumArgs {
   static constexpr unsigned kMaxInputs = 16;

@@ -1,0 +1,52 @@
+// accesses.hpp: what a node reads and writes, for those who want to say it. A graph whose nodes
+// declare it can derive its edges (Graph::derive_edges), and `instantiate` names two nodes that
+// touch the same bytes in no order. A kernel may declare it once, as a function of its arguments:
+//
+//   static Accesses accesses(const Args& a) {
+//     return Accesses().reads(a.x, a.count).writes(a.y, a.count);
+//   }
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace attacca {
+
+/// Ranges of bytes, each read or written. What is both read and written is declared as written.
+class Accesses {
+ public:
+  struct Range {
+    const void* first;
+    std::size_t bytes;
+    bool is_write;
+  };
+
+  template <class T>
+  Accesses& reads(const T* first, std::size_t count) {
+    return add({first, count * sizeof(T), false});
+  }
+  template <class T>
+  Accesses& writes(T* first, std::size_t count) {
+    return add({first, count * sizeof(T), true});
+  }
+  template <class T>
+  Accesses& reads(std::span<T> values) {
+    return reads(values.data(), values.size());
+  }
+  template <class T>
+  Accesses& writes(std::span<T> values) {
+    return writes(values.data(), values.size());
+  }
+
+  const std::vector<Range>& ranges() const { return ranges_; }
+
+ private:
+  Accesses& add(const Range& range) {
+    if (range.bytes != 0) ranges_.push_back(range);
+    return *this;
+  }
+  std::vector<Range> ranges_;
+};
+
+}  // namespace attacca
