@@ -49,6 +49,18 @@ if(TARGET attacca_cli)
   endif()
 endif()
 
+if(ATTACCA_CUDA AND NOT ATTACCA_SANITIZE)
+  # A guest in PyTorch's process, which has a CUDA runtime of its own: what we link must not be mixed up with that.
+  add_library(attacca_torch_guest SHARED)
+  attacca_kernels(attacca_torch_guest interop/torch_guest.cpp)
+  target_link_libraries(attacca_torch_guest PRIVATE attacca::attacca)
+  target_link_options(attacca_torch_guest PRIVATE -Wl,--exclude-libs,ALL)
+  # Skips itself where torch or a GPU is not here.
+  add_test(NAME torch_stream
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/oracle/torch_stream.py $<TARGET_FILE:attacca_torch_guest>)
+  set_tests_properties(torch_stream PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300)
+endif()
+
 if(NOT ATTACCA_SANITIZE AND NOT ATTACCA_CUDA)
   # Each public header in a file of its own, included twice.
   file(GLOB public_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/include
