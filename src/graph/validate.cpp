@@ -480,8 +480,26 @@ class Validator {
                     before, after, second.waiting != kNone ? after : before,
                     data_.nodes[first.at].name));
   }
-  /// Whether `to` follows `from`, over edges of any kind. REQUIRES: both of one scope.
-  bool has_path(NodeId from, NodeId to) const {
+  /// Whether `to` follows `from`, over edges of any kind. REQUIRES: both of one scope. `known`:
+  /// nodes of which it was found before, so that asking along a chain takes one step each.
+  bool has_path(NodeId from, NodeId to, std::unordered_set<NodeId>* known = nullptr) const {
+    std::vector<NodeId> open{to};
+    std::unordered_set<NodeId> seen;
+    while (!open.empty()) {
+      const NodeId at = open.back();
+      open.pop_back();
+      for (const Edge& edge : data_.nodes[at].deps) {
+        if (edge.from == from || (known && known->contains(edge.from))) {
+          if (known) known->insert(to);
+          return true;
+        }
+        if (order_.place(edge.from) > order_.place(from) && seen.insert(edge.from).second)
+          open.push_back(edge.from);
+      }
+    }
+    return false;
+  }
+
   // --- accesses ----------------------------------------------------------------------------
 
   void check_accesses() {
@@ -501,8 +519,9 @@ class Validator {
       const ScopeId scope = order_.common_scope(conflict.earlier, conflict.later);
       const NodeId from = order_.lifted(conflict.earlier, scope);
       const NodeId to = order_.lifted(conflict.later, scope);
-      // One encloses the other, or they are in two bodies of which one runs.
-      if (from == to || follows(from, to, rank, followers[from])) return;
+      // One encloses the other, or they are in two bodies of which one runs. Any edge will do:
+      // behind a programmatic one a kernel waits before it touches what its producers touched.
+      if (from == to || has_path(from, to, &followers[from])) return;
       const NodeData& earlier = data_.nodes[conflict.earlier];
       const NodeData& later = data_.nodes[conflict.later];
       add(Rule::unordered_access, later.name,
@@ -514,32 +533,6 @@ class Validator {
                       range_text(data_, conflict.first, conflict.bytes), data_.nodes[from].name,
                       data_.nodes[to].name));
     });
-  }
-
-  /// Whether edges of any kind lead from one node to another of the same scope: behind a
-  /// programmatic edge a kernel waits before it touches what its producers touched. `known` are
-  /// nodes of which it was found before, so that asking along a chain takes one step each.
-  bool follows(NodeId from, NodeId to, const std::vector<std::uint32_t>& rank,
-               std::unordered_set<NodeId>& known) const {
-    std::vector<NodeId> open{to};
-    std::unordered_set<NodeId> seen;
-    while (!open.empty()) {
-      const NodeId at = open.back();
-      open.pop_back();
-      for (const Edge& edge : data_.nodes[at].deps) {
-        if (edge.from == from) return true;
-        if (order_.place(edge.from) > order_.place(from) && seen.insert(edge.from).second)
-          open.push_back(edge.from);
-      }
-      if (at == from || known.contains(at)) {
-        known.insert(to);
-        return true;
-      }
-      for (const Edge& edge : data_.nodes[at].deps)
-        if (rank[edge.from] >= rank[from] && seen.insert(edge.from).second)
-          open.push_back(edge.from);
-    }
-    return false;
   }
 
   const GraphData& data_;
