@@ -155,31 +155,33 @@ class RowSampler {
   }
   __device__ static unsigned warp() { return threadIdx.x / 32; }
   __device__ static unsigned lane() { return threadIdx.x % 32; }
-  /// Of an array with an element for each warp of a block, those that this lane reads of all
-  /// blocks: kEach neighbours, all lanes together all of them, in the order of blocks and warps.
-  static constexpr unsigned kEach = kWarps * kBlocks / 32;
-  static_assert(kWarps * kBlocks % 32 == 0 && kWarps % kEach == 0);
-  template <class T>
-  __device__ static const T* of_lane(T* own) {
-    return of_block(own, lane() * kEach / kWarps) + lane() * kEach % kWarps;
-  }
-
   static constexpr unsigned kBinBits = 11;
   static constexpr unsigned kBins = 1u << kBinBits;
   static constexpr unsigned kSlice = kBins / kBlocks;  // bins that a block adds up for all
 
+  struct Found {
+    unsigned bin;
+    std::uint64_t needed;  // of the bin
+    std::uint64_t total;   // the bin's
+  };
   struct Shared {
     // For each bin a count, and the sum of what its keys have below the bin's bits: its low part
     // and its high part, so that 32 bits hold them.
     std::uint32_t bins[3 * kBins];
-    // Read by other blocks. In turn: what one round leaves to be read, the next does not overwrite,
-    // and the one after that starts behind a barrier that all readers have come to.
-    std::uint64_t sums[2][kWarps];
-    RowLook looks[2][kWarps];
-    std::uint64_t totals[kSlice];  // of this block's slice of bins
+    // Of this block's warps.
+    std::uint64_t warp_sums[kWarps];
+    RowLook warp_looks[kWarps];
+    // Read by other blocks, few words at a time: reading each other's shared memory is slow. In
+    // turn: what one round leaves to be read, the next does not overwrite, and the one after that
+    // starts behind a barrier that all readers have come to.
+    std::uint64_t sum[2];
+    RowLook look[2];
+    std::uint64_t eights[kWarps];  // sums of eight bins of this block's slice
+    std::uint64_t totals[kSlice];  // of each bin of it
     std::uint64_t tops[SamplingParams::kMaxTop];
     std::uint32_t top_count;
     std::uint32_t told;  // by another block
+    Found found;         // by this block's first warp
   };
   __device__ static Shared& shared() {
     extern __shared__ __align__(16) unsigned char sample_memory[];
@@ -260,15 +262,22 @@ class RowSampler {
   }
   /// Of all threads of all blocks, the same for all.
   __device__ RowLook over_row(RowLook look) {
-    RowLook* const own = shared().looks[next_turn()];
+    RowLook& own = shared().look[next_turn()];
     look = over_warp(look);
-    if (lane() == 0) own[warp()] = look;
+    if (lane() == 0) shared().warp_looks[warp()] = look;
+    __syncthreads();
+    static_assert(kWarps == 32);
+    if (warp() == 0) {
+      look = over_warp(shared().warp_looks[lane()]);
+      if (lane() == 0) own = look;
+    }
     meet();
-    const RowLook* const there = of_lane(own);
-    RowLook all = there[0];
+    look = *of_block(&own, lane() % kBlocks);
 #pragma unroll
-    for (unsigned i = 1; i < kEach; ++i) all = both(all, there[i]);
-    return over_warp(all);
+    for (unsigned step = kBlocks / 2; step != 0; step /= 2)
+      look = both(look, {__shfl_xor_sync(~0u, look.max, step), __shfl_xor_sync(~0u, look.sum, step),
+                         __shfl_xor_sync(~0u, look.best, step)});
+    return look;
   }
 
   // --- logits after bias and penalties -----------------------------------------------------------
@@ -317,21 +326,18 @@ class RowSampler {
     std::uint64_t mine = 0;
     for_each([&](std::uint32_t token, float value) { mine += weight_of(token, value); });
     const std::uint64_t up_to_here = sum_up_to_lane(mine);
-    std::uint64_t* const own = shared().sums[next_turn()];
-    if (lane() == 31) own[warp()] = up_to_here;
+    std::uint64_t& own = shared().sum[next_turn()];
+    if (lane() == 31) shared().warp_sums[warp()] = up_to_here;
+    __syncthreads();
+    const std::uint64_t of_warp = shared().warp_sums[lane()];
+    const std::uint64_t of_block_here = sum_of_warp(of_warp);
+    if (threadIdx.x == 0) own = of_block_here;
     meet();
-    const std::uint64_t* const there = of_lane(own);
-    const unsigned self = rank_ * kWarps + warp();
-    std::uint64_t total = 0;
-    std::uint64_t before = 0;
-#pragma unroll
-    for (unsigned i = 0; i < kEach; ++i) {
-      const std::uint64_t one = there[i];
-      total += one;
-      if (lane() * kEach + i < self) before += one;
-    }
-    before = sum_of_warp(before) + up_to_here - mine;
-    std::uint64_t point = point_of(sum_of_warp(total));
+    const std::uint64_t one = lane() < kBlocks ? *of_block(&own, lane()) : 0;
+    const std::uint64_t before =
+        sum_of_warp((lane() < rank_ ? one : 0) + (lane() < warp() ? of_warp : 0)) + up_to_here -
+        mine;
+    std::uint64_t point = point_of(sum_of_warp(one));
     Choice choice{0, false};
     if (point < before || point - before >= mine) return choice;
     point -= before;
@@ -420,13 +426,8 @@ class RowSampler {
     return {prefix, shared().told};
   }
 
-  struct Found {
-    unsigned bin;
-    std::uint64_t needed;  // of the bin
-    std::uint64_t total;   // the bin's
-  };
   /// In which bin, from the highest, the sums reach what is needed. Each block adds up a slice of
-  /// the bins for all; then every warp looks for the bin by itself. REQUIRES: a barrier of the
+  /// the bins for all; then the first warp of each looks for the bin. REQUIRES: a barrier of the
   /// cluster since bins were added to.
   template <bool kCounts, class WeightOfBin, class NeededOf>
   __device__ Found find_bin(WeightOfBin weight_of_bin, unsigned half, NeededOf needed_of) {
@@ -451,53 +452,43 @@ class RowSampler {
     }
     const std::uint64_t weight = count == 0 ? 0 : weight_of_bin(bin, count, below);
     if (threadIdx.x % 4 == 0) shared().totals[slot] = weight;
-    std::uint64_t* const own = shared().sums[next_turn()];
     const std::uint64_t of_eight = sum_of_warp(threadIdx.x % 4 == 0 ? weight : 0);
-    if (lane() == 0) own[warp()] = of_eight;
+    if (lane() == 0) shared().eights[warp()] = of_eight;
+    __syncthreads();
+    std::uint64_t& own = shared().sum[next_turn()];
+    if (warp() == 0) {
+      const std::uint64_t of_slice = sum_of_warp(shared().eights[lane()]);
+      if (lane() == 0) own = of_slice;
+    }
     meet();
-
-    // Each lane has kEach sums of eight bins. What it and the lanes above it have:
-    const std::uint64_t* const there = of_lane(own);
-    std::uint64_t eights[kEach];
-    std::uint64_t mine = 0;
-#pragma unroll
-    for (unsigned i = 0; i < kEach; ++i) mine += eights[i] = there[i];
+    if (warp() == 0) {
+      // The slice, the eight bins of it, the bin.
+      const std::uint64_t slice = lane() < kBlocks ? *of_block(&own, lane()) : 0;
+      std::uint64_t needed = needed_of(sum_of_warp(slice));
+      const unsigned rank = reach(slice, needed);
+      const unsigned eight = reach(*of_block(shared().eights + lane(), rank), needed);
+      const std::uint64_t total =
+          lane() < 8 ? *of_block(shared().totals + eight * 8 + lane(), rank) : 0;
+      const unsigned at = reach(total, needed);
+      const std::uint64_t of_bin = __shfl_sync(~0u, total, static_cast<int>(at));
+      if (lane() == 0) shared().found = {rank * kSlice + eight * 8 + at, needed, of_bin};
+    }
+    __syncthreads();
+    return shared().found;
+  }
+  /// The lane in which the sum from lane 31 down reaches `needed`, which becomes what is needed of
+  /// that lane. All lanes of a warp call. REQUIRES: all together reach it.
+  __device__ static unsigned reach(std::uint64_t mine, std::uint64_t& needed) {
     std::uint64_t from_here = mine;
 #pragma unroll
     for (unsigned step = 1; step < 32; step *= 2) {
       const std::uint64_t other = __shfl_down_sync(~0u, from_here, step);
       if (lane() + step < 32) from_here += other;
     }
-    const std::uint64_t needed = needed_of(__shfl_sync(~0u, from_here, 0));
     const unsigned reached = __ballot_sync(~0u, from_here >= needed);
     const unsigned who = 31 - static_cast<unsigned>(__clz(static_cast<int>(reached)));
-    std::uint64_t left = needed - (from_here - mine);  // right in lane `who`
-    unsigned which = kEach - 1;
-#pragma unroll
-    for (unsigned i = kEach - 1; i != 0; --i)
-      if (which == i && eights[i] < left) {
-        left -= eights[i];
-        which = i - 1;
-      }
-    which = __shfl_sync(~0u, lane() * kEach + which, who);
-    left = __shfl_sync(~0u, left, who);
-    // The eight bins, a lane for each.
-    const unsigned first = which * 8;
-    const std::uint64_t one =
-        *of_block(shared().totals + (first + lane() % 8) % kSlice, first / kSlice);
-    Found found{first, left, 0};
-    unsigned at = 7;
-#pragma unroll
-    for (unsigned i = 7; i != 0; --i) {
-      const std::uint64_t total = __shfl_sync(~0u, one, i);
-      if (at == i && total < found.needed) {
-        found.needed -= total;
-        at = i - 1;
-      }
-    }
-    found.bin += at;
-    found.total = __shfl_sync(~0u, one, at);
-    return found;
+    needed -= __shfl_sync(~0u, from_here - mine, static_cast<int>(who));
+    return who;
   }
 
   // --- draws -----------------------------------------------------------------------------------
