@@ -63,8 +63,15 @@ class FaultyDevice final : public graph::DeviceImpl {
 
   DeviceKind kind() const override { return kind_; }
   std::string name() const override { return "faulty " + inner_.name(); }
-  std::unique_ptr<graph::StreamImpl> make_stream() override { return inner_.make_stream(); }
-  std::shared_ptr<graph::EventImpl> make_event() override { return inner_.make_event(); }
+  std::unique_ptr<graph::StreamImpl> make_stream(int priority) override {
+    return inner_.make_stream(priority);
+  }
+  std::shared_ptr<graph::StreamImpl> borrow_stream(void* native) override {
+    return inner_.borrow_stream(native);
+  }
+  std::shared_ptr<graph::EventImpl> make_event(bool is_timed) override {
+    return inner_.make_event(is_timed);
+  }
   std::unique_ptr<graph::Instance> instantiate(const graph::GraphData& data,
                                                graph::Target target) override {
     if (Faults::next(faults_->instantiations) == Faults::Kind::throws)
