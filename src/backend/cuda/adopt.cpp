@@ -168,8 +168,8 @@ class Adopter {
     for (const DriverParameter& parameter : parameters) sizes.push_back(parameter.size);
     CudaKernelTraits traits;
     traits.waits = waits;
-    const KernelInfo& info =
-        plain_kernel_info(spoken_name(driver_name(params.func)), params.func, sizes, traits, true);
+    const std::string name = spoken_name(driver_name(params.func));
+    const KernelInfo& info = plain_kernel_info(name, params.func, sizes, traits, true);
     std::vector<std::byte> args(info.args_size);
     const std::byte* buffer = params.kernelParams ? nullptr : argument_buffer(params);
     if (!params.kernelParams && !buffer && !parameters.empty())
