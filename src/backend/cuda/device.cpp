@@ -217,7 +217,12 @@ std::shared_ptr<StreamImpl> CudaDevice::borrow_stream(void* native) {
   const CurrentDevice current(index_);
   auto* const stream = static_cast<cudaStream_t>(native);
   int index = index_;
-  if (stream && stream != cudaStreamLegacy && stream != cudaStreamPerThread)
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const bool is_of_one_device =
+      stream && stream != cudaStreamLegacy && stream != cudaStreamPerThread;
+  if (is_of_one_device) check(cudaStreamIsCapturing(stream, &status), "borrowing a stream");
+  // A stream that is being captured answers nothing else.
+  if (is_of_one_device && status == cudaStreamCaptureStatusNone)
     check(cudaStreamGetDevice(stream, &index), "borrowing a stream");
   if (index != index_)
     throw BadArgument(fmt::format("a stream of cuda:{} borrowed for {}; use Device::cuda({})",

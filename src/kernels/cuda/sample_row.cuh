@@ -249,8 +249,11 @@ class RowSampler {
     RowLook look;
     look.max = fmaxf(a.max, b.max);
     look.best = larger(a.best, b.best);
+    // Rounded before they are added: fused, the sum of a and b would not be that of b and a, and
+    // threads would disagree.
     if (look.max > -INFINITY)
-      look.sum = a.sum * expf(a.max - look.max) + b.sum * expf(b.max - look.max);
+      look.sum = __fadd_rn(__fmul_rn(a.sum, expf(a.max - look.max)),
+                           __fmul_rn(b.sum, expf(b.max - look.max)));
     return look;
   }
   __device__ static RowLook over_warp(RowLook look) {
