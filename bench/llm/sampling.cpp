@@ -133,9 +133,9 @@ void sampling(Run& run) {
   constexpr double kMostMore[] = {40, 100};  // µs over greedy, for one row and for many
   const DeviceClock clock = device_clock(run.device);
   const int samples = run.device.is_cuda() ? kSamples : kHostSamples;
-  for (const float spread : {3.0f, 0.1f})
+  for (const double spread : {3.0, 0.1})
     for (const std::uint32_t rows : {1u, 64u}) {
-      Batch batch(run.device, rows, spread);
+      Batch batch(run.device, rows, static_cast<float>(spread));
       double greedy = 0;
       for (const Way& way : ways()) {
         batch.use(way.params);
@@ -144,7 +144,7 @@ void sampling(Run& run) {
                                             {[&] { return clock(launch, kLaunches); }})
                                  .front();
         if (greedy == 0) greedy = time.median;
-        Row row{way.name, {{"rows", rows}, {"spread of logits", spread}}, time};
+        Row row{way.name, {{"rows", rows}, {"sigma", spread}}, time};
         row.baseline = greedy;
         if (run.device.is_cuda()) row.limit = greedy + kMostMore[rows == 1 ? 0 : 1];
         run.add(std::move(row));
