@@ -596,6 +596,12 @@ std::optional<Refusal> CudaInstance::apply_all(const GraphData& data,
 }
 
 std::optional<Refusal> CudaInstance::apply_parameters(const GraphData& data, NodeId id) {
+  const NodeData& node = data.nodes[id];
+  if (const auto* copy = std::get_if<CopyPart>(&node.part); copy && copy->rows != 1)
+    return Refusal{fmt::format("copy '{}' has several rows, and the driver changes none of those in "
+                               "place",
+                               node.name),
+                   node.name};
   mark_stale(id);
   const cudaError_t result = set_parameters(data, id, Side::exec);
   if (result == cudaSuccess) return std::nullopt;
