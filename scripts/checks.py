@@ -22,6 +22,7 @@ import xml.etree.ElementTree
 import tables
 
 SANITIZERS = ["memcheck", "racecheck", "synccheck", "initcheck"]
+MOST_NAMES = 30  # of tests in a sentence
 PART = re.compile(r"(?P<open><!-- checks: (?P<gpu>\S+) -->\n)(?P<body>.*?)(?P<close><!-- end of checks -->)", re.DOTALL)
 FILE = pathlib.Path("docs") / "benchmarks.md"
 # racecheck counts hazards; the other tools errors.
@@ -116,7 +117,8 @@ def names(checks, key, said):
     """A sentence with the tests of one kind, or none."""
     found = [f"`{name}`" + ("" if what == "tests" else f" ({what})") for what, section in checks.items()
              for part in section.get("binaries", [section]) for name in part[key]]
-    return [f"{said}: {', '.join(found)}."] if found else []
+    more = [f"and {len(found) - MOST_NAMES} more, named in {tables.CHECKS}"] if len(found) > MOST_NAMES else []
+    return [f"{said}: {', '.join(found[:MOST_NAMES] + more)}."] if found else []
 
 
 def render(root, gpu):
