@@ -350,6 +350,35 @@ TEST_P(Sample, a_draw_is_the_same_in_any_row_and_batch_and_on_every_device) {
     EXPECT_EQ(sampled[3 - slot].token, expected[slot]) << "slot " << slot;
 }
 
+TEST_P(Sample, a_draw_from_hundreds_of_thousands_of_tokens_is_the_host_s) {
+  constexpr std::uint32_t kVocabulary = 300'000;
+  std::vector<SamplingParams> params(3, with_temperature(0.7f));
+  params[0].top_p = 0.95f;
+  params[1].top_k = 1000;
+  params[2].top_k = 200'000;
+  params[2].top_p = 0.5f;
+  std::vector<Row> rows;
+  for (const float spread : {3.0f, 0.0f})  // and all alike, which makes the largest sums
+    for (std::int32_t slot = 0; slot < 3; ++slot)
+      rows.push_back({random_logits(kVocabulary, 9, spread), slot, 40 + slot});
+  const auto sampled = sample(rows, params);
+  for (std::size_t at = 0; at < rows.size(); ++at) {
+    std::uint32_t count = 1;
+    Sampled expected;
+    kernels::host::sample({rows[at].logits.data(),
+                           kVocabulary,
+                           {&count, 1},
+                           &rows[at].slot,
+                           &rows[at].position,
+                           nullptr,
+                           params.data(),
+                           {},
+                           &expected},
+                          0);
+    EXPECT_EQ(sampled[at].token, expected.token) << "row " << at;
+  }
+}
+
 TEST_P(Sample, logits_that_are_not_numbers_give_a_token_all_the_same) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(token({nan, 1, 2, nan}, greedy()), 2);

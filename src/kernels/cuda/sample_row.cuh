@@ -1,8 +1,8 @@
 // sample_row.cuh: the CUDA body of sample.hpp. Eight blocks of a cluster share a row: each keeps
 // its part of the logits in shared memory, so that every look at the row after the first is a look
 // at shared memory. They meet at cluster barriers and read each other's sums through distributed
-// shared memory. A cut (top-k, top-p) is found by radix select: histograms of ten bits of the key
-// at a time, from the highest.
+// shared memory. A cut (top-k, top-p) is found by radix select: histograms over eleven bits of the
+// key at a time, from the highest.
 #pragma once
 
 #include <cstdint>
