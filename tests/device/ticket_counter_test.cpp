@@ -3,6 +3,7 @@
 #include <attacca/device/ticket_counter.hpp>
 
 #include <bit>
+#include <cstring>
 
 #include "support/on_each_device.hpp"
 #include "support/real_threads.hpp"
@@ -66,6 +67,20 @@ TEST(TicketCounter, two_blocks_share_what_is_beyond_their_refills) {
   expect_one_each(kLimit, [&](unsigned thread, std::vector<unsigned>& counts) {
     claim_all(counts, [&] { return locals[thread % 2].claim_together(counter, 2, kLimit); });
   });
+}
+
+TEST(TicketCounter, a_refill_that_does_not_end_holds_nobody_up) {
+  TicketCounter counter{};
+  LocalTickets<16> local;
+  local.reset();
+  // A thread took the flag, which lies behind the word, and went no further.
+  const std::uint32_t is_refilling = 1;
+  static_assert(std::is_trivially_copyable_v<LocalTickets<16>>);
+  std::memcpy(reinterpret_cast<std::byte*>(&local) + sizeof(std::uint64_t), &is_refilling,
+              sizeof is_refilling);
+  EXPECT_EQ(local.claim(counter, 3, 100).count, 3u);
+  EXPECT_EQ(local.claim(counter, 3, 5).count, 2u);
+  EXPECT_EQ(local.claim(counter, 3, 5).count, 0u);
 }
 
 TEST(TicketCounter, claims_follow_a_number_that_grows) {

@@ -68,7 +68,9 @@ using TicketCounter = BasicTicketCounter<>;
 
 /// The lower level of a two-level counter: lies in a block's shared memory, takes `kRefill` tickets
 /// at a time from a TicketCounter and deals them out to the block's threads. Zero it (`reset`, by
-/// one thread, before a __syncthreads) before use. Tickets stay below 2^40.
+/// one thread, before a __syncthreads) before use. Tickets stay below 2^40. One thread refills at a
+/// time; who has waited long for it, some 200 us, goes to the TicketCounter itself. Claim until
+/// there are no more: whoever refills then deals out the rest.
 template <std::uint32_t kRefill, class Memory = NativeMemory>
 class BasicLocalTickets {
   static_assert(kRefill > 0 && kRefill <= 1u << 16);
@@ -96,7 +98,7 @@ class BasicLocalTickets {
   ATTACCA_HD Tickets claim(BasicTicketCounter<Memory>& from, std::uint32_t count,
                            std::uint64_t limit) {
     typename Memory::Backoff backoff;
-    for (;;) {
+    for (unsigned polls = 0; polls < kMostPolls;) {
       // Looked at before it is added to, so that a claimer overshoots at most once per refill and
       // the count of dealt tickets cannot run into the bits above it.
       if (dealt(word_.load(relaxed)) < kRefill) {
@@ -124,14 +126,17 @@ class BasicLocalTickets {
         is_refilling_.store(0, release);
       } else {
         backoff.pause();
+        ++polls;
       }
     }
+    return from.claim(count, limit);
   }
 
  private:
   // Above: the first ticket of this refill. Below: how many of it were dealt, or more, where
   // claimers came too late.
   static constexpr unsigned kDealtBits = 24;
+  static constexpr unsigned kMostPolls = 1024;
   ATTACCA_HD static std::uint32_t dealt(std::uint64_t word) {
     return static_cast<std::uint32_t>(word & ((1u << kDealtBits) - 1));
   }
