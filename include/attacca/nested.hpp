@@ -77,7 +77,7 @@ class SpawningThread : public WaitingThread {
     const bool is_out_of_resources = error == cudaErrorLaunchOutOfResources;
     if (error == cudaErrorLaunchPendingCountExceeded)
       return detail::report(port, LaunchStatus::spawn_budget);
-    bool fits = detail::can_be_spawned(grid);
+    bool fits = error != cudaErrorInvalidConfiguration;
     if (fits && is_out_of_resources) {
       cudaFuncAttributes attributes;
       fits = cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess ||

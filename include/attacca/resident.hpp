@@ -99,15 +99,16 @@ ATTACCA_HD ATTACCA_NOINLINE Refill refill(ScheduleArgs<Payload> a, unsigned lane
     state.count = claim.count;
   }
   claim = device::from_lane(claim, 0);
+  bool has_all = true;
   for (unsigned at = lane; at < claim.count; at += lanes) {
     Job<Payload> job;
-    if (!a.queue.take(claim.first + at, job)) break;
+    has_all = a.queue.take(claim.first + at, job);
+    if (!has_all) break;
     const DeviceGraph graph = job.graph < kMostWorks ? a.graphs[job.graph + 1] : DeviceGraph{};
     state.jobs[at] = {graph, graph.exec ? job.graph + 1 : job.graph, job.payload};
   }
   if (claim.count == 0) return {device::from_lane(why, 0), 0};
-  const bool is_broken = device::from_lane(a.queue.is_broken(), 0);
-  return {is_broken ? device::Pop::broken : device::Pop::done, claim.count};
+  return {device::all_lanes(has_all) ? device::Pop::done : device::Pop::broken, claim.count};
 }
 
 /// The node that schedules: one warp, or one thread on the host.
@@ -271,7 +272,7 @@ class ResidentScheduler {
   /// Jobs accepted, done, waiting and taken. Up to 32 are claimed and reported done together, so
   /// `in_work` holds those beside the one that runs.
   device::WorkQueueStatus status() const { return queue_.status(); }
-  /// Who gave up waiting, and for what: then scheduling stopped.
+  /// The waits that were given up. Scheduling stops at the first.
   std::vector<device::WaitReport> reports() const { return queue_.reports(); }
 
  private:

@@ -88,7 +88,7 @@ ATTACCA_HD inline LaunchStatus charge_shared_relaunch(LaunchCounts& counts) {
                                                       : LaunchStatus::relaunch_budget;
 }
 
-/// Who gave up waiting for what.
+/// A wait that a thread gave up.
 struct WaitFacts {
   unsigned what;  // index in the kernel's `waits_for`
   unsigned block;
@@ -146,13 +146,13 @@ __device__ inline LaunchStatus report(const LaunchPort& port, LaunchStatus statu
 }
 /// Whether this thread is the first of a kernel that has facts to tell.
 __device__ inline bool claim(const LaunchPort& port) {
-  return __nv_atomic_exchange_n(&port.fault->is_claimed, 1u, __NV_ATOMIC_RELAXED,
-                                __NV_THREAD_SCOPE_DEVICE) == 0;
+  const device::AtomicRef<unsigned, device::Scope::gpu> claimed(port.fault->is_claimed);
+  return claimed.exchange(1, device::relaxed) == 0;
 }
 /// release pairs with the acquire at `synchronize`: the status is seen after the facts.
 __device__ inline void publish(const LaunchPort& port, LaunchStatus status) {
-  __nv_atomic_store_n(&port.fault->status, static_cast<unsigned>(status), __NV_ATOMIC_RELEASE,
-                      __NV_THREAD_SCOPE_SYSTEM);
+  const device::AtomicRef<unsigned, device::Scope::system> told(port.fault->status);
+  told.store(static_cast<unsigned>(status), device::release);
 }
 /// The same for a wait. The first of several threads is heard; no one where the port leads nowhere.
 __device__ inline void report_wait(const LaunchPort& port, const WaitFacts& facts) {
@@ -240,9 +240,9 @@ class Thread {
   detail::HostFrame* frame_ = nullptr;  // host
 };
 
-/// A thread of a kernel that waits in memory: for other blocks, for another kernel, for the host.
-/// Every such wait has a bound. A thread whose wait ends unanswered says so and leaves; the next
-/// `synchronize` of the stream throws WaitOverdue, and the device stays usable.
+/// A thread of a kernel that polls memory which other blocks, another kernel or the host will
+/// write. Every such wait has a bound. A thread whose wait ends unanswered says so and leaves; the
+/// next `synchronize` of the stream throws WaitOverdue, and the device stays usable.
 class WaitingThread : public Thread {
  public:
   using Thread::Thread;
@@ -272,7 +272,7 @@ class WaitingThread : public Thread {
   /// under which it can explain itself.
   ATTACCA_HD void source_broke(unsigned source) const {
 #if defined(__CUDA_ARCH__)
-    detail::report(port_, LaunchStatus::source_broken, source);
+    if (port_.fault) detail::report(port_, LaunchStatus::source_broken, source);
 #else
     frame_->source_broke(source);
 #endif

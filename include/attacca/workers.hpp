@@ -71,7 +71,7 @@ class CancelLook {
 template <class ItemType>
 struct QueueSource {
   using Item = ItemType;
-  /// All that was claimed is taken before work begins, for work may push, and a push may wait for
+  /// All that was claimed is taken before work begins: work may push, and a push may wait for
   /// the place of an item that was claimed and not taken.
   static constexpr std::uint32_t kMostAtOnce = 32;
   using Claim = typename device::WorkQueueRef<Item>::Claim;
@@ -271,7 +271,7 @@ struct WorkLoop {
         const unsigned count = claim.count - from < kChunk ? claim.count - from : kChunk;
         Item mine{};
         const bool is_there = lane >= count || source.take(claim.first + from + lane, mine);
-        if (!__all_sync(0xffffffffu, is_there)) return;
+        if (!device::all_lanes(is_there)) return;
         for (unsigned at = 0; at < count; ++at)
           W::work(worker, device::from_lane(mine, at), a.args);
       }

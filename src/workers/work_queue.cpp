@@ -1,10 +1,12 @@
 // work_queue.cpp: a work queue as the host sees it: its counters, how it is cancelled, and what is
 // said about it.
 #include <attacca/device/work_queue.hpp>
+#include <attacca/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "core/fault_sources.hpp"
 #include "graph/access.hpp"
@@ -15,6 +17,26 @@ namespace attacca::device {
 namespace detail {
 
 namespace {
+
+constexpr std::size_t kMostPlaces = std::size_t{1} << 30;
+constexpr std::size_t kMostProducers = 1024;
+
+void check_work_queue(const WorkQueueOptions& options) {
+  check_capacity("WorkQueue", options.capacity, kMostPlaces);
+  if (options.producers > kMostProducers)
+    throw BadArgument(fmt::format("WorkQueue: {} host producers; use at most {}", options.producers,
+                                  kMostProducers));
+  if (options.producers > 0) check_capacity("WorkQueue's inbox", options.inbox, kMostPlaces);
+  if (options.patience.count() <= 0)
+    throw BadArgument(
+        fmt::format("WorkQueue: a patience of {} ns; give it a positive one, such as 1s",
+                    options.patience.count()));
+  if (options.idle_limit && options.idle_limit->count() <= 0)
+    throw BadArgument(fmt::format(
+        "WorkQueue: an idle limit of {} ns; give it a positive one, or leave it out and "
+        "the queue waits for its producers",
+        options.idle_limit->count()));
+}
 
 using Control = WorkQueueControl<>;
 using HostWords = WorkQueueHostWords<>;
@@ -32,7 +54,7 @@ std::vector<std::string> names_in_log(const std::string& queue) {
 const char* phrase_of(QueueEnd end) {
   switch (end) {
     case QueueEnd::none:
-      return "did not break";
+      return "went on to its end";
     case QueueEnd::cancelled:
       return "was cancelled";
     case QueueEnd::not_taken:
@@ -123,10 +145,9 @@ struct WorkQueueHost::Impl {
     const WorkQueueStatus now = status(seen);
     std::string text = fmt::format("{} {}", name, phrase_of(now.end));
     if (now.refused != 0)
-      text += fmt::format(
-          "; it refused {} item{}, the first of which was for number {}, which there "
-          "is not",
-          now.refused, now.refused == 1 ? "" : "s", seen.first_refused.load(relaxed));
+      text +=
+          fmt::format("; it refused {} item{}: the first named number {}, which does not exist",
+                      now.refused, now.refused == 1 ? "" : "s", seen.first_refused.load(relaxed));
     text += ". " + now.message();
     for (const WaitReport& report : log.reports()) text += "; " + report.message();
     return text;
@@ -142,6 +163,19 @@ struct WorkQueueHost::Impl {
   std::vector<std::shared_ptr<const RingControl<>>> rings;
   core::FaultSource source;  // last: nobody asks it to explain what is gone
 };
+
+void check_fill(std::size_t items, std::size_t capacity) {
+  if (items > capacity)
+    throw BadArgument(
+        fmt::format("WorkQueue::fill: {} items do not fit into {} places; make the capacity {}",
+                    items, capacity, std::bit_ceil(items)));
+}
+
+void refuse_producer(std::size_t declared) {
+  throw BadArgument(fmt::format(
+      "WorkQueue: producer {} of {} declared; declare more in WorkQueueOptions::producers",
+      declared + 1, declared));
+}
 
 WorkQueueHost::WorkQueueHost(const attacca::Device& device, const WorkQueueOptions& options)
     : impl_((check_work_queue(options), std::make_unique<Impl>(device, options))) {}

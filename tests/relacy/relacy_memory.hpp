@@ -9,7 +9,7 @@
 #include <attacca/device/page_stack.hpp>
 #include <attacca/device/signal.hpp>
 #include <attacca/device/ticket_counter.hpp>
-#include <attacca/device/work_queue.hpp>
+#include <attacca/device/work_queue_ref.hpp>
 
 #include <memory>
 #include <optional>

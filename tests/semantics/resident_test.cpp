@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "support/on_each_device.hpp"
+#include "support/real_threads.hpp"
 #include "support/worker_kernels.hpp"
 
 namespace attacca::test {
@@ -132,7 +133,8 @@ TEST_P(SmallDeviceResident, the_host_cancels_it_idle_or_not) {
   // Each job leads to another, so that this would not end. A count that is never reached here.
   scheduler.fill(Jobs{{2, {3, 1, ~0u}}});
   scheduler.start(stream());
-  while (scheduler.status().done < 3) std::this_thread::yield();
+  const Deadline deadline;
+  while (scheduler.status().done < 3 && !deadline.is_over()) std::this_thread::yield();
   scheduler.cancel();
   EXPECT_NO_THROW(stream().synchronize());
   const device::WorkQueueStatus status = scheduler.status();

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "support/on_each_device.hpp"
+#include "support/real_threads.hpp"
 #include "support/worker_kernels.hpp"
 
 namespace attacca::test {
@@ -123,9 +124,11 @@ TEST_P(SmallDeviceWorkers, a_long_item_is_seen_at_work_and_ends_itself_once_canc
     device::Producer<int> producer = queue.producer();
     lingering_workers(team).start(stream(), queue.ref(), {has_begun.data()},
                                   {.threads = 64, .blocks = is_cuda() ? 2u : 0u, .batch = 1});
-    while (queue.status().done == 0) std::this_thread::yield();
+    const Deadline deadline;
+    while (queue.status().done == 0 && !deadline.is_over()) std::this_thread::yield();
     EXPECT_EQ(producer.try_push(1), device::Push::done);
-    while (has_begun.data()->load(device::acquire) == 0) std::this_thread::yield();
+    while (has_begun.data()->load(device::acquire) == 0 && !deadline.is_over())
+      std::this_thread::yield();
     std::this_thread::sleep_for(20ms);  // longer than the patience of those who wait
     const device::WorkQueueStatus status = queue.status();
     EXPECT_EQ(status.in_work, 1u) << status.message();
@@ -143,33 +146,35 @@ TEST_P(SmallDeviceWorkers, a_long_item_is_seen_at_work_and_ends_itself_once_canc
 }
 
 TEST_P(SmallDeviceWorkers, a_queue_that_breaks_is_explained_at_synchronize) {
-  device::WorkQueue<Branch> queue(
-      device(), {.capacity = 8, .producers = 1, .patience = 20ms, .name = "branches"});
-  queue.fill(std::vector<Branch>{{0}, {0}});
-  device::Producer<Branch> producer = queue.producer();
-  const Buffer<Counter> counts = counters();
-  stream().kernel(abandon_place, Grid{}, {queue.ref()});
-  tree_workers(Team::thread)
-      .start(stream(), queue.ref(), {counts.data(), counts.data() + 1},
-             {.threads = 32, .blocks = 1});
-  EXPECT_THAT([&] { stream().synchronize(); },
-              testing::ThrowsMessage<SourceBroken>(
-                  AllOf(HasSubstr("'grow tree'"), HasSubstr("branches broke"),
-                        HasSubstr("nobody filled it"), HasSubstr("3 accepted: 2 done"),
-                        HasSubstr("1 in work"), HasSubstr("consumer of branches"))));
-  EXPECT_NO_THROW(stream().synchronize()) << "told once";
-  EXPECT_EQ(queue.reports().size(), 1u);
-  EXPECT_EQ(queue.end(), device::QueueEnd::not_filled);
-  EXPECT_EQ(producer.try_push({0}), device::Push::broken);
-  EXPECT_EQ(value_of(counts, 0), 2u);
+  for (const unsigned blocks : {1u, 0u}) {  // one worker, and all that fit
+    device::WorkQueue<Branch> queue(
+        device(), {.capacity = 8, .producers = 1, .patience = 20ms, .name = "branches"});
+    queue.fill(std::vector<Branch>{{0}, {0}});
+    device::Producer<Branch> producer = queue.producer();
+    const Buffer<Counter> counts = counters();
+    stream().kernel(abandon_place, Grid{}, {queue.ref()});
+    tree_workers(Team::thread)
+        .start(stream(), queue.ref(), {counts.data(), counts.data() + 1},
+               {.threads = 32, .blocks = blocks});
+    EXPECT_THAT([&] { stream().synchronize(); },
+                testing::ThrowsMessage<SourceBroken>(
+                    AllOf(HasSubstr("'grow tree'"), HasSubstr("branches broke"),
+                          HasSubstr("nobody filled it"), HasSubstr("3 accepted: 2 done"),
+                          HasSubstr("1 in work"), HasSubstr("consumer of branches"))));
+    EXPECT_NO_THROW(stream().synchronize()) << "told once";
+    EXPECT_EQ(queue.reports().size(), 1u);
+    EXPECT_EQ(queue.end(), device::QueueEnd::not_filled);
+    EXPECT_EQ(producer.try_push({0}), device::Push::broken);
+    EXPECT_EQ(value_of(counts, 0), 2u);
 
-  queue.fill(std::vector<Branch>{{0}});
-  producer.close();
-  tree_workers(Team::thread)
-      .start(stream(), queue.ref(), {counts.data(), counts.data() + 1},
-             {.threads = 32, .blocks = 1});
-  EXPECT_NO_THROW(stream().synchronize()) << "as new";
-  EXPECT_EQ(value_of(counts, 0), 3u);
+    queue.fill(std::vector<Branch>{{0}});
+    producer.close();
+    tree_workers(Team::thread)
+        .start(stream(), queue.ref(), {counts.data(), counts.data() + 1},
+               {.threads = 32, .blocks = blocks});
+    EXPECT_NO_THROW(stream().synchronize()) << "as new";
+    EXPECT_EQ(value_of(counts, 0), 3u);
+  }
 }
 
 TEST_P(SmallDeviceWorkers, an_idle_limit_is_told_at_synchronize) {

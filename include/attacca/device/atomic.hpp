@@ -108,8 +108,8 @@ inline constexpr OrderTag<Order::release> after_release_fence{};
 inline constexpr OrderTag<Order::relaxed> after_release_fence{};
 #endif
 
-/// Refers to a plain integer that several threads use, for the time they do: all of them through
-/// atomic operations. A pointer and no more; `Atomic` is the integer itself.
+/// Refers to a plain integer. While several threads use the integer, all of them use it through
+/// atomic operations. It is only a pointer; `Atomic` is the integer itself.
 template <class T, Scope kScope>
 class AtomicRef {
   static_assert(std::is_integral_v<T> && !std::is_const_v<T> && (sizeof(T) == 4 || sizeof(T) == 8),

@@ -59,6 +59,15 @@ class ActiveLanes {
   unsigned mask_;
 };
 
+/// Whether all 32 lanes of a warp say so. All call; on the host there is one.
+ATTACCA_HD inline bool all_lanes(bool value) {
+#if defined(__CUDA_ARCH__)
+  return __all_sync(0xffffffffu, value) != 0;
+#else
+  return value;
+#endif
+}
+
 /// What lane `lane` has, of any plain type. All 32 lanes of a warp call; on the host there is one.
 template <class T>
 ATTACCA_HD T from_lane(const T& value, [[maybe_unused]] unsigned lane) {

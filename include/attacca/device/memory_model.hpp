@@ -45,7 +45,7 @@ class NativeBackoff {
     std::this_thread::yield();
 #endif
   }
-  /// Whether to look at the clock now: seldom, for it costs more than a poll.
+  /// Whether to look at the clock now: seldom, because it costs more than a poll.
   ATTACCA_HD bool is_time_to_look() const { return polls_ % kPollsPerLook == 0; }
 
  private:

@@ -79,7 +79,7 @@ struct AsyncMover {
 #endif
 };
 
-/// One thread asks the copy engine, which counts the bytes it has delivered on a barrier.
+/// One thread issues the TMA copy, which counts the bytes delivered on an mbarrier.
 template <unsigned kStages, std::uint64_t kPatienceNanoseconds = 20'000'000'000>
 struct BulkMover {
   using ThreadType = WaitingThread;
@@ -302,7 +302,7 @@ class ChunkPipeline {
 template <class T, unsigned kChunk, unsigned kStages>
 using StagedCopy = ChunkPipeline<T, kChunk, kStages, detail::AsyncMover<kStages>>;
 
-/// The same with the copy engine of sm_90.
+/// The same with TMA, of sm_90.
 template <class T, unsigned kChunk, unsigned kStages>
 using BulkCopy = ChunkPipeline<T, kChunk, kStages, detail::BulkMover<kStages>>;
 

@@ -69,8 +69,8 @@ using TicketCounter = BasicTicketCounter<>;
 /// The lower level of a two-level counter: lies in a block's shared memory, takes `kRefill` tickets
 /// at a time from a TicketCounter and deals them out to the block's threads. Zero it (`reset`, by
 /// one thread, before a __syncthreads) before use. Tickets stay below 2^40. One thread refills at a
-/// time; who has waited long for it, some 200 us, goes to the TicketCounter itself. Claim until
-/// there are no more: whoever refills then deals out the rest.
+/// time. A thread that has waited some 200 us for a refill claims from the TicketCounter directly.
+/// Claim until there are no more: the thread that refills then deals out the rest.
 template <std::uint32_t kRefill, class Memory = NativeMemory>
 class BasicLocalTickets {
   static_assert(kRefill > 0 && kRefill <= 1u << 16);
@@ -113,7 +113,7 @@ class BasicLocalTickets {
           return {first, most < count ? static_cast<std::uint32_t>(most) : count};
         }
       }
-      // Whoever takes the flag refills. The word is looked at again, for it may be done already.
+      // Whoever takes the flag refills. The word is looked at again: another may have refilled.
       if (is_refilling_.exchange(1, acquire) == 0) {
         if (dealt(word_.load(relaxed)) >= kRefill) {
           const Tickets more = from.claim(kRefill, limit);

@@ -30,9 +30,9 @@ Plan::Plan(const GraphData& data) : name(data.name) {
     const Symbol& symbol = data.symbols[id];
     initial_conditions[id] = symbol.initial;
     if (symbol.kind == SymbolKind::allocation) {
-      void* block = ::operator new(symbol.bytes, std::align_val_t(FreeBlock::kAlignment));
-      blocks.emplace_back(static_cast<std::byte*>(std::memset(block, 0, symbol.bytes)));
+      blocks.push_back(make_block(symbol.bytes));
       allocations_[id] = blocks.back().get();
+      std::memset(allocations_[id], 0, symbol.bytes);
     }
   }
   reset_conditions();

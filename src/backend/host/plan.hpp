@@ -17,7 +17,7 @@ namespace attacca::host {
 
 using graph::GraphData;
 
-/// Memory of an allocation node, aligned as the driver aligns it.
+/// Memory of an allocation node or a pool, aligned as cudaMalloc aligns it.
 struct FreeBlock {
   static constexpr std::size_t kAlignment = 256;
   void operator()(std::byte* block) const noexcept {
@@ -25,6 +25,10 @@ struct FreeBlock {
   }
 };
 using Block = std::unique_ptr<std::byte, FreeBlock>;
+inline Block make_block(std::size_t bytes) {
+  return Block(
+      static_cast<std::byte*>(::operator new(bytes, std::align_val_t(FreeBlock::kAlignment))));
+}
 
 struct PlanNode {
   std::string name;

@@ -217,10 +217,11 @@ class Frame final : public attacca::detail::HostFrame {
 
   void run(const KernelInfo& kernel, const Grid& grid, const void* args) {
     waits_for_ = kernel.waits_for;
-    is_persistent_ = kernel.traits.is_persistent || kernel.traits.blocks_wait_on_host;
-    is_blockwise_ = kernel.traits.is_blockwise;
+    has_task_per_block_ = kernel.traits.is_persistent || kernel.traits.blocks_wait_on_host ||
+                          kernel.traits.is_blockwise;
     try {
       kernel.host(*this, grid, args);
+      report_broken_source();
       if (kernel.traits.waits && must_wait && !has_waited_)
         throw Error("it declares waits = true but returned without calling wait_for_producers");
     } catch (...) {
@@ -237,8 +238,7 @@ class Frame final : public attacca::detail::HostFrame {
   }
 
   void run_blocks(std::uint64_t blocks, BlockRange range, void* context) override {
-    const bool is_worth_it =
-        is_persistent_ || is_blockwise_ || blocks * threads_per_block >= kSplitThreads;
+    const bool is_worth_it = has_task_per_block_ || blocks * threads_per_block >= kSplitThreads;
     if (!launch_.is_parallel() || blocks < 2 || !is_worth_it) {
       range(context, 0, blocks);
       return;
@@ -250,7 +250,7 @@ class Frame final : public attacca::detail::HostFrame {
                            }};
     const tbb::blocked_range<std::uint64_t> all(0, blocks);
     hand_over(context);
-    if (is_persistent_ || is_blockwise_)
+    if (has_task_per_block_)
       tbb::parallel_for(all, run_part, tbb::simple_partitioner());  // a task for each block
     else
       tbb::parallel_for(all, run_part);
@@ -289,15 +289,21 @@ class Frame final : public attacca::detail::HostFrame {
     launch_.report(failure_of(fault));
   }
   void source_broke(unsigned source) override {
-    KernelFault fault = fault_of(LaunchStatus::source_broken);
-    fault.detail = source;
-    launch_.report(failure_of(fault));
+    broken_source_.store(source, std::memory_order_relaxed);
   }
 
   bool must_wait = false;
   std::uint64_t threads_per_block = 1;
 
  private:
+  /// When all blocks have ended: until then the source cannot say what was done and left.
+  void report_broken_source() {
+    const unsigned source = broken_source_.load(std::memory_order_relaxed);
+    if (source == 0) return;
+    KernelFault fault = fault_of(LaunchStatus::source_broken);
+    fault.detail = source;
+    launch_.report(failure_of(fault));
+  }
   struct Spawned {
     const KernelInfo* kernel;
     Grid grid;
@@ -337,8 +343,8 @@ class Frame final : public attacca::detail::HostFrame {
   const std::string& graph_;
   std::span<const char* const> waits_for_;
   std::atomic<bool> has_waited_{false};
-  bool is_persistent_ = false;  // a task for each block, which may wait for the others
-  bool is_blockwise_ = false;
+  std::atomic<unsigned> broken_source_{0};  // numbers start at 1
+  bool has_task_per_block_ = false;         // a block may wait for the others, or is worth a thread
   std::vector<Spawned> fired_;
   std::vector<Spawned> tails_;
 };
