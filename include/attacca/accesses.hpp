@@ -7,8 +7,10 @@
 //   }
 #pragma once
 
+#include <attacca/error.hpp>
 #include <cstddef>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 namespace attacca {
@@ -24,11 +26,12 @@ class Accesses {
 
   template <class T>
   Accesses& reads(const T* first, std::size_t count) {
-    return add({first, count * sizeof(T), false});
+    return add({first, detail::array_bytes(count, sizeof(T)), false});
   }
   template <class T>
   Accesses& writes(T* first, std::size_t count) {
-    return add({first, count * sizeof(T), true});
+    static_assert(!std::is_const_v<T>, "a node cannot write what is const");
+    return add({first, detail::array_bytes(count, sizeof(T)), true});
   }
   template <class T>
   Accesses& reads(std::span<T> values) {
@@ -38,14 +41,14 @@ class Accesses {
   Accesses& writes(std::span<T> values) {
     return writes(values.data(), values.size());
   }
-
-  const std::vector<Range>& ranges() const { return ranges_; }
-
- private:
   Accesses& add(const Range& range) {
     if (range.bytes != 0) ranges_.push_back(range);
     return *this;
   }
+
+  const std::vector<Range>& ranges() const { return ranges_; }
+
+ private:
   std::vector<Range> ranges_;
 };
 

@@ -23,7 +23,7 @@
 
 namespace attacca {
 
-/// What graphs must know about a plain CUDA kernel's behaviour.
+/// The behaviour of a plain CUDA kernel that graphs must know.
 struct CudaKernelTraits {
   bool waits = false;           // calls cudaGridDependencySynchronize: may be after_programmatic
   bool is_cooperative = false;  // its blocks wait for each other (cooperative groups' grid.sync)
@@ -36,21 +36,25 @@ const KernelInfo& cuda_kernel_info(const std::string& name, const void* function
                                    std::span<const std::uint32_t> sizes,
                                    const CudaKernelTraits& traits);
 
-/// Parameters side by side, each in 16 bytes or a multiple: aligned for every type, and a condition
-/// passed as the 8 bytes of its `target()` leaves room for the mark that relocation writes.
+/// The bytes that a parameter takes among a node's arguments, a multiple of 16: aligned for every
+/// type, and a condition passed as the 8 bytes of its `target()` leaves room for the mark that
+/// relocation writes.
+constexpr std::size_t parameter_slot(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
+
+/// Parameters side by side, each in its slot.
 template <class... P>
 class PackedParameters {
   static_assert((std::is_trivially_copyable_v<P> && ...),
                 "kernel parameters cross to the device as bytes: make them trivially copyable");
-  static constexpr std::size_t slot(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
 
  public:
   static constexpr std::array<std::uint32_t, sizeof...(P)> kSizes{std::uint32_t{sizeof(P)}...};
-  static constexpr std::size_t kBytes = (slot(sizeof(P)) + ... + 0);
+  static constexpr std::size_t kBytes = (parameter_slot(sizeof(P)) + ... + 0);
 
   explicit PackedParameters(const P&... values) {
     [[maybe_unused]] std::size_t at = 0;
-    ((std::memcpy(bytes_ + at, std::addressof(values), sizeof(P)), at += slot(sizeof(P))), ...);
+    ((std::memcpy(bytes_ + at, std::addressof(values), sizeof(P)), at += parameter_slot(sizeof(P))),
+     ...);
   }
   const void* data() const { return bytes_; }
 

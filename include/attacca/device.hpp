@@ -172,7 +172,7 @@ class Stream : public StreamRef {
 };
 
 /// Somebody else's cudaStream_t, such as PyTorch's current stream; null is the legacy default
-/// stream. Whoever owns it must keep it while this lives. Destroying this neither waits nor touches
+/// stream, and cudaStreamPerThread is refused. Whoever owns it must keep it while this lives. Destroying this neither waits nor touches
 /// the stream. All that borrow one stream count as one: one thread at a time uses them, and what
 /// was enqueued through one and failed comes out of the next `synchronize` of any. What launches in
 /// flight use is kept until that, or until the stream is borrowed again and found idle.

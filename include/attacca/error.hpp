@@ -103,8 +103,8 @@ class WaitOverdue : public NodeFailed {
   using NodeFailed::NodeFailed;
 };
 
-/// What a kernel took its work from has broken, as a WorkQueue does; thrown by the next
-/// `synchronize`, with what was done and what was not.
+/// The source of a kernel's work broke, such as a WorkQueue; thrown by the next `synchronize`,
+/// which says what was done and what was not.
 class SourceBroken : public NodeFailed {
  public:
   using NodeFailed::NodeFailed;

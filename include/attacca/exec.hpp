@@ -42,9 +42,10 @@ struct ExecMemory {
 
 /// What Exec and DeviceExec share: the update contract. The exec owns a copy of its graph, and
 /// handles of the graph it came from name its nodes. A change that throws leaves the exec as it
-/// was; only the handle of a DeviceExec may be another then. Not thread-safe. Destroying an exec
-/// does not wait: what a launch in flight uses of it, its host calls included, lives until that has
-/// ended. Memory that kernels were given is the caller's to keep.
+/// was, though it may have been instantiated anew: ask for `native()` or `handle()` again. If going
+/// back fails too, launches throw DeviceError until an update succeeds. Not thread-safe. Destroying
+/// an exec does not wait: what a launch in flight uses of it, its host calls included, lives until
+/// that has ended. Memory that kernels were given is the caller's to keep.
 class ExecBase {
  public:
   ExecBase(ExecBase&&) noexcept;
@@ -104,9 +105,9 @@ class ExecBase {
 class Exec : public ExecBase {
  public:
   void launch(StreamRef stream);
-  /// The cudaGraphExec_t that runs it; null on the host. Valid until this is destroyed or an update
-  /// reports `was_reinstantiated`. Whoever launches it orders that against launches from here, and
-  /// does not change or destroy it.
+  /// The cudaGraphExec_t that runs it; null on the host. Valid until this is destroyed, or an
+  /// update reports `was_reinstantiated` or throws. Whoever launches it orders that against
+  /// launches from here, and does not change or destroy it.
   void* native() const;
 
  private:

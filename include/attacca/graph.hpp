@@ -53,7 +53,7 @@ class Node {
   NodeId id() const { return id_; }
   const std::string& name() const;
   NodeKind kind() const;
-  /// Of the graph that the node was added to; with `id` it tells the node from every other one.
+  /// The graph that the node was added to. Together with `id` it identifies the node.
   std::uint64_t graph_id() const { return graph_id_; }
 
   Node(graph::GraphData& data, NodeId id);
@@ -91,7 +91,7 @@ class NodeOf : public Node {
   }
   Self named(std::string name) const { return set_name(std::move(name)), self(); }
   /// What the node reads and writes, for derive_edges and the check of unordered accesses; see
-  /// accesses.hpp. Of a child or conditional: everything inside, together.
+  /// accesses.hpp. For a child or conditional, declare everything inside it.
   template <class T>
   Self reads(std::span<T> values) const {
     return add_access(values.data(), values.size_bytes(), false), self();
@@ -261,8 +261,8 @@ class Graph {
 
   /// Adds the edges that declared accesses ask for (accesses.hpp), here and in children and bodies:
   /// of two nodes that touch the same bytes, one of them writing, the later added follows the
-  /// earlier. Copies, fills, allocations and frees say themselves what they touch. Call it when the
-  /// graph is complete.
+  /// earlier, unless edges already order them the other way. Copies, fills, allocations and frees
+  /// say themselves what they touch. Call it when the graph is complete.
   void derive_edges();
 
   /// All rules this graph breaks, each as `GraphError` would say it; empty when it is sound.

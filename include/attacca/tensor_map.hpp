@@ -1,4 +1,4 @@
-// tensor_map.hpp: how a GPU's copy engine finds boxes of a tensor. Kernels that have it copy a box
+// tensor_map.hpp: how TMA finds boxes of a tensor. Kernels that have it copy a box
 // in one instruction read such a map from the device's memory. For GPUs of compute capability 9.0
 // and later.
 #pragma once

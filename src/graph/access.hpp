@@ -17,6 +17,8 @@ struct Access {
   static GraphData& data(Graph& graph) { return *graph.data_; }
   static const GraphData& data(const Graph& graph) { return *graph.data_; }
   static GraphData& data(const Node& node) { return *node.data_; }
+  /// Throws BadArgument where the node was taken back.
+  static NodeData& node(const Node& node) { return node.node_data(); }
   /// A kernel with its argument type erased.
   static PlainNode add_kernel(Graph& graph, const KernelInfo& kernel, const Grid& grid,
                               const void* args) {

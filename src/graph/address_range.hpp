@@ -23,8 +23,8 @@ class AddressRange {
   static bool is_stand_in(std::uintptr_t address) {
     return may_be_stand_in(address) && is_in_a_range(address);
   }
-  /// False is certain, and costs two comparisons: all ranges are cut from one stretch of reserved
-  /// addresses, where no ordinary pointer points.
+  /// False is certain and costs two comparisons. True may be wrong: the bounds enclose every
+  /// reservation, and other memory may lie between two of them.
   static bool may_be_stand_in(std::uintptr_t address) {
     // relaxed: whoever has a stand-in got it after the bounds were set.
     return address >= lowest_.load(std::memory_order_relaxed) &&

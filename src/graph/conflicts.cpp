@@ -8,7 +8,7 @@
 #include <map>
 #include <unordered_set>
 
-#include "graph/print.hpp"
+#include "graph/lower.hpp"
 
 namespace attacca::graph {
 
@@ -24,16 +24,6 @@ void add_rows(NodeId node, const void* data, std::size_t pitch, const CopyPart& 
   }
 }
 
-/// Every touch inside a scope, as one of `member`.
-void add_inside(const GraphData& data, ScopeId scope, NodeId member, std::vector<Touch>& to) {
-  for (const NodeId id : data.scopes[scope].nodes) {
-    const std::size_t before = to.size();
-    add_touches(data, id, to);
-    for (const ScopeId inside : insides_of(data.nodes[id])) add_inside(data, inside, member, to);
-    for (std::size_t at = before; at < to.size(); ++at) to[at].node = member;
-  }
-}
-
 /// The life of an allocation begins and ends with something like a write of all of it.
 void add_memory_nodes(const GraphData& data, NodeId id, std::vector<Touch>& to) {
   const Symbol* symbol = nullptr;
@@ -43,6 +33,14 @@ void add_memory_nodes(const GraphData& data, NodeId id, std::vector<Touch>& to) 
     symbol = data.find_symbol(number(free->address));
   if (symbol && symbol->kind == SymbolKind::allocation)
     to.push_back({symbol->address, symbol->address + symbol->bytes, id, true});
+}
+
+/// The touches of a node and of every node inside it.
+void add_all(const GraphData& data, NodeId id, std::vector<Touch>& to) {
+  add_touches(data, id, to);
+  add_memory_nodes(data, id, to);
+  for (const ScopeId inside : insides_of(data.nodes[id]))
+    for (const NodeId inner : data.scopes[inside].nodes) add_all(data, inner, to);
 }
 
 }  // namespace
@@ -144,12 +142,17 @@ void each_conflict(std::vector<Touch> touches, const std::vector<std::uint32_t>&
 namespace {
 
 void derive_edges_of(GraphData& data, ScopeId scope, std::vector<std::uint32_t>& rank) {
+  // Edges that are there already have their way; places decide between the other nodes.
+  const std::vector<NodeId> order = topological_order(data, scope, false);
+  if (order.size() != data.scopes[scope].nodes.size()) return;  // a cycle, which `validate` names
   std::vector<Touch> touches;
-  for (const NodeId id : data.scopes[scope].nodes) {
-    rank[id] = data.nodes[id].place;
-    add_touches(data, id, touches);
-    add_memory_nodes(data, id, touches);
-    for (const ScopeId inside : insides_of(data.nodes[id])) add_inside(data, inside, id, touches);
+  for (std::uint32_t at = 0; at < order.size(); ++at) {
+    const NodeId id = order[at];
+    rank[id] = at;
+    const std::size_t before = touches.size();
+    add_all(data, id, touches);
+    // What is inside a child or conditional is touched by that node as a whole.
+    for (std::size_t touch = before; touch < touches.size(); ++touch) touches[touch].node = id;
   }
   each_conflict(std::move(touches), rank, [&](const Conflict& conflict) {
     auto& deps = data.nodes[conflict.later].deps;

@@ -43,7 +43,8 @@ void each_conflict(std::vector<Touch> touches, const std::vector<std::uint32_t>&
                    const std::function<void(const Conflict&)>& report);
 
 /// Adds an edge for each conflict between nodes of a scope, insides included, and of all scopes
-/// inside it. The node added first goes first.
+/// inside it. The node added first goes first, unless edges already order them the other way. A
+/// scope with a cycle is left as it is.
 void derive_edges(GraphData& data, ScopeId scope);
 
 /// "64 bytes at 0x7f00", or "bytes 0 to 64 of allocation 'x'".

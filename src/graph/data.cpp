@@ -96,8 +96,8 @@ Rollback::Rollback(GraphData& data)
 
 Rollback::~Rollback() {
   if (is_kept_) return;
-  // Later nodes get the same numbers: so that handles of those that go name none of them, the graph
-  // becomes another.
+  // Later nodes reuse these ids. A new graph id keeps handles of the removed nodes from naming
+  // them.
   data_.id = next_graph_id();
   for (std::size_t at = symbols_; at < data_.symbols.size(); ++at)
     if (const Symbol& symbol = data_.symbols[at];
@@ -112,7 +112,7 @@ Rollback::~Rollback() {
   data_.adopted_kernels.erase(data_.adopted_kernels.lower_bound(nodes_),
                               data_.adopted_kernels.end());
   data_.accesses.erase(data_.accesses.lower_bound(nodes_), data_.accesses.end());
-  // What was there may have been given edges to what goes, and other scopes nodes.
+  // Nodes that stay may have edges to nodes that go, and scopes that stay may list them.
   for (Scope& scope : data_.scopes)
     std::erase_if(scope.nodes, [&](NodeId node) { return node >= nodes_; });
   for (NodeData& node : data_.nodes)
@@ -136,6 +136,13 @@ const char* kind_name(const NodeData& node) {
     }
   };
   return std::visit(Visitor{}, node.part);
+}
+
+std::vector<ScopeId> insides_of(const NodeData& node) {
+  if (const auto* child = std::get_if<ChildPart>(&node.part)) return {child->scope};
+  if (const auto* conditional = std::get_if<ConditionalPart>(&node.part))
+    return conditional->bodies;
+  return {};
 }
 
 CopyPart copy_part(Pitched to, ConstPitched from, std::size_t width_bytes, std::size_t rows) {

@@ -177,6 +177,8 @@ class Rollback {
 };
 
 const char* kind_name(const NodeData& node);
+/// The scopes inside a child or conditional.
+std::vector<ScopeId> insides_of(const NodeData& node);
 /// A copy as it is stored: rows that lie side by side are one.
 CopyPart copy_part(Pitched to, ConstPitched from, std::size_t width_bytes, std::size_t rows);
 

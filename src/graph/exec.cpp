@@ -29,14 +29,13 @@ void check_grid(const KernelInfo& kernel, const Grid& grid) {
         fmt::format("kernel '{}': a grid of {} blocks of {} threads has nothing to "
                     "run; every extent is at least 1",
                     kernel.name, spell(grid.blocks), spell(grid.threads)));
-  if (grid.threads.count() > 1024 || grid.threads.z > 64)
-    throw BadArgument(fmt::format("kernel '{}': a block of {} threads; at most 1024, and 64 in z",
-                                  kernel.name, spell(grid.threads)));
+  if (grid.threads.count() > attacca::detail::kMostBlockThreads || grid.threads.z > 64)
+    throw BadArgument(fmt::format("kernel '{}': a block of {} threads; at most {}, and 64 in z",
+                                  kernel.name, spell(grid.threads),
+                                  attacca::detail::kMostBlockThreads));
   if (grid.blocks.y > 65535 || grid.blocks.z > 65535 || grid.blocks.x > Grid::kMaxBlocks)
-    throw BadArgument(
-        fmt::format("kernel '{}': {} blocks; at most 2147483647 in x, 65535 in y "
-                    "and z",
-                    kernel.name, spell(grid.blocks)));
+    throw BadArgument(fmt::format("kernel '{}': {} blocks; at most {} in x, 65535 in y and z",
+                                  kernel.name, spell(grid.blocks), Grid::kMaxBlocks));
 }
 
 void check_copy(const void* to, const void* from, std::size_t bytes) {
@@ -186,10 +185,12 @@ UpdateReport ExecCore::change(const Node& node, const std::function<void(NodeDat
   const auto restore = [&] { data.part = std::move(before); };
   try {
     edit(data);
-    // A stand-in that came or went can break a rule; plain values and what was there before cannot.
+    // A stand-in that came or went can break a rule. Plain values cannot, except the order of
+    // declared accesses, which `instantiate` and `update` check.
     if (!uses_same_symbols(data_of(source_), before, data.part))
       validate(data_of(source_), target_);
-    if (has_foreign_stand_in(data_of(source_), data)) throw foreign_handle(data_of(source_), data);
+    else if (has_foreign_stand_in(data_of(source_), data))
+      throw foreign_handle(data_of(source_), data);
   } catch (...) {
     restore();
     throw;

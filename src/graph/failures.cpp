@@ -39,6 +39,7 @@ void Failures::rethrow() {
     failures.swap(failures_);
     has_any_.store(false, std::memory_order_release);
   }
+  if (failures.empty()) return;  // another thread took them
   const Failure& first = failures.front();
   const std::size_t others = failures.size() - 1;
   const std::string message = others == 0

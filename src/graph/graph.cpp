@@ -50,14 +50,10 @@ Accesses rebased(const GraphData& from, const GraphData& to,
                  const std::vector<SymbolId>& symbol_map, const Accesses& original) {
   Accesses result;
   for (const Accesses::Range& range : original.ranges()) {
-    auto address = reinterpret_cast<std::uintptr_t>(range.first);
-    if (const Symbol* symbol = from.find_symbol(address))
-      address = address - symbol->address + to.symbols[symbol_map[from.id_of(*symbol)]].address;
-    auto* first = reinterpret_cast<std::byte*>(address);
-    if (range.is_write)
-      result.writes(first, range.bytes);
-    else
-      result.reads(first, range.bytes);
+    const std::uintptr_t first =
+        relocated(from, reinterpret_cast<std::uintptr_t>(range.first),
+                  [&](SymbolId symbol) { return to.symbols[symbol_map[symbol]].address; });
+    result.add({reinterpret_cast<const void*>(first), range.bytes, range.is_write});
   }
   return result;
 }
@@ -177,11 +173,7 @@ void Node::add_access(const void* first, std::size_t bytes, bool is_write) const
                     "the memory that its arguments point to",
                     name(), is_write ? "writes" : "reads", bytes));
   (void)node_data();  // it must still be there
-  const auto* byte = static_cast<const std::byte*>(first);
-  if (is_write)
-    data_->accesses[id_].writes(const_cast<std::byte*>(byte), bytes);
-  else
-    data_->accesses[id_].reads(byte, bytes);
+  data_->accesses[id_].add({first, bytes, is_write});
 }
 
 Graph::Graph(const Device& device, std::string name)

@@ -7,12 +7,12 @@
 
 namespace attacca::graph {
 
-std::vector<NodeId> topological_order(const GraphData& data, ScopeId scope) {
+std::vector<NodeId> topological_order(const GraphData& data, ScopeId scope, bool by_priority) {
   const std::vector<NodeId>& members = data.scopes[scope].nodes;
   // Mostly a graph is written producers first and without priorities: then it is in order already.
   const bool is_in_order = std::all_of(members.begin(), members.end(), [&](NodeId id) {
     const NodeData& node = data.nodes[id];
-    return node.priority == 0 &&
+    return (!by_priority || node.priority == 0) &&
            std::all_of(node.deps.begin(), node.deps.end(),
                        [&](const Edge& edge) { return data.nodes[edge.from].place < node.place; });
   });
@@ -28,7 +28,7 @@ std::vector<NodeId> topological_order(const GraphData& data, ScopeId scope) {
   const auto later = [&](std::uint32_t a, std::uint32_t b) {
     const int pa = data.nodes[members[a]].priority;
     const int pb = data.nodes[members[b]].priority;
-    return pa != pb ? pa < pb : a > b;
+    return by_priority && pa != pb ? pa < pb : a > b;
   };
   std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, decltype(later)> ready(later);
   for (std::uint32_t at = 0; at < members.size(); ++at)

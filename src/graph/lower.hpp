@@ -28,9 +28,11 @@ struct Lowered {
   std::deque<std::vector<Edge>> rewritten;  // dependencies that are not the data's own
 };
 
-/// The nodes of one scope, producers first, higher priority first where there is a choice.
-/// Shorter than the scope's list when there is a cycle.
-std::vector<NodeId> topological_order(const GraphData& data, ScopeId scope);
+/// The nodes of one scope, producers first. Where there is a choice, higher priority goes first,
+/// unless `by_priority` is false, and then the node added first. Shorter than the scope's list when
+/// there is a cycle.
+std::vector<NodeId> topological_order(const GraphData& data, ScopeId scope,
+                                      bool by_priority = true);
 
 /// REQUIRES: no cycles.
 Lowered lower(const GraphData& data);

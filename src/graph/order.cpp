@@ -53,10 +53,7 @@ void Order::find_chains() const {
 void Order::number(ScopeId scope, std::uint32_t& next) const {
   for (const NodeId id : order_[scope]) {
     number_[id] = next++;
-    if (const auto* child = std::get_if<ChildPart>(&data_.nodes[id].part))
-      number(child->scope, next);
-    else if (const auto* conditional = std::get_if<ConditionalPart>(&data_.nodes[id].part))
-      for (const ScopeId body : conditional->bodies) number(body, next);
+    for (const ScopeId inside : insides_of(data_.nodes[id])) number(inside, next);
   }
 }
 

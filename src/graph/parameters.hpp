@@ -27,7 +27,9 @@ const KernelInfo& plain_kernel_info(const std::string& name, const void* functio
                                     std::span<const std::uint32_t> sizes,
                                     const CudaKernelTraits& traits, bool is_driver_function);
 
-/// Bytes 16 aligned, as detail::PackedParameters packs them.
-inline std::size_t parameter_slot(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
+/// Whether `kernel.cuda` is a CUfunction, which only the driver knows, not the runtime.
+inline bool is_driver_function(const KernelInfo& kernel) {
+  return kernel.parameters && kernel.parameters->is_driver_function;
+}
 
 }  // namespace attacca::graph

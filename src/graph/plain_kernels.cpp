@@ -45,7 +45,7 @@ const KernelInfo& plain_kernel_info(const std::string& name, const void* functio
   for (const std::uint32_t size : sizes) {
     entry->parameters.sizes.push_back(size);
     entry->parameters.offsets.push_back(static_cast<std::uint32_t>(bytes));
-    bytes += parameter_slot(size);
+    bytes += attacca::detail::parameter_slot(size);
   }
   entry->parameters.is_driver_function = is_driver_function;
   KernelTraits kernel_traits;
@@ -80,8 +80,7 @@ const KernelInfo& cuda_kernel_info(const std::string& name, const void* function
 }
 
 graph::GraphData& check_parameters(const Node& node, std::span<const std::uint32_t> sizes) {
-  graph::GraphData& data = graph::Access::data(node);
-  const graph::NodeData& from = data.nodes[node.id()];
+  const graph::NodeData& from = graph::Access::node(node);
   const auto* kernel = std::get_if<graph::KernelPart>(&from.part);
   if (!kernel || !kernel->info->parameters)
     throw BadArgument(fmt::format(
@@ -93,7 +92,7 @@ graph::GraphData& check_parameters(const Node& node, std::span<const std::uint32
         fmt::format("kernel '{}' takes parameters of [{}] bytes and the handle was asked for with "
                     "[{}]; name the types of its declaration",
                     from.name, fmt::join(has, ", "), fmt::join(sizes, ", ")));
-  return data;
+  return graph::Access::data(node);
 }
 
 }  // namespace detail
@@ -102,12 +101,11 @@ namespace {
 
 template <class Part, class Handle>
 Handle handle_of(const Node& node, const char* what) {
-  graph::GraphData& data = graph::Access::data(node);
-  const graph::NodeData& from = data.nodes[node.id()];
+  const graph::NodeData& from = graph::Access::node(node);
   if (!std::holds_alternative<Part>(from.part))
     throw BadArgument(fmt::format("{} '{}' is no {}; look at Node::kind first", kind_name(from),
                                   from.name, what));
-  return {data, node.id()};
+  return {graph::Access::data(node), node.id()};
 }
 
 }  // namespace
@@ -116,9 +114,6 @@ CopyNode copy_node(const Node& node) { return handle_of<graph::CopyPart, CopyNod
 FillNode fill_node(const Node& node) { return handle_of<graph::FillPart, FillNode>(node, "fill"); }
 
 Graph adopt_cuda(const Device& device, void* cuda_graph, std::string name) {
-  if (!device.is_cuda())
-    throw BadArgument(fmt::format("adopt_cuda of '{}' on {}: a cudaGraph_t needs a CUDA device",
-                                  name, device.name()));
   if (!cuda_graph)
     throw BadArgument(fmt::format("adopt_cuda of '{}': the cudaGraph_t is null", name));
   Graph graph(device, std::move(name));

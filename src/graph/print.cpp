@@ -103,11 +103,4 @@ const Symbol* condition_of(const GraphData& data, const ConditionalPart& part) {
   return data.find_symbol(static_cast<std::uintptr_t>(part.condition));
 }
 
-std::vector<ScopeId> insides_of(const NodeData& node) {
-  if (const auto* child = std::get_if<ChildPart>(&node.part)) return {child->scope};
-  if (const auto* conditional = std::get_if<ConditionalPart>(&node.part))
-    return conditional->bodies;
-  return {};
-}
-
 }  // namespace attacca::graph

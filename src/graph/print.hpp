@@ -35,7 +35,4 @@ Relations relations_of(const GraphData& data, const NodeData& node);
 /// The condition a conditional looks at; null for one that is not of this graph.
 const Symbol* condition_of(const GraphData& data, const ConditionalPart& part);
 
-/// The scopes inside a child or conditional.
-std::vector<ScopeId> insides_of(const NodeData& node);
-
 }  // namespace attacca::graph

@@ -75,13 +75,13 @@ std::string message_of(const KernelFault& fault) {
       const detail::WaitFacts& wait = fault.wait;
       return fmt::format(
           "{}: block {}, thread {} waited {:.3g} s for {} and gave up; it wanted {} and saw {}. "
-          "What the kernel computed is not to be used",
+          "Do not use the kernel's results",
           who, wait.block, wait.thread, static_cast<double>(wait.nanoseconds) * 1e-9,
           wait.what < fault.waits_for.size() ? fault.waits_for[wait.what] : "something",
           wait.wanted, wait.seen);
     }
     case LaunchStatus::source_broken:
-      return fmt::format("{} ended early: {}", who, core::explain_fault_source(fault.detail));
+      return fmt::format("{}: {}", who, core::explain_fault_source(fault.detail));
     case LaunchStatus::launched:
     case LaunchStatus::not_elected:
       break;

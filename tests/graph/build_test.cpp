@@ -1,5 +1,6 @@
 // Tests of building: what a Graph knows about itself before anyone runs it.
 #include <gtest/gtest.h>
+#include <attacca/adopt.hpp>
 #include <attacca/exec.hpp>
 
 #include <algorithm>
@@ -104,6 +105,7 @@ TEST_F(Building, a_body_that_throws_is_taken_back_whole) {
   for (int at = 0; at < 8; ++at) graph.fill(cells, 0, 4);
   EXPECT_THROW(last.after(*lost), BadArgument);
   EXPECT_THROW((void)lost->name(), BadArgument);
+  EXPECT_THROW((void)fill_node(*lost), BadArgument);
   EXPECT_TRUE(graph.problems().empty());
   graph.instantiate();
 }

@@ -91,6 +91,34 @@ TEST_P(SmallAccesses, derived_edges_reach_through_children_bodies_and_allocation
   EXPECT_EQ(result.read().front(), 14);
 }
 
+TEST_P(SmallAccesses, derived_edges_keep_to_the_life_of_an_allocation_inside_a_child) {
+  const Buffer<int> result = buffer<int>({0});
+  Graph graph(device());
+  std::span<int> scratch;
+  graph.child("make", [&](Graph& inside) { scratch = inside.allocate<int>("scratch", 1).span(); });
+  graph.kernel(sum, Grid{}, {.sum = result.data(), .in = {scratch.data()}, .count = 1, .more = 0})
+      .reads(scratch)
+      .writes(result.span());
+  graph.child("drop", [&](Graph& inside) { inside.free(scratch.data()); });
+  EXPECT_FALSE(graph.problems().empty());
+  graph.derive_edges();
+  EXPECT_TRUE(graph.problems().empty());
+}
+
+TEST_P(SmallAccesses, derived_edges_follow_edges_that_are_there_and_no_priorities) {
+  const Buffer<int> x = buffer<int>({1});
+  Graph graph(device());
+  const auto last = step(graph, x.span(), 2, 0);
+  const auto first = step(graph, x.span(), 1, 1);
+  step(graph, x.span(), 3, 0).priority(1);
+  last.after(first);
+  graph.derive_edges();
+  EXPECT_TRUE(graph.problems().empty());
+  EXPECT_THAT(edge_counts(graph), ElementsAre(1, 0, 1));
+  run(graph);
+  EXPECT_EQ(x.read().front(), 12);
+}
+
 TEST_P(SmallAccesses, a_kernel_s_own_declaration_derives_edges_from_its_arguments) {
   const Buffer<int> x = buffer<int>({1, 1});
   Graph graph(device());
