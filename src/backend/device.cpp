@@ -262,29 +262,31 @@ void StreamRef::library(const std::string& name, std::function<void(StreamRef)> 
 }
 
 void StreamRef::record(const Event& event) const {
-  check_event(impl_of(event), *state_, "recorded on", false);
-  impl_of(event).was_captured = state_->recorder != nullptr;
-  impl_of(event).recorder.reset();
-  impl_of(event).frontier = state_->frontier;
+  EventImpl& impl = impl_of(event);
+  check_event(impl, *state_, "recorded on", false);
+  impl.was_captured = state_->recorder != nullptr;
+  impl.recorder.reset();
+  impl.frontier = state_->frontier;
   if (state_->recorder)
-    impl_of(event).recorder = state_->recorder->weak_from_this();
+    impl.recorder = state_->recorder->weak_from_this();
   else
-    state_->impl->record(impl_of(event));
-  impl_of(event).is_recorded = impl_of(event).is_recorded || !state_->recorder;
+    state_->impl->record(impl);
+  impl.is_recorded = impl.is_recorded || !state_->recorder;
 }
 
 void StreamRef::wait(const Event& event) const {
-  check_event(impl_of(event), *state_, "waited for by", true);
-  if (const auto recorder = impl_of(event).recorder.lock())
-    recorder->join(*state_, impl_of(event).frontier);
-  else if (impl_of(event).was_captured)
+  EventImpl& impl = impl_of(event);
+  check_event(impl, *state_, "waited for by", true);
+  if (const auto recorder = impl.recorder.lock())
+    recorder->join(*state_, impl.frontier);
+  else if (impl.was_captured)
     throw BadArgument("the event was recorded during a capture that has ended; record it again");
   else if (state_->recorder)
     throw BadArgument(
         "a stream that is being captured waited for an event recorded outside the capture; wait "
         "before the capture starts");
   else
-    state_->impl->wait(impl_of(event));
+    state_->impl->wait(impl);
 }
 
 void StreamRef::synchronize() const {

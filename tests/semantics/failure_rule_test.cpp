@@ -295,6 +295,7 @@ TEST_P(SmallFailureRule, of_two_streams_that_launch_from_the_device_the_one_that
   try {
     other.synchronize();  // on CUDA nobody knows which of the two launched it
   } catch (const WaitOverdue&) {
+    EXPECT_TRUE(is_cuda()) << "the host can tell them apart";
   }
   EXPECT_THROW(stream().synchronize(), WaitOverdue);
   EXPECT_NO_THROW(other.synchronize());

@@ -159,6 +159,12 @@ TEST_P(SmallInterop, a_graph_on_a_borrowed_stream_runs_between_its_owner_s_kerne
   }
 }
 
+TEST_P(SmallInterop, the_stream_of_each_thread_is_not_borrowed) {
+  if (!is_cuda()) GTEST_SKIP() << "host devices have no native streams";
+  auto* const per_thread = reinterpret_cast<void*>(0x2);  // cudaStreamPerThread
+  expect_bad([&] { BorrowedStream(device(), per_thread); }, "cudaStreamCreate");
+}
+
 TEST_P(SmallInterop, failures_of_host_calls_come_out_of_a_borrowed_stream) {
   if (!is_cuda()) GTEST_SKIP() << "host devices have no native streams";
   RawStream owner;
@@ -178,17 +184,23 @@ TEST_P(SmallInterop, a_borrowed_stream_respects_its_owner_s_capture) {
   Exec exec = graph.instantiate();
   RawStream owner;
   const BorrowedStream borrowed(device(), owner.get());
+  Pool pool(device());
+  void* const lent = pool.allocate_bytes(borrowed, 16);
+  borrowed.synchronize();
   owner.begin_capture();
   borrowed.kernel(affine, Grid{}, {.x = x.data(), .count = 1, .factor = 3, .summand = 1});
   expect_bad([&] { borrowed.host("call", [] {}); }, "its owner is capturing");
   expect_bad([&] { borrowed.synchronize(); }, "its owner is capturing");
   expect_bad([&] { exec.launch(borrowed); }, "its owner is capturing");
+  expect_bad([&] { pool.allocate_bytes(borrowed, 16); }, "its owner is capturing");
+  expect_bad([&] { pool.free(borrowed, lent); }, "its owner is capturing");
   void* captured = owner.end_capture();
   EXPECT_EQ(count_raw_nodes(captured), 1u);
   EXPECT_EQ(x.read().front(), 1);
   run_raw_graph(captured, owner.get());
   destroy_raw_graph(captured);
   EXPECT_EQ(x.read().front(), 4);
+  pool.free(borrowed, lent);
   exec.launch(borrowed);
   borrowed.synchronize();
   EXPECT_EQ(x.read().front(), 0);
@@ -213,7 +225,9 @@ TEST_P(SmallInterop, the_driver_s_exec_is_handed_out) {
 
 TEST_P(SmallInterop, a_host_device_adopts_no_graph) {
   if (is_cuda()) GTEST_SKIP() << "only of host devices";
-  expect_bad([&] { (void)adopt_cuda(device(), nullptr, "theirs"); }, "'theirs'");
+  int some = 0;
+  expect_bad([&] { (void)adopt_cuda(device(), &some, "theirs"); }, "'theirs'");
+  expect_bad([&] { (void)adopt_cuda(device(), &some, "theirs"); }, "use a CUDA device");
 }
 
 TEST_P(SmallInterop, an_adopted_graph_runs_prints_and_its_nodes_are_set) {

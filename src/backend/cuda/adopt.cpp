@@ -34,9 +34,9 @@ const char* type_name(cudaGraphNodeType type) {
     case cudaGraphNodeTypeExtSemaphoreWait:
       return "semaphore";
     case cudaGraphNodeTypeMemAlloc:
-      return "allocation";
+      return "memory allocation";
     case cudaGraphNodeTypeMemFree:
-      return "free";
+      return "free of memory";
     case cudaGraphNodeTypeConditional:
       return "conditional";
     default:

@@ -41,7 +41,9 @@ class CudaPool final : public PoolImpl {
 
   void* allocate(StreamImpl& stream, std::size_t bytes) override {
     const CurrentDevice current(device_.index());
-    const cudaStream_t native = static_cast<CudaStream&>(stream).enqueuing();
+    auto& cuda_stream = static_cast<CudaStream&>(stream);
+    cuda_stream.refuse_capture("pool memory allocated");
+    const cudaStream_t native = cuda_stream.enqueuing();
     const auto doing = [&] { return fmt::format("allocating {} bytes from a pool", bytes); };
     void* address = nullptr;
     check(cudaMallocFromPoolAsync(&address, std::max<std::size_t>(bytes, 1), state_->pool, native),
@@ -57,12 +59,20 @@ class CudaPool final : public PoolImpl {
   }
   bool free(StreamImpl& stream, void* address) override {
     const CurrentDevice current(device_.index());
-    {
+    auto& cuda_stream = static_cast<CudaStream&>(stream);
+    cuda_stream.refuse_capture("pool memory freed");
+    // Taken out before the call, since after it another thread may be given the same address.
+    auto used = [&] {
       const std::lock_guard lock(state_->mutex);
-      if (state_->in_use.erase(address) == 0) return false;
+      return state_->in_use.extract(address);
+    }();
+    if (used.empty()) return false;
+    const cudaError_t result = cudaFreeAsync(address, cuda_stream.enqueuing());
+    if (result != cudaSuccess) {  // it is still in use
+      const std::lock_guard lock(state_->mutex);
+      state_->in_use.insert(std::move(used));
     }
-    check(cudaFreeAsync(address, static_cast<CudaStream&>(stream).enqueuing()),
-          "freeing memory of a pool");
+    check(result, "freeing memory of a pool");
     return true;
   }
   std::size_t bytes_in_use() const override {
@@ -163,7 +173,7 @@ void CudaDevice::allow_shared_bytes(const KernelInfo& kernel, const Grid& grid) 
   constexpr std::size_t kPlainSharedBytes = 48 << 10;
   if (grid.shared_bytes <= kPlainSharedBytes) return;
   // Whoever launched an adopted kernel first has asked for it.
-  if (kernel.parameters && kernel.parameters->is_driver_function) return;
+  if (is_driver_function(kernel)) return;
   shared_limits_.raise(kernel.cuda, grid.shared_bytes, [&](std::size_t bytes) {
     check(cudaFuncSetAttribute(kernel.cuda, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(bytes)),
@@ -216,10 +226,13 @@ std::unique_ptr<StreamImpl> CudaDevice::make_stream(int priority) {
 std::shared_ptr<StreamImpl> CudaDevice::borrow_stream(void* native) {
   const CurrentDevice current(index_);
   auto* const stream = static_cast<cudaStream_t>(native);
+  if (stream == cudaStreamPerThread)
+    throw BadArgument(
+        "cudaStreamPerThread names another stream in each thread; borrow one made with "
+        "cudaStreamCreate");
   int index = index_;
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  const bool is_of_one_device =
-      stream && stream != cudaStreamLegacy && stream != cudaStreamPerThread;
+  const bool is_of_one_device = stream && stream != cudaStreamLegacy;
   if (is_of_one_device) check(cudaStreamIsCapturing(stream, &status), "borrowing a stream");
   // A stream that is being captured answers nothing else.
   if (is_of_one_device && status == cudaStreamCaptureStatusNone)
@@ -227,10 +240,13 @@ std::shared_ptr<StreamImpl> CudaDevice::borrow_stream(void* native) {
   if (index != index_)
     throw BadArgument(fmt::format("a stream of cuda:{} borrowed for {}; use Device::cuda({})",
                                   index, name(), index));
-  const std::lock_guard lock(borrowed_mutex_);
-  auto& borrowed = borrowed_[stream];
-  if (!borrowed) borrowed = std::make_shared<CudaStream>(*this, CudaStream::Borrowed{stream});
-  borrowed->settle_if_idle();
+  const auto borrowed = [&] {
+    const std::lock_guard lock(borrowed_mutex_);
+    auto& known = borrowed_[stream ? stream : cudaStreamLegacy];  // two names of one stream
+    if (!known) known = std::make_shared<CudaStream>(*this, CudaStream::Borrowed{stream});
+    return known;
+  }();
+  borrowed->settle_if_idle();  // without the mutex: what it destroys may borrow a stream
   return borrowed;
 }
 std::shared_ptr<EventImpl> CudaDevice::make_event(bool is_timed) {

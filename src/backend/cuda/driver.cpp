@@ -23,12 +23,6 @@ Function entry(const char* name, unsigned version) {
   return reinterpret_cast<Function>(function);
 }
 
-void check_driver(CUresult result, const char* doing) {
-  if (result == CUDA_SUCCESS) return;
-  throw DeviceError(
-      fmt::format("{}: the driver answers error {}", doing, static_cast<int>(result)));
-}
-
 /// The runtime's errors have the numbers of the driver's wherever both exist.
 cudaError_t as_runtime_error(CUresult result) { return static_cast<cudaError_t>(result); }
 
@@ -54,9 +48,10 @@ CUDA_KERNEL_NODE_PARAMS_v2 driver_kernel_params(cudaGraphNode_t node) {
   static const auto function_of =
       entry<PFN_cuKernelGetFunction_v12000>("cuKernelGetFunction", 12000);
   CUDA_KERNEL_NODE_PARAMS_v2 params{};
-  check_driver(get(node, &params), "reading a kernel node");
+  check(as_runtime_error(get(node, &params)), "reading a kernel node");
   if (!params.func)
-    check_driver(function_of(&params.func, params.kern), "reading a kernel node's function");
+    check(as_runtime_error(function_of(&params.func, params.kern)),
+          "reading a kernel node's function");
   return params;
 }
 
@@ -68,7 +63,7 @@ std::vector<DriverParameter> driver_parameters(CUfunction function) {
     std::size_t size = 0;
     const CUresult result = get(function, parameters.size(), &offset, &size);
     if (result == CUDA_ERROR_INVALID_VALUE) return parameters;  // that was the last
-    check_driver(result, "reading a kernel's parameters");
+    check(as_runtime_error(result), "reading a kernel's parameters");
     parameters.push_back({static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(size)});
   }
 }
@@ -76,7 +71,7 @@ std::vector<DriverParameter> driver_parameters(CUfunction function) {
 std::string driver_name(CUfunction function) {
   static const auto get = entry<PFN_cuFuncGetName_v12030>("cuFuncGetName", 12030);
   const char* name = nullptr;
-  check_driver(get(&name, function), "reading a kernel's name");
+  check(as_runtime_error(get(&name, function)), "reading a kernel's name");
   return name ? name : "kernel";
 }
 

@@ -7,27 +7,12 @@
 #include <utility>
 
 #include "backend/cuda/check.hpp"
+#include "backend/cuda/relaxed_capture.hpp"
 
 namespace attacca::cuda {
 
 using attacca::detail::FaultRecord;
 using graph::Failure;
-
-namespace {
-
-/// While it lives, this thread may allocate although a stream of its own is being captured.
-class RelaxedCapture {
- public:
-  RelaxedCapture() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
-  ~RelaxedCapture() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
-  RelaxedCapture(const RelaxedCapture&) = delete;
-  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
-
-}  // namespace
 
 FaultRecord* FaultMemory::take() {
   const std::lock_guard lock(mutex_);
@@ -145,7 +130,9 @@ std::vector<Fault> FaultBox::take() {
         .spawn = record.spawn,
         .waits_for = reporter.waits_for,
         .spawn_limit = ledger_.spawn_limit_.load()});
-    record = {};
+    // The claim goes last: a thread that claims next must not have its status cleared.
+    std::atomic_ref(record.status).store(0, std::memory_order_relaxed);
+    std::atomic_ref(record.is_claimed).store(0, std::memory_order_release);
   }
   return faults;
 }
@@ -240,7 +227,8 @@ void HostCall::run(void* self) {
           graph::failure_of_current_exception(host_call.name_, host_call.graph_));
     }
   }
-  host_call.has_ended_.store(true, std::memory_order_release);  // who sees it may destroy us
+  // Last: whoever sees this may destroy the call.
+  host_call.has_ended_.store(true, std::memory_order_release);
 }
 
 }  // namespace attacca::cuda

@@ -21,7 +21,7 @@ namespace attacca::cuda {
 class FaultBox;
 class StreamFaults;
 
-/// One failure. What a kernel reported has no words yet: who explains it may have to call CUDA.
+/// One failure. A kernel's report gets its words later, since finding them may call CUDA.
 using Fault = std::variant<graph::Failure, graph::KernelFault>;
 
 /// Pinned memory for the records that kernels write. Thread-safe; lives as long as its device.
@@ -36,8 +36,8 @@ class FaultMemory {
   std::vector<attacca::detail::FaultRecord*> free_;  // blocks are never freed: devices live on
 };
 
-/// Who is told of what on one device. Its mutex guards the boxes and streams of that device. Host
-/// calls take it on the driver's threads, so nobody calls CUDA while holding it.
+/// Decides which streams hear of a failure on one device. Its mutex guards the boxes and streams of
+/// that device. Host calls take it on the driver's threads, so nobody calls CUDA while holding it.
 class FaultLedger {
  public:
   explicit FaultLedger(const std::atomic<std::size_t>& spawn_limit) : spawn_limit_(spawn_limit) {}

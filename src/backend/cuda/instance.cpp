@@ -1,5 +1,6 @@
-// instance.cpp: from graph data to a cudaGraphExec_t. Validation has happened; what the driver
-// still refuses is reported with the node's name.
+// instance.cpp: from graph data to a cudaGraphExec_t, and its launch. Validation has happened; what
+// the driver still refuses is reported with the node's name. Changes to one that is made are in
+// instance_update.cpp.
 #include "backend/cuda/instance.hpp"
 
 #include <fmt/format.h>
@@ -54,12 +55,6 @@ bool spawns(const NodeData& node) {
 /// The most bytes in a row of a copy in two or three dimensions.
 constexpr std::size_t kMaxPitch = 0x7fffffff;
 
-/// Whether only the driver knows its function, not the runtime.
-bool runs_driver_function(const NodeData& node) {
-  const auto* kernel = std::get_if<KernelPart>(&node.part);
-  return kernel && kernel->info->parameters && kernel->info->parameters->is_driver_function;
-}
-
 cudaMemcpy3DParms memcpy_params(void* to, const void* from, const CopyPart& copy) {
   cudaMemcpy3DParms params{};
   const std::size_t from_pitch = copy.rows == 1 ? copy.bytes : copy.from_pitch;
@@ -69,53 +64,6 @@ cudaMemcpy3DParms memcpy_params(void* to, const void* from, const CopyPart& copy
   params.extent = make_cudaExtent(copy.bytes, copy.rows, 1);
   params.kind = cudaMemcpyDefault;
   return params;
-}
-
-/// A whole update costs time for every node of the graph, one by one only for those that changed:
-/// below this many, or below one node in so many, they are set one by one.
-constexpr std::size_t kWholeUpdateNodes = 16;
-constexpr std::size_t kWholeUpdateShare = 4;
-
-/// Whether the driver's update of a whole graph takes a graph like this one. Memory nodes,
-/// conditionals and copies of several rows restrict it, device-updatable kernels rule it out, and
-/// what a library call captured may be any of these. Adopted kernels are set one by one.
-bool can_be_updated_whole(const GraphData& data, Target target) {
-  return target == Target::host_launch &&
-         std::none_of(data.nodes.begin(), data.nodes.end(), [](const NodeData& node) {
-           const auto* kernel = std::get_if<KernelPart>(&node.part);
-           const auto* copy = std::get_if<CopyPart>(&node.part);
-           return (kernel && kernel->is_device_updatable) || runs_driver_function(node) ||
-                  (copy && copy->rows != 1) || std::holds_alternative<LibraryPart>(node.part) ||
-                  std::holds_alternative<AllocatePart>(node.part) ||
-                  std::holds_alternative<FreePart>(node.part) ||
-                  std::holds_alternative<ConditionalPart>(node.part);
-         });
-}
-
-Refusal refused_parameters(const NodeData& node, cudaError_t result) {
-  return {fmt::format("the driver refused new parameters for {} '{}': {}", kind_name(node),
-                      node.name, take_error(result)),
-          node.name};
-}
-
-const char* spell(cudaGraphExecUpdateResult result) {
-  switch (result) {
-    case cudaGraphExecUpdateErrorTopologyChanged:
-      return "the topology changed";
-    case cudaGraphExecUpdateErrorNodeTypeChanged:
-      return "the node's kind changed";
-    case cudaGraphExecUpdateErrorFunctionChanged:
-    case cudaGraphExecUpdateErrorUnsupportedFunctionChange:
-      return "the function changed";
-    case cudaGraphExecUpdateErrorParametersChanged:
-      return "the parameters changed in a way that it does not support";
-    case cudaGraphExecUpdateErrorNotSupported:
-      return "something about the node is not supported";
-    case cudaGraphExecUpdateErrorAttributesChanged:
-      return "the attributes changed";
-    default:
-      return "it gives no reason";
-  }
 }
 
 std::unique_ptr<unsigned, FreeDevice> zeroed_word() {
@@ -128,6 +76,29 @@ std::unique_ptr<unsigned, FreeDevice> zeroed_word() {
 }
 
 }  // namespace
+
+/// Memory nodes, conditionals and copies of several rows restrict the driver's update of a whole
+/// graph, device-updatable kernels rule it out, and what a library call captured may be any of
+/// these. Adopted kernels are set one by one.
+CudaInstance::Contents::Contents(const GraphData& data, Target target)
+    : can_update_whole(target == Target::host_launch) {
+  for (const NodeData& node : data.nodes) {
+    has_priorities = has_priorities || node.priority != 0;
+    if (const auto* kernel = std::get_if<KernelPart>(&node.part)) {
+      launching_kernels += kernel->info->traits.launches;
+      can_update_whole =
+          can_update_whole && !kernel->is_device_updatable && !is_driver_function(*kernel->info);
+    } else if (const auto* copy = std::get_if<CopyPart>(&node.part)) {
+      can_update_whole = can_update_whole && copy->rows == 1;
+    } else {
+      has_conditionals = has_conditionals || std::holds_alternative<ConditionalPart>(node.part);
+      has_allocations = has_allocations || std::holds_alternative<AllocatePart>(node.part);
+      can_update_whole = can_update_whole && (std::holds_alternative<FillPart>(node.part) ||
+                                              std::holds_alternative<HostPart>(node.part) ||
+                                              std::holds_alternative<ChildPart>(node.part));
+    }
+  }
+}
 
 /// What a launch in flight uses. The driver knows of its own part, the exec launched by the host;
 /// not of the memory and functions that nodes point to, nor of what device code launches.
@@ -158,15 +129,12 @@ CudaInstance::CudaInstance(CudaDevice& device, const GraphData& data, Target tar
       target_(target),
       nodes_(data.nodes.size()),
       symbol_values_(data.symbols.size()),
+      contents_(data, target),
       faults_(std::make_shared<FaultBox>(device.faults())),
-      can_update_whole_(can_be_updated_whole(data, target)),
       is_stale_(data.nodes.size()),
       remains_(std::make_shared<Remains>(device.index())) {
   const CurrentDevice current(device_.index());
   remains_->keeps = data.keeps;
-  has_conditionals_ = std::any_of(data.nodes.begin(), data.nodes.end(), [](const NodeData& node) {
-    return std::holds_alternative<ConditionalPart>(node.part);
-  });
   const Lowered lowered = lower(data);
   lowered_ = &lowered;
   try {
@@ -189,7 +157,8 @@ void CudaInstance::release() noexcept {
   remains_->pending.swap(pending_);
   remains_->calls.swap(calls_);
   remains_->faults = std::move(faults_);
-  if (is_watched_ || has_conditionals_ || !remains_->keeps.empty() ||
+  // Destroying a graph with conditionals waits for its launches (driver 580).
+  if (is_watched_ || contents_.has_conditionals || !remains_->keeps.empty() ||
       target_ == Target::device_launch)
     device_.keep_while_busy(remains_);
   remains_.reset();
@@ -205,7 +174,7 @@ void CudaInstance::build(const GraphData& data) {
             [&] { return fmt::format("making condition '{}'", data.symbols[id].name); });
       symbol_values_[id] = handle;
     }
-  if (std::count_if(data.nodes.begin(), data.nodes.end(), launches) > 1) {
+  if (contents_.launching_kernels > 1) {
     // Several kernels share one budget, so it lives in memory and starts from zero each time.
     check(cudaMalloc(&shared_counts_, sizeof(LaunchCounts)));
     const cudaMemsetParams params = memset_params(shared_counts_, 0, sizeof(LaunchCounts));
@@ -248,8 +217,9 @@ void CudaInstance::build_node(const GraphData& data, const LoweredNode& lowered,
   KernelCall call;
   cudaGraphNodeParams params = node_params(data, lowered.id, call);
   cudaGraphNode_t& made = nodes_[lowered.id];
+  const auto* kernel = std::get_if<KernelPart>(&node.part);
   const auto* copy = std::get_if<CopyPart>(&node.part);
-  check(runs_driver_function(node)
+  check(kernel && is_driver_function(*kernel->info)
             ? driver_add_kernel_node(made, into, producers_.nodes.data(), producers_.edge_data(),
                                      producers_.nodes.size(), call.params)
         : copy && copy->rows == 1 && copy->bytes > kMaxPitch
@@ -468,13 +438,8 @@ void CudaInstance::finish_updatable_nodes(const GraphData& data) {
 void CudaInstance::instantiate(const GraphData& data) {
   cudaGraphInstantiateParams params{};
   if (target_ == Target::device_launch) params.flags |= cudaGraphInstantiateFlagDeviceLaunch;
-  const auto has = [&](auto&& test) {
-    return std::any_of(data.nodes.begin(), data.nodes.end(), test);
-  };
-  if (has([](const NodeData& node) { return std::holds_alternative<AllocatePart>(node.part); }))
-    params.flags |= cudaGraphInstantiateFlagAutoFreeOnLaunch;
-  if (has([](const NodeData& node) { return node.priority != 0; }))
-    params.flags |= cudaGraphInstantiateFlagUseNodePriority;
+  if (contents_.has_allocations) params.flags |= cudaGraphInstantiateFlagAutoFreeOnLaunch;
+  if (contents_.has_priorities) params.flags |= cudaGraphInstantiateFlagUseNodePriority;
   const cudaError_t result = cudaGraphInstantiateWithParams(&exec_, graph_, &params);
   if (result != cudaSuccess) {
     std::string node = "(the driver names none)";
@@ -516,107 +481,6 @@ cudaMemsetParams CudaInstance::fill_params(const GraphData& data, NodeId id) con
   if (!data.nodes[id].is_enabled) return memset_params(device_.spare_byte(), 0, 1);
   const auto& fill = std::get<FillPart>(data.nodes[id].part);
   return memset_params(resolve(data, fill.to), fill.value, fill.bytes);
-}
-
-cudaError_t CudaInstance::set_parameters(const GraphData& data, NodeId id, Side side) {
-  const NodeData& node = data.nodes[id];
-  const cudaGraphNode_t target = nodes_[id];
-  const bool is_exec = side == Side::exec;
-  if (std::holds_alternative<KernelPart>(node.part)) {
-    KernelCall call;
-    fill_call(data, id, call);
-    if (runs_driver_function(node))  // such graphs are not updated as a whole
-      return driver_set_kernel_params(exec_, target, call.params);
-    return is_exec ? cudaGraphExecKernelNodeSetParams(exec_, target, &call.params)
-                   : cudaGraphKernelNodeSetParams(target, &call.params);
-  }
-  if (const auto* copy = std::get_if<CopyPart>(&node.part)) {
-    void* to = resolve(data, copy->to);
-    const void* from = resolve(data, copy->from);
-    if (copy->rows != 1) {
-      const cudaMemcpy3DParms params = memcpy_params(to, from, *copy);
-      return is_exec ? cudaGraphExecMemcpyNodeSetParams(exec_, target, &params)
-                     : cudaGraphMemcpyNodeSetParams(target, &params);
-    }
-    return is_exec
-               ? cudaGraphExecMemcpyNodeSetParams1D(exec_, target, to, from, copy->bytes,
-                                                    cudaMemcpyDefault)
-               : cudaGraphMemcpyNodeSetParams1D(target, to, from, copy->bytes, cudaMemcpyDefault);
-  }
-  if (std::holds_alternative<FillPart>(node.part)) {
-    const cudaMemsetParams params = fill_params(data, id);
-    return is_exec ? cudaGraphExecMemsetNodeSetParams(exec_, target, &params)
-                   : cudaGraphMemsetNodeSetParams(target, &params);
-  }
-  return cudaSuccess;
-}
-
-std::optional<Refusal> CudaInstance::apply(const GraphData& data, const Changes& changes) {
-  const CurrentDevice current(device_.index());
-  const std::size_t changed = changes.parameters.size();
-  if (can_update_whole_ && changed >= kWholeUpdateNodes &&
-      changed * kWholeUpdateShare >= nodes_.size()) {
-    if (auto refusal = apply_all(data, changes.parameters)) return refusal;
-  } else {
-    for (const NodeId id : changes.parameters)
-      if (auto refusal = apply_parameters(data, id)) return refusal;
-  }
-  for (const NodeId id : changes.switches)
-    if (auto refusal = apply_enabled(data, id)) return refusal;
-  return std::nullopt;
-}
-
-void CudaInstance::mark_stale(NodeId id) {
-  if (!can_update_whole_ || is_stale_[id]) return;
-  is_stale_[id] = true;
-  stale_.push_back(id);
-}
-
-std::optional<Refusal> CudaInstance::apply_all(const GraphData& data,
-                                               std::span<const NodeId> changed) {
-  // What was set in the executable graph alone would come back as it was: set it here too.
-  for (const NodeId id : changed) mark_stale(id);
-  for (const NodeId id : stale_)
-    if (const cudaError_t result = set_parameters(data, id, Side::graph); result != cudaSuccess)
-      return refused_parameters(data.nodes[id], result);
-  cudaGraphExecUpdateResultInfo info{};
-  const cudaError_t result = cudaGraphExecUpdate(exec_, graph_, &info);
-  if (result != cudaSuccess) {
-    const auto found = std::find(nodes_.begin(), nodes_.end(), info.errorNode);
-    const std::string node = info.errorNode && found != nodes_.end()
-                                 ? data.nodes[static_cast<std::size_t>(found - nodes_.begin())].name
-                                 : data.name;
-    return Refusal{fmt::format("the driver refused to update graph '{}' at '{}': {} ({})",
-                               data.name, node, spell(info.result), take_error(result)),
-                   node};
-  }
-  for (const NodeId id : stale_) is_stale_[id] = false;
-  stale_.clear();
-  return std::nullopt;
-}
-
-std::optional<Refusal> CudaInstance::apply_parameters(const GraphData& data, NodeId id) {
-  const NodeData& node = data.nodes[id];
-  if (const auto* copy = std::get_if<CopyPart>(&node.part); copy && copy->rows != 1)
-    return Refusal{fmt::format("copy '{}' has several rows, and the driver changes none of those in "
-                               "place",
-                               node.name),
-                   node.name};
-  mark_stale(id);
-  const cudaError_t result = set_parameters(data, id, Side::exec);
-  if (result == cudaSuccess) return std::nullopt;
-  return refused_parameters(data.nodes[id], result);
-}
-
-std::optional<Refusal> CudaInstance::apply_enabled(const GraphData& data, NodeId id) {
-  const NodeData& node = data.nodes[id];
-  if (std::holds_alternative<FillPart>(node.part)) return apply_parameters(data, id);
-  // An update of the whole graph leaves this as it is.
-  const cudaError_t result = cudaGraphNodeSetEnabled(exec_, nodes_[id], node.is_enabled ? 1 : 0);
-  if (result == cudaSuccess) return std::nullopt;
-  return Refusal{fmt::format("the driver refused to switch '{}' {}: {}", node.name,
-                             node.is_enabled ? "on" : "off", take_error(result)),
-                 node.name};
 }
 
 std::uint64_t CudaInstance::resolve(const GraphData& data, std::uint64_t word) const {

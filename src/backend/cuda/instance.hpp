@@ -28,6 +28,15 @@ class CudaInstance final : public graph::Instance {
   std::size_t host_bytes() const override;
 
  private:
+  /// What about the nodes decides how the graph is built, changed and destroyed.
+  struct Contents {
+    Contents(const graph::GraphData& data, graph::Target target);
+    bool has_conditionals = false;
+    bool has_allocations = false;
+    bool has_priorities = false;
+    unsigned launching_kernels = 0;
+    bool can_update_whole;  // by cudaGraphExecUpdate
+  };
   /// What a node depends on, in the driver's form.
   struct Producers {
     std::vector<cudaGraphNode_t> nodes;
@@ -95,16 +104,15 @@ class CudaInstance final : public graph::Instance {
   std::unordered_map<NodeId, unsigned*> pending_;  // of kernels that spawn: device memory
   std::vector<std::uint64_t> symbol_values_;       // by SymbolId
   std::vector<std::unique_ptr<HostCall>> calls_;   // what host nodes point to
+  Contents contents_;
   std::shared_ptr<FaultBox> faults_;
   bool is_watched_ = false;  // something in it may fail: a host call, a kernel that may report
-  bool has_conditionals_ = false;  // then destroying it would wait for launches (driver 580)
-  bool may_launch_ = false;        // device graphs
+  bool may_launch_ = false;  // device graphs
   attacca::detail::LaunchCounts* shared_counts_ = nullptr;  // device memory, where several launch
   cudaGraphNode_t reset_counts_ = nullptr;
-  bool can_update_whole_ = false;  // by cudaGraphExecUpdate
-  std::vector<NodeId> stale_;      // set in the executable graph alone, since the last such update
-  std::vector<bool> is_stale_;     // by NodeId
-  Producers producers_;            // of the node being built
+  std::vector<NodeId> stale_;   // set in the executable graph alone, since the last such update
+  std::vector<bool> is_stale_;  // by NodeId
+  Producers producers_;         // of the node being built
   std::shared_ptr<CudaStream> side_stream_;  // captures library calls, uploads
   struct Remains;
   std::shared_ptr<Remains> remains_;  // for launches that outlive this; empty until then

@@ -16,9 +16,7 @@ namespace {
 cudaStream_t native(StreamImpl& stream) { return static_cast<CudaStream&>(stream).get(); }
 
 void refuse_capture(StreamImpl& stream) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check(cudaStreamIsCapturing(native(stream), &status), "asking a stream whether it is captured");
-  if (status != cudaStreamCaptureStatusNone)
+  if (static_cast<CudaStream&>(stream).is_being_captured())
     throw BadArgument(
         "the L2 window of a stream that is being captured, which does not record it; build the "
         "graph and use KernelNode::l2_window, or an L2Hint in the kernels");

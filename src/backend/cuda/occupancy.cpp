@@ -73,11 +73,11 @@ Residency CudaDevice::residency(const KernelInfo& kernel, const Grid& grid) {
 }
 
 std::uint64_t CudaDevice::blocks_at_once(const KernelInfo& kernel, const Grid& grid) {
-  const CurrentDevice current(index_);
   const std::lock_guard lock(blocks_at_once_mutex_);
   const auto key = std::tuple(kernel.cuda, grid.threads.count(), grid.shared_bytes);
   if (const auto known = blocks_at_once_.find(key); known != blocks_at_once_.end())
     return known->second;
+  const CurrentDevice current(index_);
   const Residency each = residency(kernel, grid);
   std::uint64_t blocks = std::uint64_t{each.processors} * each.blocks_per_processor;
   const auto doing = [&] { return fmt::format("asking how many blocks of '{}' fit", kernel.name); };

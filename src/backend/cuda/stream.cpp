@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "backend/cuda/check.hpp"
+#include "backend/cuda/relaxed_capture.hpp"
 
 namespace attacca::cuda {
 
@@ -71,30 +74,34 @@ void CudaStream::settle_if_idle() {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   if (cudaStreamIsCapturing(stream_, &status) == cudaSuccess &&
       status == cudaStreamCaptureStatusNone) {
-    // Asking is no harm to a capture elsewhere, though CUDA takes it for one unless it is told.
-    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-    (void)cudaThreadExchangeStreamCaptureMode(&mode);
-    const bool is_idle = cudaStreamQuery(stream_) == cudaSuccess;
-    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    const bool is_idle = [&] {
+      const RelaxedCapture relaxed;
+      return cudaStreamQuery(stream_) == cudaSuccess;
+    }();
     if (is_idle) {  // and stays so: one thread at a time uses those that borrow it
       is_busy_.store(is_lent_, std::memory_order_relaxed);
       faults_.collect();  // before the boxes go that are kept for us
       (void)device_.take_kept(*this);
-      calls_.clear();
+      const auto ended = std::exchange(calls_, {});  // what they captured may use this stream
     }
   }
   (void)cudaGetLastError();
 }
 
-void CudaStream::refuse_capture(const char* what) const {
-  if (!is_borrowed_) return;
+bool CudaStream::is_being_captured() const {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const cudaError_t result = cudaStreamIsCapturing(stream_, &status);
   // The legacy stream answers so while some stream that waits for it is being captured.
-  const bool is_implicit = result == cudaErrorStreamCaptureImplicit;
-  if (is_implicit) (void)cudaGetLastError();
-  if (!is_implicit) check(result, "asking a borrowed stream whether it is captured");
-  if (is_implicit || status != cudaStreamCaptureStatusNone)
+  if (result == cudaErrorStreamCaptureImplicit) {
+    (void)cudaGetLastError();
+    return true;
+  }
+  check(result, "asking a stream whether it is captured");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+void CudaStream::refuse_capture(const char* what) const {
+  if (is_borrowed_ && is_being_captured())
     throw BadArgument(
         fmt::format("{} on a borrowed stream that its owner is capturing; do it before the capture "
                     "or after it",
@@ -121,7 +128,7 @@ void CudaStream::kernel(const KernelInfo& kernel, const Grid& grid, const void* 
     if (capture) capture->is_watched = true;
   }
   cudaLaunchAttribute cooperative{};
-  if (kernel.parameters && kernel.traits.is_cooperative) {
+  if (kernel.traits.is_cooperative) {
     cooperative.id = cudaLaunchAttributeCooperative;
     cooperative.val.cooperative = 1;
     config.attrs = &cooperative;
@@ -163,7 +170,10 @@ void CudaStream::host(const std::string& name, std::function<void()> call) {
     capture->calls.push_back(std::move(host_call));
     capture->is_watched = true;
   } else {
-    while (!calls_.empty() && calls_.front()->has_ended()) calls_.pop_front();
+    while (!calls_.empty() && calls_.front()->has_ended()) {
+      const auto ended = std::move(calls_.front());  // what it captured may enqueue here as it goes
+      calls_.pop_front();
+    }
     calls_.push_back(std::move(host_call));
   }
   const cudaError_t result = cudaLaunchHostFunc(enqueuing(), &HostCall::run, data);
@@ -190,7 +200,7 @@ void CudaStream::synchronize() {
   is_busy_.store(is_lent_, std::memory_order_relaxed);
   faults_.collect();  // before the boxes go that are kept for us
   kept.clear();
-  calls_.clear();
+  (void)std::exchange(calls_, {});  // what they captured may use this stream
   faults_.rethrow();
 }
 

@@ -52,6 +52,8 @@ class CudaStream final : public graph::StreamImpl {
 
   /// For calls that enqueue nothing.
   cudaStream_t get() const { return stream_; }
+  /// Whether it is, or is the legacy stream while a stream that waits for it is.
+  bool is_being_captured() const;
   /// Throws BadArgument where the owner of a borrowed stream is capturing it.
   void refuse_capture(const char* what) const;
   /// Of a borrowed stream, which its borrowers need not synchronize: lets go what was kept for it,

@@ -1,4 +1,4 @@
-// tensor_map.cpp: maps of tensors for a GPU's copy engine, which only the driver can make.
+// tensor_map.cpp: maps of tensors for TMA, which only the driver can make.
 #include <cuda.h>
 #include <cudaTypedefs.h>
 #include <fmt/format.h>

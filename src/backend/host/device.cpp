@@ -20,7 +20,7 @@ using namespace graph;
 
 namespace {
 
-constexpr std::size_t kAlignment = 256;  // as cudaMalloc
+constexpr std::size_t kAlignment = FreeBlock::kAlignment;
 
 void* allocate_aligned(std::size_t bytes) {
   return ::operator new(bytes == 0 ? 1 : bytes, std::align_val_t(kAlignment));
@@ -127,7 +127,7 @@ class HostPool final : public PoolImpl {
       state_->idle.erase(fit);
       return address;
     }
-    Block block(static_cast<std::byte*>(allocate_aligned(rounded)));
+    Block block = make_block(rounded);
     void* address = block.get();
     state_->in_use.emplace(address, Used{std::move(block), rounded});
     state_->reserved += rounded;
