@@ -26,7 +26,7 @@ bench: deps ## build the benchmarks and run them here
 gpu-check: ## on a machine with a GPU: tests, compute-sanitizer, benchmarks, tables
 	@scripts/gpu-check.sh $(COMMIT)
 
-oracle: deps ## compare a real model with transformers, on torch from PyPI (downloads both)
+oracle: deps ## compare a real model with transformers (downloads torch and the model)
 	@scripts/oracle.sh
 
 docs-check: ## run every command that README.md and docs/ show

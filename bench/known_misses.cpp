@@ -30,11 +30,11 @@ std::string fault_of(const json& entry) {
   return "";
 }
 
+}  // namespace
+
 std::string text_of(const json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
-
-}  // namespace
 
 bool KnownMiss::covers(const Row& other) const {
   if (other.name != row) return false;

@@ -26,6 +26,8 @@ struct KnownMiss {
 /// Throws attacca::Error with the file, the entry and the field that is wrong.
 std::vector<KnownMiss> read_known_misses(const std::filesystem::path& file);
 
+/// A param as people read it: texts without quotes.
+std::string text_of(const nlohmann::ordered_json& value);
 /// "decode step, shape llama-8b, batch 64"
 std::string label_of(const std::string& row, const nlohmann::ordered_json& params);
 

@@ -20,10 +20,6 @@ std::string number(double value) {
 }
 std::string number(const std::optional<double>& value) { return value ? number(*value) : ""; }
 
-std::string text_of(const json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
 std::vector<std::string> param_names(const std::vector<Row>& rows) {
   std::vector<std::string> names;
   for (const Row& row : rows)
@@ -53,7 +49,7 @@ using Cells = std::vector<std::string>;
 Cells cells_of(const Row& row, const Gate* gate, const std::vector<std::string>& params) {
   Cells cells{row.name};
   for (const std::string& key : params)
-    cells.push_back(row.params.contains(key) ? text_of(row.params[key]) : "");
+    cells.push_back(row.params.contains(key) ? bench::text_of(row.params[key]) : "");
   const auto ratio = row.ratio();
   const auto fraction = row.fraction();
   cells.insert(

@@ -25,8 +25,8 @@ DEFAULT_COLUMNS = ["name", "median", "spread", "baseline", "ratio", "floor", "fr
 HEADINGS = {"name": "", "spread": "p10 – p90"}
 CHECKS = "checks.json"  # of checks.py, beside the results
 MEANING = ("**missed**: the figure does not meet the project's gate. A benchmark with a miss that is not known yet runs again, "
-           "up to three times in all, and a gate is missed where every run missed it; the figure is the first run's. A row that "
-           "does not say how many runs was run once.")
+           "up to three times in all, and a gate is missed where every run missed it; the figure is the first run's. A miss "
+           "without a number of runs is from a single run.")
 
 
 class Stale(Exception):
@@ -73,7 +73,8 @@ def gate_mark(row, column):
         limit, digits = row["limit"] / row["baseline"], 2
         while digits < 6 and f"{limit:.{digits}f}" == f"{row['ratio']:.{digits}f}":
             digits += 1
-        return f" (gate {limit:.{digits}f}× {outcome(row)})"
+        figure = f"{row['ratio']:.{digits}f}×, " if digits > 2 else ""
+        return f" ({figure}gate {limit:.{digits}f}× {outcome(row)})"
     return f" (gate {number(row['limit'])} {row['unit']} {outcome(row)})"
 
 

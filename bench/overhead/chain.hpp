@@ -17,10 +17,9 @@ namespace bench {
 /// behind its last, or a condition that is set there and that an IF looks at.
 enum class Extra { none, allocation, condition };
 
+/// REQUIRES: not `none`.
 inline const char* name_of(Extra extra) {
-  return extra == Extra::none         ? "nothing"
-         : extra == Extra::allocation ? "an allocation"
-                                      : "a condition";
+  return extra == Extra::allocation ? "an allocation" : "a condition";
 }
 
 struct ChainOf {
@@ -30,24 +29,25 @@ struct ChainOf {
   unsigned add = 1;       // what each node adds to the cell
   unsigned last_add = 1;  // and the last one
   Extra extra = Extra::none;
+  unsigned* first_cell = nullptr;  // where the first node writes, if not where the others do
 
   bool is_programmatic() const { return edges == attacca::EdgeKind::programmatic; }
   kernels::TouchArgs args(unsigned node) const {
-    return {cell, node + 1 == nodes ? last_add : add};
+    return {node == 0 && first_cell ? first_cell : cell, node + 1 == nodes ? last_add : add};
   }
 };
 
 struct Chain {
-  Chain(const attacca::Device& device, const ChainOf& of) : graph(device, "chain") {
+  Chain(const attacca::Device& device, const ChainOf& chain) : of(chain), graph(device, "chain") {
     nodes.reserve(of.nodes);
     const auto& kernel = of.is_programmatic() ? kernels::touch_early : kernels::touch;
     std::optional<attacca::Allocation<unsigned>> memory;
     if (of.extra == Extra::allocation) {
       memory = graph.allocate<unsigned>("memory", 1);
-      first_cell = memory->data();
+      of.first_cell = memory->data();
     }
     for (unsigned at = 0; at < of.nodes; ++at) {
-      const auto node = graph.kernel(kernel, kSmallGrid, args(of, at));
+      const auto node = graph.kernel(kernel, kSmallGrid, of.args(at));
       if (at && of.is_programmatic())
         node.after_programmatic(nodes.back());
       else if (at)
@@ -66,42 +66,32 @@ struct Chain {
           .after(set);
     }
   }
-  kernels::TouchArgs args(const ChainOf& of, unsigned node) const {
-    kernels::TouchArgs args = of.args(node);
-    if (node == 0 && first_cell) args.cell = first_cell;
-    return args;
-  }
+  ChainOf of;
   attacca::Graph graph;
   std::vector<attacca::KernelNode<kernels::TouchArgs>> nodes;
-  unsigned* first_cell = nullptr;  // where its first node writes, if not where the others do
 };
 
 struct RawChain {
-  explicit RawChain(const ChainOf& of) : graph(make_raw_graph()) {
+  explicit RawChain(const ChainOf& chain) : of(chain), graph(make_raw_graph()) {
     nodes.reserve(of.nodes);
     const void* kernel = of.is_programmatic() ? kernels::raw.touch_early : kernels::raw.touch;
     cudaGraphNode_t memory = nullptr;
     if (of.extra == Extra::allocation) memory = add_memory();
     for (unsigned at = 0; at < of.nodes; ++at) {
-      kernels::TouchArgs node_args = args(of, at);
+      kernels::TouchArgs node_args = of.args(at);
       void* pointers[] = {&node_args};
       nodes.push_back(add_kernel(graph.get(), at ? nodes.back() : memory, kernel, pointers,
                                  at && of.is_programmatic()));
     }
     if (memory) {
       cudaGraphNode_t free = nullptr;
-      check(cudaGraphAddMemFreeNode(&free, graph.get(), &nodes.back(), 1, first_cell));
+      check(cudaGraphAddMemFreeNode(&free, graph.get(), &nodes.back(), 1, of.first_cell));
     }
-    if (of.extra == Extra::condition) add_condition(of, kernel);
+    if (of.extra == Extra::condition) add_condition(kernel);
   }
-  kernels::TouchArgs args(const ChainOf& of, unsigned node) const {
-    kernels::TouchArgs args = of.args(node);
-    if (node == 0 && first_cell) args.cell = first_cell;
-    return args;
-  }
+  ChainOf of;
   RawGraph graph;
   std::vector<cudaGraphNode_t> nodes;
-  unsigned* first_cell = nullptr;
 
  private:
   cudaGraphNode_t add_memory() {
@@ -114,10 +104,10 @@ struct RawChain {
     params.alloc.bytesize = sizeof(unsigned);
     cudaGraphNode_t node = nullptr;
     check(cudaGraphAddNode(&node, graph.get(), nullptr, nullptr, 0, &params));
-    first_cell = static_cast<unsigned*>(params.alloc.dptr);
+    of.first_cell = static_cast<unsigned*>(params.alloc.dptr);
     return node;
   }
-  void add_condition(const ChainOf& of, const void* kernel) {
+  void add_condition(const void* kernel) {
     cudaGraphConditionalHandle on{};
     check(cudaGraphConditionalHandleCreate(&on, graph.get(), 0, cudaGraphCondAssignDefault));
     unsigned* passes = of.cell + 1;

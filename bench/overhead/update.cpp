@@ -4,6 +4,7 @@
 #if ATTACCA_WITH_CUDA
 #include <fmt/format.h>
 #include <attacca/capture.hpp>
+#include <optional>
 
 #include "chain.hpp"
 #endif
@@ -19,11 +20,13 @@ constexpr int kSamples = 201;
 constexpr double kSymbolGate = 2.0;  // of setting a node where the graph has no symbols
 constexpr double kUpdateGate = 1.3;  // of the same by hand
 
-/// Measures both in turn and adds the row.
-void compare(Run& run, const char* name, const std::function<double()>& ours,
-             const std::function<double()>& theirs) {
+/// Measures both in turn and adds the row. `gate`: how many times as long ours may take.
+void compare(Run& run, const std::string& name, const std::function<double()>& ours,
+             const std::function<double()>& theirs, std::optional<double> gate = {}) {
   const auto times = run.interleave(name, kSamples, {ours, theirs});
-  run.add(compared(name, {{"nodes", kNodes}}, times[0], times[1]));
+  Row row = compared(name, {{"nodes", kNodes}}, times[0], times[1]);
+  if (gate) row.limit = times[1].median * *gate;
+  run.add(std::move(row));
 }
 
 void raw_update(const RawExec& exec, cudaGraph_t graph) {
@@ -54,8 +57,7 @@ void must_be_in_place(const attacca::UpdateReport& report) {
 class SetNodes {
  public:
   SetNodes(const attacca::Device& device, const ChainOf& of)
-      : of_(of),
-        chain_(device, of),
+      : chain_(device, of),
         exec_(chain_.graph.instantiate()),
         raw_chain_(of),
         raw_exec_(instantiate(raw_chain_.graph)) {}
@@ -63,21 +65,21 @@ class SetNodes {
   double ours() {
     ++value_;
     const double sum = microseconds([&] {
-      for (unsigned at = 0; at < of_.nodes; ++at)
-        must_be_in_place(exec_.set(chain_.nodes[at], changed(chain_.args(of_, at))));
+      for (unsigned at = 0; at < chain_.of.nodes; ++at)
+        must_be_in_place(exec_.set(chain_.nodes[at], changed(chain_.of.args(at))));
     });
-    return sum / of_.nodes;
+    return sum / chain_.of.nodes;
   }
   double theirs() {
     ++value_;
     const double sum = microseconds([&] {
-      for (unsigned at = 0; at < of_.nodes; ++at) {
-        RawParams params(changed(raw_chain_.args(of_, at)));
+      for (unsigned at = 0; at < chain_.of.nodes; ++at) {
+        RawParams params(changed(raw_chain_.of.args(at)));
         check(cudaGraphExecKernelNodeSetParams(raw_exec_.get(), raw_chain_.nodes[at],
                                                &params.params));
       }
     });
-    return sum / of_.nodes;
+    return sum / chain_.of.nodes;
   }
 
  private:
@@ -85,7 +87,6 @@ class SetNodes {
     args.add = value_;
     return args;
   }
-  ChainOf of_;
   Chain chain_;
   attacca::Exec exec_;
   RawChain raw_chain_;
@@ -137,11 +138,8 @@ void update_built(Run& run, Gpu& gpu) {
       raw_update(raw_exec, raw_chain.graph.get());
     });
   };
-  const std::string name = fmt::format("update {0} nodes of {0}, graph already built", kNodes);
-  const auto times = run.interleave(name, kSamples, {ours, theirs});
-  Row row = compared(name, {{"nodes", kNodes}}, times[0], times[1]);
-  row.limit = times[1].median * kUpdateGate;
-  run.add(std::move(row));
+  compare(run, fmt::format("update {0} nodes of {0}, graph already built", kNodes), ours, theirs,
+          kUpdateGate);
 }
 
 /// A new graph of the same shape, built and handed over.

@@ -6,7 +6,6 @@
 
 #include "kernels/blocks.hpp"
 #include "kernels/host/sample.hpp"
-#include "kernels/sampling.hpp"
 #if defined(__CUDACC__)
 #include "kernels/cuda/sample_row.cuh"
 #endif

@@ -101,14 +101,6 @@ ATTACCA_HD inline float penalized(float logit, std::uint16_t seen, const Samplin
   return std::fma(-p.frequency_penalty, static_cast<float>(times), logit);
 }
 
-/// The same after bias too.
-ATTACCA_HD inline float adjusted(float logit, std::int32_t token, std::uint16_t seen,
-                                 const SamplingParams& p) {
-  for (std::uint32_t at = 0; at < p.biases; ++at)
-    if (p.bias_token[at] == token) logit += p.bias[at];
-  return penalized(logit, seen, p);
-}
-
 /// A token's word of SeenTokens once it is generated.
 ATTACCA_HD constexpr std::uint16_t counted(std::uint16_t seen) {
   const bool is_full = (seen & (SeenTokens::kInPrompt - 1u)) == SeenTokens::kInPrompt - 1u;

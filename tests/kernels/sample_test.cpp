@@ -390,6 +390,16 @@ TEST_P(Sample, logits_that_are_not_numbers_give_a_token_all_the_same) {
   EXPECT_LT(token({1, 5, 2}, with_temperature(1e38f)), 3);
 }
 
+TEST(SampleGrid, a_vocabulary_that_shared_memory_does_not_hold_is_refused_on_cuda) {
+  kernels::SampleArgs args{};
+  args.rows.capacity = 1;
+  args.vocabulary = kernels::SampleShape::kMaxVocabulary;
+  EXPECT_NO_THROW(kernels::grid_of(args, true));
+  ++args.vocabulary;
+  EXPECT_THROW(kernels::grid_of(args, true), BadArgument);
+  EXPECT_NO_THROW(kernels::grid_of(args, false));
+}
+
 TEST(Sampling, masses_follow_the_exponential) {
   for (float distance = 0; distance < 27; distance += 0.0137f) {
     const double expected = static_cast<double>(kernels::kFullMass) * std::exp(-1.0 * distance);

@@ -103,7 +103,7 @@ class Tables(unittest.TestCase):
 
     def test_a_mark_shows_as_many_digits_as_tell_the_figure_from_the_gate(self):
         self.write_gated(median=10.502, ratio=1.0502)
-        self.assertIn("| 1.05× (gate 1.0500× **missed**) |\n", self.table("name, ratio"))
+        self.assertIn("| 1.05× (1.0502×, gate 1.0500× **missed**) |\n", self.table("name, ratio"))
 
     def test_says_how_many_runs_missed(self):
         self.write_gated(meets_limit=False, runs=3, runs_missed=3)

@@ -25,7 +25,8 @@ extern const Kernel<RingArgs> use_ring;
 inline constexpr unsigned kRingThreads = 64;
 
 struct StarveArgs {
-  std::uint32_t* given_up;  // [2]: waits that ended unanswered, by block
+  // [2], by block. starve_pair: waits that ended unanswered; starve_bulk_copy: 1 at the end.
+  std::uint32_t* given_up;
 };
 /// Two blocks, a pair: the first waits for a stage that is never filled. The second has much more
 /// patience, for something that never comes, and is to be told by the first.

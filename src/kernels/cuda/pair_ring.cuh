@@ -76,8 +76,8 @@ class PairRing {
     return false;
   }
 
-  /// By every thread, at the end of the kernel: tells the host of a wait that was given up. Of
-  /// another wait than the ring's, `seen` is what it found and `patience` how long it waited.
+  /// By every thread, at the end of the kernel: tells the host of a wait that was given up. For
+  /// a wait other than the ring's, `seen` is the value it found and `patience` how long it waited.
   __device__ void report(const WaitingThread& t, std::uint32_t seen = 0,
                          std::uint64_t patience = kPatience) const {
     bound_.report(

@@ -12,7 +12,7 @@
 
 namespace attacca::kernels {
 
-/// What threads find of their tokens, and what becomes of it for the whole row.
+/// The maximum, the sum and the best token of one thread's tokens, later of the whole row.
 struct RowLook {
   float max = -INFINITY;   // of the raw logits
   float sum = 0;           // of exp(raw - max)
@@ -28,12 +28,11 @@ class RowSampler {
 
   __device__ RowSampler(const SampleArgs& args, std::uint32_t row)
       : vocabulary_(args.vocabulary),
-        slot_(static_cast<std::uint32_t>(args.slots[row])),
-        params_(args.params[slot_]),
+        params_(args.params[args.slots[row]]),
         forced_(is_forced(args, row) ? args.forced[row] : -1),
         raw_(args.logits + static_cast<std::uint64_t>(row) * vocabulary_),
         seen_(has_penalties(params_)
-                  ? args.seen.counts + static_cast<std::uint64_t>(slot_) * vocabulary_
+                  ? args.seen.counts + static_cast<std::uint64_t>(args.slots[row]) * vocabulary_
                   : nullptr),
         rank_(blockIdx.x % kBlocks) {
     const std::uint32_t share = SampleShape::share_of(vocabulary_);
@@ -123,8 +122,8 @@ class RowSampler {
     power = fmaf(power, x, MassTerms::kPower0);
     return truncf(truncf(power) * __uint_as_float((127 + 16 - octaves) << 23));
   }
-  /// `count` times a mass, of which `units` are the bits below the leading ones: what adds up as
-  /// integers. REQUIRES: bits below one are zeros.
+  /// A mass, or a sum of masses of one exponent, as an integer. `units`: the sum of their 24-bit
+  /// significands. REQUIRES: bits below one are zeros.
   __device__ static std::uint64_t scaled_to(std::uint32_t exponent, std::uint64_t units) {
     return exponent >= 23 ? units << (exponent - 23) : units >> (23 - exponent);
   }
@@ -256,13 +255,16 @@ class RowSampler {
                            __fmul_rn(b.sum, expf(b.max - look.max)));
     return look;
   }
-  __device__ static RowLook over_warp(RowLook look) {
+  /// Of `kLanes` neighbouring lanes, the same for all of them.
+  template <unsigned kLanes>
+  __device__ static RowLook over_lanes(RowLook look) {
 #pragma unroll
-    for (unsigned step = 16; step != 0; step /= 2)
+    for (unsigned step = kLanes / 2; step != 0; step /= 2)
       look = both(look, {__shfl_xor_sync(~0u, look.max, step), __shfl_xor_sync(~0u, look.sum, step),
                          __shfl_xor_sync(~0u, look.best, step)});
     return look;
   }
+  __device__ static RowLook over_warp(const RowLook& look) { return over_lanes<32>(look); }
   /// Of all threads of all blocks, the same for all.
   __device__ RowLook over_row(RowLook look) {
     RowLook& own = shared().look[next_turn()];
@@ -275,12 +277,7 @@ class RowSampler {
       if (lane() == 0) own = look;
     }
     meet();
-    look = *of_block(&own, lane() % kBlocks);
-#pragma unroll
-    for (unsigned step = kBlocks / 2; step != 0; step /= 2)
-      look = both(look, {__shfl_xor_sync(~0u, look.max, step), __shfl_xor_sync(~0u, look.sum, step),
-                         __shfl_xor_sync(~0u, look.best, step)});
-    return look;
+    return over_lanes<kBlocks>(*of_block(&own, lane() % kBlocks));
   }
 
   // --- logits after bias and penalties -----------------------------------------------------------
@@ -560,7 +557,6 @@ class RowSampler {
   }
 
   std::uint32_t vocabulary_;
-  std::uint32_t slot_;
   const SamplingParams& params_;
   std::int32_t forced_;
   const float* raw_;

@@ -1,12 +1,12 @@
 // wait_bound.cuh: the bound of a block's waits. A wait that takes too long ends unanswered, and so
-// does every later one of the block. The kernel runs on to its end with whatever lies in memory, so
-// that it leaves no barrier waiting and the context survives; its results are garbage, which the
-// host is told.
+// does every later one of the block. The kernel runs to its end with whatever lies in memory, so it
+// leaves no barrier waiting and the context survives. Its results are garbage, and the host is told
+// so.
 //
-// Waits are in the hottest loops there are. A wait first asks once, and comes here only if the
-// answer is no: what is here costs the others nothing. It is inlined nevertheless, since a call
-// would make ptxas ignore setmaxnreg and serialize wgmma; and the host is told at the end of the
-// kernel, where there are registers for that.
+// Waits are in the hottest loops there are. A wait first asks once and comes here only if the
+// answer is no, so this code costs the other waits nothing. It is inlined nevertheless, since a
+// call would make ptxas ignore setmaxnreg and serialize wgmma; and the host is told at the end of
+// the kernel, where there are registers for that.
 #pragma once
 
 #include <attacca/device/memory_model.hpp>
@@ -71,9 +71,10 @@ class WaitBound {
   }
   __device__ bool is_over() const { return *const_cast<const volatile unsigned*>(&word_) != 0; }
 
-  // 0: all is well. Else all waits of the block end at once, for one was overdue: here, and then it
-  // is what a thread of the block has to say, or in the other block of a pair. One word, written
-  // without looking: more would take registers from the hottest loops.
+  // 0: all is well. Otherwise all waits of the block end at once because one was overdue. If it was
+  // in this block, the word is the record of the thread that gave up; if it was in the other block
+  // of a pair, the word is 1. It is one word, written without looking: more would take registers
+  // from the hottest loops.
   unsigned word_;
 };
 

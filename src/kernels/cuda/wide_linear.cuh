@@ -125,7 +125,7 @@ class Block {
   __device__ void run(WaitingThread& t) {
     if (threadIdx.x == 0) {
       ring().open();
-      shared().shares_seen = 0;
+      shared().shares_seen[0] = shared().shares_seen[1] = 0;
     }
     synchronize_pair();
     if (threadIdx.x != 0) t.release_consumers();  // the filling thread will, when it is done
@@ -140,7 +140,8 @@ class Block {
       if constexpr (kMayShare) end_all_shared();
     }
     synchronize_pair();  // a block may not exit while its peer still writes to its shared memory
-    ring().report(t, shared().shares_seen, a_.patience_nanoseconds);
+    // Threads that do not wait for shares have nothing to report of them: either will do.
+    ring().report(t, shared().shares_seen[min(reader() / 32, 1u)], a_.patience_nanoseconds);
   }
 
  private:
@@ -423,7 +424,7 @@ class Block {
     };
     if (!all_left() &&
         !ring().wait_otherwise(kWaitForShares, sharing.count, a_.patience_nanoseconds, all_left))
-      shared().shares_seen = left;
+      shared().shares_seen[reader() / 32] = left;
   }
 
   // Barriers of some of the block's warps.
@@ -449,7 +450,7 @@ class Block {
   // Shared memory: barriers and factors, stages, then for each group where its sums turn round.
   struct Shared {
     BlockRing ring;
-    std::uint32_t shares_seen;  // by a thread that gave up waiting for them
+    std::uint32_t shares_seen[2];  // by the threads that gave up waiting for them
     alignas(
         16) float factors[kRows + 8 * (kHalf - 1)];  // a slice's last octets may be past the tile
   };

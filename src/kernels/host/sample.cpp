@@ -19,6 +19,13 @@ struct Scratch {
   DrawScratch draw;
 };
 
+/// A logit after bias and penalties.
+float adjusted(float logit, std::int32_t token, std::uint16_t seen, const SamplingParams& p) {
+  for (std::uint32_t at = 0; at < p.biases; ++at)
+    if (p.bias_token[at] == token) logit += p.bias[at];
+  return penalized(logit, seen, p);
+}
+
 /// The row after bias and penalties; the row itself where there are none.
 std::span<const float> adjusted_row(std::span<const float> row, const SamplingParams& params,
                                     const std::uint16_t* seen, std::vector<float>& to) {
