@@ -44,6 +44,7 @@ struct Sampling {
   float frequency_penalty = 0;
   std::uint64_t seed = 0;  // the same seed and prompt give the same text, whatever else runs
   std::vector<std::pair<std::int32_t, float>> bias = {};  // token, added to its logit
+  std::vector<std::int32_t> allowed = {};  // only these tokens can be chosen; empty: all
 };
 
 namespace detail {
@@ -88,7 +89,7 @@ struct TokenLogprob {
   std::vector<std::pair<std::int32_t, float>> top;
 };
 
-enum class Finish : std::uint8_t { stop, length, cancelled };
+enum class Finish : std::uint8_t { stop, length, cancelled, failed };
 const char* finish_name(Finish finish);
 
 /// What a request asks for. Give one of `messages`, `prompt` and `tokens`.
@@ -98,7 +99,8 @@ struct Request {
   std::vector<std::int32_t> tokens = {};
   std::size_t max_tokens = 256;
   Sampling sampling = {};
-  std::vector<std::string> stop = {};     // ends before the first of these
+  std::vector<std::string> stop = {};  // ends before the first of these
+  std::vector<std::int32_t> stop_tokens = {};  // ends with one of these, as with the model's own
   bool ignores_end = false;               // goes on after the model's end token
   std::optional<unsigned> logprobs = {};  // report log-probabilities, and this many alternatives
   /// Called with each piece of text as it comes; whole characters only. False ends the request.
@@ -110,6 +112,7 @@ struct Reply {
   std::vector<std::int32_t> tokens;  // generated, an end token included
   std::vector<TokenLogprob> logprobs;
   Finish finish = Finish::stop;
+  std::string error;  // why it failed
   std::size_t prompt_tokens = 0;
   std::size_t cached_tokens = 0;      // of the prompt, found in the prefix cache
   double seconds_to_first_token = 0;  // from submission

@@ -107,6 +107,8 @@ const char* finish_name(Finish finish) {
       return "length";
     case Finish::cancelled:
       return "cancelled";
+    case Finish::failed:
+      return "failed";
   }
   return "";
 }
