@@ -28,6 +28,16 @@ struct Way {
   SamplingParams params;
 };
 
+constexpr std::uint32_t kBiases = 300;
+
+void penalize(SamplingParams& p) {
+  p.repetition_penalty = 1.1f;
+  p.presence_penalty = 0.2f;
+  p.frequency_penalty = 0.1f;
+  p.biases = kBiases;
+  p.is_masked = 1;
+}
+
 std::vector<Way> ways() {
   const auto with = [](auto change) {
     SamplingParams params;
@@ -52,20 +62,23 @@ std::vector<Way> ways() {
          p.min_p = 0.05f;
        })},
       {"greedy, 20 log-probabilities", with([](SamplingParams& p) { p.top_logprobs = 20; })},
-      {"all of them", with([](SamplingParams& p) {
+      {"temperature 0.7, top-k 1000, top-p 0.95", with([](SamplingParams& p) {
          p.temperature = 0.7f;
          p.top_k = 1000;
          p.top_p = 0.95f;
+       })},
+      {"penalties, 300 biases, mask, top-p 0.95", with([](SamplingParams& p) {
+         p.temperature = 0.7f;
+         p.top_p = 0.95f;
+         penalize(p);
+       })},
+      {"all of them", with([](SamplingParams& p) {
+         p.temperature = 0.7f;
+         p.top_k = 40;
+         p.top_p = 0.95f;
          p.min_p = 0.001f;
-         p.repetition_penalty = 1.1f;
-         p.presence_penalty = 0.2f;
-         p.frequency_penalty = 0.1f;
          p.top_logprobs = 20;
-         p.biases = SamplingParams::kMaxBiases;
-         for (unsigned at = 0; at < p.biases; ++at) {
-           p.bias_token[at] = static_cast<std::int32_t>(at * 4001);
-           p.bias[at] = 0.5f;
-         }
+         penalize(p);
        })},
   };
 }
@@ -88,7 +101,11 @@ class Batch {
         logits_(device, logits_of(rows, spread)),
         slots_(device, numbers(rows)),
         positions_(device, numbers(rows)),
-        seen_(device, std::vector<std::uint16_t>(std::size_t{rows} * kVocabulary)),
+        marks_(device, marks_of(rows)),
+        biases_(device, biases_of(rows)),
+        allowed_(device, std::vector<std::uint32_t>(
+                             std::size_t{rows} * kernels::mask_words(kVocabulary), 0xfffffffeu)),
+        stop_(device, std::size_t{rows} * SamplingParams::kMaxStopTokens),
         params_(device, rows),
         out_(device, rows),
         exec_(graph().instantiate()) {}
@@ -104,6 +121,23 @@ class Batch {
     std::iota(values.begin(), values.end(), 0);
     return values;
   }
+  static std::int32_t biased_token(std::uint32_t at) { return static_cast<std::int32_t>(at * 401); }
+  static std::vector<kernels::TokenBias> biases_of(std::uint32_t rows) {
+    std::vector<kernels::TokenBias> biases(std::size_t{rows} * SamplingParams::kMaxBiases);
+    for (std::size_t at = 0; at < biases.size(); ++at)
+      biases[at] = {biased_token(static_cast<std::uint32_t>(at % SamplingParams::kMaxBiases)),
+                    0.5f};
+    return biases;
+  }
+  /// A prompt of a thousand tokens.
+  static std::vector<std::uint16_t> marks_of(std::uint32_t rows) {
+    std::vector<std::uint16_t> marks(std::size_t{rows} * kVocabulary);
+    std::mt19937 random(rows);
+    for (std::size_t row = 0; row < rows; ++row)
+      for (int at = 0; at < 1000; ++at)
+        marks[row * kVocabulary + random() % kVocabulary] |= kernels::TokenMark::kInPrompt;
+    return marks;
+  }
   Graph graph() {
     const kernels::SampleArgs args{.logits = logits_.data(),
                                    .vocabulary = kVocabulary,
@@ -112,10 +146,13 @@ class Batch {
                                    .positions = positions_.data(),
                                    .forced = nullptr,
                                    .params = params_.data(),
-                                   .seen = {seen_.data()},
+                                   .tokens = {.stop = stop_.data(),
+                                              .bias = biases_.data(),
+                                              .allowed = allowed_.data(),
+                                              .marks = marks_.data()},
                                    .out = out_.data()};
     Graph graph(device_, "sample");
-    graph.kernel(kernels::sample(), kernels::grid_of(args, device_.is_cuda()), args);
+    graph.kernel(kernels::sample(args), kernels::grid_of(args, device_.is_cuda()), args);
     return graph;
   }
 
@@ -125,7 +162,10 @@ class Batch {
   Buffer<float> logits_;
   Buffer<std::int32_t> slots_;
   Buffer<std::int32_t> positions_;
-  Buffer<std::uint16_t> seen_;
+  Buffer<std::uint16_t> marks_;
+  Buffer<kernels::TokenBias> biases_;
+  Buffer<std::uint32_t> allowed_;
+  Buffer<std::int32_t> stop_;
   Buffer<SamplingParams> params_;
   Buffer<kernels::Sampled> out_;
   Exec exec_;

@@ -135,7 +135,7 @@ SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatc
       arena_(of_model.device, model::activation_bytes(of_model.config, shape_)),
       counts_(of_model.device, std::vector<std::uint32_t>{shape_.tokens, shape_.rows}),
       sampling_(of_model.device, std::vector<SamplingParams>(batch.size())),
-      seen_(of_model.device, batch.size() * of_model.config.vocabulary),
+      marks_(of_model.device, batch.size() * of_model.config.vocabulary),
       sampled_(of_model.device, shape_.rows),
       chain_(of_model.device) {
   if (first_page + pages_of(batch) > model_.pages())
@@ -173,7 +173,7 @@ SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatc
       .row_forced = keep(std::vector<std::int32_t>(shape_.rows, -1)),
       .row_count = counts_.data() + 1,
       .sampling = sampling_.data(),
-      .seen = {seen_.data()},
+      .slot_tokens = {.marks = marks_.data()},
       .kv = kv,
       .kv_layer_stride = model_.layer_stride(),
       .sampled = sampled_.data(),

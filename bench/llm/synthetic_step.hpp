@@ -100,7 +100,7 @@ class SyntheticStep {
   std::vector<attacca::Buffer<std::int32_t>> plan_;
   attacca::Buffer<std::uint32_t> counts_;
   attacca::Buffer<attacca::kernels::SamplingParams> sampling_;
-  attacca::Buffer<std::uint16_t> seen_;
+  attacca::Buffer<std::uint16_t> marks_;
   mutable attacca::Buffer<attacca::kernels::Sampled> sampled_;
   std::optional<attacca::model::StepScratch> scratch_;
   std::optional<attacca::model::WideProducts> wide_;

@@ -74,6 +74,7 @@ Plan carve_plan(const Limits& limits, Carver& carver) {
   plan.row_positions = carver.take<std::int32_t>(limits.logit_rows);
   plan.row_forced = carver.take<std::int32_t>(limits.logit_rows);
   plan.placed = carver.take<std::int32_t>(limits.slots);
+  plan.changes = carver.take<TableChange>(limits.slots);
   plan.tables = carver.take<std::int32_t>(std::uint64_t{limits.slots} * limits.table_stride());
   return plan;
 }
@@ -117,6 +118,11 @@ std::size_t plan_bytes(const Limits& limits) {
   Carver carver(nullptr);
   carve_plan(limits, carver);
   return carver.used();
+}
+
+std::size_t step_bytes(const Limits& limits) {
+  return static_cast<std::size_t>(
+      reinterpret_cast<std::uintptr_t>(bind_plan(limits, nullptr).tables));
 }
 
 std::size_t state_bytes(const Limits& limits) {

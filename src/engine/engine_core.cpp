@@ -25,13 +25,60 @@ double seconds_between(std::chrono::steady_clock::time_point from,
   return std::chrono::duration<double>(to - from).count();
 }
 
-bool has_penalty(const SamplingParams& p) {
-  return p.repetition_penalty != 1 || p.presence_penalty != 0 || p.frequency_penalty != 0;
+void check_token(const char* what, std::int32_t token, const model::ModelConfig& config) {
+  if (token < 0 || static_cast<std::uint32_t>(token) >= config.vocabulary)
+    throw BadArgument(
+        fmt::format("{} token {}; the vocabulary has 0 to {}", what, token, config.vocabulary - 1));
 }
 
-SamplingParams params_of(const Request& request, const model::ModelConfig& config) {
+/// By token; several biases of one token add up.
+std::vector<kernels::TokenBias> biases_of(const Sampling& sampling,
+                                          const model::ModelConfig& config) {
+  std::vector<kernels::TokenBias> biases;
+  for (const auto& [token, bias] : sampling.bias) {
+    check_token("a bias names", token, config);
+    biases.push_back({token, bias});
+  }
+  std::stable_sort(biases.begin(), biases.end(),
+                   [](const auto& a, const auto& b) { return a.token < b.token; });
+  std::size_t kept = 0;
+  for (std::size_t at = 0; at < biases.size(); ++at)
+    if (kept > 0 && biases[kept - 1].token == biases[at].token)
+      biases[kept - 1].bias += biases[at].bias;
+    else
+      biases[kept++] = biases[at];
+  biases.resize(kept);
+  return biases;
+}
+
+/// Empty where all are allowed.
+std::vector<std::uint32_t> mask_of(const Sampling& sampling, const model::ModelConfig& config) {
+  if (sampling.allowed.empty()) return {};
+  std::vector<std::uint32_t> mask(kernels::mask_words(config.vocabulary));
+  for (const std::int32_t token : sampling.allowed) {
+    check_token("the allowed tokens have", token, config);
+    mask[static_cast<std::uint32_t>(token) / 32] |= 1u << (token % 32);
+  }
+  return mask;
+}
+
+std::vector<std::int32_t> stop_tokens_of(const Request& request, const model::ModelConfig& config) {
+  std::vector<std::int32_t> tokens = request.stop_tokens;
+  for (const std::int32_t token : tokens) check_token("the stop tokens have", token, config);
+  if (!request.ignores_end)
+    tokens.insert(tokens.end(), config.eos_ids.begin(), config.eos_ids.end());
+  std::sort(tokens.begin(), tokens.end());
+  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+  return tokens;
+}
+
+engine::SlotSampling sampling_of(const Request& request, const model::ModelConfig& config) {
   const Sampling& s = request.sampling;
-  SamplingParams p;
+  engine::SlotSampling sampling{.params = {},
+                                .stop_tokens = stop_tokens_of(request, config),
+                                .biases = biases_of(s, config),
+                                .allowed = mask_of(s, config)};
+  SamplingParams& p = sampling.params;
   p.temperature = s.temperature;
   p.top_k = s.top_k;
   p.top_p = s.top_p;
@@ -40,24 +87,14 @@ SamplingParams params_of(const Request& request, const model::ModelConfig& confi
   p.presence_penalty = s.presence_penalty;
   p.frequency_penalty = s.frequency_penalty;
   p.seed = s.seed;
+  p.wants_logprob = request.logprobs.has_value();
   p.top_logprobs = request.logprobs.value_or(0);
-  if (s.bias.size() > SamplingParams::kMaxBiases)
-    throw BadArgument(fmt::format("{} biases are given; at most {} fit", s.bias.size(),
-                                  SamplingParams::kMaxBiases));
-  for (const auto& [token, bias] : s.bias) {
-    if (token < 0 || static_cast<std::uint32_t>(token) >= config.vocabulary)
-      throw BadArgument(fmt::format("a bias names token {}; the vocabulary has 0 to {}", token,
-                                    config.vocabulary - 1));
-    p.bias_token[p.biases] = token;
-    p.bias[p.biases++] = bias;
-  }
-  if (!request.ignores_end) {
-    for (const std::int32_t token : config.eos_ids)
-      if (p.stop_tokens < SamplingParams::kMaxStopTokens) p.stop_token[p.stop_tokens++] = token;
-  }
-  if (const std::string problem = kernels::host::problem_with(p); !problem.empty())
+  p.stop_tokens = static_cast<std::uint32_t>(sampling.stop_tokens.size());
+  p.biases = static_cast<std::uint32_t>(sampling.biases.size());
+  p.is_masked = !sampling.allowed.empty();
+  if (const std::string problem = kernels::host::problem_with(p, sampling.biases); !problem.empty())
     throw BadArgument(problem);
-  return p;
+  return sampling;
 }
 
 std::vector<std::int32_t> prompt_of(const Request& request, const Model& model) {
@@ -70,9 +107,7 @@ std::vector<std::int32_t> prompt_of(const Request& request, const Model& model) 
     return model.data().words().encode(request.prompt,
                                        {.add_special = true, .parse_special = false});
   for (const std::int32_t token : request.tokens)
-    if (token < 0 || static_cast<std::size_t>(token) >= model.vocabulary())
-      throw BadArgument(fmt::format("the prompt has token {}; the vocabulary has 0 to {}", token,
-                                    model.vocabulary() - 1));
+    check_token("the prompt has", token, model.data().config());
   return request.tokens;
 }
 
@@ -116,8 +151,9 @@ EngineCore::Job EngineCore::job_of(const Request& request) const {
         "with a larger context or more pages",
         job.prompt.size(), room));
   job.max_new = std::min(request.max_tokens, room - job.prompt.size());
-  job.sampling = params_of(request, data.config());
-  job.sampling.last_position = static_cast<std::int32_t>(job.prompt.size() + job.max_new - 1);
+  job.sampling = sampling_of(request, data.config());
+  job.sampling.params.last_position =
+      static_cast<std::int32_t>(job.prompt.size() + job.max_new - 1);
   job.wants_logprobs = request.logprobs.has_value();
   job.on_text = request.on_text;
   if (data.tokenizer)
@@ -148,6 +184,7 @@ std::vector<TokenLogprob> EngineCore::score(std::span<const std::int32_t> tokens
   jobs[0].prompt = prompt_of({.tokens = {tokens.begin(), tokens.end()}}, model_);
   jobs[0].is_score = true;
   jobs[0].wants_logprobs = true;
+  jobs[0].sampling.params.wants_logprob = true;
   run(jobs);
   return std::move(jobs[0].reply.logprobs);
 }
@@ -249,15 +286,15 @@ void EngineCore::prepare_placed_slots() {
     const schedule::Entry& e = state_.entries[entry];
     // What it found cached counts once: a request preempted finds its own pages again.
     if (e.known() == e.request.prompt) job.reply.cached_tokens = e.computed - e.planned;
-    runner_->sampling()[slot] = job.sampling;
-    if (has_penalty(job.sampling))
-      runner_->set_seen(slot, {state_.history(entry), e.known()}, e.request.prompt);
+    runner_->slots().place(slot, job.sampling, {state_.history(entry), e.known()},
+                           e.request.prompt);
   }
 }
 
 void EngineCore::take_in(const schedule::Event& event) {
   Job& job = *job_of_entry_[event.entry];
   if (job.is_done) return;  // ended by an earlier row of this step
+  if (event.ending == Ending::not_finite) return fail(job, event);
   if (event.token >= 0) {
     if (job.wants_logprobs)
       job.reply.logprobs.push_back(logprob_of(event.token, sampled_[event.row]));
@@ -275,6 +312,17 @@ void EngineCore::take_in(const schedule::Event& event) {
     if (!job.is_done)
       finish(job, event.ending == Ending::stop_token ? Finish::stop : Finish::length);
   }
+}
+
+/// What it generated so far stays.
+void EngineCore::fail(Job& job, const schedule::Event& event) {
+  job.reply.error = fmt::format(
+      "the model's logits for position {} are infinite or not numbers; its weights, or what this "
+      "device makes of them, are broken: try another file or another device",
+      event.position);
+  if (job.is_score) throw Error(job.reply.error);
+  if (job.text) emit(job, job.text->finish());
+  if (!job.is_done) finish(job, Finish::failed);
 }
 
 /// Hands text out; the job is done where a stop string came or the receiver has had enough.

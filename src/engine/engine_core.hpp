@@ -38,7 +38,7 @@ class EngineCore {
     std::vector<std::int32_t> prompt;
     std::size_t max_new = 0;
     bool is_score = false;
-    kernels::SamplingParams sampling;
+    engine::SlotSampling sampling;
     bool wants_logprobs = false;
     std::function<bool(std::string_view)> on_text;
     std::unique_ptr<engine::TextStream> text;  // null: the model came without a tokenizer
@@ -62,6 +62,7 @@ class EngineCore {
   StepRecord record_of(const schedule::Counts& counts) const;
   void prepare_placed_slots();
   void take_in(const schedule::Event& event);
+  void fail(Job& job, const schedule::Event& event);
   void emit(Job& job, std::string text);
   void finish(Job& job, Finish finish);
   void drop(std::vector<Job>& jobs);

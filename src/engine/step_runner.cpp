@@ -14,23 +14,8 @@ namespace attacca::engine {
 namespace {
 
 using kernels::Sampled;
-using kernels::SamplingParams;
 
-constexpr std::size_t kAlignment = 256;
 constexpr std::size_t kMostGraphless = 64;  // shapes without a graph that stay ready
-
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-std::size_t input_bytes(const schedule::Limits& limits) {
-  return aligned(schedule::plan_bytes(limits)) + limits.slots * sizeof(SamplingParams);
-}
-
-SamplingParams* sampling_in(void* input, const schedule::Limits& limits) {
-  return reinterpret_cast<SamplingParams*>(static_cast<std::byte*>(input) +
-                                           aligned(schedule::plan_bytes(limits)));
-}
 
 model::StepShape largest(const schedule::Limits& limits) {
   return {limits.step_tokens, limits.logit_rows};
@@ -65,16 +50,17 @@ std::size_t StepRunner::page_bytes(const model::ModelConfig& c, std::uint32_t pa
 std::size_t StepRunner::fixed_bytes(const Device& device, const model::ModelConfig& c,
                                     const StepSetup& setup) {
   const schedule::Limits& limits = setup.limits;
-  const std::size_t shared = (2 + schedule::kMostInFlight) * input_bytes(limits) +
+  const std::size_t shared = schedule::plan_bytes(limits) +
+                             (1 + schedule::kMostInFlight) * schedule::step_bytes(limits) +
                              (1 + schedule::kMostInFlight) * limits.logit_rows * sizeof(Sampled);
   return model::activation_bytes(c, largest(limits)) + shared +
-         std::size_t{limits.slots} * c.vocabulary * sizeof(std::uint16_t) +
+         SlotMemory::bytes_for(limits, c.vocabulary) +
          model::StepScratch::bytes_for(device, c, kv_of(c, setup), limits.slots) +
          model::WideProducts::bytes_for(device, c, setup.same_bits);
 }
 
 StepRunner::Flight StepRunner::make_flight() const {
-  return {Buffer<std::byte>(device_, input_bytes_, Visibility::shared),
+  return {Buffer<std::byte>(device_, input_bytes_, Visibility::shared), slots_.make_sent(),
           Buffer<Sampled>(device_, setup_.limits.logit_rows, Visibility::shared), Event(device_)};
 }
 
@@ -89,21 +75,19 @@ StepRunner::StepRunner(const model::ModelConfig& config, model::Weights weights,
       weights_(std::move(weights)),
       arena_(device, model::activation_bytes(config_, largest(setup.limits))),
       kv_(device, setup.limits.pages * page_bytes(config_, setup.limits.page_size, setup.kv_type)),
-      seen_(device, std::size_t{setup.limits.slots} * config_.vocabulary),
-      input_bytes_(input_bytes(setup.limits)),
-      written_((input_bytes_ + sizeof(schedule::Line) - 1) / sizeof(schedule::Line)),
+      slots_(device, setup.limits, config_.vocabulary),
+      input_bytes_(schedule::step_bytes(setup.limits)),
+      written_(schedule::plan_bytes(setup.limits) / sizeof(schedule::Line)),
       input_(device, input_bytes_),
       sampled_(device, std::vector<Sampled>(setup.limits.logit_rows)),
       flights_{make_flight(), make_flight()},
-      plan_(schedule::bind_plan(setup.limits, written_.data())),
-      sampling_(sampling_in(written_.data(), setup.limits)) {
+      plan_(schedule::bind_plan(setup.limits, written_.data())) {
   const schedule::Limits& limits = setup_.limits;
-  std::fill_n(sampling_, limits.slots, SamplingParams{});
   const schedule::Plan plan = schedule::bind_plan(limits, input_.data());
   kernels::PagedKv kv = kv_of(config_, setup_);
   kv.keys = kv_.data();
   kv.values = kv_.data() + kv_.bytes() / 2;
-  kv.tables = plan.tables;
+  kv.tables = slots_.tables();
   buffers_ = {
       .tokens = plan.tokens,
       .positions = plan.positions,
@@ -114,8 +98,8 @@ StepRunner::StepRunner(const model::ModelConfig& config, model::Weights weights,
       .row_positions = plan.row_positions,
       .row_forced = plan.row_forced,
       .row_count = &plan.counts->rows,
-      .sampling = sampling_in(input_.data(), limits),
-      .seen = {seen_.data()},
+      .sampling = slots_.params(),
+      .slot_tokens = slots_.tokens(),
       .kv = kv,
       .kv_layer_stride = limits.pages * page_elements(config_, limits.page_size),
       .sampled = sampled_.data(),
@@ -206,7 +190,9 @@ std::vector<Exec> StepRunner::build_pieces(const std::string& name,
 
 void StepRunner::launch() {
   const schedule::Counts& counts = *plan_.counts;
-  const Flight& flight = flights_[(oldest_ + in_flight_) % schedule::kMostInFlight];
+  Flight& flight = flights_[(oldest_ + in_flight_) % schedule::kMostInFlight];
+  slots_.change_tables(plan_);
+  slots_.send(stream_, flight.slots);
   std::memcpy(flight.input.data(), written_.data(), input_bytes_);
   stream_.copy(input_.data(), flight.input.data(), input_bytes_);
   launch(counts.graph == schedule::kNone ? without_graph(counts) : graphs_[counts.graph]);
@@ -229,6 +215,7 @@ const Sampled* StepRunner::wait() {
 
 void StepRunner::drain() noexcept {
   in_flight_ = 0;
+  slots_.forget();
   try {
     stream_.synchronize();
   } catch (...) {  // it comes after another failure, which is the one to tell of
@@ -256,24 +243,9 @@ void StepRunner::launch(Ready& ready) {
   }
 }
 
-void StepRunner::set_seen(std::uint32_t slot, std::span<const std::int32_t> tokens,
-                          std::size_t prompt) {
-  std::vector<std::uint16_t> counts(config_.vocabulary);
-  for (std::size_t at = 0; at < tokens.size(); ++at) {
-    std::uint16_t& count = counts[static_cast<std::size_t>(tokens[at])];
-    if (at < prompt)
-      count |= kernels::SeenTokens::kInPrompt;
-    else if ((count & ~kernels::SeenTokens::kInPrompt) < kernels::SeenTokens::kInPrompt - 1)
-      ++count;
-  }
-  stream_.synchronize();
-  attacca::detail::copy_now(device_, seen_.data() + std::size_t{slot} * config_.vocabulary,
-                            counts.data(), counts.size() * sizeof(std::uint16_t));
-}
-
 std::size_t StepRunner::step_bytes() const {
   std::size_t bytes = written_.size() * sizeof(schedule::Line) + input_.bytes() + sampled_.bytes() +
-                      seen_.bytes() + (scratch_ ? scratch_->bytes() : 0);
+                      slots_.bytes() + (scratch_ ? scratch_->bytes() : 0);
   for (const Flight& flight : flights_) bytes += flight.input.bytes() + flight.sampled.bytes();
   return bytes;
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "device/schedule/host.hpp"
+#include "engine/slot_memory.hpp"
 #include "kernels/sample.hpp"
 #include "model/transformer.hpp"
 #include "model/wide_products.hpp"
@@ -38,7 +39,8 @@ class StepRunner {
 
   /// Where the host writes what the next step shall do.
   const schedule::Plan& plan() const { return plan_; }
-  kernels::SamplingParams* sampling() const { return sampling_; }  // [slots]
+  /// Where it says what a slot samples with from the next step on.
+  SlotMemory& slots() { return slots_; }
   /// Launches the planned step behind those in flight, in its graph or, where it has none, kernel
   /// by kernel. It works on a copy: the plan can be written again at once. REQUIRES: fewer than
   /// schedule::kMostInFlight steps are in flight.
@@ -48,10 +50,6 @@ class StepRunner {
   const kernels::Sampled* wait();
   /// Waits for all steps in flight, whatever comes of them.
   void drain() noexcept;
-  /// Tells a slot's penalties what its sequence has seen: the prompt, then what was generated.
-  /// Steps in flight may still count for the one before it: it waits for them.
-  void set_seen(std::uint32_t slot, std::span<const std::int32_t> tokens, std::size_t prompt);
-
   const model::Weights& weights() const { return weights_; }
   std::size_t arena_bytes() const { return arena_.bytes_total(); }
   std::size_t step_bytes() const;
@@ -80,6 +78,7 @@ class StepRunner {
   /// what a graph knows does not.
   struct Flight {
     Buffer<std::byte> input;
+    SlotMemory::Sent slots;
     Buffer<kernels::Sampled> sampled;
     Event done;
   };
@@ -101,16 +100,15 @@ class StepRunner {
   model::Weights weights_;
   Arena arena_;
   Buffer<std::byte> kv_;
-  Buffer<std::uint16_t> seen_;
+  SlotMemory slots_;
   std::size_t input_bytes_;
-  std::vector<schedule::Line> written_;  // what the host writes: the plan, then the sampling
-  Buffer<std::byte> input_;              // what kernels read
+  std::vector<schedule::Line> written_;  // what the host writes: the plan
+  Buffer<std::byte> input_;              // what kernels read of it: all but the block tables
   Buffer<kernels::Sampled> sampled_;     // what they write
   std::array<Flight, schedule::kMostInFlight> flights_;
   std::uint32_t oldest_ = 0;  // of the flights
   std::uint32_t in_flight_ = 0;
   schedule::Plan plan_;
-  kernels::SamplingParams* sampling_;
   std::optional<model::StepScratch> scratch_;  // of CUDA
   std::optional<model::WideProducts> wide_;    // of some GPUs
   model::StepBuffers buffers_;

@@ -13,18 +13,19 @@
 namespace attacca::kernels {
 namespace {
 
+template <unsigned kBlocks>
 struct Sample {
   static constexpr const char* name = "sample";
   static constexpr bool waits = true;
   static constexpr unsigned max_threads = SampleShape::kThreads;
   static constexpr unsigned min_blocks = 1;
-  static constexpr unsigned cluster = SampleShape::kBlocks;
+  static constexpr unsigned cluster = kBlocks;
   using Args = SampleArgs;
 
-  /// Finding the maximum, and the sum of exponentials for the log-probability.
+  /// Finding the maximum.
   static Cost cost(const Args& a) {
     const double logits = 1.0 * a.rows.capacity * a.vocabulary;
-    return {.flops = 4 * logits, .bytes = 4 * logits + 1.0 * a.rows.capacity * sizeof(Sampled)};
+    return {.flops = logits, .bytes = 4 * logits + 1.0 * a.rows.capacity * sizeof(Sampled)};
   }
 
   static void host_block(Thread& t, const Args& a) {
@@ -36,21 +37,51 @@ struct Sample {
   /// A cluster for each row.
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
-    const std::uint32_t row = t.block.x / SampleShape::kBlocks;
+    const std::uint32_t row = t.block.x / kBlocks;
     if (row >= *a.rows.count) return t.wait_for_producers();
-    RowSampler sampler(a, row);  // the plan of a step stands before its first kernel starts
-    const std::int32_t position = a.positions[row];
+    RowSampler<kBlocks> sampler(a, row);  // the plan of a step stands before its kernels start
     t.wait_for_producers();
-    sampler.sample(position, a.out[row]);
+    sampler.sample(a.out[row]);
 #endif
   }
 };
 
+template <unsigned kBlocks>
+const Kernel<SampleArgs>& sample_by() {
+  static const Kernel<SampleArgs> kernel = make_kernel<Sample<kBlocks>>();
+  return kernel;
+}
+
+unsigned shared_bytes([[maybe_unused]] unsigned blocks, [[maybe_unused]] std::uint32_t vocabulary) {
+#if defined(__CUDACC__)
+  switch (blocks) {
+    case 8:
+      return RowSampler<8>::shared_bytes(vocabulary);
+    case 4:
+      return RowSampler<4>::shared_bytes(vocabulary);
+    case 2:
+      return RowSampler<2>::shared_bytes(vocabulary);
+    default:
+      return RowSampler<1>::shared_bytes(vocabulary);
+  }
+#else
+  return 0;
+#endif
+}
+
 }  // namespace
 
-const Kernel<SampleArgs>& sample() {
-  static const Kernel<SampleArgs> kernel = make_kernel<Sample>();
-  return kernel;
+const Kernel<SampleArgs>& sample(const SampleArgs& args) {
+  switch (SampleShape::blocks_for(args.rows.capacity)) {
+    case 8:
+      return sample_by<8>();
+    case 4:
+      return sample_by<4>();
+    case 2:
+      return sample_by<2>();
+    default:
+      return sample_by<1>();
+  }
 }
 
 Grid grid_of(const SampleArgs& args, bool is_cuda) {
@@ -59,9 +90,9 @@ Grid grid_of(const SampleArgs& args, bool is_cuda) {
     throw BadArgument("sampling from a vocabulary of " + std::to_string(args.vocabulary) +
                       " tokens; on a GPU at most " + std::to_string(SampleShape::kMaxVocabulary) +
                       ", or use --device host");
-  return Grid{Dim3{args.rows.capacity * SampleShape::kBlocks}, Dim3{SampleShape::kThreads},
-              SampleShape::kFixedBytes +
-                  SampleShape::share_of(args.vocabulary) * static_cast<unsigned>(sizeof(float))};
+  const unsigned blocks = SampleShape::blocks_for(args.rows.capacity);
+  return Grid{Dim3{args.rows.capacity * blocks}, Dim3{SampleShape::kThreads},
+              shared_bytes(blocks, args.vocabulary)};
 }
 
 }  // namespace attacca::kernels

@@ -41,9 +41,9 @@ ATTACCA_HD inline std::uint64_t mass_at(float distance) {
   return static_cast<std::uint64_t>(power) << 16 >> octaves;
 }
 
-/// The mass of a token. REQUIRES: logit <= max, temperature > 0.
-ATTACCA_HD inline std::uint64_t mass_of(float logit, float max, float temperature) {
-  return logit == max ? kFullMass : mass_at((max - logit) / temperature);
+/// The mass of a token. REQUIRES: logit <= max; inverse = 1 / temperature, which is above 0.
+ATTACCA_HD inline std::uint64_t mass_of(float logit, float max, float inverse) {
+  return logit == max ? kFullMass : mass_at((max - logit) * inverse);
 }
 
 /// The high 64 bits of a product: a * (b / 2^64), rounded down.
@@ -75,42 +75,89 @@ ATTACCA_HD constexpr std::uint64_t mixed(std::uint64_t bits) {
 }
 
 /// The 64 random bits of a position: number `position` of the SplitMix64 sequence that starts at
-/// mixed(seed).
-ATTACCA_HD constexpr std::uint64_t random_bits(std::uint64_t seed, std::int32_t position) {
+/// mixed(seed); and those of a draw there that is made again.
+ATTACCA_HD constexpr std::uint64_t random_bits(std::uint64_t seed, std::int32_t position,
+                                               std::uint32_t attempt = 0) {
   const std::uint64_t number = static_cast<std::uint32_t>(position);
-  return mixed(mixed(seed) + (number + 1) * 0x9e3779b97f4a7c15u);
+  const std::uint64_t bits = mixed(mixed(seed) + (number + 1) * 0x9e3779b97f4a7c15u);
+  return attempt == 0 ? bits : mixed(bits + attempt * 0x9e3779b97f4a7c15u);
 }
 
 /// A point in [0, total): the token that covers it, masses laid end to end by id, is drawn.
 ATTACCA_HD constexpr std::uint64_t point_in(std::uint64_t total, const SamplingParams& params,
-                                            std::int32_t position) {
-  return mul_high(total, random_bits(params.seed, position));
+                                            std::int32_t position, std::uint32_t attempt = 0) {
+  return mul_high(total, random_bits(params.seed, position, attempt));
+}
+
+// How top-p cuts without sorting: a token is drawn from all, and stays if the tokens before it, by
+// logit and then by id, have less than the mass that top-p asks for. If not, neither it nor what
+// comes after it stays, and the draw is made again from those before it. Tokens that stay are drawn
+// by their masses, whatever was drawn before them.
+
+/// The order of tokens: by logit, and of equal ones by id. REQUIRES: not NaN, not -0.
+ATTACCA_HD constexpr bool comes_before(float logit, std::uint32_t token, float other,
+                                       std::uint32_t other_token) {
+  return logit > other || (logit == other && token < other_token);
 }
 
 ATTACCA_HD inline bool has_penalties(const SamplingParams& p) {
   return p.repetition_penalty != 1 || p.presence_penalty != 0 || p.frequency_penalty != 0;
 }
 
-/// A logit after penalties. `seen` is the token's word of SeenTokens, 0 without penalties.
-ATTACCA_HD inline float penalized(float logit, std::uint16_t seen, const SamplingParams& p) {
-  if (seen == 0) return logit;
-  const unsigned times = seen & (SeenTokens::kInPrompt - 1u);
-  const float presence = times != 0 ? p.presence_penalty : 0;
-  logit = logit > 0 ? logit / p.repetition_penalty - presence
-                    : std::fma(logit, p.repetition_penalty, -presence);
-  return std::fma(-p.frequency_penalty, static_cast<float>(times), logit);
+/// What penalties take, for one slot.
+struct Penalties {
+  float repetition;
+  float inverse;  // of it
+  float presence;
+  float frequency;
+
+  ATTACCA_HD explicit Penalties(const SamplingParams& p)
+      : repetition(p.repetition_penalty),
+        inverse(1.0f / p.repetition_penalty),
+        presence(p.presence_penalty),
+        frequency(p.frequency_penalty) {}
+  /// A logit after them.
+  ATTACCA_HD float apply(float logit, std::uint16_t mark) const {
+    if (mark == 0) return logit;
+    const unsigned times = mark & TokenMark::kMostTimes;
+    logit = std::fma(logit, logit > 0 ? inverse : repetition, times != 0 ? -presence : 0);
+    return std::fma(-frequency, static_cast<float>(times), logit);
+  }
+};
+
+/// A token's mark once it is generated.
+ATTACCA_HD constexpr std::uint16_t counted(std::uint16_t mark) {
+  const bool is_full = (mark & TokenMark::kMostTimes) == TokenMark::kMostTimes;
+  return static_cast<std::uint16_t>(is_full ? mark : mark + 1);
 }
 
-/// A token's word of SeenTokens once it is generated.
-ATTACCA_HD constexpr std::uint16_t counted(std::uint16_t seen) {
-  const bool is_full = (seen & (SeenTokens::kInPrompt - 1u)) == SeenTokens::kInPrompt - 1u;
-  return static_cast<std::uint16_t>(is_full ? seen : seen + 1);
-}
+/// A slot's part of SlotTokens.
+struct TokensOfSlot {
+  const std::int32_t* stop;
+  const TokenBias* bias;
+  const std::uint32_t* allowed;  // null: all are
+  std::uint16_t* marks;          // null: there are no penalties
 
-ATTACCA_HD constexpr Ending ending_of(const SamplingParams& p, std::int32_t token,
-                                      std::int32_t position) {
+  ATTACCA_HD TokensOfSlot(const SampleArgs& args, std::uint32_t slot)
+      : stop(args.tokens.stop + static_cast<std::uint64_t>(slot) * SamplingParams::kMaxStopTokens),
+        bias(args.tokens.bias + static_cast<std::uint64_t>(slot) * SamplingParams::kMaxBiases),
+        allowed(args.params[slot].is_masked != 0
+                    ? args.tokens.allowed +
+                          static_cast<std::uint64_t>(slot) * mask_words(args.vocabulary)
+                    : nullptr),
+        marks(has_penalties(args.params[slot])
+                  ? args.tokens.marks + static_cast<std::uint64_t>(slot) * args.vocabulary
+                  : nullptr) {}
+  ATTACCA_HD bool allows(std::uint32_t token) const {
+    return !allowed || (allowed[token / 32] >> (token % 32) & 1) != 0;
+  }
+};
+
+/// `stop`: the slot's stop tokens.
+ATTACCA_HD constexpr Ending ending_of(const SamplingParams& p, const std::int32_t* stop,
+                                      std::int32_t token, std::int32_t position) {
   for (std::uint32_t at = 0; at < p.stop_tokens; ++at)
-    if (p.stop_token[at] == token) return Ending::stop_token;
+    if (stop[at] == token) return Ending::stop_token;
   return position >= p.last_position ? Ending::length : Ending::none;
 }
 

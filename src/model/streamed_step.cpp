@@ -266,7 +266,7 @@ class Emitter {
 }  // namespace
 
 unsigned processors_of(const Device& device) {
-  return occupancy(device, sample(), Grid{Dim3{1}, Dim3{32}}).residency.processors;
+  return occupancy(device, embed(), Grid{Dim3{1}, Dim3{32}}).residency.processors;
 }
 
 Matrix joined(const LayerWeights& w) {

@@ -161,9 +161,9 @@ Chain emit_step(const Device& device, const ModelConfig& config, const Weights& 
                         .positions = b.row_positions,
                         .forced = b.row_forced,
                         .params = b.sampling,
-                        .seen = b.seen,
+                        .tokens = b.slot_tokens,
                         .out = b.sampled};
-  chain.add(sample(), args, "sample");
+  chain.add(sample(args), args, "sample");
   return chain;
 }
 

@@ -58,12 +58,12 @@ struct StepBuffers {
   const std::int32_t* row_forced;     // [rows]: the token to take instead of a draw, or -1
   const std::uint32_t* row_count;
   const kernels::SamplingParams* sampling;  // [slots]
-  kernels::SeenTokens seen;                 // [slots, vocabulary]
-  kernels::PagedKv kv;                      // of layer 0
-  std::uint64_t kv_layer_stride;            // in elements, from one layer's keys to the next one's
-  kernels::Sampled* sampled;                // [rows]
-  const StepScratch* scratch = nullptr;     // CUDA; null: the plain kernels, which need none
-  const WideProducts* wide = nullptr;       // for many rows; null: they are taken a few at a time
+  kernels::SlotTokens slot_tokens;
+  kernels::PagedKv kv;                   // of layer 0
+  std::uint64_t kv_layer_stride;         // in elements, from one layer's keys to the next one's
+  kernels::Sampled* sampled;             // [rows]
+  const StepScratch* scratch = nullptr;  // CUDA; null: the plain kernels, which need none
+  const WideProducts* wide = nullptr;    // for many rows; null: they are taken a few at a time
   // Tokens that the step before samples: where they come from, see CarryTokensArgs, and `tokens`
   // again, to write them to. Null: all tokens are given.
   const std::int32_t* token_from = nullptr;

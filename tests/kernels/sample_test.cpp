@@ -2,6 +2,7 @@
 // draws, and that a row's token depends on nothing but its own logits, parameters and position.
 #include "kernels/sample.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,11 +23,21 @@ namespace {
 using kernels::Ending;
 using kernels::Sampled;
 using kernels::SamplingParams;
-using kernels::SeenTokens;
+using kernels::TokenBias;
+using kernels::TokenMark;
 using testing::HasSubstr;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr std::int32_t kFarAway = 1 << 30;  // a last position no test reaches
+
+/// How a slot samples, with the tokens that its parameters speak of.
+struct Ways {
+  Ways(const SamplingParams& way) : params(way) {}  // NOLINT: a slot without such tokens
+  SamplingParams params;
+  std::vector<std::int32_t> stop = {};
+  std::vector<TokenBias> bias = {};
+  std::vector<std::int32_t> allowed = {};
+};
 
 SamplingParams greedy() {
   SamplingParams params;
@@ -94,10 +105,10 @@ class Sample : public OnEachDevice {
     std::int32_t forced = -1;
   };
 
-  std::vector<Sampled> sample(const std::vector<Row>& rows,
-                              const std::vector<SamplingParams>& params,
-                              std::vector<std::uint16_t> seen = {}) {
+  std::vector<Sampled> sample(const std::vector<Row>& rows, const std::vector<Ways>& ways,
+                              std::vector<std::uint16_t> marks = {}) {
     const std::size_t vocabulary = rows.front().logits.size();
+    const Slots slots_here(ways, static_cast<std::uint32_t>(vocabulary), marks);
     std::vector<float> logits;
     std::vector<std::int32_t> slots;
     std::vector<std::int32_t> positions;
@@ -108,13 +119,15 @@ class Sample : public OnEachDevice {
       positions.push_back(row.position);
       forced.push_back(row.forced);
     }
-    if (seen.empty()) seen.resize(params.size() * vocabulary);
     const Buffer<float> logit_buffer = buffer(logits);
     const Buffer<std::int32_t> slot_buffer = buffer(slots);
     const Buffer<std::int32_t> position_buffer = buffer(positions);
     const Buffer<std::int32_t> forced_buffer = buffer(forced);
-    const Buffer<SamplingParams> param_buffer = buffer(params);
-    const Buffer<std::uint16_t> seen_buffer = buffer(seen);
+    const Buffer<SamplingParams> param_buffer = buffer(slots_here.params);
+    const Buffer<std::int32_t> stop = buffer(slots_here.stop);
+    const Buffer<TokenBias> bias = buffer(slots_here.bias);
+    const Buffer<std::uint32_t> allowed = buffer(slots_here.allowed);
+    const Buffer<std::uint16_t> mark_buffer = buffer(slots_here.marks);
     const Buffer<Sampled> out = buffer(std::vector<Sampled>(rows.size()));
     const auto count = static_cast<std::uint32_t>(rows.size());
     const Buffer<std::uint32_t> counts = buffer<std::uint32_t>({count});
@@ -125,16 +138,35 @@ class Sample : public OnEachDevice {
                                    position_buffer.data(),
                                    forced_buffer.data(),
                                    param_buffer.data(),
-                                   {seen_buffer.data()},
+                                   {stop.data(), bias.data(), allowed.data(), mark_buffer.data()},
                                    out.data()};
-    stream().kernel(kernels::sample(), kernels::grid_of(args, is_cuda()), args);
+    stream().kernel(kernels::sample(args), kernels::grid_of(args, is_cuda()), args);
     stream().synchronize();
-    seen_ = seen_buffer.read();
+    marks_ = mark_buffer.read();
     return out.read();
   }
-  std::int32_t token(const std::vector<float>& logits, const SamplingParams& params,
-                     std::vector<std::uint16_t> seen = {}) {
-    return sample({{logits}}, {params}, std::move(seen)).front().token;
+  std::int32_t token(const std::vector<float>& logits, const Ways& ways,
+                     std::vector<std::uint16_t> marks = {}) {
+    return sample({{logits}}, {ways}, std::move(marks)).front().token;
+  }
+  /// What the host's function makes of a row, called by itself.
+  static Sampled sample_on_host(const Row& row, const Ways& ways) {
+    Slots slots_here({ways}, static_cast<std::uint32_t>(row.logits.size()), {});
+    const std::int32_t slot = 0;
+    std::uint32_t count = 1;
+    Sampled out;
+    kernels::host::sample({row.logits.data(),
+                           static_cast<std::uint32_t>(row.logits.size()),
+                           {&count, 1},
+                           &slot,
+                           &row.position,
+                           nullptr,
+                           slots_here.params.data(),
+                           {slots_here.stop.data(), slots_here.bias.data(),
+                            slots_here.allowed.data(), slots_here.marks.data()},
+                           &out},
+                          0);
+    return out;
   }
 
   /// Draws at thousands of positions and compares how often each token came with what the textbook
@@ -161,7 +193,40 @@ class Sample : public OnEachDevice {
     EXPECT_LT(chi_square, degrees + 5 * std::sqrt(2 * degrees) + 5) << degrees << " tokens";
   }
 
-  std::vector<std::uint16_t> seen_;  // after the last sample
+  std::vector<std::uint16_t> marks_;  // after the last sample
+
+ private:
+  /// The memory of all slots.
+  struct Slots {
+    Slots(const std::vector<Ways>& ways, std::uint32_t vocabulary,
+          std::vector<std::uint16_t> given_marks)
+        : marks(std::move(given_marks)) {
+      marks.resize(ways.size() * vocabulary);
+      const std::size_t words = kernels::mask_words(vocabulary);
+      stop.resize(ways.size() * SamplingParams::kMaxStopTokens);
+      bias.resize(ways.size() * SamplingParams::kMaxBiases);
+      allowed.resize(ways.size() * words);
+      for (std::size_t slot = 0; slot < ways.size(); ++slot) {
+        const Ways& way = ways[slot];
+        params.push_back(way.params);
+        params.back().stop_tokens = static_cast<std::uint32_t>(way.stop.size());
+        params.back().biases = static_cast<std::uint32_t>(way.bias.size());
+        params.back().is_masked = !way.allowed.empty();
+        std::copy(
+            way.stop.begin(), way.stop.end(),
+            stop.begin() + static_cast<std::ptrdiff_t>(slot * SamplingParams::kMaxStopTokens));
+        std::copy(way.bias.begin(), way.bias.end(),
+                  bias.begin() + static_cast<std::ptrdiff_t>(slot * SamplingParams::kMaxBiases));
+        for (const std::int32_t token : way.allowed)
+          allowed[slot * words + static_cast<std::size_t>(token) / 32] |= 1u << (token % 32);
+      }
+    }
+    std::vector<SamplingParams> params;
+    std::vector<std::int32_t> stop;
+    std::vector<TokenBias> bias;
+    std::vector<std::uint32_t> allowed;
+    std::vector<std::uint16_t> marks;
+  };
 };
 ATTACCA_ON_EACH_DEVICE(Sample);
 
@@ -177,8 +242,10 @@ TEST_P(Sample, temperature_zero_takes_the_highest_logit_and_of_equals_the_lowest
 
 TEST_P(Sample, takes_a_token_that_is_given_and_reports_its_log_probability) {
   const std::vector<float> logits = {0, 1, 2, 3};
-  const std::vector<Sampled> out = sample(
-      {{logits}, {.logits = logits, .slot = 0, .position = 10, .forced = 1}}, {SamplingParams{}});
+  SamplingParams params = greedy();
+  params.wants_logprob = 1;
+  const std::vector<Sampled> out =
+      sample({{logits}, {.logits = logits, .slot = 0, .position = 10, .forced = 1}}, {params});
   EXPECT_EQ(out[0].token, 3);
   EXPECT_EQ(out[1].token, 1);
   EXPECT_NEAR(out[0].logprob - out[1].logprob, 2.0, 1e-6);
@@ -190,10 +257,9 @@ TEST_P(Sample, logprobs_are_those_of_the_raw_logits) {
   const std::vector<std::size_t> order = by_probability(p);
   SamplingParams params = greedy();
   params.top_logprobs = 20;
-  params.biases = 1;
-  params.bias_token[0] = 77;
-  params.bias[0] = 100;
-  const Sampled sampled = sample({{logits}}, {params}).front();
+  Ways ways = params;
+  ways.bias = {{77, 100}};
+  const Sampled sampled = sample({{logits}}, {ways}).front();
   EXPECT_EQ(sampled.token, 77);
   EXPECT_NEAR(sampled.logprob, std::log(p[77]), 2e-6);
   ASSERT_EQ(sampled.tops, 20u);
@@ -203,20 +269,44 @@ TEST_P(Sample, logprobs_are_those_of_the_raw_logits) {
   }
 }
 
-TEST_P(Sample, bias_moves_the_choice_and_ids_outside_the_vocabulary_do_nothing) {
-  SamplingParams params = greedy();
-  params.biases = 3;
-  params.bias_token[0] = 2;
-  params.bias[0] = 1.5f;
-  params.bias_token[1] = -1;
-  params.bias[1] = 100;
-  params.bias_token[2] = 4;
-  params.bias[2] = 100;
-  EXPECT_EQ(token({1, 2, 0.75f, 0}, params), 2);
+TEST_P(Sample, bias_moves_the_choice) {
+  Ways ways = greedy();
+  ways.bias = {{2, 1.5f}};
+  EXPECT_EQ(token({1, 2, 0.75f, 0}, ways), 2);
+  // As many as there can be, and each is added to its own token.
+  std::vector<float> logits(3 * SamplingParams::kMaxBiases, 0.0f);
+  ways.bias.clear();
+  for (unsigned at = 0; at < SamplingParams::kMaxBiases; ++at) {
+    ways.bias.push_back(
+        {static_cast<std::int32_t>(3 * at + 1), 1.0f + static_cast<float>(at % 100)});
+    logits[3 * at + 1] = -static_cast<float>(at % 100);
+  }
+  ways.bias[777].bias += 0.5f;
+  EXPECT_EQ(token(logits, ways), 3 * 777 + 1);
+}
+
+TEST_P(Sample, a_mask_leaves_only_tokens_that_it_allows) {
+  const std::vector<float> logits = random_logits(1000, 11);
+  Ways ways = with_temperature(1);
+  ways.allowed = {3, 64, 700, 999};
+  std::vector<Row> rows;
+  for (int at = 0; at < 300; ++at) rows.push_back({logits, at % 3, at});
+  Ways few = ways;
+  few.params.top_k = 40;
+  Ways likely = ways;
+  likely.params.top_p = 0.9f;
+  for (const Sampled& sampled : sample(rows, {ways, few, likely}))
+    ASSERT_THAT(sampled.token, testing::AnyOf(3, 64, 700, 999));
+  ways.params.temperature = 0;
+  std::int32_t highest = 3;
+  for (const std::int32_t other : ways.allowed)
+    if (logits[static_cast<std::size_t>(other)] > logits[static_cast<std::size_t>(highest)])
+      highest = other;
+  EXPECT_EQ(token(logits, ways), highest);
 }
 
 TEST_P(Sample, penalties_lower_what_was_seen) {
-  const std::uint16_t prompt = SeenTokens::kInPrompt;
+  const std::uint16_t prompt = TokenMark::kInPrompt;
   SamplingParams params = greedy();
   params.repetition_penalty = 2;
   // In the prompt or generated: positive logits are divided, negative ones multiplied.
@@ -239,26 +329,28 @@ TEST_P(Sample, penalties_lower_what_was_seen) {
 TEST_P(Sample, the_sampled_token_is_counted_where_a_penalty_is_on) {
   SamplingParams params = greedy();
   params.presence_penalty = 0.25f;
-  std::vector<std::uint16_t> seen{0, 0, SeenTokens::kInPrompt, 0, 0, 0};
+  const std::vector<std::uint16_t> seen{0, 0, TokenMark::kInPrompt, 0, 0, 0};
   const auto first = sample({{{1, 2, 3}, 0}, {{5, 2, 3}, 1}}, {params, greedy()}, seen);
   EXPECT_EQ(first[0].token, 2);
-  EXPECT_EQ(seen_, (std::vector<std::uint16_t>{0, 0, SeenTokens::kInPrompt + 1, 0, 0, 0}));
-  sample({{{1, 2, 30}}}, {params}, {0, 0, 0xffff});
-  EXPECT_EQ(seen_[2], 0xffff);
-  sample({{{1, 2, 30}}}, {params}, {0, 0, 0x7fff});
-  EXPECT_EQ(seen_[2], 0x7fff);
+  EXPECT_EQ(marks_, (std::vector<std::uint16_t>{0, 0, TokenMark::kInPrompt + 1, 0, 0, 0}));
+  for (const std::uint16_t full :
+       {TokenMark::kMostTimes,
+        static_cast<std::uint16_t>(TokenMark::kMostTimes + TokenMark::kInPrompt)}) {
+    sample({{{1, 2, 30}}}, {params}, {0, 0, full});
+    EXPECT_EQ(marks_[2], full);
+  }
 }
 
 TEST_P(Sample, a_sequence_ends_with_a_stop_token_or_its_last_position) {
   SamplingParams params = greedy();
-  params.stop_tokens = 2;
-  params.stop_token[0] = 9;
-  params.stop_token[1] = 1;
   params.last_position = 20;
+  Ways ways = params;
+  for (int other = 100; other < 125; ++other) ways.stop.push_back(other);
+  ways.stop.push_back(1);
   const std::vector<float> to_one{0, 5, 0};
   const std::vector<float> to_two{0, 0, 5};
   const auto sampled =
-      sample({{to_one, 0, 3}, {to_two, 0, 3}, {to_two, 0, 20}, {to_one, 0, 20}}, {params});
+      sample({{to_one, 0, 3}, {to_two, 0, 3}, {to_two, 0, 20}, {to_one, 0, 20}}, {ways});
   EXPECT_EQ(sampled[0].ending, Ending::stop_token);
   EXPECT_EQ(sampled[1].ending, Ending::none);
   EXPECT_EQ(sampled[2].ending, Ending::length);
@@ -321,76 +413,87 @@ TEST_P(Sample, cuts_among_equal_logits_keep_the_lowest_ids) {
   EXPECT_EQ(highest_of(params), 0);
 }
 
-TEST_P(Sample, a_draw_is_the_same_in_any_row_and_batch_and_on_every_device) {
-  const std::vector<float> logits = random_logits(3000, 5);
-  std::vector<SamplingParams> params(4, with_temperature(0.9f));
-  params[1].top_p = 0.95f;
-  params[2].top_k = 40;
-  params[3].min_p = 0.01f;
-  params[3].seed = 123456789012345;
-  // The tokens the host draws: other devices, with the same arithmetic, draw the same.
-  const std::vector<std::int32_t> expected = [&] {
-    std::vector<std::int32_t> tokens;
-    std::vector<float> row = logits;
-    std::uint32_t count = 1;
-    for (std::int32_t slot = 0; slot < 4; ++slot) {
-      const std::int32_t position = 100 + slot;
-      Sampled out;
-      kernels::host::sample(
-          {row.data(), 3000, {&count, 1}, &slot, &position, nullptr, params.data(), {}, &out}, 0);
-      tokens.push_back(out.token);
-    }
-    return tokens;
-  }();
-  std::vector<Row> rows;
-  for (std::int32_t slot = 3; slot >= 0; --slot) rows.push_back({logits, slot, 100 + slot});
-  rows.push_back({logits, 0, 555});
-  const auto sampled = sample(rows, params);
-  for (std::size_t slot = 0; slot < 4; ++slot)
-    EXPECT_EQ(sampled[3 - slot].token, expected[slot]) << "slot " << slot;
+/// Every option, alone and with others; a slot for each row, since slots count what they drew.
+std::vector<Ways> many_ways(std::uint32_t vocabulary) {
+  const auto id = [&](std::uint32_t token) {
+    return static_cast<std::int32_t>(token % vocabulary);
+  };
+  std::vector<Ways> ways;
+  for (unsigned at = 0; at < 128; ++at) {
+    SamplingParams params =
+        with_temperature(at % 8 == 7 ? 0 : 0.3f + 0.2f * static_cast<float>(at % 5));
+    params.seed = 1000 + at;
+    if (at & 1) params.top_p = at & 4 ? 0.95f : 0.4f;
+    if (at & 2) params.top_k = at & 8 ? 40 : 700;
+    if (at & 4) params.min_p = 0.01f;
+    if (at & 8) params.repetition_penalty = 1.2f;
+    if (at & 16) params.top_logprobs = at & 1 ? 20 : 1;
+    if (at % 5 == 0) params.wants_logprob = 1;
+    Ways way = params;
+    if (at & 32)
+      for (std::uint32_t token = 0; token < std::min(vocabulary, 50u); ++token)
+        way.bias.push_back({id(token), 0.25f * static_cast<float>(token % 7) - 0.5f});
+    if (at % 11 == 3)
+      for (std::uint32_t token = 0; token < vocabulary; token += 3)
+        way.allowed.push_back(id(token));
+    ways.push_back(std::move(way));
+  }
+  return ways;
 }
 
-TEST_P(Sample, a_draw_from_hundreds_of_thousands_of_tokens_is_the_host_s) {
-  constexpr std::uint32_t kVocabulary = 300'000;
-  std::vector<SamplingParams> params(3, with_temperature(0.7f));
-  params[0].top_p = 0.95f;
-  params[1].top_k = 1000;
-  params[2].top_k = 200'000;
-  params[2].top_p = 0.5f;
-  std::vector<Row> rows;
-  for (const float spread : {3.0f, 0.0f})  // and all alike, which makes the largest sums
-    for (std::int32_t slot = 0; slot < 3; ++slot)
-      rows.push_back({random_logits(kVocabulary, 9, spread), slot, 40 + slot});
-  const auto sampled = sample(rows, params);
-  for (std::size_t at = 0; at < rows.size(); ++at) {
-    std::uint32_t count = 1;
-    Sampled expected;
-    kernels::host::sample({rows[at].logits.data(),
-                           kVocabulary,
-                           {&count, 1},
-                           &rows[at].slot,
-                           &rows[at].position,
-                           nullptr,
-                           params.data(),
-                           {},
-                           &expected},
-                          0);
-    EXPECT_EQ(sampled[at].token, expected.token) << "row " << at;
+TEST_P(Sample, every_device_draws_what_the_host_draws_whatever_the_batch) {
+  for (const std::uint32_t vocabulary : {16u, 40u, 1000u, 3000u, 32'000u, 256'000u}) {
+    const std::vector<Ways> ways = many_ways(vocabulary);
+    for (const float spread : {3.0f, 0.05f, 0.0f}) {  // all alike in the end
+      std::vector<std::vector<float>> logits;
+      for (unsigned seed = 0; seed < 4; ++seed)
+        logits.push_back(random_logits(vocabulary, seed, spread));
+      for (const unsigned rows_at_once : {3u, 20u, 40u, 100u}) {
+        if (vocabulary > 10'000 && rows_at_once > 3 && !is_cuda()) continue;  // one code for all
+        std::vector<Row> rows;
+        for (unsigned at = 0; at < rows_at_once; ++at)
+          rows.push_back({logits[at % 4],
+                          static_cast<std::int32_t>((7 * at + rows_at_once) % ways.size()),
+                          static_cast<std::int32_t>(50 + at)});
+        const std::vector<Sampled> sampled = sample(rows, ways);
+        for (std::size_t at = 0; at < rows.size(); ++at) {
+          const Sampled expected =
+              sample_on_host(rows[at], ways[static_cast<std::size_t>(rows[at].slot)]);
+          const std::string where = fmt::format("vocabulary {}, spread {}, row {} of {}, way {}",
+                                                vocabulary, spread, at, rows.size(), rows[at].slot);
+          ASSERT_EQ(sampled[at].token, expected.token) << where;
+          ASSERT_FLOAT_EQ(sampled[at].logprob, expected.logprob) << where;
+          ASSERT_EQ(sampled[at].tops, expected.tops) << where;
+          for (std::uint32_t top = 0; top < expected.tops; ++top) {
+            ASSERT_EQ(sampled[at].top_token[top], expected.top_token[top]) << where;
+            ASSERT_FLOAT_EQ(sampled[at].top_logprob[top], expected.top_logprob[top]) << where;
+          }
+        }
+      }
+    }
   }
 }
 
-TEST_P(Sample, logits_that_are_not_numbers_give_a_token_all_the_same) {
+TEST_P(Sample, logits_that_are_no_finite_numbers_end_the_sequence) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_EQ(token({nan, 1, 2, nan}, greedy()), 2);
-  EXPECT_EQ(token({nan, 1, -kInfinity, nan}, with_temperature(1)), 1);
-  EXPECT_EQ(token({0, kInfinity, 2}, with_temperature(1)), 1);
-  EXPECT_EQ(token({-kInfinity, -kInfinity}, with_temperature(1)), 0);
-  EXPECT_EQ(token({nan, nan, nan}, with_temperature(1)), 0);
+  std::vector<float> large = random_logits(5000, 3);
+  large[4321] = nan;
+  for (const SamplingParams& params : {greedy(), with_temperature(1)})
+    for (const std::vector<float>& logits : std::vector<std::vector<float>>{
+             {nan, 1, 2, nan}, {0, kInfinity, 2}, {1, -kInfinity}, {nan, nan, nan}, large}) {
+      const Sampled sampled = sample({{logits}}, {params}).front();
+      EXPECT_EQ(sampled.ending, Ending::not_finite);
+      EXPECT_LT(static_cast<std::size_t>(sampled.token), logits.size());
+    }
+  EXPECT_EQ(sample({{{1, 3.4e38f, -3.4e38f}}}, {greedy()}).front().ending, Ending::none);
+}
+
+TEST_P(Sample, extreme_temperatures_are_no_trouble) {
   EXPECT_EQ(token({1, 5, 2}, with_temperature(1e-42f)), 1);
   EXPECT_LT(token({1, 5, 2}, with_temperature(1e38f)), 3);
 }
 
-TEST(SampleGrid, a_vocabulary_that_shared_memory_does_not_hold_is_refused_on_cuda) {
+TEST(SampleGrid, a_vocabulary_beyond_the_largest_is_refused_on_cuda) {
   kernels::SampleArgs args{};
   args.rows.capacity = 1;
   args.vocabulary = kernels::SampleShape::kMaxVocabulary;
@@ -417,9 +520,9 @@ TEST(Sampling, groups_have_the_masses_of_their_tokens) {
   const kernels::host::LogitGroups groups(logits, maxima);
   for (std::size_t group = 0; group < groups.count(); ++group) {
     std::uint64_t memory[kernels::host::LogitGroups::kSize];
-    const auto masses = groups.masses(group, 0.7f, memory);
+    const auto masses = groups.masses(group, 1.5f, memory);
     for (std::size_t at = 0; at < masses.size(); ++at)
-      EXPECT_EQ(masses[at], kernels::mass_of(groups.logits(group)[at], groups.max(), 0.7f));
+      EXPECT_EQ(masses[at], kernels::mass_of(groups.logits(group)[at], groups.max(), 1.5f));
   }
 }
 
@@ -457,13 +560,10 @@ TEST(Sampling, parameters_that_make_no_sense_are_named_with_a_remedy) {
   EXPECT_THAT(problem([](auto& p) { p.frequency_penalty = -101; }),
               HasSubstr("frequency_penalty -101"));
   EXPECT_THAT(problem([](auto& p) { p.top_logprobs = 21; }), HasSubstr("top_logprobs 21"));
-  EXPECT_THAT(problem([](auto& p) { p.stop_tokens = 9; }), HasSubstr("9 stop tokens"));
-  EXPECT_THAT(problem([](auto& p) { p.biases = 33; }), HasSubstr("33 tokens"));
-  EXPECT_THAT(problem([](auto& p) {
-                p.biases = 1;
-                p.bias[0] = kInfinity;
-              }),
-              HasSubstr("logit bias inf"));
+  EXPECT_THAT(problem([](auto& p) { p.stop_tokens = 129; }), HasSubstr("129 stop tokens"));
+  EXPECT_THAT(problem([](auto& p) { p.biases = 1025; }), HasSubstr("1025 tokens"));
+  const std::vector<TokenBias> biases{{7, kInfinity}};
+  EXPECT_THAT(kernels::host::problem_with({}, biases), HasSubstr("logit bias inf of token 7"));
 }
 
 }  // namespace

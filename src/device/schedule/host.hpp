@@ -15,6 +15,8 @@ void check(const Limits& limits);
 /// Bytes of the two memories: what kernels read, and what only the policy reads.
 std::size_t plan_bytes(const Limits& limits);
 std::size_t state_bytes(const Limits& limits);
+/// Of the plan's bytes the leading ones that each step writes anew: all but the block tables.
+std::size_t step_bytes(const Limits& limits);
 
 /// The unit that both are aligned to, for who allocates them.
 struct alignas(64) Line {

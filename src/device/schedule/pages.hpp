@@ -80,6 +80,7 @@ ATTACCA_HD inline void release_page(State& state, std::uint32_t page) {
 /// Gives a slot's pages back, the last first.
 ATTACCA_HD inline void release_table(State& state, std::uint32_t slot) {
   const std::int32_t* table = state.table(slot);
+  state.slots[slot].told = 0;
   while (state.slots[slot].pages > 0)
     release_page(state, static_cast<std::uint32_t>(table[--state.slots[slot].pages]));
 }
@@ -119,7 +120,8 @@ ATTACCA_HD inline void adopt_pages(State& state, std::uint32_t entry, std::uint3
 /// meanwhile, the table takes that one, so that equal prefixes are the same pages.
 ATTACCA_HD inline void cache_page(State& state, std::uint32_t entry, std::uint32_t index) {
   const std::int32_t* tokens = state.history(entry) + index * state.limits.page_size;
-  std::int32_t* table = state.table(state.entries[entry].slot);
+  const std::uint32_t slot = state.entries[entry].slot;
+  std::int32_t* table = state.table(slot);
   const auto mine = static_cast<std::uint32_t>(table[index]);
   const std::uint32_t parent = parent_of(table, index);
   const std::uint32_t hash = hash_of(parent, tokens, state.limits.page_size);
@@ -129,6 +131,7 @@ ATTACCA_HD inline void cache_page(State& state, std::uint32_t entry, std::uint32
   } else {
     share_page(state, other);
     table[index] = static_cast<std::int32_t>(other);
+    if (state.slots[slot].told > index) state.slots[slot].told = index;
     release_page(state, mine);
     ++state.statistics.merged;
   }

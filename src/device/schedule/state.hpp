@@ -55,8 +55,16 @@ struct Counts {
   std::uint32_t rows;
   std::uint32_t decodes;    // the first so many tokens are of sequences that compute just one
   std::uint32_t placed;     // sequences that got a slot in this step
+  std::uint32_t changes;    // of block tables
   std::uint32_t is_decode;  // every token is the newest of a sequence of its own, and has a row
   std::uint32_t graph;      // the smallest that takes the step; kNone where none does
+};
+
+/// Pages of a table that steps before did not have.
+struct TableChange {
+  std::uint32_t slot;
+  std::uint32_t first;
+  std::uint32_t count;
 };
 
 /// One step, as its kernels read it. The addresses never move. A token that the step before it
@@ -73,6 +81,7 @@ struct Plan {
   std::int32_t* row_positions = nullptr;  // [logit_rows]: where the sampled token will stand
   std::int32_t* row_forced = nullptr;     // [logit_rows]: the token there if it is known, or -1
   std::int32_t* placed = nullptr;         // [slots]: what they sample with must be set anew
+  TableChange* changes = nullptr;         // [slots]: of `tables`, for who keeps a copy
   std::int32_t* tables = nullptr;         // [slots, table_stride]: pages, by position / page_size
 };
 
@@ -112,6 +121,7 @@ struct Entry {
 struct Slot {
   std::uint32_t entry;  // kNone where free
   std::uint32_t pages;  // in its table
+  std::uint32_t told;   // of them, the leading ones that `changes` have told of
   std::uint32_t turn;   // how many requests have left it
 };
 
@@ -137,7 +147,7 @@ struct Part {
 };
 
 /// Numbered as the sampling kernel does.
-enum class Ending : std::uint32_t { none, stop_token, length };
+enum class Ending : std::uint32_t { none, stop_token, length, not_finite };
 
 /// A row of a committed step. A request's rows come in the order of their positions; its last has
 /// an ending, and the entry is free again by then.
@@ -234,7 +244,7 @@ ATTACCA_HD inline void reset(State& state) {
     state.free_entries.push_back(entry);
   }
   for (std::uint32_t slot = 0; slot < limits.slots; ++slot) {
-    state.slots[slot] = {kNone, 0, 0};
+    state.slots[slot] = {kNone, 0, 0, 0};
     state.free_slots.push_back(slot);
   }
   for (std::uint32_t page = 0; page < limits.pages; ++page) {

@@ -108,8 +108,12 @@ ATTACCA_HD inline void write_part(State& state, std::uint32_t entry, std::uint32
   Plan& plan = state.plan;
   Counts& counts = *plan.counts;
   const auto slot = static_cast<std::int32_t>(e.slot);
-  state.parts_at(place)[state.part_count[place]++] = {
-      entry, e.slot, state.slots[e.slot].turn, e.computed, e.planned, counts.rows, rows_of(e)};
+  Slot& seat = state.slots[e.slot];
+  state.parts_at(place)[state.part_count[place]++] = {entry,     e.slot,      seat.turn, e.computed,
+                                                      e.planned, counts.rows, rows_of(e)};
+  if (seat.told < seat.pages)
+    plan.changes[counts.changes++] = {e.slot, seat.told, seat.pages - seat.told};
+  seat.told = seat.pages;
   for (std::uint32_t position = e.computed; position < e.computed + e.planned; ++position) {
     const std::uint32_t token = counts.tokens++;
     const bool is_known = position < e.known();
@@ -164,6 +168,7 @@ ATTACCA_HD inline Event settle_row(State& state, const Part& part, std::uint32_t
   } else if (position == end) {
     event.ending = Ending::length;
   }
+  if (ending == Ending::not_finite) event.ending = ending;
   if (position < end) event.token = state.history(part.entry)[position];
   return event;
 }
@@ -251,7 +256,8 @@ ATTACCA_HD void commit_step(State& state, const Sampled* sampled) {
     }
 
     Ending ending = Ending::none;
-    for (std::uint32_t row = part.first_row; row < part.first_row + part.rows; ++row) {
+    for (std::uint32_t row = part.first_row;
+         row < part.first_row + part.rows && ending == Ending::none; ++row) {
       const Event event = detail::settle_row(state, part, row, sampled[row].token,
                                              static_cast<Ending>(sampled[row].ending));
       state.events[state.event_count++] = event;

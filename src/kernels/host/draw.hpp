@@ -14,17 +14,14 @@ struct Candidate {
 
 /// Memory that is kept from draw to draw.
 struct DrawScratch {
-  std::vector<std::uint64_t> masses;  // by group
+  std::vector<std::uint64_t> masses;
   std::vector<Candidate> candidates;
-  std::vector<Candidate> ties;
+  std::vector<std::size_t> by_token;  // candidates
 };
 
-/// The `count` highest logits in no order; equal ones by the lowest id. Fewer where the others are
+/// The `count` highest logits in order; equal ones by the lowest id. Fewer where the others are
 /// minus infinity.
 void find_highest(const LogitGroups& logits, std::size_t count, std::vector<Candidate>& to);
-
-/// Whether a comes before b by logit; equal ones by id.
-bool has_higher_logit(const Candidate& a, const Candidate& b);
 
 /// Draws by temperature, top-k, top-p and min-p. REQUIRES: temperature > 0.
 std::int32_t draw(const LogitGroups& logits, const SamplingParams& params, std::int32_t position,

@@ -12,8 +12,6 @@
 #define HWY_TARGET_INCLUDE "kernels/host/logit_groups.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
-// After highway.h, which it needs.
-#include <hwy/contrib/math/math-inl.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace attacca::kernels::host {
@@ -45,23 +43,15 @@ void maxima_of(const float* x, std::size_t count, std::size_t group, float* maxi
     *maxima++ = max_of(x + at, std::min(group, count - at));
 }
 
-double sum_of_exp(const float* x, std::size_t count, float max) {
+bool is_finite(const float* x, std::size_t count) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d);
-  const auto maxima = hn::Set(d, max);
-  constexpr std::size_t kRun = 4096;  // summed in floats, whole runs in a double
-  double total = 0;
   std::size_t at = 0;
-  while (at + lanes <= count) {
-    auto sum = hn::Zero(d);
-    const std::size_t end = std::min(count, at + kRun);
-    HWY_UNROLL(4)
-    for (; at + lanes <= end; at += lanes)
-      sum = hn::Add(sum, hn::Exp(d, hn::Sub(hn::LoadU(d, x + at), maxima)));
-    total += hn::GetLane(hn::SumOfLanes(d, sum));
-  }
-  for (; at < count; ++at) total += std::exp(static_cast<double>(x[at]) - max);
-  return total;
+  for (; at + lanes <= count; at += lanes)
+    if (!hn::AllTrue(d, hn::IsFinite(hn::LoadU(d, x + at)))) return false;
+  for (; at < count; ++at)
+    if (!std::isfinite(x[at])) return false;
+  return true;
 }
 
 /// Halves of 2^24 * 2^-x and of the octaves that come on top, as masses.
@@ -73,24 +63,23 @@ HWY_INLINE hn::Vec<hn::RepartitionToWide<D>> shifted(D, V powers, V octaves) {
   return hn::Shr(hn::ShiftLeft<16>(wide), hn::PromoteTo(dw, hn::BitCast(du, octaves)));
 }
 
-/// masses[i] = mass_of(x[i], max, temperature)
-void masses_of(const float* x, std::size_t count, float max, float temperature,
-               std::uint64_t* masses) {
+/// masses[i] = mass_of(x[i], max, inverse)
+void masses_of(const float* x, std::size_t count, float max, float inverse, std::uint64_t* masses) {
   const hn::CappedTag<float, 4> d;
   const hn::Rebind<std::int32_t, decltype(d)> di;
   const hn::Half<decltype(di)> dh;
   const hn::Rebind<std::uint32_t, decltype(d)> du;
   const hn::RepartitionToWide<decltype(du)> dw;
   const auto maxima = hn::Set(d, max);
-  const auto temperatures = hn::Set(d, temperature);
+  const auto inverses = hn::Set(d, inverse);
   const auto log2e = hn::Set(d, MassTerms::kLog2E);
   std::size_t at = 0;
   for (; at + 4 <= count; at += 4) {
     const auto logits = hn::LoadU(d, x + at);
-    const auto distance = hn::Div(hn::Sub(maxima, logits), temperatures);
+    const auto distance = hn::Mul(hn::Sub(maxima, logits), inverses);
     const auto is_near = hn::Lt(distance, hn::Set(d, MassTerms::kFarthest));
     if (!hn::AllTrue(d, hn::And(is_near, hn::Lt(logits, maxima)))) {
-      for (std::size_t i = at; i < at + 4; ++i) masses[i] = mass_of(x[i], max, temperature);
+      for (std::size_t i = at; i < at + 4; ++i) masses[i] = mass_of(x[i], max, inverse);
       continue;
     }
     const auto octaves = hn::ConvertTo(di, hn::Mul(distance, log2e));
@@ -105,7 +94,7 @@ void masses_of(const float* x, std::size_t count, float max, float temperature,
     hn::StoreU(shifted(du, hn::UpperHalf(dh, whole), hn::UpperHalf(dh, octaves)), dw,
                masses + at + 2);
   }
-  for (; at < count; ++at) masses[at] = mass_of(x[at], max, temperature);
+  for (; at < count; ++at) masses[at] = mass_of(x[at], max, inverse);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -117,7 +106,7 @@ namespace attacca::kernels::host {
 
 HWY_EXPORT(max_of);
 HWY_EXPORT(maxima_of);
-HWY_EXPORT(sum_of_exp);
+HWY_EXPORT(is_finite);
 HWY_EXPORT(masses_of);
 
 LogitGroups::LogitGroups(std::span<const float> logits, std::vector<float>& maxima)
@@ -139,14 +128,22 @@ std::int32_t LogitGroups::argmax() const {
              : first_token(group) + static_cast<std::int32_t>(at - in_group.begin());
 }
 
-double LogitGroups::sum_of_exp() const {
-  return HWY_DYNAMIC_DISPATCH(sum_of_exp)(logits_.data(), logits_.size(), max_);
+bool LogitGroups::is_finite() const {
+  return HWY_DYNAMIC_DISPATCH(is_finite)(logits_.data(), logits_.size());
 }
 
-std::span<const std::uint64_t> LogitGroups::masses(std::size_t group, float temperature,
+double LogitGroups::log_of_sum() const {
+  std::uint64_t total = 0;
+  std::uint64_t memory[kSize];
+  for (std::size_t group = 0; group < count(); ++group)
+    for (const std::uint64_t mass : masses(group, 1, memory)) total += mass;
+  return max_ + std::log(static_cast<double>(total) / static_cast<double>(kFullMass));
+}
+
+std::span<const std::uint64_t> LogitGroups::masses(std::size_t group, float inverse,
                                                    std::uint64_t (&to)[kSize]) const {
   const auto in_group = logits(group);
-  HWY_DYNAMIC_DISPATCH(masses_of)(in_group.data(), in_group.size(), max_, temperature, to);
+  HWY_DYNAMIC_DISPATCH(masses_of)(in_group.data(), in_group.size(), max_, inverse, to);
   return {to, in_group.size()};
 }
 

@@ -20,9 +20,12 @@ class LogitGroups {
   float max() const { return max_; }
   /// The first token that has the maximum; 0 where none is above minus infinity.
   std::int32_t argmax() const;
-  /// sum of exp(logit - max)
-  double sum_of_exp() const;
+  /// Whether no logit is infinite or not a number.
+  bool is_finite() const;
+  /// The logarithm of the sum of exp(logit).
+  double log_of_sum() const;
 
+  std::size_t size() const { return logits_.size(); }  // tokens
   std::size_t count() const { return maxima_.size(); }
   float max(std::size_t group) const { return maxima_[group]; }
   std::int32_t first_token(std::size_t group) const {
@@ -31,8 +34,8 @@ class LogitGroups {
   std::span<const float> logits(std::size_t group) const {
     return logits_.subspan(group * kSize, std::min(kSize, logits_.size() - group * kSize));
   }
-  /// The group's masses (see sampling.hpp), in `to`.
-  std::span<const std::uint64_t> masses(std::size_t group, float temperature,
+  /// The group's masses (see sampling.hpp), in `to`. `inverse`: 1 / temperature.
+  std::span<const std::uint64_t> masses(std::size_t group, float inverse,
                                         std::uint64_t (&to)[kSize]) const;
 
  private:

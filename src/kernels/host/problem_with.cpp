@@ -7,7 +7,7 @@
 
 namespace attacca::kernels::host {
 
-std::string problem_with(const SamplingParams& p) {
+std::string problem_with(const SamplingParams& p, std::span<const TokenBias> biases) {
   const auto is_in = [](float value, float low, float high) {
     return value >= low && value <= high;
   };
@@ -38,10 +38,10 @@ std::string problem_with(const SamplingParams& p) {
   if (p.biases > SamplingParams::kMaxBiases)
     return fmt::format("logit biases for {} tokens are more than {}; pass fewer", p.biases,
                        SamplingParams::kMaxBiases);
-  for (std::uint32_t at = 0; at < p.biases; ++at)
-    if (!is_in(p.bias[at], -1000, 1000))
-      return fmt::format("logit bias {} of token {} is not from -1000 to 1000", p.bias[at],
-                         p.bias_token[at]);
+  for (const TokenBias& bias : biases)
+    if (!is_in(bias.bias, -1000, 1000))
+      return fmt::format("logit bias {} of token {} is not from -1000 to 1000", bias.bias,
+                         bias.token);
   return {};
 }
 

@@ -1,8 +1,7 @@
 // sample.cpp: see sample.hpp.
 #include "kernels/host/sample.hpp"
 
-#include <algorithm>
-#include <cmath>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -14,34 +13,35 @@ namespace {
 
 /// Memory that a thread keeps from row to row.
 struct Scratch {
-  std::vector<float> adjusted;
+  std::vector<float> changed;
   std::vector<float> maxima;
   DrawScratch draw;
 };
 
-/// A logit after bias and penalties.
-float adjusted(float logit, std::int32_t token, std::uint16_t seen, const SamplingParams& p) {
-  for (std::uint32_t at = 0; at < p.biases; ++at)
-    if (p.bias_token[at] == token) logit += p.bias[at];
-  return penalized(logit, seen, p);
+/// The row after bias, penalties and mask; the row itself where there are none.
+std::span<const float> changed_row(std::span<const float> row, const SamplingParams& params,
+                                   const TokensOfSlot& tokens, std::vector<float>& to) {
+  if (!tokens.marks && !tokens.allowed && params.biases == 0) return row;
+  to.assign(row.begin(), row.end());
+  for (std::uint32_t at = 0; at < params.biases; ++at)
+    to[static_cast<std::size_t>(tokens.bias[at].token)] += tokens.bias[at].bias;
+  const Penalties penalties(params);
+  if (tokens.marks)
+    for (std::size_t token = 0; token < to.size(); ++token)
+      to[token] = penalties.apply(to[token], tokens.marks[token]);
+  if (tokens.allowed)
+    for (std::uint32_t token = 0; token < to.size(); ++token)
+      if (!tokens.allows(token)) to[token] = -std::numeric_limits<float>::infinity();
+  return to;
 }
 
-/// The row after bias and penalties; the row itself where there are none.
-std::span<const float> adjusted_row(std::span<const float> row, const SamplingParams& params,
-                                    const std::uint16_t* seen, std::vector<float>& to) {
-  if (!seen && params.biases == 0) return row;
-  to.assign(row.begin(), row.end());
-  const auto adjust = [&](std::size_t token) {
-    to[token] = adjusted(row[token], static_cast<std::int32_t>(token),
-                         seen ? seen[token] : std::uint16_t{0}, params);
-  };
-  for (std::uint32_t at = 0; at < params.biases; ++at)
-    if (const auto token = static_cast<std::uint32_t>(params.bias_token[at]); token < row.size())
-      adjust(token);
-  if (seen)
-    for (std::size_t token = 0; token < row.size(); ++token)
-      if (seen[token] != 0) adjust(token);
-  return to;
+std::int32_t choose(const SampleArgs& a, std::uint32_t row, std::span<const float> raw,
+                    LogitGroups& logits, const TokensOfSlot& tokens, Scratch& scratch) {
+  const SamplingParams& params = a.params[a.slots[row]];
+  const std::span<const float> changed = changed_row(raw, params, tokens, scratch.changed);
+  if (changed.data() != raw.data()) logits = LogitGroups(changed, scratch.maxima);
+  return params.temperature == 0 ? logits.argmax()
+                                 : draw(logits, params, a.positions[row], scratch.draw);
 }
 
 }  // namespace
@@ -50,36 +50,33 @@ void sample(const SampleArgs& a, std::uint32_t row) {
   thread_local Scratch scratch;
   const auto slot = static_cast<std::uint32_t>(a.slots[row]);
   const SamplingParams& params = a.params[slot];
+  const TokensOfSlot tokens(a, slot);
   const std::span<const float> raw(a.logits + std::uint64_t{row} * a.vocabulary, a.vocabulary);
   Sampled& out = a.out[row];
 
   LogitGroups logits(raw, scratch.maxima);
-  const double log_sum = logits.max() + std::log(logits.sum_of_exp());
-  const auto logprob = [&](float logit) { return static_cast<float>(logit - log_sum); };
+  const bool is_finite = logits.is_finite();
+  const bool wants_sum = params.wants_logprob != 0 || params.top_logprobs != 0;
+  const double log_sum = wants_sum ? logits.log_of_sum() : 0;
   out.tops = 0;
   if (params.top_logprobs != 0) {
     std::vector<Candidate>& top = scratch.draw.candidates;
     find_highest(logits, params.top_logprobs, top);
-    std::sort(top.begin(), top.end(), has_higher_logit);
     for (const Candidate& candidate : top) {
       out.top_token[out.tops] = candidate.token;
-      out.top_logprob[out.tops++] = logprob(candidate.logit);
+      out.top_logprob[out.tops++] = static_cast<float>(candidate.logit - log_sum);
     }
   }
 
-  std::uint16_t* seen =
-      has_penalties(params) ? a.seen.counts + std::uint64_t{slot} * a.vocabulary : nullptr;
-  if (is_forced(a, row)) {
+  if (is_forced(a, row))
     out.token = a.forced[row];
-  } else {
-    const std::span<const float> adjusted = adjusted_row(raw, params, seen, scratch.adjusted);
-    if (adjusted.data() != raw.data()) logits = LogitGroups(adjusted, scratch.maxima);
-    out.token = params.temperature == 0 ? logits.argmax()
-                                        : draw(logits, params, a.positions[row], scratch.draw);
-  }
-  out.logprob = logprob(raw[static_cast<std::size_t>(out.token)]);
-  out.ending = ending_of(params, out.token, a.positions[row]);
-  if (seen) seen[out.token] = counted(seen[out.token]);
+  else
+    out.token = is_finite ? choose(a, row, raw, logits, tokens, scratch) : 0;
+  out.logprob =
+      wants_sum ? static_cast<float>(raw[static_cast<std::size_t>(out.token)] - log_sum) : 0;
+  out.ending =
+      is_finite ? ending_of(params, tokens.stop, out.token, a.positions[row]) : Ending::not_finite;
+  if (tokens.marks) tokens.marks[out.token] = counted(tokens.marks[out.token]);
 }
 
 }  // namespace attacca::kernels::host

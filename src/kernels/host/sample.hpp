@@ -1,6 +1,7 @@
 // sample.hpp: sampling on the host, and what is wrong with parameters.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "kernels/sample.hpp"
@@ -11,6 +12,6 @@ namespace attacca::kernels::host {
 void sample(const SampleArgs& args, std::uint32_t row);
 
 /// Empty, or the first parameter that makes no sense: its name, its value and what to pass instead.
-std::string problem_with(const SamplingParams& params);
+std::string problem_with(const SamplingParams& params, std::span<const TokenBias> biases = {});
 
 }  // namespace attacca::kernels::host

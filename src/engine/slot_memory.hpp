@@ -1,0 +1,73 @@
+// slot_memory.hpp: what slots hold on the device from step to step (block tables, sampling
+// parameters and the tokens they speak of) and how it is changed: the host collects what a step
+// changes, and one kernel writes it behind the steps in flight. Nothing else of it is sent.
+#pragma once
+
+#include <attacca/device.hpp>
+#include <attacca/memory.hpp>
+#include <span>
+#include <vector>
+
+#include "device/schedule/state.hpp"
+#include "kernels/mark_tokens.hpp"
+#include "kernels/sample.hpp"
+#include "kernels/write_words.hpp"
+
+namespace attacca::engine {
+
+/// What a sequence samples with.
+struct SlotSampling {
+  kernels::SamplingParams params;  // its counts are those of the lists below
+  std::vector<std::int32_t> stop_tokens;
+  std::vector<kernels::TokenBias> biases;  // by token, ascending, each once
+  std::vector<std::uint32_t> allowed;      // a mask; see SlotTokens
+};
+
+/// The device's memory of all slots. Not thread-safe.
+class SlotMemory {
+ public:
+  SlotMemory(const Device& device, const schedule::Limits& limits, std::uint32_t vocabulary);
+
+  const kernels::SamplingParams* params() const { return params_.data(); }
+  kernels::SlotTokens tokens() const;
+  const std::int32_t* tables() const { return tables_.data(); }
+  std::size_t bytes() const;
+  static std::size_t bytes_for(const schedule::Limits& limits, std::uint32_t vocabulary);
+
+  /// The slot's next sequence: how it samples, and what is known of its history.
+  void place(std::uint32_t slot, const SlotSampling& sampling,
+             std::span<const std::int32_t> history, std::size_t prompt);
+  /// Pages that the plan's tables have got.
+  void change_tables(const schedule::Plan& plan);
+
+  /// Writes on their way to the device.
+  struct Sent {
+    Buffer<std::uint32_t> words;
+    Buffer<kernels::WordsWrite> writes;
+    Buffer<kernels::SlotHistory> histories;
+  };
+  Sent make_sent() const;
+  /// Enqueues all that was changed. `sent` stays until that has run, then it can be used again.
+  void send(StreamRef stream, Sent& sent);
+  /// Forgets what was changed and not sent.
+  void forget();
+
+ private:
+  template <class T>
+  void write(const T* to, const T* from, std::size_t count);
+
+  Device device_;
+  std::uint32_t vocabulary_;
+  std::uint32_t table_stride_;
+  Buffer<kernels::SamplingParams> params_;
+  Buffer<std::int32_t> stop_;
+  Buffer<kernels::TokenBias> bias_;
+  Buffer<std::uint32_t> allowed_;
+  Buffer<std::uint16_t> marks_;
+  Buffer<std::int32_t> tables_;
+  std::vector<std::uint32_t> words_;
+  std::vector<kernels::WordsWrite> writes_;
+  std::vector<kernels::SlotHistory> histories_;
+};
+
+}  // namespace attacca::engine
