@@ -21,6 +21,8 @@ struct RopeScaling {
   double low_frequency_factor = 1;
   double high_frequency_factor = 4;
   double original_context = 8192;
+
+  bool operator==(const RopeScaling&) const = default;
 };
 
 /// What generation_config.json advises; what it does not mention is empty.
@@ -57,6 +59,7 @@ struct ModelConfig {
   std::optional<std::int32_t> pad_id;
   std::vector<std::int32_t> eos_ids;  // all that end a text, eos_id among them
   GenerationDefaults generation;
+  std::vector<std::string> notes;  // of the files, that whoever uses the model should read
 };
 
 /// Throw BadArgument with the file, the key and the value for what cannot be.

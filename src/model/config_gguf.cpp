@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "model/config.hpp"
+#include "model/config_keys.hpp"
 #include "model/in_quotes.hpp"
 
 namespace attacca::model {
@@ -52,15 +53,41 @@ std::uint32_t vocabulary_of(const GgufFile& file) {
   if (tokens && tokens->is_array && tokens->count > rows)
     throw BadArgument(
         fmt::format("{}: tokenizer.ggml.tokens has {} tokens, but token_embd.weight "
-                    "{} rows",
-                    file.name(), tokens->count, rows));
+                    "{} rows: token {} has none; convert the model again with its own tokenizer",
+                    file.name(), tokens->count, rows, rows));
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(rows, 0xffffffff));
+}
+
+/// Refuses what attacca does not compute; a note names the keys that are in no table.
+void check_keys(const GgufFile& file, ModelConfig& config) {
+  const auto refuse = [&](const std::string& key, const std::string& supported) {
+    const nlohmann::json value = json_of(*file.value(key));
+    const std::string text = value.is_string()  ? in_quotes(value.get_ref<const std::string&>())
+                             : value.is_array() ? "a list"
+                                                : value.dump();
+    throw BadArgument(fmt::format("{}: {} is {}; {}", file.name(), key, text, supported));
+  };
+  KeyCheck check(gguf_keys(), refuse, config.architecture->name);
+  for (const auto& [key, value] : file.metadata()) check.check(key, json_of(value));
+  check.add_note(file.name(), config.notes);
+}
+
+/// Scores are divided by the root of a head's size; a file may say so.
+void check_scale(const Keys& keys, const ModelConfig& config) {
+  const double scale = keys.find<double>("attention.scale").value_or(0);
+  const double root = std::sqrt(static_cast<double>(config.head_size));
+  if (scale != 0 && !(std::abs(scale * root - 1) < 1e-5))
+    keys.refuse("attention.scale", fmt::format("{}; 1 / sqrt({}), the head's size, is supported",
+                                               scale, config.head_size));
 }
 
 void read_rope(const GgufFile& file, const Keys& keys, ModelConfig& config) {
   config.rotary_size = keys.find<std::uint32_t>("rope.dimension_count").value_or(config.head_size);
   config.rope_theta = keys.find<double>("rope.freq_base").value_or(10000);
-  const auto kind = keys.find<std::string_view>("rope.scaling.type").value_or("none");
+  // llama.cpp takes a factor without a type for a linear one.
+  const bool has_factor = keys.find<double>("rope.scaling.factor").value_or(0) != 0;
+  const auto kind =
+      keys.find<std::string_view>("rope.scaling.type").value_or(has_factor ? "linear" : "none");
   if (kind == "linear") {
     config.scaling.kind = RopeScaling::Kind::linear;
     config.scaling.factor = keys.get<double>("rope.scaling.factor");
@@ -117,8 +144,7 @@ ModelConfig config_from_gguf(const GgufFile& file) {
   config.architecture = &architecture_of(file);
   config.pairs = config.architecture->gguf_pairs;
   const Keys keys(file, config.architecture->name);
-  if (const auto experts = keys.find<std::uint32_t>("expert_count"); experts && *experts > 0)
-    keys.refuse("expert_count", fmt::format("{}; mixtures of experts are not supported", *experts));
+  check_keys(file, config);
 
   config.name = file.find<std::string>("general.name").value_or("");
   config.vocabulary = vocabulary_of(file);
@@ -136,6 +162,7 @@ ModelConfig config_from_gguf(const GgufFile& file) {
                 fmt::format("{}; as keys, {}, is supported", *values, config.head_size));
   config.window = keys.find<std::uint32_t>("attention.sliding_window").value_or(0);
   config.norm_epsilon = keys.get<float>("attention.layer_norm_rms_epsilon");
+  check_scale(keys, config);
   read_rope(file, keys, config);
   read_tokens(file, config);
   check_config(config, file.name(),

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "model/config.hpp"
+#include "model/config_keys.hpp"
 #include "model/in_quotes.hpp"
 #include "model/json.hpp"
 
@@ -31,23 +32,41 @@ const Architecture& architecture_of(const JsonFields& fields) {
   fields.refuse("model_type", architecture_names() + " are supported");
 }
 
-/// What would change the arithmetic, and is not there.
-void refuse_variants(const JsonFields& fields) {
-  if (const auto activation = fields.text("hidden_act"); activation && *activation != "silu")
-    fields.refuse("hidden_act", "silu is supported");
-  for (const char* key : {"attention_bias", "mlp_bias"})
-    if (fields.truth(key).value_or(false)) fields.refuse(key, "false is supported");
-  for (const char* key : {"quantization_config", "num_local_experts", "num_experts"})
-    if (fields.find(key)) fields.refuse(key, "plain dense weights are supported");
+/// Refuses what attacca does not compute; a note names the keys that are in no table.
+void check_keys(const JsonFields& fields, const std::string& file, ModelConfig& config) {
+  const auto refuse = [&](const std::string& key, const std::string& supported) {
+    fields.refuse(key.c_str(), supported);
+  };
+  KeyCheck check(config_json_keys(), refuse);
+  for (const auto& [key, value] : fields.object().items()) {
+    // Qwen2 has these biases whatever the key says.
+    if (key == "attention_bias" && config.architecture->has_qkv_bias) continue;
+    check.check(key, value);
+  }
+  check.add_note(file, config.notes);
 }
 
-void read_scaling(const JsonFields& fields, const char* key, const std::string& file,
-                  RopeScaling& scaling) {
+/// What an object of rotary parameters says.
+struct Rope {
+  RopeScaling scaling;
+  std::optional<double> theta;
+};
+
+std::optional<Rope> read_rope(const JsonFields& fields, const char* key, const std::string& file,
+                              std::vector<std::string>& notes) {
   const json* object = fields.find(key);
-  if (!object) return;
-  const JsonFields rope(*object, fmt::format("{}: {}", file, key));
+  if (!object) return std::nullopt;
+  const std::string place = fmt::format("{}: {}", file, key);
+  const JsonFields rope(*object, place);
+  KeyCheck check(rope_json_keys(), [&](const std::string& name, const std::string& supported) {
+    rope.refuse(name.c_str(), supported);
+  });
+  for (const auto& [name, value] : object->items()) check.check(name, value);
+  check.add_note(place, notes);
+  Rope result{{}, rope.number("rope_theta")};
+  RopeScaling& scaling = result.scaling;
   const std::string kind = rope.text("rope_type").value_or(rope.text("type").value_or("default"));
-  if (kind == "default") return;
+  if (kind == "default") return result;
   if (kind != "linear" && kind != "llama3")
     fields.refuse(key, "the types default, linear and llama3 are supported");
   scaling.kind = kind == "linear" ? RopeScaling::Kind::linear : RopeScaling::Kind::llama3;
@@ -57,47 +76,79 @@ void read_scaling(const JsonFields& fields, const char* key, const std::string& 
     return *value;
   };
   scaling.factor = number("factor");
-  if (kind == "linear") return;
+  if (kind == "linear") return result;
   scaling.low_frequency_factor = number("low_freq_factor");
   scaling.high_frequency_factor = number("high_freq_factor");
   scaling.original_context = number("original_max_position_embeddings");
+  return result;
 }
 
+/// Newer files hold all of it in one object, older ones the base beside the scaling, some both.
 void read_rope(const JsonFields& fields, const std::string& file, ModelConfig& config) {
-  // Newer files hold all of it in one object, older ones the base beside the scaling.
-  double share = fields.number("partial_rotary_factor").value_or(1);
-  config.rope_theta = fields.number("rope_theta").value_or(10000);
-  if (const json* object = fields.find("rope_parameters")) {
-    const JsonFields rope(*object, file + ": rope_parameters");
-    config.rope_theta = rope.number("rope_theta").value_or(config.rope_theta);
-    share = rope.number("partial_rotary_factor").value_or(share);
-  }
-  if (!(share > 0 && share <= 1))
-    fields.refuse("partial_rotary_factor", "a number between 0 and 1 is expected");
-  config.rotary_size = static_cast<std::uint32_t>(config.head_size * share);
-  read_scaling(fields, "rope_scaling", file, config.scaling);
-  read_scaling(fields, "rope_parameters", file, config.scaling);
+  const auto newer = read_rope(fields, "rope_parameters", file, config.notes);
+  const auto older = read_rope(fields, "rope_scaling", file, config.notes);
+  if (newer && older && newer->scaling != older->scaling)
+    fields.refuse("rope_scaling", "'rope_parameters' is there too and says something else");
+  const Rope rope = newer.value_or(older.value_or(Rope{}));
+  config.rotary_size = config.head_size;
+  config.scaling = rope.scaling;
+  config.rope_theta = rope.theta.value_or(fields.number("rope_theta").value_or(10000));
 }
 
-/// The window of all layers; a model that has it in some only is refused.
-std::uint32_t window_of(const JsonFields& fields, std::uint32_t layers) {
-  const std::uint32_t window = fields.count("sliding_window").value_or(0);
-  // Mistral's files do not mention the switch, Llama's window means nothing.
-  const bool is_used = fields.truth("use_sliding_window")
-                           .value_or(fields.text("model_type").value_or("") == "mistral");
-  if (window == 0 || !is_used) return 0;
-  std::size_t sliding = layers;
-  if (const json* types = fields.find("layer_types")) {
-    if (!types->is_array() || types->size() != layers)
-      fields.refuse("layer_types", "a list with a name for each layer is expected");
-    sliding = static_cast<std::size_t>(
-        std::count(types->begin(), types->end(), json("sliding_attention")));
-  } else if (fields.find("use_sliding_window")) {
-    sliding -= std::min(layers, fields.count("max_window_layers").value_or(0));
+bool is_mistral(const JsonFields& fields) {
+  if (const auto type = fields.text("model_type")) return *type == "mistral";
+  const json* names = fields.find("architectures");
+  return names && std::count(names->begin(), names->end(), json("MistralForCausalLM")) != 0;
+}
+
+/// How many layers "layer_types" lets slide; none where it is absent.
+std::optional<std::uint32_t> sliding_layers(const JsonFields& fields, std::uint32_t layers) {
+  const json* types = fields.find("layer_types");
+  if (!types) return std::nullopt;
+  const auto count = [&](const char* name) {
+    return static_cast<std::uint32_t>(std::count(types->begin(), types->end(), json(name)));
+  };
+  if (!types->is_array() || types->size() != layers ||
+      count("full_attention") + count("sliding_attention") != layers)
+    fields.refuse("layer_types",
+                  "a list with full_attention or sliding_attention for each layer is expected");
+  return count("sliding_attention");
+}
+
+/// The window of all layers, as transformers finds it. A model that has it in some only is refused.
+std::uint32_t window_of(const JsonFields& fields, const std::string& file, ModelConfig& config) {
+  constexpr std::uint32_t kDefaultWindow = 4096;  // where a file does not even say null
+  constexpr std::uint32_t kDefaultFull = 28;      // layers of Qwen that have none
+  const bool is_qwen = config.architecture->name != std::string_view("llama");
+  const std::optional<std::uint32_t> listed = sliding_layers(fields, config.layers);
+  std::uint32_t window =
+      fields.names("sliding_window") ? fields.count("sliding_window").value_or(0) : kDefaultWindow;
+  std::uint32_t sliding = config.layers;
+  if (is_qwen) {
+    if (!fields.truth("use_sliding_window").value_or(false)) window = 0;
+    sliding -= std::min(sliding, fields.count("max_window_layers").value_or(kDefaultFull));
+    sliding = listed.value_or(sliding);
+  } else if (is_mistral(fields)) {
+    if (window != 0 && !fields.truth("use_sliding_window").value_or(true))
+      fields.refuse("use_sliding_window",
+                    fmt::format("Mistral has no such switch, and its window is {}; make "
+                                "'sliding_window' null to have none",
+                                window));
+  } else {
+    if (window != 0 && fields.find("sliding_window"))
+      config.notes.push_back(fmt::format(
+          "{}: 'sliding_window' is {}, but Llama has no window: every token sees all before it",
+          file, window));
+    window = 0;
   }
-  if (sliding != 0 && sliding != layers)
-    fields.refuse("sliding_window",
-                  fmt::format("for {} of {} layers; all or none is supported", sliding, layers));
+  if (window == 0) sliding = 0;
+  if (listed && *listed != sliding)
+    fields.refuse("layer_types", fmt::format("with a window of {} for {} of {} layers it "
+                                             "contradicts the rest of the file",
+                                             window, sliding, config.layers));
+  if (sliding != 0 && sliding != config.layers)
+    fields.refuse("sliding_window", fmt::format("for {} of {} layers; all or none is supported",
+                                                sliding, config.layers));
   return sliding ? window : 0;
 }
 
@@ -158,11 +209,15 @@ ModelConfig config_from_json(std::string_view config_text, std::string_view gene
   ModelConfig config;
   config.architecture = &architecture_of(fields);
   config.pairs = config.architecture->hf_pairs;
-  refuse_variants(fields);
+  check_keys(fields, file, config);
   config.vocabulary = fields.require_count("vocab_size");
   config.hidden = fields.require_count("hidden_size");
   config.layers = fields.require_count("num_hidden_layers");
   config.heads = fields.require_count("num_attention_heads");
+  // Where these are absent, and not null, transformers has numbers of other models in mind.
+  const bool is_llama = config.architecture->name == std::string_view("llama");
+  if (!is_llama || is_mistral(fields)) fields.require("num_key_value_heads");
+  if (config.architecture->has_qk_norm) fields.require("head_dim");
   config.kv_heads = fields.count("num_key_value_heads").value_or(config.heads);
   config.head_size =
       fields.count("head_dim").value_or(config.heads ? config.hidden / config.heads : 0);
@@ -170,12 +225,12 @@ ModelConfig config_from_json(std::string_view config_text, std::string_view gene
   config.context = fields.require_count("max_position_embeddings");
   config.norm_epsilon = static_cast<float>(fields.number("rms_norm_eps").value_or(1e-6));
   config.is_tied = fields.truth("tie_word_embeddings");
-  config.window = window_of(fields, config.layers);
+  config.window = window_of(fields, file, config);
   read_rope(fields, file, config);
   check_config(config, file,
                {"vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
                 "num_key_value_heads", "head_dim", "intermediate_size", "max_position_embeddings",
-                "rms_norm_eps", "rope_theta", "partial_rotary_factor",
+                "rms_norm_eps", "rope_theta", "head_dim",
                 fields.find("rope_parameters") ? "rope_parameters" : "rope_scaling"});
   read_tokens(fields, config);
   if (!generation.empty()) {

@@ -90,6 +90,10 @@ std::uint32_t JsonFields::require_count(const char* key) const {
   return *value;
 }
 
+void JsonFields::require(const char* key) const {
+  if (!names(key)) throw BadArgument(fmt::format("{}: key '{}' is missing", file_, key));
+}
+
 void JsonFields::refuse(const char* key, const std::string& why) const {
   const json* value = find(key);
   throw BadArgument(

@@ -19,12 +19,17 @@ class JsonFields {
  public:
   JsonFields(const nlohmann::json& object, std::string file);
 
+  const nlohmann::json& object() const { return object_; }
   const nlohmann::json* find(const char* key) const;
+  /// Even if it is null.
+  bool names(const char* key) const { return object_.contains(key); }
   std::optional<std::uint32_t> count(const char* key) const;
   std::optional<double> number(const char* key) const;
   std::optional<bool> truth(const char* key) const;
   std::optional<std::string> text(const char* key) const;
   std::uint32_t require_count(const char* key) const;
+  /// Throws where it is not there; it may be null.
+  void require(const char* key) const;
 
   [[noreturn]] void refuse(const char* key, const std::string& why) const;
 

@@ -7,63 +7,13 @@
 
 #include <cmath>
 
-#include "tests/model/small_folder.hpp"
+#include "tests/model/config_cases.hpp"
 
 namespace attacca::test {
 namespace {
 
 using kernels::RotaryPairs;
-using model::ModelConfig;
-using nlohmann::json;
-using testing::AllOf;
 using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::ThrowsMessage;
-
-json small_json(const char* architecture = "llama") {
-  return config_json_of(SmallModel(architecture, false, false));
-}
-
-ModelConfig from_json(const json& config, const json& generation = nullptr) {
-  return model::config_from_json(config.dump(), generation.is_null() ? "" : generation.dump(),
-                                 "folder");
-}
-
-template <class... Parts>
-void expect_refused(const char* key, const json& value, Parts... parts) {
-  json config = small_json();
-  config[key] = value;
-  EXPECT_THAT([&] { from_json(config); },
-              ThrowsMessage<BadArgument>(
-                  AllOf(HasSubstr("folder/config.json"), HasSubstr(key), HasSubstr(parts)...)))
-      << key << " " << value;
-}
-
-/// A GGUF file of a small model, with one value more.
-struct SmallGguf {
-  std::string text;
-  model::GgufFile file;
-  template <class T>
-  SmallGguf(const SmallModel& small, const char* key, const T& value)
-      : text(text_with(small, key, value)),
-        file(model::GgufFile::parse(bytes_of(text), "test.gguf")) {}
-  template <class T>
-  static std::string text_with(const SmallModel& small, const char* key, const T& value) {
-    model::GgufWriter writer = small.writer();
-    writer.set(key, value);
-    return text_of(writer);
-  }
-};
-
-template <class T, class... Parts>
-void expect_gguf_refused(const char* key, const T& value, Parts... parts) {
-  EXPECT_THAT(
-      [&] {
-        model::config_from_gguf(SmallGguf(SmallModel("qwen2", true, false), key, value).file);
-      },
-      ThrowsMessage<BadArgument>(AllOf(HasSubstr("test.gguf"), HasSubstr(parts)...)))
-      << key;
-}
 
 void expect_small(const ModelConfig& config, const char* architecture) {
   EXPECT_STREQ(config.architecture->name, architecture);
@@ -131,42 +81,8 @@ TEST(Config, sizes_that_cannot_be_are_refused_by_key_and_value) {
                       "qwen2.rope.dimension_count is 15; an even number");
   expect_gguf_refused("qwen2.rope.freq_base", 0.f, "qwen2.rope.freq_base is 0");
   expect_gguf_refused("tokenizer.ggml.eos_token_id", std::uint32_t{48}, "eos_token_id is 48");
-  expect_gguf_refused("tokenizer.ggml.tokens", std::vector<std::string>(49), "49 tokens");
-}
-
-TEST(Config, what_would_change_the_arithmetic_is_refused_by_name) {
-  expect_refused("hidden_act", "gelu", "silu is supported");
-  expect_refused("attention_bias", true, "false is supported");
-  expect_refused("mlp_bias", true, "false is supported");
-  expect_refused("quantization_config", json::object(), "dense weights");
-  expect_refused("rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}}, "yarn",
-                 "linear and llama3");
-  expect_refused("rope_scaling", {{"type", "linear"}}, "'factor' is missing");
-  expect_refused("rope_scaling", {{"type", "linear"}, {"factor", 0}}, "out of bounds");
-  expect_gguf_refused("qwen2.rope.scaling.type", "yarn", "rope.scaling.type is 'yarn'");
-  expect_gguf_refused("qwen2.expert_count", std::uint32_t{8}, "expert_count is 8");
-}
-
-TEST(Config, a_window_is_all_layers_or_none) {
-  json config = small_json("qwen2");
-  config["sliding_window"] = 64;
-  EXPECT_EQ(from_json(config).window, 0u) << "Qwen2 has it off unless it says otherwise";
-  config["use_sliding_window"] = true;
-  EXPECT_EQ(from_json(config).window, 64u);
-  config["max_window_layers"] = 2;
-  EXPECT_EQ(from_json(config).window, 0u);
-  config["max_window_layers"] = 1;
-  EXPECT_THAT([&] { from_json(config); },
-              ThrowsMessage<BadArgument>(HasSubstr("for 1 of 2 layers; all or none")));
-  config["layer_types"] = {"sliding_attention", "sliding_attention"};
-  EXPECT_EQ(from_json(config).window, 64u);
-  json mistral = small_json();
-  mistral["sliding_window"] = 4096;
-  EXPECT_EQ(from_json(mistral).window, 0u);
-  mistral["model_type"] = "mistral";
-  EXPECT_EQ(from_json(mistral).window, 4096u);
-  mistral["sliding_window"] = nullptr;
-  EXPECT_EQ(from_json(mistral).window, 0u);
+  expect_gguf_refused("tokenizer.ggml.tokens", std::vector<std::string>(49), "49 tokens",
+                      "token 48 has none");
 }
 
 TEST(Config, all_ids_that_end_a_text_are_gathered) {
@@ -194,6 +110,14 @@ TEST(Config, all_ids_that_end_a_text_are_gathered) {
   EXPECT_EQ(advised.generation.top_k, 20u);
   EXPECT_EQ(advised.generation.top_p, 0.75f);
   EXPECT_EQ(advised.generation.repetition_penalty, 1.125f);
+  const json many = {9, 8, 7, 6, 5, 4, 3, 1, 0, 11, 12, 13};
+  EXPECT_EQ(from_json(config, {{"eos_token_id", many}}).eos_ids.size(), 13u) << "and the 2";
+  EXPECT_THAT(
+      [&] {
+        from_json(config, {{"eos_token_id", {2, 48}}});
+      },
+      ThrowsMessage<BadArgument>(HasSubstr("generation_config.json")));
+  expect_refused("bos_token_id", 48, "an id below the vocabulary's 48");
   expect_refused("eos_token_id", 48, "an id below the vocabulary's 48");
   expect_refused("eos_token_id", {1, "x"}, "an id below");
 
@@ -216,8 +140,6 @@ TEST(Config, frequencies_without_and_with_linear_scaling) {
     EXPECT_FLOAT_EQ(plain[pair], std::ldexp(1.f, -static_cast<int>(pair)));
   config["rope_scaling"] = {{"type", "linear"}, {"factor", 4}};
   EXPECT_FLOAT_EQ(rotary_frequencies(from_json(config))[1], 0.125f);
-  config["partial_rotary_factor"] = 0.5;
-  EXPECT_EQ(rotary_frequencies(from_json(config)).size(), 4u);
 }
 
 // The frequencies are those of transformers 5.22: ROPE_INIT_FUNCTIONS["llama3"].
