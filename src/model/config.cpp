@@ -8,12 +8,15 @@
 #include <cmath>
 #include <numbers>
 
+#include "kernels/residual.hpp"
+
 namespace attacca::model {
 
 namespace {
 
 constexpr std::uint32_t kHeadStep = 8;
 constexpr std::uint32_t kMostHead = 256;
+constexpr std::uint32_t kPart = kernels::Residual::kPart;
 
 double llama3_frequency(double frequency, const RopeScaling& scaling) {
   const double wavelength = 2 * std::numbers::pi / frequency;
@@ -46,6 +49,15 @@ void check_config(const ModelConfig& config, const std::string& file, const Size
   if (config.heads % config.kv_heads != 0)
     throw BadArgument(fmt::format("{}: {} is {}, which is not a multiple of {}, {}", file,
                                   keys.heads, config.heads, keys.kv_heads, config.kv_heads));
+  // Streamed steps keep a float for every 16 elements of a hidden row where attention writes later,
+  // see streamed_step.cpp.
+  const std::uint64_t queries = std::uint64_t{config.heads} * config.head_size;
+  if (config.hidden > kPart * queries)
+    throw BadArgument(fmt::format(
+        "{}: {} is {}, more than {} times the {} elements of {} heads of {}: buffers of "
+        "a step would overlap; at most {} is supported",
+        file, keys.hidden, config.hidden, kPart, queries, config.heads, config.head_size,
+        kPart * queries));
   if (config.rotary_size == 0 || config.rotary_size % 2 != 0 ||
       config.rotary_size > config.head_size)
     throw BadArgument(fmt::format("{}: {} is {}; an even number up to the head's {} is expected",

@@ -85,6 +85,23 @@ TEST(Config, sizes_that_cannot_be_are_refused_by_key_and_value) {
                       "token 48 has none");
 }
 
+TEST(Config, rows_too_long_for_the_buffer_that_keeps_their_squares_are_refused) {
+  json config = small_json();
+  config["head_dim"] = 8;  // 4 heads of 8: squares of 16 * 32 elements fit where attention writes
+  config["hidden_size"] = 512;
+  EXPECT_EQ(from_json(config).hidden, 512u);
+  config["hidden_size"] = 528;
+  EXPECT_THAT([&] { from_json(config); },
+              ThrowsMessage<BadArgument>(AllOf(
+                  HasSubstr("hidden_size is 528, more than 16 times the 32 elements of 4 heads"),
+                  HasSubstr("would overlap; at most 512"))));
+  ModelConfig sizes = SmallModel::sizes();
+  sizes.hidden = 1040;  // 4 heads of 16
+  const std::string text = text_of(SmallModel("qwen2", true, false).writer(sizes));
+  EXPECT_THAT([&] { model::config_from_gguf(model::GgufFile::parse(bytes_of(text), "x")); },
+              ThrowsMessage<BadArgument>(HasSubstr("qwen2.embedding_length is 1040")));
+}
+
 TEST(Config, all_ids_that_end_a_text_are_gathered) {
   json config = small_json();
   config["bos_token_id"] = 1;
