@@ -5,6 +5,7 @@
 #include <attacca/error.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <unordered_map>
 
 #include "model/in_quotes.hpp"
@@ -49,6 +50,10 @@ void refuse_shape(const std::filesystem::path& file, const Tensor& tensor, std::
     return;
   throw BadArgument(fmt::format("{}: tensor {} has shape {}; {} is expected", file.string(),
                                 in_quotes(name), shape_text(tensor.shape), shape_text(expected)));
+}
+
+bool is_copy(const Tensor& a, const Tensor& b) {
+  return a.type == b.type && a.bytes == b.bytes && std::memcmp(a.data, b.data, a.bytes) == 0;
 }
 
 }  // namespace
@@ -130,7 +135,13 @@ void Checkpoint::add_tensors(const std::vector<Tensor>& found, bool is_gguf) {
       throw BadArgument(fmt::format("{}: tensor {} is {}; F32, F16 or BF16 is expected",
                                     path_.string(), in_quotes(source),
                                     kernels::type_name(tensor.type)));
-    if (is_head && *config_.is_tied) return;  // a copy of the embedding
+    if (is_head && *config_.is_tied) {
+      if (is_copy(tensor, *find("token_embd.weight"))) return;
+      config_.is_tied = false;
+      config_.notes.push_back(fmt::format(
+          "{}: 'tie_word_embeddings' is true, but tensor {} is not the embedding; it is used",
+          path_.string(), in_quotes(source)));
+    }
     tensor.name = rule.name_in(layer);
     index_.emplace(tensor.name, tensors_.size());
     tensors_.push_back(std::move(tensor));

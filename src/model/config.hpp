@@ -53,7 +53,8 @@ struct ModelConfig {
   kernels::RotaryPairs pairs = kernels::RotaryPairs::halves;
   RopeScaling scaling;
   std::vector<float> rope_divisors;  // [rotary_size / 2] or empty: GGUF's rope_freqs.weight
-  std::optional<bool> is_tied;       // the head is the embedding; empty: where the file has no head
+  // The head is the embedding; empty: where the file has no head. A Checkpoint's is never empty.
+  std::optional<bool> is_tied;
   std::optional<std::int32_t> bos_id;
   std::optional<std::int32_t> eos_id;
   std::optional<std::int32_t> pad_id;

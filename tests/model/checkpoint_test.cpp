@@ -16,6 +16,7 @@ using nlohmann::json;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::ThrowsMessage;
 
 std::filesystem::path write_gguf(const TemporaryFolder& folder, const SmallModel& small) {
@@ -99,12 +100,29 @@ TEST(Checkpoint, a_head_that_is_promised_must_be_there) {
   const TemporaryFolder folder;
   write_folder(folder, SmallModel("llama", false, false), {{"tie_word_embeddings", false}});
   expect_refused(folder.path(), "'lm_head.weight' [48, 32] is missing");
+}
+
+TEST(Checkpoint, a_tied_model_has_the_head_of_its_file_where_that_is_another) {
+  const TemporaryFolder folder;
   SmallModel small("llama", false, true);
   small.add("model.layers.0.self_attn.rotary_emb.inv_freq", {8});
+  small.values["lm_head.weight"] = small.values["model.embed_tokens.weight"];
+  write_folder(folder, small, {{"tie_word_embeddings", true}});
+  {
+    const Checkpoint checkpoint = Checkpoint::open(folder.path());
+    EXPECT_EQ(checkpoint.find("output.weight"), nullptr) << "it is a copy of the embedding";
+    EXPECT_EQ(checkpoint.head().name, "token_embd.weight");
+    EXPECT_EQ(checkpoint.config().is_tied, true);
+    EXPECT_THAT(checkpoint.config().notes, IsEmpty());
+  }
+  small.values["lm_head.weight"].back() += 1;
   write_folder(folder, small, {{"tie_word_embeddings", true}});
   const Checkpoint checkpoint = Checkpoint::open(folder.path());
-  EXPECT_EQ(checkpoint.find("output.weight"), nullptr) << "it is a copy of the embedding";
-  EXPECT_EQ(checkpoint.head().name, "token_embd.weight");
+  EXPECT_EQ(model::to_floats(checkpoint.head()), small.values.at("lm_head.weight"));
+  EXPECT_EQ(checkpoint.config().is_tied, false);
+  EXPECT_THAT(checkpoint.config().notes,
+              ElementsAre(AllOf(HasSubstr(folder.path().string()),
+                                HasSubstr("'lm_head.weight' is not the embedding; it is used"))));
 }
 
 TEST(Checkpoint, weights_are_summed_by_type) {
