@@ -20,13 +20,18 @@ model::Checkpoint open_checkpoint(const std::string& path, const Progress& progr
 
 /// None where the files have none.
 std::optional<model::Tokenizer> tokenizer_of(const model::Checkpoint& checkpoint) {
+  std::optional<model::Tokenizer> tokenizer;
+  std::filesystem::path path = checkpoint.path();
   if (const model::GgufFile* file = checkpoint.gguf()) {
     if (!file->value("tokenizer.ggml.tokens")) return std::nullopt;
-    return model::read_tokenizer(*file);
+    tokenizer = model::read_tokenizer(*file);
+  } else {
+    path = checkpoint.tokenizer_files().tokenizer_json;
+    if (path.empty()) return std::nullopt;
+    tokenizer = model::open_tokenizer(path);
   }
-  const std::filesystem::path& path = checkpoint.tokenizer_files().tokenizer_json;
-  if (path.empty()) return std::nullopt;
-  return model::open_tokenizer(path);
+  model::check_ids(*tokenizer, checkpoint.config().vocabulary, path.string());
+  return tokenizer;
 }
 
 std::shared_ptr<const detail::ModelData> open(const std::string& path, const Progress& progress) {

@@ -1,5 +1,5 @@
 // gguf_fuzz.cpp: any bytes as a GGUF file, and as the configuration and tokenizer of a model where
-// they are one.
+// they are one: no token of a text is outside of the embedding then.
 #include <attacca/error.hpp>
 
 #include "fuzz/read_all.hpp"
@@ -11,12 +11,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     const auto file = model::GgufFile::parse(std::as_bytes(std::span(data, size)), "fuzz");
     test::read_all(file);
+    std::vector<std::int32_t> ids;
     try {
       const model::Tokenizer tokenizer = model::read_tokenizer(file);
-      tokenizer.decode(tokenizer.encode("a b ab\n\xC3\xA9 1<|end|>", {.add_special = true}));
+      ids = tokenizer.encode("a b ab\n\xC3\xA9 1<|end|>", {.add_special = true});
+      tokenizer.decode(ids);
     } catch (const Error&) {
     }
-    model::rotary_frequencies(model::config_from_gguf(file));
+    const model::ModelConfig config = model::config_from_gguf(file);
+    model::rotary_frequencies(config);
+    for (const std::int32_t id : ids)
+      if (id < 0 || static_cast<std::uint32_t>(id) >= config.vocabulary) __builtin_trap();
   } catch (const Error&) {
   }
   return 0;

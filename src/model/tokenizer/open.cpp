@@ -5,6 +5,7 @@
 #include <attacca/error.hpp>
 
 #include "model/gguf.hpp"
+#include "model/in_quotes.hpp"
 #include "model/mapped_file.hpp"
 #include "model/tokenizer/pre_patterns.hpp"
 
@@ -62,6 +63,17 @@ Tokenizer read_tokenizer(const GgufFile& file) {
   vocabulary.adds_eos = file.find<bool>("tokenizer.ggml.add_eos_token").value_or(false);
   vocabulary.adds_space_prefix = file.find<bool>("tokenizer.ggml.add_space_prefix").value_or(true);
   return Tokenizer::from_vocabulary(vocabulary, file.name());
+}
+
+void check_ids(const Tokenizer& tokenizer, std::uint32_t vocabulary, const std::string& where) {
+  for (std::int64_t id = vocabulary; id < tokenizer.size(); ++id) {
+    const std::string_view piece = tokenizer.piece(static_cast<std::int32_t>(id));
+    if (piece.empty()) continue;  // a hole
+    throw BadArgument(
+        fmt::format("{}: token {} has the id {}, and the model's vocabulary ends at {}; use the "
+                    "tokenizer that the model was trained with",
+                    where, in_quotes(piece), id, vocabulary - 1));
+  }
 }
 
 }  // namespace attacca::model
