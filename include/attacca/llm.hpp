@@ -65,7 +65,11 @@ class Model {
   std::size_t vocabulary() const;
   /// Weights that each token of a prompt is multiplied with: all but embedding and head.
   std::size_t parameters_per_token() const;
+  /// Whether the files have one; `chat` says what is wrong with it, if anything is.
   bool has_chat_template() const;
+  /// What the files say that could surprise: keys that nobody knows, a head that is not the one
+  /// promised, a chat template that cannot be used. A sentence each.
+  const std::vector<std::string>& notes() const;
   /// What its makers advise; greedy where they do not say.
   Sampling advised_sampling() const;
 
@@ -73,7 +77,8 @@ class Model {
   std::vector<std::int32_t> tokenize(std::string_view text, bool parses_special = false) const;
   std::string detokenize(std::span<const std::int32_t> tokens) const;
   /// The conversation as the model was trained to read it, ready for its next reply. What the
-  /// messages say can never become a special token. Throws where the model has no chat template.
+  /// messages say can never become a special token. Throws where the model has no chat template, or
+  /// one that cannot be used.
   std::vector<std::int32_t> chat(std::span<const Message> messages) const;
 
   const detail::ModelData& data() const { return *data_; }

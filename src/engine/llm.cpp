@@ -34,12 +34,24 @@ std::optional<model::Tokenizer> tokenizer_of(const model::Checkpoint& checkpoint
   return tokenizer;
 }
 
+/// A template that cannot be used stops chats, and nothing else.
+void read_chat_template(detail::ModelData& data) {
+  if (!data.tokenizer) return;
+  try {
+    if (const auto source = data.checkpoint.chat_template())
+      data.chat_template.emplace(*source, data.checkpoint.path().string() + ": chat template");
+  } catch (const BadArgument& error) {
+    data.chat_problem = error.what();
+    data.notes.push_back(data.chat_problem + "; the model goes on from texts, but does not chat");
+  }
+}
+
 std::shared_ptr<const detail::ModelData> open(const std::string& path, const Progress& progress) {
   auto data = std::make_shared<detail::ModelData>(
-      detail::ModelData{open_checkpoint(path, progress), std::nullopt, std::nullopt});
+      detail::ModelData{open_checkpoint(path, progress), {}, {}, {}, {}});
   data->tokenizer = tokenizer_of(data->checkpoint);
-  if (const auto source = data->checkpoint.chat_template(); source && data->tokenizer)
-    data->chat_template.emplace(*source, path + ": chat template");
+  data->notes = data->config().notes;
+  read_chat_template(*data);
   return data;
 }
 
@@ -67,7 +79,10 @@ std::size_t Model::parameters_per_token() const {
   const std::size_t keys = std::size_t{c.kv_heads} * c.head_size;
   return c.layers * c.hidden * (2 * queries + 2 * keys + 3 * std::size_t{c.feed_forward});
 }
-bool Model::has_chat_template() const { return data_->chat_template.has_value(); }
+bool Model::has_chat_template() const {
+  return data_->chat_template.has_value() || !data_->chat_problem.empty();
+}
+const std::vector<std::string>& Model::notes() const { return data_->notes; }
 
 Sampling Model::advised_sampling() const {
   const model::GenerationDefaults& advised = data_->config().generation;
@@ -90,6 +105,8 @@ std::string Model::detokenize(std::span<const std::int32_t> tokens) const {
 }
 
 std::vector<std::int32_t> Model::chat(std::span<const Message> messages) const {
+  if (!data_->chat_problem.empty())
+    throw BadArgument(data_->chat_problem + "; give the model a prompt to go on from instead");
   if (!data_->chat_template)
     throw BadArgument("this model has no chat template; give it a prompt to go on from instead");
   const model::Tokenizer& tokenizer = data_->words();

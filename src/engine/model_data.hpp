@@ -3,6 +3,8 @@
 
 #include <attacca/llm.hpp>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "model/chat/chat_template.hpp"
 #include "model/checkpoint.hpp"
@@ -14,6 +16,8 @@ struct ModelData {
   model::Checkpoint checkpoint;
   std::optional<model::Tokenizer> tokenizer;  // none: the files have none, tokens only
   std::optional<model::ChatTemplate> chat_template;
+  std::string chat_problem;  // why the template that is there cannot be used
+  std::vector<std::string> notes;
 
   const model::ModelConfig& config() const { return checkpoint.config(); }
   /// Throws BadArgument where the model came without one.

@@ -1,4 +1,5 @@
-// A model's files as an engine meets them: tokens without a row of the embedding.
+// A model's files as an engine meets them: tokens without a row of the embedding, templates that do
+// not parse, a head that is not the promised one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <attacca/error.hpp>
@@ -14,11 +15,14 @@ namespace attacca {
 namespace {
 
 using engine_tests::fixture;
+using llm::Engine;
+using llm::EngineOptions;
 using llm::Model;
 using nlohmann::json;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::ThrowsMessage;
 
 /// The fixture llama, which has 288 tokens, with a tokenizer that knows a few of them.
@@ -40,6 +44,12 @@ class LlamaWithTokenizer {
   test::TemporaryFolder folder_;
 };
 
+EngineOptions on_host() {
+  EngineOptions options;
+  options.device = Device::host_serial();
+  return options;
+}
+
 TEST(ModelFiles, a_token_without_a_row_of_the_embedding_is_refused_by_name) {
   LlamaWithTokenizer files;
   EXPECT_THAT(Model(files.path()).tokenize("ab"), ElementsAre(287));
@@ -58,6 +68,49 @@ TEST(ModelFiles, so_is_an_added_one) {
   files.write();
   EXPECT_THAT([&] { Model model(files.path()); },
               ThrowsMessage<BadArgument>(HasSubstr("token '<pad>' has the id 300")));
+}
+
+TEST(ModelFiles, a_chat_template_that_does_not_parse_stops_chat_and_nothing_else) {
+  const LlamaWithTokenizer files;
+  files.folder().write("chat_template.jinja", "{% if messages %}\n{{ broken");
+  const Model model(files.path());
+  EXPECT_TRUE(model.has_chat_template()) << "or a chat would silently go on from the prompt";
+  EXPECT_THAT(model.notes(), ElementsAre(AllOf(HasSubstr("chat template"), HasSubstr("line 2"))));
+  EXPECT_THAT(
+      [&] {
+        model.chat(std::vector<llm::Message>{{"user", "a"}});
+      },
+      ThrowsMessage<BadArgument>(AllOf(HasSubstr("line 2"), HasSubstr("give the model a prompt"))));
+  Engine engine(model, on_host());
+  EXPECT_EQ(engine.score(model.tokenize("abab")).size(), 1u);
+  EXPECT_EQ(engine.generate({.prompt = "ab", .max_tokens = 2, .ignores_end = true}).tokens.size(),
+            2u);
+}
+
+TEST(ModelFiles, nor_does_one_that_is_no_template) {
+  const LlamaWithTokenizer files;
+  files.folder().write("tokenizer_config.json", R"({"chat_template": 7})");
+  EXPECT_THAT(
+      [&] {
+        Model(files.path()).chat(std::vector<llm::Message>{{"user", "a"}});
+      },
+      ThrowsMessage<BadArgument>(HasSubstr("a string or a list is expected")));
+}
+
+TEST(ModelFiles, a_head_that_is_not_the_promised_embedding_is_used_and_told_of) {
+  const test::TemporaryFolder folder;
+  std::filesystem::copy(fixture("llama"), folder.path());
+  const Model untied(folder.path());
+  EXPECT_THAT(untied.notes(), IsEmpty());
+  json config = json::parse(std::ifstream(fixture("llama") + "/config.json"));
+  config["tie_word_embeddings"] = true;
+  folder.write("config.json", config.dump());
+  const Model tied(folder.path());
+  EXPECT_THAT(tied.notes(), ElementsAre(HasSubstr("'lm_head.weight' is not the embedding")));
+  const std::vector<std::int32_t> tokens = {1, 5, 9, 200};
+  const auto scores = Engine(untied, on_host()).score(tokens);
+  const auto same = Engine(tied, on_host()).score(tokens);
+  for (std::size_t i = 0; i < scores.size(); ++i) EXPECT_EQ(same[i].logprob, scores[i].logprob);
 }
 
 }  // namespace
