@@ -39,7 +39,9 @@ if(TARGET attacca_cli)
     add_test(NAME llm_commands
       COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/llm_test.py $<TARGET_FILE:attacca_cli>
       WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-    list(APPEND scripted pull_command llm_commands)
+    add_test(NAME score_command
+      COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/score_test.py $<TARGET_FILE:attacca_cli>)
+    list(APPEND scripted pull_command llm_commands score_command)
     if(NOT ATTACCA_SANITIZE)
       # Skips itself where torch, transformers or the model are not here.
       add_test(NAME smollm2_oracle

@@ -261,6 +261,8 @@ class Engine {
   std::vector<TokenLogprob> score(std::span<const std::int32_t> tokens);
 
   const EngineOptions& options() const;  // with the defaults filled in
+  /// The most tokens a sequence can have: the context, or less where the KV pages hold less.
+  std::size_t longest_sequence() const;
   EngineMemory memory() const;
   EngineStats stats() const;
   /// For every step the scheduler can form, whether it has a graph.

@@ -11,6 +11,7 @@
 
 #include "device/schedule/host.hpp"
 #include "engine/model_data.hpp"
+#include "engine/sizing.hpp"
 #include "engine/step_log.hpp"
 #include "engine/step_runner.hpp"
 #include "engine/text_stream.hpp"
@@ -25,6 +26,7 @@ class EngineCore {
   std::vector<TokenLogprob> score(std::span<const std::int32_t> tokens);
 
   const EngineOptions& options() const { return options_; }
+  std::size_t longest_sequence() const { return engine::most_tokens(limits_); }
   EngineMemory memory() const;
   EngineStats stats() const;
   std::vector<GraphCoverage> coverage() const;

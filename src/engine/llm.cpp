@@ -153,6 +153,7 @@ std::vector<TokenLogprob> Engine::score(std::span<const std::int32_t> tokens) {
 const EngineOptions& Engine::options() const { return core_->options(); }
 EngineMemory Engine::memory() const { return core_->memory(); }
 EngineStats Engine::stats() const { return core_->stats(); }
+std::size_t Engine::longest_sequence() const { return core_->longest_sequence(); }
 std::vector<GraphCoverage> Engine::coverage() const { return core_->coverage(); }
 std::vector<StepRecord> Engine::records() const { return core_->records(); }
 

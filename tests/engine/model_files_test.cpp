@@ -1,5 +1,5 @@
-// A model's files as an engine meets them: tokens without a row of the embedding, templates that do
-// not parse, a head that is not the promised one.
+// A model's files as an engine meets them: tokens without a row, templates that nobody can read, a
+// head that is not the promised one, and texts longer than the pages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <attacca/error.hpp>
@@ -111,6 +111,18 @@ TEST(ModelFiles, a_head_that_is_not_the_promised_embedding_is_used_and_told_of) 
   const auto scores = Engine(untied, on_host()).score(tokens);
   const auto same = Engine(tied, on_host()).score(tokens);
   for (std::size_t i = 0; i < scores.size(); ++i) EXPECT_EQ(same[i].logprob, scores[i].logprob);
+}
+
+TEST(ModelFiles, the_longest_sequence_is_what_the_pages_hold) {
+  const Model model(fixture("llama"));
+  EngineOptions options = on_host();
+  options.context = 128;
+  EXPECT_EQ(Engine(model, options).longest_sequence(), 128u);
+  options.pages = 3;
+  Engine engine(model, options);
+  EXPECT_EQ(engine.longest_sequence(), 48u);
+  EXPECT_EQ(engine.score(std::vector<std::int32_t>(48, 7)).size(), 47u);
+  EXPECT_THROW(engine.score(std::vector<std::int32_t>(49, 7)), BadArgument);
 }
 
 }  // namespace

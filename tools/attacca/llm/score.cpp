@@ -36,11 +36,11 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Pieces as long as the context, each scored by itself.
+/// Pieces as long as a sequence can be, each scored by itself.
 std::vector<TokenLogprob> score_all(llm::Engine& engine, const std::vector<std::int32_t>& tokens) {
   std::vector<TokenLogprob> scores;
   ProgressBar bar;
-  const std::size_t piece = engine.options().context;
+  const std::size_t piece = engine.longest_sequence();
   for (std::size_t first = 0; first + 1 < tokens.size(); first += piece) {
     bar.show("scoring", first, tokens.size());
     const std::size_t size = std::min(piece, tokens.size() - first);
@@ -86,7 +86,7 @@ void add_score(CLI::App& app) {
       *app.add_subcommand("score", "log-probabilities and perplexity of a text, as JSON");
   command.footer(
       "The first token of the text has no score: nothing comes before it. A text longer than the\n"
-      "context is scored in pieces.\n"
+      "context, or than --pages can hold, is scored in pieces.\n"
       "Example:\n"
       "  attacca score small --text README.md --summary");
   command.add_option("model", settings->model, "small, a name of attacca pull --list, or a path")

@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+"""Tests of what `attacca score` does with a text that is longer than a sequence can be: score_test.py <binary>."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BINARY = sys.argv[1]
+TEXT = "Once upon a time, a fox lived in the forest. " * 10
+
+
+class Score(unittest.TestCase):
+    def score(self, *options):
+        with tempfile.TemporaryDirectory() as folder:
+            text = pathlib.Path(folder) / "text.txt"
+            text.write_text(TEXT)
+            done = subprocess.run([BINARY, "score", "small", "--text", str(text), "--summary", *options],
+                                  capture_output=True, text=True, timeout=120)
+        self.assertEqual(0, done.returncode, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_a_text_is_cut_by_what_the_pages_hold(self):
+        whole = self.score()
+        self.assertEqual(whole["tokens"] - 1, whole["scored"])
+        cut = self.score("--pages", "2", "--page-size", "16")
+        pieces = [min(32, whole["tokens"] - first) for first in range(0, whole["tokens"], 32)]
+        self.assertGreater(len(pieces), 2)
+        self.assertEqual(sum(size - 1 for size in pieces), cut["scored"])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
