@@ -225,6 +225,15 @@ struct GraphCoverage {
 /// "decode 1..8: graphs", or what has none and why.
 std::string describe(const GraphCoverage& coverage);
 
+/// Matrices that the same kernel multiplies.
+struct Product {
+  std::string matrices;  // "query, key and value in Q4_0; head in Q6_K"
+  std::string kernel;
+  std::string reason;  // why it is not the fastest kernel there is; empty where it is
+};
+/// "head in Q6_K: linear (Q6_K has no streamed kernel)"
+std::string describe(const Product& product);
+
 /// What the engine did so far.
 struct EngineStats {
   std::uint64_t steps = 0;
@@ -267,6 +276,8 @@ class Engine {
   EngineStats stats() const;
   /// For every step the scheduler can form, whether it has a graph.
   std::vector<GraphCoverage> coverage() const;
+  /// What multiplies the model's matrices on this device, and what keeps it from a faster kernel.
+  std::vector<Product> products() const;
   /// The last steps, at most 4096, oldest first.
   std::vector<StepRecord> records() const;
 

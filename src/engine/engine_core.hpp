@@ -11,6 +11,7 @@
 
 #include "device/schedule/host.hpp"
 #include "engine/model_data.hpp"
+#include "engine/products.hpp"
 #include "engine/sizing.hpp"
 #include "engine/step_log.hpp"
 #include "engine/step_runner.hpp"
@@ -30,6 +31,9 @@ class EngineCore {
   EngineMemory memory() const;
   EngineStats stats() const;
   std::vector<GraphCoverage> coverage() const;
+  std::vector<Product> products() const {
+    return engine::products_of(runner_->weights(), options_.device, options_.same_bits);
+  }
   std::vector<StepRecord> records() const { return log_.records(); }
 
  private:

@@ -155,6 +155,7 @@ EngineMemory Engine::memory() const { return core_->memory(); }
 EngineStats Engine::stats() const { return core_->stats(); }
 std::size_t Engine::longest_sequence() const { return core_->longest_sequence(); }
 std::vector<GraphCoverage> Engine::coverage() const { return core_->coverage(); }
+std::vector<Product> Engine::products() const { return core_->products(); }
 std::vector<StepRecord> Engine::records() const { return core_->records(); }
 
 }  // namespace attacca::llm

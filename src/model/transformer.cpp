@@ -28,13 +28,8 @@ constexpr std::uint32_t kMostEarly = 64;
 constexpr std::uint32_t kMostEarlyOfAttention = 16;
 constexpr std::uint32_t kMostEarlyBehindAttention = 2;
 
-/// `rows` in the format that all of these weights can read, the fastest where they agree.
 Rows for_weights(Rows rows, std::initializer_list<Matrix> weights, bool is_cuda) {
-  const auto wants_integers = [&](const Matrix& w) {
-    return row_format_for(w.type, is_cuda) == RowFormat::i16;
-  };
-  const bool all = std::all_of(weights.begin(), weights.end(), wants_integers);
-  rows.format = all && rows.columns % RowBlock::kElements == 0 ? RowFormat::i16 : RowFormat::f32;
+  rows.format = row_format_for(std::span(weights.begin(), weights.size()), is_cuda);
   return rows;
 }
 
@@ -42,6 +37,14 @@ Rows for_weights(Rows rows, std::initializer_list<Matrix> weights, bool is_cuda)
 std::size_t rows_bytes(std::uint64_t count, std::uint64_t columns) { return count * columns * 4; }
 
 }  // namespace
+
+RowFormat row_format_for(std::span<const Matrix> weights, bool is_cuda) {
+  const bool all = std::all_of(weights.begin(), weights.end(), [&](const Matrix& w) {
+    return kernels::row_format_for(w.type, is_cuda) == RowFormat::i16 &&
+           w.columns % RowBlock::kElements == 0;
+  });
+  return all ? RowFormat::i16 : RowFormat::f32;
+}
 
 PagedKv StepBuffers::kv_of_layer(std::size_t layer) const {
   PagedKv result = kv;

@@ -6,6 +6,7 @@
 #include <attacca/memory.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "kernels/activations.hpp"
 #include "kernels/paged_kv.hpp"
@@ -82,6 +83,9 @@ struct StepActivations {
   kernels::Rows last;      // [rows, hidden]
   float* logits;           // [rows, vocabulary]
 };
+
+/// The format of rows of x that all of these weights can read, the fastest where they agree.
+kernels::RowFormat row_format_for(std::span<const kernels::Matrix> weights, bool is_cuda);
 
 /// Formats and bytes of the activations for these weights on this device.
 std::size_t activation_bytes(const ModelConfig& config, const StepShape& shape);

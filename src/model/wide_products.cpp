@@ -10,16 +10,19 @@ namespace attacca::model {
 
 using namespace kernels;
 
+bool has_wide_products(const Device& device, bool same_bits) {
+  return same_bits ? has_many_linear(device, processors_of(device)) : has_wide_linear(device);
+}
+
+bool can_be_wide(const Matrix& w) {
+  return w.type == TensorType::bf16 && w.columns % wide::kStep == 0;
+}
+
 bool can_be_wide(const Device& device, const Weights& weights, bool same_bits) {
-  const auto is_bfloat = [](const Matrix& w) {
-    return w.type == TensorType::bf16 && w.columns % wide::kStep == 0;
-  };
-  const bool has_kernels =
-      same_bits ? has_many_linear(device, processors_of(device)) : has_wide_linear(device);
-  return has_kernels && can_stream(weights) && is_bfloat(weights.head) &&
-         std::all_of(weights.layers.begin(), weights.layers.end(), [&](const LayerWeights& w) {
-           return is_bfloat(w.query) && is_bfloat(w.output) && is_bfloat(w.gate) &&
-                  is_bfloat(w.up) && is_bfloat(w.down);
+  return has_wide_products(device, same_bits) && can_stream(weights) && can_be_wide(weights.head) &&
+         std::all_of(weights.layers.begin(), weights.layers.end(), [](const LayerWeights& w) {
+           return can_be_wide(w.query) && can_be_wide(w.output) && can_be_wide(w.gate) &&
+                  can_be_wide(w.up) && can_be_wide(w.down);
          });
 }
 

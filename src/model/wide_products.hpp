@@ -47,5 +47,9 @@ class WideProducts {
 
 /// Whether the device has such products and the weights are of a type and size for them.
 bool can_be_wide(const Device& device, const Weights& weights, bool same_bits);
+/// The two halves of that: of the device, and of one matrix. Weights can be wide where they can be
+/// streamed and each matrix can be wide.
+bool has_wide_products(const Device& device, bool same_bits);
+bool can_be_wide(const kernels::Matrix& w);
 
 }  // namespace attacca::model
