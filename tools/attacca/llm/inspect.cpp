@@ -116,6 +116,7 @@ void print_text(const Checkpoint& checkpoint, bool has_tensors) {
   say("memory", fmt::format("{} of weights", size_text(weights.bytes)));
   say("", fmt::format("{} of keys and values per token, {} for a full context",
                       size_text(kv_bytes_per_token(config)), size_text(context_bytes(config))));
+  for (const std::string& note : config.notes) say("note", printable(note, 1000));
   if (!has_tensors) return;
   fmt::print("\n");
   for (const Tensor& tensor : checkpoint.tensors())
@@ -154,6 +155,7 @@ ordered_json to_json(const Checkpoint& checkpoint, bool has_tensors) {
       {"vocabulary", config.vocabulary},
       {"eos_ids", config.eos_ids},
       {"tied_head", *config.is_tied},
+      {"notes", config.notes},
       {"chat_template", chat_template ? ordered_json(*chat_template) : ordered_json(nullptr)},
       {"weights",
        {{"tensors", weights.tensors},
