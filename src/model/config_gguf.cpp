@@ -50,11 +50,13 @@ std::uint32_t vocabulary_of(const GgufFile& file) {
     throw BadArgument(fmt::format("{}: tensor 'token_embd.weight' is missing", file.name()));
   const std::uint64_t rows = embedding->shape.front();
   const GgufValue* tokens = file.value("tokenizer.ggml.tokens");
-  if (tokens && tokens->is_array && tokens->count > rows)
-    throw BadArgument(
-        fmt::format("{}: tokenizer.ggml.tokens has {} tokens, but token_embd.weight "
-                    "{} rows: token {} has none; convert the model again with its own tokenizer",
-                    file.name(), tokens->count, rows, rows));
+  if (tokens && tokens->is_array && tokens->count > rows) {
+    const auto names = tokens->as<std::vector<std::string_view>>();
+    throw BadArgument(fmt::format(
+        "{}: tokenizer.ggml.tokens has {} tokens, but token_embd.weight {} rows: token "
+        "{}{} has none; convert the model again with the tokenizer it was trained with",
+        file.name(), tokens->count, rows, rows, names ? " " + in_quotes((*names)[rows]) : ""));
+  }
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(rows, 0xffffffff));
 }
 

@@ -81,8 +81,10 @@ TEST(Config, sizes_that_cannot_be_are_refused_by_key_and_value) {
                       "qwen2.rope.dimension_count is 15; an even number");
   expect_gguf_refused("qwen2.rope.freq_base", 0.f, "qwen2.rope.freq_base is 0");
   expect_gguf_refused("tokenizer.ggml.eos_token_id", std::uint32_t{48}, "eos_token_id is 48");
-  expect_gguf_refused("tokenizer.ggml.tokens", std::vector<std::string>(49), "49 tokens",
-                      "token 48 has none");
+  std::vector<std::string> tokens(48, "near");
+  tokens.insert(tokens.end(), {"far", "farther"});
+  expect_gguf_refused("tokenizer.ggml.tokens", tokens, "50 tokens", "token 48 'far' has none",
+                      "convert the model again");
 }
 
 TEST(Config, rows_too_long_for_the_buffer_that_keeps_their_squares_are_refused) {
