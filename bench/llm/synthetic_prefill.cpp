@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "llm/peak.hpp"
-#include "llm/shapes.hpp"
 #include "llm/synthetic_benches.hpp"
 #include "llm/synthetic_runs.hpp"
+#include "model/shapes.hpp"
 
 namespace bench {
 

@@ -7,7 +7,7 @@
 #include <attacca/error.hpp>
 #include <map>
 
-#include "llm/shapes.hpp"
+#include "model/shapes.hpp"
 
 namespace bench {
 
@@ -29,7 +29,7 @@ std::vector<attacca::model::ModelConfig> shapes_of(const Run& run) {
   std::vector<std::string> names = run.engine.shapes;
   if (names.empty()) names = {"llama-1b", "llama-8b"};
   std::vector<attacca::model::ModelConfig> shapes;
-  for (const std::string& name : names) shapes.push_back(shape_called(name));
+  for (const std::string& name : names) shapes.push_back(attacca::model::shape_called(name));
   return shapes;
 }
 

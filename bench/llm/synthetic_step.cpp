@@ -10,7 +10,7 @@
 #include <random>
 
 #include "kernels/random_fill.hpp"
-#include "llm/shapes.hpp"
+#include "model/shapes.hpp"
 
 namespace bench {
 

@@ -1,5 +1,5 @@
 // shapes.cpp: see shapes.hpp.
-#include "llm/shapes.hpp"
+#include "model/shapes.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,11 +7,9 @@
 #include <attacca/error.hpp>
 #include <iterator>
 
-namespace bench {
+namespace attacca::model {
 
 namespace {
-
-using attacca::model::ModelConfig;
 
 struct Sizes {
   const char* name;
@@ -41,10 +39,9 @@ ModelConfig shape_called(const std::string& name) {
   const auto* sizes = std::find_if(std::begin(kShapes), std::end(kShapes),
                                    [&](const Sizes& each) { return name == each.name; });
   if (sizes == std::end(kShapes))
-    throw attacca::BadArgument(
-        fmt::format("no shape '{}'; use {}", name, fmt::join(shape_names(), ", ")));
+    throw BadArgument(fmt::format("no shape '{}'; use {}", name, fmt::join(shape_names(), ", ")));
   ModelConfig config;
-  config.architecture = attacca::model::find_architecture(sizes->architecture);
+  config.architecture = find_architecture(sizes->architecture);
   config.name = sizes->name;
   config.vocabulary = sizes->vocabulary;
   config.hidden = sizes->hidden;
@@ -67,4 +64,4 @@ double parameters_per_token(const ModelConfig& c) {
   return 1.0 * c.layers * c.hidden * (2 * queries + 2 * keys + 3.0 * c.feed_forward);
 }
 
-}  // namespace bench
+}  // namespace attacca::model

@@ -1,4 +1,4 @@
-// shapes.hpp: the sizes of well-known models, for steps that run on random weights.
+// shapes.hpp: the sizes of well-known models, for models of random weights.
 #pragma once
 
 #include <string>
@@ -6,14 +6,14 @@
 
 #include "model/config.hpp"
 
-namespace bench {
+namespace attacca::model {
 
 /// "llama-1b", …
 std::vector<std::string> shape_names();
 /// Throws attacca::BadArgument with the names there are.
-attacca::model::ModelConfig shape_called(const std::string& name);
+ModelConfig shape_called(const std::string& name);
 
 /// Multiply-adds of one token in the matrices of all layers: without attention and the head.
-double parameters_per_token(const attacca::model::ModelConfig& config);
+double parameters_per_token(const ModelConfig& config);
 
-}  // namespace bench
+}  // namespace attacca::model
