@@ -41,7 +41,9 @@ if(TARGET attacca_cli)
       WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
     add_test(NAME score_command
       COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/score_test.py $<TARGET_FILE:attacca_cli>)
-    list(APPEND scripted pull_command llm_commands score_command)
+    add_test(NAME convert_command
+      COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/convert_test.py $<TARGET_FILE:attacca_cli>)
+    list(APPEND scripted pull_command llm_commands score_command convert_command)
     if(NOT ATTACCA_SANITIZE)
       # Skips itself where torch, transformers or the model are not here.
       add_test(NAME smollm2_oracle

@@ -44,8 +44,31 @@ void GgufWriter::add(std::string name, std::vector<std::uint64_t> shape,
   add(std::move(name), kernels::TensorType::f32, std::move(shape), std::as_bytes(data));
 }
 
-void GgufWriter::write(std::ostream& out) const {
-  std::string header = "GGUF";
+void GgufWriter::set(std::string_view key, const GgufValue& value) {
+  put_text(metadata_, key);
+  ++metadata_count_;
+  if (value.is_array) put(metadata_, GgufType::array);
+  put(metadata_, value.type);
+  if (value.is_array)
+    put(metadata_, value.count);
+  else if (value.type == GgufType::string)
+    put(metadata_, std::uint64_t{value.bytes.size()});
+  metadata_ += gguf_detail::text_of(value.bytes);
+}
+
+void GgufWriter::declare(std::string name, kernels::TensorType type,
+                         std::vector<std::uint64_t> shape) {
+  const std::optional<std::uint64_t> bytes = tensor_bytes(type, shape);
+  if (!bytes)
+    throw BadArgument(fmt::format("tensor {}: a row of {} is no whole number of {} blocks",
+                                  in_quotes(name), shape_text(shape), kernels::type_name(type)));
+  tensors_.push_back({std::move(name), type, std::move(shape), nullptr, *bytes});
+}
+
+GgufWriter::Layout GgufWriter::layout() const {
+  Layout layout;
+  std::string& header = layout.header;
+  header = "GGUF";
   put(header, std::uint32_t{3});
   put(header, std::uint64_t{tensors_.size()});
   put(header, metadata_count_);
@@ -57,9 +80,17 @@ void GgufWriter::write(std::ostream& out) const {
     for (auto size = tensor.shape.rbegin(); size != tensor.shape.rend(); ++size) put(header, *size);
     put(header, number_of(tensor.type));
     put(header, offset);
+    layout.offsets.push_back(offset);
     offset += tensor.bytes + padding_after(tensor.bytes);
   }
   header.append(padding_after(header.size()), '\0');
+  for (std::uint64_t& at : layout.offsets) at += header.size();
+  layout.bytes = header.size() + offset;
+  return layout;
+}
+
+void GgufWriter::write(std::ostream& out) const {
+  const std::string header = layout().header;
   out.write(header.data(), static_cast<std::streamsize>(header.size()));
   for (const Tensor& tensor : tensors_) {
     out.write(reinterpret_cast<const char*>(tensor.data),

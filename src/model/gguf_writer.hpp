@@ -22,12 +22,27 @@ class GgufWriter {
   /// A number, a bool, a text, or a vector of numbers or of strings.
   template <class T>
   void set(std::string_view key, const T& value);
+  /// As another file has it.
+  void set(std::string_view key, const GgufValue& value);
 
   /// Shape outermost first. Throws where bytes and shape do not agree.
   void add(std::string name, kernels::TensorType type, std::vector<std::uint64_t> shape,
            std::span<const std::byte> data);
   void add(std::string name, std::vector<std::uint64_t> shape, std::span<const float> data);
 
+  /// A tensor whose bytes the caller writes, at the offset that `layout` has for it.
+  void declare(std::string name, kernels::TensorType type, std::vector<std::uint64_t> shape);
+
+  /// A file without its tensors' bytes.
+  struct Layout {
+    std::string header;
+    std::vector<std::uint64_t> offsets;  // of each tensor's bytes in the file
+    std::uint64_t bytes;                 // of the whole file; gaps between tensors are zeros
+  };
+  Layout layout() const;
+  const std::vector<Tensor>& tensors() const { return tensors_; }
+
+  /// REQUIRES: no tensor was only declared.
   void write(std::ostream& out) const;
   /// Throws where it cannot; what was there before is lost.
   void write(const std::filesystem::path& path) const;
