@@ -13,11 +13,13 @@ namespace attacca::examples {
 
 /// `run` does the whole job, tells `out` what happened, compares the result with one computed in
 /// plain C++ and throws where they differ. `graph` builds the graph that `run` launches, to print.
+/// Neither leaves a file behind; `write` makes the one that an example has to show, if any.
 struct Example {
   const char* name;
   const char* summary;
   Graph (*graph)(const Device& device);
   void (*run)(const Device& device, std::ostream& out);
+  void (*write)(const Device& device, const std::string& path) = nullptr;
 };
 
 extern const Example replay, batch_sizes, heat, compressor, nested_mandelbrot, resident_scheduler;

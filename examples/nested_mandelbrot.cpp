@@ -6,7 +6,6 @@
 // for a spawned kernel: what comes after the border goes into a tail.
 #include <attacca/attacca.hpp>
 #include <attacca/nested.hpp>
-#include <filesystem>
 #include <fstream>
 
 #include "example.hpp"
@@ -49,7 +48,12 @@ Graph build(const Device& device, const Args& args) {
   return graph;
 }
 
-void run(const Device& device, std::ostream& out) {
+struct Picture {
+  std::vector<std::uint8_t> pixels;
+  unsigned steps;  // that were computed for it
+};
+
+Picture draw(const Device& device) {
   const Buffer<std::uint8_t> pixels(device, kSide * kSide);
   const Buffer<Range> borders(device, kSquares);
   const Buffer<unsigned> total_steps(device, std::vector<unsigned>{0});
@@ -58,23 +62,29 @@ void run(const Device& device, std::ostream& out) {
   Exec exec = build(device, args).instantiate();
   exec.launch(stream);
   stream.synchronize();
+  return {pixels.read(), total_steps.read()[0]};
+}
 
-  std::vector<std::uint8_t> image = pixels.read();
+void run(const Device& device, std::ostream& out) {
+  const auto [image, steps_taken] = draw(device);
   unsigned expected_steps = 0;
   for (unsigned i = 0; i < image.size(); ++i) {
     const unsigned steps = steps_at(i % kSide, i / kSide);
     expect(image[i] == steps, "pixel " + std::to_string(i));
     expected_steps += steps;
   }
-  const auto path = std::filesystem::temp_directory_path() / "attacca-mandelbrot.pgm";
+  out << image.size() << " pixels for " << 100ull * steps_taken / expected_steps
+      << "% of the steps that it takes to compute each; all are right\n";
+}
+
+/// A PGM image.
+void write(const Device& device, const std::string& path) {
+  const std::vector<std::uint8_t> image = draw(device).pixels;
   std::ofstream file(path, std::ios::binary);
   file << "P5 " << kSide << ' ' << kSide << ' ' << kSteps << '\n';
   file.write(reinterpret_cast<const char*>(image.data()),
              static_cast<std::streamsize>(image.size()));
-  expect(file.flush().good(), "cannot write " + path.string());
-  out << image.size() << " pixels for " << 100ull * total_steps.read()[0] / expected_steps
-      << "% of the steps that it takes to compute each; all are right\n"
-      << "image in " << path.string() << '\n';
+  if (!file.flush()) throw std::runtime_error("cannot write '" + path + "'");
 }
 
 Graph graph(const Device& device) {
@@ -86,6 +96,6 @@ Graph graph(const Device& device) {
 
 const Example nested_mandelbrot{"nested_mandelbrot",
                                 "kernels that spawn kernels where there is something to see",
-                                mandelbrot::graph, mandelbrot::run};
+                                mandelbrot::graph, mandelbrot::run, mandelbrot::write};
 
 }  // namespace attacca::examples

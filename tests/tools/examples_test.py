@@ -12,9 +12,9 @@ import unittest
 BINARY = os.path.abspath(sys.argv[1])
 
 
-def attacca(*arguments, **environment):
+def attacca(*arguments, folder=None, **environment):
     return subprocess.run([BINARY, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
-                          env={**os.environ, **environment})
+                          cwd=folder, env={**os.environ, **environment})
 
 
 class Graph(unittest.TestCase):
@@ -73,6 +73,31 @@ class Example(unittest.TestCase):
         done = attacca("example", "batch_sizes", "--device", "host-serial")
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertTrue(done.stdout.startswith("batch_sizes on host-serial\n"), done.stdout)
+
+    def test_none_leaves_a_file_behind_unasked(self):
+        names = [line.split()[0] for line in attacca("example").stdout.splitlines()[:6]]
+        with tempfile.TemporaryDirectory() as folder:
+            work, temporary = pathlib.Path(folder, "work"), pathlib.Path(folder, "temporary")
+            work.mkdir()
+            temporary.mkdir()
+            for name in names:
+                done = attacca("example", name, "--device", "host", folder=work, TMPDIR=str(temporary))
+                self.assertEqual(0, done.returncode, done.stderr)
+                self.assertEqual(([], []), (os.listdir(work), os.listdir(temporary)), name)
+
+    def test_one_that_makes_a_file_writes_it_where_it_is_told(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = attacca("example", "nested_mandelbrot", "--device", "host", "-o", "image.pgm", folder=folder)
+            self.assertEqual(0, done.returncode, done.stderr)
+            self.assertIn("image.pgm", done.stdout)
+            self.assertEqual(["image.pgm"], os.listdir(folder))
+            self.assertTrue(pathlib.Path(folder, "image.pgm").read_bytes().startswith(b"P5 "))
+        done = attacca("example", "nested_mandelbrot", "--device", "host", "-o", "/no-such-folder/image.pgm")
+        self.assertEqual(1, done.returncode)
+        self.assertIn("/no-such-folder/image.pgm", done.stderr)
+        done = attacca("example", "heat", "--device", "host", "-o", "/no-such-folder/heat")
+        self.assertEqual(2, done.returncode)
+        self.assertIn("makes no file", done.stderr)
 
     def test_an_unknown_device_is_refused_by_name(self):
         done = attacca("example", "heat", "--device", "abacus")

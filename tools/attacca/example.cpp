@@ -16,12 +16,24 @@ void list_examples() {
   fmt::print("\nattacca example NAME runs one; attacca graph NAME prints its graph.\n");
 }
 
-void run_example(const std::string& name, const std::string& device_name) {
-  const examples::Example example = example_called(name);
+struct Choices {
+  std::string name;
+  std::string output;
+};
+
+void run_example(const Choices& choices, const std::string& device_name) {
+  const examples::Example example = example_called(choices.name);
+  if (!choices.output.empty() && !example.write)
+    throw CLI::ValidationError(
+        fmt::format("example '{}' makes no file; leave --output out", example.name));
   const Device device = device_called(device_name);
   fmt::print("{} on {}\n", example.name, device.name());
   std::fflush(stdout);
   example.run(device, std::cout);
+  if (!choices.output.empty()) {
+    example.write(device, choices.output);
+    std::cout << "written to " << choices.output << '\n';
+  }
   std::cout.flush();
 }
 
@@ -31,12 +43,16 @@ void add_example(CLI::App& app) {
   CLI::App* command = app.add_subcommand("example", "Run one of the examples, or list them");
   command->footer(
       "Examples:\n  attacca example\n  attacca example heat\n"
-      "  attacca example heat --device host-serial");
-  const auto name = std::make_shared<std::string>();
-  command->add_option("NAME", *name, "The example to run; none lists them");
+      "  attacca example heat --device host-serial\n"
+      "  attacca example nested_mandelbrot -o mandelbrot.pgm");
+  const auto choices = std::make_shared<Choices>();
+  command->add_option("NAME", choices->name, "The example to run; none lists them");
+  command->add_option("-o,--output", choices->output,
+                      "Where an example that makes a file writes it; without it none is written");
   const auto device = add_device_option(*command);
-  command->callback(
-      [name, device] { name->empty() ? list_examples() : run_example(*name, *device); });
+  command->callback([choices, device] {
+    choices->name.empty() ? list_examples() : run_example(*choices, *device);
+  });
 }
 
 }  // namespace attacca::tool
