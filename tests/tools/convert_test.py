@@ -47,7 +47,8 @@ class Random(unittest.TestCase):
         self.assertEqual("mine", path.read_text())
         done = attacca("convert", "--random", "smollm2-135m", "--weights", "q4_0", "-o", path, "--force")
         self.assertEqual(0, done.returncode, done.stderr)
-        self.assertEqual(b"GGUF", path.open("rb").read(4))
+        with path.open("rb") as file:
+            self.assertEqual(b"GGUF", file.read(4))
 
     def test_what_cannot_be_is_refused_by_name(self):
         output = self.folder / "none.gguf"
