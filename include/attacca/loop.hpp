@@ -20,8 +20,9 @@ const char* loop_form_name(LoopForm form);
 struct LoopOption {
   LoopForm form = LoopForm::host_loop;
   bool is_legal = false;
-  std::string why_not;               // empty where legal
-  double microseconds_per_pass = 0;  // overhead plus node dispatch, not the kernels' own work
+  std::string why_not;  // empty where legal
+  // Where legal: overhead plus node dispatch, as measured on the device, not the kernels' own work.
+  double microseconds_per_pass = 0;
 };
 
 /// The options, cheapest legal one chosen. Prints as a short table of reasons.
@@ -42,6 +43,8 @@ class Loop {
   /// Offers a persistent kernel that can run the body's kernels; see persistent.hpp.
   Loop& with(const PersistentProgram& program);
 
+  /// The first plan for a device runs small loops on it, to learn what each form costs there: some
+  /// milliseconds on the host. What it learns is kept for as long as the program runs.
   LoopPlan plan() const;
   /// Lowers to the plan's choice, or to `form`, which must be legal.
   LoopExec instantiate(std::optional<LoopForm> form = std::nullopt) const;
@@ -49,6 +52,11 @@ class Loop {
   Graph graph() const;
 
  private:
+  /// Which forms are legal, at no cost; none is chosen.
+  LoopPlan options() const;
+  /// The body with a condition that stands nowhere, to be looked at.
+  Graph body_without_cell() const;
+
   Device device_;
   std::string name_;
   Body body_;

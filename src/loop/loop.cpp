@@ -1,5 +1,5 @@
 // loop.cpp: which form a loop takes, and the four forms. Legality comes from the validator: the
-// reason against a form is what it would say. Costs are estimates, and only rank the forms.
+// reason against a form is what it would say. Costs are measured on the device; see costs.hpp.
 #include <attacca/loop.hpp>
 #include <attacca/memory.hpp>
 #include <attacca/occupancy.hpp>
@@ -13,6 +13,7 @@
 #include "graph/data.hpp"
 #include "graph/executor.hpp"
 #include "graph/lower.hpp"
+#include "loop/costs.hpp"
 #include "loop/relaunch.hpp"
 
 namespace attacca {
@@ -26,30 +27,14 @@ using attacca::detail::PersistentStep;
 
 namespace {
 
-/// Microseconds: what a pass costs beside its nodes, and what each node costs to dispatch. CUDA's
-/// are fitted to the loops of docs/benchmarks.md, but for the 2.3 of a persistent kernel of many
-/// blocks, which is what `attacca demo` took on an H200. The host's are rough: the idle times of
-/// `attacca demo` on two cores, shared out.
-struct FormCost {
-  double per_pass;
-  double per_node;
-};
-using FormCosts = std::array<FormCost, kLoopForms>;
-constexpr FormCosts kCudaCosts{{{3.75, 0.76}, {4.8, 0.77}, {0.2, 2.3}, {6.8, 0.77}}};
-constexpr FormCosts kHostCosts{{{0.1, 0.1}, {0.6, 0.1}, {0.1, 0.05}, {8.0, 0.1}}};
-/// A persistent kernel of one block needs no barrier between blocks.
-constexpr FormCost kOneBlockCost{0.2, 0.45};
-
-FormCosts costs_of(const GraphData& body) {
-  if (!body.device.is_cuda()) return kHostCosts;
-  FormCosts costs = kCudaCosts;
-  const bool is_one_block =
-      std::all_of(body.nodes.begin(), body.nodes.end(), [](const NodeData& node) {
-        const auto* kernel = std::get_if<KernelPart>(&node.part);
-        return !kernel || kernel->grid.blocks.count() == 1;
-      });
-  if (is_one_block) costs[static_cast<std::size_t>(LoopForm::persistent_kernel)] = kOneBlockCost;
-  return costs;
+loop::BodySize size_of(const GraphData& body) {
+  loop::BodySize size{};
+  for (const LoweredNode& node : lower(body).root.nodes) {
+    const auto* kernel = std::get_if<KernelPart>(&body.nodes[node.id].part);
+    ++size.nodes;
+    size.large_nodes += kernel && kernel->grid.blocks.count() > 1;
+  }
+  return size;
 }
 
 Condition cell_condition(unsigned* cell) {
@@ -105,14 +90,15 @@ const char* loop_form_name(LoopForm form) {
 }
 
 std::string LoopPlan::explain() const {
-  std::string text = fmt::format("loop '{}' becomes a {}\n", loop, loop_form_name(chosen));
+  std::string text = fmt::format("loop '{}' becomes a {}; costs are measured on this machine\n",
+                                 loop, loop_form_name(chosen));
   for (const LoopOption& option : options) {
     text += fmt::format("  {:<18}", loop_form_name(option.form));
     if (!option.is_legal)
       text += fmt::format("not possible: {}\n", option.why_not);
     else
       text +=
-          fmt::format("about {:.1f} us per pass beside the kernels' work{}\n",
+          fmt::format("about {:.2f} us per pass beside the kernels' work{}\n",
                       option.microseconds_per_pass, option.form == chosen ? "   <- chosen" : "");
   }
   return text;
@@ -133,13 +119,20 @@ Loop& Loop::with(const PersistentProgram& program) {
   return *this;
 }
 
+Graph Loop::body_without_cell() const {
+  static unsigned no_cell = 0;
+  Graph body(device_, name_);
+  body_(body, cell_condition(&no_cell));
+  return body;
+}
+
 Graph Loop::graph() const {
   Graph graph(device_, name_);
   graph.while_(name_, body_);
   return graph;
 }
 
-LoopPlan Loop::plan() const {
+LoopPlan Loop::options() const {
   const Graph whole = graph();
   const std::vector<GraphError> while_problems = whole.problems();
   for (const GraphError& problem : while_problems)
@@ -147,34 +140,35 @@ LoopPlan Loop::plan() const {
         problem.rule() == Rule::cycle)
       throw problem;
 
-  unsigned no_cell = 0;
-  Graph body(device_, name_);
-  body_(body, cell_condition(&no_cell));
-  const auto nodes = static_cast<double>(lower(data_of(body)).root.nodes.size());
-
+  const Graph body = body_without_cell();
   LoopPlan plan;
   plan.loop = name_;
   const std::array<std::string, kLoopForms> obstacles{
       first_reason(while_problems), first_reason(body.device_problems()),
       persistent_obstacle(data_of(body), program_ ? program_->parts_.get() : nullptr),
       first_reason(body.problems())};
-  const FormCosts costs = costs_of(data_of(body));
-  bool has_choice = false;
-  for (int at = 0; at < kLoopForms; ++at) {
-    const auto index = static_cast<std::size_t>(at);
-    LoopOption& option = plan.options[index];
+  for (std::size_t at = 0; at < plan.options.size(); ++at) {
+    LoopOption& option = plan.options[at];
     option.form = static_cast<LoopForm>(at);
-    option.why_not = obstacles[index];
+    option.why_not = obstacles[at];
     option.is_legal = option.why_not.empty();
-    option.microseconds_per_pass = costs[index].per_pass + nodes * costs[index].per_node;
-    const auto& best = plan.options[static_cast<std::size_t>(plan.chosen)];
-    if (option.is_legal &&
-        (!has_choice || option.microseconds_per_pass < best.microseconds_per_pass)) {
-      plan.chosen = option.form;
-      has_choice = true;
-    }
   }
-  if (!has_choice) throw body.problems().front();
+  return plan;
+}
+
+LoopPlan Loop::plan() const {
+  LoopPlan plan = options();
+  const Graph body = body_without_cell();
+  const loop::BodySize size = size_of(data_of(body));
+  const LoopOption* best = nullptr;
+  for (LoopOption& option : plan.options) {
+    if (!option.is_legal) continue;
+    option.microseconds_per_pass =
+        loop::cost_of_pass(loop::cost_of(device_, option.form), option.form, size);
+    if (!best || option.microseconds_per_pass < best->microseconds_per_pass) best = &option;
+  }
+  if (!best) throw body.problems().front();
+  plan.chosen = best->form;
   return plan;
 }
 
@@ -270,9 +264,9 @@ Graph persistent_graph(const Device& device, const GraphData& body, const Persis
 }  // namespace
 
 LoopExec Loop::instantiate(std::optional<LoopForm> form) const {
-  const LoopPlan options = plan();
-  const LoopForm wanted = form.value_or(options.chosen);
-  const LoopOption& option = options.options[static_cast<std::size_t>(wanted)];
+  const LoopPlan plan = form ? options() : this->plan();  // a form that is given costs no measuring
+  const LoopForm wanted = form.value_or(plan.chosen);
+  const LoopOption& option = plan.options[static_cast<std::size_t>(wanted)];
   if (!option.is_legal)
     throw BadArgument(fmt::format("loop '{}' cannot become a {}: {}", name_, loop_form_name(wanted),
                                   option.why_not));

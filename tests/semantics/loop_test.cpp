@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <attacca/l2.hpp>
 
+#include "loop/costs.hpp"
 #include "support/kernels.hpp"
 #include "support/on_each_device.hpp"
 
@@ -84,13 +85,41 @@ TEST_P(SmallLoop, the_plan_takes_the_cheapest_legal_form_and_names_every_one) {
   EXPECT_THAT(option(without, LoopForm::persistent_kernel).why_not, HasSubstr("make_persistent"));
   EXPECT_NE(without.chosen, LoopForm::persistent_kernel);
   const LoopPlan with = loop.with(affine_and_count_down).plan();
-  EXPECT_EQ(with.chosen, LoopForm::persistent_kernel);
+  EXPECT_THAT(with.explain(), HasSubstr("measured on this machine"));
   for (const LoopForm form : kForms) {
     EXPECT_THAT(with.explain(), HasSubstr(loop_form_name(form)));
     EXPECT_TRUE(option(with, form).is_legal) << loop_form_name(form);
     EXPECT_GE(option(with, form).microseconds_per_pass,
               option(with, with.chosen).microseconds_per_pass);
   }
+}
+
+TEST_P(SmallLoop, whichever_form_costs_least_on_a_machine_is_chosen_there) {
+  const Loop loop = affine_loop().with(affine_and_count_down);
+  for (const LoopForm cheapest : kForms) {
+    std::array<loop::FormCost, kLoopForms> costs;
+    costs.fill({.per_pass = 4, .per_node = 1, .per_large_node = 2});
+    costs[static_cast<std::size_t>(cheapest)].per_large_node = 1;
+    const loop::FixedCosts fixed(costs);
+    EXPECT_EQ(loop.plan().chosen, cheapest) << loop_form_name(cheapest);
+  }
+}
+
+TEST_P(SmallLoop, what_a_form_costs_is_measured_once) {
+  for (const LoopForm form : kForms) {
+    const loop::FormCost once = loop::cost_of(device(), form);
+    const loop::FormCost twice = loop::cost_of(device(), form);
+    EXPECT_GT(once.per_pass + once.per_node, 0) << loop_form_name(form);
+    EXPECT_EQ(once.per_pass, twice.per_pass) << loop_form_name(form);
+  }
+}
+
+TEST(LoopCosts, a_pass_costs_its_nodes_and_a_persistent_kernel_of_many_blocks_waits_after_each) {
+  const loop::FormCost cost{.per_pass = 10, .per_node = 1, .per_large_node = 5};
+  const loop::BodySize body{.nodes = 3, .large_nodes = 1};
+  EXPECT_EQ(loop::cost_of_pass(cost, LoopForm::while_node, body), 10 + 2 * 1 + 5);
+  EXPECT_EQ(loop::cost_of_pass(cost, LoopForm::persistent_kernel, body), 10 + 3 * 5);
+  EXPECT_EQ(loop::cost_of_pass(cost, LoopForm::persistent_kernel, {3, 0}), 10 + 3 * 1);
 }
 
 TEST_P(SmallLoop, a_host_call_leaves_only_the_host_loop) {

@@ -1,0 +1,100 @@
+// costs.cpp: see costs.hpp.
+#include "loop/costs.hpp"
+
+#include <attacca/memory.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "loop/idle_kernels.hpp"
+
+namespace attacca::loop {
+
+namespace {
+
+constexpr unsigned kFew = 4;            // passes; the difference to many leaves the launch out
+constexpr double kMicroseconds = 300;   // that many passes take at least, beyond a clock's noise
+constexpr unsigned kMostPasses = 4096;  // of a loop that costs nothing
+constexpr int kRounds = 5;
+constexpr unsigned kNodes = 3;    // beside the one that counts passes
+constexpr unsigned kBlocks = 16;  // of a large node
+constexpr unsigned kThreads = 256;
+
+std::mutex mutex;
+std::map<std::pair<std::string, LoopForm>, FormCost> measured;
+std::optional<std::array<FormCost, kLoopForms>> fixed;
+
+/// Microseconds of a pass with `nodes` idle kernels of `blocks` blocks, the best of a few rounds.
+double time_pass(const Device& device, LoopForm form, unsigned nodes, unsigned blocks) {
+  Buffer<unsigned> left(device, 1);
+  Loop loop(device, "idle", [&](Graph& body, Condition again) {
+    std::optional<Node> last;
+    for (unsigned at = 0; at < nodes; ++at) {
+      auto node = body.kernel(idle(), Grid{{blocks}, {kThreads}}, {0});
+      if (last) node.after(*last);
+      last = node;
+    }
+    auto count = body.kernel(count_passes(), Grid{{1}, {kThreads}}, {left.data(), again});
+    if (last) count.after(*last);
+  });
+  loop.with(idle_and_count());
+  LoopExec exec = loop.instantiate(form);
+  const Stream stream(device);
+  const auto time = [&](unsigned passes) {
+    left.write(std::vector<unsigned>{passes});
+    const auto start = std::chrono::steady_clock::now();
+    exec.launch(stream);
+    stream.synchronize();
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
+        .count();
+  };
+  time(kFew);  // loads code and wakes threads
+  unsigned passes = 8 * kFew;
+  double few = time(kFew), many = time(passes);
+  while (many < kMicroseconds && passes < kMostPasses) many = time(passes *= 2);
+  for (int round = 1; round < kRounds; ++round) {
+    few = std::min(few, time(kFew));
+    many = std::min(many, time(passes));
+  }
+  return std::max(0.0, many - few) / (passes - kFew);
+}
+
+}  // namespace
+
+FormCost measure_cost(const Device& device, LoopForm form) {
+  const double bare = time_pass(device, form, 0, 1);
+  const auto per_node = [&](unsigned blocks) {
+    return std::max(0.0, time_pass(device, form, kNodes, blocks) - bare) / kNodes;
+  };
+  const double small = per_node(1);
+  return {std::max(0.0, bare - small), small, per_node(kBlocks)};
+}
+
+FormCost cost_of(const Device& device, LoopForm form) {
+  const std::lock_guard lock(mutex);
+  if (fixed) return (*fixed)[static_cast<std::size_t>(form)];
+  const auto key = std::pair(device.name(), form);
+  const auto found = measured.find(key);
+  if (found != measured.end()) return found->second;
+  return measured.emplace(key, measure_cost(device, form)).first->second;
+}
+
+double cost_of_pass(const FormCost& cost, LoopForm form, const BodySize& body) {
+  unsigned large = body.large_nodes;
+  if (form == LoopForm::persistent_kernel && large > 0) large = body.nodes;
+  return cost.per_pass + large * cost.per_large_node + (body.nodes - large) * cost.per_node;
+}
+
+FixedCosts::FixedCosts(const std::array<FormCost, kLoopForms>& costs) {
+  const std::lock_guard lock(mutex);
+  fixed = costs;
+}
+FixedCosts::~FixedCosts() {
+  const std::lock_guard lock(mutex);
+  fixed.reset();
+}
+
+}  // namespace attacca::loop

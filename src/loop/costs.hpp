@@ -1,0 +1,41 @@
+// costs.hpp: what a pass of a loop costs in each form beside its kernels' work. Measured on the
+// device that the loop runs on, since forms rank differently from one machine to the next.
+#pragma once
+
+#include <attacca/loop.hpp>
+
+namespace attacca::loop {
+
+/// Microseconds. A kernel of many blocks has to be spread over the device and waited for.
+struct FormCost {
+  double per_pass;
+  double per_node;        // of one block, or no kernel
+  double per_large_node;  // of many blocks
+};
+
+/// Nodes of a body.
+struct BodySize {
+  unsigned nodes;
+  unsigned large_nodes;  // of those, kernels of many blocks
+};
+
+/// Runs loops that do nothing in that form: some milliseconds on the host.
+FormCost measure_cost(const Device& device, LoopForm form);
+
+/// Measured at the first call for a device and a form, and kept. Thread-safe.
+FormCost cost_of(const Device& device, LoopForm form);
+
+/// Microseconds of a pass. The blocks of a persistent kernel wait for one another after every node
+/// where one node has many.
+double cost_of_pass(const FormCost& cost, LoopForm form, const BodySize& body);
+
+/// While it lives, `cost_of` answers with these, for every device: for tests of what is chosen.
+/// REQUIRES: one at a time.
+class FixedCosts {
+ public:
+  explicit FixedCosts(const std::array<FormCost, kLoopForms>& costs);
+  FixedCosts(const FixedCosts&) = delete;
+  ~FixedCosts();
+};
+
+}  // namespace attacca::loop

@@ -1,0 +1,36 @@
+// idle_kernel.cpp: see idle_kernels.hpp. Compiled by nvcc where there is CUDA.
+#include "loop/idle_kernels.hpp"
+
+namespace attacca::loop {
+
+namespace {
+struct Idle {
+  static constexpr const char* name = "idle";
+  using Args = IdleArgs;
+  static Cost cost(const Args&) { return {.flops = 0, .bytes = 0}; }
+  ATTACCA_HD static void body(Thread&, const Args&) {}
+};
+struct Count {
+  static constexpr const char* name = "count passes";
+  using Args = CountArgs;
+  static Cost cost(const Args&) { return {.flops = 1, .bytes = sizeof(unsigned)}; }
+  ATTACCA_HD static void body(Thread& t, const Args& a) {
+    if (t.is_first()) a.again.set(--*a.left != 0);
+  }
+};
+}  // namespace
+
+const Kernel<IdleArgs>& idle() {
+  static const Kernel<IdleArgs> kernel = make_kernel<Idle>();
+  return kernel;
+}
+const Kernel<CountArgs>& count_passes() {
+  static const Kernel<CountArgs> kernel = make_kernel<Count>();
+  return kernel;
+}
+const PersistentProgram& idle_and_count() {
+  static const PersistentProgram program = make_persistent<Idle, Count>();
+  return program;
+}
+
+}  // namespace attacca::loop

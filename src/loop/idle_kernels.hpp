@@ -1,0 +1,23 @@
+// idle_kernels.hpp: the kernels of loops that do nothing, by which a pass of a loop is timed.
+#pragma once
+
+#include <attacca/kernel.hpp>
+#include <attacca/persistent.hpp>
+
+namespace attacca::loop {
+
+struct IdleArgs {
+  unsigned unused;
+};
+const Kernel<IdleArgs>& idle();
+
+/// Ends a loop after *left passes.
+struct CountArgs {
+  unsigned* left;
+  Condition again;
+};
+const Kernel<CountArgs>& count_passes();
+
+const PersistentProgram& idle_and_count();
+
+}  // namespace attacca::loop
