@@ -109,7 +109,7 @@ class Demo(unittest.TestCase):
     def test_shows_graph_plan_and_times_in_100_plain_columns(self):
         done = attacca("demo", "--device", "host")
         self.assertEqual(0, done.returncode, done.stderr)
-        for part in "while  until steady", "relax", "passes", "idle":
+        for part in "while  until steady", "measured on this machine", "relax", "passes", "idle":
             self.assertIn(part, done.stdout)
         self.assertNotIn("\033", done.stdout)
         for line in done.stdout.splitlines():
