@@ -99,14 +99,14 @@ std::vector<Summary> Run::interleave(const std::string& what, int count,
       const std::size_t at = (static_cast<std::size_t>(round) + turn) % variants.size();
       samples[at].push_back(variants[at]());
     }
-    show_progress(what, round + 1, count);
+    show_progress(what, static_cast<std::uint64_t>(round) + 1, static_cast<std::uint64_t>(count));
   }
   std::vector<Summary> summaries;
   for (auto& list : samples) summaries.push_back(summarize(std::move(list)));
   return summaries;
 }
 
-void Run::show_progress(const std::string& what, int done, int count) {
+void Run::show_progress(const std::string& what, std::uint64_t done, std::uint64_t count) {
   static const bool is_terminal = isatty(STDERR_FILENO);
   const auto now = Clock::now();
   if (now - started_ < 2s || now - last_shown_ < (is_terminal ? 200ms : 5000ms)) return;

@@ -6,6 +6,7 @@
 
 #include <attacca/device.hpp>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -77,9 +78,11 @@ struct EngineChoices {
   std::vector<std::string> shapes;  // models of random weights, instead
   std::vector<unsigned> batches;
   std::vector<unsigned> contexts;
-  std::vector<unsigned> tokens;     // of prompts
-  std::vector<std::string> graphs;  // modes
-  bool has_peer = true;             // PyTorch beside it, where it is installed
+  std::vector<unsigned> tokens;      // of prompts
+  std::vector<std::string> graphs;   // modes
+  std::vector<std::string> weights;  // types of random weights
+  std::vector<unsigned> slots;       // requests at once
+  bool has_peer = true;              // PyTorch beside it, where it is installed
 };
 
 /// One execution of one benchmark: takes samples and collects rows.
@@ -96,6 +99,8 @@ class Run {
   /// alike. One round before the first is thrown away. `what` is for the progress line.
   std::vector<Summary> interleave(const std::string& what, int count,
                                   const std::vector<std::function<double()>>& variants);
+  /// A line on standard error where a run takes more than two seconds.
+  void show_progress(const std::string& what, std::uint64_t done, std::uint64_t count);
   void add(Row row) { rows_.push_back(std::move(row)); }
   void add(Finding finding) { findings_.push_back(std::move(finding)); }
   void add(Plot plot) { plots_.push_back(std::move(plot)); }
@@ -111,8 +116,6 @@ class Run {
   const EngineChoices engine;
 
  private:
-  void show_progress(const std::string& what, int done, int count);
-
   using Clock = std::chrono::steady_clock;
   std::string name_;
   bool is_quick_;

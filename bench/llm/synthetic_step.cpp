@@ -25,7 +25,6 @@ namespace {
 
 constexpr std::pair<GraphMode, const char*> kModes[] = {
     {GraphMode::full, "full"}, {GraphMode::piecewise, "piecewise"}, {GraphMode::off, "off"}};
-constexpr double kWeightBytes = 2;  // bf16
 constexpr std::uint64_t kSeed = 1;  // of tokens and of the order of pages
 
 std::uint64_t page_elements(const ModelConfig& c) {
@@ -34,7 +33,16 @@ std::uint64_t page_elements(const ModelConfig& c) {
 std::uint64_t kv_elements(const ModelConfig& c, std::uint64_t pages) {
   return 2 * c.layers * page_elements(c) * pages;
 }
-double head_parameters(const ModelConfig& c) { return 1.0 * c.vocabulary * c.hidden; }
+double kv_bytes(const ModelConfig& c, std::uint64_t pages, KvType type) {
+  return static_cast<double>(kv_elements(c, pages)) * kv_element_bytes(type);
+}
+/// Of weights that are made here.
+KvType usual_type(const Device& device) { return device.is_cuda() ? KvType::bf16 : KvType::f32; }
+double random_bytes(const ModelConfig& c) {
+  constexpr double kBytes = 2;  // bf16
+  const double tables = c.is_tied.value_or(false) ? 1 : 2;
+  return kBytes * (model::parameters_per_token(c) + tables * c.vocabulary * c.hidden);
+}
 
 std::uint32_t pages_for(const SyntheticSequence& sequence) {
   return (sequence.context + sequence.tokens + SyntheticModel::kPageSize - 1) /
@@ -42,16 +50,14 @@ std::uint32_t pages_for(const SyntheticSequence& sequence) {
 }
 
 /// The device, where all that fits.
-const Device& roomy(const Device& device, const ModelConfig& c, double kv_bytes) {
+const Device& roomy(const Device& device, const ModelConfig& c, double weights, double kv) {
   constexpr double kGiB = 1 << 30;
-  const double tables = c.is_tied.value_or(false) ? 1 : 2;
-  const double weights = kWeightBytes * (parameters_per_token(c) + tables * head_parameters(c));
   const auto free = static_cast<double>(device.bytes_free());
-  if (weights + kv_bytes > free)
+  if (weights + kv > free)
     throw BadArgument(fmt::format(
         "{} needs {:.1f} GiB of weights and {:.1f} GiB of KV pages, and {:.1f} GiB are free; ask "
         "for a smaller batch, context or shape",
-        c.name, weights / kGiB, kv_bytes / kGiB, free / kGiB));
+        c.name, weights / kGiB, kv / kGiB, free / kGiB));
   return device;
 }
 
@@ -84,24 +90,32 @@ std::uint64_t context_of(const SyntheticBatch& batch) {
   return sum;
 }
 
-KvType SyntheticModel::kv_type(const Device& device) {
-  return device.is_cuda() ? KvType::bf16 : KvType::f32;
-}
-
 SyntheticModel::SyntheticModel(const ModelConfig& of_config, const Device& on, std::uint64_t pages,
                                std::uint64_t seed, model::WeightFormat format)
-    : device(roomy(
-          on, of_config,
-          static_cast<double>(kv_elements(of_config, pages)) * kv_element_bytes(kv_type(on)))),
+    : device(roomy(on, of_config, random_bytes(of_config),
+                   kv_bytes(of_config, pages, usual_type(on)))),
       config(of_config),
       weights(config, device, seed, format),
       pages_(pages),
-      kv_(device, kv_elements(config, pages) * kv_element_bytes(kv_type(device))) {
+      kv_type_(usual_type(on)),
+      kv_(device, kv_elements(config, pages) * kv_element_bytes(kv_type_)) {
   fill_pages(seed);
 }
 
+SyntheticModel::SyntheticModel(const model::Checkpoint& checkpoint, const Device& on,
+                               std::uint64_t pages, KvType kv_type)
+    : device(roomy(on, checkpoint.config(), static_cast<double>(checkpoint.weights().bytes),
+                   kv_bytes(checkpoint.config(), pages, kv_type))),
+      config(checkpoint.config()),
+      weights(checkpoint, device),
+      pages_(pages),
+      kv_type_(kv_type),
+      kv_(device, kv_elements(config, pages) * kv_element_bytes(kv_type_)) {
+  fill_pages(1);
+}
+
 void SyntheticModel::fill_pages(std::uint64_t seed) {
-  const TensorType type = device.is_cuda() ? TensorType::bf16 : TensorType::f32;
+  const TensorType type = kv_type_ == KvType::bf16 ? TensorType::bf16 : TensorType::f32;
   const kernels::RandomFillArgs args{kv_.data(), type, kv_elements(config, pages_), ~seed, 1};
   const Stream stream(device);
   stream.kernel(kernels::random_fill(), kernels::grid_of(args, device.is_cuda()), args);
@@ -111,21 +125,23 @@ void SyntheticModel::fill_pages(std::uint64_t seed) {
 std::uint64_t SyntheticModel::layer_stride() const { return pages_ * page_elements(config); }
 
 kernels::PagedKv SyntheticModel::kv() const {
-  const KvType type = kv_type(device);
   return {.keys = kv_.data(),
-          .values = kv_.data() + config.layers * layer_stride() * kv_element_bytes(type),
+          .values = kv_.data() + config.layers * layer_stride() * kv_element_bytes(kv_type_),
           .page_size = kPageSize,
           .kv_heads = config.kv_heads,
           .head_size = config.head_size,
-          .type = type};
+          .type = kv_type_};
 }
 
 double SyntheticModel::bytes_read(const SyntheticBatch& batch) const {
-  const double kv_per_token =
-      2.0 * config.layers * config.kv_heads * config.head_size * kv_element_bytes(kv_type(device));
-  const bool is_fp8 = weights.head.type == TensorType::e4m3;
-  return (is_fp8 ? 1.0 : kWeightBytes) * (parameters_per_token(config) + head_parameters(config)) +
-         kv_per_token * static_cast<double>(context_of(batch));
+  std::uint64_t bytes = weights.head.bytes();
+  for (const model::LayerWeights& layer : weights.layers)
+    for (const kernels::Matrix& matrix :
+         {layer.query, layer.key, layer.value, layer.output, layer.gate, layer.up, layer.down})
+      bytes += matrix.bytes();
+  const std::uint64_t kv_per_token =
+      2 * config.layers * config.kv_heads * config.head_size * kv_element_bytes(kv_type_);
+  return static_cast<double>(bytes + kv_per_token * context_of(batch));
 }
 
 SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatch& batch,

@@ -45,6 +45,10 @@ class SyntheticModel {
   SyntheticModel(const attacca::model::ModelConfig& config, const attacca::Device& device,
                  std::uint64_t pages, std::uint64_t seed = 1,
                  attacca::model::WeightFormat format = attacca::model::WeightFormat::as_stored);
+  /// With the weights of a file, and keys and values in f32 or bf16.
+  /// REQUIRES: the checkpoint outlives it.
+  SyntheticModel(const attacca::model::Checkpoint& checkpoint, const attacca::Device& device,
+                 std::uint64_t pages, attacca::kernels::KvType kv_type);
 
   const attacca::Device device;
   const attacca::model::ModelConfig config;
@@ -61,10 +65,10 @@ class SyntheticModel {
   double bytes_read(const SyntheticBatch& batch) const;
 
  private:
-  static attacca::kernels::KvType kv_type(const attacca::Device& device);
   void fill_pages(std::uint64_t seed);
 
   std::uint64_t pages_;
+  attacca::kernels::KvType kv_type_;
   attacca::Buffer<std::byte> kv_;
 };
 
