@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/performance.md from bench/results/<gpu>/decode.json and prefill.json.
+"""Writes the tables of docs/performance.md from bench/results/<gpu>/engine.json, decode.json and prefill.json.
 
 Usage: performance.py [--check] [--root FOLDER]
 What stands between `<!-- performance: decode@h200 -->` and `<!-- end of performance -->` is rewritten whole: a table
@@ -52,7 +52,7 @@ def table(name, rows, peers):
     columns += [(peer, lambda row, peer=peer: against(peers.get(key_of(row), {}).get(peer, {}))) for peer in names]
     columns = [(title, cell) for title, cell in columns if any(cell(row) for row in rows)]
     lines = ["| " + " | ".join(title for title, _ in columns) + " |",
-             "|" + "|".join(" --- " if title == "shape" else " ---: " for title, _ in columns) + "|"]
+             "|" + "|".join(" --- " if title in ("shape", "weights") else " ---: " for title, _ in columns) + "|"]
     lines += ["| " + " | ".join(cell(row) for _, cell in columns) + " |" for row in rows]
     return f"**{name[:1].upper()}{name[1:]}**\n\n" + "\n".join(lines)
 

@@ -11,18 +11,23 @@
 
 namespace bench {
 
-attacca::llm::Model model_of(Run& run) {
+std::string model_path_of(Run& run) {
   const EngineChoices& asked = run.engine;
   if (!(asked.batches.empty() && asked.contexts.empty() && asked.tokens.empty() &&
-        asked.graphs.empty()))
-    throw attacca::BadArgument("--batch, --context, --tokens and --graphs go with --shape");
-  std::string path = asked.model;
-  if (const auto cached = attacca::model::cached_model(path.empty() ? "smollm2" : path))
-    path = cached->string();
-  attacca::llm::Model model(path == "small" ? "" : path);
-  run.note(fmt::format("model: {}", model.name()));
-  if (path.empty())
+        asked.graphs.empty() && asked.weights.empty()))
+    throw attacca::BadArgument(
+        "--batch, --context, --tokens, --graphs and --weights go with --shape");
+  if (const auto cached =
+          attacca::model::cached_model(asked.model.empty() ? "smollm2" : asked.model))
+    return cached->string();
+  if (asked.model.empty())
     run.note("SmolLM2 is not here, so this is the embedded model; attacca pull smollm2 fetches it");
+  return asked.model == "small" ? "" : asked.model;
+}
+
+attacca::llm::Model model_of(Run& run) {
+  attacca::llm::Model model(model_path_of(run));
+  run.note(fmt::format("model: {}", model.name()));
   return model;
 }
 

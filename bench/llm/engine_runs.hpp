@@ -4,13 +4,16 @@
 
 #include <attacca/llm.hpp>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "harness.hpp"
 
 namespace bench {
 
-/// The one asked for, else SmolLM2 where `attacca pull smollm2` fetched it, else the embedded one.
+/// Where the model lies that was asked for, else SmolLM2 where `attacca pull smollm2` fetched it;
+/// empty for the embedded one, with a note that says so.
+std::string model_path_of(Run& run);
 attacca::llm::Model model_of(Run& run);
 
 /// `count` tokens, the same for the same seed.

@@ -50,7 +50,7 @@ class Bench(unittest.TestCase):
         names = self.names()
         self.assertIn(HOST, names)
         self.assertIn("overhead-launch", names)
-        engine = [name for name in names if name in ("decode", "prefill", "quality", "sampling")]
+        engine = [name for name in names if name in ("decode", "engine", "prefill", "quality", "sampling")]
         self.assertEqual(engine, names[len(names) - len(engine):])
         names = names[:len(names) - len(engine)]
         self.assertEqual(names, sorted(names, key=lambda name: (name.startswith("overhead-"), name)))
@@ -109,15 +109,34 @@ class Bench(unittest.TestCase):
         self.assertTrue(all(row["floor"] > 0 for row in result["rows"]))
         self.assertFalse([note for note in result["notes"] if "other bits" in note])
 
+    def test_the_engine_is_measured_beside_its_steps_alone(self):
+        if "engine" not in self.names():
+            self.skipTest("this build has no engine")
+        path = self.folder / "engine.json"
+        for choice in (["--model", "small"], ["--shape", "smollm2-135m", "--weights", "q4_0", "--slots", "2"]):
+            done = bench("engine", "--device", "host", *choice, "--quick", "--json", str(path))
+            self.assertEqual(0, done.returncode, done.stderr)
+            rows = json.loads(path.read_text())["rows"]
+            self.assertEqual(["output", "load", "first token", "host work a step", "host work a step, nothing running"],
+                             [row["name"] for row in rows[:5]])
+            self.assertTrue(all(row["median"] > 0 for row in rows))
+            for row in rows[::5]:
+                self.assertEqual((True, row["baseline"]), (row["is_rate"], row["limit"]))
+        self.assertEqual({"shape": "smollm2-135m", "weights": "q4_0", "slots": 2}, rows[0]["params"])
+
     def test_a_shape_that_is_not_there_and_options_without_one_say_what_to_use(self):
         if "decode" not in self.names():
             self.skipTest("this build has no engine")
         done = bench("decode", "--device", "host", "--shape", "llama-70b")
         self.assertEqual(1, done.returncode)
         self.assertIn("no shape 'llama-70b'; use llama-1b", done.stderr)
-        done = bench("prefill", "--device", "host", "--model", "small", "--tokens", "64")
+        done = bench("engine", "--device", "host", "--shape", "smollm2-135m", "--weights", "q3_k")
         self.assertEqual(1, done.returncode)
-        self.assertIn("go with --shape", done.stderr)
+        self.assertIn("no type of weights 'q3_k'; use f32", done.stderr)
+        for arguments in ["prefill", "--tokens", "64"], ["engine", "--weights", "q4_0"]:
+            done = bench(*arguments, "--device", "host", "--model", "small")
+            self.assertEqual(1, done.returncode)
+            self.assertIn("go with --shape", done.stderr)
 
     def test_json_and_svg_take_one_benchmark(self):
         for names in ["all"], [HOST, "overhead-launch"]:

@@ -177,7 +177,8 @@ class Tally {
 bool is_complete(const Benchmark& benchmark, const bench::EngineChoices& engine) {
   return !benchmark.is_engine ||
          (engine.model.empty() && engine.shapes.empty() && engine.batches.empty() &&
-          engine.contexts.empty() && engine.tokens.empty() && engine.graphs.empty());
+          engine.contexts.empty() && engine.tokens.empty() && engine.graphs.empty() &&
+          engine.weights.empty() && engine.slots.empty());
 }
 
 void run_one(const Benchmark& benchmark, const Device& device, const Choices& choices,
@@ -251,7 +252,7 @@ void run(const Choices& choices) {
 
 /// Of the engine's benchmarks.
 void add_engine_options(CLI::App& command, Choices& choices) {
-  const char* const kGroup = "decode and prefill";
+  const char* const kGroup = "decode, prefill and engine";
   bench::EngineChoices& engine = choices.engine;
   const auto list = [&](const char* name, auto& values, const char* help) {
     return command.add_option(name, values, help)
@@ -273,6 +274,9 @@ void add_engine_options(CLI::App& command, Choices& choices) {
   list("--tokens", engine.tokens, "prefill, shapes: tokens of a prompt")->check(at_least_one);
   list("--graphs", engine.graphs, "Shapes: full, piecewise or off, or several of them")
       ->check(CLI::IsMember({"full", "piecewise", "off"}));
+  list("--weights", engine.weights,
+       "engine, shapes: the type of weights, as `attacca convert --random` has it");
+  list("--slots", engine.slots, "engine: requests at once")->check(at_least_one);
   command.add_flag("--no-peer", choices.has_no_peer, "Shapes: leave PyTorch out")->group(kGroup);
 }
 
@@ -286,7 +290,8 @@ void add_bench(CLI::App& app) {
       "  attacca bench queue --device host --quick           a few samples, to see that it runs\n"
       "  attacca bench queue --json queue.json --svg queue.svg\n"
       "  attacca bench all --device cuda:0 --json-dir results\n"
-      "  attacca bench decode --shape llama-8b --batch 1,8,64 --context 512 --graphs full,off");
+      "  attacca bench decode --shape llama-8b --batch 1,8,64 --context 512 --graphs full,off\n"
+      "  attacca bench engine --shape llama-8b --weights bf16,q4_k --slots 8,64");
   const auto choices = std::make_shared<Choices>();
   command->add_option("NAME", choices->names, "Benchmarks, or `all`, or `list` (as with no name)");
   command->add_option("--device", choices->device,
