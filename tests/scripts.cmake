@@ -43,7 +43,9 @@ if(TARGET attacca_cli)
       COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/score_test.py $<TARGET_FILE:attacca_cli>)
     add_test(NAME convert_command
       COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/convert_test.py $<TARGET_FILE:attacca_cli>)
-    list(APPEND scripted pull_command llm_commands score_command convert_command)
+    add_test(NAME llm_usage
+      COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/usage_test.py $<TARGET_FILE:attacca_cli>)
+    list(APPEND scripted pull_command llm_commands score_command convert_command llm_usage)
     if(NOT ATTACCA_SANITIZE)
       # Skips itself where torch, transformers or the model are not here.
       add_test(NAME smollm2_oracle

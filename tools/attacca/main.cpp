@@ -1,10 +1,13 @@
 // `attacca`: one command with subcommands. Exit status: 0 done, 1 failed, 2 wrong usage.
+#include <attacca/error.hpp>
 #include <attacca/version.hpp>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <string>
 
 #include "command.hpp"
+#include "usage.hpp"
 
 namespace {
 
@@ -17,6 +20,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
   app.footer(
       "Examples:\n"
+      "  attacca help run            what a command does, and its options\n"
       "  attacca run                 talk to the embedded model\n"
       "  attacca pull smollm2        fetch a real chat model, for attacca run smollm2\n"
       "  attacca doctor              what this machine and this build can do\n"
@@ -38,15 +42,25 @@ int run(int argc, char** argv) {
   attacca::tool::add_doctor(app);
   attacca::tool::add_example(app);
   attacca::tool::add_graph(app);
+  attacca::tool::add_help(app);
+  attacca::tool::check_flags(app);
+  const auto refuse = [&](const std::string& why) {
+    std::fprintf(stderr, "attacca: %s\nSee %s.\n", why.c_str(),
+                 attacca::tool::help_of(app).c_str());
+    return kWrongUsage;
+  };
   try {
-    app.parse(argc, argv);
+    app.parse(attacca::tool::words_of(argc, argv));
   } catch (const CLI::Success& asked) {  // --help and --version
     return app.exit(asked);
   } catch (const CLI::RuntimeError& chosen) {  // a callback that picks its exit status
     return chosen.get_exit_code();
+  } catch (const CLI::ExtrasError&) {
+    return refuse(attacca::tool::unexpected_word(app));
   } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "attacca: %s\nSee attacca --help.\n", error.what());
-    return kWrongUsage;
+    return refuse(error.what());
+  } catch (const attacca::BadArgument& error) {
+    throw attacca::BadArgument(attacca::tool::in_words_of_options(app, error.what()));
   }
   if (app.get_subcommands().empty()) std::fputs(app.help().c_str(), stdout);
   return 0;
@@ -57,6 +71,9 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs("attacca: there is not enough memory\n", stderr);
+    return kFailed;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "attacca: %s\n", error.what());
     return kFailed;

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Tests of what `attacca run` and its neighbours take and refuse, with the embedded model: usage_test.py <binary>."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BINARY = os.path.abspath(sys.argv[1])
+NOBODY = 65534
+GREEDY = ("--temperature", "0")
+
+
+def attacca(*arguments, given=b"", cwd=None, user=None, environment=None):
+    """Bytes in, text out: what is no UTF-8 shows as \\xff."""
+    done = subprocess.run([BINARY, *arguments], input=given, capture_output=True, timeout=120, cwd=cwd, user=user,
+                          env={**os.environ, **(environment or {})})
+    done.stdout, done.stderr = (text.decode(errors="backslashreplace") for text in (done.stdout, done.stderr))
+    return done
+
+
+class UsageTest(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name)
+        self.folder.chmod(0o755)
+
+    def file(self, name, content):
+        path = self.folder / name
+        path.write_bytes(content)
+        return str(path)
+
+    def assert_refused(self, done, *words, status=2):
+        self.assertEqual(status, done.returncode, done.stdout + done.stderr)
+        self.assertTrue(done.stderr.startswith("attacca: "), done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def assert_echoed(self, prompt, *arguments, cwd=None):
+        """A plain prompt comes back at the start of the output, as it was typed."""
+        done = attacca("run", "--plain", "-n", "1", *GREEDY, *arguments, cwd=cwd)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual(prompt, done.stdout[:len(prompt)])
+
+
+class Help(UsageTest):
+    def test_help_of_a_command_is_its_own_option_help(self):
+        self.assertEqual(attacca("run", "--help").stdout, attacca("help", "run").stdout)
+        self.assertEqual(attacca("--help").stdout, attacca("help").stdout)
+        self.assert_refused(attacca("help", "rnu"), "'rnu'", "run")
+
+    def test_an_error_points_to_the_help_of_its_command(self):
+        self.assert_refused(attacca("run", "--no-such-option"), "--no-such-option", "See attacca run --help.")
+        self.assert_refused(attacca("score", "small", "--text", "-", "--sumary"), "--summary", "See attacca score --help.")
+        self.assert_refused(attacca("rnu"), "nearest is run", "See attacca --help.")
+
+    def test_a_device_that_is_not_here_is_told_in_options(self):
+        for command in ("run", "hi"), ("graph", "heat"):
+            self.assertNotIn("Device::", attacca(*command, "--device", "cuda:99").stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
