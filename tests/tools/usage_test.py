@@ -46,6 +46,18 @@ class UsageTest(unittest.TestCase):
         self.assertEqual(prompt, done.stdout[:len(prompt)])
 
 
+class Output(UsageTest):
+    def test_output_that_cannot_be_written_is_an_error(self):
+        commands = [("run", "Who are you?"), ("run", "Who are you?", "--json"), ("tokenize", "small", "hello"),
+                    ("inspect", "small", "--json"), ("doctor",), ("--help",), ("help", "run")]
+        for command in commands:
+            with self.subTest(command), open("/dev/full", "wb") as full:
+                done = subprocess.run([BINARY, *command], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+                self.assertEqual(1, done.returncode, done.stderr)
+                self.assertIn("No space left on device", done.stderr)
+                self.assertEqual(1, len(done.stderr.splitlines()), done.stderr)
+
+
 class Help(UsageTest):
     def test_help_of_a_command_is_its_own_option_help(self):
         self.assertEqual(attacca("run", "--help").stdout, attacca("help", "run").stdout)

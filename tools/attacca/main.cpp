@@ -7,6 +7,7 @@
 #include <string>
 
 #include "command.hpp"
+#include "output.hpp"
 #include "usage.hpp"
 
 namespace {
@@ -70,7 +71,9 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    const int status = run(argc, argv);
+    attacca::tool::finish_output();
+    return status;
   } catch (const std::bad_alloc&) {
     std::fputs("attacca: there is not enough memory\n", stderr);
     return kFailed;

@@ -19,6 +19,7 @@
 #include "command.hpp"
 #include "llm/models.hpp"
 #include "llm/run_stats.hpp"
+#include "output.hpp"
 #include "progress.hpp"
 
 namespace attacca::tool {
@@ -118,14 +119,14 @@ class Runner {
   void answer(const std::string& prompt) {
     Request request = request_for(prompt);
     if (!settings_.is_json) {
-      if (!is_chat_) write(prompt);
-      request.on_text = [](std::string_view text) { return write(text), true; };
+      if (!is_chat_) write_out(prompt);
+      request.on_text = [](std::string_view text) { return write_out(text); };
     }
     const Reply reply = engine_.generate(request);
     if (settings_.is_json)
       fmt::print("{}\n", to_json(reply).dump());
     else
-      write("\n");
+      write_out("\n");
     if (settings_.has_stats) print_stats({reply});
   }
 
@@ -177,10 +178,12 @@ class Runner {
       Request request = request_for({});
       request.messages = messages;
       const CatchInterrupt catching;
-      request.on_text = [](std::string_view text) { return write(text), !is_interrupted.load(); };
+      request.on_text = [](std::string_view text) {
+        return write_out(text) && !is_interrupted.load();
+      };
       try {
         const Reply reply = engine_.generate(request);
-        write("\n");
+        write_out("\n");
         messages.push_back({"assistant", reply.text});
         if (settings_.has_stats) print_stats({reply});
       } catch (const BadArgument& error) {  // the conversation has become too long
@@ -192,12 +195,8 @@ class Runner {
   }
 
  private:
-  static void write(std::string_view text) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
-  }
   static bool read_line(std::string& line) {
-    write("> ");
+    write_out("> ");
     return static_cast<bool>(std::getline(std::cin, line));
   }
 
