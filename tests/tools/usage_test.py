@@ -57,6 +57,26 @@ class Output(UsageTest):
                 self.assertIn("No space left on device", done.stderr)
                 self.assertEqual(1, len(done.stderr.splitlines()), done.stderr)
 
+    def test_pieces_of_a_character_are_json_too(self):
+        ids = json.loads(attacca("tokenize", "small", "\N{PILE OF POO}", "--json").stdout)["ids"]
+        done = attacca("tokenize", "small", str(ids[0]), "--decode", "--json")
+        self.assertIn("text", json.loads(done.stdout))
+
+
+class Values(UsageTest):
+    def test_a_key_that_comes_twice_is_refused(self):
+        for text in b"slots: 2\nslots: 4\n", b"page_size: 16\npage-size: 32\n":
+            done = attacca("run", "hi", "--config", self.file("twice.yaml", text))
+            self.assert_refused(done, "line 2", "twice", status=1)
+
+
+class Files(UsageTest):
+    def test_a_text_to_score_comes_from_standard_input_too(self):
+        text = b"Once upon a time, a fox lived in the forest."
+        piped = attacca("score", "small", "--text", "-", given=text)
+        self.assertEqual(attacca("score", "small", "--text", self.file("text", text)).stdout, piped.stdout)
+        self.assertLess(json.loads(piped.stdout)["perplexity"], 20)
+
 
 class Help(UsageTest):
     def test_help_of_a_command_is_its_own_option_help(self):

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "command.hpp"
+#include "llm/input.hpp"
 #include "llm/models.hpp"
 #include "model/checkpoint.hpp"
 
@@ -180,8 +181,7 @@ ordered_json to_json(const Checkpoint& checkpoint, bool has_tensors) {
 void inspect(const Choices& choices) {
   const Checkpoint checkpoint = open_checkpoint(choices.model);
   if (choices.is_json)
-    fmt::print("{}\n", to_json(checkpoint, choices.has_tensors)
-                           .dump(2, ' ', false, ordered_json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(to_json(checkpoint, choices.has_tensors), 2));
   else
     print_text(checkpoint, choices.has_tensors);
 }

@@ -5,13 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "command.hpp"
+#include "llm/input.hpp"
 #include "llm/models.hpp"
 #include "progress.hpp"
 
@@ -29,12 +28,6 @@ struct Settings {
   bool is_summary = false;
   llm::EngineOptions engine;
 };
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw BadArgument(fmt::format("--text {}: cannot read it", path));
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 /// Pieces as long as a sequence can be, each scored by itself.
 std::vector<TokenLogprob> score_all(llm::Engine& engine, const std::vector<std::int32_t>& tokens) {
@@ -54,7 +47,7 @@ std::vector<TokenLogprob> score_all(llm::Engine& engine, const std::vector<std::
 void score(Settings& settings) {
   if (settings.device != "best") settings.engine.device = Device::from_name(settings.device);
   const llm::Model model = open_model(settings.model);
-  const std::vector<std::int32_t> tokens = model.tokenize(text_of(settings.file));
+  const std::vector<std::int32_t> tokens = model.tokenize(read_text("--text", settings.file));
   if (tokens.size() < 2)
     throw BadArgument(fmt::format("--text {}: it has {} tokens; scoring needs 2 or more",
                                   settings.file, tokens.size()));
@@ -74,8 +67,7 @@ void score(Settings& settings) {
                                   {"text", model.detokenize({&entry.token, 1})},
                                   {"logprob", entry.logprob}});
   }
-  // A token may be half a character.
-  fmt::print("{}\n", json.dump(2, ' ', false, ordered_json::error_handler_t::replace));
+  fmt::print("{}\n", json_text(json, 2));
 }
 
 }  // namespace
@@ -91,7 +83,8 @@ void add_score(CLI::App& app) {
       "  attacca score small --text README.md --summary");
   command.add_option("model", settings->model, "small, a name of attacca pull --list, or a path")
       ->required();
-  command.add_option("--text", settings->file, "the file to score")->required();
+  command.add_option("--text", settings->file, "the file to score; - is standard input")
+      ->required();
   command.add_flag("--summary", settings->is_summary, "leave the single tokens out");
   add_engine_options(command, settings->engine, settings->device);
   command.callback([settings] { score(*settings); });

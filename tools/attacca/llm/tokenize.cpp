@@ -4,19 +4,15 @@
 #include <attacca/error.hpp>
 
 #include <charconv>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "command.hpp"
+#include "llm/input.hpp"
 #include "llm/models.hpp"
 #include "model/tokenizer/open.hpp"
-#include "model/utf8.hpp"
 
 namespace attacca::tool {
 namespace {
@@ -34,19 +30,8 @@ struct Request {
   bool adds_special = false;
 };
 
-std::string read_all(std::istream& stream) {
-  return std::string(std::istreambuf_iterator<char>(stream), {});
-}
-
 std::string input_of(const Request& request) {
-  if (request.file.empty()) return request.text;
-  if (request.file == "-") return read_all(std::cin);
-  std::ifstream stream(request.file, std::ios::binary);
-  std::string text = read_all(stream);
-  if (!stream.is_open() || stream.bad())
-    throw BadArgument(
-        fmt::format("{} cannot be read; name a file, or - for standard input", request.file));
-  return text;
+  return request.file.empty() ? request.text : read_text("--file", request.file);
 }
 
 /// Numbers between anything that is none: "1 2", "1,2" and "[1, 2]" all do.
@@ -73,7 +58,7 @@ void decode(const Request& request, const model::Tokenizer& tokenizer) {
   const std::string text =
       tokenizer.decode(ids_of(input_of(request), tokenizer), !request.has_special);
   if (request.is_json)
-    fmt::print("{}\n", ordered_json{{"text", text}}.dump());
+    fmt::print("{}\n", json_text({{"text", text}}));
   else
     fmt::print("{}\n", text);
 }
@@ -87,8 +72,8 @@ void encode(const Request& request, const model::Tokenizer& tokenizer) {
     return;
   }
   ordered_json pieces = ordered_json::array();
-  for (const std::int32_t id : ids) pieces.push_back(model::repaired(tokenizer.piece(id)));
-  fmt::print("{}\n", ordered_json{{"ids", ids}, {"pieces", pieces}}.dump());
+  for (const std::int32_t id : ids) pieces.push_back(tokenizer.piece(id));
+  fmt::print("{}\n", json_text({{"ids", ids}, {"pieces", pieces}}));
 }
 
 }  // namespace
@@ -118,6 +103,8 @@ void add_tokenize(CLI::App& app) {
                     "Add what the tokenizer puts around a text, such as its first token");
   command->callback([request, text, file] {
     if (text->count() + file->count() == 0) throw CLI::RequiredError("tokenize: TEXT or --file");
+    if (request->decodes && request->adds_special)
+      throw CLI::ValidationError("--add-special is of no use with --decode; leave one out");
     const model::Tokenizer tokenizer = open_tokenizer(request->model);
     (request->decodes ? decode : encode)(*request, tokenizer);
   });

@@ -5,7 +5,10 @@
 #include <attacca/error.hpp>
 
 #include <algorithm>
+#include <set>
 #include <vector>
+
+#include "llm/input.hpp"
 
 #if ATTACCA_WITH_YAML
 #include <yaml-cpp/yaml.h>
@@ -36,8 +39,9 @@ std::vector<std::string> values_of(const std::string& path, const std::string& k
   return values;
 }
 
+/// `seen`: options that the file gave before.
 void set_option(CLI::App& command, const std::string& path, const YAML::Node& key,
-                const YAML::Node& value) {
+                const YAML::Node& value, std::set<CLI::Option*>& seen) {
   const std::string text = key.IsScalar() ? key.Scalar() : "";
   std::string name = "--" + text;
   std::replace(name.begin(), name.end(), '_', '-');
@@ -46,6 +50,9 @@ void set_option(CLI::App& command, const std::string& path, const YAML::Node& ke
     throw BadArgument(fmt::format("{}: '{}' is no option of {}; attacca {} --help lists them",
                                   place(path, key.Mark()), text, command.get_name(),
                                   command.get_name()));
+  if (!seen.insert(option).second)
+    throw BadArgument(
+        fmt::format("{}: {} is given twice; keep one", place(path, key.Mark()), text));
   if (option->count() > 0) return;  // the command line goes first
   const std::vector<std::string> values = values_of(path, text, value);
   try {
@@ -62,16 +69,15 @@ void set_option(CLI::App& command, const std::string& path, const YAML::Node& ke
 void read_config(CLI::App& command, const std::string& path) {
   YAML::Node file;
   try {
-    file = YAML::LoadFile(path);
-  } catch (const YAML::BadFile&) {
-    throw BadArgument(fmt::format("--config {}: cannot read it", path));
+    file = YAML::Load(read_text("--config", path));
   } catch (const YAML::ParserException& error) {
     throw BadArgument(fmt::format("{}: {}", place(path, error.mark), error.msg));
   }
   if (file.IsNull()) return;
   if (!file.IsMap())
     throw BadArgument(fmt::format("--config {}: it is no list of `option: value` lines", path));
-  for (const auto& entry : file) set_option(command, path, entry.first, entry.second);
+  std::set<CLI::Option*> seen;
+  for (const auto& entry : file) set_option(command, path, entry.first, entry.second, seen);
 }
 
 #else

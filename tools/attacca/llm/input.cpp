@@ -1,0 +1,34 @@
+// input.cpp: see input.hpp.
+#include "llm/input.hpp"
+
+#include <fmt/format.h>
+#include <attacca/error.hpp>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <system_error>
+
+namespace attacca::tool {
+
+std::string read_text(const std::string& option, const std::string& path) {
+  if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
+  std::error_code unknown;
+  if (std::filesystem::is_directory(path, unknown))
+    throw BadArgument(
+        fmt::format("{} {}: it is a folder; name a file, or - for standard input", option, path));
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    throw BadArgument(fmt::format("{} {}: cannot read it: {}; name a file, or - for standard input",
+                                  option, path, std::generic_category().message(errno)));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string json_text(const nlohmann::ordered_json& json, int indent) {
+  return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace attacca::tool
