@@ -77,6 +77,11 @@ class Files(UsageTest):
         self.assertEqual(attacca("score", "small", "--text", self.file("text", text)).stdout, piped.stdout)
         self.assertLess(json.loads(piped.stdout)["perplexity"], 20)
 
+    def test_a_cache_that_cannot_be_written_is_told_in_our_words(self):
+        done = attacca("pull", "smollm2", environment={"XDG_CACHE_HOME": self.file("file", b"")})
+        self.assert_refused(done, "XDG_CACHE_HOME", status=1)
+        self.assertNotIn("filesystem error", done.stderr)
+
 
 class Help(UsageTest):
     def test_help_of_a_command_is_its_own_option_help(self):

