@@ -64,10 +64,28 @@ class Output(UsageTest):
 
 
 class Values(UsageTest):
+    def test_a_flag_is_on_or_off(self):
+        for flag in "--same-bits", "--plain":
+            self.assert_refused(attacca("run", "hello", f"{flag}=maybe"), f"{flag}: 'maybe' is neither on nor off")
+        self.assertEqual(0, attacca("run", "hello", "-n", "1", "--json=off").returncode)
+
+    def test_what_the_engine_refuses_is_told_in_options(self):
+        for arguments, words in ((("--slots", "5000"), "--slots is 5000"), (("--context", "99999"), "--context is 99999"),
+                                 (("--device", "cuda:99"), "--device"), (("--kv-type", "fp8", "--device", "host"),
+                                                                         "--kv-type is fp8"),
+                                 (("--step-log", "/no/such/folder/log"), "--step-log")):
+            done = attacca("run", "hello", *arguments)
+            self.assert_refused(done, words, status=1)
+            self.assertNotIn("Device::", done.stderr)
+
     def test_a_key_that_comes_twice_is_refused(self):
         for text in b"slots: 2\nslots: 4\n", b"page_size: 16\npage-size: 32\n":
             done = attacca("run", "hi", "--config", self.file("twice.yaml", text))
             self.assert_refused(done, "line 2", "twice", status=1)
+
+    def test_any_number_of_threads_gives_the_same_text(self):
+        texts = {attacca("run", "Who are you?", *GREEDY, "--threads", count).stdout for count in "12"}
+        self.assertEqual({attacca("run", "Who are you?", *GREEDY).stdout}, texts)
 
 
 class Files(UsageTest):

@@ -2,10 +2,10 @@
 // fetched, or a path.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <attacca/llm.hpp>
 #include <string>
 
+#include "llm/engine_flags.hpp"
 #include "model/checkpoint.hpp"
 #include "model/tokenizer/tokenizer.hpp"
 
@@ -27,11 +27,5 @@ model::Tokenizer open_tokenizer(const std::string& name);
 
 /// Opens it, with a bar where that takes long.
 llm::Model open_model(const std::string& name);
-
-/// The engine's flags: --device, --slots, --graphs, ..., and --config, a file with any of them.
-void add_engine_options(CLI::App& command, llm::EngineOptions& options, std::string& device);
-
-/// Where an engine's memory goes, on one line.
-std::string describe(const llm::EngineMemory& memory);
 
 }  // namespace attacca::tool

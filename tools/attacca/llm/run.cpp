@@ -39,7 +39,6 @@ struct Settings {
   std::string prompt;
   std::string prompts_file;
   std::string system;
-  std::string device = "best";
   bool is_plain = false;
   bool is_json = false;
   bool has_stats = false;
@@ -48,7 +47,7 @@ struct Settings {
   bool ignores_end = false;
   unsigned logprobs = 0;
   Sampling sampling;
-  EngineOptions engine;
+  EngineFlags flags;
   // Options that override what the model's makers advise, where they were given.
   CLI::Option* logprobs_option = nullptr;
   CLI::Option* temperature_option = nullptr;
@@ -243,10 +242,9 @@ void sort_words(Settings& settings) {
 
 void run(Settings& settings) {
   sort_words(settings);
-  if (settings.device != "best") settings.engine.device = Device::from_name(settings.device);
   const Model model = open_model(settings.model);
   ProgressBar bar;
-  Engine engine(model, settings.engine,
+  Engine engine(model, engine_options(settings.flags),
                 [&](std::string_view what, std::uint64_t done, std::uint64_t all) {
                   bar.show(what, done, all);
                 });
@@ -318,7 +316,7 @@ void add_run(CLI::App& app) {
   settings->seed_option =
       command.add_option("-s,--seed", sampling.seed, "the same seed gives the same text [random]")
           ->group(group);
-  add_engine_options(command, settings->engine, settings->device);
+  add_engine_flags(command, settings->flags);
   command.callback([settings] { run(*settings); });
 }
 

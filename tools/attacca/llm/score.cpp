@@ -24,9 +24,8 @@ using nlohmann::ordered_json;
 struct Settings {
   std::string model;
   std::string file;
-  std::string device = "best";
   bool is_summary = false;
-  llm::EngineOptions engine;
+  EngineFlags flags;
 };
 
 /// Pieces as long as a sequence can be, each scored by itself.
@@ -45,13 +44,13 @@ std::vector<TokenLogprob> score_all(llm::Engine& engine, const std::vector<std::
 }
 
 void score(Settings& settings) {
-  if (settings.device != "best") settings.engine.device = Device::from_name(settings.device);
+  const llm::EngineOptions options = engine_options(settings.flags);
   const llm::Model model = open_model(settings.model);
   const std::vector<std::int32_t> tokens = model.tokenize(read_text("--text", settings.file));
   if (tokens.size() < 2)
     throw BadArgument(fmt::format("--text {}: it has {} tokens; scoring needs 2 or more",
                                   settings.file, tokens.size()));
-  llm::Engine engine(model, settings.engine);
+  llm::Engine engine(model, options);
   const std::vector<TokenLogprob> scores = score_all(engine, tokens);
   double sum = 0;
   for (const TokenLogprob& entry : scores) sum += entry.logprob;
@@ -86,7 +85,7 @@ void add_score(CLI::App& app) {
   command.add_option("--text", settings->file, "the file to score; - is standard input")
       ->required();
   command.add_flag("--summary", settings->is_summary, "leave the single tokens out");
-  add_engine_options(command, settings->engine, settings->device);
+  add_engine_flags(command, settings->flags);
   command.callback([settings] { score(*settings); });
 }
 

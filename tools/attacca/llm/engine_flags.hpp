@@ -1,0 +1,25 @@
+// engine_flags.hpp: the engine's options on the command line: --device, --slots, --graphs, ..., and
+// --config, a file with any of them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <attacca/llm.hpp>
+#include <string>
+
+namespace attacca::tool {
+
+struct EngineFlags {
+  std::string device = "best";
+  unsigned threads = 0;       // 0: all cores
+  llm::EngineOptions engine;  // but for the device
+};
+
+void add_engine_flags(CLI::App& command, EngineFlags& flags);
+
+/// With the device that the flags name.
+llm::EngineOptions engine_options(const EngineFlags& flags);
+
+/// Where an engine's memory goes, on one line.
+std::string describe(const llm::EngineMemory& memory);
+
+}  // namespace attacca::tool
