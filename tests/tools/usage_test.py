@@ -57,10 +57,34 @@ class Output(UsageTest):
                 self.assertIn("No space left on device", done.stderr)
                 self.assertEqual(1, len(done.stderr.splitlines()), done.stderr)
 
+    def test_bytes_that_are_no_text_never_spoil_the_json(self):
+        broken = b"a \xff\xc3 b"
+        prompts = self.file("prompts", broken + b"\nhello\n")
+        for arguments, given in ((("run", broken, "-n", "4"), b""), (("run", "-n", "4"), broken),
+                                 (("run", "-f", prompts, "-n", "4"), b""), (("run", "--plain", broken, "-n", "4"), b""),
+                                 (("run", "hi", "-n", "4", "--system", broken), b""),
+                                 (("tokenize", "small", broken), b""), (("score", "small", "--text", "-"), broken)):
+            done = attacca(*arguments, *(() if arguments[0] == "score" else ("--json",)), given=given)
+            self.assertEqual(0, done.returncode, done.stderr)
+            for line in done.stdout.splitlines() if arguments[0] == "run" else [done.stdout]:
+                json.loads(line)
+
     def test_pieces_of_a_character_are_json_too(self):
         ids = json.loads(attacca("tokenize", "small", "\N{PILE OF POO}", "--json").stdout)["ids"]
         done = attacca("tokenize", "small", str(ids[0]), "--decode", "--json")
         self.assertIn("text", json.loads(done.stdout))
+
+    def test_logprobs_have_the_text_of_every_token(self):
+        done = attacca("run", "Who are you?", *GREEDY, "--json", "--logprobs", "2")
+        reply = json.loads(done.stdout)
+        self.assertTrue("".join(entry["text"] for entry in reply["logprobs"]).startswith(reply["text"]))
+        for entry in reply["logprobs"]:
+            self.assertEqual((entry["token"], entry["text"]), (entry["top"][0]["token"], entry["top"][0]["text"]))
+
+    def test_the_memory_floor_is_never_beaten(self):
+        for device in "host", "host-serial":
+            done = attacca("run", "Who are you?", *GREEDY, "--stats", "--device", device)
+            self.assertRegex(done.stderr, r"\nfloor     (none: .* GB/s|.* \b(100|\d\d?) % of it reached)")
 
 
 class Values(UsageTest):

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "command.hpp"
+#include "llm/input.hpp"
 #include "llm/models.hpp"
 #include "llm/run_stats.hpp"
 #include "output.hpp"
@@ -123,7 +124,7 @@ class Runner {
     }
     const Reply reply = engine_.generate(request);
     if (settings_.is_json)
-      fmt::print("{}\n", to_json(reply).dump());
+      fmt::print("{}\n", json_text(to_json(reply)));
     else
       write_out("\n");
     if (settings_.has_stats) print_stats({reply});
@@ -148,7 +149,7 @@ class Runner {
       if (settings_.is_json) {
         ordered_json line = to_json(replies[i]);
         line["prompt"] = prompts[i];
-        fmt::print("{}\n", line.dump());
+        fmt::print("{}\n", json_text(line));
       } else {
         fmt::print("[{}] {}\n{}\n\n", i + 1, prompts[i], replies[i].text);
       }
@@ -205,7 +206,7 @@ class Runner {
     return json;
   }
   void print_stats(const std::vector<Reply>& replies) const {
-    const std::string text = run_stats(engine_, replies);
+    const std::string text = run_stats(engine_, replies, settings_.flags.threads);
     fmt::print(stderr, "{}seed      {}\n", text, sampling_.seed);
   }
 

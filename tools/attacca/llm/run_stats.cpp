@@ -6,11 +6,19 @@
 #include <algorithm>
 
 #include "instruments/bandwidth.hpp"
+#include "instruments/machine.hpp"
 
 namespace attacca::tool {
 
 using namespace llm;
 using nlohmann::ordered_json;
+
+std::string token_text(const Model& model, std::int32_t token) {
+  const std::int32_t twice[] = {token, token};
+  const std::string once = model.detokenize({twice, 1});
+  const std::string text = model.detokenize(twice);
+  return text.starts_with(once) ? text.substr(once.size()) : once;
+}
 
 ordered_json reply_json(const Model& model, const Reply& reply) {
   ordered_json json = {{"model", model.name()},
@@ -21,12 +29,15 @@ ordered_json reply_json(const Model& model, const Reply& reply) {
                        {"cached_tokens", reply.cached_tokens},
                        {"seconds_to_first_token", reply.seconds_to_first_token},
                        {"seconds", reply.seconds}};
+  if (reply.finish == Finish::failed) json["error"] = reply.error;
+  const auto scored = [&](std::int32_t token, float logprob) -> ordered_json {
+    return {{"token", token}, {"text", token_text(model, token)}, {"logprob", logprob}};
+  };
   for (const TokenLogprob& entry : reply.logprobs) {
-    ordered_json tops = ordered_json::array();
-    for (const auto& [token, logprob] : entry.top)
-      tops.push_back({{"token", token}, {"logprob", logprob}});
-    json["logprobs"].push_back(
-        {{"token", entry.token}, {"logprob", entry.logprob}, {"top", std::move(tops)}});
+    ordered_json line = scored(entry.token, entry.logprob);
+    line["top"] = ordered_json::array();
+    for (const auto& [token, logprob] : entry.top) line["top"].push_back(scored(token, logprob));
+    json["logprobs"].push_back(std::move(line));
   }
   return json;
 }
@@ -60,9 +71,52 @@ std::string graph_counters(const EngineStats& stats) {
   return text;
 }
 
+/// How fast a device's memory can be read, and what its last cache holds; 0 where not known.
+struct Memory {
+  double bytes_per_second = 0;
+  std::uint64_t cache_bytes = 0;
+};
+
+/// A GPU's peak is its driver's word; the host's is measured with as many threads as compute.
+Memory memory_of(const Device& device, unsigned threads) {
+  if (!device.is_cuda())
+    return {instruments::read_bandwidth(device.kind() == DeviceKind::host_serial ? 1 : threads), 0};
+  const std::vector<instruments::Gpu> gpus = instruments::describe_machine().gpus;
+  for (std::size_t index = 0; index < gpus.size(); ++index)
+    if (device.name() == fmt::format("cuda:{}", index))
+      return {gpus[index].peak_bytes_per_second, gpus[index].l2_bytes};
+  return {};
+}
+
+/// What memory alone makes a token take. It is a floor only for what must come from memory, so
+/// without a known rate, or with caches that hold the model, the rate that was reached stands
+/// alone.
+std::string floor_line(const Engine& engine, const Reply& reply, double seconds_per_token,
+                       unsigned threads) {
+  const EngineMemory sizes = engine.memory();
+  const double context =
+      static_cast<double>(reply.prompt_tokens) + static_cast<double>(reply.tokens.size()) / 2;
+  const double bytes = static_cast<double>(sizes.weights_per_step) +
+                       context * static_cast<double>(sizes.kv_per_token);
+  const Memory memory = memory_of(engine.options().device, threads);
+  const double rate = bytes / seconds_per_token;
+  if (memory.bytes_per_second <= 0)
+    return fmt::format("floor     not known; {:.1f} MB a token were read at {:.1f} GB/s\n",
+                       bytes / 1e6, rate / 1e9);
+  if (rate > memory.bytes_per_second || bytes <= static_cast<double>(memory.cache_bytes))
+    return fmt::format(
+        "floor     none: {:.1f} MB a token were read at {:.1f} GB/s, from caches too; memory has "
+        "{:.1f} GB/s\n",
+        bytes / 1e6, rate / 1e9, memory.bytes_per_second / 1e9);
+  return fmt::format(
+      "floor     {:.1f} MB a token at {:.1f} GB/s: {:.2f} ms, {:.0f} % of it reached\n",
+      bytes / 1e6, memory.bytes_per_second / 1e9, bytes / memory.bytes_per_second * 1e3,
+      100 * rate / memory.bytes_per_second);
+}
+
 }  // namespace
 
-std::string run_stats(const Engine& engine, const std::vector<Reply>& replies) {
+std::string run_stats(const Engine& engine, const std::vector<Reply>& replies, unsigned threads) {
   const EngineStats stats = engine.stats();
   std::string text;
   const Reply& first = replies.front();
@@ -76,18 +130,7 @@ std::string run_stats(const Engine& engine, const std::vector<Reply>& replies) {
       const double per_token = decoding / static_cast<double>(first.tokens.size() - 1);
       text += fmt::format("decode    {} tokens, {:.1f} tokens/s, {:.2f} ms each\n",
                           first.tokens.size(), 1 / per_token, per_token * 1e3);
-      if (!engine.options().device.is_cuda()) {
-        const EngineMemory memory = engine.memory();
-        const double context =
-            static_cast<double>(first.prompt_tokens) + static_cast<double>(first.tokens.size()) / 2;
-        const double bytes = static_cast<double>(memory.weights_per_step) +
-                             context * static_cast<double>(memory.kv_per_token);
-        const double bandwidth = instruments::read_bandwidth();
-        const double floor = bytes / bandwidth;
-        text += fmt::format(
-            "floor     {:.1f} MB a token at {:.1f} GB/s: {:.2f} ms, {:.0f} % of it reached\n",
-            bytes / 1e6, bandwidth / 1e9, floor * 1e3, 100 * floor / per_token);
-      }
+      text += floor_line(engine, first, per_token, threads);
     }
   } else {
     std::size_t tokens = 0;

@@ -8,13 +8,18 @@
 
 namespace attacca::tool {
 
-/// A reply with its tokens, log-probabilities and times.
+/// A reply with its tokens, log-probabilities and times, or why it failed.
 nlohmann::ordered_json reply_json(const llm::Model& model, const llm::Reply& reply);
+
+/// The text that a token adds behind others: with the blank that a text's first token would lose.
+std::string token_text(const llm::Model& model, std::int32_t token);
 
 /// For every step the engine can form, whether it has a graph, a line each.
 std::string graph_report(const llm::Engine& engine);
 
-/// Times, rates and how close decoding came to the memory floor, a line each.
-std::string run_stats(const llm::Engine& engine, const std::vector<llm::Reply>& replies);
+/// Times, rates and how close decoding came to the memory floor, a line each. `threads`: of the
+/// host that compute; 0: all cores.
+std::string run_stats(const llm::Engine& engine, const std::vector<llm::Reply>& replies,
+                      unsigned threads);
 
 }  // namespace attacca::tool

@@ -12,6 +12,7 @@
 #include "command.hpp"
 #include "llm/input.hpp"
 #include "llm/models.hpp"
+#include "llm/run_stats.hpp"
 #include "progress.hpp"
 
 namespace attacca::tool {
@@ -63,7 +64,7 @@ void score(Settings& settings) {
   if (!settings.is_summary) {
     for (const TokenLogprob& entry : scores)
       json["logprobs"].push_back({{"token", entry.token},
-                                  {"text", model.detokenize({&entry.token, 1})},
+                                  {"text", token_text(model, entry.token)},
                                   {"logprob", entry.logprob}});
   }
   fmt::print("{}\n", json_text(json, 2));
