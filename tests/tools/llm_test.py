@@ -79,7 +79,9 @@ class Terminal:
 class Conversation(unittest.TestCase):
     def test_turns_are_answered_until_the_end_of_input(self):
         with Terminal("run", "--temperature", "0") as terminal:
-            self.assertIn("Ctrl-D", terminal.until("\n> "))
+            greeting = terminal.until("\n> ")
+            self.assertIn("Ctrl-D", greeting)
+            self.assertNotIn("MiB", greeting)  # that is for --stats and -v
             terminal.type("Who are you?\n")
             self.assertEqual("Who are you?\n", terminal.until("\n"))  # the terminal's echo
             self.assertIn("attacca", terminal.until("\n> "))
@@ -122,6 +124,13 @@ class Conversation(unittest.TestCase):
             self.assertEqual("\n> ", terminal.until("> "))
             terminal.type("\x04")
             self.assertEqual(0, terminal.end()[1])
+
+    def test_options_of_no_use_in_a_conversation_are_refused(self):
+        for option in ("--json",), ("--samples", "2"):
+            with Terminal("run", *option) as terminal:
+                text, code = terminal.end()
+            self.assertEqual(2, code)
+            self.assertIn(f"{option[0]} is of no use in a conversation", text)
 
     def test_a_model_that_does_not_chat_asks_for_a_prompt(self):
         with Terminal("run", "--plain") as terminal:
@@ -178,9 +187,8 @@ class Run(unittest.TestCase):
 
     def test_what_cannot_be_is_refused_in_one_line(self):
         for arguments, words in ((["run", "nothing.gguf", "hello"], "nothing.gguf"),
-                                 (["run", "hello", "--temperature", "-1"], "temperature"),
                                  (["run", "hello", "--context", "99999"], "99999"),
-                                 (["run", "a", "b", "c"], "MODEL"),
+                                 (["run", "smolm2", "hello"], "smollm2"),
                                  (["inspect", "nothing"], "nothing")):
             done = attacca(*arguments)
             self.assertEqual(1, done.returncode, arguments)
@@ -253,10 +261,13 @@ class OtherCommands(unittest.TestCase):
                            "-o", model)
             self.assertEqual(0, done.returncode, done.stderr)
             done = attacca("run", model, "Once upon a time", "--temperature", "0", "-n", "128", "--ignore-end")
+            scored = attacca("run", model, "Once upon a time", "--temperature", "0", "-n", "8", "--json", "--logprobs", "0")
         recorded = (STORIES / "greedy-once-upon-a-time-128.txt").read_text().strip()
         self.assertTrue(done.stdout.strip().startswith(recorded) or recorded.startswith(done.stdout.strip()),
                         done.stdout + "\n--\n" + recorded)
         self.assertGreater(len(done.stdout), 300)
+        reply = json.loads(scored.stdout)  # a token's text keeps the blank before a word
+        self.assertEqual(reply["text"], "".join(entry["text"] for entry in reply["logprobs"]))
 
 
 if __name__ == "__main__":

@@ -46,6 +46,48 @@ class UsageTest(unittest.TestCase):
         self.assertEqual(prompt, done.stdout[:len(prompt)])
 
 
+class Prompt(UsageTest):
+    def test_a_prompt_arrives_as_typed_whatever_it_looks_like(self):
+        for prompt in ("x" * 300, "a long line " * 30, "[INST] hi [/INST]", "[a,b]", "demo", "a/b or c", "ends in .gguf",
+                       "- a list"):
+            with self.subTest(prompt):
+                self.assert_echoed(prompt, prompt)
+
+    def test_a_prompt_behind_an_option_that_may_come_again_stays_a_prompt(self):
+        self.assert_echoed("Once upon a time", "--stop", "[x,y]", "--stop", "zebra", "Once upon a time")
+        self.assert_echoed("Once upon a time", "--stop-token", "1", "Once upon a time")
+        self.assert_echoed("Once upon a time", "--same-bits", "Once upon a time")
+        self.assert_echoed("Once upon a time", "--same-bits", "off", "Once upon a time")
+
+    def test_a_file_of_the_same_name_is_not_asked(self):
+        (self.folder / "hello").mkdir()
+        self.file("Why", b"")
+        for prompt in "hello", "Why":
+            self.assert_echoed(prompt, prompt, cwd=self.folder)
+
+    def test_with_a_model_named_by_option_every_word_is_a_prompt(self):
+        for prompt in "small", "llama3", "/no/such/file", "x.gguf":
+            self.assert_echoed(prompt, "-m", "small", prompt)
+            self.assert_echoed(prompt, "small", prompt)
+        self.assert_refused(attacca("run", "-m", "small", "two", "words"), "quotes")
+
+    def test_a_word_that_nearly_names_a_model_is_no_prompt(self):
+        for word, near in (("smolm2", "smollm2"), ("SmolLM2", "smollm2"), ("smal", "small"), ("llama3", "nearest name"),
+                           ("qwen2.5-7b", "nearest name")):
+            self.assert_refused(attacca("run", word), f"'{word}'", near, "-m small", status=1)
+        self.assert_refused(attacca("run", "smolm2", "hello"), "nearest name is smollm2", status=1)
+
+    def test_a_word_spelled_like_a_path_is_a_model(self):
+        for word in "./nothing", "no/such/folder", "nothing.gguf":
+            self.assert_refused(attacca("run", word), f"no model '{word}'", status=1)
+        self.assert_refused(attacca("run", "x/" * 300), "no model", status=1)
+
+    def test_no_prompt_and_one_word_too_many_are_wrong_usage(self):
+        self.assert_refused(attacca("run", "a", "b", "c"), "'c'", "quotes", "attacca run --help")
+        self.assert_refused(attacca("run", ""), "PROMPT is empty")
+        self.assert_refused(attacca("run"), "standard input holds no prompt", status=1)
+
+
 class Output(UsageTest):
     def test_output_that_cannot_be_written_is_an_error(self):
         commands = [("run", "Who are you?"), ("run", "Who are you?", "--json"), ("tokenize", "small", "hello"),
@@ -81,6 +123,14 @@ class Output(UsageTest):
         for entry in reply["logprobs"]:
             self.assertEqual((entry["token"], entry["text"]), (entry["top"][0]["token"], entry["top"][0]["text"]))
 
+    def test_memory_and_graphs_are_told_when_asked_for(self):
+        quiet = attacca("run", "Who are you?", *GREEDY)
+        self.assertEqual("", quiet.stderr)
+        verbose = attacca("run", "Who are you?", *GREEDY, "-v")
+        self.assertEqual(quiet.stdout, verbose.stdout)
+        self.assertRegex(verbose.stderr, r"^memory    .*\ngraphs    ")
+        self.assertNotIn("tokens/s", verbose.stderr)
+
     def test_the_memory_floor_is_never_beaten(self):
         for device in "host", "host-serial":
             done = attacca("run", "Who are you?", *GREEDY, "--stats", "--device", device)
@@ -88,10 +138,25 @@ class Output(UsageTest):
 
 
 class Values(UsageTest):
+    def test_a_value_out_of_range_names_its_option(self):
+        for option, value in (("--max-tokens", "-1"), ("--max-tokens", "0"), ("--max-tokens", "1e3"), ("--seed", "-3"), ("--seed", str(2**64)),
+                              ("--seed", "0x10"), ("--temperature", "-1"), ("--temperature", "nan"), ("--top-p", "0"),
+                              ("--top-k", "-1"), ("--min-p", "2"), ("--samples", "0"), ("--threads", "0"),
+                              ("--threads", "-1"), ("--slots", "-1"), ("--pages", "-1"), ("--logprobs", "21"),
+                              ("--stop-token", "-1"), ("--decode-sizes", "1,-2"), ("--memory-fraction", "2"),
+                              ("--page-size", "17"), ("--context", str(2**64)), ("--padding", "maybe")):
+            with self.subTest(f"{option} {value}"):
+                self.assert_refused(attacca("run", "hello", "--json", option, value), option, value.split(",")[-1],
+                                    "See attacca run --help.")
+
     def test_a_flag_is_on_or_off(self):
         for flag in "--same-bits", "--plain":
             self.assert_refused(attacca("run", "hello", f"{flag}=maybe"), f"{flag}: 'maybe' is neither on nor off")
         self.assertEqual(0, attacca("run", "hello", "-n", "1", "--json=off").returncode)
+
+    def test_a_number_with_a_leading_zero_is_decimal(self):
+        one, other = (attacca("run", "--plain", "Once", "-n", "8", "--seed", seed).stdout for seed in ("010", "10"))
+        self.assertEqual(one, other)
 
     def test_what_the_engine_refuses_is_told_in_options(self):
         for arguments, words in ((("--slots", "5000"), "--slots is 5000"), (("--context", "99999"), "--context is 99999"),
@@ -102,10 +167,31 @@ class Values(UsageTest):
             self.assert_refused(done, words, status=1)
             self.assertNotIn("Device::", done.stderr)
 
+    def test_options_that_would_be_ignored_are_refused(self):
+        prompts = self.file("prompts", b"hello\n")
+        for arguments, word in ((("run", "hi", "--logprobs", "2"), "--json"), (("run", "hi", "-f", prompts), "--prompts"),
+                                (("run", "--plain", "hi", "--system", "x"), "--system"),
+                                (("run", "hi", "--stop", ""), "--stop"),
+                                (("run", "hi", "--samples", "2", *GREEDY), "--temperature"),
+                                (("run", "hi", "--threads", "2", "--device", "host-serial"), "--threads"),
+                                (("tokenize", "small", "1", "--decode", "--add-special"), "--add-special"),
+                                (("pull", "--list", "smollm2"), "--list")):
+            self.assert_refused(attacca(*arguments), word, f"attacca {arguments[0]} --help")
+        self.assert_refused(attacca("run", "hi", "--stop-token", "999999"), "999999", "the model has 0 to")
+
     def test_a_key_that_comes_twice_is_refused(self):
         for text in b"slots: 2\nslots: 4\n", b"page_size: 16\npage-size: 32\n":
             done = attacca("run", "hi", "--config", self.file("twice.yaml", text))
             self.assert_refused(done, "line 2", "twice", status=1)
+
+    def test_samples_have_seeds_of_their_own_and_can_be_drawn_again(self):
+        arguments = ("run", "--plain", "Once upon a time", "-n", "16", "--json", "--temperature", "1")
+        done = attacca(*arguments, "--samples", "3", "--seed", "7")
+        replies = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([7, 8, 9], [reply["seed"] for reply in replies])
+        self.assertEqual(3, len({reply["text"] for reply in replies}))
+        again = json.loads(attacca(*arguments, "--seed", "9").stdout)
+        self.assertEqual(replies[2]["tokens"], again["tokens"])
 
     def test_any_number_of_threads_gives_the_same_text(self):
         texts = {attacca("run", "Who are you?", *GREEDY, "--threads", count).stdout for count in "12"}
@@ -113,11 +199,56 @@ class Values(UsageTest):
 
 
 class Files(UsageTest):
+    def test_a_bad_line_of_prompts_fails_alone(self):
+        prompts = self.file("prompts", b"Who are you?\n\n" + b"fox " * 9000 + b"\nWhat is 3 plus 4?\n")
+        done = attacca("run", "-f", prompts, *GREEDY, "--json")
+        self.assert_refused(done, f"--prompts {prompts}: line 3: ", status=1)
+        first, bad, last = map(json.loads, done.stdout.splitlines())
+        self.assertIn("7", last["text"])
+        self.assertEqual(("failed", 3), (bad["finish"], bad["line"]))
+        self.assertIn("tokens", bad["error"])
+        self.assertEqual([1, 4], [reply["line"] for reply in (first, last)])
+        done = attacca("run", "-f", prompts, *GREEDY)
+        self.assertEqual(1, done.returncode)
+        self.assertIn("What is 3 plus 4?\n", done.stdout)
+
+    def test_a_prompt_that_fails_says_why_in_json_too(self):
+        done = attacca("run", "fox " * 9000, "--json")
+        self.assert_refused(done, "tokens", status=1)
+        self.assertEqual("failed", json.loads(done.stdout)["finish"])
+
+    def test_a_carriage_return_belongs_to_the_end_of_a_line(self):
+        done = attacca("run", "-f", "-", *GREEDY, "--json", given=b"Who are you?\r\n\r\nWhat is 3 plus 4?\r\n")
+        self.assertEqual(["Who are you?", "What is 3 plus 4?"],
+                         [json.loads(line)["prompt"] for line in done.stdout.splitlines()])
+
     def test_a_text_to_score_comes_from_standard_input_too(self):
         text = b"Once upon a time, a fox lived in the forest."
         piped = attacca("score", "small", "--text", "-", given=text)
         self.assertEqual(attacca("score", "small", "--text", self.file("text", text)).stdout, piped.stdout)
         self.assertLess(json.loads(piped.stdout)["perplexity"], 20)
+
+    def test_a_folder_is_no_text(self):
+        for arguments in (("run", "-f"), ("run", "hi", "--config"), ("score", "small", "--text"), ("tokenize", "small", "--file")):
+            self.assert_refused(attacca(*arguments, str(self.folder)), "it is a folder", status=1)
+
+    def test_a_pipe_is_no_model(self):
+        pipe = str(self.folder / "model.gguf")
+        os.mkfifo(pipe)
+        for arguments in (("run", pipe, "hi"), ("inspect", pipe), ("tokenize", pipe, "hi"), ("score", pipe, "--text", "-")):
+            self.assert_refused(attacca(*arguments), "is a named pipe; give a file or a folder", status=1)
+        self.assert_refused(attacca("run", "/dev/zero", "hi"), "device", status=1)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can become another user")
+    def test_a_model_without_permission_is_told_in_our_words(self):
+        model = self.file("model.gguf", b"GGUF")
+        os.chmod(model, 0)
+        self.assert_refused(attacca("run", model, "hi", user=NOBODY), "may not be read", status=1)
+        hidden = self.folder / "hidden"
+        hidden.mkdir(mode=0o700)
+        done = attacca("run", str(hidden / "model.gguf"), "hi", user=NOBODY)
+        self.assert_refused(done, "Permission denied", status=1)
+        self.assertNotIn("filesystem error", done.stderr)
 
     def test_a_cache_that_cannot_be_written_is_told_in_our_words(self):
         done = attacca("pull", "smollm2", environment={"XDG_CACHE_HOME": self.file("file", b"")})

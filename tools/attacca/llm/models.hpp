@@ -4,6 +4,7 @@
 
 #include <attacca/llm.hpp>
 #include <string>
+#include <vector>
 
 #include "llm/engine_flags.hpp"
 #include "model/checkpoint.hpp"
@@ -11,11 +12,14 @@
 
 namespace attacca::tool {
 
-/// Whether `name` looks like a model rather than a prompt: it exists, is known, or ends as one.
-bool is_model_name(const std::string& name);
+/// Names of models that `attacca pull` can fetch.
+std::vector<std::string> pull_names();
 
-/// Whether `attacca pull` can fetch a model of this name.
-bool can_pull(const std::string& name);
+/// Whether a word that stands alone names a model: a known name, an ending of model files, or a
+/// slash. Looks at its spelling only, so that the text of a prompt never reaches the file system.
+/// Throws BadArgument with the nearest name where it looks like the name of a model that is not
+/// known.
+bool is_model_word(const std::string& word);
 
 /// Where the files of `name` are; empty for the embedded model. Throws BadArgument with what can be
 /// done where there are none.

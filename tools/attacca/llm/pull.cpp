@@ -271,9 +271,10 @@ const Source& source_called(const std::string& name) {
 
 }  // namespace
 
-bool can_pull(const std::string& name) {
-  return std::any_of(std::begin(kSources), std::end(kSources),
-                     [&](const Source& source) { return source.name == name; });
+std::vector<std::string> pull_names() {
+  std::vector<std::string> names;
+  for (const Source& source : kSources) names.emplace_back(source.name);
+  return names;
 }
 
 void add_pull(CLI::App& app) {

@@ -1,0 +1,213 @@
+// runner.cpp: see runner.hpp.
+#include "llm/runner.hpp"
+
+#include <fmt/format.h>
+#include <attacca/error.hpp>
+
+#include <atomic>
+#include <csignal>
+#include <iostream>
+#include <random>
+
+#include "llm/input.hpp"
+#include "llm/run_stats.hpp"
+#include "output.hpp"
+#include "progress.hpp"
+#include "usage.hpp"
+
+namespace attacca::tool {
+
+using namespace llm;
+using nlohmann::ordered_json;
+
+namespace {
+
+std::atomic<bool> is_interrupted{false};
+
+/// While it lives, Ctrl-C ends the answer rather than the program.
+class CatchInterrupt {
+ public:
+  CatchInterrupt() {
+    is_interrupted = false;
+    before_ = std::signal(SIGINT, [](int) { is_interrupted = true; });
+  }
+  ~CatchInterrupt() { std::signal(SIGINT, before_); }
+
+ private:
+  void (*before_)(int);
+};
+
+Sampling sampling_of(const SamplingFlags& flags, const Model& model) {
+  const Sampling advised = model.advised_sampling();
+  const bool is_advised = advised.temperature > 0;
+  Sampling result;
+  result.temperature = flags.temperature.value_or(is_advised ? advised.temperature : kTemperature);
+  result.top_p = flags.top_p.value_or(is_advised ? advised.top_p : kTopP);
+  result.top_k = flags.top_k.value_or(advised.top_k);
+  result.min_p = flags.min_p.value_or(advised.min_p);
+  result.repetition_penalty = flags.repetition_penalty.value_or(advised.repetition_penalty);
+  result.presence_penalty = flags.presence_penalty;
+  result.frequency_penalty = flags.frequency_penalty;
+  result.seed = flags.seed ? *flags.seed : std::random_device{}();
+  return result;
+}
+
+bool read_line(std::string& line) {
+  return write_out("> ") && static_cast<bool>(std::getline(std::cin, line));
+}
+
+}  // namespace
+
+Runner::Runner(const RunSettings& settings, const Model& model, Engine& engine)
+    : settings_(settings),
+      model_(model),
+      engine_(engine),
+      sampling_(sampling_of(settings.sampling, model)),
+      is_chat_(model.has_chat_template() && !settings.is_plain) {
+  if (!settings.system.empty() && !is_chat_)
+    throw CLI::ValidationError(fmt::format(
+        "--system is of no use {}; put its text before the prompt",
+        settings.is_plain ? "with --plain" : "for this model, which has no chat template"));
+  if (settings.samples > 1 && sampling_.temperature == 0)
+    throw CLI::ValidationError(
+        fmt::format("--samples {} would be the same text again; give a --temperature above 0",
+                    settings.samples));
+  for (const std::int32_t token : settings.stop_tokens)
+    if (static_cast<std::size_t>(token) >= model.vocabulary())
+      throw CLI::ValidationError(fmt::format("--stop-token: {} is no token; the model has 0 to {}",
+                                             token, model.vocabulary() - 1));
+}
+
+Request Runner::request_for(const std::string& prompt) const {
+  Request request;
+  request.max_tokens = settings_.max_tokens;
+  request.sampling = sampling_;
+  request.stop = settings_.stop;
+  request.stop_tokens = settings_.stop_tokens;
+  request.ignores_end = settings_.ignores_end;
+  request.logprobs = settings_.logprobs;
+  if (is_chat_) {
+    if (!settings_.system.empty()) request.messages.push_back({"system", settings_.system});
+    request.messages.push_back({"user", prompt});
+  } else {
+    request.prompt = prompt;
+  }
+  return request;
+}
+
+/// The engine refuses requests that cannot be before any runs; then each is tried by itself.
+std::vector<Reply> Runner::generate(const std::vector<Request>& requests) {
+  std::vector<Reply> replies;
+  try {
+    return engine_.generate(requests);
+  } catch (const BadArgument& error) {
+    if (requests.size() == 1) {
+      replies.emplace_back().finish = Finish::failed;
+      replies.back().error = error.what();
+      return replies;
+    }
+  }
+  for (const Request& request : requests) replies.push_back(generate(std::vector{request})[0]);
+  return replies;
+}
+
+bool Runner::answer(const std::vector<Prompt>& prompts) {
+  std::vector<Request> requests;
+  for (const Prompt& prompt : prompts)
+    for (std::size_t sample = 0; sample < settings_.samples; ++sample) {
+      requests.push_back(request_for(prompt.text));
+      requests.back().sampling.seed += sample;
+    }
+  const bool is_streamed = requests.size() == 1 && !settings_.is_json;
+  ProgressBar bar;
+  std::size_t begun = 0;
+  for (Request& request : requests)
+    request.on_text = [&, is_counted = false](std::string_view text) mutable {
+      if (is_streamed) return write_out(text);
+      if (!is_counted) bar.show("answering", ++begun, requests.size());
+      is_counted = true;
+      return true;
+    };
+  if (is_streamed && !is_chat_) write_out(prompts[0].text);
+  const std::vector<Reply> replies = generate(requests);
+  bar.clear();
+  if (is_streamed && !(is_chat_ && replies[0].finish == Finish::failed)) write_out("\n");
+
+  bool is_answered = true;
+  for (std::size_t at = 0; at < replies.size(); ++at) {
+    const Prompt& prompt = prompts[at / settings_.samples];
+    if (!is_streamed) print(prompt, requests[at], replies[at]);
+    if (replies[at].finish != Finish::failed) continue;
+    is_answered = false;
+    say_failure(prompt.line == 0
+                    ? std::string()
+                    : fmt::format("--prompts {}: line {}: ", settings_.prompts_file, prompt.line),
+                replies[at]);
+  }
+  if (settings_.has_stats) print_stats(replies);
+  return is_answered;
+}
+
+void Runner::print(const Prompt& prompt, const Request& request, const Reply& reply) const {
+  if (settings_.is_json) {
+    ordered_json line = reply_json(model_, reply);
+    line["seed"] = request.sampling.seed;
+    if (prompt.line > 0) {
+      line["line"] = prompt.line;
+      line["prompt"] = prompt.text;
+    }
+    write_out(json_text(line) + "\n");
+  } else if (reply.finish != Finish::failed) {
+    const std::string number = prompt.line > 0 ? fmt::format("[{}] ", prompt.line) : std::string();
+    const std::string seed =
+        settings_.samples > 1 ? fmt::format("[seed {}] ", request.sampling.seed) : std::string();
+    write_out(fmt::format("{}{}{}\n{}\n\n", number, seed, prompt.text, reply.text));
+  }
+}
+
+void Runner::say_failure(const std::string& place, const Reply& reply) const {
+  fmt::print(stderr, "attacca: {}{}\n", place, in_words_of_options(*settings_.app, reply.error));
+}
+
+void Runner::converse() {
+  write_out(fmt::format("{}. Ctrl-C stops an answer, /reset forgets, /quit or Ctrl-D leaves.\n",
+                        model_.name()));
+  std::vector<Message> messages;
+  const auto reset = [&] {
+    messages.clear();
+    if (!settings_.system.empty()) messages.push_back({"system", settings_.system});
+  };
+  reset();
+  for (std::string line; read_line(line);) {
+    if (line.empty()) continue;
+    if (line == "/quit") return;
+    if (line == "/reset") {
+      reset();
+      continue;
+    }
+    messages.push_back({"user", line});
+    Request request = request_for({});
+    request.messages = messages;
+    const CatchInterrupt catching;
+    request.on_text = [](std::string_view text) {
+      return write_out(text) && !is_interrupted.load();
+    };
+    const Reply reply = generate({request})[0];
+    if (reply.finish == Finish::failed) {  // the conversation may have become too long
+      say_failure({}, reply);
+      messages.pop_back();
+      continue;
+    }
+    write_out("\n");
+    messages.push_back({"assistant", reply.text});
+    if (settings_.has_stats) print_stats({reply});
+  }
+  write_out("\n");
+}
+
+void Runner::print_stats(const std::vector<Reply>& replies) const {
+  fmt::print(stderr, "{}seed      {}\n", run_stats(engine_, replies, settings_.flags.threads),
+             sampling_.seed);
+}
+
+}  // namespace attacca::tool

@@ -1,0 +1,85 @@
+// runner.hpp: prompts to answers: streamed, batched or in a conversation. What `attacca run` does
+// once its options are read and its engine stands.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <attacca/llm.hpp>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "llm/engine_flags.hpp"
+
+namespace attacca::tool {
+
+/// Options of sampling; what is not given is as the model's makers advise.
+struct SamplingFlags {
+  std::optional<float> temperature;
+  std::optional<int> top_k;
+  std::optional<float> top_p;
+  std::optional<float> min_p;
+  std::optional<float> repetition_penalty;
+  float presence_penalty = 0;
+  float frequency_penalty = 0;
+  std::optional<std::uint64_t> seed;
+};
+
+// Where neither the caller nor the model's makers say otherwise.
+inline constexpr float kTemperature = 0.7f;
+inline constexpr float kTopP = 0.95f;
+
+struct RunSettings {
+  const CLI::App* app = nullptr;  // for errors in its words
+  std::string model;
+  std::string system;
+  std::string prompts_file;
+  bool is_plain = false;
+  bool is_json = false;
+  bool has_stats = false;
+  bool is_verbose = false;
+  std::size_t max_tokens = 256;
+  std::size_t samples = 1;
+  std::vector<std::string> stop;
+  std::vector<std::int32_t> stop_tokens;
+  bool ignores_end = false;
+  std::optional<unsigned> logprobs;
+  SamplingFlags sampling;
+  EngineFlags flags;
+};
+
+struct Prompt {
+  std::string text;
+  std::size_t line = 0;  // of the file of prompts; 0: none
+};
+
+class Runner {
+ public:
+  /// Throws CLI::ValidationError where the model makes an option useless or impossible.
+  Runner(const RunSettings& settings, const llm::Model& model, llm::Engine& engine);
+
+  bool is_chat() const { return is_chat_; }
+
+  /// Answers in the order of the prompts: streamed where there is one, else batched. A prompt that
+  /// cannot be answered fails alone; false where one did.
+  bool answer(const std::vector<Prompt>& prompts);
+
+  /// Turns on a terminal until its end.
+  void converse();
+
+ private:
+  llm::Request request_for(const std::string& prompt) const;
+  std::vector<llm::Reply> generate(const std::vector<llm::Request>& requests);
+  void print(const Prompt& prompt, const llm::Request& request, const llm::Reply& reply) const;
+  void say_failure(const std::string& place, const llm::Reply& reply) const;
+  void print_stats(const std::vector<llm::Reply>& replies) const;
+
+  const RunSettings& settings_;
+  const llm::Model& model_;
+  llm::Engine& engine_;
+  llm::Sampling sampling_;
+  bool is_chat_;
+};
+
+}  // namespace attacca::tool
