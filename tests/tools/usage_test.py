@@ -193,6 +193,11 @@ class Values(UsageTest):
         again = json.loads(attacca(*arguments, "--seed", "9").stdout)
         self.assertEqual(replies[2]["tokens"], again["tokens"])
 
+    def test_a_stop_token_ends_an_answer(self):
+        whole = json.loads(attacca("run", "Who are you?", *GREEDY, "--json").stdout)["tokens"]
+        reply = json.loads(attacca("run", "Who are you?", *GREEDY, "--json", "--stop-token", str(whole[3])).stdout)
+        self.assertEqual(("stop", whole[:whole.index(whole[3]) + 1]), (reply["finish"], reply["tokens"]))
+
     def test_any_number_of_threads_gives_the_same_text(self):
         texts = {attacca("run", "Who are you?", *GREEDY, "--threads", count).stdout for count in "12"}
         self.assertEqual({attacca("run", "Who are you?", *GREEDY).stdout}, texts)
