@@ -104,9 +104,9 @@ struct Request {
   std::vector<std::int32_t> tokens = {};
   std::size_t max_tokens = 256;
   Sampling sampling = {};
-  std::vector<std::string> stop = {};  // ends before the first of these
+  std::vector<std::string> stop = {};          // ends before the first of these
   std::vector<std::int32_t> stop_tokens = {};  // ends with one of these, as with the model's own
-  bool ignores_end = false;               // goes on after the model's end token
+  bool ignores_end = false;                    // goes on after the model's end token
   std::optional<unsigned> logprobs = {};  // report log-probabilities, and this many alternatives
   /// Called with each piece of text as it comes; whole characters only. False ends the request.
   std::function<bool(std::string_view text)> on_text = {};
@@ -148,21 +148,23 @@ const char* weight_format_name(WeightFormat format);
 
 struct EngineOptions {
   Device device = Device::best();
-  unsigned slots = 8;            // sequences that run at once
-  std::size_t context = 0;       // longest sequence; 0: the model's, at most 4096
-  unsigned page_size = 16;       // tokens in a page of the KV cache: 16, 32 or 64
-  std::size_t pages = 0;         // 0: as many as `memory_fraction` allows and all slots can use
+  unsigned slots = 8;       // sequences that run at once
+  std::size_t context = 0;  // longest sequence; 0: the model's, at most 4096
+  unsigned page_size = 16;  // tokens in a page of the KV cache: 16, 32 or 64
+  // 0: as many as `memory_fraction` allows, but on a GPU at most 16 times what all slots can use at
+  // once, on the host twice: the rest is the prefix cache's.
+  std::size_t pages = 0;
   double memory_fraction = 0.8;  // of the memory that is free, for the KV cache
   unsigned step_tokens = 512;    // computed in one step, at most
   unsigned prefill_chunk = 512;  // of one prompt in one step, at most
   bool shares_prefixes = true;   // the prefix cache
   KvType kv_type = KvType::automatic;
   WeightFormat weights = WeightFormat::as_stored;
-  // A sequence gets the same bits however its prompt is cut and whatever else runs. Off: a GPU
-  // multiplies prompts and large batches of bf16 weights, and attends to prompts, by faster kernels
-  // that add up in other orders; how a prompt is cut or how large a batch is can then tell in the
-  // last bit, and decide between tokens that are nearly equally probable.
-  bool same_bits = true;
+  // A sequence gets the same bits however its prompt is cut and whatever else runs; on the host
+  // always. Without it a GPU multiplies prompts and large batches of bf16 weights, and attends to
+  // prompts, by faster kernels that add up in other orders: how a prompt is cut or how large a
+  // batch is can change the last bit, and decide between tokens that are nearly equally probable.
+  bool same_bits = false;
   GraphMode graphs = GraphMode::full;
   // Tokens of steps that have graphs, ascending. Empty: all that can come, some padded.
   std::vector<unsigned> decode_sizes = {};

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "device/schedule/host.hpp"
@@ -19,6 +21,9 @@ namespace {
 constexpr std::size_t kDefaultContext = 4096;
 constexpr std::uint32_t kScoreRows = 64;       // logits computed at once when every position counts
 constexpr std::uint32_t kRequestsPerSlot = 8;  // that wait inside the engine
+// The pool by default, by what all slots can use at once; prefixes of others stay in what is more.
+constexpr std::size_t kMostPools = 16;
+constexpr std::size_t kMostHostPools = 2;
 
 template <class T>
 void check_range(const char* name, T value, T least, T most) {
@@ -85,10 +90,25 @@ llm::KvType choose_kv_type(const GpuWeights& weights, const llm::EngineOptions& 
 
 double mebi(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
+constexpr const char* kQkv = ".qkv";
+/// Query, key and value of a layer are one product, and so are gate and up.
+std::string product_of(const std::string& tensor) {
+  const auto with = [&](const char* name, const char* instead) -> std::string {
+    const std::size_t at = tensor.find(name);
+    return at == std::string::npos ? "" : tensor.substr(0, at) + instead;
+  };
+  for (const char* name : {".attn_q.weight", ".attn_k.weight", ".attn_v.weight"})
+    if (const std::string product = with(name, kQkv); !product.empty()) return product;
+  for (const char* name : {".ffn_gate.weight", ".ffn_up.weight"})
+    if (const std::string product = with(name, ".gate_up"); !product.empty()) return product;
+  return tensor;
+}
+
 }  // namespace
 
 GpuWeights gpu_weights(const model::Checkpoint& checkpoint, llm::WeightFormat format) {
   GpuWeights result{.bytes = checkpoint.config().rotary_size / 2 * sizeof(float)};  // frequencies
+  std::map<std::string, kernels::Matrix> joint;  // what a layer multiplies at once, by its name
   for (const model::Tensor& tensor : checkpoint.tensors()) {
     if (tensor.name == "rope_freqs.weight") continue;  // it is in the frequencies
     if (tensor.shape.size() != 2) {
@@ -96,7 +116,8 @@ GpuWeights gpu_weights(const model::Checkpoint& checkpoint, llm::WeightFormat fo
       continue;
     }
     const bool is_embedding = tensor.name == "token_embd.weight";
-    const bool is_product = !is_embedding || &tensor == &checkpoint.head();
+    const bool is_head = &tensor == &checkpoint.head();
+    const bool is_product = !is_embedding || is_head;
     const bool is_converted = is_product && format == llm::WeightFormat::fp8;
     if (is_embedding || !is_converted) result.bytes += tensor.bytes;
     if (!is_product) continue;
@@ -106,8 +127,13 @@ GpuWeights gpu_weights(const model::Checkpoint& checkpoint, llm::WeightFormat fo
       result.bytes += matrix.bytes() + matrix.rows * sizeof(float);  // a scale for each row
     }
     result.are_quantized |= kernels::is_quantized(matrix.type);
-    result.are_streamed &= kernels::is_thin(matrix);
+    if (is_head) continue;  // it is multiplied by itself
+    const auto [found, is_first] = joint.try_emplace(product_of(tensor.name), matrix);
+    if (is_first) continue;
+    result.are_streamed &= found->second.type == matrix.type;
+    if (found->first.ends_with(kQkv)) found->second.rows += matrix.rows;  // one matrix
   }
+  for (const auto& [name, matrix] : joint) result.are_streamed &= kernels::is_thin(matrix);
   return result;
 }
 
@@ -160,7 +186,8 @@ schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights&
         "the model does not fit: {:.0f} MiB are free, of which {} may be used; it needs {:.0f} MiB "
         "and at least one KV page of {:.2f} MiB; use a smaller step_tokens or fewer slots",
         mebi(free), options.memory_fraction, mebi(taken), mebi(page)));
-  if (options.pages == 0) options.pages = std::min(wanted, affordable);
+  const std::size_t most = wanted * (options.device.is_cuda() ? kMostPools : kMostHostPools);
+  if (options.pages == 0) options.pages = std::min(most, affordable);
   limits.pages = static_cast<std::uint32_t>(options.pages);
   schedule::check(limits);
   return limits;

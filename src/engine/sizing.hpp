@@ -15,7 +15,7 @@ namespace attacca::engine {
 /// A model's weights as a GPU will have them.
 struct GpuWeights {
   std::size_t bytes = 0;       // that are still to be allocated
-  bool are_streamed = true;    // in all products, see kernels::is_thin
+  bool are_streamed = true;    // in all products of layers, see model::can_stream
   bool are_quantized = false;  // in some product
 };
 GpuWeights gpu_weights(const model::Checkpoint& checkpoint, llm::WeightFormat format);

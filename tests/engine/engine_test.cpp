@@ -40,6 +40,7 @@ class EngineOnEachDevice : public test::OnEachDevice {
  protected:
   EngineOptions options() const {
     EngineOptions options;
+    options.same_bits = true;
     options.device = device();
     options.context = 128;
     return options;

@@ -111,6 +111,7 @@ class GraphModes : public test::OnEachDevice {
  protected:
   EngineOptions options(GraphMode mode) const {
     EngineOptions options;
+    options.same_bits = true;
     options.device = device();
     options.context = 64;
     options.slots = 4;

@@ -52,6 +52,7 @@ class Overlap : public test::OnEachDevice {
  protected:
   EngineOptions options(bool overlap) const {
     EngineOptions options;
+    options.same_bits = true;
     options.device = device();
     options.context = 128;
     options.slots = 4;

@@ -35,6 +35,7 @@ class QuantizedModels : public test::OnEachDevice {
  protected:
   EngineOptions options() const {
     EngineOptions options;
+    options.same_bits = true;
     options.device = device();
     options.context = 128;
     return options;

@@ -122,7 +122,8 @@ class World {
         runs_ahead_(runs_ahead),
         limits_(random_limits(dice_)),
         schedule_(limits_),
-        cells_(limits_.pages * limits_.page_size) {
+        cells_(limits_.pages * limits_.page_size),
+        tables_(std::size_t{limits_.slots} * limits_.table_stride(), -1) {
     for (std::uint32_t graph = 0; graph < limits_.graph_count(); ++graph)
       (limits_.is_decode_graph(graph) ? decode_graphs_
                                       : mixed_graphs_)[limits_.graph_tokens(graph)] = graph;
@@ -363,7 +364,13 @@ class World {
     step.slots = copy(plan.slots, step.counts.tokens);
     step.gather = copy(plan.gather, step.counts.rows);
     step.row_positions = copy(plan.row_positions, step.counts.rows);
-    step.tables = copy(plan.tables, std::size_t{limits_.slots} * limits_.table_stride());
+    for (std::uint32_t at = 0; at < step.counts.changes; ++at) {
+      const TableChange& change = plan.changes[at];
+      const std::size_t first = std::size_t{change.slot} * limits_.table_stride() + change.first;
+      std::copy_n(plan.tables + first, change.count,
+                  tables_.begin() + static_cast<std::ptrdiff_t>(first));
+    }
+    step.tables = tables_;
     for (const std::int32_t slot : step.slots) step.ids.push_back(in_slot(slot).request.id);
     for (const std::int32_t at : step.gather)
       step.row_ids.push_back(step.ids[static_cast<std::size_t>(at)]);
@@ -513,6 +520,7 @@ class World {
   Limits limits_;
   Schedule schedule_;
   std::vector<std::uint64_t> cells_;  // the prefix whose key and value a position of a page holds
+  std::vector<std::int32_t> tables_;  // as the changes of steps told of them
   std::vector<std::int32_t> bases_[2];
   std::map<std::uint64_t, Tracked> live_;  // by id, which is the order of arrival
   std::map<std::uint64_t, Tracked> ever_;  // all that were admitted, as they were then

@@ -55,6 +55,15 @@ std::size_t elements_of(const model::ModelConfig& c) {
          c.hidden;
 }
 
+TEST_P(Sizing, the_pool_has_room_for_prefixes_beyond_what_slots_use) {
+  llm::EngineOptions options;
+  options.device = device();
+  options.context = 128;
+  const Checkpoint checkpoint = Checkpoint::open(fixture("llama"));
+  const auto limits = engine::size_engine(checkpoint, options);
+  EXPECT_EQ(limits.pages, (is_cuda() ? 16 : 2) * limits.slots * limits.table_stride());
+}
+
 TEST(GpuWeights, in_fp8_take_a_byte_each_and_a_scale_a_row_and_the_embedding_what_it_did) {
   const Checkpoint untied = Checkpoint::open(fixture("llama"));  // f32
   const model::ModelConfig& c = untied.config();
