@@ -115,7 +115,7 @@ void run(Settings& settings) {
   Runner runner(settings, model, engine);
   if (prompts.empty()) check_conversation(settings, runner.is_chat());
   if (settings.has_stats || settings.is_verbose)
-    fmt::print(stderr, "memory    {}\n{}", describe(engine.memory()), graph_report(engine));
+    fmt::print(stderr, "{}", start_report(model, engine));
   if (prompts.empty())
     runner.converse();
   else if (!runner.answer(prompts))

@@ -7,6 +7,7 @@
 
 #include "instruments/bandwidth.hpp"
 #include "instruments/machine.hpp"
+#include "llm/engine_flags.hpp"
 
 namespace attacca::tool {
 
@@ -42,10 +43,14 @@ ordered_json reply_json(const Model& model, const Reply& reply) {
   return json;
 }
 
-std::string graph_report(const Engine& engine) {
+std::string start_report(const Model& model, const Engine& engine) {
   std::string text;
+  for (const std::string& note : model.notes()) text += fmt::format("note      {}\n", note);
+  text += fmt::format("memory    {}\n", describe(engine.memory()));
   for (const GraphCoverage& coverage : engine.coverage())
     text += fmt::format("graphs    {}\n", describe(coverage));
+  for (const Product& product : engine.products())
+    text += fmt::format("products  {}\n", describe(product));
   return text;
 }
 

@@ -14,8 +14,9 @@ nlohmann::ordered_json reply_json(const llm::Model& model, const llm::Reply& rep
 /// The text that a token adds behind others: with the blank that a text's first token would lose.
 std::string token_text(const llm::Model& model, std::int32_t token);
 
-/// For every step the engine can form, whether it has a graph, a line each.
-std::string graph_report(const llm::Engine& engine);
+/// What there is to know before the first step: what the model's files say that could surprise,
+/// where the memory goes, which steps have graphs, and what multiplies each matrix. A line each.
+std::string start_report(const llm::Model& model, const llm::Engine& engine);
 
 /// Times, rates and how close decoding came to the memory floor, a line each. `threads`: of the
 /// host that compute; 0: all cores.
