@@ -155,8 +155,8 @@ struct EngineOptions {
   // once, on the host twice: the rest is the prefix cache's.
   std::size_t pages = 0;
   double memory_fraction = 0.8;  // of the memory that is free, for the KV cache
-  unsigned step_tokens = 512;    // computed in one step, at most
-  unsigned prefill_chunk = 512;  // of one prompt in one step, at most
+  unsigned step_tokens = 0;      // computed in one step, at most; 0: 2048 on a GPU, else 512
+  unsigned prefill_chunk = 0;    // of one prompt in one step, at most; 0: step_tokens
   bool shares_prefixes = true;   // the prefix cache
   KvType kv_type = KvType::automatic;
   WeightFormat weights = WeightFormat::as_stored;

@@ -19,6 +19,8 @@ namespace attacca::engine {
 namespace {
 
 constexpr std::size_t kDefaultContext = 4096;
+constexpr unsigned kGpuStepTokens = 2048;
+constexpr unsigned kHostStepTokens = 512;
 constexpr std::uint32_t kScoreRows = 64;       // logits computed at once when every position counts
 constexpr std::uint32_t kRequestsPerSlot = 8;  // that wait inside the engine
 // The pool by default, by what all slots can use at once; prefixes of others stay in what is more.
@@ -144,13 +146,15 @@ schedule::Limits size_engine(const model::Checkpoint& checkpoint, llm::EngineOpt
 schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights& weights,
                              llm::EngineOptions& options) {
   check_range("slots", options.slots, 1u, 1024u);
+  if (options.step_tokens == 0)
+    options.step_tokens = options.device.is_cuda() ? kGpuStepTokens : kHostStepTokens;
   check_range("step_tokens", options.step_tokens, 1u, 65536u);
   check_range("memory_fraction", options.memory_fraction, 0.01, 1.0);
   check_range("context", options.context, std::size_t{0}, std::size_t{config.context});
-  if (options.prefill_chunk == 0) throw BadArgument("prefill_chunk is 0; use 1 or more");
   if (options.context == 0)
     options.context = std::min<std::size_t>(config.context, kDefaultContext);
   options.step_tokens = std::max(options.step_tokens, options.slots);
+  if (options.prefill_chunk == 0) options.prefill_chunk = options.step_tokens;
   options.prefill_chunk = std::min(options.prefill_chunk, options.step_tokens);
 
   schedule::Limits limits;

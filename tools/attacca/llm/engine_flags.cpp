@@ -85,10 +85,10 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
       ->transform(real_number(0.01, 1))
       ->capture_default_str()
       ->group(kGroup);
-  add_number(command, "--step-tokens", engine.step_tokens, 1, kMost,
-             "tokens computed in one step, at most");
-  add_number(command, "--prefill-chunk", engine.prefill_chunk, 1, kMost,
-             "of one prompt in one step, at most");
+  add_number(command, "--step-tokens", engine.step_tokens, 0, kMost,
+             "tokens computed in one step, at most; 0: 2048 on a GPU, else 512");
+  add_number(command, "--prefill-chunk", engine.prefill_chunk, 0, kMost,
+             "of one prompt in one step, at most; 0: --step-tokens");
   command.add_flag("!--no-prefix-cache", engine.shares_prefixes, "compute equal prompts again")
       ->group(kGroup);
   add_choice(command, "--kv-type", engine.kv_type, llm::kv_type_name, llm::kKvTypes,
