@@ -239,63 +239,53 @@ class SharedRow {
   __device__ std::uint32_t token_of(std::uint32_t chunk, unsigned run) const {
     return first_ + chunk * kChunk + run * 32 + lane();
   }
-  /// Adds the biases of a chunk to its logits.
-  __device__ void add_biases(std::uint32_t chunk, Values& values) const {
-    for (std::uint32_t at = chunk_biases_[chunk]; at < chunk_biases_[chunk + 1]; ++at) {
-      const TokenBias bias = tokens.bias[at];
-#pragma unroll
-      for (unsigned run = 0; run < kRuns; ++run)
-        if (bias.token == static_cast<std::int32_t>(token_of(chunk, run))) values[run] += bias.bias;
-    }
+  /// What is read of a token.
+  struct Read {
+    float logit;
+    std::uint16_t mark;
+    std::uint32_t allowed;  // the word of the mask that it is in
+  };
+  template <bool kChanged>
+  __device__ Read read(std::uint32_t token, bool is_wanted = true) const {
+    is_wanted = is_wanted && is_there(token);
+    Read read{is_wanted ? raw[token] : -INFINITY, 0, ~0u};
+    if (kChanged && is_wanted && tokens.marks) read.mark = tokens.marks[token];
+    if (kChanged && is_wanted && tokens.allowed) read.allowed = tokens.allowed[token / 32];
+    return read;
   }
-  /// A logit with its bias, after penalties and mask.
-  __device__ float changed(float logit, std::uint16_t mark, bool is_allowed) const {
-    return is_allowed ? number(penalties_.apply(logit, mark)) : -INFINITY;
-  }
-  __device__ std::uint16_t mark_of(std::uint32_t token) const {
-    return tokens.marks ? tokens.marks[token] : std::uint16_t{0};
+  /// A logit of a chunk after bias, penalties and mask.
+  __device__ float changed(const Read& read, std::uint32_t chunk, std::uint32_t token) const {
+    float logit = read.logit;
+    for (std::uint32_t at = chunk_biases_[chunk]; at < chunk_biases_[chunk + 1]; ++at)
+      if (tokens.bias[at].token == static_cast<std::int32_t>(token)) logit += tokens.bias[at].bias;
+    logit = penalties_.apply(logit, read.mark);
+    return (read.allowed >> token % 32 & 1) != 0 ? number(logit) : -INFINITY;
   }
 
   template <bool kChanged, class IsWanted, class Take>
   __device__ void walk(IsWanted is_wanted, Take take) const {
-    constexpr unsigned kAtOnce = 4;  // chunks on their way
+    constexpr unsigned kAtOnce = kChanged ? 2 : 4;  // chunks on their way, as registers allow
     for (std::uint32_t first = warp(); first < chunks_; first += kWarps * kAtOnce) {
-      Values values[kAtOnce];
-      std::uint16_t marks[kAtOnce][kRuns];
+      Read reads[kAtOnce][kRuns];
       bool wanted[kAtOnce];
 #pragma unroll
       for (unsigned at = 0; at < kAtOnce; ++at) {
         const std::uint32_t chunk = first + at * kWarps;
         wanted[at] = chunk < chunks_ && is_wanted(chunk);
 #pragma unroll
-        for (unsigned run = 0; run < kRuns; ++run) {
-          const std::uint32_t token = token_of(chunk, run);
-          const bool is_read = wanted[at] && is_there(token);
-          values[at][run] = is_read ? raw[token] : -INFINITY;
-          if (kChanged) marks[at][run] = is_read ? mark_of(token) : std::uint16_t{0};
-        }
-      }
-      // Of the mask a lane has the word of one run.
-      std::uint32_t word = ~0u;
-      if (kChanged && tokens.allowed && lane() < kAtOnce * kRuns) {
-        const std::uint32_t token = token_of(first + lane() / kRuns * kWarps, lane() % kRuns);
-        if (token - lane() < last_) word = tokens.allowed[(token - lane()) / 32];
+        for (unsigned run = 0; run < kRuns; ++run)
+          reads[at][run] = read<kChanged>(token_of(chunk, run), wanted[at]);
       }
 #pragma unroll
       for (unsigned at = 0; at < kAtOnce; ++at) {
         if (!wanted[at]) continue;
         const std::uint32_t chunk = first + at * kWarps;
-        if (kChanged) {
-          add_biases(chunk, values[at]);
+        Values values;
 #pragma unroll
-          for (unsigned run = 0; run < kRuns; ++run) {
-            const std::uint32_t allowed =
-                __shfl_sync(~0u, word, static_cast<int>(at * kRuns + run));
-            values[at][run] =
-                changed(values[at][run], marks[at][run], (allowed >> lane() & 1) != 0);
-          }
-        }
-        take(chunk, token_of(chunk, 0), values[at]);
+        for (unsigned run = 0; run < kRuns; ++run)
+          values[run] = kChanged ? changed(reads[at][run], chunk, token_of(chunk, run))
+                                 : reads[at][run].logit;
+        take(chunk, token_of(chunk, 0), values);
       }
     }
   }
@@ -361,19 +351,14 @@ class SharedRow {
     const unsigned who = lane_at(mine, point);
     std::uint32_t chunk = __shfl_sync(~0u, begin, static_cast<int>(who));
     for (; point >= chunk_masses_[chunk]; ++chunk) point -= chunk_masses_[chunk];
-    Values values;
-    for (unsigned run = 0; run < kRuns; ++run) {
-      const std::uint32_t token = token_of(chunk, run);
-      values[run] = is_there(token) ? raw[token] : -INFINITY;
-    }
-    if (kChanged) add_biases(chunk, values);
     for (unsigned run = 0; run < kRuns; ++run) {
       const std::uint32_t token = token_of(chunk, run);
       FloatMass mass;
-      float value = values[run];
+      float value = -INFINITY;
       float more = 0;
       if (is_there(token)) {
-        if (kChanged) value = changed(value, mark_of(token), tokens.allows(token));
+        const Read one = read<kChanged>(token);
+        value = kChanged ? changed(one, chunk, token) : one.logit;
         mass.add(weigh(value, token, more));
       }
       const std::uint64_t of_run = sum_of_warp(mass.whole());
