@@ -45,8 +45,8 @@ unsigned steps_of_batch(const Run& run) { return run.device.is_cuda() ? 2 : 1; }
 void note_same_bits(Run& run) {
   if (steps_of_batch(run) == 2)
     run.note(
-        "rows with the same bits are what the engine does by default, compared with the others, "
-        "which are as with --same-bits off");
+        "rows with the same bits are as with --same-bits, compared with the others, which are what "
+        "the engine does by default");
 }
 
 std::vector<Variant> variants_of(const std::vector<const SyntheticStep*>& steps,
