@@ -8,7 +8,7 @@ A table stands between two comments and is rewritten whole:
     <!-- end -->
 
 `launch` is the "bench" field of a result, `launch+replay` puts two below each other, `@h200` (optional) is the folder
-under bench/results. The columns (optional) are separated by commas, each with an optional heading after `=`: name,
+under bench/results. `"name"` (optional) leaves only the rows of that name. The columns (optional) are separated by commas, each with an optional heading after `=`: name,
 median, spread (p10 to p90), baseline, ratio, floor, fraction, device, or a key of the rows' params. A row that missed its
 gate is marked, with a line under the table that says what the mark means; bench/known_misses.json has the reasons that are
 known. --check writes nothing and fails where a table is stale.
@@ -19,7 +19,8 @@ import pathlib
 import re
 import sys
 
-TABLE = re.compile(r"(?P<open><!-- table: (?P<what>[^\s@]+)(?:@(?P<gpu>\S+))?(?P<columns>[^\n]*?)-->\n)"
+TABLE = re.compile(r"(?P<open><!-- table: (?P<what>[^\s@]+)(?:@(?P<gpu>\S+))?"
+                   r"(?: \"(?P<only>[^\"\n]*)\")?(?P<columns>[^\n]*?)-->\n)"
                    r"(?P<body>.*?)(?P<close><!-- end -->)", re.DOTALL)
 DEFAULT_COLUMNS = ["name", "median", "spread", "baseline", "ratio", "floor", "fraction"]
 HEADINGS = {"name": "", "spread": "p10 – p90"}
@@ -220,6 +221,11 @@ def rewrite(text, found, known):
             if not wanted:
                 where = match["gpu"] or "*"
                 raise Stale(f"no result of '{bench}' in bench/results/{where}")
+            if match["only"] is not None:
+                wanted = [{**result, "rows": [row for row in result["rows"] if row["name"] == match["only"]]}
+                          for result in wanted]
+                if not any(result["rows"] for result in wanted):
+                    raise Stale(f"no row '{match['only']}' in the results of '{bench}'")
             results += wanted
         return match["open"] + render(results, match["columns"], known) + match["close"]
 

@@ -105,6 +105,15 @@ class Tables(unittest.TestCase):
         self.write_gated(median=10.502, ratio=1.0502)
         self.assertIn("| 1.05× (1.0502×, gate 1.0500× **missed**) |\n", self.table("name, ratio"))
 
+    def test_leaves_only_the_rows_of_a_name(self):
+        self.write_gated()
+        text = self.table('"held" name, ratio')
+        self.assertIn("| held | 1.04× |\n", text)
+        self.assertNotIn("chain", text)
+        self.readme.write_text('<!-- table: launch "none" name -->\n<!-- end -->\n')
+        done = self.run_tables()
+        self.assertEqual((1, True), (done.returncode, "no row 'none'" in done.stdout), done.stdout)
+
     def test_says_how_many_runs_missed(self):
         self.write_gated(meets_limit=False, runs=3, runs_missed=3)
         self.assertIn("| 1.06× (gate 1.05× **missed** in 3 of 3 runs) |\n", self.table("name, ratio"))
