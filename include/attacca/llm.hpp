@@ -39,11 +39,12 @@ struct Sampling {
   int top_k = 0;  // 0: all tokens
   float top_p = 1;
   float min_p = 0;
-  float repetition_penalty = 1;
+  float repetition_penalty = 1;  // 0.01 to 100
   float presence_penalty = 0;
   float frequency_penalty = 0;
   std::uint64_t seed = 0;  // the same seed and prompt give the same text, whatever else runs
-  std::vector<std::pair<std::int32_t, float>> bias = {};  // token, added to its logit
+  // Token, added to its logit; of at most 1024 tokens.
+  std::vector<std::pair<std::int32_t, float>> bias = {};
   std::vector<std::int32_t> allowed = {};  // only these tokens can be chosen; empty: all
 };
 
@@ -104,9 +105,10 @@ struct Request {
   std::vector<std::int32_t> tokens = {};
   std::size_t max_tokens = 256;
   Sampling sampling = {};
-  std::vector<std::string> stop = {};          // ends before the first of these
-  std::vector<std::int32_t> stop_tokens = {};  // ends with one of these, as with the model's own
-  bool ignores_end = false;                    // goes on after the model's end token
+  std::vector<std::string> stop = {};  // ends before the first of these
+  // Ends with one of these, as with the model's own, which count among them; at most 128.
+  std::vector<std::int32_t> stop_tokens = {};
+  bool ignores_end = false;               // goes on after the model's end token
   std::optional<unsigned> logprobs = {};  // report log-probabilities, and this many alternatives
   /// Called with each piece of text as it comes; whole characters only. False ends the request.
   std::function<bool(std::string_view text)> on_text = {};

@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::uint32_t kMostSlots = 4096;
 constexpr std::uint32_t kMostRequests = 1u << 20;
-constexpr std::uint32_t kMostPages = 1u << 24;
 constexpr std::uint32_t kMostTokens = 1u << 24;
 
 void check_range(const char* name, std::uint32_t value, std::uint32_t least, std::uint32_t most) {

@@ -316,13 +316,15 @@ void EngineCore::take_in(const schedule::Event& event) {
 
 /// What it generated so far stays.
 void EngineCore::fail(Job& job, const schedule::Event& event) {
-  job.reply.error = fmt::format(
+  const std::string error = fmt::format(
       "the model's logits for position {} are infinite or not numbers; its weights, or what this "
       "device makes of them, are broken: try another file or another device",
       event.position);
-  if (job.is_score) throw Error(job.reply.error);
+  if (job.is_score) throw Error(error);
   if (job.text) emit(job, job.text->finish());
-  if (!job.is_done) finish(job, Finish::failed);
+  if (job.is_done) return;
+  job.reply.error = error;
+  finish(job, Finish::failed);
 }
 
 /// Hands text out; the job is done where a stop string came or the receiver has had enough.

@@ -191,7 +191,8 @@ schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights&
         "and at least one KV page of {:.2f} MiB; use a smaller step_tokens or fewer slots",
         mebi(free), options.memory_fraction, mebi(taken), mebi(page)));
   const std::size_t most = wanted * (options.device.is_cuda() ? kMostPools : kMostHostPools);
-  if (options.pages == 0) options.pages = std::min(most, affordable);
+  if (options.pages == 0)
+    options.pages = std::min({most, affordable, std::size_t{schedule::kMostPages}});
   limits.pages = static_cast<std::uint32_t>(options.pages);
   schedule::check(limits);
   return limits;

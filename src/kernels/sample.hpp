@@ -25,9 +25,9 @@ struct SamplingParams {
   float frequency_penalty = 0;   // subtracted per time they were generated
   std::uint32_t wants_logprob = 0;  // of the chosen token
   std::uint32_t top_logprobs = 0;   // how many of the most probable tokens to report
-  std::uint32_t stop_tokens = 0;    // counts and whether, of SlotTokens
-  std::uint32_t biases = 0;
-  std::uint32_t is_masked = 0;
+  std::uint32_t stop_tokens = 0;    // of SlotTokens::stop
+  std::uint32_t biases = 0;         // of SlotTokens::bias
+  std::uint32_t is_masked = 0;      // by SlotTokens::allowed
   std::uint64_t seed = 0;
   std::int32_t last_position = 0;  // the sequence ends with the token at this position
 };

@@ -150,8 +150,9 @@ class Sample : public OnEachDevice {
     return sample({{logits}}, {ways}, std::move(marks)).front().token;
   }
   /// What the host's function makes of a row, called by itself.
-  static Sampled sample_on_host(const Row& row, const Ways& ways) {
-    Slots slots_here({ways}, static_cast<std::uint32_t>(row.logits.size()), {});
+  static Sampled sample_on_host(const Row& row, const Ways& ways,
+                                std::vector<std::uint16_t> marks) {
+    Slots slots_here({ways}, static_cast<std::uint32_t>(row.logits.size()), std::move(marks));
     const std::int32_t slot = 0;
     std::uint32_t count = 1;
     Sampled out;
@@ -424,15 +425,20 @@ std::vector<Ways> many_ways(std::uint32_t vocabulary) {
         with_temperature(at % 8 == 7 ? 0 : 0.3f + 0.2f * static_cast<float>(at % 5));
     params.seed = 1000 + at;
     if (at & 1) params.top_p = at & 4 ? 0.95f : 0.4f;
-    if (at & 2) params.top_k = at & 8 ? 40 : 700;
+    if (at & 2) params.top_k = at & 8 ? 40 : at & 64 ? 256 : 700;
     if (at & 4) params.min_p = 0.01f;
     if (at & 8) params.repetition_penalty = 1.2f;
+    if (at & 64) params.presence_penalty = 0.5f;
+    if (at % 7 == 2) params.frequency_penalty = 0.2f;
     if (at & 16) params.top_logprobs = at & 1 ? 20 : 1;
     if (at % 5 == 0) params.wants_logprob = 1;
     Ways way = params;
     if (at & 32)
-      for (std::uint32_t token = 0; token < std::min(vocabulary, 50u); ++token)
-        way.bias.push_back({id(token), 0.25f * static_cast<float>(token % 7) - 0.5f});
+      for (std::uint32_t token = vocabulary - 1, left = 50; left > 0; --left) {
+        way.bias.insert(way.bias.begin(), {id(token), 0.25f * static_cast<float>(left % 7) - 0.5f});
+        if (token < vocabulary / 50 + 1) break;
+        token -= vocabulary / 50 + 1;
+      }
     if (at % 11 == 3)
       for (std::uint32_t token = 0; token < vocabulary; token += 3)
         way.allowed.push_back(id(token));
@@ -442,8 +448,11 @@ std::vector<Ways> many_ways(std::uint32_t vocabulary) {
 }
 
 TEST_P(Sample, every_device_draws_what_the_host_draws_whatever_the_batch) {
-  for (const std::uint32_t vocabulary : {16u, 40u, 1000u, 3000u, 32'000u, 256'000u}) {
+  for (const std::uint32_t vocabulary : {16u, 40u, 1000u, 3201u, 32'000u, 256'000u}) {
     const std::vector<Ways> ways = many_ways(vocabulary);
+    std::vector<std::uint16_t> marks(ways.size() * vocabulary);
+    for (std::size_t at = 0; at < marks.size(); at += 13)
+      marks[at] = static_cast<std::uint16_t>(at % 3 == 0 ? at % 5 : TokenMark::kInPrompt + at % 4);
     for (const float spread : {3.0f, 0.05f, 0.0f}) {  // all alike in the end
       std::vector<std::vector<float>> logits;
       for (unsigned seed = 0; seed < 4; ++seed)
@@ -455,10 +464,12 @@ TEST_P(Sample, every_device_draws_what_the_host_draws_whatever_the_batch) {
           rows.push_back({logits[at % 4],
                           static_cast<std::int32_t>((7 * at + rows_at_once) % ways.size()),
                           static_cast<std::int32_t>(50 + at)});
-        const std::vector<Sampled> sampled = sample(rows, ways);
+        const std::vector<Sampled> sampled = sample(rows, ways, marks);
         for (std::size_t at = 0; at < rows.size(); ++at) {
+          const auto slot = static_cast<std::size_t>(rows[at].slot);
+          const auto first = marks.begin() + static_cast<std::ptrdiff_t>(slot * vocabulary);
           const Sampled expected =
-              sample_on_host(rows[at], ways[static_cast<std::size_t>(rows[at].slot)]);
+              sample_on_host(rows[at], ways[slot], {first, first + vocabulary});
           const std::string where = fmt::format("vocabulary {}, spread {}, row {} of {}, way {}",
                                                 vocabulary, spread, at, rows.size(), rows[at].slot);
           ASSERT_EQ(sampled[at].token, expected.token) << where;
@@ -554,7 +565,7 @@ TEST(Sampling, parameters_that_make_no_sense_are_named_with_a_remedy) {
   EXPECT_THAT(problem([](auto& p) { p.top_p = 1.5f; }), HasSubstr("top_p 1.5"));
   EXPECT_THAT(problem([](auto& p) { p.min_p = 2; }), HasSubstr("min_p 2"));
   EXPECT_THAT(problem([](auto& p) { p.repetition_penalty = 0; }),
-              HasSubstr("repetition_penalty 0"));
+              HasSubstr("repetition_penalty 0 is not from 0.01"));
   EXPECT_THAT(problem([](auto& p) { p.presence_penalty = 101; }),
               HasSubstr("presence_penalty 101"));
   EXPECT_THAT(problem([](auto& p) { p.frequency_penalty = -101; }),

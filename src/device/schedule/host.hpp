@@ -9,6 +9,8 @@
 
 namespace attacca::schedule {
 
+inline constexpr std::uint32_t kMostPages = 1u << 24;
+
 /// Throws BadArgument with the value and the remedy.
 void check(const Limits& limits);
 

@@ -67,7 +67,8 @@ struct TableChange {
   std::uint32_t count;
 };
 
-/// One step, as its kernels read it. The addresses never move. A token that the step before it
+/// One step, as its kernels read it up to `row_forced`; the rest is for the host, which keeps what
+/// kernels read of tables. The addresses never move. A token that the step before it
 /// samples is not known when this one is planned: `token_from` has the row it comes from there, and
 /// -1 where `tokens` has it.
 struct Plan {
@@ -81,7 +82,7 @@ struct Plan {
   std::int32_t* row_positions = nullptr;  // [logit_rows]: where the sampled token will stand
   std::int32_t* row_forced = nullptr;     // [logit_rows]: the token there if it is known, or -1
   std::int32_t* placed = nullptr;         // [slots]: what they sample with must be set anew
-  TableChange* changes = nullptr;         // [slots]: of `tables`, for who keeps a copy
+  TableChange* changes = nullptr;         // [slots]: of `tables`, since the step before
   std::int32_t* tables = nullptr;         // [slots, table_stride]: pages, by position / page_size
 };
 

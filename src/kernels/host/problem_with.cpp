@@ -19,9 +19,9 @@ std::string problem_with(const SamplingParams& p, std::span<const TokenBias> bia
     return fmt::format("top_p {} is not above 0 and at most 1; 1 keeps all tokens", p.top_p);
   if (!is_in(p.min_p, 0, 1))
     return fmt::format("min_p {} is not from 0 to 1; 0 keeps all tokens", p.min_p);
-  if (!is_in(p.repetition_penalty, std::numeric_limits<float>::min(),
-             std::numeric_limits<float>::max()))
-    return fmt::format("repetition_penalty {} is not above 0; 1 has no effect",
+  // Beyond this a logit could become infinite.
+  if (!is_in(p.repetition_penalty, 0.01f, 100))
+    return fmt::format("repetition_penalty {} is not from 0.01 to 100; 1 has no effect",
                        p.repetition_penalty);
   if (!is_in(p.presence_penalty, -100, 100))
     return fmt::format("presence_penalty {} is not from -100 to 100; 0 has no effect",
@@ -33,8 +33,9 @@ std::string problem_with(const SamplingParams& p, std::span<const TokenBias> bia
     return fmt::format("top_logprobs {} is more than {}, the most there are", p.top_logprobs,
                        SamplingParams::kMaxTop);
   if (p.stop_tokens > SamplingParams::kMaxStopTokens)
-    return fmt::format("{} stop tokens are more than {}; pass others as stop strings",
-                       p.stop_tokens, SamplingParams::kMaxStopTokens);
+    return fmt::format(
+        "{} stop tokens, the model's end tokens among them, are more than {}; pass fewer",
+        p.stop_tokens, SamplingParams::kMaxStopTokens);
   if (p.biases > SamplingParams::kMaxBiases)
     return fmt::format("logit biases for {} tokens are more than {}; pass fewer", p.biases,
                        SamplingParams::kMaxBiases);
