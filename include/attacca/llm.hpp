@@ -98,6 +98,8 @@ struct TokenLogprob {
 enum class Finish : std::uint8_t { stop, length, cancelled, failed };
 const char* finish_name(Finish finish);
 
+struct Reply;
+
 /// What a request asks for. Give one of `messages`, `prompt` and `tokens`.
 struct Request {
   std::string prompt = {};
@@ -112,6 +114,8 @@ struct Request {
   std::optional<unsigned> logprobs = {};  // report log-probabilities, and this many alternatives
   /// Called with each piece of text as it comes; whole characters only. False ends the request.
   std::function<bool(std::string_view text)> on_text = {};
+  /// Called with the whole reply as soon as it has ended.
+  std::function<void(const Reply& reply)> on_done = {};
 };
 
 struct Reply {
@@ -267,8 +271,10 @@ class Engine {
   Engine& operator=(Engine&&) noexcept;
   ~Engine();
 
+  /// Throws BadArgument for a request that makes no sense or cannot fit.
   Reply generate(const Request& request);
-  /// All of them, batched; replies in the order of the requests.
+  /// All of them, batched; replies in the order of the requests. One that makes no sense fails
+  /// alone: its reply says why.
   std::vector<Reply> generate(std::span<const Request> requests);
   /// The log-probability of each token but the first, given those before it.
   std::vector<TokenLogprob> score(std::span<const std::int32_t> tokens);

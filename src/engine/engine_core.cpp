@@ -156,6 +156,7 @@ EngineCore::Job EngineCore::job_of(const Request& request) const {
       static_cast<std::int32_t>(job.prompt.size() + job.max_new - 1);
   job.wants_logprobs = request.logprobs.has_value();
   job.on_text = request.on_text;
+  job.on_done = request.on_done;
   if (data.tokenizer)
     job.text = std::make_unique<engine::TextStream>(*data.tokenizer, job.prompt, request.stop);
   else if (!request.stop.empty())
@@ -164,10 +165,27 @@ EngineCore::Job EngineCore::job_of(const Request& request) const {
   return job;
 }
 
+Reply EngineCore::generate(const Request& request) {
+  std::vector<Job> jobs;
+  jobs.push_back(job_of(request));
+  run(jobs);
+  return std::move(jobs.front().reply);
+}
+
 std::vector<Reply> EngineCore::generate(std::span<const Request> requests) {
   std::vector<Job> jobs;
   jobs.reserve(requests.size());
-  for (const Request& request : requests) jobs.push_back(job_of(request));
+  for (const Request& request : requests) {
+    try {
+      jobs.push_back(job_of(request));
+    } catch (const BadArgument& error) {
+      Job& refused = jobs.emplace_back();
+      refused.submitted = Clock::now();
+      refused.on_done = request.on_done;
+      refused.reply.error = error.what();
+      finish(refused, Finish::failed);
+    }
+  }
   run(jobs);
   std::vector<Reply> replies;
   for (Job& job : jobs) replies.push_back(std::move(job.reply));
@@ -205,6 +223,7 @@ void EngineCore::run(std::vector<Job>& jobs) {
 void EngineCore::admit(std::vector<Job>& jobs) {
   for (; next_job_ < jobs.size(); ++next_job_) {
     Job& job = jobs[next_job_];
+    if (job.is_done) continue;  // refused
     const std::uint32_t entry = schedule::reserve(state_);
     if (entry == schedule::kNone) return;
     schedule::Request& request = state_.entries[entry].request;
@@ -341,6 +360,7 @@ void EngineCore::finish(Job& job, Finish how) {
   job.is_done = true;
   job.reply.finish = how;
   job.reply.seconds = seconds_between(job.submitted, Clock::now());
+  if (job.on_done) job.on_done(job.reply);
 }
 
 /// After a failure: nothing of these jobs stays in the engine.

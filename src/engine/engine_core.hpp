@@ -23,6 +23,7 @@ class EngineCore {
  public:
   EngineCore(const Model& model, const EngineOptions& options, const Progress& progress);
 
+  Reply generate(const Request& request);
   std::vector<Reply> generate(std::span<const Request> requests);
   std::vector<TokenLogprob> score(std::span<const std::int32_t> tokens);
 
@@ -47,6 +48,7 @@ class EngineCore {
     engine::SlotSampling sampling;
     bool wants_logprobs = false;
     std::function<bool(std::string_view)> on_text;
+    std::function<void(const Reply&)> on_done;
     std::unique_ptr<engine::TextStream> text;  // null: the model came without a tokenizer
     Reply reply;
     Clock::time_point submitted;

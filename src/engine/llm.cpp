@@ -141,9 +141,7 @@ Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&&) noexcept = default;
 Engine::~Engine() = default;
 
-Reply Engine::generate(const Request& request) {
-  return std::move(core_->generate({&request, 1}).front());
-}
+Reply Engine::generate(const Request& request) { return core_->generate(request); }
 std::vector<Reply> Engine::generate(std::span<const Request> requests) {
   return core_->generate(requests);
 }

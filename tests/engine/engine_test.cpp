@@ -275,6 +275,28 @@ TEST(Engine, ends_at_the_end_token_and_says_so) {
   EXPECT_EQ(reply.finish, Finish::stop);
 }
 
+TEST(Engine, of_many_requests_one_that_makes_no_sense_fails_alone) {
+  const Model model(fixture("llama"));
+  EngineOptions options;
+  options.device = Device::host_serial();
+  options.context = 128;
+  options.slots = 2;
+  Engine engine(model, options);
+  const Tokens prompt = expected("llama").prompt;
+  std::vector<Request> requests{greedy(prompt, 9), greedy({}, 3), greedy(prompt, 4)};
+  std::vector<std::size_t> ended;
+  for (std::size_t at = 0; at < requests.size(); ++at)
+    requests[at].on_done = [&, at](const Reply& reply) {
+      ended.push_back(at);
+      EXPECT_EQ(reply.tokens.size(), at == 0 ? 9u : at == 1 ? 0u : 4u);
+    };
+  const std::vector<Reply> replies = engine.generate(requests);
+  EXPECT_THAT(ended, testing::ElementsAre(1, 2, 0)) << "each as soon as it has ended";
+  EXPECT_EQ(replies[1].finish, Finish::failed);
+  EXPECT_THAT(replies[1].error, HasSubstr("give one"));
+  EXPECT_EQ(replies[0].tokens, engine.generate(greedy(prompt, 9)).tokens);
+}
+
 TEST(Engine, refuses_what_makes_no_sense_and_goes_on) {
   const Model model(fixture("llama"));
   EngineOptions options;

@@ -217,6 +217,15 @@ class Files(UsageTest):
         self.assertEqual(1, done.returncode)
         self.assertIn("What is 3 plus 4?\n", done.stdout)
 
+    def test_answers_come_as_soon_as_those_before_them_have(self):
+        prompts = self.file("prompts", b"Tell me a story.\n" * 400)
+        with subprocess.Popen([BINARY, "run", "-f", prompts, "--json", "--ignore-end"], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL) as running:
+            first = json.loads(running.stdout.readline())
+            self.assertIsNone(running.poll(), "the others are still to come")
+            running.kill()
+        self.assertEqual(1, first["line"])
+
     def test_a_prompt_that_fails_says_why_in_json_too(self):
         done = attacca("run", "fox " * 9000, "--json")
         self.assert_refused(done, "tokens", status=1)

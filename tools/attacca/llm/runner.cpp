@@ -7,6 +7,7 @@
 #include <atomic>
 #include <csignal>
 #include <iostream>
+#include <optional>
 #include <random>
 
 #include "llm/input.hpp"
@@ -95,22 +96,6 @@ Request Runner::request_for(const std::string& prompt) const {
   return request;
 }
 
-/// The engine refuses requests that cannot be before any runs; then each is tried by itself.
-std::vector<Reply> Runner::generate(const std::vector<Request>& requests) {
-  std::vector<Reply> replies;
-  try {
-    return engine_.generate(requests);
-  } catch (const BadArgument& error) {
-    if (requests.size() == 1) {
-      replies.emplace_back().finish = Finish::failed;
-      replies.back().error = error.what();
-      return replies;
-    }
-  }
-  for (const Request& request : requests) replies.push_back(generate(std::vector{request})[0]);
-  return replies;
-}
-
 bool Runner::answer(const std::vector<Prompt>& prompts) {
   std::vector<Request> requests;
   for (const Prompt& prompt : prompts)
@@ -120,30 +105,35 @@ bool Runner::answer(const std::vector<Prompt>& prompts) {
     }
   const bool is_streamed = requests.size() == 1 && !settings_.is_json;
   ProgressBar bar;
-  std::size_t begun = 0;
-  for (Request& request : requests)
-    request.on_text = [&, is_counted = false](std::string_view text) mutable {
-      if (is_streamed) return write_out(text);
-      if (!is_counted) bar.show("answering", ++begun, requests.size());
-      is_counted = true;
-      return true;
-    };
-  if (is_streamed && !is_chat_) write_out(prompts[0].text);
-  const std::vector<Reply> replies = generate(requests);
-  bar.clear();
-  if (is_streamed && !(is_chat_ && replies[0].finish == Finish::failed)) write_out("\n");
-
   bool is_answered = true;
-  for (std::size_t at = 0; at < replies.size(); ++at) {
+  const auto tell = [&](std::size_t at, const Reply& reply) {
     const Prompt& prompt = prompts[at / settings_.samples];
-    if (!is_streamed) print(prompt, requests[at], replies[at]);
-    if (replies[at].finish != Finish::failed) continue;
+    bar.clear();
+    if (!is_streamed)
+      print(prompt, requests[at], reply);
+    else if (!(is_chat_ && reply.finish == Finish::failed))
+      write_out("\n");
+    if (reply.finish != Finish::failed) return;
     is_answered = false;
     say_failure(prompt.line == 0
                     ? std::string()
                     : fmt::format("--prompts {}: line {}: ", settings_.prompts_file, prompt.line),
-                replies[at]);
+                reply);
+  };
+  // Answers end in any order and are told in theirs, as soon as those before them are.
+  std::vector<std::optional<Reply>> ended(requests.size());
+  std::size_t told = 0;
+  for (std::size_t at = 0; at < requests.size(); ++at) {
+    if (is_streamed) requests[at].on_text = [](std::string_view text) { return write_out(text); };
+    requests[at].on_done = [&, at](const Reply& reply) {
+      ended[at] = reply;
+      for (; told < ended.size() && ended[told]; ++told) tell(told, *ended[told]);
+      if (told < ended.size()) bar.show("answering", told, ended.size());
+    };
   }
+  if (is_streamed && !is_chat_) write_out(prompts[0].text);
+  const std::vector<Reply> replies = engine_.generate(requests);
+  bar.clear();
   if (settings_.has_stats) print_stats(replies);
   return is_answered;
 }
@@ -192,7 +182,7 @@ void Runner::converse() {
     request.on_text = [](std::string_view text) {
       return write_out(text) && !is_interrupted.load();
     };
-    const Reply reply = generate({request})[0];
+    const Reply reply = engine_.generate(std::vector{request})[0];
     if (reply.finish == Finish::failed) {  // the conversation may have become too long
       say_failure({}, reply);
       messages.pop_back();

@@ -70,7 +70,6 @@ class Runner {
 
  private:
   llm::Request request_for(const std::string& prompt) const;
-  std::vector<llm::Reply> generate(const std::vector<llm::Request>& requests);
   void print(const Prompt& prompt, const llm::Request& request, const llm::Reply& reply) const;
   void say_failure(const std::string& place, const llm::Reply& reply) const;
   void print_stats(const std::vector<llm::Reply>& replies) const;
