@@ -193,11 +193,10 @@ TEST_P(SmallAccesses, a_graph_that_declares_nothing_is_as_it_was) {
   const Buffer<int> x = buffer<int>({1});
   Graph graph(device());
   graph.fill(x.span(), 0);
-  graph.fill(x.span(), 0);
+  graph.fill(x.span(), 0);  // in no order with the first: accepted, not launched, as they race
   EXPECT_TRUE(graph.problems().empty());
   EXPECT_THAT(to_json(graph), testing::Not(HasSubstr("accesses")));
-  run(graph);
-  EXPECT_EQ(x.read().front(), 0);
+  EXPECT_NO_THROW(graph.instantiate());
 }
 
 TEST_P(SmallAccesses, a_child_copied_in_declares_what_it_did_for_its_own_memory) {
