@@ -1,8 +1,9 @@
 # attacca::llm: model files, tokenizers, chat templates, the kernels of a transformer and the engine that batches requests.
-# A library of its own, so that who wants graphs alone needs none of what this needs.
+# A library of its own, so a program that only wants graphs needs none of the libraries below.
 include(cmake/llm_libraries.cmake)
 
-file(GLOB_RECURSE llm_sources CONFIGURE_DEPENDS src/model/*.cpp src/engine/*.cpp src/kernels/host/*.cpp)
+file(GLOB_RECURSE llm_sources CONFIGURE_DEPENDS 
+  src/formats/*.cpp src/text/*.cpp src/model/*.cpp src/step/*.cpp src/schedule/*.cpp src/engine/*.cpp src/kernels/host/*.cpp)
 file(GLOB llm_kernel_sources CONFIGURE_DEPENDS src/kernels/*.cpp)
 set(wide_kernel_sources ${PROJECT_SOURCE_DIR}/src/kernels/wide_linear.cpp
   ${PROJECT_SOURCE_DIR}/src/kernels/many_linear.cpp)

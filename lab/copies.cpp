@@ -11,7 +11,7 @@
 #include "kernels/cuda/ring.cuh"
 #include "kernels/random_fill.hpp"
 #include "lab.hpp"
-#include "model/streamed_step.hpp"
+#include "step/streamed_step.hpp"
 
 namespace attacca::lab {
 namespace {
@@ -157,7 +157,7 @@ void time_copies() {
   constexpr Place kPlaces[] = {{2048, 0},  {2176, 0},  {2112, 0}, {2048, 64},
                                {2176, 64}, {2048, 16}, {2064, 0}};
   const Device device = Device::cuda(0);
-  const unsigned blocks = model::processors_of(device);
+  const unsigned blocks = step::processors_of(device);
   const std::uint64_t few = 2ull * kStageRows * blocks;
   Memory memory(device, kRows, blocks);
   Memory reference(Device::host(), few, blocks);

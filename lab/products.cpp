@@ -15,7 +15,7 @@
 #include "kernels/random_fill.hpp"
 #include "kernels/thin_linear.hpp"
 #include "lab.hpp"
-#include "model/streamed_step.hpp"
+#include "step/streamed_step.hpp"
 
 // A name of its own: no linker or profiler takes one for the other.
 #define thin thin_variant
@@ -65,7 +65,7 @@ class Layers {
  public:
   Layers(const Device& device, std::uint32_t rows)
       : device_(device),
-        processors_(model::processors_of(device)),
+        processors_(step::processors_of(device)),
         weights_(device, kLayers * layer_elements()),
         x_(device, std::size_t{kMostRows} * kFeedForward),
         gated_(device, std::vector<std::uint16_t>(std::size_t{kMostRows} * kFeedForward)),

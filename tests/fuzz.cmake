@@ -25,8 +25,8 @@ endforeach()
 
 # What the targets read with, and no more: half as much to compile as attacca::llm and what it links.
 if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
-  file(GLOB_RECURSE parser_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/model/*.cpp)
-  list(FILTER parser_sources EXCLUDE REGEX "/(embedded|transformer)\\.cpp$")
+  file(GLOB_RECURSE parser_sources CONFIGURE_DEPENDS
+    ${PROJECT_SOURCE_DIR}/src/formats/*.cpp ${PROJECT_SOURCE_DIR}/src/text/*.cpp)
   add_library(attacca_parsers STATIC EXCLUDE_FROM_ALL ${parser_sources})
   target_include_directories(attacca_parsers PUBLIC
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${CMAKE_CURRENT_SOURCE_DIR})

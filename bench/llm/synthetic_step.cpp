@@ -61,8 +61,8 @@ const Device& roomy(const Device& device, const ModelConfig& c, double weights, 
   return device;
 }
 
-model::StepShape shape_of(const SyntheticBatch& batch) {
-  model::StepShape shape{0, static_cast<std::uint32_t>(batch.size()), true};
+step::StepShape shape_of(const SyntheticBatch& batch) {
+  step::StepShape shape{0, static_cast<std::uint32_t>(batch.size()), true};
   for (const SyntheticSequence& sequence : batch) {
     shape.tokens += sequence.tokens;
     shape.is_decode &= sequence.tokens == 1;
@@ -148,7 +148,7 @@ SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatc
                              std::uint64_t first_page, bool same_bits)
     : model_(of_model),
       shape_(shape_of(batch)),
-      arena_(of_model.device, model::activation_bytes(of_model.config, shape_)),
+      arena_(of_model.device, step::activation_bytes(of_model.config, shape_)),
       counts_(of_model.device, std::vector<std::uint32_t>{shape_.tokens, shape_.rows}),
       sampling_(of_model.device, std::vector<SamplingParams>(batch.size())),
       marks_(of_model.device, batch.size() * of_model.config.vocabulary),
@@ -178,7 +178,7 @@ SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatc
   kv.rows_alone = same_bits;
   if (model_.device.is_cuda())
     scratch_.emplace(model_.device, model_.config, kv, static_cast<std::uint32_t>(batch.size()));
-  model::StepBuffers buffers{
+  step::StepBuffers buffers{
       .tokens = keep(tokens),
       .positions = keep(positions),
       .slots = keep(slots),
@@ -195,12 +195,12 @@ SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatc
       .sampled = sampled_.data(),
       .scratch = scratch_ ? &*scratch_ : nullptr,
   };
-  const model::StepActivations activations = model::lay_out(model_.config, shape_, arena_);
-  if (model::can_be_wide(model_.device, model_.weights, same_bits))
+  const step::StepActivations activations = step::lay_out(model_.config, shape_, arena_);
+  if (step::can_be_wide(model_.device, model_.weights, same_bits))
     buffers.wide = &wide_.emplace(model_.device, model_.config, model_.weights, activations, shape_,
                                   same_bits);
   chain_ =
-      model::emit_step(model_.device, model_.config, model_.weights, buffers, activations, shape_);
+      step::emit_step(model_.device, model_.config, model_.weights, buffers, activations, shape_);
 }
 
 const std::int32_t* SyntheticStep::keep(const std::vector<std::int32_t>& values) {

@@ -11,8 +11,8 @@
 
 #include "kernels/sample.hpp"
 #include "llm/device_clock.hpp"
-#include "model/transformer.hpp"
-#include "model/wide_products.hpp"
+#include "step/transformer.hpp"
+#include "step/wide_products.hpp"
 
 namespace bench {
 
@@ -99,16 +99,16 @@ class SyntheticStep {
                                  std::uint64_t first_page);
 
   const SyntheticModel& model_;
-  attacca::model::StepShape shape_;
+  attacca::step::StepShape shape_;
   attacca::Arena arena_;
   std::vector<attacca::Buffer<std::int32_t>> plan_;
   attacca::Buffer<std::uint32_t> counts_;
   attacca::Buffer<attacca::kernels::SamplingParams> sampling_;
   attacca::Buffer<std::uint16_t> marks_;
   mutable attacca::Buffer<attacca::kernels::Sampled> sampled_;
-  std::optional<attacca::model::StepScratch> scratch_;
-  std::optional<attacca::model::WideProducts> wide_;
-  attacca::model::Chain chain_;
+  std::optional<attacca::step::StepScratch> scratch_;
+  std::optional<attacca::step::WideProducts> wide_;
+  attacca::step::Chain chain_;
 };
 
 }  // namespace bench

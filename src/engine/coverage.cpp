@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "device/schedule/step.hpp"
+#include "schedule/step.hpp"
 
 namespace attacca::engine {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "device/schedule/state.hpp"
+#include "schedule/state.hpp"
 
 namespace attacca::engine {
 

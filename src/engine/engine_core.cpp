@@ -8,10 +8,10 @@
 #include <exception>
 #include <utility>
 
-#include "device/schedule/step.hpp"
 #include "engine/coverage.hpp"
 #include "engine/sizing.hpp"
 #include "kernels/host/sample.hpp"
+#include "schedule/step.hpp"
 
 namespace attacca::llm::detail {
 

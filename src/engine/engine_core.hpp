@@ -9,13 +9,13 @@
 #include <unordered_map>
 #include <vector>
 
-#include "device/schedule/host.hpp"
 #include "engine/model_data.hpp"
 #include "engine/products.hpp"
 #include "engine/sizing.hpp"
 #include "engine/step_log.hpp"
 #include "engine/step_runner.hpp"
 #include "engine/text_stream.hpp"
+#include "schedule/host.hpp"
 
 namespace attacca::llm::detail {
 

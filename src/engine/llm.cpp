@@ -8,7 +8,7 @@
 #include "engine/engine_core.hpp"
 #include "engine/model_data.hpp"
 #include "model/embedded.hpp"
-#include "model/tokenizer/open.hpp"
+#include "text/tokenizer/open.hpp"
 
 namespace attacca::llm {
 
@@ -19,18 +19,18 @@ model::Checkpoint open_checkpoint(const std::string& path, const Progress& progr
 }
 
 /// None where the files have none.
-std::optional<model::Tokenizer> tokenizer_of(const model::Checkpoint& checkpoint) {
-  std::optional<model::Tokenizer> tokenizer;
+std::optional<text::Tokenizer> tokenizer_of(const model::Checkpoint& checkpoint) {
+  std::optional<text::Tokenizer> tokenizer;
   std::filesystem::path path = checkpoint.path();
-  if (const model::GgufFile* file = checkpoint.gguf()) {
+  if (const formats::GgufFile* file = checkpoint.gguf()) {
     if (!file->value("tokenizer.ggml.tokens")) return std::nullopt;
-    tokenizer = model::read_tokenizer(*file);
+    tokenizer = text::read_tokenizer(*file);
   } else {
     path = checkpoint.tokenizer_files().tokenizer_json;
     if (path.empty()) return std::nullopt;
-    tokenizer = model::open_tokenizer(path);
+    tokenizer = text::open_tokenizer(path);
   }
-  model::check_ids(*tokenizer, checkpoint.config().vocabulary, path.string());
+  text::check_ids(*tokenizer, checkpoint.config().vocabulary, path.string());
   return tokenizer;
 }
 
@@ -55,13 +55,13 @@ std::shared_ptr<const detail::ModelData> open(const std::string& path, const Pro
   return data;
 }
 
-std::string text_of(const model::Tokenizer& tokenizer, std::optional<std::int32_t> token) {
+std::string text_of(const text::Tokenizer& tokenizer, std::optional<std::int32_t> token) {
   return token ? std::string(tokenizer.piece(*token)) : std::string();
 }
 
 }  // namespace
 
-const model::Tokenizer& detail::ModelData::words() const {
+const text::Tokenizer& detail::ModelData::words() const {
   if (!tokenizer)
     throw BadArgument(
         "this model came without a tokenizer; put its tokenizer.json beside it, or use tokens");
@@ -109,15 +109,15 @@ std::vector<std::int32_t> Model::chat(std::span<const Message> messages) const {
     throw BadArgument(data_->chat_problem + "; give the model a prompt to go on from instead");
   if (!data_->chat_template)
     throw BadArgument("this model has no chat template; give it a prompt to go on from instead");
-  const model::Tokenizer& tokenizer = data_->words();
+  const text::Tokenizer& tokenizer = data_->words();
   nlohmann::ordered_json turns = nlohmann::ordered_json::array();
   for (const Message& message : messages)
     turns.push_back({{"role", message.role}, {"content", message.content}});
-  model::ChatOptions options;
+  text::ChatOptions options;
   options.bos_token = text_of(tokenizer, data_->config().bos_id);
   options.eos_token = text_of(tokenizer, data_->config().eos_id);
   options.add_generation_prompt = true;
-  const model::Rendered rendered = data_->chat_template->render(turns, options);
+  const text::Rendered rendered = data_->chat_template->render(turns, options);
   return tokenizer.encode(rendered.text, {.parse_special = true, .literal = rendered.literal});
 }
 

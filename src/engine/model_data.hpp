@@ -6,22 +6,22 @@
 #include <string>
 #include <vector>
 
-#include "model/chat/chat_template.hpp"
 #include "model/checkpoint.hpp"
-#include "model/tokenizer/tokenizer.hpp"
+#include "text/chat/chat_template.hpp"
+#include "text/tokenizer/tokenizer.hpp"
 
 namespace attacca::llm::detail {
 
 struct ModelData {
   model::Checkpoint checkpoint;
-  std::optional<model::Tokenizer> tokenizer;  // none: the files have none, tokens only
-  std::optional<model::ChatTemplate> chat_template;
+  std::optional<text::Tokenizer> tokenizer;  // none: the files have none, tokens only
+  std::optional<text::ChatTemplate> chat_template;
   std::string chat_problem;  // why the template that is there cannot be used
   std::vector<std::string> notes;
 
   const model::ModelConfig& config() const { return checkpoint.config(); }
   /// Throws BadArgument where the model came without one.
-  const model::Tokenizer& words() const;
+  const text::Tokenizer& words() const;
 };
 
 }  // namespace attacca::llm::detail

@@ -13,9 +13,9 @@
 #include "kernels/linear.hpp"
 #include "kernels/many_linear.hpp"
 #include "kernels/thin_linear.hpp"
-#include "model/streamed_step.hpp"
-#include "model/transformer.hpp"
-#include "model/wide_products.hpp"
+#include "step/streamed_step.hpp"
+#include "step/transformer.hpp"
+#include "step/wide_products.hpp"
 
 namespace attacca::engine {
 
@@ -85,7 +85,7 @@ class CudaKernels {
  public:
   CudaKernels(const model::Weights& weights, const ProductDevice& device,
               const std::vector<Group>& groups)
-      : can_stream_(model::can_stream(weights)), device_(device) {
+      : can_stream_(step::can_stream(weights)), device_(device) {
     if (!can_stream_) {
       layers_ = "the layers cannot be streamed";
       for (const Group& group : groups)
@@ -97,7 +97,7 @@ class CudaKernels {
     }
     for (const Group& group : groups)
       for (const auto& [role, matrix] : group.matrices)
-        if (narrow_.empty() && !model::can_be_wide(matrix))
+        if (narrow_.empty() && !step::can_be_wide(matrix))
           narrow_ = fmt::format("{} is {} of {} columns", place_of(group), type_name(matrix.type),
                                 matrix.columns);
   }
@@ -129,7 +129,7 @@ class CudaKernels {
 std::pair<std::string, std::string> host_kernel(const Group& group) {
   std::vector<Matrix> matrices;
   for (const auto& entry : group.matrices) matrices.push_back(entry.second);
-  if (model::row_format_for(matrices, false) == kernels::RowFormat::i16)
+  if (step::row_format_for(matrices, false) == kernels::RowFormat::i16)
     return {fmt::format("integer tiles ({})", kernels::host::best_path().name), {}};
   const bool is_any_quantized =
       std::any_of(matrices.begin(), matrices.end(),
@@ -216,7 +216,7 @@ std::vector<llm::Product> products_of(const model::Weights& weights, const Devic
                                       bool same_bits) {
   const bool is_cuda = device.is_cuda();
   return products_of(weights,
-                     {is_cuda, is_cuda && model::has_wide_products(device, same_bits), same_bits});
+                     {is_cuda, is_cuda && step::has_wide_products(device, same_bits), same_bits});
 }
 
 }  // namespace attacca::engine

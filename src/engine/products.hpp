@@ -12,7 +12,7 @@ namespace attacca::engine {
 /// What the answer depends on besides the weights.
 struct ProductDevice {
   bool is_cuda = false;
-  bool has_wide = false;   // model::has_wide_products
+  bool has_wide = false;   // step::has_wide_products
   bool same_bits = false;  // EngineOptions::same_bits
 };
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "device/schedule/host.hpp"
 #include "kernels/thin_linear.hpp"
+#include "schedule/host.hpp"
 
 namespace attacca::engine {
 
@@ -111,7 +111,7 @@ std::string product_of(const std::string& tensor) {
 GpuWeights gpu_weights(const model::Checkpoint& checkpoint, llm::WeightFormat format) {
   GpuWeights result{.bytes = checkpoint.config().rotary_size / 2 * sizeof(float)};  // frequencies
   std::map<std::string, kernels::Matrix> joint;  // what a layer multiplies at once, by its name
-  for (const model::Tensor& tensor : checkpoint.tensors()) {
+  for (const formats::Tensor& tensor : checkpoint.tensors()) {
     if (tensor.name == "rope_freqs.weight") continue;  // it is in the frequencies
     if (tensor.shape.size() != 2) {
       result.bytes += tensor.count() * sizeof(float);
@@ -123,7 +123,7 @@ GpuWeights gpu_weights(const model::Checkpoint& checkpoint, llm::WeightFormat fo
     const bool is_converted = is_product && format == llm::WeightFormat::fp8;
     if (is_embedding || !is_converted) result.bytes += tensor.bytes;
     if (!is_product) continue;
-    kernels::Matrix matrix = model::matrix_of(tensor);
+    kernels::Matrix matrix = formats::matrix_of(tensor);
     if (is_converted) {
       matrix.type = kernels::TensorType::e4m3;
       result.bytes += matrix.bytes() + matrix.rows * sizeof(float);  // a scale for each row

@@ -5,17 +5,17 @@
 #include <attacca/llm.hpp>
 #include <cstddef>
 
-#include "device/schedule/state.hpp"
 #include "engine/step_runner.hpp"
 #include "kernels/paged_kv.hpp"
 #include "model/checkpoint.hpp"
+#include "schedule/state.hpp"
 
 namespace attacca::engine {
 
 /// A model's weights as a GPU will have them.
 struct GpuWeights {
   std::size_t bytes = 0;       // that are still to be allocated
-  bool are_streamed = true;    // in all products of layers, see model::can_stream
+  bool are_streamed = true;    // in all products of layers, see step::can_stream
   bool are_quantized = false;  // in some product
 };
 GpuWeights gpu_weights(const model::Checkpoint& checkpoint, llm::WeightFormat format);

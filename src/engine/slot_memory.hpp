@@ -8,10 +8,10 @@
 #include <span>
 #include <vector>
 
-#include "device/schedule/state.hpp"
 #include "kernels/mark_tokens.hpp"
 #include "kernels/sample.hpp"
 #include "kernels/write_words.hpp"
+#include "schedule/state.hpp"
 
 namespace attacca::engine {
 

@@ -17,7 +17,7 @@ using kernels::Sampled;
 
 constexpr std::size_t kMostGraphless = 64;  // shapes without a graph that stay ready
 
-model::StepShape largest(const schedule::Limits& limits) {
+step::StepShape largest(const schedule::Limits& limits) {
   return {limits.step_tokens, limits.logit_rows};
 }
 
@@ -53,10 +53,10 @@ std::size_t StepRunner::fixed_bytes(const Device& device, const model::ModelConf
   const std::size_t shared = schedule::plan_bytes(limits) +
                              (1 + schedule::kMostInFlight) * schedule::step_bytes(limits) +
                              (1 + schedule::kMostInFlight) * limits.logit_rows * sizeof(Sampled);
-  return model::activation_bytes(c, largest(limits)) + shared +
+  return step::activation_bytes(c, largest(limits)) + shared +
          SlotMemory::bytes_for(limits, c.vocabulary) +
-         model::StepScratch::bytes_for(device, c, kv_of(c, setup), limits.slots) +
-         model::WideProducts::bytes_for(device, c, setup.same_bits);
+         step::StepScratch::bytes_for(device, c, kv_of(c, setup), limits.slots) +
+         step::WideProducts::bytes_for(device, c, setup.same_bits);
 }
 
 StepRunner::Flight StepRunner::make_flight() const {
@@ -66,14 +66,14 @@ StepRunner::Flight StepRunner::make_flight() const {
 
 StepRunner::StepRunner(const model::ModelConfig& config, model::Weights weights,
                        const Device& device, const StepSetup& setup,
-                       const model::Progress& progress)
+                       const formats::Progress& progress)
     : device_(device),
       stream_(device),
       waiting_(device),
       setup_(setup),
       config_(config),
       weights_(std::move(weights)),
-      arena_(device, model::activation_bytes(config_, largest(setup.limits))),
+      arena_(device, step::activation_bytes(config_, largest(setup.limits))),
       kv_(device, setup.limits.pages * page_bytes(config_, setup.limits.page_size, setup.kv_type)),
       slots_(device, setup.limits, config_.vocabulary),
       input_bytes_(schedule::step_bytes(setup.limits)),
@@ -108,14 +108,14 @@ StepRunner::StepRunner(const model::ModelConfig& config, model::Weights weights,
   };
   if (device.is_cuda())
     buffers_.scratch = &scratch_.emplace(device, config_, buffers_.kv, limits.slots);
-  activations_ = model::lay_out(config_, largest(limits), arena_);
-  if (model::can_be_wide(device, weights_, setup_.same_bits))
+  activations_ = step::lay_out(config_, largest(limits), arena_);
+  if (step::can_be_wide(device, weights_, setup_.same_bits))
     buffers_.wide =
         &wide_.emplace(device, config_, weights_, activations_, largest(limits), setup_.same_bits);
   build_all(progress);
 }
 
-void StepRunner::build_all(const model::Progress& progress) {
+void StepRunner::build_all(const formats::Progress& progress) {
   const schedule::Limits& limits = setup_.limits;
   std::vector<std::uint32_t> order(limits.graph_count());
   std::iota(order.begin(), order.end(), 0u);
@@ -149,20 +149,20 @@ void StepRunner::build_all(const model::Progress& progress) {
   graph_device_bytes_ = taken();
 }
 
-model::StepShape StepRunner::shape_of(std::uint32_t tokens, bool is_decode) const {
+step::StepShape StepRunner::shape_of(std::uint32_t tokens, bool is_decode) const {
   return {tokens, std::min(tokens, setup_.limits.logit_rows), is_decode};
 }
 
-model::Chain StepRunner::kernels_of(const model::StepShape& shape) const {
-  return model::emit_step(device_, config_, weights_, buffers_, activations_, shape);
+step::Chain StepRunner::kernels_of(const step::StepShape& shape) const {
+  return step::emit_step(device_, config_, weights_, buffers_, activations_, shape);
 }
 
 StepRunner::Ready StepRunner::build(std::uint32_t graph) const {
   const bool is_decode = setup_.limits.is_decode_graph(graph);
-  const model::StepShape shape = shape_of(setup_.limits.graph_tokens(graph), is_decode);
+  const step::StepShape shape = shape_of(setup_.limits.graph_tokens(graph), is_decode);
   const std::string name =
       fmt::format("{} step of {}", is_decode ? "decode" : "mixed", shape.tokens);
-  model::Chain chain = kernels_of(shape);
+  step::Chain chain = kernels_of(shape);
   Ready ready;
   if (is_decode || setup_.graphs == llm::GraphMode::full) {
     Graph whole(device_, name);
@@ -176,7 +176,7 @@ StepRunner::Ready StepRunner::build(std::uint32_t graph) const {
 }
 
 std::vector<Exec> StepRunner::build_pieces(const std::string& name,
-                                           const model::Chain& chain) const {
+                                           const step::Chain& chain) const {
   std::vector<Exec> pieces;
   for (std::size_t first = 0, end = 0; first < chain.size(); first = end) {
     end = chain.end_of_piece(first);
@@ -226,13 +226,13 @@ StepRunner::Ready& StepRunner::without_graph(const schedule::Counts& counts) {
   const std::pair key(counts.tokens, counts.is_decode != 0);
   if (const auto found = graphless_.find(key); found != graphless_.end()) return found->second;
   if (graphless_.size() == kMostGraphless) graphless_.clear();
-  const model::StepShape shape = shape_of(counts.tokens, counts.is_decode != 0);
+  const step::StepShape shape = shape_of(counts.tokens, counts.is_decode != 0);
   return graphless_.emplace(key, Ready{{}, kernels_of(shape)}).first->second;
 }
 
 void StepRunner::launch(Ready& ready) {
   if (!ready.kernels) return ready.graphs.front().launch(stream_);
-  const model::Chain& chain = *ready.kernels;
+  const step::Chain& chain = *ready.kernels;
   auto piece = ready.graphs.begin();
   for (std::size_t first = 0, end = 0; first < chain.size(); first = end) {
     end = chain.end_of_piece(first);

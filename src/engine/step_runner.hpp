@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "device/schedule/host.hpp"
 #include "engine/slot_memory.hpp"
 #include "kernels/sample.hpp"
-#include "model/transformer.hpp"
-#include "model/wide_products.hpp"
+#include "schedule/host.hpp"
+#include "step/transformer.hpp"
+#include "step/wide_products.hpp"
 
 namespace attacca::engine {
 
@@ -35,7 +35,7 @@ class StepRunner {
   /// Builds all graphs, the largest first. Throws DeviceError, with the numbers, where the device
   /// has no memory left for one.
   StepRunner(const model::ModelConfig& config, model::Weights weights, const Device& device,
-             const StepSetup& setup, const model::Progress& progress);
+             const StepSetup& setup, const formats::Progress& progress);
 
   /// Where the host writes what the next step shall do.
   const schedule::Plan& plan() const { return plan_; }
@@ -70,7 +70,7 @@ class StepRunner {
   /// piece between attention, or with none.
   struct Ready {
     std::vector<Exec> graphs;
-    std::optional<model::Chain> kernels;  // none: the graph is whole
+    std::optional<step::Chain> kernels;  // none: the graph is whole
   };
 
   /// What the host and a step in flight hand each other. Copies to and from what kernels know are
@@ -83,11 +83,11 @@ class StepRunner {
     Event done;
   };
 
-  void build_all(const model::Progress& progress);
+  void build_all(const formats::Progress& progress);
   Ready build(std::uint32_t graph) const;
-  std::vector<Exec> build_pieces(const std::string& name, const model::Chain& chain) const;
-  model::StepShape shape_of(std::uint32_t tokens, bool is_decode) const;
-  model::Chain kernels_of(const model::StepShape& shape) const;
+  std::vector<Exec> build_pieces(const std::string& name, const step::Chain& chain) const;
+  step::StepShape shape_of(std::uint32_t tokens, bool is_decode) const;
+  step::Chain kernels_of(const step::StepShape& shape) const;
   Ready& without_graph(const schedule::Counts& counts);
   void launch(Ready& ready);
   Flight make_flight() const;
@@ -109,10 +109,10 @@ class StepRunner {
   std::uint32_t oldest_ = 0;  // of the flights
   std::uint32_t in_flight_ = 0;
   schedule::Plan plan_;
-  std::optional<model::StepScratch> scratch_;  // of CUDA
-  std::optional<model::WideProducts> wide_;    // of some GPUs
-  model::StepBuffers buffers_;
-  model::StepActivations activations_;
+  std::optional<step::StepScratch> scratch_;  // of CUDA
+  std::optional<step::WideProducts> wide_;    // of some GPUs
+  step::StepBuffers buffers_;
+  step::StepActivations activations_;
   std::vector<Ready> graphs_;                                  // by Counts::graph
   std::map<std::pair<std::uint32_t, bool>, Ready> graphless_;  // by tokens and is_decode
   std::size_t graph_device_bytes_ = 0;

@@ -22,7 +22,7 @@ std::size_t held_length(std::string_view text, const std::vector<std::string>& s
 
 }  // namespace
 
-TextStream::TextStream(const model::Tokenizer& tokenizer, std::span<const std::int32_t> prompt,
+TextStream::TextStream(const text::Tokenizer& tokenizer, std::span<const std::int32_t> prompt,
                        std::vector<std::string> stops)
     : detokenizer_(tokenizer, true), stops_(std::move(stops)) {
   // A text begins otherwise than it goes on: some tokenizers drop its first space.

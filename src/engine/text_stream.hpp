@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "model/tokenizer/tokenizer.hpp"
+#include "text/tokenizer/tokenizer.hpp"
 
 namespace attacca::engine {
 
 class TextStream {
  public:
   /// For what follows `prompt`. Ends before the first of `stops`; empty ones are ignored.
-  TextStream(const model::Tokenizer& tokenizer, std::span<const std::int32_t> prompt,
+  TextStream(const text::Tokenizer& tokenizer, std::span<const std::int32_t> prompt,
              std::vector<std::string> stops);
 
   /// The text that is certain after one more token; special tokens have none.
@@ -28,7 +28,7 @@ class TextStream {
  private:
   std::string release(std::string text, bool is_last);
 
-  model::Detokenizer detokenizer_;
+  text::Detokenizer detokenizer_;
   std::vector<std::string> stops_;
   std::string held_;  // may be the beginning of a stop string
   bool is_stopped_ = false;

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "model/in_quotes.hpp"
-#include "model/json.hpp"
+#include "core/in_quotes.hpp"
+#include "formats/json.hpp"
 
 namespace attacca::model {
 
@@ -25,40 +25,41 @@ std::filesystem::path path_if_there(const std::filesystem::path& path) {
 }
 
 std::string text_of(const std::filesystem::path& path) {
-  return path.empty() ? "" : std::string(MappedFile(path).text());
+  return path.empty() ? "" : std::string(formats::MappedFile(path).text());
 }
 
 /// tokenizer_config.json has one template, or a list of named ones.
 std::optional<std::string> template_of(const std::filesystem::path& path) {
   const std::string file = path.string();
-  const json object = parse_json(text_of(path), file, 32);
-  const JsonFields fields(object, file);
+  const json object = formats::parse_json(text_of(path), file, 32);
+  const formats::JsonFields fields(object, file);
   const json* found = fields.find("chat_template");
   if (!found) return std::nullopt;
   if (found->is_string()) return found->get<std::string>();
   if (!found->is_array()) fields.refuse("chat_template", "a string or a list is expected");
   for (const json& one : *found) {
-    const JsonFields named(one, file + ": chat_template");
+    const formats::JsonFields named(one, file + ": chat_template");
     if (named.text("name") == "default") return named.text("template");
   }
   return std::nullopt;
 }
 
-void refuse_shape(const std::filesystem::path& file, const Tensor& tensor, std::string_view name,
-                  std::span<const std::uint64_t> expected) {
+void refuse_shape(const std::filesystem::path& file, const formats::Tensor& tensor,
+                  std::string_view name, std::span<const std::uint64_t> expected) {
   if (std::equal(tensor.shape.begin(), tensor.shape.end(), expected.begin(), expected.end()))
     return;
   throw BadArgument(fmt::format("{}: tensor {} has shape {}; {} is expected", file.string(),
-                                in_quotes(name), shape_text(tensor.shape), shape_text(expected)));
+                                in_quotes(name), formats::shape_text(tensor.shape),
+                                formats::shape_text(expected)));
 }
 
-bool is_copy(const Tensor& a, const Tensor& b) {
+bool is_copy(const formats::Tensor& a, const formats::Tensor& b) {
   return a.type == b.type && a.bytes == b.bytes && std::memcmp(a.data, b.data, a.bytes) == 0;
 }
 
 }  // namespace
 
-Checkpoint Checkpoint::open(const std::filesystem::path& path, const Progress& progress) {
+Checkpoint Checkpoint::open(const std::filesystem::path& path, const formats::Progress& progress) {
   Checkpoint checkpoint;
   checkpoint.path_ = path;
   if (!std::filesystem::exists(path))
@@ -78,23 +79,24 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, const Progress& p
 Checkpoint Checkpoint::parse(std::span<const std::byte> bytes, const std::string& name) {
   Checkpoint checkpoint;
   checkpoint.path_ = name;
-  checkpoint.take(GgufFile::parse(bytes, name));
+  checkpoint.take(formats::GgufFile::parse(bytes, name));
   return checkpoint;
 }
 
-void Checkpoint::open_gguf(const Progress& progress) {
-  take(GgufFile::open(path_));
+void Checkpoint::open_gguf(const formats::Progress& progress) {
+  take(formats::GgufFile::open(path_));
   if (progress) progress(path_.filename().string(), gguf_->bytes().size(), gguf_->bytes().size());
 }
 
-void Checkpoint::take(GgufFile file) {
+void Checkpoint::take(formats::GgufFile file) {
   gguf_ = std::move(file);
   config_ = config_from_gguf(*gguf_);
   if (config_.name.empty()) config_.name = path_.stem().string();
   add_tensors(gguf_->tensors(), true);
 }
 
-void Checkpoint::open_folder(const std::filesystem::path& folder, const Progress& progress) {
+void Checkpoint::open_folder(const std::filesystem::path& folder,
+                             const formats::Progress& progress) {
   folder_ = folder;
   const std::filesystem::path config = path_if_there(folder / "config.json");
   if (config.empty())
@@ -105,13 +107,13 @@ void Checkpoint::open_folder(const std::filesystem::path& folder, const Progress
   config_.name = std::filesystem::canonical(config).parent_path().filename().string();
   tokenizer_files_ = {path_if_there(folder / "tokenizer.json"),
                       path_if_there(folder / "tokenizer_config.json")};
-  safetensors_ = Safetensors::open(path_, progress);
+  safetensors_ = formats::Safetensors::open(path_, progress);
   add_tensors(safetensors_->tensors(), false);
 }
 
-void Checkpoint::add_tensors(const std::vector<Tensor>& found, bool is_gguf) {
-  std::unordered_map<std::string_view, const Tensor*> left;
-  for (const Tensor& tensor : found) left.emplace(tensor.name, &tensor);
+void Checkpoint::add_tensors(const std::vector<formats::Tensor>& found, bool is_gguf) {
+  std::unordered_map<std::string_view, const formats::Tensor*> left;
+  for (const formats::Tensor& tensor : found) left.emplace(tensor.name, &tensor);
   if (!is_gguf && !config_.is_tied) config_.is_tied = !left.contains("lm_head.weight");
   if (is_gguf) config_.is_tied = !left.contains("output.weight");
 
@@ -125,10 +127,10 @@ void Checkpoint::add_tensors(const std::vector<Tensor>& found, bool is_gguf) {
     if (entry == left.end()) {
       if (rule.is_optional && !(is_head && !*config_.is_tied)) return;
       throw BadArgument(fmt::format("{}: tensor {} {} is missing; {} needs it", path_.string(),
-                                    in_quotes(source), shape_text(shape),
+                                    in_quotes(source), formats::shape_text(shape),
                                     config_.architecture->name));
     }
-    Tensor tensor = *entry->second;
+    formats::Tensor tensor = *entry->second;
     left.erase(entry);
     refuse_shape(path_, tensor, source, shape);
     if (shape.size() == 1 && kernels::is_quantized(tensor.type))
@@ -153,26 +155,26 @@ void Checkpoint::add_tensors(const std::vector<Tensor>& found, bool is_gguf) {
     for (const TensorRule& rule : rules)
       if (rule.is_per_layer()) add(rule, layer);
 
-  for (const Tensor& tensor : found)
+  for (const formats::Tensor& tensor : found)
     if (left.contains(tensor.name) && !tensor.name.ends_with(kFrequencies))
       throw BadArgument(fmt::format(
           "{}: tensor {} is no part of {} with {} layers; without it the model would be another",
           path_.string(), in_quotes(tensor.name), config_.architecture->name, config_.layers));
 }
 
-const Tensor* Checkpoint::find(std::string_view name) const {
+const formats::Tensor* Checkpoint::find(std::string_view name) const {
   const auto found = index_.find(name);
   return found == index_.end() ? nullptr : &tensors_[found->second];
 }
 
-const Tensor& Checkpoint::head() const {
-  const Tensor* head = find("output.weight");
+const formats::Tensor& Checkpoint::head() const {
+  const formats::Tensor* head = find("output.weight");
   return head ? *head : *find("token_embd.weight");
 }
 
 WeightSummary Checkpoint::weights() const {
   WeightSummary summary;
-  for (const Tensor& tensor : tensors_) {
+  for (const formats::Tensor& tensor : tensors_) {
     const auto is_type = [&](const auto& entry) { return entry.type == tensor.type; };
     auto entry = std::find_if(summary.types.begin(), summary.types.end(), is_type);
     if (entry == summary.types.end()) entry = summary.types.insert(entry, {.type = tensor.type});
@@ -196,13 +198,13 @@ std::optional<std::string> Checkpoint::chat_template() const {
   return template_of(tokenizer_files_.tokenizer_config_json);
 }
 
-void Checkpoint::read_ahead(const Progress& progress) const {
+void Checkpoint::read_ahead(const formats::Progress& progress) const {
   constexpr std::uint64_t kPage = 4096;
   constexpr std::uint64_t kStep = 32u << 20;
   std::vector<std::span<const std::byte>> files;
   if (gguf_) files.push_back(gguf_->bytes());
   if (safetensors_)
-    for (const MappedFile& file : safetensors_->files()) files.push_back(file.bytes());
+    for (const formats::MappedFile& file : safetensors_->files()) files.push_back(file.bytes());
   std::uint64_t total = 0;
   for (const auto& file : files) total += file.size();
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "formats/gguf.hpp"
 #include "model/architecture.hpp"
-#include "model/gguf.hpp"
 
 namespace attacca::model {
 
@@ -64,7 +64,7 @@ struct ModelConfig {
 };
 
 /// Throw BadArgument with the file, the key and the value for what cannot be.
-ModelConfig config_from_gguf(const GgufFile& file);
+ModelConfig config_from_gguf(const formats::GgufFile& file);
 /// The texts of the two files; `generation` may be empty. `folder` is for messages.
 ModelConfig config_from_json(std::string_view config, std::string_view generation,
                              const std::string& folder);

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/in_quotes.hpp"
 #include "model/config.hpp"
 #include "model/config_keys.hpp"
-#include "model/in_quotes.hpp"
 
 namespace attacca::model {
 
@@ -16,7 +16,8 @@ namespace {
 /// Metadata whose keys begin with the architecture's name.
 class Keys {
  public:
-  Keys(const GgufFile& file, const char* architecture) : file_(file), prefix_(architecture) {}
+  Keys(const formats::GgufFile& file, const char* architecture)
+      : file_(file), prefix_(architecture) {}
 
   std::string key(const char* name) const { return fmt::format("{}.{}", prefix_, name); }
   template <class T>
@@ -33,23 +34,23 @@ class Keys {
   }
 
  private:
-  const GgufFile& file_;
+  const formats::GgufFile& file_;
   const char* prefix_;
 };
 
-const Architecture& architecture_of(const GgufFile& file) {
+const Architecture& architecture_of(const formats::GgufFile& file) {
   const auto name = file.get<std::string_view>("general.architecture");
   if (const Architecture* found = find_architecture(name)) return *found;
   throw BadArgument(fmt::format("{}: general.architecture {} is not supported; {} are", file.name(),
                                 in_quotes(name), architecture_names()));
 }
 
-std::uint32_t vocabulary_of(const GgufFile& file) {
-  const Tensor* embedding = file.tensor("token_embd.weight");
+std::uint32_t vocabulary_of(const formats::GgufFile& file) {
+  const formats::Tensor* embedding = file.tensor("token_embd.weight");
   if (!embedding)
     throw BadArgument(fmt::format("{}: tensor 'token_embd.weight' is missing", file.name()));
   const std::uint64_t rows = embedding->shape.front();
-  const GgufValue* tokens = file.value("tokenizer.ggml.tokens");
+  const formats::GgufValue* tokens = file.value("tokenizer.ggml.tokens");
   if (tokens && tokens->is_array && tokens->count > rows) {
     const auto names = tokens->as<std::vector<std::string_view>>();
     throw BadArgument(fmt::format(
@@ -61,7 +62,7 @@ std::uint32_t vocabulary_of(const GgufFile& file) {
 }
 
 /// Refuses what attacca does not compute; a note names the keys that are in no table.
-void check_keys(const GgufFile& file, ModelConfig& config) {
+void check_keys(const formats::GgufFile& file, ModelConfig& config) {
   const auto refuse = [&](const std::string& key, const std::string& supported) {
     const nlohmann::json value = json_of(*file.value(key));
     const std::string text = value.is_string()  ? in_quotes(value.get_ref<const std::string&>())
@@ -83,7 +84,7 @@ void check_scale(const Keys& keys, const ModelConfig& config) {
                                                scale, config.head_size));
 }
 
-void read_rope(const GgufFile& file, const Keys& keys, ModelConfig& config) {
+void read_rope(const formats::GgufFile& file, const Keys& keys, ModelConfig& config) {
   config.rotary_size = keys.find<std::uint32_t>("rope.dimension_count").value_or(config.head_size);
   config.rope_theta = keys.find<double>("rope.freq_base").value_or(10000);
   // llama.cpp takes a factor without a type for a linear one.
@@ -97,11 +98,11 @@ void read_rope(const GgufFile& file, const Keys& keys, ModelConfig& config) {
     keys.refuse("rope.scaling.type",
                 in_quotes(kind) + "; none, linear and Llama 3's (rope_freqs.weight) are supported");
   }
-  if (const Tensor* divisors = file.tensor("rope_freqs.weight")) {
-    config.rope_divisors = to_floats(*divisors);
+  if (const formats::Tensor* divisors = file.tensor("rope_freqs.weight")) {
+    config.rope_divisors = formats::to_floats(*divisors);
     if (config.rope_divisors.size() != config.rotary_size / 2)
       throw BadArgument(fmt::format("{}: tensor 'rope_freqs.weight' has shape {}; [{}] is expected",
-                                    file.name(), shape_text(divisors->shape),
+                                    file.name(), formats::shape_text(divisors->shape),
                                     config.rotary_size / 2));
     for (const float divisor : config.rope_divisors)
       if (!(divisor > 0 && std::isfinite(divisor)))
@@ -112,7 +113,7 @@ void read_rope(const GgufFile& file, const Keys& keys, ModelConfig& config) {
   }
 }
 
-std::optional<std::int32_t> token_id(const GgufFile& file, const char* key,
+std::optional<std::int32_t> token_id(const formats::GgufFile& file, const char* key,
                                      std::uint32_t vocabulary) {
   const auto id = file.find<std::uint32_t>(key);
   if (!id) return std::nullopt;
@@ -122,7 +123,7 @@ std::optional<std::int32_t> token_id(const GgufFile& file, const char* key,
   return static_cast<std::int32_t>(*id);
 }
 
-void read_tokens(const GgufFile& file, ModelConfig& config) {
+void read_tokens(const formats::GgufFile& file, ModelConfig& config) {
   config.bos_id = token_id(file, "tokenizer.ggml.bos_token_id", config.vocabulary);
   config.eos_id = token_id(file, "tokenizer.ggml.eos_token_id", config.vocabulary);
   config.pad_id = token_id(file, "tokenizer.ggml.padding_token_id", config.vocabulary);
@@ -136,7 +137,7 @@ void read_tokens(const GgufFile& file, ModelConfig& config) {
 
 }  // namespace
 
-ModelConfig config_from_gguf(const GgufFile& file) {
+ModelConfig config_from_gguf(const formats::GgufFile& file) {
   if (const auto parts = file.find<std::uint32_t>("split.count"); parts && *parts > 1)
     throw BadArgument(
         fmt::format("{}: split.count is {}: the model is spread over as many files; "

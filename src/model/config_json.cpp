@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/in_quotes.hpp"
+#include "formats/json.hpp"
 #include "model/config.hpp"
 #include "model/config_keys.hpp"
-#include "model/in_quotes.hpp"
-#include "model/json.hpp"
 
 namespace attacca::model {
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kNesting = 16;
 
-const Architecture& architecture_of(const JsonFields& fields) {
+const Architecture& architecture_of(const formats::JsonFields& fields) {
   if (const json* names = fields.find("architectures")) {
     if (!names->is_array()) fields.refuse("architectures", "a list is expected");
     for (const json& name : *names)
@@ -33,7 +33,7 @@ const Architecture& architecture_of(const JsonFields& fields) {
 }
 
 /// Refuses what attacca does not compute; a note names the keys that are in no table.
-void check_keys(const JsonFields& fields, const std::string& file, ModelConfig& config) {
+void check_keys(const formats::JsonFields& fields, const std::string& file, ModelConfig& config) {
   const auto refuse = [&](const std::string& key, const std::string& supported) {
     fields.refuse(key.c_str(), supported);
   };
@@ -52,12 +52,12 @@ struct Rope {
   std::optional<double> theta;
 };
 
-std::optional<Rope> read_rope(const JsonFields& fields, const char* key, const std::string& file,
-                              std::vector<std::string>& notes) {
+std::optional<Rope> read_rope(const formats::JsonFields& fields, const char* key,
+                              const std::string& file, std::vector<std::string>& notes) {
   const json* object = fields.find(key);
   if (!object) return std::nullopt;
   const std::string place = fmt::format("{}: {}", file, key);
-  const JsonFields rope(*object, place);
+  const formats::JsonFields rope(*object, place);
   KeyCheck check(rope_json_keys(), [&](const std::string& name, const std::string& supported) {
     rope.refuse(name.c_str(), supported);
   });
@@ -84,7 +84,7 @@ std::optional<Rope> read_rope(const JsonFields& fields, const char* key, const s
 }
 
 /// Newer files hold all of it in one object, older ones the base beside the scaling, some both.
-void read_rope(const JsonFields& fields, const std::string& file, ModelConfig& config) {
+void read_rope(const formats::JsonFields& fields, const std::string& file, ModelConfig& config) {
   const auto newer = read_rope(fields, "rope_parameters", file, config.notes);
   const auto older = read_rope(fields, "rope_scaling", file, config.notes);
   if (newer && older && newer->scaling != older->scaling)
@@ -95,14 +95,15 @@ void read_rope(const JsonFields& fields, const std::string& file, ModelConfig& c
   config.rope_theta = rope.theta.value_or(fields.number("rope_theta").value_or(10000));
 }
 
-bool is_mistral(const JsonFields& fields) {
+bool is_mistral(const formats::JsonFields& fields) {
   if (const auto type = fields.text("model_type")) return *type == "mistral";
   const json* names = fields.find("architectures");
   return names && std::count(names->begin(), names->end(), json("MistralForCausalLM")) != 0;
 }
 
 /// How many layers "layer_types" lets slide; none where it is absent.
-std::optional<std::uint32_t> sliding_layers(const JsonFields& fields, std::uint32_t layers) {
+std::optional<std::uint32_t> sliding_layers(const formats::JsonFields& fields,
+                                            std::uint32_t layers) {
   const json* types = fields.find("layer_types");
   if (!types) return std::nullopt;
   const auto count = [&](const char* name) {
@@ -116,7 +117,8 @@ std::optional<std::uint32_t> sliding_layers(const JsonFields& fields, std::uint3
 }
 
 /// The window of all layers, as transformers finds it. A model that has it in some only is refused.
-std::uint32_t window_of(const JsonFields& fields, const std::string& file, ModelConfig& config) {
+std::uint32_t window_of(const formats::JsonFields& fields, const std::string& file,
+                        ModelConfig& config) {
   constexpr std::uint32_t kDefaultWindow = 4096;  // where a file does not even say null
   constexpr std::uint32_t kDefaultFull = 28;      // layers of Qwen that have none
   const bool is_qwen = config.architecture->name != std::string_view("llama");
@@ -153,7 +155,7 @@ std::uint32_t window_of(const JsonFields& fields, const std::string& file, Model
 }
 
 /// A token's id, or a list of them.
-std::vector<std::int32_t> token_ids(const JsonFields& fields, const char* key,
+std::vector<std::int32_t> token_ids(const formats::JsonFields& fields, const char* key,
                                     std::uint32_t vocabulary) {
   std::vector<std::int32_t> ids;
   const auto add = [&](const json& id) {
@@ -174,7 +176,7 @@ std::optional<std::int32_t> first_of(const std::vector<std::int32_t>& ids) {
   return ids.empty() ? std::nullopt : std::optional(ids.front());
 }
 
-void read_tokens(const JsonFields& fields, ModelConfig& config) {
+void read_tokens(const formats::JsonFields& fields, ModelConfig& config) {
   if (const auto id = first_of(token_ids(fields, "bos_token_id", config.vocabulary)))
     config.bos_id = id;
   if (const auto id = first_of(token_ids(fields, "pad_token_id", config.vocabulary)))
@@ -186,7 +188,7 @@ void read_tokens(const JsonFields& fields, ModelConfig& config) {
       config.eos_ids.push_back(id);
 }
 
-GenerationDefaults generation_of(const JsonFields& fields) {
+GenerationDefaults generation_of(const formats::JsonFields& fields) {
   const auto number = [&](const char* key) {
     const std::optional<double> value = fields.number(key);
     return value ? std::optional(static_cast<float>(*value)) : std::nullopt;
@@ -204,8 +206,8 @@ GenerationDefaults generation_of(const JsonFields& fields) {
 ModelConfig config_from_json(std::string_view config_text, std::string_view generation,
                              const std::string& folder) {
   const std::string file = (std::filesystem::path(folder) / "config.json").string();
-  const json object = parse_json(config_text, file, kNesting);
-  const JsonFields fields(object, file);
+  const json object = formats::parse_json(config_text, file, kNesting);
+  const formats::JsonFields fields(object, file);
   ModelConfig config;
   config.architecture = &architecture_of(fields);
   config.pairs = config.architecture->hf_pairs;
@@ -236,8 +238,8 @@ ModelConfig config_from_json(std::string_view config_text, std::string_view gene
   if (!generation.empty()) {
     const std::string generation_file =
         (std::filesystem::path(folder) / "generation_config.json").string();
-    const json advice = parse_json(generation, generation_file, kNesting);
-    const JsonFields generation_fields(advice, generation_file);
+    const json advice = formats::parse_json(generation, generation_file, kNesting);
+    const formats::JsonFields generation_fields(advice, generation_file);
     read_tokens(generation_fields, config);
     config.generation = generation_of(generation_fields);
   }

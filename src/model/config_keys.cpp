@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/in_quotes.hpp"
+#include "core/in_quotes.hpp"
 
 namespace attacca::model {
 
@@ -243,7 +243,7 @@ void KeyCheck::add_note(const std::string& file, std::vector<std::string>& notes
       fmt::format("{}: passed over, since attacca does not know what it means: {}", file, names));
 }
 
-json json_of(const GgufValue& value) {
+json json_of(const formats::GgufValue& value) {
   if (value.is_array) return json::array();
   if (const auto truth = value.as<bool>()) return *truth;
   if (const auto text = value.as<std::string>()) return *text;

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/gguf.hpp"
+#include "formats/gguf.hpp"
 
 namespace attacca::model {
 
@@ -54,6 +54,6 @@ class KeyCheck {
 };
 
 /// A number, truth or text of a GGUF file; a list is an empty one.
-nlohmann::json json_of(const GgufValue& value);
+nlohmann::json json_of(const formats::GgufValue& value);
 
 }  // namespace attacca::model

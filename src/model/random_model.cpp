@@ -18,8 +18,8 @@
 #include <system_error>
 #include <thread>
 
+#include "formats/gguf_writer.hpp"
 #include "kernels/random_fill.hpp"
-#include "model/gguf_writer.hpp"
 #include "model/random_blocks.hpp"
 
 namespace attacca::model {
@@ -93,7 +93,7 @@ class FileInTheMaking {
   int descriptor_ = -1;
 };
 
-void set_sizes(GgufWriter& writer, const ModelConfig& c) {
+void set_sizes(formats::GgufWriter& writer, const ModelConfig& c) {
   const auto set = [&](const char* name, auto value) {
     writer.set(fmt::format("{}.{}", c.architecture->name, name), value);
   };
@@ -113,7 +113,8 @@ void set_sizes(GgufWriter& writer, const ModelConfig& c) {
   set("rope.freq_base", static_cast<float>(c.rope_theta));
 }
 
-void set_tokenizer(GgufWriter& writer, const ModelConfig& config, const GgufFile& from) {
+void set_tokenizer(formats::GgufWriter& writer, const ModelConfig& config,
+                   const formats::GgufFile& from) {
   auto tokens = from.get<std::vector<std::string>>("tokenizer.ggml.tokens");
   if (tokens.size() > config.vocabulary)
     throw BadArgument(
@@ -140,7 +141,7 @@ void set_tokenizer(GgufWriter& writer, const ModelConfig& config, const GgufFile
   }
 }
 
-void declare_tensors(GgufWriter& writer, const RandomModel& model) {
+void declare_tensors(formats::GgufWriter& writer, const RandomModel& model) {
   const ModelConfig& config = model.config;
   for (const TensorRule& rule : config.architecture->tensors) {
     const bool is_head = std::string_view(rule.name) == "output.weight";
@@ -156,31 +157,31 @@ void declare_tensors(GgufWriter& writer, const RandomModel& model) {
 
 /// Products keep the size of what they multiply. So does an embedding that is the head too; it must
 /// be small beside what layers add, or every token would be the most probable one to follow itself.
-float deviation_of(const Tensor& tensor, const ModelConfig& config) {
+float deviation_of(const formats::Tensor& tensor, const ModelConfig& config) {
   if (tensor.name == "token_embd.weight" && !config.is_tied.value_or(false)) return 1;
   return 1 / std::sqrt(static_cast<float>(tensor.shape.back()));
 }
 
 /// Of a norm's weights or a bias.
-float value_of(const Tensor& tensor) {
+float value_of(const formats::Tensor& tensor) {
   if (tensor.name == "output_norm.weight") return kLogitDeviation;
   return tensor.name.ends_with(".bias") ? 0 : 1;
 }
 
 /// What one thread makes at once.
 struct Piece {
-  const Tensor* tensor;
+  const formats::Tensor* tensor;
   std::uint64_t number;  // of the tensor in the file
   std::uint64_t group;   // the first
   std::uint64_t offset;  // in the file
   std::uint64_t bytes;
 };
 
-std::vector<Piece> pieces_of(const std::vector<Tensor>& tensors,
+std::vector<Piece> pieces_of(const std::vector<formats::Tensor>& tensors,
                              const std::vector<std::uint64_t>& offsets) {
   std::vector<Piece> pieces;
   for (std::uint64_t number = 0; number < tensors.size(); ++number) {
-    const Tensor& tensor = tensors[number];
+    const formats::Tensor& tensor = tensors[number];
     const std::uint64_t group_bytes = kernels::row_bytes(tensor.type, RandomBlocks::kGroup);
     const std::uint64_t groups = kPieceBytes / group_bytes;
     for (std::uint64_t first = 0; first * group_bytes < tensor.bytes; first += groups)
@@ -203,7 +204,8 @@ void make(const Piece& piece, const RandomModel& model, std::span<std::byte> to)
 
 /// Hands pieces to threads, of which the caller is one. The first failure ends all of them.
 void write_pieces(const std::vector<Piece>& pieces, const RandomModel& model,
-                  const FileInTheMaking& file, std::uint64_t bytes, const Progress& progress) {
+                  const FileInTheMaking& file, std::uint64_t bytes,
+                  const formats::Progress& progress) {
   std::atomic<std::size_t> next = 0;
   std::atomic<std::uint64_t> written = 0;
   std::mutex mutex;
@@ -259,13 +261,13 @@ TensorType stored_type(TensorType wanted, std::uint64_t columns) {
   return TensorType::bf16;
 }
 
-void write_random_model(const RandomModel& model, const GgufFile& tokenizer,
-                        const std::filesystem::path& output, const Progress& progress) {
-  GgufWriter writer;
+void write_random_model(const RandomModel& model, const formats::GgufFile& tokenizer,
+                        const std::filesystem::path& output, const formats::Progress& progress) {
+  formats::GgufWriter writer;
   set_sizes(writer, model.config);
   set_tokenizer(writer, model.config, tokenizer);
   declare_tensors(writer, model);
-  const GgufWriter::Layout layout = writer.layout();
+  const formats::GgufWriter::Layout layout = writer.layout();
   FileInTheMaking file(output, layout.bytes);
   file.write(0, std::as_bytes(std::span(layout.header)));
   write_pieces(pieces_of(writer.tensors(), layout.offsets), model, file, layout.bytes, progress);

@@ -32,7 +32,8 @@ kernels::TensorType stored_type(kernels::TensorType wanted, std::uint64_t column
 /// The tokenizer is that of `tokenizer`, with tokens `<reserved_N>` up to the vocabulary's size.
 /// The file appears under its name when it is whole. Throws BadArgument where the tokenizer does
 /// not fit, Error with the system's reason where the file cannot be written.
-void write_random_model(const RandomModel& model, const GgufFile& tokenizer,
-                        const std::filesystem::path& output, const Progress& progress = {});
+void write_random_model(const RandomModel& model, const formats::GgufFile& tokenizer,
+                        const std::filesystem::path& output,
+                        const formats::Progress& progress = {});
 
 }  // namespace attacca::model

@@ -25,8 +25,8 @@ Weights::Weights(const Device& device, WeightFormat format) : device_(device), f
                       " is none; use the weights as they are stored");
 }
 
-Weights::Weights(const Checkpoint& checkpoint, const Device& device, const Progress& progress,
-                 WeightFormat format)
+Weights::Weights(const Checkpoint& checkpoint, const Device& device,
+                 const formats::Progress& progress, WeightFormat format)
     : Weights(device, format) {
   const ModelConfig& c = checkpoint.config();
   if (!device_.is_cuda()) checkpoint.read_ahead(progress);  // they stay where they are mapped
@@ -34,7 +34,9 @@ Weights::Weights(const Checkpoint& checkpoint, const Device& device, const Progr
   const auto report = [&](std::uint64_t done) {
     if (device_.is_cuda() && progress) progress("copying weights", done, steps);
   };
-  const auto need = [&](const std::string& name) -> Tensor { return *checkpoint.find(name); };
+  const auto need = [&](const std::string& name) -> formats::Tensor {
+    return *checkpoint.find(name);
+  };
   report(0);
   embedding = matrix(need("token_embd.weight"));
   head = embedding;
@@ -74,8 +76,8 @@ Weights::Weights(const Checkpoint& checkpoint, const Device& device, const Progr
   }
 }
 
-kernels::Matrix Weights::matrix(const Tensor& tensor) {
-  kernels::Matrix matrix = matrix_of(tensor);
+kernels::Matrix Weights::matrix(const formats::Tensor& tensor) {
+  kernels::Matrix matrix = formats::matrix_of(tensor);
   if (!device_.is_cuda()) {
     bytes_mapped_ += tensor.bytes;
     return matrix;
@@ -87,7 +89,7 @@ kernels::Matrix Weights::matrix(const Tensor& tensor) {
   return matrix;
 }
 
-kernels::Matrix Weights::product(const Tensor& tensor) {
+kernels::Matrix Weights::product(const formats::Tensor& tensor) {
   kernels::Matrix result = matrix(tensor);
   if (format_ == WeightFormat::fp8) replace({&result, 1});
   return result;
@@ -128,14 +130,14 @@ void Weights::convert(std::span<kernels::Matrix> matrices) {
   stream.synchronize();
 }
 
-std::array<kernels::Matrix, 3> Weights::neighbours(const std::array<Tensor, 3>& tensors) {
+std::array<kernels::Matrix, 3> Weights::neighbours(const std::array<formats::Tensor, 3>& tensors) {
   if (!device_.is_cuda()) return {matrix(tensors[0]), matrix(tensors[1]), matrix(tensors[2])};
   Buffer<std::byte>& all =
       matrices_.emplace_back(device_, tensors[0].bytes + tensors[1].bytes + tensors[2].bytes);
   std::array<kernels::Matrix, 3> result;
   std::vector<std::byte> bytes;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    result[i] = matrix_of(tensors[i]);
+    result[i] = formats::matrix_of(tensors[i]);
     result[i].data = all.data() + bytes.size();
     bytes.insert(bytes.end(), tensors[i].data, tensors[i].data + tensors[i].bytes);
   }
@@ -145,23 +147,24 @@ std::array<kernels::Matrix, 3> Weights::neighbours(const std::array<Tensor, 3>& 
   return result;
 }
 
-std::array<const float*, 3> Weights::neighbours(const std::array<const Tensor*, 3>& tensors) {
+std::array<const float*, 3> Weights::neighbours(
+    const std::array<const formats::Tensor*, 3>& tensors) {
   if (!tensors[0] || !tensors[1] || !tensors[2]) return {};
   std::vector<float> all;
   std::array<std::size_t, 3> starts{};
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     starts[i] = all.size();
-    const std::vector<float> values = to_floats(*tensors[i]);
+    const std::vector<float> values = formats::to_floats(*tensors[i]);
     all.insert(all.end(), values.begin(), values.end());
   }
   const float* data = keep(all);
   return {data + starts[0], data + starts[1], data + starts[2]};
 }
 
-const float* Weights::vector(const Tensor* tensor) {
+const float* Weights::vector(const formats::Tensor* tensor) {
   if (!tensor) return nullptr;
   const bool is_usable = tensor->type == kernels::TensorType::f32 && is_aligned(tensor->data);
-  if (!is_usable || device_.is_cuda()) return keep(to_floats(*tensor));
+  if (!is_usable || device_.is_cuda()) return keep(formats::to_floats(*tensor));
   bytes_mapped_ += tensor->bytes;
   return reinterpret_cast<const float*>(tensor->data);
 }

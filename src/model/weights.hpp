@@ -39,8 +39,8 @@ struct LayerWeights {
 /// Owns what had to be copied. REQUIRES: the checkpoint outlives it.
 class Weights {
  public:
-  Weights(const Checkpoint& checkpoint, const Device& device, const Progress& progress = {},
-          WeightFormat format = WeightFormat::as_stored);
+  Weights(const Checkpoint& checkpoint, const Device& device,
+          const formats::Progress& progress = {}, WeightFormat format = WeightFormat::as_stored);
   /// Random numbers, bf16 if stored, made on the device; norms are 1. The same for the same seed.
   Weights(const ModelConfig& config, const Device& device, std::uint64_t seed,
           WeightFormat format = WeightFormat::as_stored);
@@ -57,16 +57,16 @@ class Weights {
  private:
   Weights(const Device& device, WeightFormat format);
 
-  kernels::Matrix matrix(const Tensor& tensor);
-  kernels::Matrix product(const Tensor& tensor);
+  kernels::Matrix matrix(const formats::Tensor& tensor);
+  kernels::Matrix product(const formats::Tensor& tensor);
   /// Tensors of one type, on a GPU one after another.
-  std::array<kernels::Matrix, 3> neighbours(const std::array<Tensor, 3>& tensors);
-  std::array<const float*, 3> neighbours(const std::array<const Tensor*, 3>& tensors);
+  std::array<kernels::Matrix, 3> neighbours(const std::array<formats::Tensor, 3>& tensors);
+  std::array<const float*, 3> neighbours(const std::array<const formats::Tensor*, 3>& tensors);
   /// Makes of matrices, all in the newest memory, others that take its place.
   void replace(std::span<kernels::Matrix> matrices);
   /// Copies of matrices of as many columns, one after another.
   void convert(std::span<kernels::Matrix> matrices);
-  const float* vector(const Tensor* tensor);
+  const float* vector(const formats::Tensor* tensor);
   const float* keep(const std::vector<float>& values);
 
   Device device_;

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "engine/fixtures.hpp"
-#include "model/streamed_step.hpp"
-#include "model/wide_products.hpp"
+#include "step/streamed_step.hpp"
+#include "step/wide_products.hpp"
 #include "support/on_each_device.hpp"
 
 namespace attacca {
@@ -30,8 +30,8 @@ class OneSequence {
         config_(checkpoint.config()),
         weights_(checkpoint, device),
         shape_{step != 0 ? step : tokens, step != 0 ? step : tokens},
-        arena_(device, model::activation_bytes(config_, shape_)),
-        activations_(model::lay_out(config_, shape_, arena_)),
+        arena_(device, step::activation_bytes(config_, shape_)),
+        activations_(step::lay_out(config_, shape_, arena_)),
         pages_((tokens + page_size - 1) / page_size),
         table_(device, reversed(pages_)),
         ids_(device, tokens),
@@ -57,11 +57,11 @@ class OneSequence {
     buffers_.kv_layer_stride = layer_floats(page_size);
     if (is_streamed) scratch_.emplace(device, config_, buffers_.kv, 1);
     buffers_.scratch = scratch_ ? &*scratch_ : nullptr;
-    if (is_streamed && model::can_be_wide(device, weights_, same_bits))
+    if (is_streamed && step::can_be_wide(device, weights_, same_bits))
       buffers_.wide = &wide_.emplace(device, config_, weights_, activations_, shape_, same_bits);
   }
 
-  bool can_stream() const { return model::can_stream(weights_); }
+  bool can_stream() const { return step::can_stream(weights_); }
 
   /// Logits of all positions of `tokens`, which stand at `first` and after.
   std::vector<float> logits(std::span<const std::int32_t> tokens, std::int32_t first) {
@@ -76,7 +76,7 @@ class OneSequence {
     gather_.write(gather);
     counts_.write(std::vector<std::uint32_t>{count, count});
     Graph graph(device_);
-    model::emit_logits(device_, config_, weights_, buffers_, activations_, shape_).append_to(graph);
+    step::emit_logits(device_, config_, weights_, buffers_, activations_, shape_).append_to(graph);
     Stream stream(device_);
     graph.instantiate().launch(stream);
     stream.synchronize();
@@ -99,16 +99,16 @@ class OneSequence {
   Device device_;
   const model::ModelConfig& config_;
   model::Weights weights_;
-  model::StepShape shape_;
+  step::StepShape shape_;
   Arena arena_;
-  model::StepActivations activations_;
+  step::StepActivations activations_;
   std::uint32_t pages_;
   Buffer<std::int32_t> table_, ids_, positions_, slots_, gather_;
   Buffer<std::uint32_t> counts_;
   Buffer<float> kv_;
-  std::optional<model::StepScratch> scratch_;
-  std::optional<model::WideProducts> wide_;
-  model::StepBuffers buffers_{};
+  std::optional<step::StepScratch> scratch_;
+  std::optional<step::WideProducts> wide_;
+  step::StepBuffers buffers_{};
 };
 
 /// The largest difference at the probed entries, relative to the row's norm over its size.
@@ -200,15 +200,15 @@ TEST_P(Logits, need_the_scratch_that_was_foretold) {
     kv.page_size = 32;
     kv.kv_heads = config.kv_heads;
     kv.head_size = config.head_size;
-    const model::StepScratch floats(device(), config, kv, 5);
-    EXPECT_EQ(floats.bytes(), model::StepScratch::bytes_for(device(), config, kv, 5));
+    const step::StepScratch floats(device(), config, kv, 5);
+    EXPECT_EQ(floats.bytes(), step::StepScratch::bytes_for(device(), config, kv, 5));
     EXPECT_EQ(floats.bytes() > 0, is_cuda());
     kv.type = kernels::KvType::bf16;
     std::size_t bytes = 0;
     for (const bool rows_alone : {false, true}) {
       kv.rows_alone = rows_alone;
-      const model::StepScratch scratch(device(), config, kv, 5);
-      EXPECT_EQ(scratch.bytes(), model::StepScratch::bytes_for(device(), config, kv, 5));
+      const step::StepScratch scratch(device(), config, kv, 5);
+      EXPECT_EQ(scratch.bytes(), step::StepScratch::bytes_for(device(), config, kv, 5));
       EXPECT_EQ(scratch.bytes() > bytes, is_cuda()) << "a row that is alone needs more";
       bytes = scratch.bytes();
     }

@@ -10,8 +10,8 @@
 #include <span>
 
 #include "engine/fixtures.hpp"
+#include "formats/gguf_writer.hpp"
 #include "model/checkpoint.hpp"
-#include "model/gguf_writer.hpp"
 
 namespace attacca::engine_tests {
 
@@ -58,7 +58,7 @@ inline void write_quantized(const std::string& name, kernels::TensorType type,
                             const std::filesystem::path& path) {
   const model::Checkpoint from = model::Checkpoint::open(fixture(name));
   const model::ModelConfig& c = from.config();
-  model::GgufWriter to;
+  formats::GgufWriter to;
   const std::string architecture = c.architecture->name;
   const auto set = [&](const char* key, auto value) { to.set(architecture + "." + key, value); };
   to.set("general.architecture", architecture);
@@ -73,8 +73,8 @@ inline void write_quantized(const std::string& name, kernels::TensorType type,
   set("rope.freq_base", c.rope_theta);
   std::deque<std::vector<float>> vectors;
   std::deque<std::vector<std::byte>> matrices;
-  for (const model::Tensor& tensor : from.tensors()) {
-    const std::vector<float> values = model::to_floats(tensor);
+  for (const formats::Tensor& tensor : from.tensors()) {
+    const std::vector<float> values = formats::to_floats(tensor);
     if (tensor.shape.size() == 1) {
       to.add(tensor.name, tensor.shape, vectors.emplace_back(values));
       continue;

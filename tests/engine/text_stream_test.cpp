@@ -9,12 +9,12 @@
 #include <random>
 #include <stdexcept>
 
-#include "model/utf8.hpp"
+#include "text/utf8.hpp"
 
 namespace attacca::engine {
 namespace {
 
-using model::Tokenizer;
+using text::Tokenizer;
 using Pieces = std::vector<std::string>;
 
 /// Of a few tokens. "Ġ" spells a space and "Ċ" a line's end; "Ã", "©", "ð", "Ł", "Ļ" and "Ĥ" spell
@@ -168,10 +168,10 @@ TEST(TextStream, a_stop_string_in_the_prompt_does_not_count_nor_does_its_end) {
 }
 
 TEST(TextStream, the_first_space_of_a_reply_stays_where_a_text_would_lose_it) {
-  model::Vocabulary vocabulary{.model = "llama",
-                               .tokens = {"<unk>", "▁Once", "▁upon"},
-                               .scores = {0, -1, -2},
-                               .types = {2, 1, 1}};
+  text::Vocabulary vocabulary{.model = "llama",
+                              .tokens = {"<unk>", "▁Once", "▁upon"},
+                              .scores = {0, -1, -2},
+                              .types = {2, 1, 1}};
   const Tokenizer known = Tokenizer::from_vocabulary(vocabulary, "test");
   TextStream alone(known, {}, {});
   EXPECT_EQ(alone.push(2), "upon");
@@ -197,7 +197,7 @@ TEST(TextStream, however_a_text_is_streamed_it_is_the_decoded_text_cut_at_the_fi
     std::string text;
     for (const std::int32_t token : tokens) {
       const std::string piece = stream.push(token);
-      ASSERT_TRUE(model::is_utf8(piece)) << round;
+      ASSERT_TRUE(text::is_utf8(piece)) << round;
       text += piece;
       ASSERT_TRUE(expected.starts_with(text)) << round << ": " << text << " | " << expected;
     }

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "model/chat/chat_template.hpp"
+#include "text/chat/chat_template.hpp"
 
 namespace {
 
@@ -27,12 +27,12 @@ void check(bool holds) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  attacca::model::ChatOptions options;
+  attacca::text::ChatOptions options;
   options.bos_token = "<s>";
   options.eos_token = "</s>";
   options.tools = kTools;
   try {
-    const attacca::model::ChatTemplate source(
+    const attacca::text::ChatTemplate source(
         std::string(reinterpret_cast<const char*>(data), size));
     const auto rendered = source.render(kMessages, options);
     std::size_t end = 0;

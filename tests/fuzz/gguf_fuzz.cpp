@@ -4,16 +4,16 @@
 
 #include "fuzz/read_all.hpp"
 #include "model/config.hpp"
-#include "model/tokenizer/open.hpp"
+#include "text/tokenizer/open.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace attacca;
   try {
-    const auto file = model::GgufFile::parse(std::as_bytes(std::span(data, size)), "fuzz");
+    const auto file = formats::GgufFile::parse(std::as_bytes(std::span(data, size)), "fuzz");
     test::read_all(file);
     std::vector<std::int32_t> ids;
     try {
-      const model::Tokenizer tokenizer = model::read_tokenizer(file);
+      const text::Tokenizer tokenizer = text::read_tokenizer(file);
       ids = tokenizer.encode("a b ab\n\xC3\xA9 1<|end|>", {.add_special = true});
       tokenizer.decode(ids);
     } catch (const Error&) {

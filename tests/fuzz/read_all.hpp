@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "model/gguf.hpp"
+#include "formats/gguf.hpp"
 
 namespace attacca::test {
 
@@ -14,16 +14,16 @@ inline std::uint64_t sum_of(std::span<const std::byte> bytes) {
   return sum;
 }
 
-inline std::uint64_t read_all(const std::vector<model::Tensor>& tensors) {
+inline std::uint64_t read_all(const std::vector<formats::Tensor>& tensors) {
   std::uint64_t sum = 0;
-  for (const model::Tensor& tensor : tensors) {
+  for (const formats::Tensor& tensor : tensors) {
     sum += sum_of({tensor.data, tensor.bytes}) + tensor.name.size() + tensor.count();
-    if (!kernels::is_quantized(tensor.type)) sum += model::to_floats(tensor).size();
+    if (!kernels::is_quantized(tensor.type)) sum += formats::to_floats(tensor).size();
   }
   return sum;
 }
 
-inline std::uint64_t read_all(const model::GgufFile& file) {
+inline std::uint64_t read_all(const formats::GgufFile& file) {
   std::uint64_t sum = file.alignment();
   for (const auto& [key, value] : file.metadata()) {
     sum += sum_of(std::as_bytes(std::span(key))) + sum_of(value.bytes) + value.text().size() +

@@ -1,15 +1,15 @@
 // safetensors_fuzz.cpp: any bytes as a safetensors file, and as a config.json.
 #include <attacca/error.hpp>
 
+#include "formats/safetensors.hpp"
 #include "fuzz/read_all.hpp"
 #include "model/config.hpp"
-#include "model/safetensors.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace attacca;
   const std::span<const std::byte> bytes = std::as_bytes(std::span(data, size));
   try {
-    test::read_all(model::parse_safetensors(bytes, "fuzz"));
+    test::read_all(formats::parse_safetensors(bytes, "fuzz"));
   } catch (const Error&) {
   }
   try {

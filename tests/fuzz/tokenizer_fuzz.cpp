@@ -6,14 +6,14 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "model/tokenizer/tokenizer.hpp"
-#include "model/utf8.hpp"
+#include "text/tokenizer/tokenizer.hpp"
+#include "text/utf8.hpp"
 
 namespace {
 
-using attacca::model::Detokenizer;
-using attacca::model::TextRange;
-using attacca::model::Tokenizer;
+using attacca::text::Detokenizer;
+using attacca::text::TextRange;
+using attacca::text::Tokenizer;
 
 constexpr std::string_view kInOrder = R"({
   "added_tokens": [{"id": 9, "content": "<s>", "special": true, "rstrip": true},
@@ -41,7 +41,7 @@ void use(const Tokenizer& tokenizer, std::string_view text) {
     for (const std::int32_t id : ids) {
       require(id >= 0 && id < tokenizer.size());
       const std::string part = stream.push(id);
-      require(attacca::model::is_utf8(part));
+      require(attacca::text::is_utf8(part));
       streamed += part;
     }
     require(streamed + stream.finish() == tokenizer.decode(ids));

@@ -10,8 +10,8 @@
 namespace attacca::test {
 namespace {
 
+using formats::Tensor;
 using model::Checkpoint;
-using model::Tensor;
 using nlohmann::json;
 using testing::AllOf;
 using testing::ElementsAre;
@@ -55,7 +55,7 @@ TEST(Checkpoint, both_kinds_of_files_give_the_same_tensors) {
       ASSERT_EQ(first.tensors().size(), gguf.shapes.size());
       ASSERT_EQ(second.tensors().size(), gguf.shapes.size());
       for (const Tensor& tensor : first.tensors()) {
-        EXPECT_EQ(model::to_floats(tensor), gguf.values.at(tensor.name));
+        EXPECT_EQ(formats::to_floats(tensor), gguf.values.at(tensor.name));
         ASSERT_NE(second.find(tensor.name), nullptr) << tensor.name;
         EXPECT_EQ(second.find(tensor.name)->shape, tensor.shape);
       }
@@ -71,7 +71,7 @@ TEST(Checkpoint, a_safetensors_file_is_opened_with_the_configuration_beside_it) 
   const SmallModel small("llama", false, false);
   write_folder(folder, small);
   const Checkpoint checkpoint = Checkpoint::open(folder.path() / "model.safetensors");
-  EXPECT_EQ(model::to_floats(*checkpoint.find("blk.1.ffn_down.weight")),
+  EXPECT_EQ(formats::to_floats(*checkpoint.find("blk.1.ffn_down.weight")),
             small.values.at("model.layers.1.mlp.down_proj.weight"));
   std::filesystem::remove(folder.path() / "config.json");
   EXPECT_THAT([&] { Checkpoint::open(folder.path() / "model.safetensors"); },
@@ -118,7 +118,7 @@ TEST(Checkpoint, a_tied_model_has_the_head_of_its_file_where_that_is_another) {
   small.values["lm_head.weight"].back() += 1;
   write_folder(folder, small, {{"tie_word_embeddings", true}});
   const Checkpoint checkpoint = Checkpoint::open(folder.path());
-  EXPECT_EQ(model::to_floats(checkpoint.head()), small.values.at("lm_head.weight"));
+  EXPECT_EQ(formats::to_floats(checkpoint.head()), small.values.at("lm_head.weight"));
   EXPECT_EQ(checkpoint.config().is_tied, false);
   EXPECT_THAT(checkpoint.config().notes,
               ElementsAre(AllOf(HasSubstr(folder.path().string()),
@@ -130,13 +130,13 @@ TEST(Checkpoint, weights_are_summed_by_type) {
   SmallModel small("llama", true, false);
   small.remove("blk.0.ffn_up.weight");
   const std::vector<std::byte> quantized(40 * kernels::row_bytes(kernels::TensorType::q8_0, 32));
-  model::GgufWriter writer = small.writer();
+  formats::GgufWriter writer = small.writer();
   writer.add("blk.0.ffn_up.weight", kernels::TensorType::q8_0, {40, 32}, quantized);
   writer.write(folder.path() / "mixed.gguf");
   const Checkpoint checkpoint = Checkpoint::open(folder.path() / "mixed.gguf");
   const model::WeightSummary weights = checkpoint.weights();
   std::uint64_t parameters = 40 * 32;
-  for (const auto& [name, shape] : small.shapes) parameters += *model::element_count(shape);
+  for (const auto& [name, shape] : small.shapes) parameters += *formats::element_count(shape);
   EXPECT_EQ(weights.parameters, parameters);
   EXPECT_EQ(weights.tensors, small.shapes.size() + 1);
   ASSERT_EQ(weights.types.size(), 2u);
@@ -151,7 +151,7 @@ TEST(Checkpoint, a_norm_that_is_quantized_is_refused) {
   SmallModel small("llama", true, false);
   small.remove("output_norm.weight");
   const std::vector<std::byte> quantized(34);
-  model::GgufWriter writer = small.writer();
+  formats::GgufWriter writer = small.writer();
   writer.add("output_norm.weight", kernels::TensorType::q8_0, {32}, quantized);
   writer.write(folder.path() / "model.gguf");
   expect_refused(folder.path() / "model.gguf", "'output_norm.weight' is Q8_0; F32, F16 or BF16");
@@ -161,7 +161,7 @@ TEST(Checkpoint, chat_templates_are_found_wherever_they_are) {
   const TemporaryFolder folder;
   const SmallModel gguf("llama", true, false);
   EXPECT_EQ(Checkpoint::open(write_gguf(folder, gguf)).chat_template(), std::nullopt);
-  model::GgufWriter writer = gguf.writer();
+  formats::GgufWriter writer = gguf.writer();
   writer.set("tokenizer.chat_template", "of metadata");
   writer.write(folder.path() / "chat.gguf");
   const Checkpoint chat = Checkpoint::open(folder.path() / "chat.gguf");

@@ -38,14 +38,14 @@ void expect_refused(const char* key, const json& value, Parts... parts) {
 /// A GGUF file of a small model, with one value more.
 struct SmallGguf {
   std::string text;
-  model::GgufFile file;
+  formats::GgufFile file;
   template <class T>
   SmallGguf(const SmallModel& small, const char* key, const T& value)
       : text(text_with(small, key, value)),
-        file(model::GgufFile::parse(bytes_of(text), "test.gguf")) {}
+        file(formats::GgufFile::parse(bytes_of(text), "test.gguf")) {}
   template <class T>
   static std::string text_with(const SmallModel& small, const char* key, const T& value) {
-    model::GgufWriter writer = small.writer();
+    formats::GgufWriter writer = small.writer();
     writer.set(key, value);
     return text_of(writer);
   }

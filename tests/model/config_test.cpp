@@ -100,7 +100,7 @@ TEST(Config, rows_too_long_for_the_buffer_that_keeps_their_squares_are_refused) 
   ModelConfig sizes = SmallModel::sizes();
   sizes.hidden = 1040;  // 4 heads of 16
   const std::string text = text_of(SmallModel("qwen2", true, false).writer(sizes));
-  EXPECT_THAT([&] { model::config_from_gguf(model::GgufFile::parse(bytes_of(text), "x")); },
+  EXPECT_THAT([&] { model::config_from_gguf(formats::GgufFile::parse(bytes_of(text), "x")); },
               ThrowsMessage<BadArgument>(HasSubstr("qwen2.embedding_length is 1040")));
 }
 
@@ -141,12 +141,12 @@ TEST(Config, all_ids_that_end_a_text_are_gathered) {
   expect_refused("eos_token_id", {1, "x"}, "an id below");
 
   const SmallModel small("llama", true, false);
-  model::GgufWriter writer = small.writer();
+  formats::GgufWriter writer = small.writer();
   writer.set("tokenizer.ggml.eos_token_id", std::uint32_t{2});
   writer.set("tokenizer.ggml.eot_token_id", std::uint32_t{5});
   writer.set("tokenizer.ggml.eom_token_id", std::uint32_t{2});
   const std::string text = text_of(writer);
-  EXPECT_THAT(model::config_from_gguf(model::GgufFile::parse(bytes_of(text), "x")).eos_ids,
+  EXPECT_THAT(model::config_from_gguf(formats::GgufFile::parse(bytes_of(text), "x")).eos_ids,
               ElementsAre(2, 5));
 }
 

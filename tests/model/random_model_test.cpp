@@ -9,13 +9,13 @@
 #include <cmath>
 #include <set>
 
+#include "formats/mapped_file.hpp"
 #include "kernels/quantization.hpp"
 #include "model/embedded.hpp"
-#include "model/mapped_file.hpp"
 #include "model/random_blocks.hpp"
 #include "model/shapes.hpp"
 #include "model/small_model.hpp"
-#include "model/tokenizer/open.hpp"
+#include "text/tokenizer/open.hpp"
 
 namespace attacca::test {
 namespace {
@@ -89,17 +89,17 @@ class RandomFile : public testing::Test {
 TEST_F(RandomFile, is_the_same_for_every_number_of_threads_and_another_for_another_seed) {
   RandomModel model = small(TensorType::q4_0);
   model.threads = 1;
-  const model::MappedFile one(write(model, "one"));
+  const formats::MappedFile one(write(model, "one"));
   model.threads = 3;
-  const model::MappedFile three(write(model, "three"));
+  const formats::MappedFile three(write(model, "three"));
   model.seed = 2;
-  const model::MappedFile other(write(model, "other"));
+  const formats::MappedFile other(write(model, "other"));
   EXPECT_TRUE(one.text() == three.text());
   EXPECT_TRUE(one.text().size() == other.text().size() && one.text() != other.text());
 }
 
 TEST_F(RandomFile, has_a_word_for_every_token_and_reads_text_as_its_tokenizer_does) {
-  const model::Tokenizer words = model::open_tokenizer(write(small(TensorType::q8_0)));
+  const text::Tokenizer words = text::open_tokenizer(write(small(TensorType::q8_0)));
   ASSERT_EQ(words.size(), 5000);
   std::set<std::string_view> pieces;
   for (std::int32_t id = 0; id < words.size(); ++id) pieces.insert(words.piece(id));
@@ -107,7 +107,7 @@ TEST_F(RandomFile, has_a_word_for_every_token_and_reads_text_as_its_tokenizer_do
   EXPECT_EQ(pieces.count(""), 0u);
   const std::string text = "Once upon a time <reserved_4999> 🙂 there was\n";
   EXPECT_EQ(words.decode(words.encode(text)), text);
-  EXPECT_EQ(words.encode(text), model::read_tokenizer(*words_.gguf()).encode(text));
+  EXPECT_EQ(words.encode(text), text::read_tokenizer(*words_.gguf()).encode(text));
   EXPECT_EQ(words.decode(std::vector{4999}), "<reserved_4999>");
 }
 
@@ -148,7 +148,7 @@ TEST_F(RandomFile, has_a_head_of_its_own_and_norms_where_its_shape_has_them) {
   model.config.is_tied = false;
   const Checkpoint found = Checkpoint::open(write(model));
   EXPECT_NE(found.find("output.weight"), nullptr);
-  EXPECT_EQ(model::to_floats(*found.find("blk.2.attn_k_norm.weight")),
+  EXPECT_EQ(formats::to_floats(*found.find("blk.2.attn_k_norm.weight")),
             std::vector<float>(64, 1.0f));
 }
 

@@ -9,9 +9,9 @@
 #include <map>
 #include <sstream>
 
+#include "formats/gguf_writer.hpp"
 #include "model/architecture.hpp"
 #include "model/config.hpp"
-#include "model/gguf_writer.hpp"
 
 namespace attacca::test {
 
@@ -38,7 +38,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-inline std::string text_of(const model::GgufWriter& writer) {
+inline std::string text_of(const formats::GgufWriter& writer) {
   std::ostringstream out;
   writer.write(out);
   return out.str();
@@ -84,15 +84,15 @@ struct SmallModel {
   void add(const std::string& name, const std::vector<std::uint64_t>& shape) {
     shapes[name] = shape;
     std::vector<float>& floats = values[name];
-    floats.assign(model::element_count(shape).value(), 0);
+    floats.assign(formats::element_count(shape).value(), 0);
     for (std::size_t at = 0; at < floats.size(); ++at)
       floats[at] = static_cast<float>((at * 7 + name.size()) % 17) / 16 - 0.5f;
   }
   void remove(const std::string& name) { shapes.erase(name); }
 
   /// Borrows the values.
-  model::GgufWriter writer(const model::ModelConfig& config = sizes()) const {
-    model::GgufWriter result;
+  formats::GgufWriter writer(const model::ModelConfig& config = sizes()) const {
+    formats::GgufWriter result;
     const auto key = [&](const char* name) { return architecture + "." + name; };
     result.set("general.architecture", architecture);
     result.set(key("context_length"), config.context);

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "command.hpp"
+#include "formats/llama2c.hpp"
 #include "llm/models.hpp"
 #include "model/checkpoint.hpp"
-#include "model/llama2c.hpp"
 #include "model/random_model.hpp"
 #include "model/shapes.hpp"
 #include "progress.hpp"
@@ -59,7 +59,7 @@ void convert(const Choices& choices) {
     throw BadArgument(fmt::format(
         "'{}' exists; name another file for -o, or let --force replace it", choices.output));
   if (choices.shape.empty())
-    model::convert_llama2c(choices.checkpoint, choices.tokenizer, choices.output);
+    formats::convert_llama2c(choices.checkpoint, choices.tokenizer, choices.output);
   else
     write_random(choices);
   const model::WeightSummary weights = model::Checkpoint::open(choices.output).weights();

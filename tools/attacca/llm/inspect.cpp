@@ -15,10 +15,10 @@ namespace attacca::tool {
 
 namespace {
 
+using formats::Tensor;
 using model::Checkpoint;
 using model::ModelConfig;
 using model::RopeScaling;
-using model::Tensor;
 using model::WeightSummary;
 using nlohmann::ordered_json;
 
@@ -122,7 +122,7 @@ void print_text(const Checkpoint& checkpoint, bool has_tensors) {
   fmt::print("\n");
   for (const Tensor& tensor : checkpoint.tensors())
     fmt::print("{:<32}{:<6}{:<18}{:>12}\n", tensor.name, kernels::type_name(tensor.type),
-               model::shape_text(tensor.shape), size_text(tensor.bytes));
+               formats::shape_text(tensor.shape), size_text(tensor.bytes));
 }
 
 ordered_json to_json(const Checkpoint& checkpoint, bool has_tensors) {

@@ -11,9 +11,9 @@
 
 #include "model/cache.hpp"
 #include "model/embedded.hpp"
-#include "model/tokenizer/open.hpp"
 #include "nearest.hpp"
 #include "progress.hpp"
+#include "text/tokenizer/open.hpp"
 
 namespace attacca::tool {
 
@@ -115,10 +115,10 @@ model::Checkpoint open_checkpoint(const std::string& name) {
   return path.empty() ? model::open_embedded() : model::Checkpoint::open(path);
 }
 
-model::Tokenizer open_tokenizer(const std::string& name) {
+text::Tokenizer open_tokenizer(const std::string& name) {
   const std::string path = model_path(name);
-  return path.empty() ? model::read_tokenizer(*model::open_embedded().gguf())
-                      : model::open_tokenizer(path);
+  return path.empty() ? text::read_tokenizer(*model::open_embedded().gguf())
+                      : text::open_tokenizer(path);
 }
 
 llm::Model open_model(const std::string& name) {

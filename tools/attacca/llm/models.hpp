@@ -8,7 +8,7 @@
 
 #include "llm/engine_flags.hpp"
 #include "model/checkpoint.hpp"
-#include "model/tokenizer/tokenizer.hpp"
+#include "text/tokenizer/tokenizer.hpp"
 
 namespace attacca::tool {
 
@@ -27,7 +27,7 @@ std::string model_path(const std::string& name);
 
 /// Only its files, or only its tokenizer, which may stand alone.
 model::Checkpoint open_checkpoint(const std::string& name);
-model::Tokenizer open_tokenizer(const std::string& name);
+text::Tokenizer open_tokenizer(const std::string& name);
 
 /// Opens it, with a bar where that takes long.
 llm::Model open_model(const std::string& name);

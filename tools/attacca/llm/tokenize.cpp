@@ -12,7 +12,7 @@
 #include "command.hpp"
 #include "llm/input.hpp"
 #include "llm/models.hpp"
-#include "model/tokenizer/open.hpp"
+#include "text/tokenizer/open.hpp"
 
 namespace attacca::tool {
 namespace {
@@ -35,7 +35,7 @@ std::string input_of(const Request& request) {
 }
 
 /// Numbers between anything that is none: "1 2", "1,2" and "[1, 2]" all do.
-Ids ids_of(const std::string& text, const model::Tokenizer& tokenizer) {
+Ids ids_of(const std::string& text, const text::Tokenizer& tokenizer) {
   constexpr std::string_view kBetween = " \t\r\n,[]";
   Ids ids;
   for (std::size_t at = 0; (at = text.find_first_not_of(kBetween, at)) != std::string::npos;) {
@@ -54,7 +54,7 @@ Ids ids_of(const std::string& text, const model::Tokenizer& tokenizer) {
   return ids;
 }
 
-void decode(const Request& request, const model::Tokenizer& tokenizer) {
+void decode(const Request& request, const text::Tokenizer& tokenizer) {
   const std::string text =
       tokenizer.decode(ids_of(input_of(request), tokenizer), !request.has_special);
   if (request.is_json)
@@ -63,7 +63,7 @@ void decode(const Request& request, const model::Tokenizer& tokenizer) {
     fmt::print("{}\n", text);
 }
 
-void encode(const Request& request, const model::Tokenizer& tokenizer) {
+void encode(const Request& request, const text::Tokenizer& tokenizer) {
   const std::string text = input_of(request);
   const Ids ids = tokenizer.encode(
       text, {.add_special = request.adds_special, .parse_special = request.has_special});
@@ -105,7 +105,7 @@ void add_tokenize(CLI::App& app) {
     if (text->count() + file->count() == 0) throw CLI::RequiredError("tokenize: TEXT or --file");
     if (request->decodes && request->adds_special)
       throw CLI::ValidationError("--add-special is of no use with --decode; leave one out");
-    const model::Tokenizer tokenizer = open_tokenizer(request->model);
+    const text::Tokenizer tokenizer = open_tokenizer(request->model);
     (request->decodes ? decode : encode)(*request, tokenizer);
   });
 }

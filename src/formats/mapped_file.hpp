@@ -1,0 +1,33 @@
+// mapped_file.hpp: a file's bytes, mapped read-only. Nothing is read until it is looked at.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+namespace attacca::formats {
+
+/// Owns the mapping; moving it keeps the addresses. REQUIRES: nobody shortens the file meanwhile
+/// (the operating system then ends the process at the first look at what is gone).
+class MappedFile {
+ public:
+  MappedFile() = default;
+  /// Throws DeviceError with the path and the system's reason.
+  explicit MappedFile(std::filesystem::path path);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+  std::string_view text() const {
+    return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace attacca::formats

@@ -1,0 +1,97 @@
+// requests.hpp: how a request comes in and leaves: reserve an entry, fill it, admit it; cancel it.
+// Between admission and its end it waits or runs, and may be preempted in between.
+#pragma once
+
+#include "schedule/pages.hpp"
+
+namespace attacca::schedule {
+
+enum class Admission : std::uint32_t { done, no_prompt, over_context, over_pages };
+
+/// An entry to fill: its `request` and its history's first tokens. kNone where all are taken.
+/// Every reserved entry goes on to `admit`.
+ATTACCA_HD inline std::uint32_t reserve(State& state) {
+  const std::uint32_t entry = state.free_entries.pop_front();
+  if (entry != kNone) state.entries[entry].state = EntryState::reserved;
+  return entry;
+}
+
+/// Whether a request could ever finish.
+ATTACCA_HD inline Admission judge(const Limits& limits, const Request& request) {
+  const std::uint64_t most = static_cast<std::uint64_t>(request.prompt) + request.max_new;
+  if (request.prompt == 0) return Admission::no_prompt;
+  if (most > limits.max_context) return Admission::over_context;
+  if (most > static_cast<std::uint64_t>(limits.pages) * limits.page_size)
+    return Admission::over_pages;
+  return Admission::done;
+}
+
+/// Puts a filled entry at the end of the queue. One that is refused is free again.
+ATTACCA_HD inline Admission admit(State& state, std::uint32_t entry) {
+  Entry& e = state.entries[entry];
+  const Admission admission = judge(state.limits, e.request);
+  if (admission != Admission::done) {
+    e.state = EntryState::free;
+    state.free_entries.push_front(entry);
+    return admission;
+  }
+  const std::uint32_t prompt = e.request.prompt;
+  const std::uint32_t wanted = e.request.wants_all_logits ? 0 : prompt - 1;
+  e = {e.request, EntryState::waiting, kNone, prompt, 0, wanted, wanted, 0, 0};
+  state.waiting.push_back(entry);
+  return admission;
+}
+
+namespace detail {
+
+/// What steps in flight compute of it is void. They may still write to its pages: those go to steps
+/// that run after them.
+ATTACCA_HD inline void leave_slot(State& state, std::uint32_t entry) {
+  Entry& e = state.entries[entry];
+  release_table(state, e.slot);
+  state.slots[e.slot].entry = kNone;
+  ++state.slots[e.slot].turn;
+  state.free_slots.push_front(e.slot);
+  state.running.remove(entry);
+  e.slot = kNone;
+  e.computed = e.planned = 0;
+  e.wanted = e.settled;
+  e.length = e.known();
+}
+
+/// Ends a request, whether it waits or runs.
+ATTACCA_HD inline void retire(State& state, std::uint32_t entry) {
+  Entry& e = state.entries[entry];
+  if (e.state == EntryState::running)
+    leave_slot(state, entry);
+  else
+    state.waiting.remove(entry);
+  e.state = EntryState::free;
+  state.free_entries.push_front(entry);
+}
+
+/// The newest running request waits again, before all that wait already. What is known of its
+/// history stays; a token in flight is sampled again.
+ATTACCA_HD inline void preempt_newest(State& state) {
+  const std::uint32_t entry = state.running.last;
+  leave_slot(state, entry);
+  state.entries[entry].state = EntryState::waiting;
+  state.waiting.push_front(entry);
+  ++state.statistics.preemptions;
+}
+
+}  // namespace detail
+
+/// Ends a request without an event. False: it has ended already. Allowed while steps run, too: its
+/// pages go to nobody before the next `plan_step`.
+ATTACCA_HD inline bool cancel(State& state, std::uint32_t entry, std::uint64_t id) {
+  if (entry >= state.limits.requests) return false;
+  const Entry& e = state.entries[entry];
+  const bool is_live = e.state == EntryState::waiting || e.state == EntryState::running;
+  if (!is_live || e.request.id != id) return false;
+  detail::retire(state, entry);
+  ++state.statistics.cancelled;
+  return true;
+}
+
+}  // namespace attacca::schedule

@@ -1,0 +1,272 @@
+// step.hpp: one step of continuous batching. `plan_step` chooses what is computed and writes it
+// where the kernels read; `commit_step` takes what was sampled. A step may be planned while the one
+// before it runs: every sequence is taken to go on, and a token that is not known yet is named by
+// the row it comes from. The rules are in docs/scheduling.md.
+#pragma once
+
+#include "schedule/requests.hpp"
+
+namespace attacca::schedule {
+
+namespace detail {
+
+/// What is left of a step while it is planned.
+struct Budget {
+  std::uint32_t tokens;
+  std::uint32_t rows;
+};
+
+ATTACCA_HD inline std::uint32_t least(std::uint32_t a, std::uint32_t b) { return a < b ? a : b; }
+
+/// Tokens to compute next, once the first `computed` are.
+ATTACCA_HD inline std::uint32_t chunk_of(const State& state, const Entry& e, std::uint32_t computed,
+                                         const Budget& left) {
+  const std::uint32_t chunk = least(e.length - computed, state.limits.prefill_chunk);
+  return least(least(chunk, left.tokens), e.wanted - computed + left.rows);
+}
+
+/// Rows of logits among the planned tokens.
+ATTACCA_HD inline std::uint32_t rows_of(const Entry& e) {
+  const std::uint32_t end = e.computed + e.planned;
+  return end > e.wanted ? end - e.wanted : 0;
+}
+
+ATTACCA_HD inline bool is_decode(const Entry& e) { return e.length - e.computed == 1; }
+
+/// Plans a chunk of a running request and takes pages for it, from younger requests if it must.
+/// The youngest makes do with what there is. What a preempted request had of the budget is lost.
+ATTACCA_HD inline void allot(State& state, std::uint32_t entry, Budget& left) {
+  const std::uint32_t page_size = state.limits.page_size;
+  Entry& e = state.entries[entry];
+  Slot& slot = state.slots[e.slot];
+  std::uint32_t chunk = chunk_of(state, e, e.computed, left);
+  while (slot.pages * page_size < e.computed + chunk) {
+    std::uint32_t page = take_page(state);
+    while (page == kNone && state.running.last != entry) {
+      preempt_newest(state);
+      page = take_page(state);
+    }
+    if (page == kNone) {
+      chunk = slot.pages * page_size - e.computed;
+      ++state.statistics.shortened;
+      break;
+    }
+    state.table(e.slot)[slot.pages++] = static_cast<std::int32_t>(page);
+  }
+  e.planned = chunk;
+  left.tokens -= chunk;
+  left.rows -= rows_of(e);
+}
+
+/// A request whose pages are all full takes over pages that others have computed meanwhile.
+ATTACCA_HD inline void catch_up(State& state, std::uint32_t entry) {
+  const Entry& e = state.entries[entry];
+  const std::uint32_t pages = state.slots[e.slot].pages;
+  if (pages * state.limits.page_size == e.computed)
+    adopt_pages(state, entry, match_pages(state, entry, state.table(e.slot), pages));
+}
+
+/// Gives the first waiting request a slot, if there is one, and pages for its next chunk beside one
+/// more for each running request. Nobody overtakes it.
+ATTACCA_HD inline bool place_next(State& state, const Budget& left) {
+  const std::uint32_t entry = state.waiting.first;
+  const std::uint32_t slot = state.free_slots.first;
+  if (entry == kNone || slot == kNone || left.tokens == 0) return false;
+  if (state.spare_pages() <= state.running.count) return false;
+  Entry& e = state.entries[entry];
+  const std::uint32_t spare = state.spare_pages() - state.running.count;
+  // Its prefix is looked up again only once there is more to spare than when that was too little.
+  if (state.is_blocked && state.blocked_id == e.request.id && spare <= state.blocked_spare)
+    return false;
+
+  const std::uint32_t found = match_pages(state, entry, state.table(slot), 0);
+  std::uint32_t idle = 0;
+  for (std::uint32_t index = 0; index < found; ++index)
+    idle += state.pages[state.table(slot)[index]].references == 0;
+  const std::uint32_t computed = found * state.limits.page_size;
+  const std::uint32_t chunk = chunk_of(state, e, computed, left);
+  if (chunk == 0) return false;
+  state.is_blocked = state.limits.pages_for(computed + chunk) - found + idle > spare;
+  state.blocked_id = e.request.id;
+  state.blocked_spare = spare;
+  if (state.is_blocked) return false;
+
+  state.waiting.remove(entry);
+  state.running.push_back(entry);
+  state.free_slots.remove(slot);
+  state.slots[slot].entry = entry;
+  e.state = EntryState::running;
+  e.slot = slot;
+  adopt_pages(state, entry, found);
+  state.plan.placed[state.plan.counts->placed++] = static_cast<std::int32_t>(slot);
+  return true;
+}
+
+/// Writes a request's planned tokens and rows into the step whose parts are at `place`.
+ATTACCA_HD inline void write_part(State& state, std::uint32_t entry, std::uint32_t place) {
+  const Entry& e = state.entries[entry];
+  Plan& plan = state.plan;
+  Counts& counts = *plan.counts;
+  const auto slot = static_cast<std::int32_t>(e.slot);
+  Slot& seat = state.slots[e.slot];
+  state.parts_at(place)[state.part_count[place]++] = {entry,     e.slot,      seat.turn, e.computed,
+                                                      e.planned, counts.rows, rows_of(e)};
+  if (seat.told < seat.pages)
+    plan.changes[counts.changes++] = {e.slot, seat.told, seat.pages - seat.told};
+  seat.told = seat.pages;
+  for (std::uint32_t position = e.computed; position < e.computed + e.planned; ++position) {
+    const std::uint32_t token = counts.tokens++;
+    const bool is_known = position < e.known();
+    plan.tokens[token] = is_known ? state.history(entry)[position] : 0;
+    plan.token_from[token] = is_known ? -1 : static_cast<std::int32_t>(e.row);
+    plan.positions[token] = static_cast<std::int32_t>(position);
+    plan.slots[token] = slot;
+    if (position < e.wanted) continue;
+    const std::uint32_t row = counts.rows++;
+    plan.gather[row] = static_cast<std::int32_t>(token);
+    plan.row_slots[row] = slot;
+    plan.row_positions[row] = static_cast<std::int32_t>(position + 1);
+    plan.row_forced[row] = position + 1 < e.length ? state.history(entry)[position + 1] : -1;
+  }
+}
+
+ATTACCA_HD inline void write_parts(State& state, std::uint32_t place, bool decodes) {
+  const List& running = state.running;
+  for (std::uint32_t entry = running.first; entry != kNone; entry = running.after(entry)) {
+    const Entry& e = state.entries[entry];
+    if (e.planned > 0 && is_decode(e) == decodes) write_part(state, entry, place);
+  }
+}
+
+/// Takes a request to where it will be when its part of a step has run.
+ATTACCA_HD inline void advance(State& state, const Part& part) {
+  Entry& e = state.entries[part.entry];
+  e.computed += part.tokens;
+  e.wanted += part.rows;
+  if (e.wanted < e.length || e.length == e.request.prompt + e.request.max_new) return;
+  e.row = part.first_row + part.rows - 1;
+  ++e.length;
+}
+
+/// The place of the smallest size that takes the tokens; kNone where there is none.
+ATTACCA_HD inline std::uint32_t find_size(const Sizes& sizes, std::uint32_t tokens, bool pads) {
+  for (std::uint32_t at = 0; at < sizes.count; ++at)
+    if (sizes.of[at] == tokens || (sizes.of[at] > tokens && pads)) return at;
+  return kNone;
+}
+
+/// What the row of a request's first position that is not settled comes to.
+ATTACCA_HD inline Event settle_row(State& state, const Part& part, std::uint32_t row,
+                                   std::int32_t sampled, Ending ending) {
+  Entry& e = state.entries[part.entry];
+  const std::uint32_t position = ++e.settled;
+  Event event{e.request.id, part.entry, row, position, -1, Ending::none};
+  const std::uint32_t end = e.request.prompt + e.request.max_new;
+  if (position >= e.request.prompt && position < end) {
+    state.history(part.entry)[position] = sampled;
+    event.ending = ending == Ending::none && position + 1 == end ? Ending::length : ending;
+  } else if (position == end) {
+    event.ending = Ending::length;
+  }
+  if (ending == Ending::not_finite) event.ending = ending;
+  if (position < end) event.token = state.history(part.entry)[position];
+  return event;
+}
+
+}  // namespace detail
+
+/// The graph for a step: of a decode size if it is a decode step and one takes it, else of a mixed
+/// size; kNone where no graph takes it.
+ATTACCA_HD inline std::uint32_t choose_graph(const Limits& limits, std::uint32_t tokens,
+                                             bool is_decode) {
+  std::uint32_t at = kNone;
+  if (is_decode) at = detail::find_size(limits.decode_sizes, tokens, limits.pads);
+  if (at != kNone) return at;
+  at = detail::find_size(limits.mixed_sizes, tokens, limits.pads);
+  return at == kNone ? kNone : limits.decode_sizes.count + at;
+}
+
+/// Plans the next step into `state.plan`, to run after those in flight; no tokens means that there
+/// is nothing to do before one of them is committed.
+/// REQUIRES: steps in flight read copies of their plans.
+ATTACCA_HD inline void plan_step(State& state) {
+  const Limits& limits = state.limits;
+  Counts& counts = *state.plan.counts;
+  detail::Budget left{limits.step_tokens, limits.logit_rows};
+  counts = {};
+  if (state.in_flight == kMostInFlight) return;
+
+  const List& running = state.running;
+  for (std::uint32_t entry = running.first; entry != kNone; entry = running.after(entry))
+    state.entries[entry].planned = 0;
+  for (std::uint32_t entry = running.first; entry != kNone; entry = running.after(entry)) {
+    const Entry& e = state.entries[entry];
+    if (!e.is_spent() && detail::is_decode(e)) detail::allot(state, entry, left);
+  }
+  for (std::uint32_t entry = running.first; entry != kNone; entry = running.after(entry)) {
+    const Entry& e = state.entries[entry];
+    if (e.is_spent() || detail::is_decode(e)) continue;
+    detail::catch_up(state, entry);
+    detail::allot(state, entry, left);
+  }
+  while (detail::place_next(state, left)) detail::allot(state, running.last, left);
+
+  const std::uint32_t place = state.place_of_step(state.in_flight);
+  state.part_count[place] = 0;
+  detail::write_parts(state, place, true);
+  counts.decodes = counts.tokens;
+  detail::write_parts(state, place, false);
+  if (counts.tokens == 0) return;
+  for (std::uint32_t at = 0; at < state.part_count[place]; ++at)
+    detail::advance(state, state.parts_at(place)[at]);
+  counts.is_decode = counts.decodes == counts.tokens;
+  counts.graph = choose_graph(limits, counts.tokens, counts.is_decode);
+  Statistics& statistics = state.statistics;
+  ++statistics.steps;
+  statistics.ahead += state.in_flight;
+  ++state.in_flight;
+  statistics.decoded += counts.decodes;
+  statistics.prefilled += counts.tokens - counts.decodes;
+  if (counts.graph != kNone)
+    statistics.padding += limits.graph_tokens(counts.graph) - counts.tokens;
+}
+
+/// Takes what the oldest step in flight computed: `sampled[row]` has a `token` and an `ending`
+/// numbered as ours. Requests that were cancelled, preempted or have ended since it was planned are
+/// left out. What happened is in `state.events`.
+template <class Sampled>
+ATTACCA_HD void commit_step(State& state, const Sampled* sampled) {
+  const std::uint32_t page_size = state.limits.page_size;
+  const std::uint32_t place = state.oldest;
+  state.event_count = 0;
+  if (state.in_flight == 0) return;
+  state.oldest = state.place_of_step(1);
+  --state.in_flight;
+  for (std::uint32_t at = 0; at < state.part_count[place]; ++at) {
+    const Part part = state.parts_at(place)[at];
+    if (state.slots[part.slot].turn != part.turn) {
+      state.statistics.voided += part.tokens;
+      continue;
+    }
+    // All that it computed is known now: the step before it was committed.
+    if (state.limits.shares_prefixes) {
+      const std::uint32_t end = (part.first + part.tokens) / page_size;
+      for (std::uint32_t index = part.first / page_size; index < end; ++index)
+        detail::cache_page(state, part.entry, index);
+    }
+
+    Ending ending = Ending::none;
+    for (std::uint32_t row = part.first_row;
+         row < part.first_row + part.rows && ending == Ending::none; ++row) {
+      const Event event = detail::settle_row(state, part, row, sampled[row].token,
+                                             static_cast<Ending>(sampled[row].ending));
+      state.events[state.event_count++] = event;
+      ending = event.ending;
+    }
+    if (ending == Ending::none) continue;
+    detail::retire(state, part.entry);
+    ++state.statistics.finished;
+  }
+}
+
+}  // namespace attacca::schedule

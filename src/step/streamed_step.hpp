@@ -1,0 +1,25 @@
+// streamed_step.hpp: the kernels of a step on CUDA where its weights can be streamed: five a layer,
+// each of which begins to read its weights while the one before it ends.
+#pragma once
+
+#include "step/chain.hpp"
+#include "step/transformer.hpp"
+
+namespace attacca::step {
+
+/// Whether the products of all layers can be streamed, see is_thin. A head that cannot be gets the
+/// plain kernel.
+bool can_stream(const model::Weights& weights);
+
+/// SMs of a GPU.
+unsigned processors_of(const Device& device);
+
+/// Query, key and value as one matrix. REQUIRES: can_stream.
+kernels::Matrix joined(const model::LayerWeights& w);
+
+/// From tokens to logits. REQUIRES: can_stream, and buffers with a scratch.
+void emit_streamed(Chain& chain, const model::ModelConfig& config, const model::Weights& weights,
+                   const StepBuffers& buffers, const StepActivations& activations,
+                   const StepShape& shape);
+
+}  // namespace attacca::step

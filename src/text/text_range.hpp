@@ -1,0 +1,13 @@
+// A half-open range of bytes of a text.
+#pragma once
+
+#include <cstddef>
+
+namespace attacca::text {
+
+struct TextRange {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+}  // namespace attacca::text

@@ -1,0 +1,18 @@
+// json_steps.hpp: the parts of a tokenizer.json that are chains of steps. What is not supported is
+// refused by name.
+#pragma once
+
+#include <string_view>
+
+#include "text/tokenizer/decoder.hpp"
+#include "text/tokenizer/json_node.hpp"
+#include "text/tokenizer/normalizer.hpp"
+#include "text/tokenizer/pre_tokenizer.hpp"
+
+namespace attacca::text {
+
+Normalizer read_normalizer(const JsonNode& node);
+PreTokenizer read_pre_tokenizer(const JsonNode& node);
+Decoder read_decoder(const JsonNode& node);
+
+}  // namespace attacca::text

@@ -1,0 +1,579 @@
+// The scheduling policy alone, in thousands of random workloads: requests that arrive over time,
+// share prefixes and are cancelled, on pools too small for them, each step planned after the one
+// before or while it runs. A store of keys and values records which prefix each position holds, so
+// that a page shared wrongly, lost or overwritten is seen; and every request must get the tokens it
+// would get alone.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "schedule/world.hpp"
+#include "support/real_threads.hpp"
+
+namespace attacca::test {
+namespace {
+
+using namespace schedule;
+
+void require(bool is_true, const char* claim) {
+  if (!is_true) throw std::runtime_error(claim);
+}
+
+class Dice {
+ public:
+  explicit Dice(std::uint32_t seed) : engine_(seed) {}
+  std::uint32_t from(std::uint32_t least, std::uint32_t most) {
+    return least + static_cast<std::uint32_t>(engine_() % (most - least + 1));
+  }
+  bool one_in(std::uint32_t n) { return from(1, n) == 1; }
+
+ private:
+  std::mt19937 engine_;
+};
+
+/// A request as the test knows it: what it asks for and all that must come of it.
+struct Tracked {
+  Request request;
+  std::uint32_t entry = kNone;
+  std::vector<std::int32_t> tokens;     // prompt and answer, computed alone
+  std::vector<std::uint64_t> prefixes;  // of each position
+  bool stops = false;                   // with the stop token
+  std::uint32_t next_event = 0;         // position
+  std::uint32_t next_row = 0;           // position whose logits are planned next
+  std::uint32_t row_before = 0;         // the same before the newest plan
+  std::uint32_t next_write = 0;         // position, since it got its slot
+  std::uint64_t deadline = 0;           // the step it must have ended by
+
+  std::uint32_t known() const { return std::max(next_event, request.prompt); }
+  /// Tokens before the newest plan, one in flight included.
+  std::uint32_t length() const { return std::max(row_before + 1, request.prompt); }
+  std::uint32_t row_end() const { return request.prompt + std::max(request.max_new, 1u) - 1; }
+  bool was_spent() const { return row_before == row_end(); }
+  /// Nothing of it is in flight.
+  void starts_over() {
+    next_row = row_before = next_event - 1;
+    next_write = 0;
+  }
+};
+
+/// A step as its kernels see it: a copy, which runs some time between its launch and its commit.
+struct Launched {
+  Counts counts = {};
+  std::vector<std::int32_t> tokens, token_from, positions, slots, gather, row_positions, tables;
+  std::vector<std::uint64_t> ids;      // of each token's request
+  std::vector<std::uint64_t> row_ids;  // of each row's
+  bool has_run = false;
+  std::vector<Outcome> outcomes;
+};
+
+Tracked alone(const Request& request, std::vector<std::int32_t> prompt) {
+  Tracked t;
+  t.request = request;
+  t.tokens = std::move(prompt);
+  std::uint64_t prefix = 0;
+  for (const std::int32_t token : t.tokens) t.prefixes.push_back(prefix = extend(prefix, token));
+  while (t.tokens.size() < request.prompt + request.max_new && !t.stops) {
+    t.tokens.push_back(next_token(prefix));
+    t.prefixes.push_back(prefix = extend(prefix, t.tokens.back()));
+    t.stops = t.tokens.back() == kStopToken;
+  }
+  t.next_event = request.wants_all_logits ? 1 : request.prompt;
+  t.starts_over();
+  return t;
+}
+
+Limits random_limits(Dice& dice) {
+  Limits limits;
+  limits.slots = dice.from(1, 8);
+  limits.requests = limits.slots + dice.from(0, 8);
+  limits.page_size = 1u << dice.from(0, 3);
+  limits.max_context = dice.from(2, 40);
+  const std::uint32_t stride = limits.table_stride();
+  limits.pages = dice.one_in(3) ? dice.from(1, limits.slots * stride + 4)
+                                : dice.from((stride + 1) / 2, stride + stride / 2);
+  limits.prefill_chunk = dice.from(1, dice.one_in(2) ? 6 : 40);
+  limits.logit_rows = limits.slots + dice.from(0, 6);
+  limits.step_tokens = limits.slots + dice.from(0, dice.one_in(2) ? 8 : 40);
+  limits.pads = !dice.one_in(4);
+  const auto sizes = [&](std::uint32_t most) {
+    Sizes some;
+    if (dice.one_in(6)) return some;
+    for (std::uint32_t size = dice.from(1, 4); size <= most && some.count < Sizes::kMost;
+         size += dice.from(1, 8))
+      some.of[some.count++] = size;
+    if (dice.one_in(2) && some.count > 0) some.of[some.count - 1] = most;
+    return some;
+  };
+  limits.decode_sizes = sizes(limits.slots);
+  limits.mixed_sizes = sizes(limits.step_tokens);
+  return limits;
+}
+
+class World {
+ public:
+  World(std::uint32_t seed, bool runs_ahead)
+      : dice_(seed),
+        runs_ahead_(runs_ahead),
+        limits_(random_limits(dice_)),
+        schedule_(limits_),
+        cells_(limits_.pages * limits_.page_size),
+        tables_(std::size_t{limits_.slots} * limits_.table_stride(), -1) {
+    for (std::uint32_t graph = 0; graph < limits_.graph_count(); ++graph)
+      (limits_.is_decode_graph(graph) ? decode_graphs_
+                                      : mixed_graphs_)[limits_.graph_tokens(graph)] = graph;
+    for (auto& base : bases_)
+      for (std::uint32_t at = 0; at < limits_.max_context; ++at) base.push_back(random_token());
+  }
+
+  void run() {
+    std::uint32_t to_come = dice_.from(1, 16);
+    while (to_come > 0 || !live_.empty() || !launched_.empty()) {
+      while (to_come > 0 && dice_.one_in(2)) to_come -= submit();
+      if (dice_.one_in(50)) cancel_one();
+      step();
+    }
+    plan_step(state());
+    require(state().plan.counts->tokens == 0, "nothing is planned where nothing is live");
+    require(state().spare_pages() == limits_.pages, "all pages come back");
+  }
+
+  const Statistics& statistics() { return state().statistics; }
+  // Steps with a graph for decode steps, with one for mixed ones, and with none.
+  std::uint64_t decoded_ = 0, mixed_ = 0, graphless_ = 0;
+
+ private:
+  State& state() { return schedule_.state; }
+  std::int32_t random_token() { return static_cast<std::int32_t>(dice_.from(1, 2)); }
+  Tracked& in_slot(std::int32_t slot) {
+    const std::uint32_t entry = state().slots[slot].entry;
+    require(entry != kNone, "a planned slot is taken");
+    return live_.at(state().entries[entry].request.id);
+  }
+  std::uint64_t& cell(const Launched& step, std::int32_t slot, std::uint32_t position) {
+    const auto page = static_cast<std::uint32_t>(
+        step.tables[static_cast<std::uint32_t>(slot) * limits_.table_stride() +
+                    position / limits_.page_size]);
+    return cells_.at(page * limits_.page_size + position % limits_.page_size);
+  }
+
+  /// Tokens that the oldest request computes in each step, at least.
+  std::uint32_t pace(const Request& request) const {
+    const std::uint32_t rows = limits_.logit_rows - limits_.slots + 1;
+    const std::uint32_t tokens =
+        std::min(limits_.prefill_chunk, limits_.step_tokens - limits_.slots + 1);
+    return request.wants_all_logits ? std::min(tokens, rows) : tokens;
+  }
+
+  /// How many requests are dealt with: one, or none where there was no entry.
+  std::uint32_t submit() {
+    const auto& base = bases_[dice_.from(0, 1)];
+    std::vector<std::int32_t> prompt(base.begin(),
+                                     base.begin() + dice_.from(0, limits_.max_context / 2));
+    while (prompt.empty() || dice_.one_in(2)) prompt.push_back(random_token());
+    const Request request{
+        ++last_id_, static_cast<std::uint32_t>(prompt.size()),
+        dice_.from(0, dice_.one_in(4) ? 4 : limits_.max_context - limits_.max_context / 2),
+        dice_.one_in(6)};
+    const bool is_full = live_.size() == limits_.requests;
+    const std::uint32_t most = request.prompt + request.max_new;
+    const bool fits = most <= limits_.max_context && most <= limits_.pages * limits_.page_size;
+    Tracked t = alone(request, prompt);
+    t.entry = schedule_.submit(request, prompt);
+    require((t.entry != kNone) == (fits && !is_full), "what fits is admitted, and nothing else");
+    require(fits == why_refused(limits_, request).empty(), "a refusal has a reason");
+    if (t.entry == kNone) return is_full ? 0 : 1;
+    t.deadline = steps_;
+    ever_.emplace(request.id, t);
+    live_.emplace(request.id, std::move(t));
+    // Running ahead, a step is planned before what the one before it ended gives its place back.
+    for (const auto& [id, older] : live_)
+      live_.at(request.id).deadline +=
+          older.request.max_new + runs_ahead_ +
+          (older.request.prompt + pace(older.request) - 1) / pace(older.request);
+    return 1;
+  }
+
+  void cancel_one() {
+    if (live_.empty()) return;
+    auto victim = live_.begin();
+    std::advance(victim, dice_.from(0, static_cast<std::uint32_t>(live_.size()) - 1));
+    require(!cancel(state(), victim->second.entry, victim->first + 1000), "an id must be right");
+    require(cancel(state(), victim->second.entry, victim->first),
+            "a live request can be cancelled");
+    require(!cancel(state(), victim->second.entry, victim->first), "and only once");
+    live_.erase(victim);
+  }
+
+  void step() {
+    const std::vector<std::uint32_t> idle_before = idle_pages();
+    std::vector<std::uint32_t> decoding;
+    for (auto& [id, t] : live_) {
+      const Entry& e = state().entries[t.entry];
+      t.row_before = t.next_row;
+      if (detail::is_decode(e) && !e.is_spent() && e.slot != kNone) decoding.push_back(t.entry);
+    }
+    plan_step(state());
+    const bool has_step = state().plan.counts->tokens > 0;
+    steps_ += has_step;
+    check_idle_order(idle_before, 0);
+    check_pages();
+    check_requests();
+    check_placed();
+    check_plan(decoding);
+    if (has_step) launched_.push_back(copy_of_plan());
+    require(state().in_flight == launched_.size(), "a step is in flight until it is committed");
+    if (dice_.one_in(2)) compute_all();
+    const std::size_t stay = runs_ahead_ && has_step && !dice_.one_in(8) ? 1 : 0;
+    while (launched_.size() > stay) commit_oldest();
+  }
+
+  void commit_oldest() {
+    compute(launched_.front());
+    if (dice_.one_in(50)) cancel_one();
+    if (dice_.one_in(6)) submit();
+    const std::vector<std::uint32_t> idle_before = idle_pages();
+    const std::uint64_t merged_before = statistics().merged;
+    commit_step(state(), launched_.front().outcomes.data());
+    launched_.pop_front();
+    check_events();
+    check_idle_order(idle_before, statistics().merged - merged_before);
+    check_pages();
+    if (dice_.one_in(4)) compute_all();
+  }
+
+  // --- what is planned ---------------------------------------------------------------------
+
+  void check_placed() {
+    const Plan& plan = state().plan;
+    require(plan.counts->placed == 0 || state().spare_pages() + 1 >= state().running.count,
+            "a newcomer leaves a page for each that runs");
+    for (std::uint32_t at = 0; at < plan.counts->placed; ++at) {
+      Tracked& t = in_slot(plan.placed[at]);
+      t.starts_over();
+      require(state().entries[t.entry].planned > 0, "who gets a slot computes");
+      // The longest chain of cached pages is shared: no page goes on with it.
+      const Entry& e = state().entries[t.entry];
+      const std::int32_t* table = state().table(e.slot);
+      const std::uint32_t shared = (e.computed - e.planned) / limits_.page_size;
+      if ((shared + 1) * limits_.page_size > t.next_row) continue;
+      for (std::uint32_t page = 0; page < limits_.pages; ++page)
+        require(!state().pages[page].is_cached ||
+                    state().pages[page].parent != detail::parent_of(table, shared) ||
+                    !std::equal(state().content(page), state().content(page) + limits_.page_size,
+                                t.tokens.begin() + shared * limits_.page_size),
+                "the longest cached prefix is shared");
+    }
+  }
+
+  void check_plan(const std::vector<std::uint32_t>& decoding) {
+    const Plan& plan = state().plan;
+    const Counts& counts = *plan.counts;
+    require(counts.tokens <= limits_.step_tokens, "the token budget is kept");
+    require(counts.rows <= limits_.logit_rows, "the row budget is kept");
+    std::uint32_t row = 0, newest = 0;
+    std::map<std::uint64_t, std::uint32_t> planned;
+    for (std::uint32_t at = 0; at < counts.tokens; ++at) {
+      Tracked& t = in_slot(plan.slots[at]);
+      const Entry& e = state().entries[t.entry];
+      const std::uint32_t computed = e.computed - e.planned;
+      const std::uint32_t position = computed + planned[t.request.id]++;
+      require(plan.positions[at] == static_cast<std::int32_t>(position), "positions follow on");
+      require(position < t.length() && position < t.row_end(), "no token is computed too many");
+      if (position < t.known())
+        require(plan.token_from[at] == -1 && plan.tokens[at] == t.tokens[position],
+                "tokens are the history's");
+      else
+        check_source(plan.token_from[at], t.request.id, position);
+      const Page& page = state().pages[state().table(e.slot)[position / limits_.page_size]];
+      require(page.references == 1 && !page.is_cached, "nobody else reads a page that is written");
+      require(position >= t.next_write, "a position is written once");
+      t.next_write = position + 1;
+      require((t.length() - computed == 1) == (at < counts.decodes), "decodes come first");
+      newest += position + 1 == t.length() && e.planned == 1;
+      if (position < t.next_row) continue;
+      require(row < counts.rows && plan.gather[row] == static_cast<std::int32_t>(at) &&
+                  plan.row_slots[row] == plan.slots[at] &&
+                  plan.row_positions[row] == static_cast<std::int32_t>(position + 1),
+              "wanted logits have a row");
+      ++row;
+      ++t.next_row;
+    }
+    require(row == counts.rows, "no row is unwanted");
+    if (counts.tokens > 0) check_graph(newest == counts.tokens);
+    require(!counts.is_decode || (planned.size() == counts.tokens && row == counts.tokens),
+            "in a decode step each sequence has one token, and a row");
+    for (const auto& [id, tokens] : planned)
+      require(tokens <= limits_.prefill_chunk, "chunks are kept");
+    for (const std::uint32_t entry : decoding)
+      require(state().entries[entry].state == EntryState::waiting ||
+                  planned.contains(state().entries[entry].request.id) || state().spare_pages() == 0,
+              "who decodes goes on, unless all pages are in use");
+    if (live_.empty() || live_.begin()->second.was_spent()) return;
+    const Tracked& oldest = live_.begin()->second;
+    const Entry& e = state().entries[oldest.entry];
+    const std::uint32_t left = oldest.length() - (e.computed - e.planned);
+    require(planned[oldest.request.id] >= std::min(pace(oldest.request), left),
+            "the oldest keeps its pace");
+  }
+
+  /// A token that is not known yet.
+  void check_source(std::int32_t row, std::uint64_t id, std::uint32_t position) {
+    require(launched_.size() == 1, "unknown tokens are of the step in flight");
+    const Launched& step = launched_.back();
+    require(row >= 0 && row < static_cast<std::int32_t>(step.counts.rows) &&
+                step.row_ids[static_cast<std::size_t>(row)] == id &&
+                step.row_positions[static_cast<std::size_t>(row)] ==
+                    static_cast<std::int32_t>(position),
+            "an unknown token comes from the row that samples it");
+  }
+
+  void check_graph(bool is_decode) {
+    const Counts& counts = *state().plan.counts;
+    require(counts.is_decode == is_decode, "a decode step is called one, and no other");
+    require(counts.tokens <= (is_decode ? limits_.slots : limits_.most_mixed()),
+            "no step is larger than those that graphs are listed for");
+    std::uint32_t graph = is_decode ? smallest(decode_graphs_, counts.tokens) : kNone;
+    if (graph == kNone) graph = smallest(mixed_graphs_, counts.tokens);
+    require(counts.graph == graph, "the graph is the smallest of the right kind that fits");
+    (graph == kNone ? graphless_ : limits_.is_decode_graph(graph) ? decoded_ : mixed_)++;
+    if (graph != kNone) padding_ += limits_.graph_tokens(graph) - counts.tokens;
+    require(statistics().padding == padding_, "padding is what is left of the graphs");
+  }
+  std::uint32_t smallest(const std::map<std::uint32_t, std::uint32_t>& graphs,
+                         std::uint32_t tokens) const {
+    const auto found = limits_.pads ? graphs.lower_bound(tokens) : graphs.find(tokens);
+    return found == graphs.end() ? kNone : found->second;
+  }
+
+  Launched copy_of_plan() {
+    const Plan& plan = state().plan;
+    Launched step;
+    step.counts = *plan.counts;
+    const auto copy = [](const std::int32_t* from, std::size_t count) {
+      return std::vector<std::int32_t>(from, from + count);
+    };
+    step.tokens = copy(plan.tokens, step.counts.tokens);
+    step.token_from = copy(plan.token_from, step.counts.tokens);
+    step.positions = copy(plan.positions, step.counts.tokens);
+    step.slots = copy(plan.slots, step.counts.tokens);
+    step.gather = copy(plan.gather, step.counts.rows);
+    step.row_positions = copy(plan.row_positions, step.counts.rows);
+    for (std::uint32_t at = 0; at < step.counts.changes; ++at) {
+      const TableChange& change = plan.changes[at];
+      const std::size_t first = std::size_t{change.slot} * limits_.table_stride() + change.first;
+      std::copy_n(plan.tables + first, change.count,
+                  tables_.begin() + static_cast<std::ptrdiff_t>(first));
+    }
+    step.tables = tables_;
+    for (const std::int32_t slot : step.slots) step.ids.push_back(in_slot(slot).request.id);
+    for (const std::int32_t at : step.gather)
+      step.row_ids.push_back(step.ids[static_cast<std::size_t>(at)]);
+    return step;
+  }
+
+  // --- what runs ---------------------------------------------------------------------------
+
+  void compute_all() {
+    for (Launched& step : launched_) compute(step);
+  }
+
+  /// Runs a step on the store of keys and values, unless it has run. REQUIRES: those before it
+  /// have.
+  void compute(Launched& step) {
+    if (std::exchange(step.has_run, true)) return;
+    std::vector<std::uint64_t> seen(step.counts.tokens);
+    for (std::uint32_t at = 0; at < step.counts.tokens; ++at) {
+      const std::int32_t slot = step.slots[at];
+      const auto position = static_cast<std::uint32_t>(step.positions[at]);
+      const Tracked& t = ever_.at(step.ids[at]);
+      const auto end = static_cast<std::uint32_t>(t.tokens.size());
+      if (at == 0 || step.slots[at - 1] != slot)
+        for (std::uint32_t before = 0; before < std::min(position, end); ++before)
+          require(cell(step, slot, before) == t.prefixes[before], "pages hold the right prefix");
+      const std::int32_t from = step.token_from[at];
+      const std::int32_t token =
+          from < 0 ? step.tokens[at] : last_outcomes_.at(static_cast<std::size_t>(from)).token;
+      // What stopped in the step before is computed for nothing.
+      require(position >= end || token == t.tokens[position], "the token is the right one");
+      require(position <= end, "a sequence runs ahead by one token");
+      seen[at] = extend(position == 0 ? 0 : cell(step, slot, position - 1), token);
+      cell(step, slot, position) = seen[at];
+    }
+    for (std::uint32_t row = 0; row < step.counts.rows; ++row) {
+      const Request& request = ever_.at(step.row_ids[row]).request;
+      const auto position = static_cast<std::uint32_t>(step.row_positions[row]);
+      const std::int32_t token = next_token(seen[static_cast<std::size_t>(step.gather[row])]);
+      const bool is_last = position + 1 == request.prompt + request.max_new;
+      step.outcomes.push_back({token, token == kStopToken         ? Ending::stop_token
+                                      : is_last && request.id % 2 ? Ending::length
+                                                                  : Ending::none});
+      if (position < request.prompt) step.outcomes.back() = {-7, Ending::stop_token};  // not for us
+    }
+    last_outcomes_ = step.outcomes;
+  }
+
+  // --- what comes of it --------------------------------------------------------------------
+
+  void check_events() {
+    for (std::uint32_t at = 0; at < state().event_count; ++at) {
+      const Event& event = state().events[at];
+      const auto found = live_.find(event.id);
+      require(found != live_.end(), "only live requests have events");
+      Tracked& t = found->second;
+      require(event.entry == t.entry && event.position == t.next_event, "tokens come in order");
+      const bool has_token = event.position < t.tokens.size();
+      require(event.token == (has_token ? t.tokens[event.position] : -1),
+              "the tokens are as alone");
+      const bool is_last =
+          event.position + 1 >= t.tokens.size() && event.position >= t.request.prompt;
+      require(event.ending == (!is_last  ? Ending::none
+                               : t.stops ? Ending::stop_token
+                                         : Ending::length),
+              "a request ends as alone");
+      require(steps_ <= t.deadline, "nobody waits longer than the bound");
+      ++t.next_event;
+      if (is_last) live_.erase(found);
+    }
+  }
+
+  // --- what always holds -------------------------------------------------------------------
+
+  std::vector<std::uint32_t> idle_pages() {
+    std::vector<std::uint32_t> pages;
+    for (std::uint32_t page = state().idle_pages.first; page != kNone;
+         page = state().idle_pages.after(page))
+      pages.push_back(page);
+    return pages;
+  }
+
+  /// Pages leave the list at its front if evicted, anywhere if shared; others come to its end. A
+  /// page that was merged with in a commit may be shared and idle again by its end.
+  void check_idle_order(const std::vector<std::uint32_t>& before, std::uint64_t merged) {
+    const std::vector<std::uint32_t> now = idle_pages();
+    std::size_t kept = 0;
+    std::uint64_t moved = 0;
+    for (const std::uint32_t page : before) {
+      const bool is_evicted = !state().pages[page].is_cached;
+      require(!is_evicted || kept == 0, "the least recently used page is evicted first");
+      if (is_evicted || state().pages[page].references > 0) continue;
+      if (now.at(kept) == page)
+        ++kept;
+      else
+        ++moved;
+    }
+    require(moved <= merged, "idle pages keep their order");
+  }
+
+  void check_pages() {
+    std::vector<std::uint32_t> holders(limits_.pages);
+    for (std::uint32_t slot = 0; slot < limits_.slots; ++slot)
+      for (std::uint32_t at = 0; at < state().slots[slot].pages; ++at) {
+        const auto page = static_cast<std::uint32_t>(state().table(slot)[at]);
+        ++holders.at(page);
+        require(!state().pages[page].is_cached ||
+                    state().pages[page].parent == detail::parent_of(state().table(slot), at),
+                "a cached page follows its parent");
+      }
+    std::vector<std::uint32_t> listed(limits_.pages);
+    for (const List* list : {&state().free_pages, &state().idle_pages})
+      for (std::uint32_t page = list->first; page != kNone; page = list->after(page)) {
+        ++listed.at(page);
+        require(state().pages[page].is_cached == (list == &state().idle_pages),
+                "idle pages are cached and free ones are not");
+      }
+    for (std::uint32_t page = 0; page < limits_.pages; ++page) {
+      const Page& p = state().pages[page];
+      require(p.references == holders[page], "references are the tables that hold a page");
+      require(listed[page] == (p.references == 0), "a page is in use, idle or free");
+      if (!p.is_cached) continue;
+      require(detail::find_page(state(), p.parent, state().content(page), p.hash) == page,
+              "a cached page is found, and no other with its content");
+      require(p.parent == kNone || state().pages[p.parent].is_cached,
+              "a parent outlives its children");
+    }
+  }
+
+  void check_requests() {
+    std::size_t listed = 0;
+    std::uint64_t last = 0;
+    for (const List* list : {&state().running, &state().waiting})
+      for (std::uint32_t entry = list->first; entry != kNone;
+           entry = list->after(entry), ++listed) {
+        const Entry& e = state().entries[entry];
+        require(e.request.id > last, "nobody overtakes");
+        require(live_.at(e.request.id).entry == entry, "a live request keeps its entry");
+        last = e.request.id;
+      }
+    require(listed == live_.size(), "no request is lost");
+    require(listed + state().free_entries.count == limits_.requests, "no entry is lost");
+    require(state().running.count + state().free_slots.count == limits_.slots, "no slot is lost");
+  }
+
+  Dice dice_;
+  bool runs_ahead_;
+  Limits limits_;
+  Schedule schedule_;
+  std::vector<std::uint64_t> cells_;  // the prefix whose key and value a position of a page holds
+  std::vector<std::int32_t> tables_;  // as the changes of steps told of them
+  std::vector<std::int32_t> bases_[2];
+  std::map<std::uint64_t, Tracked> live_;  // by id, which is the order of arrival
+  std::map<std::uint64_t, Tracked> ever_;  // all that were admitted, as they were then
+  std::deque<Launched> launched_;          // steps in flight, the oldest first
+  std::vector<Outcome> last_outcomes_;     // of the step that ran last
+  std::map<std::uint32_t, std::uint32_t> decode_graphs_, mixed_graphs_;  // by size
+  std::uint64_t last_id_ = 0;
+  std::uint64_t steps_ = 0;
+  std::uint64_t padding_ = 0;
+};
+
+class ScheduleSimulation : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(, ScheduleSimulation, testing::Bool(), [](const auto& given) {
+  return std::string(given.param ? "a_step_ahead" : "step_by_step");
+});
+
+TEST_P(ScheduleSimulation, random_workloads_end_as_if_each_request_were_alone) {
+  Statistics sum;
+  std::uint64_t decoded = 0, mixed = 0, graphless = 0;
+  for (std::uint32_t seed = 0; seed < 1500 / kSlowdown; ++seed) {
+    try {
+      World world(seed, GetParam());
+      world.run();
+      const Statistics& s = world.statistics();
+      sum.steps += s.steps;
+      sum.ahead += s.ahead;
+      sum.voided += s.voided;
+      sum.shared += s.shared;
+      sum.merged += s.merged;
+      sum.evictions += s.evictions;
+      sum.preemptions += s.preemptions;
+      sum.shortened += s.shortened;
+      sum.finished += s.finished;
+      sum.cancelled += s.cancelled;
+      decoded += world.decoded_;
+      mixed += world.mixed_;
+      graphless += world.graphless_;
+    } catch (const std::exception& error) {
+      FAIL() << "seed " << seed << ": not so: " << error.what();
+    }
+  }
+  // The workloads are worth something only if everything happens in them, often.
+  for (const std::uint64_t count :
+       {sum.shared, sum.merged, sum.evictions, sum.preemptions, sum.shortened, sum.finished,
+        sum.cancelled, decoded, mixed, graphless})
+    EXPECT_GT(count, 500 / kSlowdown);
+  if (GetParam()) {
+    EXPECT_GT(sum.ahead, sum.steps / 2);
+    EXPECT_GT(sum.voided, 500 / kSlowdown);
+  } else {
+    EXPECT_EQ(sum.ahead, 0u);
+  }
+}
+
+}  // namespace
+}  // namespace attacca::test
