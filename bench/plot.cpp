@@ -105,11 +105,11 @@ Axis linear_axis(double low, double high) {
 /// REQUIRES: 0 < low.
 Axis log_axis(double low, double high) {
   std::vector<double> ticks;
-  const bool is_wide = high / low > 500;
+  const bool is_tiled = high / low > 500;
   for (double decade = std::pow(10, std::floor(std::log10(low)));
        ticks.empty() || ticks.back() < high; decade *= 10)
     for (const double factor : {1.0, 2.0, 5.0}) {
-      if (is_wide && factor > 1) continue;
+      if (is_tiled && factor > 1) continue;
       const double tick = factor * decade;
       if (!ticks.empty() && ticks.back() >= high) break;
       if (tick <= low) ticks.clear();

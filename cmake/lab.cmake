@@ -1,12 +1,12 @@
 # attacca_lab: variants of kernels against those of the library, and what the hardware does; see lab/README.md. Neither
-# installed nor tested. ATTACCA_LAB_VARIANT names a folder whose kernels/cuda/*.cuh come before the library's own.
-set(ATTACCA_LAB_VARIANT "" CACHE PATH "Where attacca_lab finds a variant's kernels/cuda/*.cuh")
+# installed nor tested. ATTACCA_LAB_VARIANT names a folder whose kernels/linear/*.cuh come before the library's own.
+set(ATTACCA_LAB_VARIANT "" CACHE PATH "Where attacca_lab finds a variant's kernels/linear/*.cuh")
 add_executable(attacca_lab lab/main.cpp)
 attacca_kernels(attacca_lab lab/copies.cpp lab/products.cpp)
 if(ATTACCA_LAB_VARIANT)
-  file(GLOB variant_files CONFIGURE_DEPENDS ${ATTACCA_LAB_VARIANT}/kernels/cuda/*.cuh)
+  file(GLOB variant_files CONFIGURE_DEPENDS ${ATTACCA_LAB_VARIANT}/kernels/linear/*.cuh)
   if(NOT variant_files)
-    message(FATAL_ERROR "ATTACCA_LAB_VARIANT: no kernels/cuda/*.cuh in ${ATTACCA_LAB_VARIANT}")
+    message(FATAL_ERROR "ATTACCA_LAB_VARIANT: no kernels/linear/*.cuh in ${ATTACCA_LAB_VARIANT}")
   endif()
   target_include_directories(attacca_lab PRIVATE ${ATTACCA_LAB_VARIANT})
 endif()

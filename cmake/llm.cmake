@@ -2,29 +2,30 @@
 # A library of its own, so a program that only wants graphs needs none of the libraries below.
 include(cmake/llm_libraries.cmake)
 
-file(GLOB_RECURSE llm_sources CONFIGURE_DEPENDS 
-  src/formats/*.cpp src/text/*.cpp src/model/*.cpp src/step/*.cpp src/schedule/*.cpp src/engine/*.cpp src/kernels/host/*.cpp)
-file(GLOB llm_kernel_sources CONFIGURE_DEPENDS src/kernels/*.cpp)
-set(wide_kernel_sources ${PROJECT_SOURCE_DIR}/src/kernels/wide_linear.cpp
-  ${PROJECT_SOURCE_DIR}/src/kernels/many_linear.cpp)
-list(REMOVE_ITEM llm_kernel_sources ${wide_kernel_sources})
-add_library(attacca_llm STATIC ${llm_sources})
+file(GLOB_RECURSE llm_sources CONFIGURE_DEPENDS
+  src/formats/*.cpp src/text/*.cpp src/model/*.cpp src/step/*.cpp src/schedule/*.cpp src/engine/*.cpp)
+file(GLOB llm_host_kernel_sources CONFIGURE_DEPENDS src/kernels/host/*.cpp src/kernels/*/host/*.cpp)
+file(GLOB llm_kernel_sources CONFIGURE_DEPENDS src/kernels/*.cpp src/kernels/*/*.cpp)
+list(FILTER llm_kernel_sources EXCLUDE REGEX "/host/")
+set(sm90_kernel_sources ${llm_kernel_sources})
+list(FILTER sm90_kernel_sources INCLUDE REGEX "/sm90_[^/]*$")
+list(REMOVE_ITEM llm_kernel_sources ${sm90_kernel_sources})
+add_library(attacca_llm STATIC ${llm_sources} ${llm_host_kernel_sources})
 add_library(attacca::llm ALIAS attacca_llm)
 attacca_kernels(attacca_llm ${llm_kernel_sources})
-# Products of many rows are instructions of one kind of GPU, for which alone they can be compiled.
-add_library(attacca_wide OBJECT)
-attacca_kernels(attacca_wide ${wide_kernel_sources})
-set_target_properties(attacca_wide PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_ARCHITECTURES 90a-real)
-target_include_directories(attacca_wide PRIVATE src)
-target_link_libraries(attacca_wide PRIVATE attacca)
-target_sources(attacca_llm PRIVATE $<TARGET_OBJECTS:attacca_wide>)
+# Files called sm90_* use instructions that only Hopper has.
+add_library(attacca_sm90 OBJECT)
+attacca_kernels(attacca_sm90 ${sm90_kernel_sources})
+set_target_properties(attacca_sm90 PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_ARCHITECTURES 90a-real)
+target_include_directories(attacca_sm90 PRIVATE src)
+target_link_libraries(attacca_sm90 PRIVATE attacca)
+target_sources(attacca_llm PRIVATE $<TARGET_OBJECTS:attacca_sm90>)
 set_target_properties(attacca_llm PROPERTIES POSITION_INDEPENDENT_CODE ON EXPORT_NAME llm)
 target_include_directories(attacca_llm PRIVATE src)
 target_link_libraries(attacca_llm PUBLIC attacca
   PRIVATE attacca_hwy attacca_pcre2 attacca_utf8proc nlohmann_json::nlohmann_json fmt::fmt)
 if(ATTACCA_SANITIZE)
   # Vector code takes minutes at -O0.
-  file(GLOB llm_host_kernel_sources CONFIGURE_DEPENDS src/kernels/host/*.cpp)
   set_source_files_properties(${llm_host_kernel_sources} ${llm_kernel_sources} PROPERTIES COMPILE_OPTIONS -O1)
 endif()
 # The embedded model.

@@ -1,14 +1,14 @@
-// copies.cpp: how fast the copy engine streams rows of 2 KB from memory, and from L2, into a ring
+// copies.cpp: how fast TMA streams rows of 2 KB from memory, and from L2, into a ring
 // in shared memory, by where they land: how far apart rows are there, and how far the first one is
-// from a multiple of 1024 bytes. Rows come as thin_linear's do, eight of a matrix to a stage, and
-// hardly anything is done with them.
+// from a multiple of 1024 bytes. Rows come as streamed_linear's do, eight of a matrix to a stage,
+// and hardly anything is done with them.
 #include <attacca/attacca.hpp>
 
 #include <chrono>
 #include <cstdio>
 #include <vector>
 
-#include "kernels/cuda/ring.cuh"
+#include "kernels/linear/ring.cuh"
 #include "kernels/random_fill.hpp"
 #include "lab.hpp"
 #include "step/streamed_step.hpp"

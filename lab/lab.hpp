@@ -7,10 +7,11 @@ namespace attacca::lab {
 
 constexpr std::uint32_t kMostRows = 8;
 
-/// A variant of thin_linear against the library's, with 1 to kMostRows rows of x; see products.cpp.
+/// A variant of streamed_linear against the library's, with 1 to kMostRows rows of x; see
+/// products.cpp.
 void compare_products(std::uint32_t rows);
 
-/// How fast the copy engine is, by where rows land in shared memory; see copies.cpp.
+/// How fast TMA is, by where rows land in shared memory; see copies.cpp.
 void time_copies();
 
 }  // namespace attacca::lab

@@ -13,7 +13,7 @@ using namespace attacca;
 int explain() {
   std::fprintf(
       stderr,
-      "attacca_lab products [ROWS]  a variant of thin_linear against the library's, with 1 "
+      "attacca_lab products [ROWS]  a variant of streamed_linear against the library's, with 1 "
       "to %u rows of x (1)\n"
       "attacca_lab copies           how fast rows come to shared memory, by where they "
       "land\n",

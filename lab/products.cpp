@@ -1,6 +1,7 @@
-// products.cpp: a variant of thin_linear, which is whatever "kernels/cuda/thin_linear.cuh" and the
-// files it includes are in the folder ATTACCA_LAB_VARIANT, against the one in the library: results,
-// and times of one layer's products in a chain. Without that folder it is the library's own again.
+// products.cpp: a variant of streamed_linear, which is whatever
+// "kernels/linear/streamed_linear.cuh" and the files it includes are in the folder
+// ATTACCA_LAB_VARIANT, against the one in the library: results, and times of one layer's products
+// in a chain. Without that folder it is the library's own again.
 #include <attacca/attacca.hpp>
 
 #include <algorithm>
@@ -11,16 +12,16 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/linear/streamed_linear.hpp"
 #include "kernels/quantization.hpp"
 #include "kernels/random_fill.hpp"
-#include "kernels/thin_linear.hpp"
 #include "lab.hpp"
 #include "step/streamed_step.hpp"
 
 // A name of its own: no linker or profiler takes one for the other.
-#define thin thin_variant
-#include "kernels/cuda/thin_linear.cuh"
-#undef thin
+#define streamed streamed_variant
+#include "kernels/linear/streamed_linear.cuh"
+#undef streamed
 
 namespace attacca::lab {
 namespace {
@@ -28,27 +29,28 @@ namespace {
 using namespace attacca::kernels;
 
 struct Variant {
-  static constexpr const char* name = "thin_variant";
+  static constexpr const char* name = "streamed_variant";
   static constexpr bool waits = true;
   static constexpr const char* waits_for[] = {kFullWait, kEmptyWait};
-  static constexpr unsigned max_threads = (thin_variant::kWarps + thin_variant::kFillers) * 32;
+  static constexpr unsigned max_threads =
+      (streamed_variant::kWarps + streamed_variant::kFillers) * 32;
   static constexpr unsigned min_blocks = 2;
-  using Args = ThinLinearArgs;
-  static Cost cost(const Args& a) { return thin_linear(a).cost(a); }
-  static void host_block(Thread& t, const Args& a) { thin_linear_on_host(t, a); }
+  using Args = StreamedLinearArgs;
+  static Cost cost(const Args& a) { return streamed_linear(a).cost(a); }
+  static void host_block(Thread& t, const Args& a) { streamed_linear_on_host(t, a); }
   ATTACCA_DEVICE static void cuda([[maybe_unused]] WaitingThread& t,
                                   [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
-    thin_variant::Block<thin_variant::WeightsOf<TensorType::bf16>, kMostRows / 8>(a).run(t);
+    streamed_variant::Block<streamed_variant::WeightsOf<TensorType::bf16>, kMostRows / 8>(a).run(t);
 #endif
   }
 };
 
-Grid library_grid(const ThinLinearArgs& args, unsigned processors) {
-  return thin_grid(args, processors);
+Grid library_grid(const StreamedLinearArgs& args, unsigned processors) {
+  return streamed_grid(args, processors);
 }
 /// It may want other threads than the library's; other memory is to be asked for here.
-Grid variant_grid(const ThinLinearArgs& args, unsigned processors) {
+Grid variant_grid(const StreamedLinearArgs& args, unsigned processors) {
   Grid grid = library_grid(args, processors);
   grid.threads = Dim3{Variant::max_threads};
   return grid;
@@ -79,8 +81,8 @@ class Layers {
     fill(x_.data(), std::size_t{kMostRows} * kFeedForward, 2, 1);
   }
 
-  std::vector<ThinLinearArgs> products() const {
-    std::vector<ThinLinearArgs> all;
+  std::vector<StreamedLinearArgs> products() const {
+    std::vector<StreamedLinearArgs> all;
     const std::uint16_t* next = weights_.data();
     const auto matrix = [&](std::uint32_t rows, std::uint32_t columns) {
       const Matrix w{next, TensorType::bf16, rows, columns};
@@ -88,11 +90,11 @@ class Layers {
       return w;
     };
     for (unsigned i = 0; i < kLayers; ++i) {
-      all.push_back(product(matrix(kQkv, kHidden), ThinEnd::store));
-      all.push_back(product(matrix(kHidden, kHidden), ThinEnd::add));
-      all.push_back(product(matrix(kFeedForward, kHidden), ThinEnd::gate));
+      all.push_back(product(matrix(kQkv, kHidden), Epilogue::store));
+      all.push_back(product(matrix(kHidden, kHidden), Epilogue::add));
+      all.push_back(product(matrix(kFeedForward, kHidden), Epilogue::gate));
       all.back().up = matrix(kFeedForward, kHidden);
-      all.push_back(product(matrix(kHidden, kFeedForward), ThinEnd::add));
+      all.push_back(product(matrix(kHidden, kFeedForward), Epilogue::add));
     }
     return all;
   }
@@ -121,12 +123,12 @@ class Layers {
     stream.kernel(random_fill(), grid_of(args, device_.is_cuda()), args);
     stream.synchronize();
   }
-  ThinLinearArgs product(const Matrix& w, ThinEnd end) const {
-    ThinLinearArgs args{};
+  StreamedLinearArgs product(const Matrix& w, Epilogue end) const {
+    StreamedLinearArgs args{};
     args.x = x_.data();
     args.rows = {count_.data(), kMostRows};
     args.w = w;
-    args.end = end;
+    args.epilogue = end;
     args.epsilon = 1e-5f;
     args.y = y_.data();
     args.gated = gated_.data();
@@ -142,18 +144,18 @@ class Layers {
   Buffer<std::uint32_t> count_;
 };
 
-using GridOf = Grid (*)(const ThinLinearArgs&, unsigned processors);
+using GridOf = Grid (*)(const StreamedLinearArgs&, unsigned processors);
 
 /// Microseconds of a layer, and what the chain left.
 struct Outcome {
   double microseconds;
   std::vector<std::vector<float>> results;
 };
-Outcome run(const Device& device, Layers& layers, const Kernel<ThinLinearArgs>& kernel,
+Outcome run(const Device& device, Layers& layers, const Kernel<StreamedLinearArgs>& kernel,
             GridOf grid_of, bool is_early) {
   Graph graph(device);
   std::optional<Node> last;
-  for (const ThinLinearArgs& args : layers.products()) {
+  for (const StreamedLinearArgs& args : layers.products()) {
     const auto node = graph.kernel(kernel, grid_of(args, layers.processors()), args);
     last = !last ? Node(node) : is_early ? node.after_programmatic(*last) : node.after(*last);
   }
@@ -196,14 +198,14 @@ double difference(const Outcome& a, const Outcome& b) {
 void compare_products(std::uint32_t rows) {
   const Device device = Device::cuda(0);
   Layers layers(device, rows);
-  const Kernel<ThinLinearArgs> variant = make_kernel<Variant>();
+  const Kernel<StreamedLinearArgs> variant = make_kernel<Variant>();
   const double bytes = 2.0 * static_cast<double>(Layers::layer_elements());
   std::printf("variant: %s; rows of x: %u\n", ATTACCA_LAB_VARIANT, rows);
   std::printf("edges         library              variant              off by\n");
   for (const bool is_early : {false, true})
     for (int round = 0; round < 2; ++round) {  // in turn: what drifts shows
       const Outcome reference =
-          run(device, layers, thin_linear(layers.products()[0]), library_grid, is_early);
+          run(device, layers, streamed_linear(layers.products()[0]), library_grid, is_early);
       const Outcome trial = run(device, layers, variant, variant_grid, is_early);
       std::printf("%-12s  %6.1f us %4.2f TB/s  %6.1f us %4.2f TB/s  %.1e\n",
                   is_early ? "programmatic" : "plain", reference.microseconds,

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "harness.hpp"
-#include "kernels/sample.hpp"
+#include "kernels/sample/sample.hpp"
 #include "llm/device_clock.hpp"
 
 namespace bench {

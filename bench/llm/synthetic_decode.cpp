@@ -70,12 +70,12 @@ SyntheticBatch evened(const SyntheticBatch& batch) {
 
 /// What the project promises on an H200: microseconds, or a share of the floor.
 std::optional<double> gate_of(const std::string& shape, const Case& c, double floor) {
-  const bool is_many = c.batch == 8 || c.batch == 64;
+  const bool is_same_bits = c.batch == 8 || c.batch == 64;
   if (shape == "llama-1b" && c.batch == 1 && c.context == 512) return 800;
   if (shape != "llama-8b") return std::nullopt;
   if (c.context == 512 && c.batch == 1) return 3950;
-  if (c.context == 512 && is_many) return floor / 0.80;
-  if (c.context == 4096 && is_many) return floor / 0.75;
+  if (c.context == 512 && is_same_bits) return floor / 0.80;
+  if (c.context == 4096 && is_same_bits) return floor / 0.75;
   return std::nullopt;
 }
 

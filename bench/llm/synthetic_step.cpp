@@ -196,9 +196,9 @@ SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatc
       .scratch = scratch_ ? &*scratch_ : nullptr,
   };
   const step::StepActivations activations = step::lay_out(model_.config, shape_, arena_);
-  if (step::can_be_wide(model_.device, model_.weights, same_bits))
-    buffers.wide = &wide_.emplace(model_.device, model_.config, model_.weights, activations, shape_,
-                                  same_bits);
+  if (step::can_be_tiled(model_.device, model_.weights, same_bits))
+    buffers.tiled = &tiled_.emplace(model_.device, model_.config, model_.weights, activations,
+                                    shape_, same_bits);
   chain_ =
       step::emit_step(model_.device, model_.config, model_.weights, buffers, activations, shape_);
 }

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "kernels/sample.hpp"
+#include "kernels/sample/sample.hpp"
 #include "llm/device_clock.hpp"
+#include "step/tiled_products.hpp"
 #include "step/transformer.hpp"
-#include "step/wide_products.hpp"
 
 namespace bench {
 
@@ -107,7 +107,7 @@ class SyntheticStep {
   attacca::Buffer<std::uint16_t> marks_;
   mutable attacca::Buffer<attacca::kernels::Sampled> sampled_;
   std::optional<attacca::step::StepScratch> scratch_;
-  std::optional<attacca::step::WideProducts> wide_;
+  std::optional<attacca::step::TiledProducts> tiled_;
   attacca::step::Chain chain_;
 };
 

@@ -10,7 +10,7 @@
 
 #include "engine/coverage.hpp"
 #include "engine/sizing.hpp"
-#include "kernels/host/sample.hpp"
+#include "kernels/sample/host/sample.hpp"
 #include "schedule/step.hpp"
 
 namespace attacca::llm::detail {
@@ -92,7 +92,8 @@ engine::SlotSampling sampling_of(const Request& request, const model::ModelConfi
   p.stop_tokens = static_cast<std::uint32_t>(sampling.stop_tokens.size());
   p.biases = static_cast<std::uint32_t>(sampling.biases.size());
   p.is_masked = !sampling.allowed.empty();
-  if (const std::string problem = kernels::host::problem_with(p, sampling.biases); !problem.empty())
+  if (const std::string problem = kernels::host::check_sampling(p, sampling.biases);
+      !problem.empty())
     throw BadArgument(problem);
   return sampling;
 }

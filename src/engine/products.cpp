@@ -9,13 +9,13 @@
 #include <string>
 #include <utility>
 
-#include "kernels/host/integer_tiles.hpp"
-#include "kernels/linear.hpp"
-#include "kernels/many_linear.hpp"
-#include "kernels/thin_linear.hpp"
+#include "kernels/linear/host/integer_tiles.hpp"
+#include "kernels/linear/linear.hpp"
+#include "kernels/linear/sm90_same_bits_linear.hpp"
+#include "kernels/linear/streamed_linear.hpp"
 #include "step/streamed_step.hpp"
+#include "step/tiled_products.hpp"
 #include "step/transformer.hpp"
-#include "step/wide_products.hpp"
 
 namespace attacca::engine {
 
@@ -69,8 +69,8 @@ std::string why_not_streamed(const Group& group) {
   if (!group.is_gate)
     for (std::size_t i = 1; i < group.matrices.size(); ++i)
       all.rows += group.matrices[i].second.rows;
-  if (kernels::is_thin(all)) return {};
-  if (!kernels::is_thin({nullptr, all.type, 256, 256}))
+  if (kernels::can_stream_weights(all)) return {};
+  if (!kernels::can_stream_weights({nullptr, all.type, 256, 256}))
     return fmt::format("{} has no streamed kernel", type_name(all.type));
   return fmt::format("{} x {} is not 16n rows of 32n columns", all.rows, all.columns);
 }
@@ -97,7 +97,7 @@ class CudaKernels {
     }
     for (const Group& group : groups)
       for (const auto& [role, matrix] : group.matrices)
-        if (narrow_.empty() && !step::can_be_wide(matrix))
+        if (narrow_.empty() && !step::can_be_tiled(matrix))
           narrow_ = fmt::format("{} is {} of {} columns", place_of(group), type_name(matrix.type),
                                 matrix.columns);
   }
@@ -109,21 +109,23 @@ class CudaKernels {
     if (!is_streamed)
       return {group.is_gate ? kernels::gated_linear().info().name : kernels::linear().info().name,
               why.empty() ? layers_ : why};
-    kernels::ThinLinearArgs args{};
+    kernels::StreamedLinearArgs args{};
     args.w = group.matrices[0].second;
-    const std::string thin = kernels::thin_linear(args).info().name;
-    if (!device_.has_wide) return {thin, {}};
-    const char* wide = device_.same_bits ? kernels::many_linear().info().name : "wide_linear";
-    if (narrow_.empty()) return {fmt::format("{}, {} for many rows", thin, wide), {}};
-    return {thin, fmt::format("{} for many rows is for bf16 of 64n columns in all matrices, and {}",
-                              wide, narrow_)};
+    const std::string streamed = kernels::streamed_linear(args).info().name;
+    if (!device_.has_tiled) return {streamed, {}};
+    const char* tiled =
+        device_.same_bits ? kernels::same_bits_linear().info().name : "tiled_linear";
+    if (narrow_.empty()) return {fmt::format("{}, {} for many rows", streamed, tiled), {}};
+    return {streamed,
+            fmt::format("{} for many rows is for bf16 of 64n columns in all matrices, and {}",
+                        tiled, narrow_)};
   }
 
  private:
   bool can_stream_;
   ProductDevice device_;
   std::string layers_;  // why they are not streamed
-  std::string narrow_;  // the first matrix that cannot be wide
+  std::string narrow_;  // the first matrix that cannot be tiled
 };
 
 std::pair<std::string, std::string> host_kernel(const Group& group) {
@@ -216,7 +218,7 @@ std::vector<llm::Product> products_of(const model::Weights& weights, const Devic
                                       bool same_bits) {
   const bool is_cuda = device.is_cuda();
   return products_of(weights,
-                     {is_cuda, is_cuda && step::has_wide_products(device, same_bits), same_bits});
+                     {is_cuda, is_cuda && step::has_tiled_products(device, same_bits), same_bits});
 }
 
 }  // namespace attacca::engine

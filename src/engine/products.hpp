@@ -1,5 +1,5 @@
 // products.hpp: which kernel multiplies which matrices, and why it is not a faster one. It asks the
-// predicates by which steps are emitted (transformer.cpp, streamed_step.cpp, wide_products.cpp).
+// predicates by which steps are emitted (transformer.cpp, streamed_step.cpp, tiled_products.cpp).
 #pragma once
 
 #include <attacca/llm.hpp>
@@ -12,7 +12,7 @@ namespace attacca::engine {
 /// What the answer depends on besides the weights.
 struct ProductDevice {
   bool is_cuda = false;
-  bool has_wide = false;   // step::has_wide_products
+  bool has_tiled = false;  // step::has_tiled_products
   bool same_bits = false;  // EngineOptions::same_bits
 };
 

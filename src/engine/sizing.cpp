@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/thin_linear.hpp"
+#include "kernels/linear/streamed_linear.hpp"
 #include "schedule/host.hpp"
 
 namespace attacca::engine {
@@ -135,7 +135,8 @@ GpuWeights gpu_weights(const model::Checkpoint& checkpoint, llm::WeightFormat fo
     result.are_streamed &= found->second.type == matrix.type;
     if (found->first.ends_with(kQkv)) found->second.rows += matrix.rows;  // one matrix
   }
-  for (const auto& [name, matrix] : joint) result.are_streamed &= kernels::is_thin(matrix);
+  for (const auto& [name, matrix] : joint)
+    result.are_streamed &= kernels::can_stream_weights(matrix);
   return result;
 }
 

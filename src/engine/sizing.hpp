@@ -6,7 +6,7 @@
 #include <cstddef>
 
 #include "engine/step_runner.hpp"
-#include "kernels/paged_kv.hpp"
+#include "kernels/attention/paged_kv.hpp"
 #include "model/checkpoint.hpp"
 #include "schedule/state.hpp"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/sampling.hpp"
+#include "kernels/sample/sampling.hpp"
 
 namespace attacca::engine {
 

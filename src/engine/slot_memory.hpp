@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "kernels/mark_tokens.hpp"
-#include "kernels/sample.hpp"
+#include "kernels/sample/mark_tokens.hpp"
+#include "kernels/sample/sample.hpp"
 #include "kernels/write_words.hpp"
 #include "schedule/state.hpp"
 

@@ -56,7 +56,7 @@ std::size_t StepRunner::fixed_bytes(const Device& device, const model::ModelConf
   return step::activation_bytes(c, largest(limits)) + shared +
          SlotMemory::bytes_for(limits, c.vocabulary) +
          step::StepScratch::bytes_for(device, c, kv_of(c, setup), limits.slots) +
-         step::WideProducts::bytes_for(device, c, setup.same_bits);
+         step::TiledProducts::bytes_for(device, c, setup.same_bits);
 }
 
 StepRunner::Flight StepRunner::make_flight() const {
@@ -109,9 +109,9 @@ StepRunner::StepRunner(const model::ModelConfig& config, model::Weights weights,
   if (device.is_cuda())
     buffers_.scratch = &scratch_.emplace(device, config_, buffers_.kv, limits.slots);
   activations_ = step::lay_out(config_, largest(limits), arena_);
-  if (step::can_be_wide(device, weights_, setup_.same_bits))
-    buffers_.wide =
-        &wide_.emplace(device, config_, weights_, activations_, largest(limits), setup_.same_bits);
+  if (step::can_be_tiled(device, weights_, setup_.same_bits))
+    buffers_.tiled =
+        &tiled_.emplace(device, config_, weights_, activations_, largest(limits), setup_.same_bits);
   build_all(progress);
 }
 

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "engine/slot_memory.hpp"
-#include "kernels/sample.hpp"
+#include "kernels/sample/sample.hpp"
 #include "schedule/host.hpp"
+#include "step/tiled_products.hpp"
 #include "step/transformer.hpp"
-#include "step/wide_products.hpp"
 
 namespace attacca::engine {
 
@@ -110,7 +110,7 @@ class StepRunner {
   std::uint32_t in_flight_ = 0;
   schedule::Plan plan_;
   std::optional<step::StepScratch> scratch_;  // of CUDA
-  std::optional<step::WideProducts> wide_;    // of some GPUs
+  std::optional<step::TiledProducts> tiled_;  // of some GPUs
   step::StepBuffers buffers_;
   step::StepActivations activations_;
   std::vector<Ready> graphs_;                                  // by Counts::graph

@@ -5,7 +5,7 @@
 #include <attacca/kernel.hpp>
 
 #include "kernels/activations.hpp"
-#include "kernels/sample.hpp"
+#include "kernels/sample/sample.hpp"
 
 namespace attacca::kernels {
 

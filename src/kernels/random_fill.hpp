@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "kernels/matrix.hpp"
-#include "kernels/sampling.hpp"
+#include "kernels/sample/sampling.hpp"
 
 namespace attacca::kernels {
 

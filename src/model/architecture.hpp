@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/rotate_store.hpp"
+#include "kernels/attention/rope_store.hpp"
 
 namespace attacca::model {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/thin_linear.hpp"
+#include "kernels/linear/streamed_linear.hpp"
 #include "kernels/to_fp8.hpp"
 #include "model/config.hpp"
 
@@ -116,7 +116,7 @@ void Weights::convert(std::span<kernels::Matrix> matrices) {
     matrix.type = kernels::TensorType::e4m3;
     matrix.data = bytes.data() + rows * columns;
     matrix.scales = scales.data() + rows;
-    if (!kernels::is_thin(matrix))
+    if (!kernels::can_stream_weights(matrix))
       throw BadArgument(
           "weights in fp8 have rows that 16 divides and columns that 32 divides; a "
           "matrix of this model is " +

@@ -7,18 +7,18 @@
 #include <cmath>
 #include <string>
 
-#include "kernels/attention_splits.hpp"
-#include "kernels/decode_attention.hpp"
+#include "kernels/attention/attention_splits.hpp"
+#include "kernels/attention/decode_attention.hpp"
+#include "kernels/attention/mixed_attention.hpp"
+#include "kernels/attention/rope_store.hpp"
 #include "kernels/embed.hpp"
 #include "kernels/gather_residual.hpp"
-#include "kernels/linear.hpp"
-#include "kernels/many_linear.hpp"
-#include "kernels/mixed_attention.hpp"
+#include "kernels/linear/linear.hpp"
+#include "kernels/linear/sm90_same_bits_linear.hpp"
+#include "kernels/linear/sm90_tiled_linear.hpp"
+#include "kernels/linear/streamed_linear.hpp"
 #include "kernels/rms_norm.hpp"
-#include "kernels/rotate_store.hpp"
-#include "kernels/thin_linear.hpp"
-#include "kernels/wide_linear.hpp"
-#include "step/wide_products.hpp"
+#include "step/tiled_products.hpp"
 
 namespace attacca::step {
 
@@ -32,7 +32,7 @@ constexpr std::uint32_t kAhead = 32 << 10;
 constexpr std::uint64_t kSmallLayer = 128 << 20;  // bytes of weights
 
 // Rows up to which weights are streamed past x in registers; more go through shared memory.
-constexpr std::uint32_t kMostThin = 16;
+constexpr std::uint32_t kMostStreamed = 16;
 
 bool are_neighbours(const Matrix& a, const Matrix& b) {
   return a.row(a.rows) == b.data && a.type == b.type && a.columns == b.columns;
@@ -94,13 +94,13 @@ class Emitter {
 
  private:
   void emit_head() {
-    if (!is_thin(weights_.head)) return emit_plain_head();
-    ThinLinearArgs head = product(scaled_, weights_.head);
+    if (!can_stream_weights(weights_.head)) return emit_plain_head();
+    StreamedLinearArgs head = product(scaled_, weights_.head);
     head.gather = b_.gather;
     head.squares = residual_.squares;
     head.rows = {b_.row_count, shape_.rows};
     head.y = a_.logits;
-    if (is_wide(head)) {
+    if (is_tiled(head)) {
       auto* scaled = static_cast<std::uint16_t*>(a_.last.data);
       auto* squares = reinterpret_cast<float*>(scaled + std::size_t{shape_.rows} * c_.hidden);
       const Residual last{nullptr, scaled, squares, c_.hidden};
@@ -128,7 +128,7 @@ class Emitter {
     const std::string layer = "layer " + std::to_string(i) + " ";
     const Matrix qkv = joined(w);
 
-    ThinLinearArgs in = product(scaled_, qkv);
+    StreamedLinearArgs in = product(scaled_, qkv);
     in.squares = residual_.squares;
     in.bias = w.query_bias;
     in.y = a_.qkv;
@@ -137,22 +137,22 @@ class Emitter {
 
     emit_attention(i, layer);
 
-    ThinLinearArgs out = added(attended_, w.output, w.feed_forward_norm);
+    StreamedLinearArgs out = added(attended_, w.output, w.feed_forward_norm);
     out.residual.squares = a_.qkv;
     out.next[0] = upcoming(w.gate, ahead_ / 2);
     out.next[1] = upcoming(w.up, ahead_ / 2);
     add(out, layer + "output");
 
-    ThinLinearArgs gate = product(scaled_, w.gate);
+    StreamedLinearArgs gate = product(scaled_, w.gate);
     gate.squares = a_.qkv;
-    gate.end = ThinEnd::gate;
+    gate.epilogue = Epilogue::gate;
     gate.up = w.up;
     gate.gated = gated_.rounded;
     gate.gated_rest = gated_.rest;
     gate.next[0] = upcoming(w.down, ahead_);
     add(gate, layer + "gate and up");
 
-    ThinLinearArgs down = added(
+    StreamedLinearArgs down = added(
         gated_, w.down, is_last ? weights_.final_norm : weights_.layers[i + 1].attention_norm);
     down.next[0] = upcoming(is_last ? weights_.head : joined(weights_.layers[i + 1]), ahead_);
     add(down, layer + "down");
@@ -187,7 +187,7 @@ class Emitter {
       return;
     }
     chain_.add_attention(
-        rotate_store(),
+        rope_store(),
         {a_.qkv, tokens_, b_.positions, b_.slots, weights_.frequencies, w.query_norm, w.key_norm,
          c_.norm_epsilon, c_.pairs, c_.rotary_size, c_.heads, kv},
         layer + "rotate");
@@ -208,19 +208,19 @@ class Emitter {
                          layer + "attention");
   }
 
-  ThinLinearArgs product(const Planes& x, const Matrix& w) const {
-    ThinLinearArgs args{};
+  StreamedLinearArgs product(const Planes& x, const Matrix& w) const {
+    StreamedLinearArgs args{};
     args.x = x.rounded;
     args.x_rest = x.rest;
     args.epsilon = c_.norm_epsilon;
     args.rows = tokens_;
     args.w = w;
-    args.end = ThinEnd::store;
+    args.epilogue = Epilogue::store;
     return args;
   }
-  ThinLinearArgs added(const Planes& x, const Matrix& w, const float* next_norm) const {
-    ThinLinearArgs args = product(x, w);
-    args.end = ThinEnd::add;
+  StreamedLinearArgs added(const Planes& x, const Matrix& w, const float* next_norm) const {
+    StreamedLinearArgs args = product(x, w);
+    args.epilogue = Epilogue::add;
     args.residual = residual_;
     args.next_norm = next_norm;
     return args;
@@ -228,22 +228,24 @@ class Emitter {
   static Upcoming upcoming(const Matrix& w, std::uint32_t most) {
     return {w.data, w.bytes(), most};
   }
-  bool is_wide(const ThinLinearArgs& args) const {
-    return b_.wide && args.rows.capacity > kMostThin;
+  bool is_tiled(const StreamedLinearArgs& args) const {
+    return b_.tiled && args.rows.capacity > kMostStreamed;
   }
-  void add(const ThinLinearArgs& args, const std::string& name) {
-    if (is_wide(args) && b_.wide->same_bits()) {
-      chain_.add(many_linear(), many_grid(scratch_.processors()), b_.wide->many(args), name);
-    } else if (is_wide(args)) {
-      const WideLinearArgs wide = b_.wide->wide(args);
-      chain_.add(wide_linear(wide, scratch_.processors()), wide_grid(wide, scratch_.processors()),
-                 wide, name);
+  void add(const StreamedLinearArgs& args, const std::string& name) {
+    if (is_tiled(args) && b_.tiled->same_bits()) {
+      chain_.add(same_bits_linear(), same_bits_grid(scratch_.processors()),
+                 b_.tiled->same_bits_arguments(args), name);
+    } else if (is_tiled(args)) {
+      const TiledLinearArgs tiled = b_.tiled->arguments(args);
+      chain_.add(tiled_linear(tiled, scratch_.processors()),
+                 tiled_grid(tiled, scratch_.processors()), tiled, name);
     } else {
       // With more rows attention leaves the next product no room to start early, and large products
       // are better off one after the other.
-      const ThinNeighbour neighbour =
-          is_small_ || args.rows.capacity <= kFewRows ? ThinNeighbour::next : ThinNeighbour::none;
-      chain_.add(thin_linear(args), thin_grid(args, scratch_.processors(), neighbour), args, name);
+      const CoResident co_resident =
+          is_small_ || args.rows.capacity <= kFewRows ? CoResident::next : CoResident::none;
+      chain_.add(streamed_linear(args), streamed_grid(args, scratch_.processors(), neighbour), args,
+                 name);
     }
   }
 
@@ -300,8 +302,9 @@ bool can_stream(const model::Weights& weights) {
   return std::all_of(weights.layers.begin(), weights.layers.end(),
                      [](const model::LayerWeights& w) {
                        return are_neighbours(w.query, w.key) && are_neighbours(w.key, w.value) &&
-                              is_thin(joined(w)) && is_thin(w.output) && is_thin(w.gate) &&
-                              is_thin(w.up) && w.gate.type == w.up.type && is_thin(w.down);
+                              can_stream_weights(joined(w)) && can_stream_weights(w.output) &&
+                              can_stream_weights(w.gate) && can_stream_weights(w.up) &&
+                              w.gate.type == w.up.type && can_stream_weights(w.down);
                      });
 }
 

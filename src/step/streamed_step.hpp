@@ -7,8 +7,8 @@
 
 namespace attacca::step {
 
-/// Whether the products of all layers can be streamed, see is_thin. A head that cannot be gets the
-/// plain kernel.
+/// Whether the products of all layers can be streamed, see can_stream_weights. A head that cannot
+/// be gets the plain kernel.
 bool can_stream(const model::Weights& weights);
 
 /// SMs of a GPU.

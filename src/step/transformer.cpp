@@ -7,12 +7,12 @@
 #include <initializer_list>
 #include <string>
 
-#include "kernels/attention.hpp"
+#include "kernels/attention/attention.hpp"
+#include "kernels/attention/rope_store.hpp"
 #include "kernels/carry_tokens.hpp"
 #include "kernels/embed.hpp"
-#include "kernels/linear.hpp"
+#include "kernels/linear/linear.hpp"
 #include "kernels/rms_norm.hpp"
-#include "kernels/rotate_store.hpp"
 #include "step/streamed_step.hpp"
 
 namespace attacca::step {
@@ -112,7 +112,7 @@ void emit_model(Chain& chain, const model::ModelConfig& c, const model::Weights&
                false,
                a.qkv},
               layer + "qkv");
-    chain.add_attention(rotate_store(),
+    chain.add_attention(rope_store(),
                         {a.qkv, tokens, b.positions, b.slots, weights.frequencies, w.query_norm,
                          w.key_norm, c.norm_epsilon, c.pairs, c.rotary_size, c.heads, kv},
                         layer + "rotate");

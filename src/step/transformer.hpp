@@ -9,15 +9,15 @@
 #include <span>
 
 #include "kernels/activations.hpp"
-#include "kernels/paged_kv.hpp"
-#include "kernels/sample.hpp"
+#include "kernels/attention/paged_kv.hpp"
+#include "kernels/sample/sample.hpp"
 #include "model/config.hpp"
 #include "model/weights.hpp"
 #include "step/chain.hpp"
 
 namespace attacca::step {
 
-class WideProducts;
+class TiledProducts;
 
 /// The largest batch a graph can run.
 struct StepShape {
@@ -64,7 +64,7 @@ struct StepBuffers {
   std::uint64_t kv_layer_stride;         // in elements, from one layer's keys to the next one's
   kernels::Sampled* sampled;             // [rows]
   const StepScratch* scratch = nullptr;  // CUDA; null: the plain kernels, which need none
-  const WideProducts* wide = nullptr;    // for many rows; null: they are taken a few at a time
+  const TiledProducts* tiled = nullptr;  // for many rows; null: they are taken a few at a time
   // Tokens that the step before samples: where they come from, see CarryTokensArgs, and `tokens`
   // again, to write them to. Null: all tokens are given.
   const std::int32_t* token_from = nullptr;

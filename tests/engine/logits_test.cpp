@@ -9,7 +9,7 @@
 
 #include "engine/fixtures.hpp"
 #include "step/streamed_step.hpp"
-#include "step/wide_products.hpp"
+#include "step/tiled_products.hpp"
 #include "support/on_each_device.hpp"
 
 namespace attacca {
@@ -57,8 +57,8 @@ class OneSequence {
     buffers_.kv_layer_stride = layer_floats(page_size);
     if (is_streamed) scratch_.emplace(device, config_, buffers_.kv, 1);
     buffers_.scratch = scratch_ ? &*scratch_ : nullptr;
-    if (is_streamed && step::can_be_wide(device, weights_, same_bits))
-      buffers_.wide = &wide_.emplace(device, config_, weights_, activations_, shape_, same_bits);
+    if (is_streamed && step::can_be_tiled(device, weights_, same_bits))
+      buffers_.tiled = &tiled_.emplace(device, config_, weights_, activations_, shape_, same_bits);
   }
 
   bool can_stream() const { return step::can_stream(weights_); }
@@ -107,7 +107,7 @@ class OneSequence {
   Buffer<std::uint32_t> counts_;
   Buffer<float> kv_;
   std::optional<step::StepScratch> scratch_;
-  std::optional<step::WideProducts> wide_;
+  std::optional<step::TiledProducts> tiled_;
   step::StepBuffers buffers_{};
 };
 

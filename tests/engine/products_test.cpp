@@ -24,8 +24,8 @@ using testing::Not;
 using testing::StartsWith;
 
 constexpr ProductDevice kHost{};
-constexpr ProductDevice kCuda{.is_cuda = true, .has_wide = false, .same_bits = true};
-constexpr ProductDevice kHopper{.is_cuda = true, .has_wide = true, .same_bits = true};
+constexpr ProductDevice kCuda{.is_cuda = true, .has_tiled = false, .same_bits = true};
+constexpr ProductDevice kHopper{.is_cuda = true, .has_tiled = true, .same_bits = true};
 
 constexpr const char* kAll = "query, key, value, output, gate, up, down";
 
@@ -55,21 +55,22 @@ std::vector<std::string> lines(const model::Weights& weights, const ProductDevic
 
 TEST(Products, of_bf16_have_the_fast_kernels_of_each_gpu) {
   const model::Weights weights = whole_weights();
-  const std::string matrices = std::string(kAll) + " in BF16; head in BF16: thin_linear";
+  const std::string matrices = std::string(kAll) + " in BF16; head in BF16: streamed_linear";
   EXPECT_THAT(lines(weights, kCuda), ElementsAre(matrices));
-  EXPECT_THAT(lines(weights, kHopper), ElementsAre(matrices + ", many_linear for many rows"));
-  EXPECT_THAT(lines(weights, {.is_cuda = true, .has_wide = true}),
-              ElementsAre(matrices + ", wide_linear for many rows"));
+  EXPECT_THAT(lines(weights, kHopper), ElementsAre(matrices + ", same_bits_linear for many rows"));
+  EXPECT_THAT(lines(weights, {.is_cuda = true, .has_tiled = true}),
+              ElementsAre(matrices + ", tiled_linear for many rows"));
 }
 
 TEST(Products, of_quantized_weights_stream_and_say_why_many_rows_are_no_tiles) {
   model::Weights weights = whole_weights();
   for (LayerWeights& w : weights.layers) set_type(w, TensorType::q8_0);
-  const std::string matrices = std::string(kAll) + " in Q8_0; head in BF16: thin_linear";
+  const std::string matrices = std::string(kAll) + " in Q8_0; head in BF16: streamed_linear";
   EXPECT_THAT(lines(weights, kCuda), ElementsAre(matrices));
-  EXPECT_THAT(lines(weights, kHopper),
-              ElementsAre(matrices + " (many_linear for many rows is for bf16 of 64n columns in "
-                                     "all matrices, and query of layer 0 is Q8_0 of 64 columns)"));
+  EXPECT_THAT(
+      lines(weights, kHopper),
+      ElementsAre(matrices + " (same_bits_linear for many rows is for bf16 of 64n columns in "
+                             "all matrices, and query of layer 0 is Q8_0 of 64 columns)"));
 }
 
 TEST(Products, of_types_without_a_streamed_kernel_are_plain_and_say_so) {
@@ -111,9 +112,10 @@ TEST(Products, queries_keys_and_values_of_several_types_are_plain) {
 TEST(Products, a_head_of_odd_rows_is_plain_alone) {
   model::Weights weights = whole_weights();
   weights.head.rows = 50;
-  EXPECT_THAT(lines(weights, kHopper),
-              ElementsAre(std::string(kAll) + " in BF16: thin_linear, many_linear for many rows",
-                          "head in BF16: linear (50 x 64 is not 16n rows of 32n columns)"));
+  EXPECT_THAT(
+      lines(weights, kHopper),
+      ElementsAre(std::string(kAll) + " in BF16: streamed_linear, same_bits_linear for many rows",
+                  "head in BF16: linear (50 x 64 is not 16n rows of 32n columns)"));
 }
 
 TEST(Products, the_host_multiplies_quantized_weights_as_integers_where_neighbours_agree) {
@@ -149,7 +151,8 @@ TEST_P(ProductsOfAnEngine, are_those_of_its_weights_and_its_device) {
   EXPECT_EQ(floats.reason, is_cuda() ? "F32 has no streamed kernel" : "");
   const Product blocks = first(quantized);
   EXPECT_THAT(blocks.matrices, HasSubstr("in Q8_0"));
-  EXPECT_THAT(blocks.kernel, is_cuda() ? StartsWith("thin_linear") : StartsWith("integer tiles"));
+  EXPECT_THAT(blocks.kernel,
+              is_cuda() ? StartsWith("streamed_linear") : StartsWith("integer tiles"));
   EXPECT_THAT(blocks.reason, Not(HasSubstr("streamed")));
 }
 

@@ -36,8 +36,8 @@ inline void append_block(kernels::TensorType type, std::span<const float, 32> va
     put(half >> 8u);
   };
   const bool has_offset = type == TensorType::q4_1;
-  const bool is_wide = type == TensorType::q8_0;
-  const float scale = is_wide ? size / 127 : has_offset ? (*most - *least) / 15 : size / 7;
+  const bool is_tiled = type == TensorType::q8_0;
+  const float scale = is_tiled ? size / 127 : has_offset ? (*most - *least) / 15 : size / 7;
   put_half(scale);
   if (has_offset) put_half(*least);
   const auto q = [&](std::size_t i, int low, int high) {
@@ -48,8 +48,8 @@ inline void append_block(kernels::TensorType type, std::span<const float, 32> va
   const auto nibble = [&](std::size_t i) {
     return static_cast<unsigned>(has_offset ? q(i, 0, 15) : q(i, -8, 7) + 8);
   };
-  for (std::size_t i = 0; i < (is_wide ? 32 : 16); ++i)
-    put(is_wide ? static_cast<unsigned>(q(i, -127, 127)) : nibble(i) | nibble(i + 16) << 4);
+  for (std::size_t i = 0; i < (is_tiled ? 32 : 16); ++i)
+    put(is_tiled ? static_cast<unsigned>(q(i, -127, 127)) : nibble(i) | nibble(i + 16) << 4);
 }
 
 /// REQUIRES: a fixture without scaling of its rotary frequencies, of an architecture whose pairs

@@ -1,6 +1,6 @@
 // Tests of attention over pages against doubles, and that a token's result is the same bits in any
 // company.
-#include "kernels/attention.hpp"
+#include "kernels/attention/attention.hpp"
 
 #include <gtest/gtest.h>
 

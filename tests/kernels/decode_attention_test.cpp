@@ -1,6 +1,6 @@
 // Tests of decode attention against doubles: shapes, types, windows, long and short contexts in one
 // batch, and that a row's result is the same bits in any company.
-#include "kernels/decode_attention.hpp"
+#include "kernels/attention/decode_attention.hpp"
 
 #include <gtest/gtest.h>
 
@@ -394,7 +394,7 @@ TEST_P(DecodeAttention, a_key_is_the_same_bits_whether_rotate_store_stored_it) {
     const Buffer<float> angles = buffer(world.frequencies_);
     const Buffer<float> norms = buffer(world.norms_);
     const Buffer<std::uint32_t> counts = buffer<std::uint32_t>({world.rows()});
-    const kernels::RotateStoreArgs args{
+    const kernels::RopeStoreArgs args{
         .qkv = x.data(),
         .rows = {counts.data(), world.rows()},
         .positions = position_buffer.data(),
@@ -408,7 +408,7 @@ TEST_P(DecodeAttention, a_key_is_the_same_bits_whether_rotate_store_stored_it) {
         .heads = shape.heads,
         .kv = {keys.data(), values.data(), tables.data(), world.tables_.stride, shape.page_size,
                shape.kv_heads, shape.head_size, type}};
-    stream().kernel(kernels::rotate_store(), kernels::grid_of(args, true), args);
+    stream().kernel(kernels::rope_store(), kernels::grid_of(args, true), args);
     stream().synchronize();
     EXPECT_EQ(Cells(keys.read(), type).bytes(), expected.keys.bytes());
     EXPECT_EQ(Cells(values.read(), type).bytes(), expected.values.bytes());

@@ -1,5 +1,5 @@
 // Tests that each path of integer products gives the same bits.
-#include "kernels/host/integer_tiles.hpp"
+#include "kernels/linear/host/integer_tiles.hpp"
 
 #include <gtest/gtest.h>
 

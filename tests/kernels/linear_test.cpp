@@ -1,5 +1,5 @@
 // Tests of the matrix kernels against doubles, and of their rows' independence.
-#include "kernels/linear.hpp"
+#include "kernels/linear/linear.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "kernels/host/row_block.hpp"
-#include "kernels/host/silu.hpp"
+#include "kernels/linear/host/silu.hpp"
 #include "kernels/weights.hpp"
 #include "support/on_each_device.hpp"
 

@@ -1,10 +1,10 @@
 // Tests of attention for mixed steps against doubles: prompts, decode and both in one step, and
 // that a row's result does not depend on its company.
-#include "kernels/mixed_attention.hpp"
+#include "kernels/attention/mixed_attention.hpp"
 
 #include <gtest/gtest.h>
 
-#include "kernels/decode_attention.hpp"
+#include "kernels/attention/decode_attention.hpp"
 #include "kernels/paged_cells.hpp"
 #include "kernels/quantization.hpp"
 #include "support/on_each_device.hpp"

@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/paged_kv.hpp"
+#include "kernels/attention/paged_kv.hpp"
 
 namespace attacca::test {
 

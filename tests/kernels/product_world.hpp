@@ -7,9 +7,9 @@
 #include <ostream>
 #include <vector>
 
+#include "kernels/linear/streamed_linear.hpp"
 #include "kernels/quantization.hpp"
 #include "kernels/random_fill.hpp"
-#include "kernels/thin_linear.hpp"
 #include "kernels/weights.hpp"
 #include "support/on_each_device.hpp"
 
@@ -54,7 +54,7 @@ inline std::ostream& operator<<(std::ostream& out, const ProductSizes& s) {
 
 /// All that a product reads and writes, on one device.
 struct ProductWorld {
-  ProductWorld(const Device& device, const ProductSizes& s, kernels::ThinEnd end)
+  ProductWorld(const Device& device, const ProductSizes& s, kernels::Epilogue end)
       : sizes(s),
         x(device, repeated(random_bits(kDistinct * s.columns, 1), s.capacity)),
         w(random_weights(device, s, 2)),
@@ -70,14 +70,14 @@ struct ProductWorld {
     product.rows = {count.data(), s.capacity};
     product.w = {w.data(), kernels::TensorType::bf16, s.rows, s.columns};
     product.up = {up.data(), kernels::TensorType::bf16, s.rows, s.columns};
-    product.end = end;
+    product.epilogue = end;
     product.bias = floats.data();
     product.next_norm = floats.data();
     product.y = y.data();
     product.gated = rounded.data();
     product.residual = {y.data(), rounded.data(), sums.data(), s.rows};
     product.epsilon = 0.5f;
-    if (end != kernels::ThinEnd::add) product.squares = squares.data();
+    if (end != kernels::Epilogue::add) product.squares = squares.data();
   }
   /// Made where they are needed: they are many.
   static Buffer<std::uint16_t> random_weights(const Device& device, const ProductSizes& s,
@@ -105,7 +105,7 @@ struct ProductWorld {
   Buffer<float> y;
   Buffer<std::uint16_t> rounded;
   Buffer<float> sums;
-  kernels::ThinLinearArgs product{};
+  kernels::StreamedLinearArgs product{};
 };
 
 }  // namespace attacca::test

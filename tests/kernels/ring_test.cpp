@@ -1,4 +1,4 @@
-// Tests of the rings of src/kernels/cuda, and of BulkCopy, where a wait is not answered: it ends
+// Tests of the rings of src/kernels/linear, and of BulkCopy, where a wait is not answered: it ends
 // after a while, so do all others of the block, the host is told who waited for what, and the
 // device works on.
 #include <gmock/gmock.h>

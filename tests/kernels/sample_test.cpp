@@ -1,6 +1,6 @@
 // Tests of sampling: each parameter against a plain computation in doubles, the statistics of
 // draws, and that a row's token depends on nothing but its own logits, parameters and position.
-#include "kernels/sample.hpp"
+#include "kernels/sample/sample.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -12,9 +12,9 @@
 #include <numeric>
 #include <random>
 
-#include "kernels/host/logit_groups.hpp"
-#include "kernels/host/sample.hpp"
-#include "kernels/sampling.hpp"
+#include "kernels/sample/host/logit_groups.hpp"
+#include "kernels/sample/host/sample.hpp"
+#include "kernels/sample/sampling.hpp"
 #include "support/on_each_device.hpp"
 
 namespace attacca::test {
@@ -554,7 +554,7 @@ TEST(Sampling, parameters_that_make_no_sense_are_named_with_a_remedy) {
   const auto problem = [](auto change) {
     SamplingParams params;
     change(params);
-    return kernels::host::problem_with(params);
+    return kernels::host::check_sampling(params);
   };
   EXPECT_EQ(problem([](SamplingParams&) {}), "");
   EXPECT_THAT(problem([](auto& p) { p.temperature = -1; }), HasSubstr("temperature -1"));
@@ -574,7 +574,7 @@ TEST(Sampling, parameters_that_make_no_sense_are_named_with_a_remedy) {
   EXPECT_THAT(problem([](auto& p) { p.stop_tokens = 129; }), HasSubstr("129 stop tokens"));
   EXPECT_THAT(problem([](auto& p) { p.biases = 1025; }), HasSubstr("1025 tokens"));
   const std::vector<TokenBias> biases{{7, kInfinity}};
-  EXPECT_THAT(kernels::host::problem_with({}, biases), HasSubstr("logit bias inf of token 7"));
+  EXPECT_THAT(kernels::host::check_sampling({}, biases), HasSubstr("logit bias inf of token 7"));
 }
 
 }  // namespace

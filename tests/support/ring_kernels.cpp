@@ -5,7 +5,7 @@
 
 #include "kernels/waits.hpp"
 #if defined(__CUDACC__)
-#include "kernels/cuda/pair_ring.cuh"
+#include "kernels/linear/sm90_pair_ring.cuh"
 #endif
 
 namespace attacca::test {

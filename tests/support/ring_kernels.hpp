@@ -1,4 +1,4 @@
-// ring_kernels.hpp: kernels that wait in vain at the rings of src/kernels/cuda and at a BulkCopy,
+// ring_kernels.hpp: kernels that wait in vain at the rings of src/kernels/linear and at a BulkCopy,
 // with little patience. They do something on a GPU only.
 #pragma once
 

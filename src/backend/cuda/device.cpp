@@ -146,9 +146,10 @@ void KernelPointers::set(const KernelInfo& kernel, const void* args,
   auto* bytes = static_cast<std::byte*>(const_cast<void*>(args));
   two_[0] = bytes;
   two_[1] = port;
-  many_.clear();
+  same_bits_.clear();
   if (!kernel.parameters) return;
-  for (const std::uint32_t offset : kernel.parameters->offsets) many_.push_back(bytes + offset);
+  for (const std::uint32_t offset : kernel.parameters->offsets)
+    same_bits_.push_back(bytes + offset);
 }
 
 void check_parameters(const KernelInfo& kernel) {

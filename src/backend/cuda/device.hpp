@@ -28,11 +28,11 @@ class CudaStream;
 class KernelPointers {
  public:
   void set(const KernelInfo& kernel, const void* args, attacca::detail::LaunchPort* port);
-  void** data() { return many_.empty() ? two_ : many_.data(); }
+  void** data() { return same_bits_.empty() ? two_ : same_bits_.data(); }
 
  private:
   void* two_[2] = {};
-  std::vector<void*> many_;
+  std::vector<void*> same_bits_;
 };
 
 /// Throws BadArgument where a plain CUDA kernel takes other parameters than it was declared with.

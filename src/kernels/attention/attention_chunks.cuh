@@ -1,0 +1,355 @@
+// attention_chunks.cuh: a block attends for neighbouring rows of one slot, a Chunk at a time: up to
+// 64 lines, a line for each row and head of one kv head's group. Each of four warps has 16 lines.
+// Keys and values come through shared memory, some positions at a time; while they are multiplied,
+// the next ones are on their way.
+//
+// Queries and weights are pairs of numbers whose sums are nearly exact, as for rows that are alone:
+// so it hardly counts how rows come together.
+//
+// Positions are walked over in steps from multiples of the step's size on, and what a line does not
+// see adds exact zeros: a row's result is the same bits in any chunk.
+#pragma once
+
+#include "kernels/attention/attention_elements.cuh"
+#include "kernels/attention/attention_rows.cuh"
+
+namespace attacca::kernels::attending {
+
+inline constexpr std::uint32_t kLines = 64;
+
+/// Neighbouring rows, for one kv head.
+struct Chunk {
+  std::uint32_t row;   // the first
+  std::uint32_t rows;  // at most kLines / group
+  std::uint32_t slot;
+  std::uint32_t position;  // of the first row; others follow
+  std::uint32_t kv_head;
+};
+
+/// `Args`: what has q, q_stride, kv, heads, scale, window and y.
+template <class Args, KvType kType, unsigned kSize>
+class ChunkTiles {
+ public:
+  static constexpr bool kIsBfloat = is_bfloat(kType);
+  static constexpr unsigned kBytes = kv_element_bytes(kType);
+  static constexpr unsigned kStep = kSize > 128 ? 32 : 64;  // positions
+  static constexpr unsigned kStride = kSize + 8;            // eight rows are in different banks
+  /// Types that are multiplied as they are stored are copied in the background.
+  static constexpr bool kCopies = kBytes == 2;
+  static_assert(kType != KvType::f32);
+  /// Large heads leave no registers for queries.
+  static constexpr bool kKeepsQueries = kSize <= 128;
+
+  struct Stage {
+    alignas(16) std::uint16_t keys[kStep * kStride];
+    alignas(16) std::uint16_t values[kStep * kStride];
+  };
+  struct Shared {
+    Stage stages[2];
+    /// Queries, and results on their way to memory. Where registers keep the queries they are here
+    /// only before the second step is loaded.
+    alignas(16) std::uint16_t own_lines[kKeepsQueries ? 8 : kLines * kStride];
+    alignas(16) std::uint16_t rests[kLines * kStride];  // of the queries
+
+    __device__ std::uint16_t* lines() {
+      if constexpr (kKeepsQueries)
+        return stages[1].keys;
+      else
+        return own_lines;
+    }
+  };
+  static_assert(!kKeepsQueries || kLines * kStride <= 2 * kStep * kStride);
+
+  __device__ ChunkTiles(const Args& args, Shared& shared, std::uint32_t group)
+      : a_(args),
+        shared_(shared),
+        group_(group),
+        lane_(threadIdx.x % 32),
+        warp_(threadIdx.x / 32),
+        page_bits_(4 + args.kv.page_size / 32) {}
+
+  /// REQUIRES: all threads have left what shares the memory. Returns without a barrier.
+  __device__ void run(const Chunk& chunk) {
+    const std::uint32_t last = chunk.position + chunk.rows - 1;
+    const std::uint32_t begin = first_seen(chunk.position) / kStep * kStep;
+    const std::uint32_t steps = (last - begin) / kStep + 1;
+    load_pages(chunk, begin, last);
+    load(chunk, begin, begin, last, 0);
+    end_copies();
+    put_queries(chunk);
+    __syncthreads();
+    if constexpr (kKeepsQueries) {
+#pragma unroll
+      for (unsigned part = 0; part < kSize / 16; ++part) load_query(part, queries_[part]);
+      __syncthreads();
+    }
+    clear(chunk);
+    for (std::uint32_t step = 0; step < steps; ++step) {
+      const std::uint32_t at = begin + step * kStep;
+      if (step + 1 < steps) load(chunk, begin, at + kStep, last, (step + 1) % 2);
+      end_copies();
+      wait_for_copies<1>();
+      __syncthreads();
+      attend(shared_.stages[step % 2], at, chunk);
+      __syncthreads();
+    }
+    put_results(chunk);
+  }
+
+ private:
+  __device__ std::uint32_t first_seen(std::uint32_t position) const {
+    return a_.window != 0 && position >= a_.window ? position - a_.window + 1 : 0;
+  }
+
+  // Keys and values into shared memory.
+
+  /// `page_` has the pages of 512 positions, 16 for each lane.
+  __device__ void load_pages(const Chunk& chunk, std::uint32_t from, std::uint32_t last) {
+    const std::uint32_t at = from + lane_ * 16;
+    const bool is_seen = at <= last && at + 15 >= first_seen(chunk.position);
+    page_ = is_seen ? __ldcg(a_.kv.tables + std::uint64_t{chunk.slot} * a_.kv.table_stride +
+                             (at >> page_bits_))
+                    : 0;
+  }
+  /// Positions from `at` on; `begin` is where the walk began.
+  __device__ void load(const Chunk& chunk, std::uint32_t begin, std::uint32_t at,
+                       std::uint32_t last, unsigned stage) {
+    constexpr unsigned kEights = kSize / 8;
+    constexpr unsigned kEach = kStep * kEights / kThreads;
+    const std::uint32_t walked = at - begin;
+    if (walked % 512 == 0 && walked != 0) load_pages(chunk, at, last);
+    const std::uint32_t first = first_seen(chunk.position);
+    Stage& to = shared_.stages[stage];
+#pragma unroll 2  // more would take registers for addresses
+    for (unsigned i = 0; i < kEach; ++i) {
+      const unsigned index = i * kThreads + threadIdx.x;
+      const unsigned row = index / kEights;
+      const unsigned dimension = index % kEights * 8;
+      const auto page =
+          static_cast<std::uint64_t>(__shfl_sync(~0u, page_, (walked % 512 + row) / 16));
+      const std::uint32_t position = at + row;
+      const bool is_there = position >= first && position <= last && dimension < a_.kv.head_size;
+      const std::uint32_t inside = position & (a_.kv.page_size - 1);
+      const std::uint64_t offset =
+          is_there ? ((((page * a_.kv.kv_heads + chunk.kv_head) << page_bits_) + inside) *
+                          a_.kv.head_size +
+                      dimension) *
+                         kBytes
+                   : 0;
+      const unsigned char* key = a_.kv.template keys_as<unsigned char>() + offset;
+      const unsigned char* value = a_.kv.template values_as<unsigned char>() + offset;
+      const unsigned place = row * kStride + dimension;
+      if constexpr (kCopies) {
+        copy_later(to.keys + place, key, is_there);
+        copy_later(to.values + place, value, is_there);
+      } else {
+        put_eight(to.keys + place, key, is_there);
+        put_eight(to.values + place, value, is_there);
+      }
+    }
+  }
+  __device__ static void put_eight(std::uint16_t* to, const unsigned char* from, bool is_there) {
+    Eight<kType> eight;
+    eight.load(from, is_there);
+    const Pairs pairs = eight.pairs();
+    *reinterpret_cast<uint4*>(to) = {pairs.words[0], pairs.words[1], pairs.words[2],
+                                     pairs.words[3]};
+  }
+
+  // Queries. Line i is row i / group and head i % group.
+
+  __device__ void put_queries(const Chunk& chunk) {
+    const float factor = a_.scale * 1.4426950408889634f;
+    for (unsigned line = warp_; line < kLines; line += kThreads / 32) {
+      const std::uint32_t row = line / group_;
+      const std::uint32_t head = chunk.kv_head * group_ + line % group_;
+      const float* q = a_.q + std::uint64_t{chunk.row + row} * a_.q_stride +
+                       std::uint64_t{head} * a_.kv.head_size;
+      for (unsigned at = 2 * lane_; at < kSize; at += 64) {
+        const bool is_there = row < chunk.rows && at < a_.kv.head_size;
+        const float2 two = is_there ? *reinterpret_cast<const float2*>(q + at) : float2{};
+        const float first = two.x * factor;
+        const float second = two.y * factor;
+        const std::uint32_t pair = pair_of<kIsBfloat>(first, second);
+        *reinterpret_cast<std::uint32_t*>(shared_.lines() + line * kStride + at) = pair;
+        *reinterpret_cast<std::uint32_t*>(shared_.rests + line * kStride + at) =
+            rest_of<kIsBfloat>(first, second, pair);
+      }
+    }
+  }
+  /// This warp's 16 lines, 16 dimensions of them.
+  __device__ void load_query(unsigned part, std::uint32_t (&to)[4]) {
+    load_lines(shared_.lines(), part, to);
+  }
+  __device__ void load_lines(const std::uint16_t* lines, unsigned part, std::uint32_t (&to)[4]) {
+    const unsigned line = warp_ * 16 + lane_ % 16;
+    load_matrices(lines + line * kStride + part * 16 + lane_ / 16 * 8, to);
+  }
+
+  // A lane has lines lane / 4 and lane / 4 + 8 of its warp.
+
+  __device__ void clear(const Chunk& chunk) {
+#pragma unroll
+    for (unsigned half = 0; half < 2; ++half) {
+      const std::uint32_t row = (warp_ * 16 + lane_ / 4 + half * 8) / group_;
+      position_[half] = chunk.position + min(row, chunk.rows - 1);
+      max_[half] = -INFINITY;
+      total_[half] = 0;
+    }
+#pragma unroll
+    for (unsigned i = 0; i < kSize / 8; ++i)
+#pragma unroll
+      for (unsigned j = 0; j < 4; ++j) sums_[i][j] = 0;
+  }
+
+  __device__ void attend(const Stage& stage, std::uint32_t at, const Chunk& chunk) {
+    float scores[kStep / 8][4];
+#pragma unroll
+    for (unsigned i = 0; i < kStep / 8; ++i)
+#pragma unroll
+      for (unsigned j = 0; j < 4; ++j) scores[i][j] = 0;
+#pragma unroll
+    for (unsigned part = 0; part < kSize / 16; ++part) {
+      std::uint32_t query[4];
+      if constexpr (!kKeepsQueries) load_query(part, query);
+      const std::uint32_t(&q)[4] = kKeepsQueries ? queries_[kKeepsQueries ? part : 0] : query;
+      std::uint32_t rest[4];
+      load_lines(shared_.rests, part, rest);
+#pragma unroll
+      for (unsigned i = 0; i < kStep / 16; ++i) {
+        const unsigned row = i * 16 + lane_ / 16 * 8 + lane_ % 8;
+        const unsigned place = row * kStride + part * 16 + lane_ / 8 % 2 * 8;
+        std::uint32_t keys[4];
+        load_matrices(stage.keys + place, keys);
+        multiply_two(scores[2 * i], scores[2 * i + 1], q, keys);
+        multiply_two(scores[2 * i], scores[2 * i + 1], rest, keys);
+      }
+    }
+    const bool sees_all =
+        at + kStep - 1 <= chunk.position && at >= first_seen(chunk.position + chunk.rows - 1);
+    if (!sees_all) hide(scores, at);
+    weigh(scores);
+#pragma unroll
+    for (unsigned i = 0; i < kStep / 16; ++i) {
+      std::uint32_t weights[4];
+      std::uint32_t rests[4];
+#pragma unroll
+      for (unsigned j = 0; j < 4; ++j) {
+        const float first = scores[2 * i + j / 2][j % 2 * 2];
+        const float second = scores[2 * i + j / 2][j % 2 * 2 + 1];
+        total_[j % 2] += first + second;
+        weights[j] = pair_of<kIsBfloat>(first, second);
+        rests[j] = rest_of<kIsBfloat>(first, second, weights[j]);
+      }
+#pragma unroll
+      for (unsigned part = 0; part < kSize / 16; ++part) {
+        const unsigned row = i * 16 + lane_ % 16;
+        const unsigned place = row * kStride + part * 16 + lane_ / 16 * 8;
+        std::uint32_t values[4];
+        load_matrices_transposed(stage.values + place, values);
+        multiply_two(sums_[2 * part], sums_[2 * part + 1], weights, values);
+        multiply_two(sums_[2 * part], sums_[2 * part + 1], rests, values);
+      }
+    }
+  }
+  /// Sixteen lines by twice eight positions or dimensions.
+  __device__ static void multiply_two(float (&first)[4], float (&second)[4],
+                                      const std::uint32_t (&a)[4], const std::uint32_t (&b)[4]) {
+    multiply<kIsBfloat>(first, a[0], a[1], a[2], a[3], b[0], b[1]);
+    multiply<kIsBfloat>(second, a[0], a[1], a[2], a[3], b[2], b[3]);
+  }
+  /// Positions that a line does not see.
+  __device__ void hide(float (&scores)[kStep / 8][4], std::uint32_t at) const {
+#pragma unroll
+    for (unsigned half = 0; half < 2; ++half) {
+      const std::uint32_t first = first_seen(position_[half]);
+#pragma unroll
+      for (unsigned i = 0; i < kStep / 8; ++i)
+#pragma unroll
+        for (unsigned j = 0; j < 2; ++j) {
+          const std::uint32_t position = at + i * 8 + lane_ % 4 * 2 + j;
+          if (position < first || position > position_[half]) scores[i][half * 2 + j] = -INFINITY;
+        }
+    }
+  }
+  /// Scores become weights, and what was summed up is brought to the new maximum.
+  __device__ void weigh(float (&scores)[kStep / 8][4]) {
+#pragma unroll
+    for (unsigned half = 0; half < 2; ++half) {
+      float most = max_[half];
+#pragma unroll
+      for (unsigned i = 0; i < kStep / 8; ++i)
+        most = fmaxf(most, fmaxf(scores[i][half * 2], scores[i][half * 2 + 1]));
+      most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
+      most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
+      const float base = most == -INFINITY ? 0 : most;  // a line that has seen nothing yet
+      const float factor = power_of_two(max_[half] - base);
+      max_[half] = most;
+      total_[half] *= factor;
+#pragma unroll
+      for (unsigned i = 0; i < kStep / 8; ++i)
+#pragma unroll
+        for (unsigned j = 0; j < 2; ++j)
+          scores[i][half * 2 + j] = power_of_two(scores[i][half * 2 + j] - base);
+#pragma unroll
+      for (unsigned i = 0; i < kSize / 8; ++i)
+#pragma unroll
+        for (unsigned j = 0; j < 2; ++j) sums_[i][half * 2 + j] *= factor;
+    }
+  }
+
+  /// Each warp its own lines, through shared memory so that rows are written whole.
+  __device__ void put_results(const Chunk& chunk) {
+    std::uint16_t* const lines = shared_.lines() + warp_ * 16 * kStride;
+    std::uint16_t* const rests = shared_.rests + warp_ * 16 * kStride;
+#pragma unroll
+    for (unsigned half = 0; half < 2; ++half) {
+      float total = total_[half];
+      total += __shfl_xor_sync(~0u, total, 1);
+      total += __shfl_xor_sync(~0u, total, 2);
+      const float factor = 1 / total;
+      const unsigned line = (lane_ / 4 + half * 8) * kStride + lane_ % 4 * 2;
+#pragma unroll
+      for (unsigned i = 0; i < kSize / 8; ++i) {
+        const float first = sums_[i][half * 2] * factor;
+        const float second = sums_[i][half * 2 + 1] * factor;
+        const std::uint32_t pair = pair_of<true>(first, second);
+        *reinterpret_cast<std::uint32_t*>(lines + line + i * 8) = pair;
+        if (a_.y_rest)
+          *reinterpret_cast<std::uint32_t*>(rests + line + i * 8) =
+              rest_of<true>(first, second, pair);
+      }
+    }
+    __syncwarp();
+    write_lines(chunk, lines, a_.y);
+    if (a_.y_rest) write_lines(chunk, rests, a_.y_rest);
+  }
+  __device__ void write_lines(const Chunk& chunk, const std::uint16_t* lines, std::uint16_t* to) {
+    for (unsigned index = lane_; index < 16 * kSize / 8; index += 32) {
+      const unsigned line = warp_ * 16 + index / (kSize / 8);
+      const unsigned dimension = index % (kSize / 8) * 8;
+      const std::uint32_t row = line / group_;
+      if (row >= chunk.rows || dimension >= a_.kv.head_size) continue;
+      const std::uint32_t head = chunk.kv_head * group_ + line % group_;
+      std::uint16_t* y =
+          to + (std::uint64_t{chunk.row + row} * a_.heads + head) * a_.kv.head_size + dimension;
+      *reinterpret_cast<uint4*>(y) =
+          *reinterpret_cast<const uint4*>(lines + index / (kSize / 8) * kStride + dimension);
+    }
+  }
+
+  const Args& a_;
+  Shared& shared_;
+  std::uint32_t group_;
+  unsigned lane_;
+  unsigned warp_;
+  std::uint32_t page_bits_;
+  std::int32_t page_ = 0;
+  std::uint32_t position_[2];  // of this lane's two lines
+  float max_[2];               // in units of log2
+  float total_[2];             // of this lane's positions
+  std::uint32_t queries_[kKeepsQueries ? kSize / 16 : 1][4];
+  float sums_[kSize / 8][4];
+};
+
+}  // namespace attacca::kernels::attending

@@ -1,0 +1,93 @@
+// attention_rope.cuh: one warp normalizes and rotates one head. All kernels that store keys do it
+// with this code, every operation rounded as written: a key is the same bits whoever stores it.
+#pragma once
+
+#include "kernels/attention/paged_kv.hpp"
+#include "kernels/attention/rope_store.hpp"
+
+namespace attacca::kernels::attending {
+
+/// The cosine and sine of position * frequency. The angle is reduced to a part of a turn in
+/// doubles: in floats those of late positions are off by more than the sine's own precision.
+__device__ inline float2 angle_of(float frequency, std::int32_t position) {
+  constexpr double kTurnsPerRadian = 0.15915494309189533577;
+  const double turns =
+      static_cast<double>(position) * static_cast<double>(frequency) * kTurnsPerRadian;
+  float2 angle;
+  sincospif(2 * static_cast<float>(turns - rint(turns)), &angle.y, &angle.x);
+  return angle;
+}
+
+/// Cosines and sines of one position; lane l has those of pairs l, l + 32, ...
+template <unsigned kSize>
+struct Angles {
+  static constexpr unsigned kEach = (kSize / 2 + 31) / 32;
+  float2 values[kEach];
+
+  __device__ void find(const float* frequencies, std::uint32_t half, std::int32_t position) {
+#pragma unroll
+    for (unsigned i = 0; i < kEach; ++i) {
+      const std::uint32_t at = threadIdx.x % 32 + 32 * i;
+      if (at < half) values[i] = angle_of(frequencies[at], position);
+    }
+  }
+  /// From a table of kSize / 2 of them.
+  __device__ void load(const float2* table) {
+#pragma unroll
+    for (unsigned i = 0; i < kEach; ++i) values[i] = table[threadIdx.x % 32 + 32 * i];
+  }
+};
+
+/// What becomes of a head.
+struct Turn {
+  const float* norm;  // [head_size], or null
+  float epsilon;
+  RotaryPairs pairs;
+  std::uint32_t half;  // of the elements that rotate
+  std::uint32_t size;  // of the head
+};
+
+/// Takes the head at `from`, and leaves it normalized and rotated at `to`, in shared memory. Called
+/// by all lanes of a warp; returns when all of the head is there.
+template <unsigned kSize>
+__device__ inline void turn_head(const float* from, float* to, const Angles<kSize>& angles,
+                                 const Turn& turn) {
+  constexpr unsigned kEach = (kSize + 31) / 32;
+  const unsigned lane = threadIdx.x % 32;
+  float x[kEach];
+#pragma unroll
+  for (unsigned i = 0; i < kEach; ++i) x[i] = lane + 32 * i < turn.size ? from[lane + 32 * i] : 0;
+  if (turn.norm) {
+    float sum = 0;
+#pragma unroll
+    for (unsigned i = 0; i < kEach; ++i) sum = __fmaf_rn(x[i], x[i], sum);
+#pragma unroll
+    for (unsigned step = 16; step != 0; step /= 2)
+      sum = __fadd_rn(sum, __shfl_xor_sync(~0u, sum, step));
+    const float mean = __fdiv_rn(sum, static_cast<float>(turn.size));
+    const float factor = __fdiv_rn(1, __fsqrt_rn(__fadd_rn(mean, turn.epsilon)));
+#pragma unroll
+    for (unsigned i = 0; i < kEach; ++i)
+      if (lane + 32 * i < turn.size)
+        x[i] = __fmul_rn(__fmul_rn(x[i], factor), turn.norm[lane + 32 * i]);
+  }
+  __syncwarp();  // what was at `to` is read
+#pragma unroll
+  for (unsigned i = 0; i < kEach; ++i)
+    if (lane + 32 * i < turn.size) to[lane + 32 * i] = x[i];
+  __syncwarp();
+#pragma unroll
+  for (unsigned i = 0; i < Angles<kSize>::kEach; ++i) {
+    const std::uint32_t at = lane + 32 * i;
+    if (at >= turn.half) continue;
+    float& first = turn.pairs == RotaryPairs::adjacent ? to[2 * at] : to[at];
+    float& second = turn.pairs == RotaryPairs::adjacent ? to[2 * at + 1] : to[at + turn.half];
+    const float a = first;
+    const float b = second;
+    first = __fmaf_rn(a, angles.values[i].x, -__fmul_rn(b, angles.values[i].y));
+    second = __fmaf_rn(b, angles.values[i].x, __fmul_rn(a, angles.values[i].y));
+  }
+  __syncwarp();
+}
+
+}  // namespace attacca::kernels::attending

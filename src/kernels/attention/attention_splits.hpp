@@ -1,0 +1,132 @@
+// attention_splits.hpp: how attention over one row's past is cut into parts that blocks work on
+// side by side, and the memory in which their results meet.
+#pragma once
+
+#include <attacca/target.hpp>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/attention/paged_kv.hpp"
+
+namespace attacca::kernels {
+
+ATTACCA_HD constexpr std::uint32_t ceil_div(std::uint32_t a, std::uint32_t b) {
+  return (a + b - 1) / b;
+}
+
+/// Heads of one kv head that are computed together; a larger group is cut into parts.
+inline constexpr std::uint32_t kTileHeads = 8;
+/// Positions that a split is a multiple of: 16 for each of four warps.
+inline constexpr std::uint32_t kSplitStep = 64;
+inline constexpr std::uint32_t kMaxSplits = 32;  // one for each lane
+
+/// How a row's past is cut: into about `pieces` splits of `least` to `most` positions, and into
+/// more of them, or longer ones, where it is long. Each split leaves a result to be combined.
+struct Splits {
+  std::uint32_t pieces;
+  std::uint32_t least;
+  std::uint32_t most;
+
+  ATTACCA_HD constexpr std::uint32_t size(std::uint32_t span) const {
+    const std::uint32_t few = step_up(ceil_div(span, pieces));
+    const std::uint32_t many = step_up(ceil_div(span, kMaxSplits));
+    const std::uint32_t wanted = few < least ? least : few < most ? few : most;
+    return wanted < many ? many : wanted;
+  }
+  ATTACCA_HD constexpr std::uint32_t count(std::uint32_t span) const {
+    return span == 0 ? 1 : ceil_div(span, size(span));
+  }
+
+ private:
+  ATTACCA_HD static constexpr std::uint32_t step_up(std::uint32_t positions) {
+    return ceil_div(positions, kSplitStep) * kSplitStep;
+  }
+};
+
+/// Rows so few that a block on each processor does for their attention, beside one of a product.
+inline constexpr std::uint32_t kFewRows = 2;
+
+/// Where a step may have so many rows: few are cut small, so that they keep many processors
+/// busy; of many rows there is work enough, and long splits cost less. Rows that are computed for
+/// themselves are always cut alike, so that they are the same bits in every step.
+ATTACCA_HD constexpr Splits splits_of(bool rows_alone, std::uint32_t rows) {
+  return rows_alone         ? Splits{16, 128, 256}
+         : rows <= kFewRows ? Splits{16, 64, 256}
+         : rows <= 16       ? Splits{16, 128, 256}
+                            : Splits{8, 256, 512};
+}
+/// The most splits that any span up to `longest` has, whatever the rows.
+ATTACCA_HD constexpr std::uint32_t most_splits(std::uint32_t longest) {
+  constexpr Splits kSmallest = splits_of(false, 1);
+  if (longest <= kSmallest.pieces * kSmallest.least) return kSmallest.count(longest);
+  const std::uint32_t many = ceil_div(longest, kSmallest.most);
+  return many < kSmallest.pieces ? kSmallest.pieces : many < kMaxSplits ? many : kMaxSplits;
+}
+
+/// How a kv head's heads are cut.
+struct HeadParts {
+  std::uint32_t group;  // heads of a kv head
+  std::uint32_t count;
+  std::uint32_t heads;  // of a part; the last one may have fewer
+
+  ATTACCA_HD constexpr HeadParts(std::uint32_t all_heads, std::uint32_t kv_heads)
+      : group(all_heads / kv_heads),
+        count(ceil_div(group, kTileHeads)),
+        heads(ceil_div(group, count)) {}
+};
+
+/// What lies where in a workspace: counters, then of each tile the maximum and the total of each
+/// head, then its sums. Behind it each block may have `block_bytes` for the splits of one row.
+struct AttentionWorkspace {
+  std::uint64_t counters;  // [1 + rows * kv_heads * parts] uint32: tiles claimed; splits that ended
+  std::uint64_t tiles;     // at most
+  std::uint64_t limits_at;  // in bytes; [tiles, part.heads] float2
+  std::uint64_t sums_at;    // in bytes; [tiles, part.heads, head_size] float
+  std::uint64_t bytes;
+  std::uint64_t block_sums_at;  // in bytes, in a block's part of which limits come first
+  std::uint64_t block_bytes;
+
+  /// `longest`: the most positions that a row can see.
+  ATTACCA_HD constexpr AttentionWorkspace(std::uint32_t rows, std::uint32_t heads,
+                                          std::uint32_t kv_heads, std::uint32_t head_size,
+                                          std::uint32_t longest)
+      : counters(0),
+        tiles(0),
+        limits_at(0),
+        sums_at(0),
+        bytes(0),
+        block_sums_at(0),
+        block_bytes(0) {
+    const HeadParts parts(heads, kv_heads);
+    const std::uint64_t groups = std::uint64_t{rows} * kv_heads * parts.count;
+    counters = 1 + groups;
+    tiles = groups * most_splits(longest);
+    limits_at = (counters * 4 + 255) / 256 * 256;
+    sums_at = (limits_at + tiles * parts.heads * 8 + 255) / 256 * 256;
+    bytes = (sums_at + tiles * parts.heads * head_size * 4 + 255) / 256 * 256;
+    const std::uint64_t splits = most_splits(longest);
+    block_sums_at = (splits * parts.heads * 8 + 255) / 256 * 256;
+    block_bytes = (block_sums_at + splits * parts.heads * head_size * 4 + 255) / 256 * 256;
+  }
+};
+
+/// The most positions of one slot that a kernel over these pages can see at once, counted from a
+/// multiple of 16.
+ATTACCA_HD constexpr std::uint32_t longest_span(const PagedKv& kv, std::uint32_t window) {
+  const std::uint32_t room = kv.table_stride * kv.page_size;
+  return window != 0 && window + 15 < room ? window + 15 : room;
+}
+
+/// Blocks that an SM has of a kernel that computes rows whole, at most.
+inline constexpr std::uint32_t kMostWholeRows = 3;
+
+/// Bytes for `rows` rows of attention over these pages, on a device with so many processors.
+constexpr std::size_t attention_workspace_bytes(std::uint32_t rows, std::uint32_t heads,
+                                                const PagedKv& kv, std::uint32_t window,
+                                                unsigned processors) {
+  const AttentionWorkspace space(rows, heads, kv.kv_heads, kv.head_size, longest_span(kv, window));
+  const std::size_t blocks = kv.computes_rows_alone() ? kMostWholeRows * processors : 0;
+  return space.bytes + blocks * space.block_bytes;
+}
+
+}  // namespace attacca::kernels

@@ -1,0 +1,173 @@
+// attention_tiles.cuh: how one row's attention is cut into tiles, and which tiles a step has whose
+// rows are each the newest token of a sequence. Every block counts the tiles for itself, then pulls
+// them from one counter.
+//
+// Counters need no clearing between launches: they count up to a known number and wrap to zero.
+#pragma once
+
+#include "kernels/attention/attention_ptx.cuh"
+#include "kernels/attention/attention_splits.hpp"
+#include "kernels/attention/paged_kv.hpp"
+
+namespace attacca::kernels::attending {
+
+/// One split of one row, for one part of one kv head's heads.
+struct Tile {
+  std::uint32_t row;
+  std::uint32_t slot;
+  std::uint32_t position;  // the row's own
+  std::uint32_t first;     // position that it sees
+  std::uint32_t begin;     // of the split: a multiple of 16, at most 15 before `first`
+  std::uint32_t end;       // of the split, at most `position`: the last split adds that one
+  std::uint32_t split;
+  std::uint32_t splits;
+  std::uint32_t group;  // kv_head * parts + part
+  std::uint32_t kv_head;
+  std::uint32_t first_head;
+  std::uint32_t heads;
+
+  __device__ bool is_last_split() const { return split + 1 == splits; }
+  /// The next split of the row, for the same heads. REQUIRES: this is not the last one, all others
+  /// being of one size.
+  __device__ Tile next_split() const {
+    Tile next = *this;
+    next.begin = end;
+    next.end = min(end + (end - begin), position);
+    ++next.split;
+    return next;
+  }
+  __device__ bool is_first_part(const HeadParts& parts) const { return group % parts.count == 0; }
+};
+
+/// How rows are cut.
+struct Cut {
+  HeadParts parts;
+  std::uint32_t kv_heads;
+  std::uint32_t window;
+  Splits splits;
+
+  __device__ std::uint32_t first(std::uint32_t position) const {
+    return window != 0 && position >= window ? position - window + 1 : 0;
+  }
+  /// Positions before its own that a row's splits cover, from a multiple of 16 on.
+  __device__ std::uint32_t span(std::uint32_t position) const {
+    const std::uint32_t from = first(position);
+    return from == position ? 0 : position - from / 16 * 16;
+  }
+  __device__ std::uint32_t groups() const { return kv_heads * parts.count; }
+  __device__ std::uint32_t tiles(std::uint32_t position) const {
+    return splits.count(span(position)) * groups();
+  }
+
+  /// Tile `rank` of a row's; the splits of one group are neighbours.
+  __device__ Tile tile(std::uint32_t row, std::uint32_t slot, std::uint32_t position,
+                       std::uint32_t rank) const {
+    Tile t;
+    t.row = row;
+    t.slot = slot;
+    t.position = position;
+    t.first = first(position);
+    const std::uint32_t size = splits.size(span(position));
+    t.splits = splits.count(span(position));
+    t.group = rank / t.splits;
+    t.split = rank - t.group * t.splits;
+    t.begin = t.first / 16 * 16 + t.split * size;
+    t.end = t.first == position ? t.begin : min(t.begin + size, position);
+    t.kv_head = t.group / parts.count;
+    const std::uint32_t skipped = (t.group - t.kv_head * parts.count) * parts.heads;
+    t.first_head = t.kv_head * parts.group + skipped;
+    t.heads = min(parts.heads, parts.group - skipped);
+    return t;
+  }
+};
+
+/// The sum of all earlier threads' values, and of all. All threads of a block call; there is a
+/// barrier inside, and what the call before left may be read until then.
+struct Prefix {
+  std::uint32_t before;
+  std::uint32_t all;
+};
+template <unsigned kThreads>
+__device__ inline Prefix prefix_sum(std::uint32_t mine, std::uint32_t (&warp_sums)[kThreads / 32]) {
+  std::uint32_t sum = mine;  // of this and all earlier lanes
+#pragma unroll
+  for (unsigned step = 1; step < 32; step *= 2) {
+    const std::uint32_t before = __shfl_up_sync(~0u, sum, step);
+    if (threadIdx.x % 32 >= step) sum += before;
+  }
+  if (threadIdx.x % 32 == 31) warp_sums[threadIdx.x / 32] = sum;
+  __syncthreads();
+  Prefix result{sum - mine, 0};
+#pragma unroll
+  for (unsigned warp = 0; warp < kThreads / 32; ++warp) {
+    if (warp < threadIdx.x / 32) result.before += warp_sums[warp];
+    result.all += warp_sums[warp];
+  }
+  return result;
+}
+
+/// The last of `count` numbers in ascending order that is not above `value`. REQUIRES: the first
+/// one is not.
+__device__ inline std::uint32_t find_last(const std::uint32_t* numbers, std::uint32_t count,
+                                          std::uint32_t value) {
+  std::uint32_t at = 0;
+  for (std::uint32_t end = count; at + 1 < end;) {
+    const std::uint32_t middle = (at + end) / 2;
+    (numbers[middle] <= value ? at : end) = middle;
+  }
+  return at;
+}
+
+/// Which tiles a decode step has. All threads of a block call all functions.
+class Plan {
+ public:
+  __device__ Plan(const Cut& cut, std::uint32_t* words, std::uint32_t capacity)
+      : cut_(cut),
+        first_tiles_(words),
+        positions_(words + capacity + 1),
+        slots_(words + 2 * capacity + 1) {}
+
+  /// Counts each row's tiles and adds up. Returns at a barrier.
+  template <unsigned kThreads>
+  __device__ void make(const std::int32_t* positions, const std::int32_t* slots,
+                       const RowCount& count) {
+    __shared__ std::uint32_t warp_sums[kThreads / 32];
+    const std::uint32_t each = ceil_div(count.capacity, kThreads);
+    const std::uint32_t from = min(threadIdx.x * each, count.capacity);
+    const std::uint32_t to = min(from + each, count.capacity);
+    // Past L1, which may hold what was there in an earlier step; and whether rows are real or not,
+    // or one load would wait for another.
+    rows_ = min(__ldcg(count.count), count.capacity);
+    for (std::uint32_t row = from; row < to; ++row) {
+      positions_[row] = static_cast<std::uint32_t>(__ldcg(positions + row));
+      slots_[row] = static_cast<std::uint32_t>(__ldcg(slots + row));
+    }
+    std::uint32_t mine = 0;
+    for (std::uint32_t row = from; row < min(to, rows_); ++row) mine += cut_.tiles(positions_[row]);
+    const Prefix sum = prefix_sum<kThreads>(mine, warp_sums);
+    tiles_ = sum.all;
+    std::uint32_t first = sum.before;
+    for (std::uint32_t row = from; row < min(to, rows_); ++row) {
+      first_tiles_[row] = first;
+      first += cut_.tiles(positions_[row]);
+    }
+    __syncthreads();
+  }
+
+  __device__ std::uint32_t tiles() const { return tiles_; }
+  /// REQUIRES: index < tiles().
+  __device__ Tile tile(std::uint32_t index) const {
+    const std::uint32_t row = find_last(first_tiles_, rows_, index);
+    return cut_.tile(row, slots_[row], positions_[row], index - first_tiles_[row]);
+  }
+
+ private:
+  Cut cut_;
+  std::uint32_t* first_tiles_;
+  std::uint32_t* positions_;
+  std::uint32_t* slots_;
+  std::uint32_t rows_ = 0;
+  std::uint32_t tiles_ = 0;
+};
+
+}  // namespace attacca::kernels::attending

@@ -1,0 +1,230 @@
+// attention_warp.cuh: one warp attends over 16 positions at a time, for up to eight heads that
+// share a kv head. Keys and values go from memory straight into registers, in the order in which
+// the tensor cores want them.
+//
+// Scores are keys times queries: 16 positions by 8 heads. A lane has the scores of positions
+// lane / 4 and lane / 4 + 8 for heads lane % 4 * 2 and the next one. Which dimensions meet in one
+// instruction is free as long as keys and queries agree, so a lane's load is eight neighbours.
+// Sums are values times weights: 16 dimensions by 8 heads, in the same places; there it is free
+// which dimensions make up the 16.
+#pragma once
+
+#include "kernels/attention/attention_elements.cuh"
+
+namespace attacca::kernels::attending {
+
+/// Up to eight queries in shared memory, times scale and log2(e). Each is a pair of numbers whose
+/// sum is nearly exact: products with keys cost nothing here, so no precision is lost to rounding.
+template <unsigned kSize>
+struct Queries {
+  static constexpr unsigned kStride = kSize + 32;  // two rows are 16 banks apart
+  static constexpr unsigned kHeads = 8;
+  alignas(16) std::uint16_t values[kHeads * kStride];
+  alignas(16) std::uint16_t rests[kHeads * kStride];
+
+  /// All threads of a block. What no head and no dimension fills stays zero.
+  __device__ void clear() {
+    for (unsigned at = threadIdx.x; at < kHeads * kStride / 2; at += blockDim.x) {
+      reinterpret_cast<std::uint32_t*>(values)[at] = 0;
+      reinterpret_cast<std::uint32_t*>(rests)[at] = 0;
+    }
+  }
+  template <bool kIsBfloat>
+  __device__ void put_two(unsigned head, unsigned at, float first, float second) {
+    const std::uint32_t pair = pair_of<kIsBfloat>(first, second);
+    *reinterpret_cast<std::uint32_t*>(values + head * kStride + at) = pair;
+    *reinterpret_cast<std::uint32_t*>(rests + head * kStride + at) =
+        rest_of<kIsBfloat>(first, second, pair);
+  }
+};
+
+/// 16 positions of keys and values of one kv head, in the registers of a warp. Positions are
+/// counted from the first of the 16; those outside [from, to) are zeros.
+template <KvType kType, unsigned kSize>
+struct Positions {
+  static constexpr unsigned kBytes = kv_element_bytes(kType);
+  Eight<kType> keys[2][kSize / 32];    // of positions lane / 4 and lane / 4 + 8
+  Eight<kType> values[4][kSize / 64];  // of positions lane % 4 * 2 + {0, 1, 8, 9}
+
+  /// `at`: the first position's key, in a page.
+  __device__ void load_keys(const unsigned char* at, std::uint32_t head_size, unsigned from,
+                            unsigned to) {
+    const unsigned lane = threadIdx.x % 32;
+#pragma unroll
+    for (unsigned half = 0; half < 2; ++half) {
+      const unsigned position = lane / 4 + 8 * half;
+#pragma unroll
+      for (unsigned part = 0; part < kSize / 32; ++part) {
+        const unsigned dimension = part * 32 + lane % 4 * 8;
+        keys[half][part].load(at + (position * head_size + dimension) * kBytes,
+                              position >= from && position < to && dimension < head_size);
+      }
+    }
+  }
+  __device__ void load_values(const unsigned char* at, std::uint32_t head_size, unsigned from,
+                              unsigned to) {
+    const unsigned lane = threadIdx.x % 32;
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i) {
+      const unsigned position = lane % 4 * 2 + i % 2 + i / 2 * 8;
+#pragma unroll
+      for (unsigned part = 0; part < kSize / 64; ++part) {
+        const unsigned dimension = part * 64 + lane / 4 * 8;
+        values[i][part].load(at + (position * head_size + dimension) * kBytes,
+                             position >= from && position < to && dimension < head_size);
+      }
+    }
+  }
+  /// One position, from shared memory: kSize elements, zeros past the head's.
+  __device__ void copy_key(const unsigned char* key) {
+    const unsigned lane = threadIdx.x % 32;
+#pragma unroll
+    for (unsigned half = 0; half < 2; ++half)
+#pragma unroll
+      for (unsigned part = 0; part < kSize / 32; ++part)
+        keys[half][part].copy(key + (part * 32 + lane % 4 * 8) * kBytes, lane / 4 + half == 0);
+  }
+  __device__ void copy_value(const unsigned char* value) {
+    const unsigned lane = threadIdx.x % 32;
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i)
+#pragma unroll
+      for (unsigned part = 0; part < kSize / 64; ++part)
+        values[i][part].copy(value + (part * 64 + lane / 4 * 8) * kBytes, lane % 4 + i == 0);
+  }
+};
+
+/// Softmax and sums of a warp over the positions it has seen, for this lane's two heads.
+template <KvType kType, unsigned kSize>
+struct Sight {
+  static constexpr bool kIsBfloat = is_bfloat(kType);
+  float max[2];               // in units of log2
+  float total[2];             // of this lane's positions; of all after `finish`
+  float sums[kSize / 16][4];  // [..][dimension of a pair * 2 + head]
+
+  __device__ void clear() {
+#pragma unroll
+    for (unsigned head = 0; head < 2; ++head) {
+      max[head] = -INFINITY;
+      total[head] = 0;
+    }
+#pragma unroll
+    for (unsigned i = 0; i < kSize / 16; ++i)
+#pragma unroll
+      for (unsigned j = 0; j < 4; ++j) sums[i][j] = 0;
+  }
+
+  /// Scores of positions [from, to); minus infinity for the others.
+  __device__ static void score(const Positions<kType, kSize>& at, const Queries<kSize>& queries,
+                               unsigned from, unsigned to, float (&scores)[4]) {
+    const unsigned lane = threadIdx.x % 32;
+    float large[4] = {};
+    float small[4] = {};
+#pragma unroll
+    for (unsigned part = 0; part < kSize / 32; ++part) {
+      const unsigned mine = lane / 4 * Queries<kSize>::kStride + part * 32 + lane % 4 * 8;
+      const uint4 q = *reinterpret_cast<const uint4*>(queries.values + mine);
+      const uint4 rest = *reinterpret_cast<const uint4*>(queries.rests + mine);
+      const Pairs low = at.keys[0][part].pairs();
+      const Pairs high = at.keys[1][part].pairs();
+      const auto times = [](float(&sum)[4], const Pairs& a, const Pairs& b, const uint4& with) {
+        multiply<kIsBfloat>(sum, a.words[0], b.words[0], a.words[1], b.words[1], with.x, with.y);
+        multiply<kIsBfloat>(sum, a.words[2], b.words[2], a.words[3], b.words[3], with.z, with.w);
+      };
+      times(large, low, high, q);
+      times(small, low, high, rest);
+      if constexpr (kType == KvType::f32)
+        times(small, at.keys[0][part].rests(low), at.keys[1][part].rests(high), q);
+    }
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i) {
+      const unsigned position = lane / 4 + i / 2 * 8;
+      scores[i] = position >= from && position < to ? large[i] + small[i] : -INFINITY;
+    }
+  }
+
+  /// Adds the values, weighted by their scores. REQUIRES: not all scores are minus infinity.
+  __device__ void add(const Positions<kType, kSize>& at, const float (&scores)[4]) {
+    float factor[2];
+#pragma unroll
+    for (unsigned head = 0; head < 2; ++head) {
+      float most = fmaxf(scores[head], scores[head + 2]);
+#pragma unroll
+      for (unsigned step = 4; step < 32; step *= 2)
+        most = fmaxf(most, __shfl_xor_sync(~0u, most, step));
+      most = fmaxf(most, max[head]);
+      factor[head] = power_of_two(max[head] - most);
+      max[head] = most;
+    }
+    // Weights are pairs too, so that it does not count which positions are summed up together.
+    std::uint32_t weights[2];
+    std::uint32_t rests[2];
+#pragma unroll
+    for (unsigned half = 0; half < 2; ++half) {
+      const float first = power_of_two(scores[2 * half] - max[0]);
+      const float second = power_of_two(scores[2 * half + 1] - max[1]);
+      total[0] = half == 0 ? total[0] * factor[0] + first : total[0] + first;
+      total[1] = half == 0 ? total[1] * factor[1] + second : total[1] + second;
+      const std::uint32_t pair = pair_of<kIsBfloat>(first, second);
+      // From a row for each position to a row for each head.
+      weights[half] = transposed(pair);
+      rests[half] = transposed(rest_of<kIsBfloat>(first, second, pair));
+    }
+#pragma unroll
+    for (unsigned part = 0; part < kSize / 64; ++part) {
+      Pairs values[4];
+#pragma unroll
+      for (unsigned i = 0; i < 4; ++i) values[i] = at.values[i][part].pairs();
+#pragma unroll
+      for (unsigned i = 0; i < 4; ++i) {
+        float(&sum)[4] = sums[part * 4 + i];
+#pragma unroll
+        for (unsigned j = 0; j < 4; ++j) sum[j] *= factor[j % 2];
+        const auto times = [&](const Pairs(&v)[4], const std::uint32_t(&with)[2]) {
+          // Neighbouring positions of one dimension as a pair: low halves, then high ones.
+          const std::uint32_t low = __byte_perm(v[0].words[i], v[1].words[i], 0x5410);
+          const std::uint32_t high = __byte_perm(v[0].words[i], v[1].words[i], 0x7632);
+          const std::uint32_t low8 = __byte_perm(v[2].words[i], v[3].words[i], 0x5410);
+          const std::uint32_t high8 = __byte_perm(v[2].words[i], v[3].words[i], 0x7632);
+          multiply<kIsBfloat>(sum, low, high, low8, high8, with[0], with[1]);
+        };
+        times(values, weights);
+        times(values, rests);
+        if constexpr (kType == KvType::f32) {
+          Pairs value_rests[4];
+#pragma unroll
+          for (unsigned k = 0; k < 4; ++k) value_rests[k] = at.values[k][part].rests(values[k]);
+          times(value_rests, weights);
+        }
+      }
+    }
+  }
+
+  /// The totals of all lanes.
+  __device__ void finish() {
+#pragma unroll
+    for (unsigned head = 0; head < 2; ++head)
+#pragma unroll
+      for (unsigned step = 4; step < 32; step *= 2)
+        total[head] += __shfl_xor_sync(~0u, total[head], step);
+  }
+
+  /// Puts this lane's sums into rows of `stride` floats, one for each head below `heads`.
+  __device__ void put_sums(float* rows, unsigned stride, unsigned heads) const {
+    const unsigned lane = threadIdx.x % 32;
+#pragma unroll
+    for (unsigned head = 0; head < 2; ++head) {
+      if (lane % 4 * 2 + head >= heads) continue;
+      float* row = rows + (lane % 4 * 2 + head) * stride + lane / 4 * 8;
+#pragma unroll
+      for (unsigned part = 0; part < kSize / 64; ++part)
+#pragma unroll
+        for (unsigned i = 0; i < 4; i += 2)
+          *reinterpret_cast<float4*>(row + part * 64 + i * 2) = {
+              sums[part * 4 + i][head], sums[part * 4 + i][head + 2], sums[part * 4 + i + 1][head],
+              sums[part * 4 + i + 1][head + 2]};
+    }
+  }
+};
+
+}  // namespace attacca::kernels::attending

@@ -1,0 +1,198 @@
+// decode_attention.cuh: the CUDA body of decode_attention.hpp. What a block needs next is on its
+// way while it computes: the tile after the next one, and of the next one heads and first
+// positions. Heads are asked for before positions, or they would wait behind those.
+#pragma once
+
+#include "kernels/attention/attention_rope.cuh"
+#include "kernels/attention/attention_rows.cuh"
+#include "kernels/attention/decode_attention.hpp"
+
+namespace attacca::kernels::attending {
+
+template <KvType kType, unsigned kSize>
+class DecodeBlock {
+ public:
+  using Rows = RowTiles<DecodeAttentionArgs, kType, kSize>;
+  static constexpr bool kIsBfloat = is_bfloat(kType);
+  static constexpr unsigned kBytes = kv_element_bytes(kType);
+
+  struct Shared {
+    typename Rows::Shared rows;
+    alignas(16) unsigned char key[kSize * kBytes];  // of the new position, as stored
+    alignas(16) unsigned char value[kSize * kBytes];
+    /// A tile's heads, then perhaps a new key and value; each warp has every fourth for itself.
+    alignas(16) float heads[kTileHeads + 2][kSize];
+    float2 angles[kSize / 2];
+    Tile next[kWarps];
+    std::uint32_t claim;
+  };
+
+  /// `memory`: a Shared, then three words for each row and one more.
+  __device__ DecodeBlock(const DecodeAttentionArgs& args, uint4* memory)
+      : a_(args),
+        shared_(*reinterpret_cast<Shared*>(memory)),
+        rows_(args, shared_.rows),
+        plan_({rows_.parts(), args.kv.kv_heads, args.window,
+               splits_of(args.kv.computes_rows_alone(), args.rows.capacity)},
+              reinterpret_cast<std::uint32_t*>(&shared_ + 1), args.rows.capacity),
+        lane_(threadIdx.x % 32),
+        warp_(threadIdx.x / 32) {}
+
+  __device__ void run(Thread& t) {
+    if (threadIdx.x < a_.rotary_size / 2) frequency_ = a_.frequencies[threadIdx.x];
+    shared_.rows.queries.clear();
+    clear_new();
+    if (!a_.reads_ahead) t.wait_for_producers();
+    plan_.make<kThreads>(a_.positions, a_.slots, a_.rows);
+    // Two tiles are known from the start; each later one is claimed while the one two before it is
+    // computed, so that no one waits for the counter.
+    std::uint32_t index = blockIdx.x;
+    std::uint32_t next_index = index + gridDim.x;
+    const bool has_tile = index < plan_.tiles();
+    std::int32_t page = 0;
+    if (has_tile) {
+      set_next(plan_.tile(index));
+      page = rows_.load_page(next());
+      if (starts_early()) rows_.start(next(), page);
+      find_angles(next());
+    }
+    t.release_consumers();
+    if (a_.reads_ahead) t.wait_for_producers();
+    if (has_tile) {
+      bring_heads(next());
+      if (!starts_early()) rows_.start(next(), page);
+    }
+    while (index < plan_.tiles()) {
+      const Tile tile = next();
+      __syncthreads();
+      std::uint32_t claim = 0;
+      if (threadIdx.x == 0) claim = count_relaxed(rows_.claimed(), plan_.tiles() - 1);
+      prepare(tile);
+      __syncthreads();
+      const bool has_next = next_index < plan_.tiles();
+      std::int32_t next_page = 0;
+      if (has_next) {
+        set_next(plan_.tile(next_index));
+        next_page = rows_.load_page(next());
+      }
+      rows_.attend(tile, NewPosition{shared_});
+      if (has_next) {
+        bring_heads(next());
+        rows_.start(next(), next_page);
+      }
+      if (tile.is_last_split() && tile.is_first_part(rows_.parts())) store_new(tile);
+      rows_.put_down(tile);
+      if (threadIdx.x == 0) shared_.claim = claim;
+      __syncthreads();
+      const std::uint32_t after_next = 2 * gridDim.x + shared_.claim;
+      if (has_next) find_angles(next());
+      rows_.finish(tile, index, tile.row);
+      index = next_index;
+      next_index = after_next;
+    }
+  }
+
+ private:
+  /// The new position, which no block needs to find in its page.
+  struct NewPosition {
+    const Shared& shared;
+    __device__ void bring_key(Positions<kType, kSize>& to) const { to.copy_key(shared.key); }
+    __device__ void bring_value(Positions<kType, kSize>& to) const { to.copy_value(shared.value); }
+  };
+
+  __device__ void clear_new() {
+    for (unsigned at = threadIdx.x; at < kSize * kBytes / 4; at += kThreads) {
+      reinterpret_cast<std::uint32_t*>(shared_.key)[at] = 0;
+      reinterpret_cast<std::uint32_t*>(shared_.value)[at] = 0;
+    }
+  }
+
+  /// The next tile waits in shared memory, not in registers.
+  __device__ void set_next(const Tile& tile) {
+    __syncwarp();
+    if (lane_ == 0) shared_.next[warp_] = tile;
+    __syncwarp();
+  }
+  __device__ const Tile& next() const { return shared_.next[warp_]; }
+
+  /// Sines and cosines of a tile's position, for all warps. A barrier must follow.
+  __device__ void find_angles(const Tile& tile) {
+    if (threadIdx.x < a_.rotary_size / 2)
+      shared_.angles[threadIdx.x] = angle_of(frequency_, static_cast<std::int32_t>(tile.position));
+  }
+  /// Whether blocks of few rows find room beside the product before them: what needs not wait for
+  /// it comes first then.
+  __device__ bool starts_early() const { return a_.reads_ahead && a_.rows.capacity <= kFewRows; }
+
+  /// Heads of a tile, with those of the new key and value for its last split.
+  __device__ static unsigned items_of(const Tile& tile) {
+    return tile.heads + (tile.is_last_split() ? 2 : 0);
+  }
+  /// Heads on their way into shared memory, each for the warp that will turn it.
+  __device__ void bring_heads(const Tile& tile) {
+    const std::uint32_t size = a_.kv.head_size;
+    const std::uint64_t row_heads = a_.heads + 2 * a_.kv.kv_heads;
+    const float* row = a_.qkv + tile.row * row_heads * size;
+    for (unsigned item = warp_; item < items_of(tile); item += kWarps) {
+      const std::uint32_t head = item < tile.heads    ? tile.first_head + item
+                                 : item == tile.heads ? a_.heads + tile.kv_head
+                                                      : a_.heads + a_.kv.kv_heads + tile.kv_head;
+      for (unsigned at = 4 * lane_; at < size; at += 128)
+        copy_later(shared_.heads[item] + at, row + std::uint64_t{head} * size + at, true);
+    }
+    end_copies();
+  }
+  /// Of heads that were brought: queries, and of the last split the new key and value, into shared
+  /// memory.
+  __device__ void prepare(const Tile& tile) {
+    const std::uint32_t size = a_.kv.head_size;
+    Turn turn{a_.query_norm, a_.epsilon, a_.pairs, a_.rotary_size / 2, size};
+    Angles<kSize> angles;
+    angles.load(shared_.angles);
+    const float factor = a_.scale * 1.4426950408889634f;
+    wait_for_copies<0>();
+    __syncwarp();
+    for (unsigned item = warp_; item < items_of(tile); item += kWarps) {
+      float* head = shared_.heads[item];
+      if (item < tile.heads) {
+        turn_head<kSize>(head, head, angles, turn);
+        for (unsigned at = 2 * lane_; at < size; at += 64)
+          shared_.rows.queries.template put_two<kIsBfloat>(item, at, head[at] * factor,
+                                                           head[at + 1] * factor);
+      } else if (item == tile.heads) {
+        Turn key_turn = turn;
+        key_turn.norm = a_.key_norm;
+        turn_head<kSize>(head, head, angles, key_turn);
+        for (unsigned at = 2 * lane_; at < size; at += 64)
+          store_two<kType>(shared_.key + at * kBytes, head[at], head[at + 1]);
+      } else {
+        for (unsigned at = 2 * lane_; at < size; at += 64)
+          store_two<kType>(shared_.value + at * kBytes, head[at], head[at + 1]);
+      }
+    }
+  }
+
+  /// The new key and value into their page.
+  __device__ void store_new(const Tile& tile) {
+    const std::uint32_t words = a_.kv.head_size * kBytes / 4;
+    const std::uint64_t to = a_.kv.offset(tile.slot, tile.position, tile.kv_head) * kBytes / 4;
+    for (unsigned at = threadIdx.x; at < 2 * words; at += kThreads) {
+      const bool is_value = at >= words;
+      const unsigned word = is_value ? at - words : at;
+      auto* page = is_value ? a_.kv.template values_as<std::uint32_t>()
+                            : a_.kv.template keys_as<std::uint32_t>();
+      page[to + word] =
+          reinterpret_cast<const std::uint32_t*>(is_value ? shared_.value : shared_.key)[word];
+    }
+  }
+
+  const DecodeAttentionArgs& a_;
+  Shared& shared_;
+  Rows rows_;
+  Plan plan_;
+  unsigned lane_;
+  unsigned warp_;
+  float frequency_ = 0;  // of this thread's angle
+};
+
+}  // namespace attacca::kernels::attending

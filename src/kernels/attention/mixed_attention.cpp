@@ -1,0 +1,107 @@
+// mixed_attention.cpp: the kernels of mixed_attention.hpp, one for each type of keys and values and
+// each size of heads; the CUDA body is in mixed_attention.cuh.
+#include "kernels/attention/mixed_attention.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "kernels/attention/attention_kernels.hpp"
+#include "kernels/attention/attention_reference.hpp"
+#include "kernels/blocks.hpp"
+#include "kernels/quantization.hpp"
+
+#if defined(__CUDACC__)
+#include "kernels/attention/mixed_attention.cuh"
+#endif
+
+namespace attacca::kernels {
+namespace {
+
+constexpr char kName[] = "mixed_attention";
+constexpr unsigned kThreads = 128;
+constexpr std::uint32_t kMaxGroup = 64;  // heads of a kv head
+
+/// Blocks that an SM has room for, as registers and shared memory allow.
+constexpr unsigned blocks_per_processor(unsigned size) { return size > 64 ? 2 : 3; }
+static_assert(blocks_per_processor(64) <= kMostWholeRows);
+
+/// What a block keeps in shared memory at most: two stages of keys and values, 64 positions or of
+/// large heads 32 and 64 queries; the rests of 64 queries; then the plan.
+constexpr unsigned shared_bytes(unsigned size) {
+  return 8 * (size > 128 ? 32 + 16 + 16 : 64 + 16) * (size + 8) + 1536;
+}
+
+void host_row(const MixedAttentionArgs& a, std::uint32_t row) {
+  const std::uint32_t size = a.kv.head_size;
+  const auto slot = static_cast<std::uint32_t>(a.slots[row]);
+  const auto last = static_cast<std::uint32_t>(a.positions[row]);
+  const std::uint32_t first = a.window != 0 && last >= a.window ? last - a.window + 1 : 0;
+  for (std::uint32_t head = 0; head < a.heads; ++head) {
+    const float* q = a.q + 1ull * row * a.q_stride + 1ull * head * size;
+    const auto sum = attended(a.kv, std::vector<double>(q, q + size), a.scale, slot,
+                              head / (a.heads / a.kv.kv_heads), first, last);
+    put_attended(sum, 1ull * row * a.heads + head, a.y, a.y_rest);
+  }
+}
+
+template <KvType kType, unsigned kSize>
+struct MixedAttention {
+  static constexpr const char* name = kName;
+  static constexpr bool waits = true;
+  static constexpr unsigned max_threads = kThreads;
+  static constexpr unsigned min_blocks = blocks_per_processor(kSize);
+  using Args = MixedAttentionArgs;
+
+  /// Contexts are known only when it runs: takes rows to be one prompt that has filled half of its
+  /// block table, or its window.
+  static Cost cost(const Args& a) {
+    double context = 0.5 * a.kv.table_stride * a.kv.page_size;
+    if (a.window != 0) context = std::min(context, 1.0 * a.window);
+    const double queries = 1.0 * a.rows.capacity * a.heads * a.kv.head_size;
+    const double read = context * a.kv.kv_heads * a.kv.head_size * 2;
+    return {.flops = 4 * queries * context,
+            .bytes = read * kv_element_bytes(a.kv.type) + queries * (4 + 2)};
+  }
+
+  static void host_block(Thread& t, const Args& a) {
+    t.wait_for_producers();
+    const std::uint32_t rows = std::min(*a.rows.count, a.rows.capacity);
+    for (std::uint32_t row = t.block.x; row < rows; row += t.blocks.x) host_row(a, row);
+  }
+
+  ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
+#if defined(__CUDA_ARCH__)
+    using Block = attending::MixedBlock<kType, kSize>;
+    static_assert(sizeof(typename Block::Shared) <= shared_bytes(kSize));
+    extern __shared__ uint4 memory[];
+    Block(a, memory).run(t);
+#endif
+  }
+};
+
+void check(const MixedAttentionArgs& a, bool is_cuda) {
+  const PagedKv& kv = a.kv;
+  check_pages(kName, kv, is_cuda);
+  if (kv.kv_heads == 0 || a.heads % kv.kv_heads != 0 || a.heads / kv.kv_heads > kMaxGroup)
+    refuse(kName, std::to_string(a.heads) + " heads cannot share " + std::to_string(kv.kv_heads) +
+                      " kv heads; use a multiple, up to " + std::to_string(kMaxGroup) +
+                      " for each");
+  if (a.q_stride % 2 != 0)
+    refuse(kName,
+           "rows of " + std::to_string(a.q_stride) + " floats are not aligned; use an even number");
+}
+
+}  // namespace
+
+const Kernel<MixedAttentionArgs>& mixed_attention(const MixedAttentionArgs& args) {
+  return attention_kernel<MixedAttention>(kName, args.kv);
+}
+
+Grid grid_of(const MixedAttentionArgs& args, bool is_cuda, unsigned processors) {
+  check(args, is_cuda);
+  if (!is_cuda) return host_grid(args.rows.capacity, 1);
+  const unsigned size = padded_head(args.kv.head_size);
+  return Grid{Dim3{processors * blocks_per_processor(size)}, Dim3{kThreads}, shared_bytes(size)};
+}
+
+}  // namespace attacca::kernels

@@ -1,0 +1,275 @@
+// mixed_attention.cuh: the CUDA body of mixed_attention.hpp. Tiles are chunks of neighbouring rows,
+// the last ones first since they see most, then the splits of rows that are alone in their slot.
+// Where rows are computed alone each of the neighbours is a tile, one split after another.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/attention/attention_chunks.cuh"
+#include "kernels/attention/attention_rows.cuh"
+#include "kernels/attention/mixed_attention.hpp"
+
+namespace attacca::kernels::attending {
+
+/// Which tiles a mixed step has. A chunk begins where a slot's rows begin and at each multiple of
+/// its size in positions, so that a row and its neighbours tell; or, where neighbours do not join,
+/// there is one for each row and part of its heads. All threads of a block call all functions.
+class MixedPlan {
+ public:
+  struct Shared {
+    std::uint32_t first_chunks[kThreads];  // of each thread's rows
+    std::uint32_t first_tiles[kThreads];
+    std::uint32_t warp_sums[2][kThreads / 32];
+  };
+
+  __device__ MixedPlan(const MixedAttentionArgs& args, const Cut& cut, bool joins, Shared& shared)
+      : positions_(args.positions),
+        slots_(args.slots),
+        cut_(cut),
+        chunk_rows_(kLines / cut.parts.group),
+        joins_(joins),
+        shared_(shared) {}
+
+  /// Counts tiles. Returns at a barrier.
+  __device__ void make(std::uint32_t rows) {
+    rows_ = rows;
+    each_ = ceil_div(rows, kThreads);
+    std::uint32_t chunks = 0;
+    std::uint32_t tiles = 0;
+    const std::uint32_t from = min(threadIdx.x * each_, rows);
+    const std::uint32_t to = min(from + each_, rows);
+    for (std::uint32_t row = from; row < to; ++row) {
+      const Counts counts = count(row);
+      chunks += counts.chunks;
+      tiles += counts.tiles;
+    }
+    const Prefix chunk_sum = prefix_sum<kThreads>(chunks, shared_.warp_sums[0]);
+    const Prefix tile_sum = prefix_sum<kThreads>(tiles, shared_.warp_sums[1]);
+    chunks_ = chunk_sum.all;
+    tiles_ = tile_sum.all;
+    shared_.first_chunks[threadIdx.x] = chunk_sum.before;
+    shared_.first_tiles[threadIdx.x] = tile_sum.before;
+    __syncthreads();
+  }
+
+  __device__ std::uint32_t count() const { return chunks_ + tiles_; }
+  __device__ bool is_chunk(std::uint32_t index) const { return index < chunks_; }
+  /// The rank of a tile among those of single rows: of its results in the workspace.
+  __device__ std::uint32_t rank(std::uint32_t index) const { return index - chunks_; }
+
+  __device__ Chunk chunk(std::uint32_t index) const {
+    const Place place = find(shared_.first_chunks, chunks_ - 1 - index, true);
+    Chunk chunk;
+    chunk.row = place.row;
+    chunk.slot = slot(place.row);
+    chunk.position = position(place.row);
+    chunk.kv_head = place.rank;
+    const std::uint32_t most = min(chunk_rows_ - chunk.position % chunk_rows_, rows_ - place.row);
+    chunk.rows = 1;
+    for (bool goes_on = true; goes_on && chunk.rows < most;) {
+      const std::uint32_t next = chunk.rows + threadIdx.x % 32;
+      const bool is_same = next < most && slot(place.row + next) == chunk.slot;
+      const std::uint32_t same = __ballot_sync(~0u, is_same);
+      goes_on = same == ~0u;
+      chunk.rows += goes_on ? 32 : lowest_bit(~same);
+    }
+    return chunk;
+  }
+  /// A row that is computed whole, for some of its heads: the first split.
+  __device__ Tile whole(std::uint32_t index) const {
+    const Place place = find(shared_.first_chunks, chunks_ - 1 - index, true);
+    const std::uint32_t at = position(place.row);
+    return cut_.tile(place.row, slot(place.row), at, place.rank * cut_.splits.count(cut_.span(at)));
+  }
+  __device__ Tile tile(std::uint32_t index) const {
+    const Place place = find(shared_.first_tiles, rank(index), false);
+    return cut_.tile(place.row, slot(place.row), position(place.row), place.rank);
+  }
+
+ private:
+  struct Counts {
+    std::uint32_t chunks;
+    std::uint32_t tiles;
+  };
+  struct Place {
+    std::uint32_t row;
+    std::uint32_t rank;  // among the row's own
+  };
+
+  /// Past L1, which may hold what was there in an earlier step.
+  __device__ std::uint32_t slot(std::uint32_t row) const {
+    return static_cast<std::uint32_t>(__ldcg(slots_ + row));
+  }
+  __device__ std::uint32_t position(std::uint32_t row) const {
+    return static_cast<std::uint32_t>(__ldcg(positions_ + row));
+  }
+  /// Tiles that begin at a row.
+  __device__ Counts count(std::uint32_t row) const {
+    const std::uint32_t mine = slot(row);
+    const bool is_first = row == 0 || slot(row - 1) != mine;
+    const bool is_last = row + 1 == rows_ || slot(row + 1) != mine;
+    if (is_first && is_last) return {0, cut_.tiles(position(row))};
+    if (!joins_) return {cut_.groups(), 0};
+    return {is_first || position(row) % chunk_rows_ == 0 ? cut_.kv_heads : 0, 0};
+  }
+  /// The row whose chunks (or tiles) number `index` is among. Each warp looks for itself.
+  __device__ Place find(const std::uint32_t* firsts, std::uint32_t index, bool is_chunk) const {
+    const unsigned lane = threadIdx.x % 32;
+    const std::uint32_t thread = find_last(firsts, kThreads, index);
+    std::uint32_t before = firsts[thread];
+    const std::uint32_t end = min((thread + 1) * each_, rows_);
+    for (std::uint32_t from = thread * each_; from < end; from += 32) {
+      const Counts counts = from + lane < end ? count(from + lane) : Counts{0, 0};
+      const std::uint32_t mine = is_chunk ? counts.chunks : counts.tiles;
+      std::uint32_t sum = mine;
+#pragma unroll
+      for (unsigned step = 1; step < 32; step *= 2) {
+        const std::uint32_t other = __shfl_up_sync(~0u, sum, step);
+        if (lane >= step) sum += other;
+      }
+      const std::uint32_t has_it = __ballot_sync(~0u, before + sum > index);
+      if (has_it != 0) {
+        const std::uint32_t at = lowest_bit(has_it);
+        return {from + at, index - before - __shfl_sync(~0u, sum - mine, at)};
+      }
+      before += __shfl_sync(~0u, sum, 31);
+    }
+    return {0, 0};  // not reached: the index is below the number of all
+  }
+
+  const std::int32_t* positions_;
+  const std::int32_t* slots_;
+  Cut cut_;
+  std::uint32_t chunk_rows_;
+  bool joins_;  // neighbours of one slot
+  Shared& shared_;
+  std::uint32_t rows_ = 0;
+  std::uint32_t each_ = 0;  // rows of a thread
+  std::uint32_t chunks_ = 0;
+  std::uint32_t tiles_ = 0;
+};
+
+template <KvType kType, unsigned kSize>
+class MixedBlock {
+ public:
+  static constexpr bool kMayJoin = kType != KvType::f32;
+  using Rows = RowTiles<MixedAttentionArgs, kType, kSize, kMayJoin && kSize <= 128>;
+  using Chunks = ChunkTiles<MixedAttentionArgs, kMayJoin ? kType : KvType::bf16, kSize>;
+  struct Nothing {};
+
+  struct Shared {
+    union {
+      typename Rows::Shared rows;
+      std::conditional_t<kMayJoin, typename Chunks::Shared, Nothing> chunks;
+    };
+    MixedPlan::Shared plan;
+    std::uint32_t next;
+  };
+
+  __device__ MixedBlock(const MixedAttentionArgs& args, uint4* memory)
+      : a_(args), shared_(*reinterpret_cast<Shared*>(memory)) {}
+
+  __device__ void run(Thread& t) {
+    const HeadParts parts(a_.heads, a_.kv.kv_heads);
+    const bool joins = kMayJoin && !a_.kv.rows_alone;
+    MixedPlan plan(a_, {parts, a_.kv.kv_heads, a_.window, splits_of(!joins, 16)}, joins,
+                   shared_.plan);
+    t.wait_for_producers();
+    plan.make(min(__ldcg(a_.rows.count), a_.rows.capacity));
+    t.release_consumers();
+    if (joins)
+      run_tiles<kMayJoin>(plan);
+    else
+      run_tiles<false>(plan);
+  }
+
+ private:
+  /// A loop for each way: in one loop each way's registers would be kept during the other's.
+  template <bool kJoins>
+  __device__ void run_tiles(const MixedPlan& plan) {
+    auto* claimed = static_cast<std::uint32_t*>(a_.workspace);
+    for (std::uint32_t index = blockIdx.x; index < plan.count();) {
+      std::uint32_t claim = 0;
+      if (threadIdx.x == 0) claim = count_relaxed(claimed, plan.count() - 1);
+      if (!plan.is_chunk(index))
+        run_row(plan.tile(index), plan.rank(index));
+      else if constexpr (kJoins)
+        Chunks(a_, shared_.chunks, a_.heads / a_.kv.kv_heads).run(plan.chunk(index));
+      else
+        run_whole_row(plan.whole(index));
+      if (threadIdx.x == 0) shared_.next = gridDim.x + claim;
+      __syncthreads();
+      index = shared_.next;
+    }
+  }
+
+  /// A row's own position, in its page like the others.
+  struct OwnPosition {
+    const PagedKv& kv;
+    std::uint64_t offset;  // in bytes
+    __device__ void bring_key(Positions<kType, kSize>& to) const {
+      to.load_keys(kv.template keys_as<unsigned char>() + offset, kv.head_size, 0, 1);
+    }
+    __device__ void bring_value(Positions<kType, kSize>& to) const {
+      to.load_values(kv.template values_as<unsigned char>() + offset, kv.head_size, 0, 1);
+    }
+  };
+
+  __device__ void run_row(const Tile& tile, std::uint32_t rank) {
+    Rows rows(a_, shared_.rows);
+    rows.start(tile, rows.load_page(tile));
+    put_queries(tile);
+    __syncthreads();
+    rows.attend(tile, own_position(tile));
+    rows.put_down(tile);
+    __syncthreads();
+    rows.finish(tile, rank, tile.slot);
+  }
+  /// All splits of a row, as if blocks had shared them. The first positions of the next one are on
+  /// their way while what the warps found in this one is kept; what that reads is overwritten only
+  /// behind the barrier at the top.
+  __device__ void run_whole_row(Tile tile) {
+    Rows rows(a_, shared_.rows);
+    rows.keep_splits();
+    rows.start(tile, rows.load_page(tile));
+    put_queries(tile);
+    for (;;) {
+      __syncthreads();
+      rows.attend(tile, own_position(tile));
+      const Tile attended = tile;
+      if (!attended.is_last_split()) {
+        tile = attended.next_split();
+        rows.start(tile, rows.load_page(tile));
+      }
+      rows.put_down(attended);
+      __syncthreads();
+      rows.keep(attended);
+      if (attended.is_last_split()) break;
+    }
+    __syncthreads();
+    rows.finish_kept(tile);
+  }
+
+  __device__ OwnPosition own_position(const Tile& tile) const {
+    const std::uint64_t at = a_.kv.offset(tile.slot, tile.position, tile.kv_head);
+    return {a_.kv, at * kv_element_bytes(kType)};
+  }
+  __device__ void put_queries(const Tile& tile) {
+    const float factor = a_.scale * 1.4426950408889634f;
+    for (unsigned head = threadIdx.x / 32; head < tile.heads; head += kWarps) {
+      const float* q = a_.q + std::uint64_t{tile.row} * a_.q_stride +
+                       std::uint64_t{tile.first_head + head} * a_.kv.head_size;
+      for (unsigned at = threadIdx.x % 32 * 2; at < kSize; at += 64) {
+        const float2 two =
+            at < a_.kv.head_size ? *reinterpret_cast<const float2*>(q + at) : float2{};
+        shared_.rows.queries.template put_two<is_bfloat(kType)>(head, at, two.x * factor,
+                                                                two.y * factor);
+      }
+    }
+  }
+
+  const MixedAttentionArgs& a_;
+  Shared& shared_;
+};
+
+}  // namespace attacca::kernels::attending

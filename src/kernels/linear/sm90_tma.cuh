@@ -1,0 +1,58 @@
+// sm90_tma.cuh: boxes of a matrix that TMA brings into shared memory, which
+// C++ has no words for. There a row of 64 columns is 128 bytes, whose 16-byte pieces lie swizzled.
+#pragma once
+
+#include <attacca/tensor_map.hpp>
+#include <cstdint>
+
+#include "kernels/linear/ring.cuh"
+
+namespace attacca::kernels {
+
+/// Makes a map of tensors in memory known to TMA. The host wrote it before this kernel.
+__device__ inline void fetch_map(const TensorMap* map) {
+  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
+  asm volatile("prefetch.tensormap [%0];" ::"l"(__cvta_generic_to_global(map)) : "memory");
+}
+/// Copies a box of x, 64 columns and some rows, to the same place in both blocks of a pair. `full`,
+/// also in both, is told of its bytes.
+__device__ inline void copy_to_pair(std::uint64_t* full, void* to, const TensorMap* map,
+                                    std::uint32_t column, std::uint32_t row) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(shared_address(to)),
+      "l"(map), "r"(shared_address(full)), "r"(column), "r"(row), "h"(static_cast<std::uint16_t>(3))
+      : "memory");
+}
+/// Copies a tile of weights, of which `octet` is the first group of eight rows.
+__device__ inline void copy_weights(std::uint64_t* full, void* to, const TensorMap* map,
+                                    std::uint32_t column, std::uint32_t octet,
+                                    std::uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".L2::cache_hint [%0], [%1, {%3, %5, %5, %4}], [%2], %6;" ::"r"(shared_address(to)),
+      "l"(map), "r"(shared_address(full)), "r"(column), "r"(octet), "r"(0), "l"(policy)
+      : "memory");
+}
+/// Copies boxes of x, 256 columns and half of the rows that are multiplied at a time, to the same
+/// place in both blocks of a pair.
+__device__ inline void copy_rows_to_pair(std::uint64_t* full, void* to, const TensorMap* map,
+                                         std::uint32_t row, std::uint32_t box) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(shared_address(to)),
+      "l"(map), "r"(shared_address(full)), "r"(0), "r"(row), "r"(box),
+      "h"(static_cast<std::uint16_t>(3))
+      : "memory");
+}
+/// Copies 256 columns of a tile of eight rows of weights.
+__device__ inline void copy_tile(std::uint64_t* full, void* to, const TensorMap* map,
+                                 std::uint32_t tile, std::uint32_t box, std::uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".L2::cache_hint [%0], [%1, {%3, %3, %3, %4, %5}], [%2], %6;" ::"r"(shared_address(to)),
+      "l"(map), "r"(shared_address(full)), "r"(0), "r"(tile), "r"(box), "l"(policy)
+      : "memory");
+}
+
+}  // namespace attacca::kernels

@@ -1,0 +1,217 @@
+// Tests of products of whole tiles against the host's reference, which works in doubles: every
+// ending, ragged sizes, columns that blocks share and tiles that they do not. Skipped where there
+// are no such products. And of the rows they are given.
+#include "kernels/linear/sm90_tiled_linear.hpp"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "kernels/gather_residual.hpp"
+#include "kernels/product_world.hpp"
+
+namespace attacca::test {
+namespace {
+
+using kernels::Epilogue;
+using kernels::Residual;
+using kernels::StreamedLinearArgs;
+using kernels::TiledLinearArgs;
+using Sizes = ProductSizes;
+using World = ProductWorld;
+
+class TiledLinear : public OnEachDevice {
+ protected:
+  void SetUp() override {
+    OnEachDevice::SetUp();
+    if (!is_cuda()) GTEST_SKIP() << "the host's body is the reference";
+    if (!IsSkipped() && !kernels::has_tiled_linear(device()))
+      GTEST_SKIP() << "products of whole tiles: not on this GPU";
+  }
+
+  static constexpr unsigned kProcessors = 132;
+  static std::vector<std::uint32_t> empty_workspace() {
+    return std::vector<std::uint32_t>(kernels::tiled_workspace_bytes(kProcessors) / 4);
+  }
+
+  /// Runs the product with the kernel under test, `times` times one after another.
+  void run_tiled(World& world, unsigned times = 1) {
+    const Buffer<std::uint32_t> workspace(device(), empty_workspace());
+    run_tiled(world, times, workspace, kernels::kPatienceNanoseconds);
+  }
+  void run_tiled(World& world, unsigned times, const Buffer<std::uint32_t>& workspace,
+                 std::uint64_t patience_nanoseconds) {
+    const StreamedLinearArgs& p = world.product;
+    const std::vector<TensorMap> maps{
+        p.epilogue == Epilogue::gate ? map_weights(device(), p.w, p.up)
+                                     : map_weights(device(), p.w),
+        kernels::map_rows(device(), p.x, world.sizes.capacity, p.w.columns, world.sizes.capacity)};
+    const Buffer<TensorMap> on_device(device(), maps);
+    const TiledLinearArgs args{
+        on_device.data(),    on_device.data() + 1, workspace.data(), gate_is_second(p.w, p.up), p,
+        patience_nanoseconds};
+    Graph graph(device());
+    Node last = graph.kernel(tiled_linear(args, kProcessors), tiled_grid(args, kProcessors), args);
+    for (unsigned i = 1; i < times; ++i)
+      last = graph.kernel(tiled_linear(args, kProcessors), tiled_grid(args, kProcessors), args)
+                 .after_programmatic(last);
+    run(graph);
+  }
+  /// A world for the reference: the distinct rows, and one that stays untouched.
+  static World reference_of(const Sizes& s, Epilogue end) {
+    return World(Device::host(), {s.rows, s.columns, std::min(s.count, kDistinct), kDistinct + 1},
+                 end);
+  }
+  static void run_reference(World& world) {
+    Graph graph(Device::host());
+    graph.kernel(streamed_linear(world.product), Grid{Dim3{64}, Dim3{1}}, world.product);
+    Stream stream(Device::host());
+    graph.instantiate().launch(stream);
+    stream.synchronize();
+  }
+  /// Each row is what the reference made of its like, and those past the last are as they were.
+  template <class T>
+  static void expect_rows(const Sizes& s, const std::vector<T>& got,
+                          const std::vector<T>& reference, float relative, float absolute) {
+    const std::size_t width = got.size() / s.capacity;
+    ASSERT_EQ(reference.size(), (kDistinct + 1) * width);
+    for (std::uint32_t row = 0; row < s.capacity; ++row) {
+      const T* have = got.data() + row * width;
+      const T* want = reference.data() + (row < s.count ? row % kDistinct : kDistinct) * width;
+      for (std::size_t i = 0; i < width; ++i) {
+        if (have[i] == want[i]) continue;
+        const float size = std::abs(number(want[i]));
+        if (row >= s.count ||
+            !(std::abs(number(have[i]) - number(want[i])) <= size * relative + absolute))
+          FAIL() << number(have[i]) << ", not " << number(want[i]) << ": row " << row << ", output "
+                 << i;
+      }
+    }
+  }
+  static float number(float value) { return value; }
+  static float number(std::uint16_t bits) { return kernels::float_of_bfloat(bits); }
+};
+ATTACCA_ON_EACH_DEVICE(TiledLinear);
+
+// What pairs of blocks, 66 at most, have of such products: first with 64 rows of x at a time.
+constexpr Sizes kSizes[] = {
+    {16, 64, 17, 20},        // less than a tile
+    {48, 128, 64, 64},       // two that share less than a tile
+    {256, 64, 1, 40},        // a tile of one stage
+    {576, 64, 0, 64},        // no rows
+    {2048, 512, 64, 64},     // eight to a tile
+    {1536, 1024, 33, 64},    // eleven to a tile, whose stages they cannot share equally
+    {17152, 64, 20, 32},     // a tile each, and one has two
+    {15632, 128, 20, 32},    // a whole tile each, the last one ragged; of gates a tall one
+    {14336, 576, 61, 64},    // of gates a tall one each, of nine stages
+    {29456, 192, 33, 64},    // a tall one each, the last one ragged
+    {25600, 128, 20, 32},    // a whole one and a part; of gates some have part, whole, whole, part
+    {3584, 512, 61, 64},     // some have parts of two tiles
+    {256, 4096, 60, 64},     // 64 to one tile
+    {272, 192, 65, 65},      // then with 128 rows: a stage each, one row in the second tile of x
+    {96, 576, 129, 200},     // one has parts of two tiles, with one row in the second
+    {768, 576, 150, 256},    // some have parts of two tiles
+    {4352, 64, 300, 320},    // three whole tiles of one stage each
+    {3856, 128, 400, 416},   // two whole tiles each, the last one ragged
+    {4112, 128, 400, 416},   // the same, and gates fill the GPU
+    {256, 4096, 70, 128},    // 64 to one tile
+    {272, 192, 1023, 1024},  // some have part, whole, whole, part
+    {48, 320, 1100, 1100}};  // whole tiles of five stages, two or one each
+
+TEST_P(TiledLinear, every_ending_agrees_with_the_reference_and_no_other_row_is_written) {
+  for (const Epilogue end : {Epilogue::store, Epilogue::add, Epilogue::gate})
+    for (const Sizes& s : kSizes) {
+      SCOPED_TRACE(testing::Message() << s << ", end " << static_cast<int>(end));
+      World world(device(), s, end);
+      World reference = reference_of(s, end);
+      run_tiled(world);
+      run_reference(reference);
+      expect_rows(s, world.y.read(), reference.y.read(), 0, 2e-5f);
+      expect_rows(s, world.rounded.read(), reference.rounded.read(), 1.0f / 120, 2e-5f);
+      expect_rows(s, world.sums.read(), reference.sums.read(), 1e-4f, 1e-4f);
+      if (HasFatalFailure()) return;
+    }
+}
+
+TEST_P(TiledLinear, blocks_that_share_tiles_leave_nothing_behind_for_the_next_product) {
+  constexpr unsigned kTimes = 7;
+  for (const Sizes& s : {Sizes{1536, 2048, 50, 64}, Sizes{768, 1024, 300, 320}}) {
+    SCOPED_TRACE(testing::Message() << s);
+    World world(device(), s, Epilogue::add);
+    World reference = reference_of(s, Epilogue::add);
+    run_tiled(world, kTimes);
+    for (unsigned i = 0; i < kTimes; ++i) run_reference(reference);
+    expect_rows(s, world.y.read(), reference.y.read(), 0, 1e-4f);
+  }
+}
+
+TEST_P(TiledLinear, a_product_has_the_same_bits_every_time) {
+  for (const Sizes& s : {Sizes{6144, 1024, 64, 64}, Sizes{1536, 1024, 1024, 1024}}) {
+    SCOPED_TRACE(testing::Message() << s);
+    World world(device(), s, Epilogue::store);
+    const std::vector<float> untouched = world.y.read();
+    std::vector<float> first;
+    for (int i = 0; i < 5; ++i) {
+      world.y.write(untouched);
+      run_tiled(world);
+      const std::vector<float> y = world.y.read();
+      if (i == 0) first = y;
+      ASSERT_TRUE(y == first);
+    }
+  }
+}
+
+TEST_P(TiledLinear, a_block_that_waits_in_vain_for_partial_sums_gives_up_and_says_so) {
+  const Sizes s{256, 4096, 60, 64};  // 64 pairs share one tile
+  World world(device(), s, Epilogue::store);
+  World reference = reference_of(s, Epilogue::store);
+  // As if the last product had left one short of a whole round: the first to count begins the next
+  // one, and 63 follow.
+  std::vector<std::uint32_t> counters = empty_workspace();
+  counters[0] = counters[1] = 2 * 64 - 1;
+  Buffer<std::uint32_t> workspace(device(), counters);
+  EXPECT_THAT([&] { run_tiled(world, 1, workspace, 50'000'000); },
+              testing::ThrowsMessage<WaitOverdue>(testing::AllOf(
+                  testing::HasSubstr("'tiled_linear'"), testing::HasSubstr("partial sums"),
+                  testing::HasSubstr("wanted 64 and saw 63"))));
+  EXPECT_EQ(workspace.read()[0], 127u) << "who gives up counts all the same";
+
+  workspace.write(empty_workspace());
+  run_tiled(world, 1, workspace, kernels::kPatienceNanoseconds);
+  run_reference(reference);
+  expect_rows(s, world.y.read(), reference.y.read(), 0, 2e-5f);
+}
+
+class GatherResidual : public OnEachDevice {};
+ATTACCA_ON_EACH_DEVICE(GatherResidual);
+
+TEST_P(GatherResidual, rows_come_in_the_order_asked_for_and_no_other_is_written) {
+  const std::uint32_t columns = 192, parts = columns / Residual::kPart;
+  const Bits scaled = random_bits(9 * columns, 1);
+  const std::vector<float> squares = random_floats(9 * parts, 2);
+  const std::vector<std::int32_t> gather{8, 0, 3, 3, 1};
+  const Buffer<std::uint16_t> from = buffer(scaled), to = buffer(Bits(5 * columns, 0x4567));
+  const Buffer<float> from_squares = buffer(squares),
+                      to_squares = buffer(std::vector<float>(5 * parts, kUntouched));
+  const Buffer<std::int32_t> rows = buffer(gather);
+  const Buffer<std::uint32_t> count = buffer<std::uint32_t>({4});
+  const kernels::GatherResidualArgs args{{nullptr, from.data(), from_squares.data(), columns},
+                                         rows.data(),
+                                         {count.data(), 5},
+                                         {nullptr, to.data(), to_squares.data(), columns}};
+  Graph graph(device());
+  graph.kernel(kernels::gather_residual(), grid_of(args, is_cuda()), args);
+  run(graph);
+  const Bits bits = to.read();
+  const std::vector<float> sums = to_squares.read();
+  for (std::size_t row = 0; row < 5; ++row) {
+    const auto source = static_cast<std::size_t>(gather[row]);
+    for (std::size_t i = 0; i < columns; ++i)
+      ASSERT_EQ(bits[row * columns + i], row < 4 ? scaled[source * columns + i] : 0x4567);
+    for (std::size_t i = 0; i < parts; ++i)
+      ASSERT_EQ(sums[row * parts + i], row < 4 ? squares[source * parts + i] : kUntouched);
+  }
+}
+
+}  // namespace
+}  // namespace attacca::test
