@@ -27,14 +27,11 @@ constexpr std::pair<GraphMode, const char*> kModes[] = {
     {GraphMode::full, "full"}, {GraphMode::piecewise, "piecewise"}, {GraphMode::off, "off"}};
 constexpr std::uint64_t kSeed = 1;  // of tokens and of the order of pages
 
-std::uint64_t page_elements(const ModelConfig& c) {
-  return std::uint64_t{c.kv_heads} * SyntheticModel::kPageSize * c.head_size;
+step::KvSizes kv_sizes(std::uint64_t pages, KvType type) {
+  return {.pages = pages, .page_size = SyntheticModel::kPageSize, .type = type};
 }
-std::uint64_t kv_elements(const ModelConfig& c, std::uint64_t pages) {
-  return 2 * c.layers * page_elements(c) * pages;
-}
-double kv_bytes(const ModelConfig& c, std::uint64_t pages, KvType type) {
-  return static_cast<double>(kv_elements(c, pages)) * kv_element_bytes(type);
+double kv_bytes(const ModelConfig& c, const step::KvSizes& sizes) {
+  return static_cast<double>(sizes.pages) * static_cast<double>(step::KvPool::page_bytes(c, sizes));
 }
 /// Of weights that are made here.
 KvType usual_type(const Device& device) { return device.is_cuda() ? KvType::bf16 : KvType::f32; }
@@ -93,44 +90,31 @@ std::uint64_t context_of(const SyntheticBatch& batch) {
 SyntheticModel::SyntheticModel(const ModelConfig& of_config, const Device& on, std::uint64_t pages,
                                std::uint64_t seed, model::WeightFormat format)
     : device(roomy(on, of_config, random_bytes(of_config),
-                   kv_bytes(of_config, pages, usual_type(on)))),
+                   kv_bytes(of_config, kv_sizes(pages, usual_type(on))))),
       config(of_config),
       weights(config, device, seed, format),
-      pages_(pages),
-      kv_type_(usual_type(on)),
-      kv_(device, kv_elements(config, pages) * kv_element_bytes(kv_type_)) {
+      kv_(device, config, kv_sizes(pages, usual_type(on))) {
   fill_pages(seed);
 }
 
 SyntheticModel::SyntheticModel(const model::Checkpoint& checkpoint, const Device& on,
                                std::uint64_t pages, KvType kv_type)
     : device(roomy(on, checkpoint.config(), static_cast<double>(checkpoint.weights().bytes),
-                   kv_bytes(checkpoint.config(), pages, kv_type))),
+                   kv_bytes(checkpoint.config(), kv_sizes(pages, kv_type)))),
       config(checkpoint.config()),
       weights(checkpoint, device),
-      pages_(pages),
-      kv_type_(kv_type),
-      kv_(device, kv_elements(config, pages) * kv_element_bytes(kv_type_)) {
+      kv_(device, config, kv_sizes(pages, kv_type)) {
   fill_pages(1);
 }
 
 void SyntheticModel::fill_pages(std::uint64_t seed) {
-  const TensorType type = kv_type_ == KvType::bf16 ? TensorType::bf16 : TensorType::f32;
-  const kernels::RandomFillArgs args{kv_.data(), type, kv_elements(config, pages_), ~seed, 1};
+  const KvType kv_type = kv_.sizes().type;
+  const TensorType type = kv_type == KvType::bf16 ? TensorType::bf16 : TensorType::f32;
+  const std::uint64_t elements = kv_.bytes() / kv_element_bytes(kv_type);
+  const kernels::RandomFillArgs args{kv_.data(), type, elements, ~seed, 1};
   const Stream stream(device);
   stream.kernel(kernels::random_fill(), kernels::grid_of(args, device.is_cuda()), args);
   stream.synchronize();
-}
-
-std::uint64_t SyntheticModel::layer_stride() const { return pages_ * page_elements(config); }
-
-kernels::PagedKv SyntheticModel::kv() const {
-  return {.keys = kv_.data(),
-          .values = kv_.data() + config.layers * layer_stride() * kv_element_bytes(kv_type_),
-          .page_size = kPageSize,
-          .kv_heads = config.kv_heads,
-          .head_size = config.head_size,
-          .type = kv_type_};
 }
 
 double SyntheticModel::bytes_read(const SyntheticBatch& batch) const {
@@ -140,7 +124,7 @@ double SyntheticModel::bytes_read(const SyntheticBatch& batch) const {
          {layer.query, layer.key, layer.value, layer.output, layer.gate, layer.up, layer.down})
       bytes += matrix.bytes();
   const std::uint64_t kv_per_token =
-      2 * config.layers * config.kv_heads * config.head_size * kv_element_bytes(kv_type_);
+      2 * config.layers * config.kv_heads * config.head_size * kv_element_bytes(kv_.sizes().type);
   return static_cast<double>(bytes + kv_per_token * context_of(batch));
 }
 
@@ -148,12 +132,9 @@ SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatc
                              std::uint64_t first_page, bool same_bits)
     : model_(of_model),
       shape_(shape_of(batch)),
-      arena_(of_model.device, step::activation_bytes(of_model.config, shape_)),
       counts_(of_model.device, std::vector<std::uint32_t>{shape_.tokens, shape_.rows}),
       sampling_(of_model.device, std::vector<SamplingParams>(batch.size())),
-      marks_(of_model.device, batch.size() * of_model.config.vocabulary),
-      sampled_(of_model.device, shape_.rows),
-      chain_(of_model.device) {
+      marks_(of_model.device, batch.size() * of_model.config.vocabulary) {
   if (first_page + pages_of(batch) > model_.pages())
     throw BadArgument(fmt::format("a batch of {} pages, and the pool has {}, {} of them for others",
                                   pages_of(batch), model_.pages(), first_page));
@@ -172,35 +153,26 @@ SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatc
     row_positions.push_back(positions.back() + 1);
     most_pages = std::max(most_pages, pages_for(sequence));
   }
-  kernels::PagedKv kv = model_.kv();
-  kv.table_stride = most_pages;
-  kv.tables = deal_pages(batch, kv.table_stride, first_page);
-  kv.rows_alone = same_bits;
-  if (model_.device.is_cuda())
-    scratch_.emplace(model_.device, model_.config, kv, static_cast<std::uint32_t>(batch.size()));
-  step::StepBuffers buffers{
-      .tokens = keep(tokens),
-      .positions = keep(positions),
-      .slots = keep(slots),
-      .token_count = counts_.data(),
-      .gather = keep(last),
-      .row_slots = keep(row_slots),
-      .row_positions = keep(row_positions),
-      .row_forced = keep(std::vector<std::int32_t>(shape_.rows, -1)),
-      .row_count = counts_.data() + 1,
-      .sampling = sampling_.data(),
-      .slot_tokens = {.marks = marks_.data()},
-      .kv = kv,
-      .kv_layer_stride = model_.layer_stride(),
-      .sampled = sampled_.data(),
-      .scratch = scratch_ ? &*scratch_ : nullptr,
-  };
-  const step::StepActivations activations = step::lay_out(model_.config, shape_, arena_);
-  if (step::can_be_tiled(model_.device, model_.weights, same_bits))
-    buffers.tiled = &tiled_.emplace(model_.device, model_.config, model_.weights, activations,
-                                    shape_, same_bits);
-  chain_ =
-      step::emit_step(model_.device, model_.config, model_.weights, buffers, activations, shape_);
+  const step::StepSizes sizes{.largest = shape_,
+                              .slots = static_cast<std::uint32_t>(batch.size()),
+                              .table_stride = most_pages,
+                              .same_bits = same_bits};
+  memory_.emplace(model_.device, model_.config, model_.weights, model_.kv(), sizes,
+                  step::StepInput{
+                      .tokens = keep(tokens),
+                      .positions = keep(positions),
+                      .slots = keep(slots),
+                      .token_count = counts_.data(),
+                      .gather = keep(last),
+                      .row_slots = keep(row_slots),
+                      .row_positions = keep(row_positions),
+                      .row_forced = keep(std::vector<std::int32_t>(shape_.rows, -1)),
+                      .row_count = counts_.data() + 1,
+                      .tables = deal_pages(batch, most_pages, first_page),
+                      .sampling = sampling_.data(),
+                      .slot_tokens = {.marks = marks_.data()},
+                  });
+  chain_.emplace(step::emit_step(*memory_, shape_));
 }
 
 const std::int32_t* SyntheticStep::keep(const std::vector<std::int32_t>& values) {
@@ -227,17 +199,17 @@ const std::int32_t* SyntheticStep::deal_pages(const SyntheticBatch& batch, std::
 Launch SyntheticStep::launch(GraphMode mode) const {
   const auto graph_of = [&](std::size_t first, std::size_t end) -> Launch {
     Graph graph(model_.device, "step");
-    chain_.append_to(graph, first, end);
+    chain_->append_to(graph, first, end);
     const auto exec = std::make_shared<Exec>(graph.instantiate());
     return [exec](StreamRef stream) { exec->launch(stream); };
   };
-  if (mode == GraphMode::full) return graph_of(0, chain_.size());
-  if (mode == GraphMode::off) return [this](StreamRef stream) { chain_.launch(stream); };
+  if (mode == GraphMode::full) return graph_of(0, chain_->size());
+  if (mode == GraphMode::off) return [this](StreamRef stream) { chain_->launch(stream); };
   std::vector<Launch> pieces;
-  for (std::size_t first = 0, end = 0; first < chain_.size(); first = end) {
-    end = chain_.end_of_piece(first);
-    if (chain_.is_attention(first))
-      pieces.push_back([=, this](StreamRef stream) { chain_.launch(stream, first, end); });
+  for (std::size_t first = 0, end = 0; first < chain_->size(); first = end) {
+    end = chain_->end_of_piece(first);
+    if (chain_->is_attention(first))
+      pieces.push_back([=, this](StreamRef stream) { chain_->launch(stream, first, end); });
     else
       pieces.push_back(graph_of(first, end));
   }
@@ -249,12 +221,12 @@ Launch SyntheticStep::launch(GraphMode mode) const {
 std::vector<SyntheticDraw> SyntheticStep::draws_of(const Launch& launch) const {
   Sampled nothing{};
   nothing.token = -1;
-  sampled_.write(std::vector<Sampled>(shape_.rows, nothing));
+  memory_->sampled().write(std::vector<Sampled>(shape_.rows, nothing));
   const Stream stream(model_.device);
   launch(stream);
   stream.synchronize();
   std::vector<SyntheticDraw> draws;
-  for (const Sampled& sampled : sampled_.read()) {
+  for (const Sampled& sampled : memory_->sampled().read()) {
     if (sampled.token < 0 ||
         static_cast<std::uint32_t>(sampled.token) >= model_.config.vocabulary ||
         !(sampled.logprob <= 0))

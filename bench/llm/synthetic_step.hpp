@@ -11,8 +11,7 @@
 
 #include "kernels/sample/sample.hpp"
 #include "llm/device_clock.hpp"
-#include "step/tiled_products.hpp"
-#include "step/transformer.hpp"
+#include "step/step.hpp"
 
 namespace bench {
 
@@ -54,11 +53,8 @@ class SyntheticModel {
   const attacca::model::ModelConfig config;
   const attacca::model::Weights weights;
 
-  std::uint64_t pages() const { return pages_; }
-  /// Where pages lie, without block tables.
-  attacca::kernels::PagedKv kv() const;
-  /// Elements from one layer's keys to the next one's.
-  std::uint64_t layer_stride() const;
+  std::uint64_t pages() const { return kv_.sizes().pages; }
+  const attacca::step::KvPool& kv() const { return kv_; }
 
   /// What a step must read: the weights, but for the embedding where it is not the head too, and
   /// the keys and values of the context.
@@ -67,9 +63,7 @@ class SyntheticModel {
  private:
   void fill_pages(std::uint64_t seed);
 
-  std::uint64_t pages_;
-  attacca::kernels::KvType kv_type_;
-  attacca::Buffer<std::byte> kv_;
+  attacca::step::KvPool kv_;
 };
 
 /// A token and its log-probability, in which all logits of a row have a part.
@@ -100,15 +94,12 @@ class SyntheticStep {
 
   const SyntheticModel& model_;
   attacca::step::StepShape shape_;
-  attacca::Arena arena_;
   std::vector<attacca::Buffer<std::int32_t>> plan_;
   attacca::Buffer<std::uint32_t> counts_;
   attacca::Buffer<attacca::kernels::SamplingParams> sampling_;
   attacca::Buffer<std::uint16_t> marks_;
-  mutable attacca::Buffer<attacca::kernels::Sampled> sampled_;
-  std::optional<attacca::step::StepScratch> scratch_;
-  std::optional<attacca::step::TiledProducts> tiled_;
-  attacca::step::Chain chain_;
+  mutable std::optional<attacca::step::StepMemory> memory_;  // a launch writes what it sampled
+  std::optional<attacca::step::Chain> chain_;
 };
 
 }  // namespace bench

@@ -13,9 +13,9 @@
 #include "kernels/linear/linear.hpp"
 #include "kernels/linear/sm90_same_bits_linear.hpp"
 #include "kernels/linear/streamed_linear.hpp"
+#include "step/plain_step.hpp"
 #include "step/streamed_step.hpp"
 #include "step/tiled_products.hpp"
-#include "step/transformer.hpp"
 
 namespace attacca::engine {
 

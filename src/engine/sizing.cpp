@@ -173,8 +173,8 @@ schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights&
   options.kv_type = choose_kv_type(weights, options);
 
   const std::size_t wanted = std::size_t{limits.slots} * limits.table_stride();
-  const std::size_t page =
-      StepRunner::page_bytes(config, limits.page_size, kernel_type(options.kv_type));
+  const std::size_t page = step::KvPool::page_bytes(
+      config, {.page_size = limits.page_size, .type = kernel_type(options.kv_type)});
   const std::size_t free = options.device.bytes_free();
   std::size_t taken = StepRunner::fixed_bytes(options.device, config, setup_of(limits, options));
   if (options.device.is_cuda()) taken += weights.bytes;

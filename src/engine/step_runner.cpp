@@ -1,4 +1,4 @@
-// step_runner.cpp: see step_runner.hpp.
+// step_runner.cpp: builds the graphs of all step sizes, and launches and awaits steps.
 #include "engine/step_runner.hpp"
 
 #include <fmt/format.h>
@@ -17,46 +17,49 @@ using kernels::Sampled;
 
 constexpr std::size_t kMostGraphless = 64;  // shapes without a graph that stay ready
 
-step::StepShape largest(const schedule::Limits& limits) {
-  return {limits.step_tokens, limits.logit_rows};
+step::KvSizes kv_sizes(const StepSetup& setup) {
+  return {.pages = setup.limits.pages, .page_size = setup.limits.page_size, .type = setup.kv_type};
 }
 
-/// Elements of the keys, or of the values, of one layer in one page.
-std::size_t page_elements(const model::ModelConfig& c, std::uint32_t page_size) {
-  return std::size_t{c.kv_heads} * page_size * c.head_size;
+step::StepSizes step_sizes(const StepSetup& setup) {
+  const schedule::Limits& limits = setup.limits;
+  return {.largest = {.tokens = limits.step_tokens, .rows = limits.logit_rows},
+          .slots = limits.slots,
+          .table_stride = limits.table_stride(),
+          .same_bits = setup.same_bits};
 }
 
-/// Without addresses.
-kernels::PagedKv kv_of(const model::ModelConfig& c, const StepSetup& setup) {
-  kernels::PagedKv kv;
-  kv.table_stride = setup.limits.table_stride();
-  kv.page_size = setup.limits.page_size;
-  kv.kv_heads = c.kv_heads;
-  kv.head_size = c.head_size;
-  kv.type = setup.kv_type;
-  kv.rows_alone = setup.same_bits;
-  return kv;
+/// What kernels read of a plan that lies on the device.
+step::StepInput input_of(const schedule::Plan& plan, const SlotMemory& slots,
+                         const StepSetup& setup) {
+  return {.tokens = plan.tokens,
+          .positions = plan.positions,
+          .slots = plan.slots,
+          .token_count = &plan.counts->tokens,
+          .gather = plan.gather,
+          .row_slots = plan.row_slots,
+          .row_positions = plan.row_positions,
+          .row_forced = plan.row_forced,
+          .row_count = &plan.counts->rows,
+          .tables = slots.tables(),
+          .sampling = slots.params(),
+          .slot_tokens = slots.tokens(),
+          .token_from = setup.overlap ? plan.token_from : nullptr,
+          .carried = plan.tokens};
 }
 
 double mebi(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 }  // namespace
 
-std::size_t StepRunner::page_bytes(const model::ModelConfig& c, std::uint32_t page_size,
-                                   kernels::KvType kv_type) {
-  return 2 * c.layers * page_elements(c, page_size) * kernels::kv_element_bytes(kv_type);
-}
-
 std::size_t StepRunner::fixed_bytes(const Device& device, const model::ModelConfig& c,
                                     const StepSetup& setup) {
   const schedule::Limits& limits = setup.limits;
-  const std::size_t shared = schedule::plan_bytes(limits) +
-                             (1 + schedule::kMostInFlight) * schedule::step_bytes(limits) +
-                             (1 + schedule::kMostInFlight) * limits.logit_rows * sizeof(Sampled);
-  return step::activation_bytes(c, largest(limits)) + shared +
-         SlotMemory::bytes_for(limits, c.vocabulary) +
-         step::StepScratch::bytes_for(device, c, kv_of(c, setup), limits.slots) +
-         step::TiledProducts::bytes_for(device, c, setup.same_bits);
+  const std::size_t handed_over = schedule::plan_bytes(limits) +
+                                  (1 + schedule::kMostInFlight) * schedule::step_bytes(limits) +
+                                  schedule::kMostInFlight * limits.logit_rows * sizeof(Sampled);
+  return handed_over + SlotMemory::bytes_for(limits, c.vocabulary) +
+         step::StepMemory::bytes_for(device, c, kv_sizes(setup), step_sizes(setup));
 }
 
 StepRunner::Flight StepRunner::make_flight() const {
@@ -73,45 +76,15 @@ StepRunner::StepRunner(const model::ModelConfig& config, model::Weights weights,
       setup_(setup),
       config_(config),
       weights_(std::move(weights)),
-      arena_(device, step::activation_bytes(config_, largest(setup.limits))),
-      kv_(device, setup.limits.pages * page_bytes(config_, setup.limits.page_size, setup.kv_type)),
+      kv_(device, config_, kv_sizes(setup)),
       slots_(device, setup.limits, config_.vocabulary),
       input_bytes_(schedule::step_bytes(setup.limits)),
       written_(schedule::plan_bytes(setup.limits) / sizeof(schedule::Line)),
       input_(device, input_bytes_),
-      sampled_(device, std::vector<Sampled>(setup.limits.logit_rows)),
+      memory_(device, config_, weights_, kv_, step_sizes(setup),
+              input_of(schedule::bind_plan(setup.limits, input_.data()), slots_, setup)),
       flights_{make_flight(), make_flight()},
       plan_(schedule::bind_plan(setup.limits, written_.data())) {
-  const schedule::Limits& limits = setup_.limits;
-  const schedule::Plan plan = schedule::bind_plan(limits, input_.data());
-  kernels::PagedKv kv = kv_of(config_, setup_);
-  kv.keys = kv_.data();
-  kv.values = kv_.data() + kv_.bytes() / 2;
-  kv.tables = slots_.tables();
-  buffers_ = {
-      .tokens = plan.tokens,
-      .positions = plan.positions,
-      .slots = plan.slots,
-      .token_count = &plan.counts->tokens,
-      .gather = plan.gather,
-      .row_slots = plan.row_slots,
-      .row_positions = plan.row_positions,
-      .row_forced = plan.row_forced,
-      .row_count = &plan.counts->rows,
-      .sampling = slots_.params(),
-      .slot_tokens = slots_.tokens(),
-      .kv = kv,
-      .kv_layer_stride = limits.pages * page_elements(config_, limits.page_size),
-      .sampled = sampled_.data(),
-      .token_from = setup_.overlap ? plan.token_from : nullptr,
-      .carried = plan.tokens,
-  };
-  if (device.is_cuda())
-    buffers_.scratch = &scratch_.emplace(device, config_, buffers_.kv, limits.slots);
-  activations_ = step::lay_out(config_, largest(limits), arena_);
-  if (step::can_be_tiled(device, weights_, setup_.same_bits))
-    buffers_.tiled =
-        &tiled_.emplace(device, config_, weights_, activations_, largest(limits), setup_.same_bits);
   build_all(progress);
 }
 
@@ -153,16 +126,12 @@ step::StepShape StepRunner::shape_of(std::uint32_t tokens, bool is_decode) const
   return {tokens, std::min(tokens, setup_.limits.logit_rows), is_decode};
 }
 
-step::Chain StepRunner::kernels_of(const step::StepShape& shape) const {
-  return step::emit_step(device_, config_, weights_, buffers_, activations_, shape);
-}
-
 StepRunner::Ready StepRunner::build(std::uint32_t graph) const {
   const bool is_decode = setup_.limits.is_decode_graph(graph);
   const step::StepShape shape = shape_of(setup_.limits.graph_tokens(graph), is_decode);
   const std::string name =
       fmt::format("{} step of {}", is_decode ? "decode" : "mixed", shape.tokens);
-  step::Chain chain = kernels_of(shape);
+  step::Chain chain = step::emit_step(memory_, shape);
   Ready ready;
   if (is_decode || setup_.graphs == llm::GraphMode::full) {
     Graph whole(device_, name);
@@ -196,7 +165,7 @@ void StepRunner::launch() {
   std::memcpy(flight.input.data(), written_.data(), input_bytes_);
   stream_.copy(input_.data(), flight.input.data(), input_bytes_);
   launch(counts.graph == schedule::kNone ? without_graph(counts) : graphs_[counts.graph]);
-  stream_.copy(flight.sampled.data(), sampled_.data(), counts.rows * sizeof(Sampled));
+  stream_.copy(flight.sampled.data(), memory_.sampled().data(), counts.rows * sizeof(Sampled));
   stream_.record(flight.done);
   ++in_flight_;
 }
@@ -227,7 +196,7 @@ StepRunner::Ready& StepRunner::without_graph(const schedule::Counts& counts) {
   if (const auto found = graphless_.find(key); found != graphless_.end()) return found->second;
   if (graphless_.size() == kMostGraphless) graphless_.clear();
   const step::StepShape shape = shape_of(counts.tokens, counts.is_decode != 0);
-  return graphless_.emplace(key, Ready{{}, kernels_of(shape)}).first->second;
+  return graphless_.emplace(key, Ready{{}, step::emit_step(memory_, shape)}).first->second;
 }
 
 void StepRunner::launch(Ready& ready) {
@@ -244,8 +213,8 @@ void StepRunner::launch(Ready& ready) {
 }
 
 std::size_t StepRunner::step_bytes() const {
-  std::size_t bytes = written_.size() * sizeof(schedule::Line) + input_.bytes() + sampled_.bytes() +
-                      slots_.bytes() + (scratch_ ? scratch_->bytes() : 0);
+  std::size_t bytes = written_.size() * sizeof(schedule::Line) + input_.bytes() +
+                      memory_.sampled().bytes() + slots_.bytes() + memory_.scratch_bytes();
   for (const Flight& flight : flights_) bytes += flight.input.bytes() + flight.sampled.bytes();
   return bytes;
 }

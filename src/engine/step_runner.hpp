@@ -16,8 +16,7 @@
 #include "engine/slot_memory.hpp"
 #include "kernels/sample/sample.hpp"
 #include "schedule/host.hpp"
-#include "step/tiled_products.hpp"
-#include "step/transformer.hpp"
+#include "step/step.hpp"
 
 namespace attacca::engine {
 
@@ -51,16 +50,13 @@ class StepRunner {
   /// Waits for all steps in flight, whatever comes of them.
   void drain() noexcept;
   const model::Weights& weights() const { return weights_; }
-  std::size_t arena_bytes() const { return arena_.bytes_total(); }
+  std::size_t arena_bytes() const { return memory_.arena_bytes(); }
   std::size_t step_bytes() const;
   std::size_t graph_bytes() const;
   /// What building the graphs took of a GPU's memory.
   std::size_t graph_device_bytes() const { return graph_device_bytes_; }
   std::size_t kv_bytes() const { return kv_.bytes(); }
 
-  /// Bytes of one page over all layers.
-  static std::size_t page_bytes(const model::ModelConfig& config, std::uint32_t page_size,
-                                kernels::KvType kv_type);
   /// Bytes besides weights and KV.
   static std::size_t fixed_bytes(const Device& device, const model::ModelConfig& config,
                                  const StepSetup& setup);
@@ -87,7 +83,6 @@ class StepRunner {
   Ready build(std::uint32_t graph) const;
   std::vector<Exec> build_pieces(const std::string& name, const step::Chain& chain) const;
   step::StepShape shape_of(std::uint32_t tokens, bool is_decode) const;
-  step::Chain kernels_of(const step::StepShape& shape) const;
   Ready& without_graph(const schedule::Counts& counts);
   void launch(Ready& ready);
   Flight make_flight() const;
@@ -98,21 +93,16 @@ class StepRunner {
   StepSetup setup_;
   const model::ModelConfig& config_;
   model::Weights weights_;
-  Arena arena_;
-  Buffer<std::byte> kv_;
+  step::KvPool kv_;
   SlotMemory slots_;
   std::size_t input_bytes_;
   std::vector<schedule::Line> written_;  // what the host writes: the plan
   Buffer<std::byte> input_;              // what kernels read of it: all but the block tables
-  Buffer<kernels::Sampled> sampled_;     // what they write
+  step::StepMemory memory_;
   std::array<Flight, schedule::kMostInFlight> flights_;
   std::uint32_t oldest_ = 0;  // of the flights
   std::uint32_t in_flight_ = 0;
   schedule::Plan plan_;
-  std::optional<step::StepScratch> scratch_;  // of CUDA
-  std::optional<step::TiledProducts> tiled_;  // of some GPUs
-  step::StepBuffers buffers_;
-  step::StepActivations activations_;
   std::vector<Ready> graphs_;                                  // by Counts::graph
   std::map<std::pair<std::uint32_t, bool>, Ready> graphless_;  // by tokens and is_decode
   std::size_t graph_device_bytes_ = 0;

@@ -24,6 +24,13 @@ struct Access {
                               const void* args) {
     return {*graph.data_, graph.add_kernel(kernel, grid, args)};
   }
+  static void add_edge(const Node& node, const Node& producer, EdgeKind kind) {
+    node.add_edge(producer, kind);
+  }
+  static void enqueue_kernel(const StreamRef& stream, const KernelInfo& kernel, const Grid& grid,
+                             const void* args) {
+    stream.enqueue_kernel(kernel, grid, args);
+  }
 };
 
 inline DeviceImpl& impl_of(const Device& device) { return Access::impl(device); }

@@ -1,11 +1,11 @@
-// chain.hpp: the kernels of a step, one after another, kept as a list first: a graph takes them as
-// nodes, a stream runs them one by one. Both see the same arguments and grids.
+// chain.hpp: the kernels of a step as data, one after another. A graph takes them as nodes, a
+// stream launches them one by one, and both see the same arguments and grids; costs are added up
+// and names printed from the same list.
 #pragma once
 
 #include <attacca/graph.hpp>
 #include <cstddef>
-#include <functional>
-#include <optional>
+#include <cstring>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -13,7 +13,41 @@
 
 namespace attacca::step {
 
-/// In a graph kernels that wait by themselves may start while the ones before them still run.
+/// The part that a kernel plays in a step.
+enum class Part { tokens, norm, product, attention, sampling };
+const char* name_of(Part part);
+
+/// A kernel's argument struct, as bytes.
+class Arguments {
+ public:
+  template <class Args>
+  explicit Arguments(const Args& args)
+      : chunks_((sizeof(Args) + sizeof(Chunk) - 1) / sizeof(Chunk)) {
+    static_assert(std::is_trivially_copyable_v<Args> && alignof(Args) <= alignof(Chunk));
+    std::memcpy(chunks_.data(), &args, sizeof(Args));
+  }
+  const void* data() const { return chunks_.data(); }
+
+ private:
+  struct alignas(16) Chunk {
+    std::byte bytes[16];
+  };
+  std::vector<Chunk> chunks_;
+};
+
+/// One launch of a kernel.
+struct Link {
+  const KernelInfo* kernel;
+  Grid grid;
+  Arguments arguments;
+  std::string name;  // "layer 3 gate and up"
+  Part part;
+
+  Cost cost() const { return kernel->cost(arguments.data()); }
+};
+
+/// Which kernels of a graph may start before their producer has ended: those that wait for it
+/// themselves (programmatic dependent launch).
 struct EarlyStarts {
   bool of_attention = false;
   bool behind_attention = false;
@@ -27,71 +61,36 @@ class Chain {
 
   bool is_cuda() const { return is_cuda_; }
 
-  /// REQUIRES: `grid_of(args, is_cuda)` says how the kernel is launched.
   template <class Args>
-  void add(const Kernel<Args>& kernel, const std::type_identity_t<Args>& args, std::string name) {
-    add(kernel, grid_of(args, is_cuda_), args, std::move(name));
+  void add(Part part, std::string name, const Kernel<Args>& kernel, const Grid& grid,
+           const std::type_identity_t<Args>& args) {
+    links_.push_back({&kernel.info(), grid, Arguments(args), std::move(name), part});
   }
+  /// REQUIRES: `grid_of(args, is_cuda)` gives the kernel's grid.
   template <class Args>
-  void add(const Kernel<Args>& kernel, const Grid& grid, const std::type_identity_t<Args>& args,
-           std::string name) {
-    const auto append = [=, name = std::move(name)](Graph& graph,
-                                                    const std::optional<Node>& producer,
-                                                    bool is_early) -> Node {
-      const KernelNode<Args> node = graph.kernel(kernel, grid, args).named(name);
-      if (!producer) return node;
-      return is_early && kernel.info().traits.waits ? node.after_programmatic(*producer)
-                                                    : node.after(*producer);
-    };
-    const auto launch = [=](StreamRef stream) { stream.kernel(kernel, grid, args); };
-    links_.push_back({append, launch});
-  }
-  /// The same for a kernel of attention: what depends on sequences rather than on tokens.
-  template <class Args>
-  void add_attention(const Kernel<Args>& kernel, const std::type_identity_t<Args>& args,
-                     std::string name) {
-    add_attention(kernel, grid_of(args, is_cuda_), args, std::move(name));
-  }
-  template <class Args>
-  void add_attention(const Kernel<Args>& kernel, const Grid& grid,
-                     const std::type_identity_t<Args>& args, std::string name) {
-    add(kernel, grid, args, std::move(name));
-    links_.back().is_attention = true;
+  void add(Part part, std::string name, const Kernel<Args>& kernel,
+           const std::type_identity_t<Args>& args) {
+    add(part, std::move(name), kernel, grid_of(args, is_cuda_), args);
   }
 
+  const std::vector<Link>& links() const { return links_; }
   std::size_t size() const { return links_.size(); }
-  bool is_attention(std::size_t at) const { return links_[at].is_attention; }
-  /// Where the run of kernels that starts at `first`, all of attention or none, ends.
-  std::size_t end_of_piece(std::size_t first) const {
-    std::size_t end = first;
-    while (end < size() && is_attention(end) == is_attention(first)) ++end;
-    return end;
-  }
+  /// The sum of what its kernels say they cost.
+  Cost cost() const;
 
-  /// Kernels `first` to `end`, not included, as nodes of a graph.
-  void append_to(Graph& graph, std::size_t first, std::size_t end) const {
-    std::optional<Node> last;
-    for (std::size_t at = first; at < end; ++at) {
-      const bool is_behind_attention = at != first && is_attention(at - 1);
-      last = links_[at].append(graph, last,
-                               is_behind_attention ? early_.behind_attention
-                               : is_attention(at)  ? early_.of_attention
-                                                   : early_.elsewhere);
-    }
-  }
+  bool is_attention(std::size_t at) const { return links_[at].part == Part::attention; }
+  /// Where the run of kernels that starts at `first` ends; all of them are attention, or none is.
+  std::size_t end_of_piece(std::size_t first) const;
+
+  /// Adds kernels `first` to `end`, `end` excluded, to a graph, each behind the one before it.
+  void append_to(Graph& graph, std::size_t first, std::size_t end) const;
   void append_to(Graph& graph) const { append_to(graph, 0, size()); }
-  /// The same kernels on a stream, one launch each.
-  void launch(StreamRef stream, std::size_t first, std::size_t end) const {
-    for (std::size_t at = first; at < end; ++at) links_[at].launch(stream);
-  }
+  /// Launches the same kernels on a stream, one by one.
+  void launch(StreamRef stream, std::size_t first, std::size_t end) const;
   void launch(StreamRef stream) const { launch(stream, 0, size()); }
 
  private:
-  struct Link {
-    std::function<Node(Graph&, const std::optional<Node>& producer, bool is_early)> append;
-    std::function<void(StreamRef)> launch;
-    bool is_attention = false;
-  };
+  bool starts_early(std::size_t at, std::size_t first) const;
 
   bool is_cuda_;
   EarlyStarts early_;

@@ -1,4 +1,5 @@
-// streamed_step.cpp: see streamed_step.hpp.
+// streamed_step.cpp: emits five kernels a layer: each product has its norm, bias, gate or residual
+// in its epilogue, and decode attention rotates and stores keys itself.
 #include "step/streamed_step.hpp"
 
 #include <attacca/occupancy.hpp>
@@ -26,8 +27,8 @@ namespace {
 
 using namespace kernels;
 
-// What of a block's share of the next weights is fetched into L2 ahead of time. A kernel ends when
-// that has come, so it is not much, and nothing where a layer is small.
+// Bytes of the next weights that each block prefetches into L2. A kernel ends when they have come,
+// so there are few of them, and none where a layer is small.
 constexpr std::uint32_t kAhead = 32 << 10;
 constexpr std::uint64_t kSmallLayer = 128 << 20;  // bytes of weights
 
@@ -52,122 +53,121 @@ std::uint64_t bytes_of(const model::LayerWeights& w) {
   return joined(w).bytes() + w.output.bytes() + w.gate.bytes() + w.up.bytes() + w.down.bytes();
 }
 
-/// Rows in bf16, and what rounding them left or null.
-struct Planes {
-  std::uint16_t* rounded;
-  std::uint16_t* rest;
-};
-/// Rows that other steps keep in floats have room for both.
-Planes planes_of(const Rows& rows, std::uint32_t count, bool has_rest) {
-  auto* rounded = static_cast<std::uint16_t*>(rows.data);
-  return {rounded, has_rest ? rounded + std::size_t{count} * rows.columns : nullptr};
-}
-
 class Emitter {
  public:
-  Emitter(Chain& chain, const model::ModelConfig& config, const model::Weights& weights,
-          const StepBuffers& b, const StepActivations& a, const StepShape& shape)
+  Emitter(Chain& chain, const StepMemory& memory, const StepShape& shape)
       : chain_(chain),
-        c_(config),
-        weights_(weights),
-        b_(b),
-        scratch_(*b.scratch),
-        a_(a),
+        memory_(memory),
+        c_(memory.config()),
+        weights_(memory.weights()),
+        in_(memory.input()),
         shape_(shape),
-        tokens_{b.token_count, shape.tokens},
-        scaled_(planes_of(a.normed, shape.tokens, wants_rest(weights))),
-        attended_(planes_of(a.attended, shape.tokens, wants_rest(weights))),
-        gated_(planes_of(a.gated, shape.tokens, wants_rest(weights))),
-        is_small_(bytes_of(weights.layers[0]) <= kSmallLayer),
-        ahead_(is_small_ ? 0 : kAhead),
-        residual_{a.hidden, scaled_.rounded, static_cast<float*>(a.attended.data), config.hidden,
-                  scaled_.rest} {}
+        processors_(processors_of(memory.device())),
+        tokens_{in_.token_count, shape.tokens},
+        before_attention_(memory.residual_before_attention(shape, wants_rest(weights_))),
+        after_attention_(memory.residual_after_attention(shape, wants_rest(weights_))),
+        qkv_(memory.qkv(shape)),
+        scaled_{before_attention_.scaled, before_attention_.rest},
+        attended_(memory.attended_planes(shape, wants_rest(weights_))),
+        gated_(memory.gated_planes(shape, wants_rest(weights_))),
+        is_small_(bytes_of(weights_.layers[0]) <= kSmallLayer),
+        ahead_(is_small_ ? 0 : kAhead) {}
 
   void emit() {
-    chain_.add(
-        embed_residual(),
-        {b_.tokens, tokens_, weights_.embedding, residual_, weights_.layers[0].attention_norm},
-        "embed");
+    chain_.add(Part::tokens, "embed", embed_residual(),
+               {.tokens = in_.tokens,
+                .rows = tokens_,
+                .table = weights_.embedding,
+                .residual = before_attention_,
+                .next_norm = weights_.layers[0].attention_norm});
     for (std::size_t i = 0; i < weights_.layers.size(); ++i) emit_layer(i);
     emit_head();
   }
 
  private:
-  void emit_head() {
-    if (!can_stream_weights(weights_.head)) return emit_plain_head();
-    StreamedLinearArgs head = product(scaled_, weights_.head);
-    head.gather = b_.gather;
-    head.squares = residual_.squares;
-    head.rows = {b_.row_count, shape_.rows};
-    head.y = a_.logits;
-    if (is_tiled(head)) {
-      auto* scaled = static_cast<std::uint16_t*>(a_.last.data);
-      auto* squares = reinterpret_cast<float*>(scaled + std::size_t{shape_.rows} * c_.hidden);
-      const Residual last{nullptr, scaled, squares, c_.hidden};
-      chain_.add(gather_residual(), {residual_, b_.gather, head.rows, last}, "last rows");
-      head.x = last.scaled;
-      head.squares = last.squares;
-      head.gather = nullptr;
-    }
-    add(head, "logits");
-  }
-
-  void emit_plain_head() {
-    const RowCount rows{b_.row_count, shape_.rows};
-    chain_.add(rms_norm(),
-               {a_.hidden, weights_.final_norm, b_.gather, rows, c_.norm_epsilon, a_.last},
-               "final norm");
-    chain_.add(linear(), {a_.last, rows, {weights_.head}, {}, 1, false, a_.logits}, "logits");
-  }
-
-  /// The squares beside the residual lie where nothing else does until they are read: before
-  /// attention in `attended`, after it in `qkv`.
   void emit_layer(std::size_t i) {
     const model::LayerWeights& w = weights_.layers[i];
     const bool is_last = i + 1 == weights_.layers.size();
     const std::string layer = "layer " + std::to_string(i) + " ";
-    const Matrix qkv = joined(w);
 
-    StreamedLinearArgs in = product(scaled_, qkv);
-    in.squares = residual_.squares;
+    StreamedLinearArgs in = product(scaled_, joined(w));
+    in.squares = before_attention_.squares;
     in.bias = w.query_bias;
-    in.y = a_.qkv;
+    in.y = qkv_;
     in.next[0] = upcoming(w.output, ahead_);
-    add(in, layer + "qkv");
+    add(layer + "qkv", in);
 
     emit_attention(i, layer);
 
-    StreamedLinearArgs out = added(attended_, w.output, w.feed_forward_norm);
-    out.residual.squares = a_.qkv;
+    StreamedLinearArgs out = added(attended_, w.output, after_attention_, w.feed_forward_norm);
     out.next[0] = upcoming(w.gate, ahead_ / 2);
     out.next[1] = upcoming(w.up, ahead_ / 2);
-    add(out, layer + "output");
+    add(layer + "output", out);
 
     StreamedLinearArgs gate = product(scaled_, w.gate);
-    gate.squares = a_.qkv;
+    gate.squares = after_attention_.squares;
     gate.epilogue = Epilogue::gate;
     gate.up = w.up;
     gate.gated = gated_.rounded;
     gate.gated_rest = gated_.rest;
     gate.next[0] = upcoming(w.down, ahead_);
-    add(gate, layer + "gate and up");
+    add(layer + "gate and up", gate);
 
-    StreamedLinearArgs down = added(
-        gated_, w.down, is_last ? weights_.final_norm : weights_.layers[i + 1].attention_norm);
+    StreamedLinearArgs down =
+        added(gated_, w.down, before_attention_,
+              is_last ? weights_.final_norm : weights_.layers[i + 1].attention_norm);
     down.next[0] = upcoming(is_last ? weights_.head : joined(weights_.layers[i + 1]), ahead_);
-    add(down, layer + "down");
+    add(layer + "down", down);
+  }
+
+  void emit_head() {
+    if (!can_stream_weights(weights_.head)) return emit_plain_head();
+    StreamedLinearArgs head = product(scaled_, weights_.head);
+    head.gather = in_.gather;
+    head.squares = before_attention_.squares;
+    head.rows = {in_.row_count, shape_.rows};
+    head.y = memory_.logits();
+    if (is_tiled(head)) {
+      const Residual last = memory_.last_residual(shape_);
+      chain_.add(Part::product, "last rows", gather_residual(),
+                 {.from = before_attention_, .gather = in_.gather, .rows = head.rows, .to = last});
+      head.x = last.scaled;
+      head.squares = last.squares;
+      head.gather = nullptr;
+    }
+    add("logits", head);
+  }
+
+  void emit_plain_head() {
+    const RowCount rows{in_.row_count, shape_.rows};
+    const Rows last = memory_.last().rows(RowFormat::f32, shape_.rows, c_.hidden);
+    chain_.add(Part::norm, "final norm", rms_norm(),
+               {.x = before_attention_.values,
+                .weight = weights_.final_norm,
+                .gather = in_.gather,
+                .rows = rows,
+                .epsilon = c_.norm_epsilon,
+                .y = last});
+    chain_.add(Part::product, "logits", linear(),
+               {.x = last,
+                .rows = rows,
+                .w = {weights_.head},
+                .bias = {},
+                .parts = 1,
+                .adds = false,
+                .y = memory_.logits()});
   }
 
   void emit_attention(std::size_t i, const std::string& layer) {
     const model::LayerWeights& w = weights_.layers[i];
-    const PagedKv kv = b_.kv_of_layer(i);
+    const PagedKv kv = memory_.kv(i);
     const float scale = 1.0f / std::sqrt(static_cast<float>(c_.head_size));
     if (shape_.is_decode) {
-      const DecodeAttentionArgs args{.qkv = a_.qkv,
+      const DecodeAttentionArgs args{.qkv = qkv_,
                                      .rows = tokens_,
-                                     .positions = b_.positions,
-                                     .slots = b_.slots,
-                                     .slot_count = scratch_.slots(),
+                                     .positions = in_.positions,
+                                     .slots = in_.slots,
+                                     .slot_count = memory_.sizes().slots,
                                      .frequencies = weights_.frequencies,
                                      .query_norm = w.query_norm,
                                      .key_norm = w.key_norm,
@@ -178,34 +178,42 @@ class Emitter {
                                      .scale = scale,
                                      .window = c_.window,
                                      .kv = kv,
-                                     .workspace = scratch_.attention(),
+                                     .workspace = memory_.attention_scratch(),
                                      .y = attended_.rounded,
                                      .reads_ahead = true,
                                      .y_rest = attended_.rest};
-      chain_.add_attention(decode_attention(args), grid_of(args, true, scratch_.processors()), args,
-                           layer + "attention");
+      chain_.add(Part::attention, layer + "attention", decode_attention(args),
+                 grid_of(args, true, processors_), args);
       return;
     }
-    chain_.add_attention(
-        rope_store(),
-        {a_.qkv, tokens_, b_.positions, b_.slots, weights_.frequencies, w.query_norm, w.key_norm,
-         c_.norm_epsilon, c_.pairs, c_.rotary_size, c_.heads, kv},
-        layer + "rotate");
-    const MixedAttentionArgs args{.q = a_.qkv,
+    chain_.add(Part::attention, layer + "rope", rope_store(),
+               {.qkv = qkv_,
+                .rows = tokens_,
+                .positions = in_.positions,
+                .slots = in_.slots,
+                .frequencies = weights_.frequencies,
+                .query_norm = w.query_norm,
+                .key_norm = w.key_norm,
+                .epsilon = c_.norm_epsilon,
+                .pairs = c_.pairs,
+                .rotary_size = c_.rotary_size,
+                .heads = c_.heads,
+                .kv = kv});
+    const MixedAttentionArgs args{.q = qkv_,
                                   .q_stride = (c_.heads + 2 * c_.kv_heads) * c_.head_size,
                                   .heads = c_.heads,
                                   .rows = tokens_,
-                                  .positions = b_.positions,
-                                  .slots = b_.slots,
-                                  .slot_count = scratch_.slots(),
+                                  .positions = in_.positions,
+                                  .slots = in_.slots,
+                                  .slot_count = memory_.sizes().slots,
                                   .scale = scale,
                                   .window = c_.window,
                                   .kv = kv,
-                                  .workspace = scratch_.attention(),
+                                  .workspace = memory_.attention_scratch(),
                                   .y = attended_.rounded,
                                   .y_rest = attended_.rest};
-    chain_.add_attention(mixed_attention(args), grid_of(args, true, scratch_.processors()), args,
-                         layer + "attention");
+    chain_.add(Part::attention, layer + "attention", mixed_attention(args),
+               grid_of(args, true, processors_), args);
   }
 
   StreamedLinearArgs product(const Planes& x, const Matrix& w) const {
@@ -218,10 +226,11 @@ class Emitter {
     args.epilogue = Epilogue::store;
     return args;
   }
-  StreamedLinearArgs added(const Planes& x, const Matrix& w, const float* next_norm) const {
+  StreamedLinearArgs added(const Planes& x, const Matrix& w, const Residual& residual,
+                           const float* next_norm) const {
     StreamedLinearArgs args = product(x, w);
     args.epilogue = Epilogue::add;
-    args.residual = residual_;
+    args.residual = residual;
     args.next_norm = next_norm;
     return args;
   }
@@ -229,40 +238,42 @@ class Emitter {
     return {w.data, w.bytes(), most};
   }
   bool is_tiled(const StreamedLinearArgs& args) const {
-    return b_.tiled && args.rows.capacity > kMostStreamed;
+    return memory_.tiled() && args.rows.capacity > kMostStreamed;
   }
-  void add(const StreamedLinearArgs& args, const std::string& name) {
-    if (is_tiled(args) && b_.tiled->same_bits()) {
-      chain_.add(same_bits_linear(), same_bits_grid(scratch_.processors()),
-                 b_.tiled->same_bits_arguments(args), name);
+  void add(std::string name, const StreamedLinearArgs& args) {
+    if (is_tiled(args) && memory_.tiled()->same_bits()) {
+      chain_.add(Part::product, std::move(name), same_bits_linear(), same_bits_grid(processors_),
+                 memory_.tiled()->same_bits_arguments(args));
     } else if (is_tiled(args)) {
-      const TiledLinearArgs tiled = b_.tiled->arguments(args);
-      chain_.add(tiled_linear(tiled, scratch_.processors()),
-                 tiled_grid(tiled, scratch_.processors()), tiled, name);
+      const TiledLinearArgs tiled = memory_.tiled()->arguments(args);
+      chain_.add(Part::product, std::move(name), tiled_linear(tiled, processors_),
+                 tiled_grid(tiled, processors_), tiled);
     } else {
       // With more rows attention leaves the next product no room to start early, and large products
       // are better off one after the other.
       const CoResident co_resident =
           is_small_ || args.rows.capacity <= kFewRows ? CoResident::next : CoResident::none;
-      chain_.add(streamed_linear(args), streamed_grid(args, scratch_.processors(), neighbour), args,
-                 name);
+      chain_.add(Part::product, std::move(name), streamed_linear(args),
+                 streamed_grid(args, processors_, co_resident), args);
     }
   }
 
   Chain& chain_;
+  const StepMemory& memory_;
   const model::ModelConfig& c_;
   const model::Weights& weights_;
-  const StepBuffers& b_;
-  const StepScratch& scratch_;
-  const StepActivations& a_;
+  const StepInput& in_;
   StepShape shape_;
+  unsigned processors_;
   RowCount tokens_;
-  Planes scaled_;  // of residual_
+  Residual before_attention_;
+  Residual after_attention_;
+  float* qkv_;
+  Planes scaled_;  // of the residual
   Planes attended_;
   Planes gated_;
   bool is_small_;  // each layer
   std::uint32_t ahead_;
-  Residual residual_;
 };
 
 }  // namespace
@@ -277,27 +288,6 @@ Matrix joined(const model::LayerWeights& w) {
   return all;
 }
 
-StepScratch::StepScratch(const Device& device, const model::ModelConfig& c, const PagedKv& kv,
-                         std::uint32_t slots)
-    : slots_(slots),
-      processors_(processors_of(device)),
-      attention_(device, device.is_cuda()
-                             ? attention_workspace_bytes(slots, c.heads, kv, c.window, processors_)
-                             : 0) {
-  if (!device.is_cuda()) return;
-  const Stream stream(device);
-  stream.fill(attention_.data(), 0, attention_.bytes());
-  stream.synchronize();
-}
-
-std::size_t StepScratch::bytes() const { return attention_.bytes(); }
-
-std::size_t StepScratch::bytes_for(const Device& device, const model::ModelConfig& c,
-                                   const PagedKv& kv, std::uint32_t slots) {
-  if (!device.is_cuda()) return 0;
-  return attention_workspace_bytes(slots, c.heads, kv, c.window, processors_of(device));
-}
-
 bool can_stream(const model::Weights& weights) {
   return std::all_of(weights.layers.begin(), weights.layers.end(),
                      [](const model::LayerWeights& w) {
@@ -308,10 +298,8 @@ bool can_stream(const model::Weights& weights) {
                      });
 }
 
-void emit_streamed(Chain& chain, const model::ModelConfig& config, const model::Weights& weights,
-                   const StepBuffers& buffers, const StepActivations& activations,
-                   const StepShape& shape) {
-  Emitter(chain, config, weights, buffers, activations, shape).emit();
+void emit_streamed(Chain& chain, const StepMemory& memory, const StepShape& shape) {
+  Emitter(chain, memory, shape).emit();
 }
 
 }  // namespace attacca::step

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "step/chain.hpp"
-#include "step/transformer.hpp"
+#include "step/step_memory.hpp"
 
 namespace attacca::step {
 
@@ -17,9 +17,7 @@ unsigned processors_of(const Device& device);
 /// Query, key and value as one matrix. REQUIRES: can_stream.
 kernels::Matrix joined(const model::LayerWeights& w);
 
-/// From tokens to logits. REQUIRES: can_stream, and buffers with a scratch.
-void emit_streamed(Chain& chain, const model::ModelConfig& config, const model::Weights& weights,
-                   const StepBuffers& buffers, const StepActivations& activations,
-                   const StepShape& shape);
+/// From tokens to logits. REQUIRES: memory.is_streamed().
+void emit_streamed(Chain& chain, const StepMemory& memory, const StepShape& shape);
 
 }  // namespace attacca::step

@@ -1,4 +1,5 @@
-// tiled_products.cpp: see tiled_products.hpp.
+// tiled_products.cpp: makes one map for each matrix of weights and for each region of activations
+// that a product reads, and finds them again by address.
 #include "step/tiled_products.hpp"
 
 #include <algorithm>
@@ -28,26 +29,26 @@ bool can_be_tiled(const Device& device, const model::Weights& weights, bool same
                      });
 }
 
-TiledProducts::TiledProducts(const Device& device, const model::ModelConfig& c,
-                             const model::Weights& weights, const StepActivations& a,
-                             const StepShape& shape, bool same_bits)
-    : device_(device),
-      same_bits_(same_bits),
-      on_device_(device, 0),
-      workspace_(device, same_bits ? 0 : tiled_workspace_bytes(processors_of(device))) {
-  for (const model::LayerWeights& w : weights.layers) {
+TiledProducts::TiledProducts(const StepMemory& memory)
+    : device_(memory.device()),
+      same_bits_(memory.sizes().same_bits),
+      on_device_(device_, 0),
+      workspace_(device_, same_bits_ ? 0 : tiled_workspace_bytes(processors_of(device_))) {
+  const model::ModelConfig& c = memory.config();
+  const StepShape& shape = memory.sizes().largest;
+  for (const model::LayerWeights& w : memory.weights().layers) {
     add_weights(joined(w));
     add_weights(w.output);
     add_gate(w.gate, w.up);
     add_weights(w.down);
   }
-  add_weights(weights.head);
-  add_rows(a.normed.data, shape.tokens, c.hidden);
-  add_rows(a.attended.data, shape.tokens, c.heads * c.head_size);
-  add_rows(a.gated.data, shape.tokens, c.feed_forward);
-  add_rows(a.last.data, shape.rows, c.hidden);
-  on_device_ = Buffer<TensorMap>(device, maps_);
-  const Stream stream(device);
+  add_weights(memory.weights().head);
+  add_rows(memory.normed().data(), shape.tokens, c.hidden);
+  add_rows(memory.attended().data(), shape.tokens, c.heads * c.head_size);
+  add_rows(memory.gated().data(), shape.tokens, c.feed_forward);
+  add_rows(memory.last().data(), shape.rows, c.hidden);
+  on_device_ = Buffer<TensorMap>(device_, maps_);
+  const Stream stream(device_);
   stream.fill(workspace_.data(), 0, workspace_.bytes());
   stream.synchronize();
 }

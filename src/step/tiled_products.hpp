@@ -1,6 +1,5 @@
-// tiled_products.hpp: what products of many rows need besides their arguments on GPUs whose copy
-// engine brings boxes: maps of a model's weights and of the activations they meet, in the device's
-// memory.
+// tiled_products.hpp: the tensor maps by which TMA brings boxes of a model's weights and
+// activations to products of many rows, in the device's memory.
 #pragma once
 
 #include <attacca/memory.hpp>
@@ -11,17 +10,15 @@
 
 #include "kernels/linear/sm90_same_bits_linear.hpp"
 #include "kernels/linear/sm90_tiled_linear.hpp"
-#include "step/transformer.hpp"
+#include "step/step_memory.hpp"
 
 namespace attacca::step {
 
 class TiledProducts {
  public:
-  /// REQUIRES: can_be_tiled. `activations`: laid out for `shape`, the largest. `same_bits`:
-  /// products shall be those of few rows to the bit, else they are faster.
-  TiledProducts(const Device& device, const model::ModelConfig& config,
-                const model::Weights& weights, const StepActivations& activations,
-                const StepShape& shape, bool same_bits);
+  /// For the weights and the activations of this memory. REQUIRES: can_be_tiled. Products have the
+  /// same bits as those of few rows where the memory asks for that, else they are faster.
+  explicit TiledProducts(const StepMemory& memory);
   static std::size_t bytes_for(const Device& device, const model::ModelConfig& config,
                                bool same_bits);
 

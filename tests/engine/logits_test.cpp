@@ -8,8 +8,8 @@
 #include <string>
 
 #include "engine/fixtures.hpp"
+#include "step/step.hpp"
 #include "step/streamed_step.hpp"
-#include "step/tiled_products.hpp"
 #include "support/on_each_device.hpp"
 
 namespace attacca {
@@ -30,8 +30,6 @@ class OneSequence {
         config_(checkpoint.config()),
         weights_(checkpoint, device),
         shape_{step != 0 ? step : tokens, step != 0 ? step : tokens},
-        arena_(device, step::activation_bytes(config_, shape_)),
-        activations_(step::lay_out(config_, shape_, arena_)),
         pages_((tokens + page_size - 1) / page_size),
         table_(device, reversed(pages_)),
         ids_(device, tokens),
@@ -39,27 +37,19 @@ class OneSequence {
         slots_(device, std::vector<std::int32_t>(tokens, 0)),
         gather_(device, tokens),
         counts_(device, 2),
-        kv_(device, 2 * config_.layers * layer_floats(page_size)) {
-    buffers_.tokens = ids_.data();
-    buffers_.positions = positions_.data();
-    buffers_.slots = slots_.data();
-    buffers_.token_count = counts_.data();
-    buffers_.gather = gather_.data();
-    buffers_.row_count = counts_.data() + 1;
-    buffers_.kv = {.keys = kv_.data(),
-                   .values = kv_.data() + config_.layers * layer_floats(page_size),
-                   .tables = table_.data(),
-                   .table_stride = pages_,
-                   .page_size = page_size,
-                   .kv_heads = config_.kv_heads,
-                   .head_size = config_.head_size,
-                   .rows_alone = same_bits};
-    buffers_.kv_layer_stride = layer_floats(page_size);
-    if (is_streamed) scratch_.emplace(device, config_, buffers_.kv, 1);
-    buffers_.scratch = scratch_ ? &*scratch_ : nullptr;
-    if (is_streamed && step::can_be_tiled(device, weights_, same_bits))
-      buffers_.tiled = &tiled_.emplace(device, config_, weights_, activations_, shape_, same_bits);
-  }
+        kv_(device, config_, {.pages = pages_, .page_size = page_size}),
+        memory_(device, config_, weights_, kv_,
+                {.largest = shape_,
+                 .table_stride = pages_,
+                 .same_bits = same_bits,
+                 .is_plain = !is_streamed},
+                {.tokens = ids_.data(),
+                 .positions = positions_.data(),
+                 .slots = slots_.data(),
+                 .token_count = counts_.data(),
+                 .gather = gather_.data(),
+                 .row_count = counts_.data() + 1,
+                 .tables = table_.data()}) {}
 
   bool can_stream() const { return step::can_stream(weights_); }
 
@@ -76,12 +66,12 @@ class OneSequence {
     gather_.write(gather);
     counts_.write(std::vector<std::uint32_t>{count, count});
     Graph graph(device_);
-    step::emit_logits(device_, config_, weights_, buffers_, activations_, shape_).append_to(graph);
+    step::emit_logits(memory_, shape_).append_to(graph);
     Stream stream(device_);
     graph.instantiate().launch(stream);
     stream.synchronize();
     std::vector<float> result(tokens.size() * config_.vocabulary);
-    attacca::detail::copy_now(device_, result.data(), activations_.logits,
+    attacca::detail::copy_now(device_, result.data(), memory_.logits(),
                               result.size() * sizeof(float));
     return result;
   }
@@ -92,23 +82,16 @@ class OneSequence {
     for (std::uint32_t i = pages; i-- > 0;) table.push_back(static_cast<std::int32_t>(i));
     return table;
   }
-  std::size_t layer_floats(std::uint32_t page_size) const {
-    return std::size_t{pages_} * config_.kv_heads * page_size * config_.head_size;
-  }
 
   Device device_;
   const model::ModelConfig& config_;
   model::Weights weights_;
   step::StepShape shape_;
-  Arena arena_;
-  step::StepActivations activations_;
   std::uint32_t pages_;
   Buffer<std::int32_t> table_, ids_, positions_, slots_, gather_;
   Buffer<std::uint32_t> counts_;
-  Buffer<float> kv_;
-  std::optional<step::StepScratch> scratch_;
-  std::optional<step::TiledProducts> tiled_;
-  step::StepBuffers buffers_{};
+  step::KvPool kv_;
+  step::StepMemory memory_;
 };
 
 /// The largest difference at the probed entries, relative to the row's norm over its size.
@@ -195,22 +178,24 @@ TEST_P(Logits, need_the_scratch_that_was_foretold) {
   for (const std::string& name : engine_tests::kModels) {
     const Checkpoint checkpoint = Checkpoint::open(fixture(name));
     const model::ModelConfig& config = checkpoint.config();
-    kernels::PagedKv kv;
-    kv.table_stride = 100;
-    kv.page_size = 32;
-    kv.kv_heads = config.kv_heads;
-    kv.head_size = config.head_size;
-    const step::StepScratch floats(device(), config, kv, 5);
-    EXPECT_EQ(floats.bytes(), step::StepScratch::bytes_for(device(), config, kv, 5));
-    EXPECT_EQ(floats.bytes() > 0, is_cuda());
-    kv.type = kernels::KvType::bf16;
+    const model::Weights weights(checkpoint, device());
+    step::KvSizes kv_sizes{.pages = 1, .page_size = 32};
+    step::StepSizes sizes{.largest = {8, 8}, .slots = 5, .table_stride = 100};
+    const auto scratch_bytes = [&] {
+      const step::KvPool kv(device(), config, kv_sizes);
+      const step::StepMemory memory(device(), config, weights, kv, sizes, {});
+      EXPECT_EQ(memory.scratch_bytes(),
+                step::StepMemory::scratch_bytes_for(device(), config, kv_sizes, sizes));
+      return memory.scratch_bytes();
+    };
+    EXPECT_EQ(scratch_bytes() > 0, is_cuda());
+    kv_sizes.type = kernels::KvType::bf16;
     std::size_t bytes = 0;
-    for (const bool rows_alone : {false, true}) {
-      kv.rows_alone = rows_alone;
-      const step::StepScratch scratch(device(), config, kv, 5);
-      EXPECT_EQ(scratch.bytes(), step::StepScratch::bytes_for(device(), config, kv, 5));
-      EXPECT_EQ(scratch.bytes() > bytes, is_cuda()) << "a row that is alone needs more";
-      bytes = scratch.bytes();
+    for (const bool same_bits : {false, true}) {
+      sizes.same_bits = same_bits;
+      const std::size_t needed = scratch_bytes();
+      EXPECT_EQ(needed > bytes, is_cuda()) << "a row that is alone needs more";
+      bytes = needed;
     }
   }
 }

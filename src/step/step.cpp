@@ -1,0 +1,56 @@
+// step.cpp: what all steps have in common: tokens of the step before, early starts, sampling.
+#include "step/step.hpp"
+
+#include "kernels/carry_tokens.hpp"
+#include "kernels/sample/sample.hpp"
+#include "step/plain_step.hpp"
+#include "step/streamed_step.hpp"
+
+namespace attacca::step {
+
+namespace {
+
+// The most tokens of a step whose kernels start early, whose attention does, and whose kernels
+// behind attention do. In larger steps a kernel that waits takes the place of blocks that work; see
+// docs/performance.md.
+constexpr std::uint32_t kMostEarly = 64;
+constexpr std::uint32_t kMostEarlyOfAttention = 16;
+constexpr std::uint32_t kMostEarlyBehindAttention = 2;
+
+}  // namespace
+
+Chain emit_logits(const StepMemory& memory, const StepShape& shape) {
+  const StepInput& in = memory.input();
+  Chain chain(memory.device(), {.of_attention = shape.tokens <= kMostEarlyOfAttention,
+                                .behind_attention = shape.tokens <= kMostEarlyBehindAttention,
+                                .elsewhere = shape.tokens <= kMostEarly});
+  if (in.token_from)
+    chain.add(Part::tokens, "carry tokens", kernels::carry_tokens(),
+              {.from = in.token_from,
+               .rows = {in.token_count, shape.tokens},
+               .sampled = memory.sampled().data(),
+               .tokens = in.carried});
+  if (memory.is_streamed())
+    emit_streamed(chain, memory, shape);
+  else
+    emit_plain(chain, memory, shape);
+  return chain;
+}
+
+Chain emit_step(const StepMemory& memory, const StepShape& shape) {
+  const StepInput& in = memory.input();
+  Chain chain = emit_logits(memory, shape);
+  const kernels::SampleArgs args{.logits = memory.logits(),
+                                 .vocabulary = memory.config().vocabulary,
+                                 .rows = {in.row_count, shape.rows},
+                                 .slots = in.row_slots,
+                                 .positions = in.row_positions,
+                                 .forced = in.row_forced,
+                                 .params = in.sampling,
+                                 .tokens = in.slot_tokens,
+                                 .out = const_cast<kernels::Sampled*>(memory.sampled().data())};
+  chain.add(Part::sampling, "sample", kernels::sample(args), args);
+  return chain;
+}
+
+}  // namespace attacca::step

@@ -1,0 +1,71 @@
+// Tests of a step's memory: what kernels keep in the arena fits, and sizes are known beforehand.
+#include "step/step_memory.hpp"
+
+#include <gmock/gmock.h>
+#include <attacca/error.hpp>
+
+#include "model/embedded.hpp"
+#include "support/on_each_device.hpp"
+
+namespace attacca::test {
+namespace {
+
+using step::KvPool;
+using step::Region;
+using step::StepMemory;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class SmallStepMemory : public OnEachDevice {};
+ATTACCA_ON_EACH_DEVICE(SmallStepMemory);
+
+TEST_P(SmallStepMemory, refuses_what_does_not_fit_a_region_and_says_both_sizes) {
+  Arena arena(device(), 1024);
+  const Region region("qkv", arena, 100);
+  EXPECT_EQ(region.as<float>(25), region.data());
+  EXPECT_EQ(region.as<std::uint16_t>(25, 25), region.as<std::uint16_t>(50) + 25);
+  EXPECT_NO_THROW(region.rows(kernels::RowFormat::f32, 5, 5));
+  const auto expect_refused = [](auto use) {
+    try {
+      use();
+      ADD_FAILURE() << "more than fits was taken";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("104 bytes"), HasSubstr("'qkv', which has 100")));
+    }
+  };
+  expect_refused([&] { region.as<float>(26); });
+  expect_refused([&] { region.as<std::uint16_t>(25, 27); });
+  expect_refused([&] { region.rows(kernels::RowFormat::f32, 2, 13); });
+}
+
+TEST_P(SmallStepMemory, takes_the_bytes_that_were_foretold) {
+  const model::Checkpoint checkpoint = model::open_embedded();
+  const model::ModelConfig& config = checkpoint.config();
+  const model::Weights weights(checkpoint, device());
+  const step::KvSizes kv_sizes{.pages = 4, .page_size = 16};
+  const KvPool kv(device(), config, kv_sizes);
+  EXPECT_EQ(kv.bytes(), 4 * KvPool::page_bytes(config, kv_sizes));
+  const step::StepSizes sizes{.largest = {24, 6}, .slots = 6, .table_stride = 4};
+  const StepMemory memory(device(), config, weights, kv, sizes, {});
+  const std::size_t maps = StepMemory::bytes_for(device(), config, kv_sizes, sizes) -
+                           memory.arena_bytes() - memory.sampled().bytes() - memory.scratch_bytes();
+  if (is_cuda())
+    EXPECT_LT(maps, std::size_t{64} << 20);
+  else
+    EXPECT_EQ(maps, 0u);
+}
+
+TEST_P(SmallStepMemory, gives_each_layer_its_own_keys_and_values) {
+  const model::Checkpoint checkpoint = model::open_embedded();
+  const model::ModelConfig& config = checkpoint.config();
+  const KvPool kv(device(), config, {.pages = 4, .page_size = 16});
+  const auto* first = static_cast<const std::byte*>(kv.data());
+  const std::size_t half_layer = kv.bytes() / 2 / config.layers;
+  for (std::size_t layer = 0; layer < config.layers; ++layer) {
+    EXPECT_EQ(kv.layer(layer).keys, first + layer * half_layer);
+    EXPECT_EQ(kv.layer(layer).values, first + kv.bytes() / 2 + layer * half_layer);
+  }
+}
+
+}  // namespace
+}  // namespace attacca::test
