@@ -87,7 +87,7 @@ run_part() {
 
 write_tables() {
   python3 scripts/tables.py && python3 scripts/measurements.py && python3 scripts/performance.py &&
-    python3 scripts/checks.py page
+    python3 scripts/chart.py && python3 scripts/checks.py page
 }
 
 for part in "${parts[@]}"; do

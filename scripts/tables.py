@@ -191,6 +191,18 @@ def arguments_of(description):
     return parser.parse_args()
 
 
+def write_file(arguments, file, text, complaint):
+    """Writes `text` to `file`, or with --check fails with `complaint` where it differs."""
+    path = arguments.root / file
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return
+    if arguments.check:
+        sys.exit(f"{file}: {complaint}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    print(f"{file}: written")
+
+
 def rewrite_parts(arguments, script, file, pattern, marks, body_of):
     """Puts body_of(match) between `marks`, which `pattern` finds in `file`."""
     path = arguments.root / file

@@ -110,6 +110,11 @@ if(NOT ATTACCA_SANITIZE AND NOT ATTACCA_CUDA)
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/performance.py --check)
   add_test(NAME performance_test
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/performance_test.py)
+  add_test(NAME chart_is_generated
+    COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/chart.py --check)
+  add_test(NAME overview_is_generated
+    COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/overview.py --check)
+  add_test(NAME chart_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/chart_test.py)
   add_test(NAME checks_are_generated
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/checks.py page --check)
   add_test(NAME checks_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/checks_test.py)
@@ -122,7 +127,8 @@ if(NOT ATTACCA_SANITIZE AND NOT ATTACCA_CUDA)
   add_test(NAME docs_check_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/docs_check_test.py)
   list(APPEND scripted public_headers_compile_alone layers layers_notices_a_forbidden_include tables_are_generated
     tables_test measurements_are_generated measurements_test performance_is_generated performance_test
-    checks_are_generated checks_test torch_decode_test docs_check_test code_of_the_interop_page_is_compiled)
+    chart_is_generated overview_is_generated chart_test checks_are_generated checks_test torch_decode_test docs_check_test
+    code_of_the_interop_page_is_compiled)
 endif()
 set_tests_properties(${scripted} PROPERTIES LABELS cpu)
 if(ATTACCA_CUDA)

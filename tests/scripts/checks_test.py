@@ -181,13 +181,15 @@ class GpuCheck(Folder):
     def setUp(self):
         super().setUp()
         (self.root / "scripts").mkdir()
-        for name in "gpu-check.sh", "preset.sh", "checks.py", "tables.py", "measurements.py", "performance.py":
+        for name in "gpu-check.sh", "preset.sh", "checks.py", "tables.py", "measurements.py", "performance.py", "chart.py", "svg.py":
             shutil.copy(SCRIPTS / name, self.root / "scripts" / name)
         for name, body in PROGRAMS.items():
             path = self.root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"#!/usr/bin/env bash\n{body}\n")
             path.chmod(0o755)
+        (self.root / "README.md").write_text("<!-- claims: h200 --><!-- end of claims -->\n<!-- chart: h200 a 1 1 -->\n"
+                                             "<!-- end of chart -->\n")
         (self.root / "docs" / "measurements.md").write_text("<!-- measurements: h200 -->\n<!-- end of measurements -->\n")
         (self.root / "docs" / "performance.md").write_text("<!-- performance: a@h200 -->\n<!-- end of performance -->\n")
 
