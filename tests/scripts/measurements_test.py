@@ -26,6 +26,19 @@ class Measurements(PageCase):
         self.assertIn("- one GPU\n", text)
         self.assertTrue(text.startswith("before\n") and text.endswith("<!-- end of measurements -->\nafter\n"))
 
+    def test_the_first_page_has_the_counts(self):
+        self.write(RESULT)
+        readme = self.root / "README.md"
+        readme.write_text("We have <!-- claims: h200 -->none<!-- end of claims -->.\n")
+        self.file.write_text(self.EMPTY)
+        self.assertEqual(0, self.run_script().returncode)
+        self.assertEqual("We have <!-- claims: h200 -->2 claims about GPUs tested, 1 refuted<!-- end of claims -->.\n",
+                         readme.read_text())
+        self.assertEqual(0, self.run_script("--check").returncode)
+        readme.write_text(readme.read_text().replace("1 refuted", "2 refuted"))
+        done = self.run_script("--check")
+        self.assertEqual((1, True), (done.returncode, "README.md: differs" in done.stdout), done.stdout)
+
     def test_shows_a_picture_where_there_is_one(self):
         self.write(RESULT)
         self.assertNotIn("![", self.written())
