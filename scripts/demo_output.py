@@ -1,36 +1,54 @@
 #!/usr/bin/env python3
-"""Writes what `make demo` prints on this machine into README.md, all of it from one run. Run it by hand after a change
-to the demo; build first."""
-import os
+"""Writes what `make demo` prints on this machine, all of it from one run, into docs/engine.md, and six lines of it into
+README.md. Run it by hand after a change to the demo; build first.
+
+Usage: demo_output.py [--root FOLDER]
+The text stands between `<!-- demo -->` and `<!-- end of demo -->` in each file and is rewritten whole.
+"""
+import argparse
+import pathlib
+import re
 import subprocess
 import sys
 import textwrap
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BEGIN, END = "<!-- demo -->\n", "<!-- end of demo -->"
+PART = re.compile(r"(?<=<!-- demo -->\n).*?(?=<!-- end of demo -->)", re.DOTALL)
+FIGURES = ("prompt", "decode", "floor")  # the lines of --stats that README.md shows
+WIDTH = 118
 
 
-def demo_command():
+def demo_command(makefile):
     """The last line of the target demo."""
-    with open(os.path.join(ROOT, "Makefile"), encoding="utf-8") as file:
-        lines = file.read().split("demo: ", 1)[1].split("\n\n", 1)[0].splitlines()
-    return lines[-1].strip().lstrip("@")
+    return makefile.split("demo: ", 1)[1].split("\n\n", 1)[0].splitlines()[-1].strip().lstrip("@")
+
+
+def whole(story, figures):
+    told = [textwrap.fill(line, WIDTH) for line in story.strip().splitlines()]
+    return "\n".join([*told, "", *(textwrap.fill(line, WIDTH, subsequent_indent=" " * 10)
+                                   for line in figures.strip().splitlines())])
+
+
+def in_short(story, figures):
+    """The story's beginning and end, and the figures that say how fast it was told."""
+    lines = [line for line in story.strip().splitlines() if line.strip()]
+    shown = [line for line in figures.strip().splitlines() if line.split(None, 1)[0] in FIGURES]
+    return "\n".join([textwrap.shorten(lines[0], WIDTH, placeholder=" …"), "…", textwrap.shorten(lines[-1], WIDTH), *shown])
 
 
 def main():
-    run = subprocess.run(demo_command(), shell=True, cwd=ROOT, capture_output=True, text=True, check=True)
-    story = "\n".join(textwrap.fill(line, 118) for line in run.stdout.strip().splitlines())
-    figures = "\n".join(
-        textwrap.fill(line, 118, subsequent_indent=" " * 10) for line in run.stderr.strip().splitlines())
-    path = os.path.join(ROOT, "README.md")
-    with open(path, encoding="utf-8") as file:
-        readme = file.read()
-    before, rest = readme.split(BEGIN, 1)
-    after = rest.split(END, 1)[1]
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(f"{before}{BEGIN}```text\n{story}\n\n{figures}\n```\n{END}{after}")
-    print("README.md: demo written")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
+    root = parser.parse_args().root
+    command = demo_command((root / "Makefile").read_text(encoding="utf-8"))
+    run = subprocess.run(command, shell=True, cwd=root, capture_output=True, text=True, check=True)
+    for name, part in ("README.md", in_short), (pathlib.Path("docs") / "engine.md", whole):
+        text = (root / name).read_text(encoding="utf-8")
+        if not PART.search(text):
+            sys.exit(f"{name}: no '<!-- demo -->' with an '<!-- end of demo -->'")
+        body = f"```text\n{part(run.stdout, run.stderr)}\n```\n"
+        (root / name).write_text(PART.sub(lambda _: body, text), encoding="utf-8")
+        print(f"{name}: demo written")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
