@@ -125,11 +125,13 @@ if(NOT ATTACCA_SANITIZE AND NOT ATTACCA_CUDA)
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/page_code.py ${PROJECT_SOURCE_DIR}/docs/interop.md
       ${CMAKE_CURRENT_SOURCE_DIR}/semantics/interop_page_test.cpp)
   add_test(NAME demo_output_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/demo_output_test.py)
+  add_test(NAME links_of_the_documentation
+    COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/docs_check.py --links)
   add_test(NAME docs_check_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/docs_check_test.py)
   list(APPEND scripted public_headers_compile_alone layers layers_notices_a_forbidden_include tables_are_generated
     tables_test measurements_are_generated measurements_test performance_is_generated performance_test
     chart_is_generated overview_is_generated chart_test checks_are_generated checks_test torch_decode_test demo_output_test
-    docs_check_test code_of_the_interop_page_is_compiled)
+    links_of_the_documentation docs_check_test code_of_the_interop_page_is_compiled)
 endif()
 set_tests_properties(${scripted} PROPERTIES LABELS cpu)
 if(ATTACCA_CUDA)
