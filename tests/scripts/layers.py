@@ -1,52 +1,71 @@
 #!/usr/bin/env python3
-"""Checks that each folder includes only what the layer table allows.
+"""Checks that each folder includes only what the table of folders in docs/ARCHITECTURE.md allows.
 
 Usage: layers.py <repository root>. Reads the #include lines of include/ and src/ and names the file and line of every
-include that points the wrong way. The table is the one in docs/ARCHITECTURE.md; a folder missing here is an error.
+include that points the wrong way. A row of the table with a folder of src/ reads
+
+    | `src/graph/` | what lives there; "No CUDA header" is a rule as well | core |
+
+The third cell lists folders of src/ by their path under it, separated by commas; `all above` is every one in the rows
+before, `–` none. A folder may always include itself and the public headers. A folder without a row is an error; a row
+without a folder is not.
 """
 import pathlib
 import re
 import sys
 
-# folder under src/ -> the folders it may include, besides itself and the public headers.
-BACKENDS = ["backend", "backend/host", "backend/cuda"]
-ALLOWED = {
-    "core": [],
-    "device": ["core"],
-    "graph": ["core"],
-    "backend": ["core", "device", "graph", "backend/host", "backend/cuda"],
-    "backend/host": ["core", "device", "graph", "backend"],
-    "backend/cuda": ["core", "device", "graph", "backend"],
-    "nested": ["core", "device", "graph", *BACKENDS],
-    "kernels": ["core", "device", "graph"],
-    "loop": ["core", "graph"],
-    "workers": ["core", "device", "graph"],
-    "comm": ["core", "device", *BACKENDS],
-    "formats": ["core", "kernels"],
-    "text": ["core", "formats"],
-    "model": ["core", "graph", "kernels", "formats"],
-    "step": ["core", "graph", "kernels", "model"],
-    "schedule": ["core"],
-    "engine": ["core", "device", "graph", *BACKENDS, "kernels", "comm", "formats", "text", "model", "step", "schedule"],
-    "instruments": ["core", "device", "graph", *BACKENDS, "kernels", "comm", "model"],
-    "server": ["core", "engine"],
-}
-# Folders that must build on a machine that has never seen CUDA.
-WITHOUT_CUDA = {"core", "graph", "backend/host"}
-
+PAGE = pathlib.PurePosixPath("docs", "ARCHITECTURE.md")
+ROW = re.compile(r"^\| *`src/([^`]+?)/?` *\|(.*)\|([^|]*)\| *$")
+WITHOUT_CUDA = "No CUDA header"
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 CUDA_HEADER = re.compile(r"^(cuda|nvtx|cooperative_groups|cublas|nccl|cupti)")
 SOURCES = {".hpp", ".cuh", ".cpp", ".cu"}
 
 
-def folder_of(path):
-    """The layer of a path relative to src/: the longest entry of the table that contains it, or None."""
-    parts = path.parent.parts
-    for length in range(len(parts), 0, -1):
-        name = "/".join(parts[:length])
-        if name in ALLOWED:
-            return name
-    return None
+class Table:
+    """What folders may include: `allowed` by folder, and those `without_cuda`."""
+
+    def __init__(self, text):
+        self.allowed, self.without_cuda, self.problems = {}, set(), []
+        lines = {}
+        for number, line in enumerate(text.splitlines(), 1):
+            if not (row := ROW.match(line)):
+                continue
+            folder, what, uses = row.groups()
+            if folder in self.allowed:
+                self.problems.append(f"{PAGE}:{number}: a second row of src/{folder}")
+            names = [name.strip() for name in uses.split(",") if name.strip() not in ("", "–")]
+            above = [other for other in self.allowed] if "all above" in names else []
+            self.allowed[folder] = list(dict.fromkeys([*above, *(name for name in names if name != "all above")]))
+            lines[folder] = number
+            if WITHOUT_CUDA in what:
+                self.without_cuda.add(folder)
+        for folder, names in self.allowed.items():
+            for name in names:
+                if name not in self.allowed:
+                    self.problems.append(f"{PAGE}:{lines[folder]}: src/{folder} may use '{name}', which has no row")
+        if not self.allowed:
+            self.problems.append(f"{PAGE}:1: no table of folders")
+
+    def folder_of(self, path):
+        """The folder of a path relative to src/: the longest one of the table that contains it, or None."""
+        parts = path.parent.parts
+        for length in range(len(parts), 0, -1):
+            name = "/".join(parts[:length])
+            if name in self.allowed:
+                return name
+        return None
+
+    def check(self, folder, bracket, target):
+        if folder in self.without_cuda and CUDA_HEADER.match(target):
+            return f"{target}: src/{folder} includes no CUDA header"
+        if bracket == "<" or "/" not in target:
+            return None  # the standard library, a public header, another library, or a neighbour
+        other = self.folder_of(pathlib.PurePosixPath(target))
+        if other is None or other == folder or other in self.allowed[folder]:
+            return None
+        allowed = ", ".join(self.allowed[folder]) or "nothing but the standard library"
+        return f'"{target}": src/{folder} may use {allowed}'
 
 
 def check_public(bracket, target):
@@ -57,36 +76,25 @@ def check_public(bracket, target):
     return None
 
 
-def check_source(layer, bracket, target):
-    if layer in WITHOUT_CUDA and CUDA_HEADER.match(target):
-        return f"{target}: src/{layer} includes no CUDA header"
-    if bracket == "<" or "/" not in target:
-        return None  # the standard library, a public header, another library, or a neighbour
-    other = folder_of(pathlib.PurePosixPath(target))
-    if other is None or other == layer or other in ALLOWED[layer]:
-        return None
-    allowed = ", ".join(ALLOWED[layer]) or "nothing but the standard library"
-    return f'"{target}": src/{layer} may use {allowed}'
-
-
 def problems(root):
     root = pathlib.Path(root)
+    table = Table((root / PAGE).read_text(encoding="utf-8"))
+    yield from table.problems
     for base in ("include", "src"):
         for path in sorted((root / base).rglob("*")):
             if path.suffix not in SOURCES:
                 continue
-            layer = None
+            folder = None
             if base == "src":
-                layer = folder_of(pathlib.PurePosixPath(path.relative_to(root / "src").as_posix()))
-                if layer is None:
-                    yield f"{path.relative_to(root)}:1: this folder is not in the layer table"
+                folder = table.folder_of(pathlib.PurePosixPath(path.relative_to(root / "src").as_posix()))
+                if folder is None:
+                    yield f"{path.relative_to(root)}:1: this folder is not in the table of {PAGE}"
                     continue
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
                 match = INCLUDE.match(line)
                 if not match:
                     continue
-                bracket, target = match.groups()
-                wrong = check_source(layer, bracket, target) if layer else check_public(bracket, target)
+                wrong = table.check(folder, *match.groups()) if folder else check_public(*match.groups())
                 if wrong:
                     yield f"{path.relative_to(root)}:{number}: {wrong}"
 
@@ -97,7 +105,7 @@ def main():
     found = list(problems(sys.argv[1]))
     for problem in found:
         print(problem)
-    print(f"{len(found)} includes against the layers" if found else "every include follows the layers")
+    print(f"{len(found)} problems with the layers" if found else "every include follows the layers")
     sys.exit(1 if found else 0)
 
 
