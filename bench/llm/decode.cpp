@@ -39,8 +39,8 @@ Steps decode(const Model& model, Engine& engine, unsigned batch, unsigned seed) 
   engine.generate(requests);
   const EngineStats after = engine.stats();
   const auto steps = static_cast<double>(after.steps - before.steps);
-  const double inside = after.seconds_in_graphs - before.seconds_in_graphs;
-  const double outside = after.seconds_outside - before.seconds_outside;
+  const double inside = after.seconds_busy - before.seconds_busy;
+  const double outside = after.seconds_idle - before.seconds_idle;
   return {(inside + outside) / steps * 1e6, outside / steps * 1e6};
 }
 

@@ -156,8 +156,8 @@ class EngineRun {
       }
       run_.show_progress(what, round, rounds);
       const auto steps = static_cast<double>(after.steps - before.steps);
-      const double outside = after.seconds_outside - before.seconds_outside;
-      const double hidden = after.seconds_hidden - before.seconds_hidden;
+      const double outside = after.seconds_idle - before.seconds_idle;
+      const double hidden = after.seconds_overlapped - before.seconds_overlapped;
       rates.push_back(1e6 * served.slots * lengths_.output / us);
       host.push_back((outside + hidden) / steps * 1e6);
       idle.push_back(outside / steps * 1e6);

@@ -82,9 +82,8 @@ class Model {
   /// one that cannot be used.
   std::vector<std::int32_t> chat(std::span<const Message> messages) const;
 
-  const detail::ModelData& data() const { return *data_; }
-
  private:
+  friend class Engine;
   std::shared_ptr<const detail::ModelData> data_;
 };
 
@@ -256,9 +255,9 @@ struct EngineStats {
   std::array<std::uint64_t, kMisses> graph_misses = {};  // that had none, by reason
   std::uint64_t preemptions = 0;
   std::uint64_t evictions = 0;
-  double seconds_in_graphs = 0;  // with a step launched, as graphs or kernels one by one
-  double seconds_outside = 0;    // with none: scheduling and bookkeeping between them
-  double seconds_hidden = 0;     // the same work while a step ran; in seconds_in_graphs, too
+  double seconds_busy = 0;        // with a step in flight
+  double seconds_idle = 0;        // with none: the host scheduled and kept books
+  double seconds_overlapped = 0;  // the host did that while a step ran; part of seconds_busy
 };
 
 /// Runs requests on one model and device. Not thread-safe.

@@ -71,11 +71,6 @@ std::vector<GraphCoverage> coverage_of(const schedule::Limits& limits, GraphMode
 
 namespace attacca::llm {
 
-const char* graph_mode_name(GraphMode mode) {
-  constexpr const char* kNames[] = {"full", "piecewise", "decode", "off"};
-  return kNames[static_cast<std::size_t>(mode)];
-}
-
 std::string describe(const GraphCoverage& coverage) {
   std::string text = coverage.is_decode ? "decode " : "mixed ";
   for (std::size_t at = 0; at < coverage.tokens.size(); ++at) {

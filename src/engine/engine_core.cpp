@@ -1,4 +1,4 @@
-// engine_core.cpp: see engine_core.hpp.
+// engine_core.cpp: the loop: admit requests, plan, launch, wait, commit, hand out text.
 #include "engine/engine_core.hpp"
 
 #include <fmt/format.h>
@@ -9,108 +9,14 @@
 #include <utility>
 
 #include "engine/coverage.hpp"
-#include "engine/sizing.hpp"
-#include "kernels/sample/host/sample.hpp"
+#include "engine/request.hpp"
 #include "schedule/step.hpp"
 
 namespace attacca::llm::detail {
 
 namespace {
 
-using kernels::SamplingParams;
-using schedule::Ending;
-
-double seconds_between(std::chrono::steady_clock::time_point from,
-                       std::chrono::steady_clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
-
-void check_token(const char* what, std::int32_t token, const model::ModelConfig& config) {
-  if (token < 0 || static_cast<std::uint32_t>(token) >= config.vocabulary)
-    throw BadArgument(
-        fmt::format("{} token {}; the vocabulary has 0 to {}", what, token, config.vocabulary - 1));
-}
-
-/// By token; several biases of one token add up.
-std::vector<kernels::TokenBias> biases_of(const Sampling& sampling,
-                                          const model::ModelConfig& config) {
-  std::vector<kernels::TokenBias> biases;
-  for (const auto& [token, bias] : sampling.bias) {
-    check_token("a bias names", token, config);
-    biases.push_back({token, bias});
-  }
-  std::stable_sort(biases.begin(), biases.end(),
-                   [](const auto& a, const auto& b) { return a.token < b.token; });
-  std::size_t kept = 0;
-  for (std::size_t at = 0; at < biases.size(); ++at)
-    if (kept > 0 && biases[kept - 1].token == biases[at].token)
-      biases[kept - 1].bias += biases[at].bias;
-    else
-      biases[kept++] = biases[at];
-  biases.resize(kept);
-  return biases;
-}
-
-/// Empty where all are allowed.
-std::vector<std::uint32_t> mask_of(const Sampling& sampling, const model::ModelConfig& config) {
-  if (sampling.allowed.empty()) return {};
-  std::vector<std::uint32_t> mask(kernels::mask_words(config.vocabulary));
-  for (const std::int32_t token : sampling.allowed) {
-    check_token("the allowed tokens have", token, config);
-    mask[static_cast<std::uint32_t>(token) / 32] |= 1u << (token % 32);
-  }
-  return mask;
-}
-
-std::vector<std::int32_t> stop_tokens_of(const Request& request, const model::ModelConfig& config) {
-  std::vector<std::int32_t> tokens = request.stop_tokens;
-  for (const std::int32_t token : tokens) check_token("the stop tokens have", token, config);
-  if (!request.ignores_end)
-    tokens.insert(tokens.end(), config.eos_ids.begin(), config.eos_ids.end());
-  std::sort(tokens.begin(), tokens.end());
-  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
-  return tokens;
-}
-
-engine::SlotSampling sampling_of(const Request& request, const model::ModelConfig& config) {
-  const Sampling& s = request.sampling;
-  engine::SlotSampling sampling{.params = {},
-                                .stop_tokens = stop_tokens_of(request, config),
-                                .biases = biases_of(s, config),
-                                .allowed = mask_of(s, config)};
-  SamplingParams& p = sampling.params;
-  p.temperature = s.temperature;
-  p.top_k = s.top_k;
-  p.top_p = s.top_p;
-  p.min_p = s.min_p;
-  p.repetition_penalty = s.repetition_penalty;
-  p.presence_penalty = s.presence_penalty;
-  p.frequency_penalty = s.frequency_penalty;
-  p.seed = s.seed;
-  p.wants_logprob = request.logprobs.has_value();
-  p.top_logprobs = request.logprobs.value_or(0);
-  p.stop_tokens = static_cast<std::uint32_t>(sampling.stop_tokens.size());
-  p.biases = static_cast<std::uint32_t>(sampling.biases.size());
-  p.is_masked = !sampling.allowed.empty();
-  if (const std::string problem = kernels::host::check_sampling(p, sampling.biases);
-      !problem.empty())
-    throw BadArgument(problem);
-  return sampling;
-}
-
-std::vector<std::int32_t> prompt_of(const Request& request, const Model& model) {
-  const int given = !request.prompt.empty() + !request.messages.empty() + !request.tokens.empty();
-  if (given != 1)
-    throw BadArgument(
-        fmt::format("a request gives {} of prompt, messages and tokens; give one", given));
-  if (!request.messages.empty()) return model.chat(request.messages);
-  if (request.tokens.empty())
-    return model.data().words().encode(request.prompt,
-                                       {.add_special = true, .parse_special = false});
-  for (const std::int32_t token : request.tokens)
-    check_token("the prompt has", token, model.data().config());
-  return request.tokens;
-}
+using engine::seconds_between;
 
 TokenLogprob logprob_of(std::int32_t token, const kernels::Sampled& sampled) {
   TokenLogprob entry{.token = token, .logprob = sampled.logprob, .top = {}};
@@ -121,9 +27,10 @@ TokenLogprob logprob_of(std::int32_t token, const kernels::Sampled& sampled) {
 
 }  // namespace
 
-EngineCore::EngineCore(const Model& model, const EngineOptions& options, const Progress& progress)
-    : model_(model), options_(options), log_(options.step_log) {
-  const ModelData& data = model_.data();
+EngineCore::EngineCore(std::shared_ptr<const ModelData> model, const EngineOptions& options,
+                       const Progress& progress)
+    : model_(std::move(model)), options_(options), log_(options.step_log) {
+  const ModelData& data = *model_;
   limits_ = engine::size_engine(data.checkpoint, options_);
   runner_ = std::make_unique<engine::StepRunner>(
       data.config(),
@@ -139,9 +46,8 @@ EngineCore::EngineCore(const Model& model, const EngineOptions& options, const P
 
 EngineCore::Job EngineCore::job_of(const Request& request) const {
   Job job;
-  const ModelData& data = model_.data();
   job.submitted = Clock::now();
-  job.prompt = prompt_of(request, model_);
+  job.prompt = engine::prompt_of(request, *model_);
   if (job.prompt.empty()) throw BadArgument("the prompt has no tokens; give it some text");
   if (request.max_tokens == 0)
     throw BadArgument("max_tokens is 0; ask for at least one token, or use score");
@@ -152,16 +58,15 @@ EngineCore::Job EngineCore::job_of(const Request& request) const {
         "with a larger context or more pages",
         job.prompt.size(), room));
   job.max_new = std::min(request.max_tokens, room - job.prompt.size());
-  job.sampling = sampling_of(request, data.config());
+  job.sampling = engine::sampling_of(request, model_->config());
   job.sampling.params.last_position =
       static_cast<std::int32_t>(job.prompt.size() + job.max_new - 1);
   job.wants_logprobs = request.logprobs.has_value();
   job.on_text = request.on_text;
   job.on_done = request.on_done;
-  if (data.tokenizer)
-    job.text = std::make_unique<engine::TextStream>(*data.tokenizer, job.prompt, request.stop);
-  else if (!request.stop.empty())
-    data.words();  // throws: stop strings need a tokenizer
+  if (model_->tokenizer || !request.stop.empty())  // stop strings need a tokenizer
+    job.text =
+        std::make_unique<engine::TextStream>(model_->require_tokenizer(), job.prompt, request.stop);
   job.reply.prompt_tokens = job.prompt.size();
   return job;
 }
@@ -200,7 +105,7 @@ std::vector<TokenLogprob> EngineCore::score(std::span<const std::int32_t> tokens
     throw BadArgument(fmt::format("{} tokens to score, and a sequence may have {}; score pieces",
                                   tokens.size(), engine::most_tokens(limits_)));
   std::vector<Job> jobs(1);
-  jobs[0].prompt = prompt_of({.tokens = {tokens.begin(), tokens.end()}}, model_);
+  jobs[0].prompt = engine::prompt_of({.tokens = {tokens.begin(), tokens.end()}}, *model_);
   jobs[0].is_score = true;
   jobs[0].wants_logprobs = true;
   jobs[0].sampling.params.wants_logprob = true;
@@ -240,25 +145,15 @@ void EngineCore::admit(std::vector<Job>& jobs) {
   }
 }
 
-/// Has one step run to its end and the next one, if it can be planned already, right behind it.
+/// Runs one step to its end and launches the next one, if it can be planned already, right behind
+/// it.
 bool EngineCore::step() {
-  const Clock::time_point start = Clock::now();
-  const bool was_idle = launched_.empty();
-  if (was_idle && !launch_next()) return false;
-  const Clock::time_point running = was_idle ? Clock::now() : start;
+  const engine::StepClock::Running running(clock_);
+  if (launched_.empty() && !launch_next()) return false;
   if (options_.overlap) launch_next();
-  const Clock::time_point waiting = Clock::now();
   wait_for_oldest();
-  const Clock::time_point done = Clock::now();
   schedule::commit_step(state_, sampled_);
   for (std::uint32_t at = 0; at < state_.event_count; ++at) take_in(state_.events[at]);
-
-  const double before = seconds_between(start, running);
-  const double after = seconds_between(done, Clock::now());
-  const bool is_idle = launched_.empty();
-  seconds_in_graphs_ += seconds_between(running, done) + (is_idle ? 0 : after);
-  seconds_outside_ += before + (is_idle ? after : 0);
-  seconds_hidden_ += seconds_between(running, waiting) + (is_idle ? 0 : after);
   return true;
 }
 
@@ -269,17 +164,16 @@ bool EngineCore::launch_next() {
   if (counts.tokens == 0) return false;
   prepare_placed_slots();
   runner_->launch();
-  launched_.push_back({record_of(counts), Clock::now()});
+  launched_.push_back({record_of(counts), clock_.launched()});
   return true;
 }
 
 void EngineCore::wait_for_oldest() {
+  clock_.waiting();
   sampled_ = runner_->wait();
   auto [record, began] = launched_.front();
   launched_.pop_front();
-  const Clock::time_point done = Clock::now();
-  record.microseconds = seconds_between(std::max(began, last_done_), done) * 1e6;
-  last_done_ = done;
+  record.microseconds = clock_.done(began) * 1e6;
   log_.add(record);
 }
 
@@ -367,6 +261,7 @@ void EngineCore::finish(Job& job, Finish how) {
 /// After a failure: nothing of these jobs stays in the engine.
 void EngineCore::drop(std::vector<Job>& jobs) {
   runner_->drain();
+  clock_.drained();
   launched_.clear();
   for (std::uint32_t entry = 0; entry < limits_.requests; ++entry) {
     const Job* job = job_of_entry_[entry];
@@ -410,9 +305,9 @@ EngineStats EngineCore::stats() const {
           .graph_misses = misses,
           .preemptions = s.preemptions,
           .evictions = s.evictions,
-          .seconds_in_graphs = seconds_in_graphs_,
-          .seconds_outside = seconds_outside_,
-          .seconds_hidden = seconds_hidden_};
+          .seconds_busy = clock_.seconds_busy(),
+          .seconds_idle = clock_.seconds_idle(),
+          .seconds_overlapped = clock_.seconds_overlapped()};
 }
 
 std::vector<GraphCoverage> EngineCore::coverage() const {

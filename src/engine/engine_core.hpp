@@ -3,7 +3,6 @@
 #pragma once
 
 #include <attacca/llm.hpp>
-#include <chrono>
 #include <deque>
 #include <memory>
 #include <unordered_map>
@@ -12,6 +11,7 @@
 #include "engine/model_data.hpp"
 #include "engine/products.hpp"
 #include "engine/sizing.hpp"
+#include "engine/step_clock.hpp"
 #include "engine/step_log.hpp"
 #include "engine/step_runner.hpp"
 #include "engine/text_stream.hpp"
@@ -21,7 +21,8 @@ namespace attacca::llm::detail {
 
 class EngineCore {
  public:
-  EngineCore(const Model& model, const EngineOptions& options, const Progress& progress);
+  EngineCore(std::shared_ptr<const ModelData> model, const EngineOptions& options,
+             const Progress& progress);
 
   Reply generate(const Request& request);
   std::vector<Reply> generate(std::span<const Request> requests);
@@ -38,7 +39,7 @@ class EngineCore {
   std::vector<StepRecord> records() const { return log_.records(); }
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = engine::StepClock::Clock;
 
   /// A request from its submission to its end.
   struct Job {
@@ -75,7 +76,7 @@ class EngineCore {
   void finish(Job& job, Finish finish);
   void drop(std::vector<Job>& jobs);
 
-  Model model_;
+  std::shared_ptr<const ModelData> model_;
   EngineOptions options_;
   engine::StepLog log_;
   schedule::Limits limits_;
@@ -85,12 +86,9 @@ class EngineCore {
   std::vector<Job*> job_of_entry_;
   std::deque<Launched> launched_;              // the oldest first
   const kernels::Sampled* sampled_ = nullptr;  // of the step being committed
-  Clock::time_point last_done_;                // when the step before it was known to have ended
   std::uint64_t next_id_ = 1;
   std::size_t next_job_ = 0;  // of the jobs being run, the first not yet admitted
-  double seconds_in_graphs_ = 0;
-  double seconds_outside_ = 0;
-  double seconds_hidden_ = 0;
+  engine::StepClock clock_;
 };
 
 }  // namespace attacca::llm::detail

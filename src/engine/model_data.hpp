@@ -1,8 +1,10 @@
-// model_data.hpp: what a llm::Model shares between its copies.
+// model_data.hpp: an opened model, which all copies of a llm::Model share.
 #pragma once
 
 #include <attacca/llm.hpp>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,7 +23,13 @@ struct ModelData {
 
   const model::ModelConfig& config() const { return checkpoint.config(); }
   /// Throws BadArgument where the model came without one.
-  const text::Tokenizer& words() const;
+  const text::Tokenizer& require_tokenizer() const;
+  /// The tokens of a conversation, up to where the model answers. Throws BadArgument where the
+  /// model has no template for it.
+  std::vector<std::int32_t> chat(std::span<const Message> messages) const;
+
+  /// `path`: a file or folder; empty: the embedded model.
+  static std::shared_ptr<const ModelData> open(const std::string& path, const Progress& progress);
 };
 
 }  // namespace attacca::llm::detail

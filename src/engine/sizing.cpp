@@ -222,15 +222,4 @@ std::size_t most_tokens(const schedule::Limits& limits) {
 
 }  // namespace attacca::engine
 
-namespace attacca::llm {
-
-const char* weight_format_name(WeightFormat format) {
-  return format == WeightFormat::fp8 ? "fp8" : "as-stored";
-}
-
-const char* kv_type_name(KvType type) {
-  constexpr const char* kNames[] = {"automatic", "f32", "bf16", "f16", "fp8"};
-  return kNames[static_cast<std::size_t>(type)];
-}
-
-}  // namespace attacca::llm
+namespace attacca::llm {}  // namespace attacca::llm

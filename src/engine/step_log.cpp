@@ -48,11 +48,6 @@ std::vector<llm::StepRecord> StepLog::records() const {
 
 namespace attacca::llm {
 
-const char* step_mode_name(StepMode mode) {
-  constexpr const char* kNames[] = {"decode", "mixed", "piecewise", "kernels"};
-  return kNames[static_cast<std::size_t>(mode)];
-}
-
 const char* miss_reason(Miss miss) {
   constexpr const char* kReasons[] = {"", "graphs are off", "graphs are for decode steps only",
                                       "above the largest size",

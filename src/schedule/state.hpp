@@ -2,6 +2,7 @@
 // for kernels alike. host.hpp checks its limits and lays it out in memory; `reset` makes it empty.
 #pragma once
 
+#include "core/ending.hpp"
 #include "schedule/list.hpp"
 
 namespace attacca::schedule {
@@ -146,9 +147,6 @@ struct Part {
   std::uint32_t first_row;
   std::uint32_t rows;
 };
-
-/// Numbered as the sampling kernel does.
-enum class Ending : std::uint32_t { none, stop_token, length, not_finite };
 
 /// A row of a committed step. A request's rows come in the order of their positions; its last has
 /// an ending, and the entry is free again by then.

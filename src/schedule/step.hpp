@@ -258,8 +258,8 @@ ATTACCA_HD void commit_step(State& state, const Sampled* sampled) {
     Ending ending = Ending::none;
     for (std::uint32_t row = part.first_row;
          row < part.first_row + part.rows && ending == Ending::none; ++row) {
-      const Event event = detail::settle_row(state, part, row, sampled[row].token,
-                                             static_cast<Ending>(sampled[row].ending));
+      const Event event =
+          detail::settle_row(state, part, row, sampled[row].token, sampled[row].ending);
       state.events[state.event_count++] = event;
       ending = event.ending;
     }

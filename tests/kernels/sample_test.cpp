@@ -20,7 +20,6 @@
 namespace attacca::test {
 namespace {
 
-using kernels::Ending;
 using kernels::Sampled;
 using kernels::SamplingParams;
 using kernels::TokenBias;

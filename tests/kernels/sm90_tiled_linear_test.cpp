@@ -1,5 +1,5 @@
 // Tests of products of whole tiles against the host's reference, which works in doubles: every
-// ending, ragged sizes, columns that blocks share and tiles that they do not. Skipped where there
+// epilogue, ragged sizes, columns that blocks share and tiles that they do not. Skipped where there
 // are no such products. And of the rows they are given.
 #include "kernels/linear/sm90_tiled_linear.hpp"
 

@@ -42,7 +42,7 @@ class Schedule {
 /// What a sampler says of a row.
 struct Outcome {
   std::int32_t token;
-  schedule::Ending ending;
+  Ending ending;
 };
 
 /// Stands for the keys and values of a position: all tokens up to it, in order.

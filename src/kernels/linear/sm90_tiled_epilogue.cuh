@@ -14,14 +14,15 @@ namespace attacca::kernels::tiled {
 /// A warpgroup's part of a tile: 64 rows of weights and some of x, of which kOctets times eight end
 /// at a time. All lanes call.
 template <unsigned kOctets>
-class Ending {
+class TileEpilogue {
  public:
   static constexpr unsigned kFloats = kOctets * 8 * 64;
 
   /// `sixty_four`: which rows of weights. Rows of x from `end_row` on are left alone. `factors` is
   /// what each row is multiplied by where there is a norm; `shared`, kFloats, is this warpgroup's.
-  __device__ Ending(const TiledLinearArgs& args, std::uint32_t sixty_four, std::uint32_t first_row,
-                    std::uint32_t end_row, const float* factors, float* shared)
+  __device__ TileEpilogue(const TiledLinearArgs& args, std::uint32_t sixty_four,
+                          std::uint32_t first_row, std::uint32_t end_row, const float* factors,
+                          float* shared)
       : a_(args), p_(args.product), factors_(factors), shared_(shared) {
     const bool is_gate = p_.epilogue == Epilogue::gate;
     const std::uint32_t row = first_row + turned_row();

@@ -250,28 +250,28 @@ class Block {
   __device__ void compute(const Segment& s) {
     const bool is_whole = walk_.is_whole(s);
     Sums sums;
-    Ending<kHalf> ending = ending_of(s.tile, 0, kOctets);
-    if (is_whole) ending.begin(0);
+    TileEpilogue<kHalf> epilogue = epilogue_of(s.tile, 0, kOctets);
+    if (is_whole) epilogue.begin(0);
     multiply_all(s, sums);
     if constexpr (kMayShare)
       if (!is_whole) return leave_share(s, sums[0]);
     if (p_.squares) meet<kFactorsReady>();
-    end_whole(ending, sums[0]);
+    end_whole(epilogue, sums[0]);
 #pragma unroll
     for (unsigned part = 1; part < kHeight; ++part) {
-      Ending<kHalf> next = ending_of(s.tile, part, kOctets);
+      TileEpilogue<kHalf> next = epilogue_of(s.tile, part, kOctets);
       next.begin(0);
       end_whole(next, sums[part]);
     }
     if (p_.squares) arrive<kFactorsRead>();
   }
-  __device__ static void end_whole(Ending<kHalf>& ending, const float (&sums)[kSums]) {
-    ending.template end<true>(sums, 0);
-    ending.template end<false>(sums + kSums / 2, kHalf);
+  __device__ static void end_whole(TileEpilogue<kHalf>& epilogue, const float (&sums)[kSums]) {
+    epilogue.template end<true>(sums, 0);
+    epilogue.template end<false>(sums + kSums / 2, kHalf);
   }
   /// Of a box of a tile: its rows of x before `end_octet`.
-  __device__ Ending<kHalf> ending_of(std::uint32_t tile, unsigned part,
-                                     std::uint32_t end_octet) const {
+  __device__ TileEpilogue<kHalf> epilogue_of(std::uint32_t tile, unsigned part,
+                                             std::uint32_t end_octet) const {
     const std::uint32_t sixty_four = box(tile, part) * 2 + group();
     const std::uint32_t row = first_row(tile);
     return {a_, sixty_four, row, min(count_, row + 8 * end_octet), shared().factors, turning()};
@@ -376,8 +376,8 @@ class Block {
   }
   /// REQUIRES: copy_shares(slice, 0).
   __device__ void end_shared(const Slice& slice) {
-    Ending<kHalf> ending = ending_of(slice.tile, 0, slice.octet + slice.octets);
-    ending.begin(slice.octet);
+    TileEpilogue<kHalf> epilogue = epilogue_of(slice.tile, 0, slice.octet + slice.octets);
+    epilogue.begin(slice.octet);
     float sums[kSums / 2] = {};  // two at least share a tile
     for (std::uint32_t first = 0;;) {
       __pipeline_wait_prior(0);
@@ -396,7 +396,7 @@ class Block {
       copy_shares(slice, first);
     }
     if (p_.squares) meet<kFactorsReady>();
-    ending.template end<false>(sums, slice.octet);
+    epilogue.template end<false>(sums, slice.octet);
     if (p_.squares) arrive<kFactorsRead>();
   }
   __device__ void count_written(std::uint32_t tile, const Walk::Sharing& sharing) {
@@ -455,7 +455,7 @@ class Block {
         16) float factors[kRows + 8 * (kHalf - 1)];  // a slice's last octets may be past the tile
   };
   static_assert(sizeof(Shared) <= Sizes::kFirstBytes &&
-                2 * Ending<kHalf>::kFloats * sizeof(float) == Sizes::kEndBytes);
+                2 * TileEpilogue<kHalf>::kFloats * sizeof(float) == Sizes::kEndBytes);
   /// Swizzled rows begin at multiples of 1024 bytes.
   __device__ static unsigned char* memory() {
     extern __shared__ __align__(1024) unsigned char tiled_memory[];
@@ -468,7 +468,7 @@ class Block {
   }
   __device__ static float* turning() {
     return reinterpret_cast<float*>(memory() + Sizes::kFirstBytes + kStages * kStageBytes) +
-           group() * Ending<kHalf>::kFloats;
+           group() * TileEpilogue<kHalf>::kFloats;
   }
   __device__ std::uint32_t* counter(std::uint32_t tile) const {
     return static_cast<std::uint32_t*>(a_.workspace) + 2 * tile + rank_;

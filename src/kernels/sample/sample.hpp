@@ -6,6 +6,7 @@
 
 #include <attacca/kernel.hpp>
 
+#include "core/ending.hpp"
 #include "kernels/activations.hpp"
 
 namespace attacca::kernels {
@@ -57,9 +58,6 @@ struct SlotTokens {
 ATTACCA_HD constexpr std::uint32_t mask_words(std::uint32_t vocabulary) {
   return (vocabulary + 31) / 32;
 }
-
-/// Why a sequence ended; `none` while it goes on.
-enum class Ending : std::uint32_t { none, stop_token, length, not_finite };
 
 /// What came of one sampled row. Log-probabilities are of the raw logits' softmax, before bias,
 /// penalties and temperature. A row with a logit that is infinite or not a number ends its sequence

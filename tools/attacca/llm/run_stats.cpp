@@ -150,13 +150,13 @@ std::string run_stats(const Engine& engine, const std::vector<Reply>& replies, u
   text += fmt::format(
       "steps     {}, {:.2f} ms each and {:.1f} us between them; {} preemptions, {} tokens from "
       "the prefix cache\n",
-      stats.steps, stats.seconds_in_graphs / steps * 1e3, stats.seconds_outside / steps * 1e6,
+      stats.steps, stats.seconds_busy / steps * 1e3, stats.seconds_idle / steps * 1e6,
       stats.preemptions, stats.tokens_from_cache);
   if (engine.options().overlap)
     text += fmt::format(
         "overlap   {} steps were planned while the one before ran: {:.1f} us a step of the host's "
         "work hidden; {} tokens computed in vain\n",
-        stats.steps_ahead, stats.seconds_hidden / steps * 1e6, stats.tokens_voided);
+        stats.steps_ahead, stats.seconds_overlapped / steps * 1e6, stats.tokens_voided);
   return text + graph_counters(stats);
 }
 

@@ -1,0 +1,29 @@
+// engine.cpp: llm::Engine, the public face of EngineCore.
+#include <attacca/llm.hpp>
+
+#include "engine/engine_core.hpp"
+
+namespace attacca::llm {
+
+Engine::Engine(const Model& model, const EngineOptions& options, const Progress& progress)
+    : core_(std::make_unique<detail::EngineCore>(model.data_, options, progress)) {}
+Engine::Engine(Engine&&) noexcept = default;
+Engine& Engine::operator=(Engine&&) noexcept = default;
+Engine::~Engine() = default;
+
+Reply Engine::generate(const Request& request) { return core_->generate(request); }
+std::vector<Reply> Engine::generate(std::span<const Request> requests) {
+  return core_->generate(requests);
+}
+std::vector<TokenLogprob> Engine::score(std::span<const std::int32_t> tokens) {
+  return core_->score(tokens);
+}
+const EngineOptions& Engine::options() const { return core_->options(); }
+EngineMemory Engine::memory() const { return core_->memory(); }
+EngineStats Engine::stats() const { return core_->stats(); }
+std::size_t Engine::longest_sequence() const { return core_->longest_sequence(); }
+std::vector<GraphCoverage> Engine::coverage() const { return core_->coverage(); }
+std::vector<Product> Engine::products() const { return core_->products(); }
+std::vector<StepRecord> Engine::records() const { return core_->records(); }
+
+}  // namespace attacca::llm

@@ -1,0 +1,39 @@
+// names.cpp: the names of llm.hpp's enumerations, as options, reports and JSON spell them.
+#include <attacca/llm.hpp>
+
+namespace attacca::llm {
+
+const char* finish_name(Finish finish) {
+  switch (finish) {
+    case Finish::stop:
+      return "stop";
+    case Finish::length:
+      return "length";
+    case Finish::cancelled:
+      return "cancelled";
+    case Finish::failed:
+      return "failed";
+  }
+  return "";
+}
+
+const char* weight_format_name(WeightFormat format) {
+  return format == WeightFormat::fp8 ? "fp8" : "as-stored";
+}
+
+const char* kv_type_name(KvType type) {
+  constexpr const char* kNames[] = {"automatic", "f32", "bf16", "f16", "fp8"};
+  return kNames[static_cast<std::size_t>(type)];
+}
+
+const char* graph_mode_name(GraphMode mode) {
+  constexpr const char* kNames[] = {"full", "piecewise", "decode", "off"};
+  return kNames[static_cast<std::size_t>(mode)];
+}
+
+const char* step_mode_name(StepMode mode) {
+  constexpr const char* kNames[] = {"decode", "mixed", "piecewise", "kernels"};
+  return kNames[static_cast<std::size_t>(mode)];
+}
+
+}  // namespace attacca::llm
