@@ -221,7 +221,7 @@ class Graphs(unittest.TestCase):
             steps = [json.loads(line) for line in log.read_text().splitlines()]
             self.assertTrue(all(step["hit"] for step in steps))
             self.assertEqual({"mixed": 16, "decode": 1}, {step["mode"]: step["size"] for step in steps})
-            for text, problem in (("slotz: 3", "line 1: 'slotz' is no option of run"), ("graphs: no", "not in {full"),
+            for text, problem in (("slotz: 3", "line 1: 'slotz' is no option of run"), ("graphs: no", "'no' is none of full, "),
                                   ("decode_sizes: {a: 1}", "no list of values"), ("slots: x", "line 1"),
                                   ("[1, 2]", "option: value"), ("a: [b", "end of sequence")):
                 config.write_text(text + "\n")

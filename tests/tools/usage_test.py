@@ -149,6 +149,15 @@ class Values(UsageTest):
                 self.assert_refused(attacca("run", "hello", "--json", option, value), option, value.split(",")[-1],
                                     "See attacca run --help.")
 
+    def test_what_is_missing_or_given_twice_is_named(self):
+        for arguments, words in ((("run", "--seed"), "--seed needs a value: --seed UINT"),
+                                 (("run", "hi", "--seed", "1", "--seed", "2"), "--seed is given 2 times, as 1 and 2"),
+                                 (("score",), "model and --text are missing"), (("graph",), "EXAMPLE is missing"),
+                                 (("graph", "heat", "--dot", "--json"), "--text, --dot, --json and --svg"),
+                                 (("tokenize", "small", "hi", "--file", "-"), "a text or --file"),
+                                 (("run", "hi", "--graphs", "some"), "'some' is none of full, piecewise, decode, off")):
+            self.assert_refused(attacca(*arguments), words, f"See attacca {arguments[0]} --help.")
+
     def test_a_flag_is_on_or_off(self):
         for flag in "--same-bits", "--plain":
             self.assert_refused(attacca("run", "hello", f"{flag}=maybe"), f"{flag}: 'maybe' is neither on nor off")

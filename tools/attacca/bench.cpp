@@ -17,6 +17,7 @@
 
 #include "gates.hpp"
 #include "harness.hpp"
+#include "values.hpp"
 #endif
 
 namespace attacca::tool {
@@ -100,7 +101,7 @@ Benchmark benchmark_called(const std::string& name) {
     if (benchmark.name.find(name) != std::string::npos || distance(stem, name) <= kNear)
       near.push_back(benchmark.name);
   }
-  throw CLI::ValidationError(
+  throw UsageError(
       fmt::format("no benchmark '{}'{}{}; `attacca bench list` names them all, and `all` runs them",
                   name, near.empty() ? "" : "; near it: ", fmt::join(near, ", ")));
 }
@@ -229,10 +230,12 @@ void run_all(const std::vector<Benchmark>& chosen, bool may_skip, const Choices&
     }
   }
   tally.print();
-  if (failures || tally.has_failures()) throw CLI::RuntimeError(1);
+  if (failures || tally.has_failures()) throw ExitStatus{1};
 }
 
 void run(const Choices& choices) {
+  if (!choices.engine.model.empty() && !choices.engine.shapes.empty())
+    throw UsageError("--model and --shape both say what to run; give one of them");
   const auto& names = choices.names;
   if (names.empty() || (names.size() == 1 && names.front() == "list")) return print_list();
   const bool is_all = names.size() == 1 && names.front() == "all";
@@ -242,8 +245,7 @@ void run(const Choices& choices) {
   else
     for (const std::string& name : names) chosen.push_back(benchmark_called(name));
   if ((is_all || names.size() > 1) && !(choices.json_file.empty() && choices.svg_file.empty()))
-    throw CLI::ValidationError(
-        "--json and --svg take one benchmark; --json-dir writes the files of several");
+    throw UsageError("--json and --svg take one benchmark; --json-dir writes the files of several");
   for (const std::filesystem::path file : {choices.json_file, choices.svg_file})
     if (file.has_parent_path() && !std::filesystem::is_directory(file.parent_path()))
       throw Error(fmt::format("cannot write '{}': there is no such folder", file.string()));
@@ -251,40 +253,34 @@ void run(const Choices& choices) {
 }
 
 /// Of the engine's benchmarks.
-void add_engine_options(CLI::App& command, Choices& choices) {
-  const char* const kGroup = "decode, prefill and engine";
+void add_engine_options(Command& command, Choices& choices) {
+  constexpr std::uint64_t kMost = 1 << 24;
   bench::EngineChoices& engine = choices.engine;
-  const auto list = [&](const char* name, auto& values, const char* help) {
-    return command.add_option(name, values, help)
-        ->delimiter(',')
-        ->allow_extra_args(false)  // what follows is the name of a benchmark
-        ->group(kGroup);
+  const auto add = [&](const char* name, const Value& value, const char* help) {
+    command.option(name, value, help).group("decode, prefill and engine");
   };
-  command
-      .add_option("--model", engine.model,
-                  "A path or a name; SmolLM2 where it was pulled, and on a GPU shapes instead")
-      ->group(kGroup);
-  list("--shape", engine.shapes,
-       "Random weights in the shape of llama-1b, llama-8b, qwen3-8b or smollm2-135m")
-      ->excludes("--model");
-  const CLI::Range at_least_one(1, 1 << 24);
-  list("--batch", engine.batches, "decode, shapes: sequences of a step")->check(at_least_one);
-  list("--context", engine.contexts, "decode, shapes: tokens before the one that is computed")
-      ->check(at_least_one);
-  list("--tokens", engine.tokens, "prefill, shapes: tokens of a prompt")->check(at_least_one);
-  list("--graphs", engine.graphs, "Shapes: full, piecewise or off, or several of them")
-      ->check(CLI::IsMember({"full", "piecewise", "off"}));
-  list("--weights", engine.weights,
-       "engine, shapes: the type of weights, as `attacca convert --random` has it");
-  list("--slots", engine.slots, "engine: requests at once")->check(at_least_one);
-  command.add_flag("--no-peer", choices.has_no_peer, "Shapes: leave PyTorch out")->group(kGroup);
+  add("--model", text(engine.model),
+      "A path or a name; SmolLM2 where it was pulled, and on a GPU shapes instead");
+  add("--shape", list_of(engine.shapes),
+      "Random weights in the shape of llama-1b, llama-8b, qwen3-8b or smollm2-135m");
+  add("--batch", whole_number(engine.batches, 1, kMost), "decode, shapes: sequences of a step");
+  add("--context", whole_number(engine.contexts, 1, kMost),
+      "decode, shapes: tokens before the one that is computed");
+  add("--tokens", whole_number(engine.tokens, 1, kMost), "prefill, shapes: tokens of a prompt");
+  add("--graphs", one_of({"full", "piecewise", "off"}, engine.graphs),
+      "Shapes: full, piecewise or off, or several of them");
+  add("--weights", list_of(engine.weights),
+      "engine, shapes: the type of weights, as `attacca convert --random` has it");
+  add("--slots", whole_number(engine.slots, 1, kMost), "engine: requests at once");
+  command.flag("--no-peer", choices.has_no_peer, "Shapes: leave PyTorch out")
+      .group("decode, prefill and engine");
 }
 
 }  // namespace
 
-void add_bench(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("bench", "Measure, and test what is said about GPUs");
-  command->footer(
+void add_bench(Program& program) {
+  Command command = program.command("bench", "Measure, and test what is said about GPUs");
+  command.footer(
       "Examples:\n"
       "  attacca bench list                                  names, questions, where each runs\n"
       "  attacca bench queue --device host --quick           a few samples, to see that it runs\n"
@@ -293,21 +289,21 @@ void add_bench(CLI::App& app) {
       "  attacca bench decode --shape llama-8b --batch 1,8,64 --context 512 --graphs full,off\n"
       "  attacca bench engine --shape llama-8b --weights bf16,q4_k --slots 8,64");
   const auto choices = std::make_shared<Choices>();
-  command->add_option("NAME", choices->names, "Benchmarks, or `all`, or `list` (as with no name)");
-  command->add_option("--device", choices->device,
-                      "host or cuda:N; if not given, a GPU where there is one and it can use it");
-  command->add_option("--json", choices->json_file, "Write the result of one benchmark to a file");
-  command->add_option("--svg", choices->svg_file, "Draw the curves of one benchmark into a file");
-  command->add_option("--json-dir", choices->json_dir,
-                      "Write NAME.json, and NAME.svg where there is a curve, to a folder");
-  command->add_flag("--quick", choices->is_quick, "A few samples, to see that it runs");
-  command->add_option("--commit", choices->commit,
-                      "What was built, where the checkout cannot say it itself");
-  command->add_option("--known-misses", choices->known_misses,
-                      "Gates that may be missed, each with its reason; without it, "
-                      "bench/known_misses.json of the checkout that this was built from");
-  add_engine_options(*command, *choices);
-  command->callback([choices] {
+  command.words("NAME", choices->names, "Benchmarks, or `all`, or `list` (as with no name)");
+  command.option("--device", text(choices->device),
+                 "host or cuda:N; if not given, a GPU where there is one and it can use it");
+  command.option("--json", text(choices->json_file), "Write the result of one benchmark to a file");
+  command.option("--svg", text(choices->svg_file), "Draw the curves of one benchmark into a file");
+  command.option("--json-dir", text(choices->json_dir),
+                 "Write NAME.json, and NAME.svg where there is a curve, to a folder");
+  command.flag("--quick", choices->is_quick, "A few samples, to see that it runs");
+  command.option("--commit", text(choices->commit),
+                 "What was built, where the checkout cannot say it itself");
+  command.option("--known-misses", text(choices->known_misses),
+                 "Gates that may be missed, each with its reason; without it, "
+                 "bench/known_misses.json of the checkout that this was built from");
+  add_engine_options(command, *choices);
+  command.action([choices] {
     choices->engine.has_peer = !choices->has_no_peer;
     run(*choices);
   });
@@ -315,10 +311,10 @@ void add_bench(CLI::App& app) {
 
 #else
 
-void add_bench(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("bench", "Measure (this build has no benchmarks)");
-  command->allow_extras();
-  command->callback([] {
+void add_bench(Program& program) {
+  Command command = program.command("bench", "Measure (this build has no benchmarks)");
+  command.takes_anything();
+  command.action([] {
     throw Error(
         "this build has no benchmarks; configure with -DATTACCA_BENCH=ON, as the presets host and "
         "cuda do, and build again");

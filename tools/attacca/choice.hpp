@@ -1,20 +1,21 @@
 // choice.hpp: the devices and examples that commands take by name.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <attacca/device.hpp>
 #include <memory>
 #include <string>
 
+#include "command_line.hpp"
 #include "examples/example.hpp"
+#include "values.hpp"
 
 namespace attacca::tool {
 
 /// Adds --device to a command; the string holds what was chosen once the command runs.
-inline std::shared_ptr<std::string> add_device_option(CLI::App& command) {
+inline std::shared_ptr<std::string> add_device_option(Command& command) {
   auto name = std::make_shared<std::string>("best");
-  command.add_option("--device", *name, "best, host, host-serial, cuda or cuda:N")
-      ->capture_default_str();
+  command.option("--device", text(*name), "best, host, host-serial, cuda or cuda:N")
+      .shows_default(*name);
   return name;
 }
 
@@ -29,7 +30,7 @@ inline examples::Example example_called(const std::string& name) {
     known += known.empty() ? "" : ", ";
     known += example.name;
   }
-  throw CLI::ValidationError("no example '" + name + "'; there are " + known);
+  throw UsageError("no example '" + name + "'; there are " + known);
 }
 
 }  // namespace attacca::tool

@@ -2,22 +2,22 @@
 // A callback reports failure by throwing: main prints "attacca: <what>" and exits with 1.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "command_line.hpp"
 
 namespace attacca::tool {
 
-void add_bench(CLI::App& app);
-void add_demo(CLI::App& app);
-void add_doctor(CLI::App& app);
-void add_example(CLI::App& app);
-void add_graph(CLI::App& app);
+void add_bench(Program& program);
+void add_demo(Program& program);
+void add_doctor(Program& program);
+void add_example(Program& program);
+void add_graph(Program& program);
 
 // With the language model engine, in llm/.
-void add_convert(CLI::App& app);
-void add_inspect(CLI::App& app);
-void add_pull(CLI::App& app);
-void add_run(CLI::App& app);
-void add_score(CLI::App& app);
-void add_tokenize(CLI::App& app);
+void add_convert(Program& program);
+void add_inspect(Program& program);
+void add_pull(Program& program);
+void add_run(Program& program);
+void add_score(Program& program);
+void add_tokenize(Program& program);
 
 }  // namespace attacca::tool

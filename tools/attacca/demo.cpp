@@ -183,12 +183,11 @@ void run_demo(const std::string& device_name) {
 
 }  // namespace
 
-void add_demo(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("demo", "A loop that ends when the data says so, in figures");
-  command->footer("Examples:\n  attacca demo\n  attacca demo --device host-serial");
-  const auto device = add_device_option(*command);
-  command->callback([device] { run_demo(*device); });
+void add_demo(Program& program) {
+  Command command = program.command("demo", "A loop that ends when the data says so, in figures");
+  command.footer("Examples:\n  attacca demo\n  attacca demo --device host-serial");
+  const auto device = add_device_option(command);
+  command.action([device] { run_demo(*device); });
 }
 
 }  // namespace attacca::tool

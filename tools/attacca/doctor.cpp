@@ -5,11 +5,11 @@
 #include <attacca/version.hpp>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "command.hpp"
 #include "instruments/machine.hpp"
+#include "json.hpp"
 
 namespace attacca::tool {
 namespace {
@@ -17,7 +17,6 @@ namespace {
 using instruments::Gpu;
 using instruments::Library;
 using instruments::Machine;
-using nlohmann::ordered_json;
 
 constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
 constexpr double kMebi = 1024.0 * 1024.0;
@@ -65,12 +64,10 @@ void print_text(const Machine& machine) {
   }
 }
 
-ordered_json text_or_null(const std::string& text) {
-  return text.empty() ? ordered_json(nullptr) : ordered_json(text);
-}
+Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
-ordered_json to_json(const Machine& machine) {
-  ordered_json gpus = ordered_json::array();
+Json to_json(const Machine& machine) {
+  Json::List gpus;
   for (const Gpu& gpu : machine.gpus) {
     gpus.push_back(
         {{"name", gpu.name},
@@ -80,7 +77,7 @@ ordered_json to_json(const Machine& machine) {
          {"l2_bytes", gpu.l2_bytes},
          {"peak_bytes_per_second", gpu.peak_bytes_per_second}});
   }
-  ordered_json libraries = ordered_json::array();
+  Json::List libraries;
   for (const Library& library : machine.libraries) {
     libraries.push_back({{"name", library.name},
                          {"purpose", library.purpose},
@@ -89,11 +86,11 @@ ordered_json to_json(const Machine& machine) {
                          {"path", text_or_null(library.path.string())},
                          {"linked", false}});
   }
-  ordered_json missing = ordered_json::array();
+  Json::List missing;
   for (const instruments::Advice& advice : machine.advice) {
     missing.push_back({{"what", advice.missing}, {"how_to_get_it", advice.remedy}});
   }
-  ordered_json backends = ordered_json::array({"host"});
+  Json::List backends = {"host"};
   if (machine.cuda_runtime) backends.push_back("cuda");
   return {{"version", version()},
           {"backends", backends},
@@ -116,15 +113,15 @@ ordered_json to_json(const Machine& machine) {
 
 }  // namespace
 
-void add_doctor(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("doctor", "What this machine and this build can do");
-  command->footer("Examples:\n  attacca doctor\n  attacca doctor --json");
+void add_doctor(Program& program) {
+  Command command = program.command("doctor", "What this machine and this build can do");
+  command.footer("Examples:\n  attacca doctor\n  attacca doctor --json");
   const auto json = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "Print JSON");
-  command->callback([json] {
+  command.flag("--json", *json, "Print JSON");
+  command.action([json] {
     const Machine machine = instruments::describe_machine();
     if (*json) {
-      fmt::print("{}\n", to_json(machine).dump(2));
+      fmt::print("{}\n", to_json(machine).text(2));
     } else {
       print_text(machine);
     }

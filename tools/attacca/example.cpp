@@ -24,8 +24,7 @@ struct Choices {
 void run_example(const Choices& choices, const std::string& device_name) {
   const examples::Example example = example_called(choices.name);
   if (!choices.output.empty() && !example.write)
-    throw CLI::ValidationError(
-        fmt::format("example '{}' makes no file; leave --output out", example.name));
+    throw UsageError(fmt::format("example '{}' makes no file; leave --output out", example.name));
   const Device device = device_called(device_name);
   fmt::print("{} on {}\n", example.name, device.name());
   std::fflush(stdout);
@@ -39,18 +38,18 @@ void run_example(const Choices& choices, const std::string& device_name) {
 
 }  // namespace
 
-void add_example(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("example", "Run one of the examples, or list them");
-  command->footer(
+void add_example(Program& program) {
+  Command command = program.command("example", "Run one of the examples, or list them");
+  command.footer(
       "Examples:\n  attacca example\n  attacca example heat\n"
       "  attacca example heat --device host-serial\n"
       "  attacca example nested_mandelbrot -o mandelbrot.pgm");
   const auto choices = std::make_shared<Choices>();
-  command->add_option("NAME", choices->name, "The example to run; none lists them");
-  command->add_option("-o,--output", choices->output,
-                      "Where an example that makes a file writes it; without it none is written");
-  const auto device = add_device_option(*command);
-  command->callback([choices, device] {
+  command.option("NAME", text(choices->name), "The example to run; none lists them");
+  command.option("-o,--output", text(choices->output),
+                 "Where an example that makes a file writes it; without it none is written");
+  const auto device = add_device_option(command);
+  command.action([choices, device] {
     choices->name.empty() ? list_examples() : run_example(*choices, *device);
   });
 }

@@ -57,6 +57,8 @@ void write_svg(const std::string& dot, const std::string& file) {
 }
 
 void print_graph(const Choices& choices, const std::string& device) {
+  if (choices.is_text + choices.is_dot + choices.is_json + choices.is_svg > 1)
+    throw UsageError("--text, --dot, --json and --svg are formats of one graph; give one of them");
   const Graph graph = example_called(choices.example).graph(device_called(device));
   if (choices.is_svg)
     write_svg(to_dot(graph), choices.file);
@@ -69,23 +71,24 @@ void print_graph(const Choices& choices, const std::string& device) {
 
 }  // namespace
 
-void add_graph(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("graph", "Print the graph of an example");
-  command->footer(
+void add_graph(Program& program) {
+  Command command = program.command("graph", "Print the graph of an example");
+  command.footer(
       "Examples:\n  attacca graph heat\n  attacca graph heat --json\n"
       "  attacca graph heat --svg -o heat.svg");
   const auto choices = std::make_shared<Choices>();
-  command->add_option("EXAMPLE", choices->example, "An example; `attacca example` lists them")
-      ->required();
-  CLI::Option_group* format = command->add_option_group("Format", "At most one; text if none");
-  format->require_option(0, 1);
-  format->add_flag("--text", choices->is_text, "One line per node");
-  format->add_flag("--dot", choices->is_dot, "For Graphviz");
-  format->add_flag("--json", choices->is_json, "For programs; see docs/graph-json.md");
-  format->add_flag("--svg", choices->is_svg, "Drawn by Graphviz, which must be installed");
-  const auto device = add_device_option(*command);
-  command->add_option("-o,--output", choices->file, "A file instead of standard output");
-  command->callback([choices, device] { print_graph(*choices, *device); });
+  command.option("EXAMPLE", text(choices->example), "An example; `attacca example` lists them")
+      .required();
+  const auto format = [&](const char* name, bool& is_chosen, const char* help) {
+    command.flag(name, is_chosen, help).group("Format, one of them; text if none");
+  };
+  format("--text", choices->is_text, "One line per node");
+  format("--dot", choices->is_dot, "For Graphviz");
+  format("--json", choices->is_json, "For programs; see docs/graph-json.md");
+  format("--svg", choices->is_svg, "Drawn by Graphviz, which must be installed");
+  const auto device = add_device_option(command);
+  command.option("-o,--output", text(choices->file), "A file instead of standard output");
+  command.action([choices, device] { print_graph(*choices, *device); });
 }
 
 }  // namespace attacca::tool

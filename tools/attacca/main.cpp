@@ -1,25 +1,21 @@
 // `attacca`: one command with subcommands. Exit status: 0 done, 1 failed, 2 wrong usage.
-#include <attacca/error.hpp>
 #include <attacca/version.hpp>
 #include <cstdio>
 #include <exception>
 #include <new>
-#include <string>
 
 #include "command.hpp"
 #include "output.hpp"
-#include "usage.hpp"
 
 namespace {
 
 constexpr int kFailed = 1;
-constexpr int kWrongUsage = 2;
 
 int run(int argc, char** argv) {
-  CLI::App app("Graphs that keep a GPU from going idle, and language models on them.", "attacca");
-  app.set_version_flag("--version", std::string("attacca ") + attacca::version());
-  app.require_subcommand(0, 1);
-  app.footer(
+  attacca::tool::Program program(
+      "attacca", "Graphs that keep a GPU from going idle, and language models on them.",
+      attacca::version());
+  program.footer(
       "Examples:\n"
       "  attacca help run            what a command does, and its options\n"
       "  attacca run                 talk to the embedded model\n"
@@ -31,40 +27,19 @@ int run(int argc, char** argv) {
       "  attacca graph --help        print an example's graph as text, DOT or JSON\n"
       "  attacca example --help      run one of the examples");
 #if ATTACCA_WITH_LLM
-  attacca::tool::add_run(app);
-  attacca::tool::add_pull(app);
-  attacca::tool::add_inspect(app);
-  attacca::tool::add_tokenize(app);
-  attacca::tool::add_score(app);
-  attacca::tool::add_convert(app);
+  attacca::tool::add_run(program);
+  attacca::tool::add_pull(program);
+  attacca::tool::add_inspect(program);
+  attacca::tool::add_tokenize(program);
+  attacca::tool::add_score(program);
+  attacca::tool::add_convert(program);
 #endif
-  attacca::tool::add_bench(app);
-  attacca::tool::add_demo(app);
-  attacca::tool::add_doctor(app);
-  attacca::tool::add_example(app);
-  attacca::tool::add_graph(app);
-  attacca::tool::add_help(app);
-  attacca::tool::check_flags(app);
-  const auto refuse = [&](const std::string& why) {
-    std::fprintf(stderr, "attacca: %s\nSee %s.\n", why.c_str(),
-                 attacca::tool::help_of(app).c_str());
-    return kWrongUsage;
-  };
-  try {
-    app.parse(attacca::tool::words_of(argc, argv));
-  } catch (const CLI::Success& asked) {  // --help and --version
-    return app.exit(asked);
-  } catch (const CLI::RuntimeError& chosen) {  // a callback that picks its exit status
-    return chosen.get_exit_code();
-  } catch (const CLI::ExtrasError&) {
-    return refuse(attacca::tool::unexpected_word(app));
-  } catch (const CLI::ParseError& error) {
-    return refuse(error.what());
-  } catch (const attacca::BadArgument& error) {
-    throw attacca::BadArgument(attacca::tool::in_words_of_options(app, error.what()));
-  }
-  if (app.get_subcommands().empty()) std::fputs(app.help().c_str(), stdout);
-  return 0;
+  attacca::tool::add_bench(program);
+  attacca::tool::add_demo(program);
+  attacca::tool::add_doctor(program);
+  attacca::tool::add_example(program);
+  attacca::tool::add_graph(program);
+  return program.run(argc, argv);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "model/random_model.hpp"
 #include "model/shapes.hpp"
 #include "progress.hpp"
+#include "values.hpp"
 
 namespace attacca::tool {
 
@@ -52,9 +53,9 @@ void write_random(const Choices& choices) {
 
 void convert(const Choices& choices) {
   if (choices.checkpoint.empty() == choices.shape.empty())
-    throw CLI::ValidationError("give a CHECKPOINT or --random SHAPE, one of them");
+    throw UsageError("give a CHECKPOINT or --random SHAPE, one of them");
   if (choices.shape.empty() && choices.tokenizer.empty())
-    throw CLI::ValidationError("a CHECKPOINT of llama2.c needs its tokenizer: --tokenizer tok.bin");
+    throw UsageError("a CHECKPOINT of llama2.c needs its tokenizer: --tokenizer tok.bin");
   if (!choices.replaces && std::filesystem::exists(choices.output))
     throw BadArgument(fmt::format(
         "'{}' exists; name another file for -o, or let --force replace it", choices.output));
@@ -72,10 +73,10 @@ void convert(const Choices& choices) {
 
 }  // namespace
 
-void add_convert(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "convert", "Make a GGUF file of a llama2.c checkpoint, or of random weights");
-  command->footer(
+void add_convert(Program& program) {
+  Command command =
+      program.command("convert", "Make a GGUF file of a llama2.c checkpoint, or of random weights");
+  command.footer(
       "Examples:\n"
       "  attacca convert stories260K.bin --tokenizer tok512.bin -o stories260K.gguf\n"
       "  attacca convert --random llama-1b --weights q4_k -o random.gguf\n"
@@ -84,23 +85,24 @@ void add_convert(CLI::App& app) {
       "is a real one; ids beyond it are <reserved_N>. Matrices whose rows are no whole blocks of\n"
       "--weights become Q8_0.");
   const auto choices = std::make_shared<Choices>();
-  command->add_option("CHECKPOINT", choices->checkpoint, "The model, a .bin of llama2.c");
+  command.option("CHECKPOINT", text(choices->checkpoint), "The model, a .bin of llama2.c");
+  command.option(
+      "--random", text(choices->shape),
+      fmt::format("Random weights in the shape of {}", fmt::join(model::shape_names(), ", ")));
+  command.option("--tokenizer", text(choices->tokenizer),
+                 "Its tokenizer, tok*.bin or tokenizer.bin; with --random that of a model, a "
+                 "GGUF file or a name [the embedded one]");
+  command.option("-o,--output", text(choices->output), "The GGUF file to write").required();
   command
-      ->add_option(
-          "--random", choices->shape,
-          fmt::format("Random weights in the shape of {}", fmt::join(model::shape_names(), ", ")))
-      ->type_name("SHAPE");
-  command->add_option("--tokenizer", choices->tokenizer,
-                      "Its tokenizer, tok*.bin or tokenizer.bin; with --random that of a model, a "
-                      "GGUF file or a name [the embedded one]");
-  command->add_option("-o,--output", choices->output, "The GGUF file to write")->required();
-  command->add_option("--weights", choices->weights, "With --random: the type of matrices")
-      ->check(CLI::IsMember(model::weight_type_names()))
-      ->capture_default_str();
-  command->add_option("--seed", choices->seed, "With --random: the same seed makes the same file")
-      ->capture_default_str();
-  command->add_flag("--force", choices->replaces, "Replace a file that exists");
-  command->callback([choices] { convert(*choices); });
+      .option("--weights", one_of(model::weight_type_names(), choices->weights),
+              "With --random: the type of matrices")
+      .shows_default(choices->weights);
+  command
+      .option("--seed", whole_number(choices->seed),
+              "With --random: the same seed makes the same file")
+      .shows_default(fmt::to_string(choices->seed));
+  command.flag("--force", choices->replaces, "Replace a file that exists");
+  command.action([choices] { convert(*choices); });
 }
 
 }  // namespace attacca::tool

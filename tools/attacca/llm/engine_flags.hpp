@@ -2,9 +2,10 @@
 // --config, a file with any of them.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <attacca/llm.hpp>
 #include <string>
+
+#include "command_line.hpp"
 
 namespace attacca::tool {
 
@@ -14,7 +15,7 @@ struct EngineFlags {
   llm::EngineOptions engine;  // but for the device
 };
 
-void add_engine_flags(CLI::App& command, EngineFlags& flags);
+void add_engine_flags(Command& command, EngineFlags& flags);
 
 /// With the device that the flags name.
 llm::EngineOptions engine_options(const EngineFlags& flags);

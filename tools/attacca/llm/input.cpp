@@ -27,8 +27,4 @@ std::string read_text(const std::string& option, const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::string json_text(const nlohmann::ordered_json& json, int indent) {
-  return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
-
 }  // namespace attacca::tool

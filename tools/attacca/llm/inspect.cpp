@@ -3,13 +3,13 @@
 #include <fmt/ranges.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "command.hpp"
-#include "llm/input.hpp"
+#include "json.hpp"
 #include "llm/models.hpp"
 #include "model/checkpoint.hpp"
+#include "values.hpp"
 
 namespace attacca::tool {
 
@@ -20,7 +20,6 @@ using model::Checkpoint;
 using model::ModelConfig;
 using model::RopeScaling;
 using model::WeightSummary;
-using nlohmann::ordered_json;
 
 constexpr std::size_t kTemplateLines = 6;
 
@@ -125,55 +124,55 @@ void print_text(const Checkpoint& checkpoint, bool has_tensors) {
                formats::shape_text(tensor.shape), size_text(tensor.bytes));
 }
 
-ordered_json to_json(const Checkpoint& checkpoint, bool has_tensors) {
+Json to_json(const Checkpoint& checkpoint, bool has_tensors) {
   const ModelConfig& config = checkpoint.config();
   const WeightSummary weights = checkpoint.weights();
-  ordered_json types = ordered_json::array();
+  Json::List types;
   for (const WeightSummary::OfType& type : weights.types)
     types.push_back({{"type", kernels::type_name(type.type)},
                      {"tensors", type.tensors},
                      {"parameters", type.parameters},
                      {"bytes", type.bytes}});
   const std::optional<std::string> chat_template = checkpoint.chat_template();
-  ordered_json result = {
-      {"path", checkpoint.path().string()},
-      {"name", config.name},
-      {"architecture", config.architecture->name},
-      {"layers", config.layers},
-      {"hidden", config.hidden},
-      {"feed_forward", config.feed_forward},
-      {"heads", config.heads},
-      {"kv_heads", config.kv_heads},
-      {"head_size", config.head_size},
-      {"context", config.context},
-      {"window", config.window},
-      {"norm_epsilon", config.norm_epsilon},
-      {"rotary",
-       {{"size", config.rotary_size},
-        {"pairs", pairs_name(config.pairs)},
-        {"base", config.rope_theta},
-        {"scaling", scaling_name(config)}}},
-      {"vocabulary", config.vocabulary},
-      {"eos_ids", config.eos_ids},
-      {"tied_head", *config.is_tied},
-      {"notes", config.notes},
-      {"chat_template", chat_template ? ordered_json(*chat_template) : ordered_json(nullptr)},
-      {"weights",
-       {{"tensors", weights.tensors},
-        {"parameters", weights.parameters},
-        {"bytes", weights.bytes},
-        {"types", types}}},
-      {"memory",
-       {{"weight_bytes", weights.bytes},
-        {"kv_bytes_per_token", kv_bytes_per_token(config)},
-        {"kv_bytes_full_context", context_bytes(config)}}}};
+  Json result = {{"path", checkpoint.path().string()},
+                 {"name", config.name},
+                 {"architecture", config.architecture->name},
+                 {"layers", config.layers},
+                 {"hidden", config.hidden},
+                 {"feed_forward", config.feed_forward},
+                 {"heads", config.heads},
+                 {"kv_heads", config.kv_heads},
+                 {"head_size", config.head_size},
+                 {"context", config.context},
+                 {"window", config.window},
+                 {"norm_epsilon", config.norm_epsilon},
+                 {"rotary",
+                  {{"size", config.rotary_size},
+                   {"pairs", pairs_name(config.pairs)},
+                   {"base", config.rope_theta},
+                   {"scaling", scaling_name(config)}}},
+                 {"vocabulary", config.vocabulary},
+                 {"eos_ids", config.eos_ids},
+                 {"tied_head", *config.is_tied},
+                 {"notes", config.notes},
+                 {"chat_template", chat_template ? Json(*chat_template) : Json()},
+                 {"weights",
+                  {{"tensors", weights.tensors},
+                   {"parameters", weights.parameters},
+                   {"bytes", weights.bytes},
+                   {"types", types}}},
+                 {"memory",
+                  {{"weight_bytes", weights.bytes},
+                   {"kv_bytes_per_token", kv_bytes_per_token(config)},
+                   {"kv_bytes_full_context", context_bytes(config)}}}};
   if (has_tensors) {
-    result["tensors"] = ordered_json::array();
+    Json::List tensors;
     for (const Tensor& tensor : checkpoint.tensors())
-      result["tensors"].push_back({{"name", tensor.name},
-                                   {"type", kernels::type_name(tensor.type)},
-                                   {"shape", tensor.shape},
-                                   {"bytes", tensor.bytes}});
+      tensors.push_back({{"name", tensor.name},
+                         {"type", kernels::type_name(tensor.type)},
+                         {"shape", tensor.shape},
+                         {"bytes", tensor.bytes}});
+    result.add("tensors", std::move(tensors));
   }
   return result;
 }
@@ -181,26 +180,26 @@ ordered_json to_json(const Checkpoint& checkpoint, bool has_tensors) {
 void inspect(const Choices& choices) {
   const Checkpoint checkpoint = open_checkpoint(choices.model);
   if (choices.is_json)
-    fmt::print("{}\n", json_text(to_json(checkpoint, choices.has_tensors), 2));
+    fmt::print("{}\n", to_json(checkpoint, choices.has_tensors).text(2));
   else
     print_text(checkpoint, choices.has_tensors);
 }
 
 }  // namespace
 
-void add_inspect(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("inspect", "What a model is, and the memory it needs");
-  command->footer(
+void add_inspect(Program& program) {
+  Command command = program.command("inspect", "What a model is, and the memory it needs");
+  command.footer(
       "Examples:\n  attacca inspect model.gguf\n  attacca inspect folder --tensors\n"
       "  attacca inspect model.gguf --json");
   const auto choices = std::make_shared<Choices>();
   command
-      ->add_option("MODEL", choices->model,
-                   "A .gguf or .safetensors file, or a folder with config.json")
-      ->required();
-  command->add_flag("--json", choices->is_json, "Print JSON");
-  command->add_flag("--tensors", choices->has_tensors, "List every tensor too");
-  command->callback([choices] { inspect(*choices); });
+      .option("MODEL", text(choices->model),
+              "A .gguf or .safetensors file, or a folder with config.json")
+      .required();
+  command.flag("--json", choices->is_json, "Print JSON");
+  command.flag("--tensors", choices->has_tensors, "List every tensor too");
+  command.action([choices] { inspect(*choices); });
 }
 
 }  // namespace attacca::tool

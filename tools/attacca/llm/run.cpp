@@ -30,26 +30,22 @@ using llm::Model;
 
 struct Settings : RunSettings {
   // [MODEL] [PROMPT]: the first of them, or the only one, may be either.
-  std::string first;
-  std::string second;
-  CLI::Option* model_option = nullptr;
-  CLI::Option* first_option = nullptr;
-  CLI::Option* second_option = nullptr;
+  std::optional<std::string> first;
+  std::optional<std::string> second;
 };
 
 /// The prompt among the words, if there is one. The model is taken out of them.
-std::optional<std::string> sort_words(Settings& settings) {
-  const bool has_model = settings.model_option->count() > 0;
-  if (settings.first_option->count() == 0) return std::nullopt;
-  if (settings.second_option->count() == 0) {
-    if (has_model || !is_model_word(settings.first)) return settings.first;
-    settings.model = settings.first;
+std::optional<std::string> sort_words(Settings& settings, bool has_model) {
+  if (!settings.first) return std::nullopt;
+  if (!settings.second) {
+    if (has_model || !is_model_word(*settings.first)) return settings.first;
+    settings.model = *settings.first;
     return std::nullopt;
   }
   if (has_model)
-    throw CLI::ValidationError(fmt::format(
+    throw UsageError(fmt::format(
         "--model {} and two words; put a prompt of several words in quotes", settings.model));
-  settings.model = settings.first;
+  settings.model = *settings.first;
   return settings.second;
 }
 
@@ -82,27 +78,27 @@ std::vector<Prompt> prompts_of(const Settings& settings, const std::optional<std
 
 void check_prompt(const Settings& settings, const std::optional<std::string>& prompt) {
   if (settings.logprobs && !settings.is_json)
-    throw CLI::ValidationError("--logprobs are shown in JSON only; give --json too");
+    throw UsageError("--logprobs are shown in JSON only; give --json too");
   if (prompt && !settings.prompts_file.empty())
-    throw CLI::ValidationError(
+    throw UsageError(
         fmt::format("--prompts {} and a prompt; give one of them", settings.prompts_file));
   if (std::any_of(settings.stop.begin(), settings.stop.end(),
                   [](auto& text) { return text.empty(); }))
-    throw CLI::ValidationError("--stop is empty, which ends nothing; give it some text");
-  if (prompt && prompt->empty()) throw CLI::ValidationError("PROMPT is empty; give it some text");
+    throw UsageError("--stop is empty, which ends nothing; give it some text");
+  if (prompt && prompt->empty()) throw UsageError("PROMPT is empty; give it some text");
 }
 
 void check_conversation(const Settings& settings, bool is_chat) {
   if (!is_chat)
     throw BadArgument("no prompt: this model does not chat; give it a text to go on from");
   if (settings.is_json || settings.samples > 1)
-    throw CLI::ValidationError(
+    throw UsageError(
         fmt::format("{} is of no use in a conversation; give PROMPT, or --prompts with a file",
                     settings.is_json ? "--json" : "--samples"));
 }
 
-void run(Settings& settings) {
-  const std::optional<std::string> prompt = sort_words(settings);
+void run(Settings& settings, bool has_model) {
+  const std::optional<std::string> prompt = sort_words(settings, has_model);
   check_prompt(settings, prompt);
   const EngineOptions options = engine_options(settings.flags);
   const Model model = open_model(settings.model);
@@ -119,50 +115,32 @@ void run(Settings& settings) {
   if (prompts.empty())
     runner.converse();
   else if (!runner.answer(prompts))
-    throw CLI::RuntimeError(1);
+    throw ExitStatus{1};
 }
 
-void add_sampling_flags(CLI::App& command, SamplingFlags& sampling) {
-  constexpr const char* kGroup = "Sampling";
-  command
-      .add_option(
-          "-t,--temperature", sampling.temperature,
-          fmt::format("0: the most probable token [what the model advises, or {}]", kTemperature))
-      ->transform(real_number(0))
-      ->group(kGroup);
-  command.add_option("--top-k", sampling.top_k, "0: all")
-      ->transform(whole_number(0, std::numeric_limits<int>::max()))
-      ->group(kGroup);
-  command.add_option("--top-p", sampling.top_p, fmt::format("[as advised, or {}]", kTopP))
-      ->transform(positive_number(1))
-      ->group(kGroup);
-  command.add_option("--min-p", sampling.min_p, "of the best token's probability")
-      ->transform(real_number(0, 1))
-      ->group(kGroup);
-  command.add_option("--repetition-penalty", sampling.repetition_penalty, "1: none")
-      ->transform(positive_number())
-      ->group(kGroup);
-  command.add_option("--presence-penalty", sampling.presence_penalty, "0: none")
-      ->transform(real_number(-100, 100))
-      ->group(kGroup);
-  command.add_option("--frequency-penalty", sampling.frequency_penalty, "0: none")
-      ->transform(real_number(-100, 100))
-      ->group(kGroup);
-  command
-      .add_option("-s,--seed", sampling.seed,
-                  "the same seed gives the same text [random]; samples have it, and those after it")
-      ->transform(whole_number())
-      ->group(kGroup);
+void add_sampling_flags(Command& command, SamplingFlags& sampling) {
+  const auto add = [&](const char* names, const Value& value, const std::string& help) {
+    command.option(names, value, help).group("Sampling");
+  };
+  add("-t,--temperature", real_number(sampling.temperature, 0),
+      fmt::format("0: the most probable token [what the model advises, or {}]", kTemperature));
+  add("--top-k", whole_number(sampling.top_k, 0, std::numeric_limits<int>::max()), "0: all");
+  add("--top-p", positive_number(sampling.top_p, 1), fmt::format("[as advised, or {}]", kTopP));
+  add("--min-p", real_number(sampling.min_p, 0, 1), "of the best token's probability");
+  add("--repetition-penalty", positive_number(sampling.repetition_penalty), "1: none");
+  add("--presence-penalty", real_number(sampling.presence_penalty, -100, 100), "0: none");
+  add("--frequency-penalty", real_number(sampling.frequency_penalty, -100, 100), "0: none");
+  add("-s,--seed", whole_number(sampling.seed),
+      "the same seed gives the same text [random]; samples have it, and those after it");
 }
 
 }  // namespace
 
-void add_run(CLI::App& app) {
+void add_run(Program& program) {
   constexpr std::uint64_t kMostTokens = std::numeric_limits<std::int32_t>::max();
   auto settings = std::make_shared<Settings>();
-  settings->app = &app;
-  CLI::App& command =
-      *app.add_subcommand("run", "let a model answer, or go on from a text (see run --help)");
+  Command command =
+      program.command("run", "let a model answer, or go on from a text (see run --help)");
   command.footer(
       "Two words are MODEL and PROMPT. One word alone is MODEL if it is spelled like one: a name "
       "of\n"
@@ -177,41 +155,37 @@ void add_run(CLI::App& app) {
       "  attacca run smollm2 \"Why is the sky blue?\" -n 80 --stats\n"
       "  attacca run -m ./model.gguf \"[INST] Why? [/INST]\" --samples 3\n"
       "  attacca run --plain \"Once upon a time\" --temperature 0 -n 60");
-  settings->first_option = command.add_option("MODEL", settings->first, "the model, see below");
-  settings->second_option =
-      command.add_option("PROMPT", settings->second, "what it answers, or goes on from");
-  settings->model_option =
-      command.add_option("-m,--model", settings->model, "the model; a word is then PROMPT");
-  command.add_option("-n,--max-tokens", settings->max_tokens, "tokens to generate, at most")
-      ->transform(whole_number(1, kMostTokens))
-      ->capture_default_str();
-  command.add_option("-f,--prompts", settings->prompts_file,
-                     "a file of prompts, one a line, batched; - is standard input");
+  const auto shown = [](std::size_t number) { return fmt::to_string(number); };
+  command.option("MODEL", text(settings->first), "the model, see below");
+  command.option("PROMPT", text(settings->second), "what it answers, or goes on from");
+  const Option model =
+      command.option("-m,--model", text(settings->model), "the model; a word is then PROMPT");
   command
-      .add_option("--samples", settings->samples, "answers to each prompt, each with its own seed")
-      ->transform(whole_number(1, kMostTokens))
-      ->capture_default_str();
-  command.add_option("--system", settings->system, "what a chat starts with");
-  command.add_flag("--plain", settings->is_plain, "go on from the prompt instead of chatting");
-  command.add_option("--stop", settings->stop, "end before this text; may be given again")
-      ->allow_extra_args(false)
-      ->type_name("TEXT");
-  command.add_option("--stop-token", settings->stop_tokens, "end with this token; again for more")
-      ->allow_extra_args(false)
-      ->transform(whole_number(0, kMostTokens))
-      ->type_name("ID");
-  command.add_flag("--ignore-end", settings->ignores_end, "go on after the model's end token");
-  command.add_flag("--json", settings->is_json, "one JSON object a reply");
-  command.add_flag("--stats", settings->has_stats, "memory, times and rates on standard error");
-  command.add_flag("-v,--verbose", settings->is_verbose,
-                   "memory and graphs on standard error, before the answer");
+      .option("-n,--max-tokens", whole_number(settings->max_tokens, 1, kMostTokens),
+              "tokens to generate, at most")
+      .shows_default(shown(settings->max_tokens));
+  command.option("-f,--prompts", text(settings->prompts_file),
+                 "a file of prompts, one a line, batched; - is standard input");
   command
-      .add_option("--logprobs", settings->logprobs,
-                  "with --json: log-probabilities, and this many alternatives")
-      ->transform(whole_number(0, 20));
+      .option("--samples", whole_number(settings->samples, 1, kMostTokens),
+              "answers to each prompt, each with its own seed")
+      .shows_default(shown(settings->samples));
+  command.option("--system", text(settings->system), "what a chat starts with");
+  command.flag("--plain", settings->is_plain, "go on from the prompt instead of chatting");
+  command.option("--stop", text(settings->stop), "end before this text; may be given again");
+  command.option("--stop-token", whole_number(settings->stop_tokens, 0, kMostTokens),
+                 "end with this token; again for more");
+  command.flag("--ignore-end", settings->ignores_end, "go on after the model's end token");
+  command.flag("--json", settings->is_json, "one JSON object a reply");
+  command.flag("--stats", settings->has_stats, "memory, times and rates on standard error");
+  command.flag("-v,--verbose", settings->is_verbose,
+               "memory and graphs on standard error, before the answer");
+  command.option("--logprobs", whole_number(settings->logprobs, 0, 20),
+                 "with --json: log-probabilities, and this many alternatives");
   add_sampling_flags(command, settings->sampling);
   add_engine_flags(command, settings->flags);
-  command.callback([settings] { run(*settings); });
+  settings->options = command.long_options();
+  command.action([settings, model] { run(*settings, model.is_given()); });
 }
 
 }  // namespace attacca::tool

@@ -12,7 +12,6 @@
 namespace attacca::tool {
 
 using namespace llm;
-using nlohmann::ordered_json;
 
 std::string token_text(const Model& model, std::int32_t token) {
   const std::int32_t twice[] = {token, token};
@@ -21,25 +20,27 @@ std::string token_text(const Model& model, std::int32_t token) {
   return text.starts_with(once) ? text.substr(once.size()) : once;
 }
 
-ordered_json reply_json(const Model& model, const Reply& reply) {
-  ordered_json json = {{"model", model.name()},
-                       {"text", reply.text},
-                       {"tokens", reply.tokens},
-                       {"finish", finish_name(reply.finish)},
-                       {"prompt_tokens", reply.prompt_tokens},
-                       {"cached_tokens", reply.cached_tokens},
-                       {"seconds_to_first_token", reply.seconds_to_first_token},
-                       {"seconds", reply.seconds}};
-  if (reply.finish == Finish::failed) json["error"] = reply.error;
-  const auto scored = [&](std::int32_t token, float logprob) -> ordered_json {
+Json reply_json(const Model& model, const Reply& reply) {
+  Json json = {{"model", model.name()},
+               {"text", reply.text},
+               {"tokens", reply.tokens},
+               {"finish", finish_name(reply.finish)},
+               {"prompt_tokens", reply.prompt_tokens},
+               {"cached_tokens", reply.cached_tokens},
+               {"seconds_to_first_token", reply.seconds_to_first_token},
+               {"seconds", reply.seconds}};
+  if (reply.finish == Finish::failed) json.add("error", reply.error);
+  const auto scored = [&](std::int32_t token, float logprob) -> Json {
     return {{"token", token}, {"text", token_text(model, token)}, {"logprob", logprob}};
   };
+  Json::List logprobs;
   for (const TokenLogprob& entry : reply.logprobs) {
-    ordered_json line = scored(entry.token, entry.logprob);
-    line["top"] = ordered_json::array();
-    for (const auto& [token, logprob] : entry.top) line["top"].push_back(scored(token, logprob));
-    json["logprobs"].push_back(std::move(line));
+    Json::List top;
+    for (const auto& [token, logprob] : entry.top) top.push_back(scored(token, logprob));
+    logprobs.push_back(scored(entry.token, entry.logprob));
+    logprobs.back().add("top", std::move(top));
   }
+  if (!logprobs.empty()) json.add("logprobs", std::move(logprobs));
   return json;
 }
 

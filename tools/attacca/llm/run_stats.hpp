@@ -2,14 +2,15 @@
 #pragma once
 
 #include <attacca/llm.hpp>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "json.hpp"
 
 namespace attacca::tool {
 
 /// A reply with its tokens, log-probabilities and times, or why it failed.
-nlohmann::ordered_json reply_json(const llm::Model& model, const llm::Reply& reply);
+Json reply_json(const llm::Model& model, const llm::Reply& reply);
 
 /// The text that a token adds behind others: with the blank that a text's first token would lose.
 std::string token_text(const llm::Model& model, std::int32_t token);

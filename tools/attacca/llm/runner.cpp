@@ -10,7 +10,7 @@
 #include <optional>
 #include <random>
 
-#include "llm/input.hpp"
+#include "command_line.hpp"
 #include "llm/run_stats.hpp"
 #include "output.hpp"
 #include "progress.hpp"
@@ -19,7 +19,6 @@
 namespace attacca::tool {
 
 using namespace llm;
-using nlohmann::ordered_json;
 
 namespace {
 
@@ -66,17 +65,17 @@ Runner::Runner(const RunSettings& settings, const Model& model, Engine& engine)
       sampling_(sampling_of(settings.sampling, model)),
       is_chat_(model.has_chat_template() && !settings.is_plain) {
   if (!settings.system.empty() && !is_chat_)
-    throw CLI::ValidationError(fmt::format(
+    throw UsageError(fmt::format(
         "--system is of no use {}; put its text before the prompt",
         settings.is_plain ? "with --plain" : "for this model, which has no chat template"));
   if (settings.samples > 1 && sampling_.temperature == 0)
-    throw CLI::ValidationError(
+    throw UsageError(
         fmt::format("--samples {} would be the same text again; give a --temperature above 0",
                     settings.samples));
   for (const std::int32_t token : settings.stop_tokens)
     if (static_cast<std::size_t>(token) >= model.vocabulary())
-      throw CLI::ValidationError(fmt::format("--stop-token: {} is no token; the model has 0 to {}",
-                                             token, model.vocabulary() - 1));
+      throw UsageError(fmt::format("--stop-token: {} is no token; the model has 0 to {}", token,
+                                   model.vocabulary() - 1));
 }
 
 Request Runner::request_for(const std::string& prompt) const {
@@ -140,13 +139,13 @@ bool Runner::answer(const std::vector<Prompt>& prompts) {
 
 void Runner::print(const Prompt& prompt, const Request& request, const Reply& reply) const {
   if (settings_.is_json) {
-    ordered_json line = reply_json(model_, reply);
-    line["seed"] = request.sampling.seed;
+    Json line = reply_json(model_, reply);
+    line.add("seed", request.sampling.seed);
     if (prompt.line > 0) {
-      line["line"] = prompt.line;
-      line["prompt"] = prompt.text;
+      line.add("line", prompt.line);
+      line.add("prompt", prompt.text);
     }
-    write_out(json_text(line) + "\n");
+    write_out(line.text() + "\n");
   } else if (reply.finish != Finish::failed) {
     const std::string number = prompt.line > 0 ? fmt::format("[{}] ", prompt.line) : std::string();
     const std::string seed =
@@ -156,7 +155,7 @@ void Runner::print(const Prompt& prompt, const Request& request, const Reply& re
 }
 
 void Runner::say_failure(const std::string& place, const Reply& reply) const {
-  fmt::print(stderr, "attacca: {}{}\n", place, in_words_of_options(*settings_.app, reply.error));
+  fmt::print(stderr, "attacca: {}{}\n", place, in_words_of_options(settings_.options, reply.error));
 }
 
 void Runner::converse() {

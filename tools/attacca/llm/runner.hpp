@@ -2,10 +2,8 @@
 // once its options are read and its engine stands.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <attacca/llm.hpp>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,7 +29,7 @@ inline constexpr float kTemperature = 0.7f;
 inline constexpr float kTopP = 0.95f;
 
 struct RunSettings {
-  const CLI::App* app = nullptr;  // for errors in its words
+  std::vector<std::string> options;  // long names, for errors in their words
   std::string model;
   std::string system;
   std::string prompts_file;
@@ -56,7 +54,7 @@ struct Prompt {
 
 class Runner {
  public:
-  /// Throws CLI::ValidationError where the model makes an option useless or impossible.
+  /// Throws UsageError where the model makes an option useless or impossible.
   Runner(const RunSettings& settings, const llm::Model& model, llm::Engine& engine);
 
   bool is_chat() const { return is_chat_; }

@@ -6,21 +6,21 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "command.hpp"
+#include "json.hpp"
 #include "llm/input.hpp"
 #include "llm/models.hpp"
 #include "llm/run_stats.hpp"
 #include "progress.hpp"
+#include "values.hpp"
 
 namespace attacca::tool {
 
 namespace {
 
 using llm::TokenLogprob;
-using nlohmann::ordered_json;
 
 struct Settings {
   std::string model;
@@ -56,38 +56,39 @@ void score(Settings& settings) {
   double sum = 0;
   for (const TokenLogprob& entry : scores) sum += entry.logprob;
   const double mean = sum / static_cast<double>(scores.size());
-  ordered_json json = {{"model", model.name()},
-                       {"tokens", tokens.size()},
-                       {"scored", scores.size()},
-                       {"logprob", sum},
-                       {"perplexity", std::exp(-mean)}};
+  Json json = {{"model", model.name()},
+               {"tokens", tokens.size()},
+               {"scored", scores.size()},
+               {"logprob", sum},
+               {"perplexity", std::exp(-mean)}};
   if (!settings.is_summary) {
+    Json::List logprobs;
     for (const TokenLogprob& entry : scores)
-      json["logprobs"].push_back({{"token", entry.token},
-                                  {"text", token_text(model, entry.token)},
-                                  {"logprob", entry.logprob}});
+      logprobs.push_back({{"token", entry.token},
+                          {"text", token_text(model, entry.token)},
+                          {"logprob", entry.logprob}});
+    json.add("logprobs", std::move(logprobs));
   }
-  fmt::print("{}\n", json_text(json, 2));
+  fmt::print("{}\n", json.text(2));
 }
 
 }  // namespace
 
-void add_score(CLI::App& app) {
+void add_score(Program& program) {
   auto settings = std::make_shared<Settings>();
-  CLI::App& command =
-      *app.add_subcommand("score", "log-probabilities and perplexity of a text, as JSON");
+  Command command = program.command("score", "log-probabilities and perplexity of a text, as JSON");
   command.footer(
       "The first token of the text has no score: nothing comes before it. A text longer than the\n"
       "context, or than --pages can hold, is scored in pieces.\n"
       "Example:\n"
       "  attacca score small --text README.md --summary");
-  command.add_option("model", settings->model, "small, a name of attacca pull --list, or a path")
-      ->required();
-  command.add_option("--text", settings->file, "the file to score; - is standard input")
-      ->required();
-  command.add_flag("--summary", settings->is_summary, "leave the single tokens out");
+  command.option("model", text(settings->model), "small, a name of attacca pull --list, or a path")
+      .required();
+  command.option("--text", text(settings->file), "the file to score; - is standard input")
+      .required();
+  command.flag("--summary", settings->is_summary, "leave the single tokens out");
   add_engine_flags(command, settings->flags);
-  command.callback([settings] { score(*settings); });
+  command.action([settings] { score(*settings); });
 }
 
 }  // namespace attacca::tool

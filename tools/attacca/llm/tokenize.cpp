@@ -5,20 +5,20 @@
 
 #include <charconv>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "command.hpp"
+#include "json.hpp"
 #include "llm/input.hpp"
 #include "llm/models.hpp"
 #include "text/tokenizer/open.hpp"
+#include "values.hpp"
 
 namespace attacca::tool {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
-using nlohmann::ordered_json;
 
 struct Request {
   std::string model;
@@ -58,7 +58,7 @@ void decode(const Request& request, const text::Tokenizer& tokenizer) {
   const std::string text =
       tokenizer.decode(ids_of(input_of(request), tokenizer), !request.has_special);
   if (request.is_json)
-    fmt::print("{}\n", json_text({{"text", text}}));
+    fmt::print("{}\n", Json({{"text", text}}).text());
   else
     fmt::print("{}\n", text);
 }
@@ -71,40 +71,40 @@ void encode(const Request& request, const text::Tokenizer& tokenizer) {
     fmt::print("{}\n", fmt::join(ids, " "));
     return;
   }
-  ordered_json pieces = ordered_json::array();
+  Json::List pieces;
   for (const std::int32_t id : ids) pieces.push_back(tokenizer.piece(id));
-  fmt::print("{}\n", json_text({{"ids", ids}, {"pieces", pieces}}));
+  fmt::print("{}\n", Json({{"ids", ids}, {"pieces", pieces}}).text());
 }
 
 }  // namespace
 
-void add_tokenize(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("tokenize", "Text to tokens and back");
-  command->footer(
+void add_tokenize(Program& program) {
+  Command command = program.command("tokenize", "Text to tokens and back");
+  command.footer(
       "Examples:\n"
       "  attacca tokenize model.gguf 'Hello, world!'\n"
       "  attacca tokenize folder/with/tokenizer.json --file notes.txt --json\n"
       "  attacca tokenize model.gguf --decode '9707 11 1879 0'");
   const auto request = std::make_shared<Request>();
   command
-      ->add_option("model", request->model,
-                   "A GGUF file, a tokenizer.json or a folder that has one")
-      ->required();
-  CLI::Option* text = command->add_option("text", request->text, "The text; with --decode, ids");
-  CLI::Option* file =
-      command->add_option("--file", request->file, "Read the text from here; - is standard input");
-  file->excludes(text);
-  command->add_flag("--json", request->is_json, "Print JSON: ids and pieces; the text of --decode");
-  command->add_flag("--decode", request->decodes, "From ids to text");
-  command->add_flag("--special,!--no-special", request->has_special,
-                    "Special tokens count as such, in the text and in that of --decode; with "
-                    "--no-special they are read as plain text, or left out");
-  command->add_flag("--add-special", request->adds_special,
-                    "Add what the tokenizer puts around a text, such as its first token");
-  command->callback([request, text, file] {
-    if (text->count() + file->count() == 0) throw CLI::RequiredError("tokenize: TEXT or --file");
+      .option("model", text(request->model),
+              "A GGUF file, a tokenizer.json or a folder that has one")
+      .required();
+  const Option given = command.option("text", text(request->text), "The text; with --decode, ids");
+  const Option file =
+      command.option("--file", text(request->file), "Read the text from here; - is standard input");
+  command.flag("--json", request->is_json, "Print JSON: ids and pieces; the text of --decode");
+  command.flag("--decode", request->decodes, "From ids to text");
+  command.flag("--special,!--no-special", request->has_special,
+               "Special tokens count as such, in the text and in that of --decode; with "
+               "--no-special they are read as plain text, or left out");
+  command.flag("--add-special", request->adds_special,
+               "Add what the tokenizer puts around a text, such as its first token");
+  command.action([request, given, file] {
+    if (given.is_given() == file.is_given())
+      throw UsageError("give a text or --file with its name, one of them");
     if (request->decodes && request->adds_special)
-      throw CLI::ValidationError("--add-special is of no use with --decode; leave one out");
+      throw UsageError("--add-special is of no use with --decode; leave one out");
     const text::Tokenizer tokenizer = open_tokenizer(request->model);
     (request->decodes ? decode : encode)(*request, tokenizer);
   });

@@ -40,33 +40,29 @@ std::vector<std::string> values_of(const std::string& path, const std::string& k
 }
 
 /// `seen`: options that the file gave before.
-void set_option(CLI::App& command, const std::string& path, const YAML::Node& key,
-                const YAML::Node& value, std::set<CLI::Option*>& seen) {
+void set_option(Command& command, const std::string& path, const YAML::Node& key,
+                const YAML::Node& value, std::set<std::string>& seen) {
   const std::string text = key.IsScalar() ? key.Scalar() : "";
-  std::string name = "--" + text;
+  std::string name = text;
   std::replace(name.begin(), name.end(), '_', '-');
-  CLI::Option* const option = command.get_option_no_throw(name);
-  if (text.empty() || !option || name == "--config" || name == "--help")
+  const std::vector<std::string> known = command.long_options();
+  if (std::find(known.begin(), known.end(), name) == known.end() || name == "config" ||
+      name == "help")
     throw BadArgument(fmt::format("{}: '{}' is no option of {}; attacca {} --help lists them",
-                                  place(path, key.Mark()), text, command.get_name(),
-                                  command.get_name()));
-  if (!seen.insert(option).second)
+                                  place(path, key.Mark()), text, command.name(), command.name()));
+  if (!seen.insert(name).second)
     throw BadArgument(
         fmt::format("{}: {} is given twice; keep one", place(path, key.Mark()), text));
-  if (option->count() > 0) return;  // the command line goes first
+  if (command.is_given(name)) return;  // the command line goes first
   const std::vector<std::string> values = values_of(path, text, value);
   try {
-    for (const std::string& entry : values)
-      option->add_result(option->get_items_expected_max() == 0
-                             ? option->get_flag_value(name.substr(2), entry)
-                             : entry);
-    option->run_callback();
-  } catch (const CLI::Error& error) {
+    command.set(name, values);
+  } catch (const UsageError& error) {
     throw BadArgument(fmt::format("{}: {}", place(path, value.Mark()), error.what()));
   }
 }
 
-void read_config(CLI::App& command, const std::string& path) {
+void read_config(Command command, const std::string& path) {
   YAML::Node file;
   try {
     file = YAML::Load(read_text("--config", path));
@@ -76,13 +72,13 @@ void read_config(CLI::App& command, const std::string& path) {
   if (file.IsNull()) return;
   if (!file.IsMap())
     throw BadArgument(fmt::format("--config {}: it is no list of `option: value` lines", path));
-  std::set<CLI::Option*> seen;
+  std::set<std::string> seen;
   for (const auto& entry : file) set_option(command, path, entry.first, entry.second, seen);
 }
 
 #else
 
-void read_config(CLI::App&, const std::string& path) {
+void read_config(const Command&, const std::string& path) {
   throw BadArgument(fmt::format(
       "--config {}: built without yaml-cpp; install libyaml-cpp-dev and configure again", path));
 }
@@ -91,12 +87,12 @@ void read_config(CLI::App&, const std::string& path) {
 
 }  // namespace
 
-void add_config_option(CLI::App& command, const std::string& group) {
+void add_config_option(Command& command, const std::string& group) {
+  const Value file{"TEXT", [command](const std::string& path) { read_config(command, path); }};
   command
-      .add_option_function<std::string>(
-          "--config", [&command](const std::string& path) { read_config(command, path); },
-          "a YAML file with options by their long names, such as decode_sizes: [1, 2, 4]")
-      ->group(group);
+      .option("--config", file,
+              "a YAML file with options by their long names, such as decode_sizes: [1, 2, 4]")
+      .group(group);
 }
 
 }  // namespace attacca::tool

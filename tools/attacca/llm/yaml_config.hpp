@@ -2,12 +2,13 @@
 // line, with _ for -. What the command line gives goes before what the file gives.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
+
+#include "command_line.hpp"
 
 namespace attacca::tool {
 
 /// Adds --config to a command. The file may set any of its long options.
-void add_config_option(CLI::App& command, const std::string& group);
+void add_config_option(Command& command, const std::string& group);
 
 }  // namespace attacca::tool

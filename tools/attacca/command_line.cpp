@@ -1,0 +1,226 @@
+// command_line.cpp: see command_line.hpp.
+#include "command_line.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <attacca/error.hpp>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "nearest.hpp"
+#include "usage.hpp"
+#include "values.hpp"
+
+namespace attacca::tool {
+
+namespace {
+
+constexpr int kWrongUsage = 2;
+
+const CLI::App* chosen_command(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? nullptr : chosen.back();
+}
+
+std::vector<std::string> long_options_of(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back(name);
+  return names;
+}
+
+std::string no_command(const CLI::App& app, const std::string& name) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return fmt::format("no command '{}'; the nearest is {}", name, nearest(name, names));
+}
+
+/// What is wrong with a word that no option and no command took, with the nearest that would.
+std::string unexpected_word(const CLI::App& app) {
+  const CLI::App* const command = chosen_command(app);
+  const std::vector<std::string> words = app.remaining(true);
+  const std::string word = words.empty() ? std::string() : words.front();
+  if (word.starts_with("--")) {
+    const std::string name = word.substr(2, word.find('=') - 2);
+    return fmt::format("no option '--{}'; the nearest is --{}", name,
+                       nearest(name, long_options_of(command ? *command : app)));
+  }
+  if (word.starts_with("-"))
+    return fmt::format("no option '{}'; a word that begins with - goes behind a --", word);
+  if (!command) return no_command(app, word);
+  return fmt::format("'{}' is one word too many; put a text of several words in quotes", word);
+}
+
+/// Which required words and options are missing.
+std::string missing_options(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : chosen_command(app)->get_options())
+    if (option->get_required() && option->count() == 0) names.push_back(option->get_name());
+  return fmt::format("{} {} missing", fmt::join(names, " and "), names.size() == 1 ? "is" : "are");
+}
+
+/// CLI11 begins its message with the option's name and a colon.
+std::string missing_value(const CLI::App& app, const std::string& message) {
+  const std::string name = message.substr(0, message.find(':'));
+  const CLI::App* const command = chosen_command(app);
+  const CLI::Option* const option = command ? command->get_option_no_throw(name) : nullptr;
+  return option ? fmt::format("{0} needs a value: {0} {1}", name, option->get_type_name())
+                : message;
+}
+
+std::string help_of(const CLI::App& app) {
+  const CLI::App* const command = chosen_command(app);
+  return command && command->get_name() != "help"
+             ? fmt::format("{} {} --help", app.get_name(), command->get_name())
+             : fmt::format("{} --help", app.get_name());
+}
+
+void read_values(const CLI::Option& option, const Value& value,
+                 const std::vector<std::string>& texts) {
+  if (texts.size() > 1 && !value.may_repeat)
+    throw UsageError(fmt::format("{} is given {} times, as {}; give it once", option.get_name(),
+                                 texts.size(), fmt::join(texts, " and ")));
+  for (const std::string& text : texts) try {
+      value.read(text);
+    } catch (const UsageError& error) {
+      throw UsageError(fmt::format("{}: {}", option.get_name(), error.what()));
+    }
+}
+
+}  // namespace
+
+Option& Option::required() {
+  option_->required();
+  return *this;
+}
+Option& Option::group(const std::string& heading) {
+  option_->group(heading);
+  return *this;
+}
+Option& Option::shows_default(const std::string& text) {
+  option_->default_str(text);
+  return *this;
+}
+bool Option::is_given() const { return option_->count() > 0; }
+
+Option Command::option(const std::string& names, const Value& value, const std::string& help) {
+  const auto self = std::make_shared<const CLI::Option*>();  // known only once it is added
+  CLI::Option* const option = app_->add_option(
+      names,
+      [self, value](const CLI::results_t& texts) {
+        read_values(**self, value, texts);
+        return true;
+      },
+      help);
+  *self = option;
+  option->type_name(value.is_list ? value.type + ",..." : value.type)->take_all();
+  if (value.is_list) option->delimiter(',');
+  return Option(*option);
+}
+
+Option Command::words(const std::string& name, std::vector<std::string>& values,
+                      const std::string& help) {
+  return Option(*app_->add_option(name, values, help));
+}
+
+Option Command::flag(const std::string& names, bool& value, const std::string& help) {
+  const CLI::Validator on_or_off(
+      [](std::string& text) { return is_switch(text) ? std::string() : not_a_switch(text); }, "");
+  return Option(*app_->add_flag(names, value, help)->check(on_or_off));
+}
+
+void Command::footer(const std::string& text) { app_->footer(text); }
+void Command::takes_anything() { app_->allow_extras(); }
+void Command::action(std::function<void()> work) { app_->callback(std::move(work)); }
+std::string Command::name() const { return app_->get_name(); }
+std::vector<std::string> Command::long_options() const { return long_options_of(*app_); }
+
+bool Command::is_given(const std::string& option) const {
+  return app_->get_option("--" + option)->count() > 0;
+}
+
+void Command::set(const std::string& option, const std::vector<std::string>& values) {
+  CLI::Option* const found = app_->get_option("--" + option);
+  const bool is_flag = found->get_items_expected_max() == 0;
+  try {
+    for (const std::string& value : values)
+      found->add_result(is_flag ? found->get_flag_value(option, value) : value);
+    found->run_callback();
+  } catch (const CLI::Error& error) {
+    throw UsageError(error.what());
+  }
+}
+
+Program::Program(const std::string& name, const std::string& about, const std::string& version)
+    : app_(std::make_unique<CLI::App>(about, name)) {
+  app_->set_version_flag("--version", name + " " + version);
+  app_->require_subcommand(0, 1);
+}
+
+Program::~Program() = default;
+
+Command Program::command(const std::string& name, const std::string& about) {
+  return Command(*app_->add_subcommand(name, about));
+}
+
+void Program::footer(const std::string& text) { app_->footer(text); }
+
+void Program::add_help() {
+  CLI::App* const command = app_->add_subcommand("help", "What a command does, and its options");
+  const auto name = std::make_shared<std::string>();
+  command->add_option("COMMAND", *name, "One of the commands; all of them if none is named");
+  command->footer("Example:\n  attacca help run");
+  command->callback([this, name] {
+    if (name->empty()) {
+      fmt::print("{}", app_->get_formatter()->make_help(app_.get(), app_->get_name(),
+                                                        CLI::AppFormatMode::Normal));
+      return;
+    }
+    for (const CLI::App* about : std::as_const(*app_).get_subcommands({}))
+      if (about->get_name() == *name) {
+        fmt::print("{}", about->help(app_->get_name()));
+        return;
+      }
+    throw UsageError(no_command(*app_, *name));
+  });
+}
+
+/// CLI11's errors in words of our own.
+int Program::parse(const std::vector<std::string>& words) {
+  try {
+    app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));  // it takes the last first
+  } catch (const CLI::Success& asked) {                                   // --help and --version
+    return app_->exit(asked);
+  } catch (const CLI::ExtrasError&) {
+    throw UsageError(unexpected_word(*app_));
+  } catch (const CLI::RequiredError&) {
+    throw UsageError(missing_options(*app_));
+  } catch (const CLI::ArgumentMismatch& error) {
+    throw UsageError(missing_value(*app_, error.what()));
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(error.what());
+  } catch (const BadArgument& error) {
+    const CLI::App* const command = chosen_command(*app_);
+    throw BadArgument(in_words_of_options(
+        command ? long_options_of(*command) : std::vector<std::string>(), error.what()));
+  }
+  if (app_->get_subcommands().empty()) std::fputs(app_->help().c_str(), stdout);
+  return 0;
+}
+
+int Program::run(int argc, const char* const* argv) {
+  add_help();
+  try {
+    return parse(words_of(argc, argv));
+  } catch (const ExitStatus& chosen) {
+    return chosen.status;
+  } catch (const UsageError& error) {
+    fmt::print(stderr, "{}: {}\nSee {}.\n", app_->get_name(), error.what(), help_of(*app_));
+    return kWrongUsage;
+  }
+}
+
+}  // namespace attacca::tool

@@ -1,0 +1,44 @@
+// values.cpp: see values.hpp.
+#include "values.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace attacca::tool {
+
+namespace {
+constexpr std::array<std::string_view, 4> kOn = {"on", "true", "yes", "1"};
+constexpr std::array<std::string_view, 4> kOff = {"off", "false", "no", "0"};
+
+bool is_in(const std::array<std::string_view, 4>& words, const std::string& text) {
+  return std::find(words.begin(), words.end(), text) != words.end();
+}
+}  // namespace
+
+Value choice_of(const std::vector<std::string>& names, std::function<void(std::size_t)> choose) {
+  const auto read = [names, choose](const std::string& text) {
+    const auto found = std::find(names.begin(), names.end(), text);
+    if (found == names.end())
+      throw UsageError(fmt::format("'{}' is none of {}", text, fmt::join(names, ", ")));
+    choose(static_cast<std::size_t>(found - names.begin()));
+  };
+  return {fmt::format("{}", fmt::join(names, "|")), read};
+}
+
+Value on_or_off(bool& place) {
+  return {"on|off", [&place](const std::string& text) {
+            if (!is_switch(text)) throw UsageError(not_a_switch(text));
+            place = is_in(kOn, text);
+          }};
+}
+
+bool is_switch(const std::string& text) { return is_in(kOn, text) || is_in(kOff, text); }
+
+std::string not_a_switch(const std::string& text) {
+  return fmt::format("'{}' is neither on nor off", text);
+}
+
+}  // namespace attacca::tool
