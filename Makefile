@@ -3,6 +3,7 @@
 .PHONY: help deps demo test bench gpu-check oracle docs-check format install
 
 PREFIX ?= /usr/local
+BENCH ?= all
 # The preset for tools that run: cuda where there are both a compiler and a GPU for it, else host.
 preset = $(shell scripts/preset.sh)
 
@@ -19,9 +20,9 @@ demo: deps ## build the attacca command and let its own small model tell a story
 test: deps ## build and test everything: sanitizers, CUDA where nvcc is, host
 	@scripts/test.sh
 
-bench: deps ## build the benchmarks and run them here
-	@scripts/build.sh $(preset) attacca_cli
-	@build/$(preset)/bin/attacca bench all
+bench: deps ## build the benchmarks and run them here (BENCH=all: names and options, see attacca bench --help)
+	@scripts/build.sh $(preset) attacca_link -DATTACCA_BENCH=ON
+	@build/attacca bench $(BENCH)
 
 gpu-check: ## on a machine with a GPU: tests, compute-sanitizer, benchmarks, tables
 	@scripts/gpu-check.sh $(COMMIT)

@@ -2,6 +2,11 @@
 find_package(CLI11 CONFIG REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)
 file(GLOB tool_sources CONFIGURE_DEPENDS tools/attacca/*.cpp)
+if(ATTACCA_BENCH)
+  list(REMOVE_ITEM tool_sources ${PROJECT_SOURCE_DIR}/tools/attacca/no_bench.cpp)
+else()
+  list(REMOVE_ITEM tool_sources ${PROJECT_SOURCE_DIR}/tools/attacca/bench.cpp)
+endif()
 if(ATTACCA_LLM)
   file(GLOB tool_llm_sources CONFIGURE_DEPENDS tools/attacca/llm/*.cpp)
   list(APPEND tool_sources ${tool_llm_sources})
@@ -13,8 +18,7 @@ set_target_properties(attacca_cli PROPERTIES
 target_include_directories(attacca_cli PRIVATE src tools/attacca)
 target_link_libraries(attacca_cli PRIVATE attacca::attacca attacca_examples attacca_examples_nested
   CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
-target_compile_definitions(attacca_cli PRIVATE ATTACCA_WITH_BENCH=$<BOOL:${ATTACCA_BENCH}>
-  ATTACCA_WITH_LLM=$<BOOL:${ATTACCA_LLM}>)
+target_compile_definitions(attacca_cli PRIVATE ATTACCA_WITH_LLM=$<BOOL:${ATTACCA_LLM}>)
 if(ATTACCA_BENCH)
   target_link_libraries(attacca_cli PRIVATE attacca_bench)
 endif()

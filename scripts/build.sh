@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Configures and builds one preset: build.sh <preset> <target>. On a terminal the step being built is shown; the log is
-# in build/logs, and its end is printed where the build fails.
+# Configures and builds one preset: build.sh <preset> <target> [option of cmake]... On a terminal the step being built is
+# shown; the log is in build/logs, and its end is printed where the build fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-preset=$1 target=$2
+preset=$1 target=$2 options=("${@:3}")
 log=build/logs/$preset.log
 mkdir -p build/logs
 started=$SECONDS
@@ -17,7 +17,8 @@ show_progress() {
   fi
 }
 
-if ! { cmake --preset "$preset" && cmake --build --preset "$preset" --target "$target" --parallel "$(nproc)"; } 2>&1 |
+if ! { cmake --preset "$preset" "${options[@]}" &&
+    cmake --build --preset "$preset" --target "$target" --parallel "$(nproc)"; } 2>&1 |
     tee "$log" | show_progress; then
   grep -nE 'error|Error|FAILED' "$log" | head -20 || true
   tail -60 "$log"

@@ -76,7 +76,7 @@ run_benchmarks() {
 
 run_part() {
   case $1 in
-    build) scripts/build.sh cuda all || fail "the build failed, so nothing was checked" ;;
+    build) scripts/build.sh cuda all -DATTACCA_BENCH=ON || fail "the build failed, so nothing was checked" ;;
     test) run_tests ;;
     memcheck) sanitize memcheck "*small*/cuda*:*Small*/cuda*:$unfit" ;;
     racecheck | synccheck) sanitize "$1" "*SmallDevice*/cuda*:*SmallModel*/cuda*:$unfit" ;;

@@ -26,10 +26,10 @@ quiet_ctest host-asan
 scripts/build.sh host-tsan all
 quiet_ctest host-tsan
 if [[ $(scripts/preset.sh --compiler) == cuda ]]; then
-  scripts/build.sh cuda all
+  scripts/build.sh cuda all -DATTACCA_BENCH=ON
   quiet_ctest cuda
 else
   echo "build cuda: left out, no nvcc on the PATH or in /usr/local/cuda/bin"
 fi
-scripts/build.sh host all
+scripts/build.sh host all -DATTACCA_BENCH=ON
 ctest --preset host --output-on-failure -j2 --no-tests=error

@@ -1,12 +1,8 @@
 // `attacca bench`: runs benchmarks by name, prints what they measured, and writes it as JSON and as
-// pictures. What is measured is in bench/.
-#include <attacca/error.hpp>
-
-#include "command.hpp"
-
-#if ATTACCA_WITH_BENCH
+// pictures. What is measured is in bench/. A build without it has no_bench.cpp instead.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <attacca/error.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -15,14 +11,13 @@
 #include <numeric>
 #include <optional>
 
+#include "command.hpp"
 #include "gates.hpp"
 #include "harness.hpp"
 #include "values.hpp"
-#endif
 
 namespace attacca::tool {
 
-#if ATTACCA_WITH_BENCH
 namespace {
 
 using bench::Benchmark;
@@ -308,19 +303,5 @@ void add_bench(Program& program) {
     run(*choices);
   });
 }
-
-#else
-
-void add_bench(Program& program) {
-  Command command = program.command("bench", "Measure (this build has no benchmarks)");
-  command.takes_anything();
-  command.action([] {
-    throw Error(
-        "this build has no benchmarks; configure with -DATTACCA_BENCH=ON, as the presets host and "
-        "cuda do, and build again");
-  });
-}
-
-#endif
 
 }  // namespace attacca::tool
