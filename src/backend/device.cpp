@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "backend/host/device.hpp"
-#include "graph/exec_core.hpp"
+#include "graph/argument_checks.hpp"
 #include "graph/executor.hpp"
 #include "graph/record.hpp"
 #include "graph/relocate.hpp"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/exec_core.hpp"
+#include "graph/argument_checks.hpp"
 #include "graph/executor.hpp"
 
 namespace attacca {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "graph/argument_checks.hpp"
 #include "graph/conflicts.hpp"
 #include "graph/data.hpp"
 #include "graph/exec_core.hpp"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "graph/exec_core.hpp"
+#include "graph/difference.hpp"
 #include "support/kernels.hpp"
 
 namespace attacca::graph {
