@@ -157,7 +157,7 @@ void time_copies() {
   constexpr Place kPlaces[] = {{2048, 0},  {2176, 0},  {2112, 0}, {2048, 64},
                                {2176, 64}, {2048, 16}, {2064, 0}};
   const Device device = Device::cuda(0);
-  const unsigned blocks = step::processors_of(device);
+  const unsigned blocks = device.processors();
   const std::uint64_t few = 2ull * kStageRows * blocks;
   Memory memory(device, kRows, blocks);
   Memory reference(Device::host(), few, blocks);

@@ -67,7 +67,7 @@ class Layers {
  public:
   Layers(const Device& device, std::uint32_t rows)
       : device_(device),
-        processors_(step::processors_of(device)),
+        processors_(device.processors()),
         weights_(device, kLayers * layer_elements()),
         x_(device, std::size_t{kMostRows} * kFeedForward),
         gated_(device, std::vector<std::uint16_t>(std::size_t{kMostRows} * kFeedForward)),

@@ -176,9 +176,7 @@ std::map<unsigned, double> bandwidth(Run& run, Gpu& gpu,
 
 void judge_waves(Run& run, const Gpu& gpu, const std::map<std::uint64_t, double>& alone,
                  const std::map<std::uint64_t, double>& many) {
-  const auto processors =
-      attacca::occupancy(gpu.device, occupancy::scramble, Grid{Dim3{1}, Dim3{kScrambleThreads}})
-          .residency.processors;
+  const unsigned processors = gpu.device.processors();
   const auto step_after = [](const std::map<std::uint64_t, double>& times, std::uint64_t wave) {
     return times.at(wave + 1) / times.at(wave);
   };

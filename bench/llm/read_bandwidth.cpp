@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <attacca/memory.hpp>
-#include <attacca/occupancy.hpp>
 
 #include "instruments/bandwidth.hpp"
 #include "llm/device_clock.hpp"
@@ -18,8 +17,7 @@ double read_bandwidth(const attacca::Device& device) {
   const attacca::Buffer<Quad> memory(device,
                                      std::min(kMost, device.bytes_free() / 2) / sizeof(Quad));
   const attacca::Buffer<std::uint32_t> seen(device, 1);
-  const auto fit = attacca::occupancy(device, read_memory(), read_grid(1));
-  const attacca::Grid grid = read_grid(fit.residency.processors);
+  const attacca::Grid grid = read_grid(device.processors());
   const DeviceClock clock = device_clock(device);
   clock([&](attacca::StreamRef stream) { stream.fill(memory.data(), 1, memory.bytes()); }, 1);
   double best = 0;

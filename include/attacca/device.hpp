@@ -55,6 +55,8 @@ class Device {
   std::size_t bytes_free() const;
   /// Of a GPU, major times ten plus minor: 90 for a Hopper. 0 for the host.
   int compute_capability() const;
+  /// SMs of a GPU, worker threads of the host; 1 for `host_serial()`.
+  unsigned processors() const;
 
   friend bool operator==(const Device& a, const Device& b) { return a.impl_ == b.impl_; }
 
@@ -172,10 +174,11 @@ class Stream : public StreamRef {
 };
 
 /// Somebody else's cudaStream_t, such as PyTorch's current stream; null is the legacy default
-/// stream, and cudaStreamPerThread is refused. Whoever owns it must keep it while this lives. Destroying this neither waits nor touches
-/// the stream. All that borrow one stream count as one: one thread at a time uses them, and what
-/// was enqueued through one and failed comes out of the next `synchronize` of any. What launches in
-/// flight use is kept until that, or until the stream is borrowed again and found idle.
+/// stream, and cudaStreamPerThread is refused. Whoever owns it must keep it while this lives.
+/// Destroying this neither waits nor touches the stream. All that borrow one stream count as one:
+/// one thread at a time uses them, and what was enqueued through one and failed comes out of the
+/// next `synchronize` of any. What launches in flight use is kept until that, or until the stream
+/// is borrowed again and found idle.
 ///
 /// While its owner captures it, kernels, copies, fills and events join that capture. Host calls,
 /// launches of an Exec and `synchronize` are refused by name: a captured graph would outlive what

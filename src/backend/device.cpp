@@ -58,6 +58,7 @@ Device Device::cuda([[maybe_unused]] int index) {
 }
 
 int Device::compute_capability() const { return impl_->compute_capability(); }
+unsigned Device::processors() const { return impl_->processors(); }
 
 Device Device::best() { return cuda_count() > 0 ? cuda(0) : host(); }
 

@@ -138,6 +138,8 @@ class DeviceImpl {
   virtual void copy_now(void* to, const void* from, std::size_t bytes) = 0;
   /// Copies to the host what running kernels may be writing, and waits for no stream.
   virtual void peek(void* to, const void* from, std::size_t bytes) { copy_now(to, from, bytes); }
+  /// SMs of a GPU, workers of the host.
+  virtual unsigned processors() const = 0;
   /// REQUIRES: a grid that `check_grid` accepts. May find that no block fits.
   virtual Residency residency(const KernelInfo& kernel, const Grid& grid) = 0;
   /// How many blocks of a kernel run at once where nothing else does; more than there can be where

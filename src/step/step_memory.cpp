@@ -75,7 +75,7 @@ std::size_t StepMemory::scratch_bytes_for(const Device& device, const model::Mod
                                           const KvSizes& kv, const StepSizes& sizes) {
   if (!device.is_cuda() || sizes.is_plain) return 0;
   return kernels::attention_workspace_bytes(sizes.slots, c.heads, shape_of(c, kv, sizes), c.window,
-                                            processors_of(device));
+                                            device.processors());
 }
 
 std::size_t StepMemory::bytes_for(const Device& device, const model::ModelConfig& c,

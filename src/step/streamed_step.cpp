@@ -2,8 +2,6 @@
 // in its epilogue, and decode attention rotates and stores keys itself.
 #include "step/streamed_step.hpp"
 
-#include <attacca/occupancy.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -62,7 +60,7 @@ class Emitter {
         weights_(memory.weights()),
         in_(memory.input()),
         shape_(shape),
-        processors_(processors_of(memory.device())),
+        processors_(memory.device().processors()),
         tokens_{in_.token_count, shape.tokens},
         before_attention_(memory.residual_before_attention(shape, wants_rest(weights_))),
         after_attention_(memory.residual_after_attention(shape, wants_rest(weights_))),
@@ -277,10 +275,6 @@ class Emitter {
 };
 
 }  // namespace
-
-unsigned processors_of(const Device& device) {
-  return occupancy(device, embed(), Grid{Dim3{1}, Dim3{32}}).residency.processors;
-}
 
 Matrix joined(const model::LayerWeights& w) {
   Matrix all = w.query;

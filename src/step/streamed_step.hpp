@@ -11,9 +11,6 @@ namespace attacca::step {
 /// be gets the plain kernel.
 bool can_stream(const model::Weights& weights);
 
-/// SMs of a GPU.
-unsigned processors_of(const Device& device);
-
 /// Query, key and value as one matrix. REQUIRES: can_stream.
 kernels::Matrix joined(const model::LayerWeights& w);
 

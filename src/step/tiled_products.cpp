@@ -12,7 +12,7 @@ namespace attacca::step {
 using namespace kernels;
 
 bool has_tiled_products(const Device& device, bool same_bits) {
-  return same_bits ? has_same_bits_linear(device, processors_of(device)) : has_tiled_linear(device);
+  return same_bits ? has_same_bits_linear(device, device.processors()) : has_tiled_linear(device);
 }
 
 bool can_be_tiled(const Matrix& w) {
@@ -33,7 +33,7 @@ TiledProducts::TiledProducts(const StepMemory& memory)
     : device_(memory.device()),
       same_bits_(memory.sizes().same_bits),
       on_device_(device_, 0),
-      workspace_(device_, same_bits_ ? 0 : tiled_workspace_bytes(processors_of(device_))) {
+      workspace_(device_, same_bits_ ? 0 : tiled_workspace_bytes(device_.processors())) {
   const model::ModelConfig& c = memory.config();
   const StepShape& shape = memory.sizes().largest;
   for (const model::LayerWeights& w : memory.weights().layers) {
@@ -56,7 +56,7 @@ TiledProducts::TiledProducts(const StepMemory& memory)
 std::size_t TiledProducts::bytes_for(const Device& device, const model::ModelConfig& c,
                                      bool same_bits) {
   if (!has_tiled_linear(device)) return 0;
-  return (same_bits ? 0 : tiled_workspace_bytes(processors_of(device))) +
+  return (same_bits ? 0 : tiled_workspace_bytes(device.processors())) +
          (4 * c.layers + 9) * sizeof(TensorMap);
 }
 

@@ -200,7 +200,7 @@ class DecodeAttention : public OnEachDevice {
     args.y_rest = rest.data();
     args.reads_ahead = reads_ahead;
     const auto& kernel = kernels::decode_attention(args);
-    const unsigned processors = occupancy(device(), kernel, Grid{}).residency.processors;
+    const unsigned processors = device().processors();
     for (unsigned launch = 0; launch < launches; ++launch)
       stream().kernel(kernel, kernels::grid_of(args, is_cuda(), processors), args);
     stream().synchronize();

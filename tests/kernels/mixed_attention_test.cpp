@@ -167,7 +167,7 @@ class MixedAttention : public OnEachDevice {
     args.y = y.data();
     args.y_rest = rest.data();
     const auto& kernel = kernels::mixed_attention(args);
-    const unsigned processors = occupancy(device(), kernel, Grid{}).residency.processors;
+    const unsigned processors = device().processors();
     for (unsigned launch = 0; launch < launches; ++launch)
       stream().kernel(kernel, kernels::grid_of(args, is_cuda(), processors), args);
     stream().synchronize();

@@ -1,4 +1,5 @@
 // Tests of devices, streams and events, and of execs launched more than once or side by side.
+#include <algorithm>
 #include <atomic>
 #include <future>
 #include <thread>
@@ -6,6 +7,7 @@
 #include "support/kernels.hpp"
 #include "support/log.hpp"
 #include "support/on_each_device.hpp"
+#include "support/raw_cuda.hpp"
 
 namespace attacca::test {
 namespace {
@@ -251,6 +253,27 @@ TEST_P(SmallStreams, a_device_has_a_name_that_finds_it_again) {
   EXPECT_THROW(Device::from_name("cuda:x"), BadArgument);
   EXPECT_THROW(Device::cuda(Device::cuda_count()), BadArgument);
   EXPECT_THROW(Device::host(0), BadArgument);
+}
+
+TEST_P(SmallStreams, a_device_counts_its_processors) {
+  switch (GetParam()) {
+    case DeviceKind::host_serial:
+      EXPECT_EQ(device().processors(), 1u);
+      break;
+    case DeviceKind::host_threads:
+      EXPECT_EQ(device().processors(), 4u) << "the workers it was made with";
+      EXPECT_EQ(Device::host(3).processors(), 3u);
+      EXPECT_EQ(Device::host().processors(), std::max(1u, std::thread::hardware_concurrency()));
+      break;
+    case DeviceKind::cuda:
+      EXPECT_EQ(device().processors(), count_raw_processors());
+      break;
+  }
+}
+
+TEST_P(SmallStreams, occupancy_counts_the_same_processors) {
+  const Occupancy launch = occupancy(device(), affine, Grid{Dim3{1}, Dim3{128}});
+  EXPECT_EQ(launch.residency.processors, device().processors());
 }
 
 }  // namespace

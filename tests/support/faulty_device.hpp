@@ -87,6 +87,7 @@ class FaultyDevice final : public graph::DeviceImpl {
   void copy_now(void* to, const void* from, std::size_t bytes) override {
     inner_.copy_now(to, from, bytes);
   }
+  unsigned processors() const override { return inner_.processors(); }
   Residency residency(const KernelInfo& kernel, const Grid& grid) override {
     return inner_.residency(kernel, grid);
   }

@@ -153,6 +153,11 @@ int current_raw_device() {
   if (cudaGetDevice(&index) != cudaSuccess) throw std::runtime_error("cudaGetDevice failed");
   return index;
 }
+unsigned count_raw_processors() {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, current_raw_device()), "reading what a device is");
+  return static_cast<unsigned>(properties.multiProcessorCount);
+}
 
 #else
 
@@ -181,6 +186,9 @@ void launch_raw_exec(void*, void*) { refuse(); }
 
 void select_raw_device(int) { throw std::logic_error("select_raw_device: built without CUDA"); }
 int current_raw_device() { throw std::logic_error("current_raw_device: built without CUDA"); }
+unsigned count_raw_processors() {
+  throw std::logic_error("count_raw_processors: built without CUDA");
+}
 
 #endif
 

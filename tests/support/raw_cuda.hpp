@@ -14,6 +14,8 @@ void launch_raw_add(void* cuda_stream, int* x, int value, std::size_t count);
 /// The calling thread's device, as plain CUDA code selects it and sees it. Throw without CUDA.
 void select_raw_device(int index);
 int current_raw_device();
+/// SMs of the calling thread's device. Throws without CUDA.
+unsigned count_raw_processors();
 // __global__ functions, as the pointers that a plain C++ file can hold.
 
 struct Pair {

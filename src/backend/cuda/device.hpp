@@ -58,6 +58,7 @@ class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_fro
   std::size_t bytes_free() const override;
   void copy_now(void* to, const void* from, std::size_t bytes) override;
   void peek(void* to, const void* from, std::size_t bytes) override;
+  unsigned processors() const override;
   Residency residency(const KernelInfo& kernel, const Grid& grid) override;
   std::uint64_t blocks_at_once(const KernelInfo& kernel, const Grid& grid) override;
   L2Cache l2_cache() override;

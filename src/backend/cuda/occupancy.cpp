@@ -17,7 +17,17 @@ unsigned rounded_up(unsigned value, unsigned granule) {
   return (value + granule - 1) / granule * granule;
 }
 
+unsigned size_of_device(cudaDeviceAttr attribute, int index) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, attribute, index), "asking for a device's sizes");
+  return static_cast<unsigned>(value);
+}
+
 }  // namespace
+
+unsigned CudaDevice::processors() const {
+  return size_of_device(cudaDevAttrMultiProcessorCount, index_);
+}
 
 Residency CudaDevice::residency(const KernelInfo& kernel, const Grid& grid) {
   if (!kernel.cuda)
@@ -26,11 +36,7 @@ Residency CudaDevice::residency(const KernelInfo& kernel, const Grid& grid) {
                                  "make_kernel with nvcc (attacca_kernels in CMake)",
                                  kernel.name));
   const CurrentDevice current(index_);
-  const auto ask = [&](cudaDeviceAttr attribute) {
-    int value = 0;
-    check(cudaDeviceGetAttribute(&value, attribute, index_), "asking for a device's sizes");
-    return static_cast<unsigned>(value);
-  };
+  const auto ask = [&](cudaDeviceAttr attribute) { return size_of_device(attribute, index_); };
   const auto doing = [&] { return fmt::format("asking how many blocks of '{}' fit", kernel.name); };
   cudaFuncAttributes function{};
   check(cudaFuncGetAttributes(&function, kernel.cuda), doing);
@@ -51,7 +57,7 @@ Residency CudaDevice::residency(const KernelInfo& kernel, const Grid& grid) {
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fitting, kernel.cuda,
                                                       static_cast<int>(threads), grid.shared_bytes),
         doing);
-  Residency residency{ask(cudaDevAttrMultiProcessorCount), static_cast<unsigned>(fitting),
+  Residency residency{processors(), static_cast<unsigned>(fitting),
                       ask(cudaDevAttrMaxThreadsPerMultiProcessor)};
   const unsigned of_shared =
       shared_bytes == 0

@@ -211,11 +211,12 @@ class HostDevice final : public DeviceImpl, public std::enable_shared_from_this<
   void copy_now(void* to, const void* from, std::size_t bytes) override {
     if (bytes) std::memmove(to, from, bytes);
   }
+  unsigned processors() const override { return std::max(1u, threads_); }
   Residency residency(const KernelInfo&, const Grid&) override {
-    return {.processors = std::max(1u, threads_)};
+    return {.processors = processors()};
   }
   std::uint64_t blocks_at_once(const KernelInfo& kernel, const Grid&) override {
-    return kernel.traits.blocks_wait_on_host ? std::max(1u, threads_) : ~std::uint64_t{0};
+    return kernel.traits.blocks_wait_on_host ? processors() : ~std::uint64_t{0};
   }
   bool observe(std::shared_ptr<Observer> observer) override {
     const std::lock_guard lock(workers_.observer_mutex);
