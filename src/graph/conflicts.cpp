@@ -30,7 +30,7 @@ void add_memory_nodes(const GraphData& data, NodeId id, std::vector<Touch>& to) 
   if (const auto* allocate = std::get_if<AllocatePart>(&data.nodes[id].part))
     symbol = &data.symbols[allocate->symbol];
   else if (const auto* free = std::get_if<FreePart>(&data.nodes[id].part))
-    symbol = data.find_symbol(number(free->address));
+    symbol = data.symbols.find(number(free->address));
   if (symbol && symbol->kind == SymbolKind::allocation)
     to.push_back({symbol->address, symbol->address + symbol->bytes, id, true});
 }
@@ -172,7 +172,7 @@ void derive_edges(GraphData& data, ScopeId scope) {
 }
 
 std::string range_text(const GraphData& data, std::uintptr_t first, std::size_t bytes) {
-  const Symbol* symbol = data.find_symbol(first);
+  const Symbol* symbol = data.symbols.find(first);
   if (symbol && symbol->kind == SymbolKind::allocation)
     return fmt::format("bytes {} to {} of allocation '{}'", first - symbol->address,
                        first - symbol->address + bytes, symbol->name);

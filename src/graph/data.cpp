@@ -1,19 +1,15 @@
-// data.cpp: symbols, and where a graph uses them.
+// data.cpp: the ids of graphs, the rollback of what was added, and questions about single nodes.
 #include "graph/data.hpp"
 
 #include <algorithm>
 #include <atomic>
-#include <iterator>
-
-#include "graph/relocate.hpp"
+#include <utility>
 
 namespace attacca::graph {
 
 namespace {
 
 constexpr std::size_t kFirstNodes = 64;  // room before the list grows for the first time
-constexpr std::size_t kSmallSymbolBytes = 16;
-constexpr std::size_t kSmallRangeBytes = 64 * 1024;
 
 std::uint64_t next_graph_id() {
   static std::atomic<std::uint64_t> last{0};
@@ -30,46 +26,7 @@ GraphData::GraphData(Device on, std::string called)
 
 void GraphData::become_another() {
   id = next_graph_id();
-  small_symbols.reset();  // two graphs must not hand out the same stand-in
-}
-
-SymbolId GraphData::add_symbol(SymbolKind kind, std::string called, std::size_t bytes,
-                               std::uint32_t owner) {
-  Symbol symbol{kind, std::move(called), 0, bytes, owner, 0, nullptr};
-  if (kind == SymbolKind::allocation) {
-    symbol.range = std::make_shared<AddressRange>(bytes);
-    symbol.address = symbol.range->base();
-  } else {
-    if (!small_symbols || small_symbols_used + kSmallSymbolBytes > small_symbols->bytes()) {
-      small_symbols = std::make_shared<AddressRange>(kSmallRangeBytes);
-      small_symbols_used = 0;
-    }
-    symbol.bytes = kSmallSymbolBytes;
-    symbol.range = small_symbols;
-    symbol.address = small_symbols->base() + small_symbols_used;
-    small_symbols_used += kSmallSymbolBytes;
-  }
-  const auto made = static_cast<SymbolId>(symbols.size());
-  const auto place = first_behind(symbol.address);
-  symbols.push_back(std::move(symbol));
-  symbols_by_address.insert(place, made);
-  return made;
-}
-
-std::vector<SymbolId>::const_iterator GraphData::first_behind(std::uintptr_t address) const {
-  return std::upper_bound(
-      symbols_by_address.begin(), symbols_by_address.end(), address,
-      [&](std::uintptr_t at, SymbolId symbol) { return at < symbols[symbol].address; });
-}
-
-const Symbol* GraphData::find_stand_in(std::uintptr_t address) const {
-  const auto after = first_behind(address);
-  if (after == symbols_by_address.begin()) return nullptr;
-  const Symbol& symbol = symbols[*std::prev(after)];
-  const std::uintptr_t offset = address - symbol.address;
-  const bool is_inside =
-      symbol.kind == SymbolKind::allocation ? offset <= symbol.bytes : offset == 0;
-  return is_inside ? &symbol : nullptr;
+  symbols.leave_shared_range();
 }
 
 const L2Window* GraphData::find_l2_window(const NodeData& node) const {
@@ -103,8 +60,7 @@ Rollback::~Rollback() {
     if (const Symbol& symbol = data_.symbols[at];
         symbol.kind == SymbolKind::node && symbol.owner < nodes_)
       std::get<KernelPart>(data_.nodes[symbol.owner].part).is_device_updatable = false;
-  std::erase_if(data_.symbols_by_address, [&](SymbolId symbol) { return symbol >= symbols_; });
-  data_.symbols.erase(data_.symbols.begin() + symbols_, data_.symbols.end());
+  data_.symbols.shrink_to(symbols_);
   data_.nodes.erase(data_.nodes.begin() + nodes_, data_.nodes.end());
   data_.scopes.erase(data_.scopes.begin() + static_cast<std::ptrdiff_t>(scopes_),
                      data_.scopes.end());
@@ -149,24 +105,6 @@ CopyPart copy_part(Pitched to, ConstPitched from, std::size_t width_bytes, std::
   if (rows == 1 || (to.pitch == width_bytes && from.pitch == width_bytes))
     return {to.data, from.data, width_bytes * rows};
   return {to.data, from.data, width_bytes, rows, to.pitch, from.pitch};
-}
-
-Uses uses_of(const GraphData& data, const Part& part) {
-  Uses uses;
-  if (data.symbols.empty()) return uses;
-  each_word(part, [&](std::uintptr_t word, std::size_t offset) {
-    if (const Symbol* symbol = data.find_symbol(word))
-      uses.push_back({offset, data.id_of(*symbol)});
-  });
-  return uses;
-}
-
-bool has_foreign_stand_in(const GraphData& data, const NodeData& node) {
-  bool is_found = false;
-  each_word(node.part, [&](std::uintptr_t word, std::size_t) {
-    is_found = is_found || (!data.find_symbol(word) && AddressRange::is_stand_in(word));
-  });
-  return is_found;
 }
 
 std::vector<NodeId> last_nodes(const GraphData& data) {

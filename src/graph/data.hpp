@@ -15,27 +15,13 @@
 
 #include "core/inline_vector.hpp"
 #include "graph/access.hpp"
-#include "graph/address_range.hpp"
+#include "graph/symbols.hpp"
 
 namespace attacca::graph {
 
 using ScopeId = std::uint32_t;
-using SymbolId = std::uint32_t;
 inline constexpr ScopeId kRootScope = 0;
 inline constexpr std::uint32_t kNone = 0xffffffffu;
-
-enum class SymbolKind : std::uint8_t { condition, allocation, node };
-
-/// Something that exists only once the graph is instantiated; `address` stands for it until then.
-struct Symbol {
-  SymbolKind kind;
-  std::string name;
-  std::uintptr_t address;
-  std::size_t bytes;
-  std::uint32_t owner;   // allocation, node: the NodeId; condition: the scope it is of
-  unsigned initial = 0;  // condition: value at launch
-  std::shared_ptr<AddressRange> range;
-};
 
 struct Edge {
   NodeId from;
@@ -125,10 +111,7 @@ struct GraphData {
   Device device;
   std::vector<NodeData> nodes;
   std::vector<Scope> scopes;
-  std::vector<Symbol> symbols;
-  std::vector<SymbolId> symbols_by_address;
-  std::shared_ptr<AddressRange> small_symbols;  // where conditions and node handles get addresses
-  std::size_t small_symbols_used = 0;
+  SymbolTable symbols;
   std::map<NodeId, L2Window> l2_windows;           // of the few kernels that have one
   std::vector<std::shared_ptr<const void>> keeps;  // what launches need that no one else owns
   std::map<NodeId, AdoptedKernel> adopted_kernels;
@@ -140,24 +123,10 @@ struct GraphData {
   }
   /// To be called on a copy, which from then on grows by itself.
   void become_another();
-  SymbolId add_symbol(SymbolKind kind, std::string called, std::size_t bytes, std::uint32_t owner);
   /// Null where the node has none.
   const L2Window* find_l2_window(const NodeData& node) const;
-  /// The symbol an address stands for: an allocation from its first byte to one past its last, a
-  /// condition or a node by its one address. Null for ordinary addresses, which cost next to
-  /// nothing.
-  const Symbol* find_symbol(std::uintptr_t address) const {
-    return AddressRange::may_be_stand_in(address) ? find_stand_in(address) : nullptr;
-  }
-  SymbolId id_of(const Symbol& symbol) const {
-    return static_cast<SymbolId>(&symbol - symbols.data());
-  }
   /// The body of the innermost while around a scope, the scope itself included.
   std::optional<ScopeId> loop_around(ScopeId scope) const;
-
- private:
-  const Symbol* find_stand_in(std::uintptr_t address) const;
-  std::vector<SymbolId>::const_iterator first_behind(std::uintptr_t address) const;
 };
 
 /// Takes back what was added to a graph since this was made, unless it is told to keep it.
@@ -181,22 +150,6 @@ const char* kind_name(const NodeData& node);
 std::vector<ScopeId> insides_of(const NodeData& node);
 /// A copy as it is stored: rows that lie side by side are one.
 CopyPart copy_part(Pitched to, ConstPitched from, std::size_t width_bytes, std::size_t rows);
-
-/// A word of a node that stands for a symbol. For a kernel `offset` counts bytes of its arguments.
-struct Use {
-  std::size_t offset;
-  SymbolId symbol;
-};
-using Uses = InlineVector<Use, 4>;
-/// All symbols among the arguments of a kernel or the pointers of a copy or fill.
-Uses uses_of(const GraphData& data, const Part& part);
-inline Uses uses_of(const GraphData& data, const NodeData& node) {
-  return uses_of(data, node.part);
-}
-
-/// Whether it uses a condition, allocation or node handle that is not of this graph.
-bool has_foreign_stand_in(const GraphData& data, const NodeData& node);
-GraphError foreign_handle(const GraphData& data, const NodeData& node);
 
 /// Rules a graph breaks when instantiated for the host, or for device code, to launch.
 enum class Target : std::uint8_t { host_launch, device_launch };

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "graph/uses.hpp"
+
 namespace attacca::graph {
 
 namespace {
@@ -13,8 +15,8 @@ namespace {
 /// The id of the symbol that an address stands for; the number of symbols where it is an ordinary
 /// address.
 std::size_t symbol_index(const GraphData& data, std::uint64_t address) {
-  const Symbol* symbol = data.find_symbol(address);
-  return symbol ? data.id_of(*symbol) : data.symbols.size();
+  const Symbol* symbol = data.symbols.find(address);
+  return symbol ? data.symbols.id_of(*symbol) : data.symbols.size();
 }
 
 L2Window window_of(const GraphData& data, const NodeData& node) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "graph/difference.hpp"
+#include "graph/uses.hpp"
 
 namespace attacca::graph {
 

@@ -69,8 +69,8 @@ void splice(const GraphData& from, GraphData& to, ScopeId into) {
   for (const Symbol& symbol : from.symbols) {
     const std::uint32_t owner =
         symbol.kind == SymbolKind::condition ? scope_of(symbol.owner) : symbol.owner + node_offset;
-    symbol_map.push_back(to.add_symbol(symbol.kind, symbol.name, symbol.bytes, owner));
-    to.symbols.back().initial = symbol.initial;
+    symbol_map.push_back(
+        to.symbols.add(symbol.kind, symbol.name, symbol.bytes, owner, symbol.initial));
   }
   for (const NodeId id : from.scopes[kRootScope].nodes)
     to.scopes[into].nodes.push_back(id + node_offset);
@@ -160,7 +160,7 @@ void Node::make_device_updatable(std::uint64_t& target) const {
   auto& kernel = std::get<KernelPart>(node_data().part);
   if (!kernel.is_device_updatable) {
     kernel.is_device_updatable = true;
-    data_->add_symbol(SymbolKind::node, name(), 0, id_);
+    data_->symbols.add(SymbolKind::node, name(), 0, id_);
   }
   for (const Symbol& symbol : data_->symbols)
     if (symbol.kind == SymbolKind::node && symbol.owner == id_) target = symbol.address;
@@ -256,26 +256,26 @@ NodeId Graph::add_allocation(std::string name, std::size_t bytes, void*& address
   if (bytes == 0)
     throw BadArgument(fmt::format("allocation '{}' of 0 bytes; ask for at least one", name));
   const auto id = static_cast<NodeId>(data_->nodes.size());
-  const SymbolId symbol = data_->add_symbol(SymbolKind::allocation, name, bytes, id);
+  const SymbolId symbol = data_->symbols.add(SymbolKind::allocation, name, bytes, id);
   address = reinterpret_cast<void*>(data_->symbols[symbol].address);
   return append(*data_, scope_, std::move(name), AllocatePart{symbol});
 }
 
 PlainNode Graph::free(void* address) {
-  const Symbol* symbol = data_->find_symbol(reinterpret_cast<std::uintptr_t>(address));
+  const Symbol* symbol = data_->symbols.find(reinterpret_cast<std::uintptr_t>(address));
   std::string name = symbol ? fmt::format("free {}", symbol->name) : "free";
   return {*data_, append(*data_, scope_, std::move(name), FreePart{address})};
 }
 
 Condition Graph::condition(std::string name, unsigned initial) {
-  const SymbolId id = data_->add_symbol(SymbolKind::condition, std::move(name), 0, scope_);
-  data_->symbols[id].initial = initial;
+  const SymbolId id =
+      data_->symbols.add(SymbolKind::condition, std::move(name), 0, scope_, initial);
   return Condition(data_->symbols[id].address, attacca::detail::HandleKind::unresolved);
 }
 
 PlainNode Graph::add_conditional(std::string name, int kind, Condition condition,
                                  const std::vector<Fill>& bodies) {
-  const Symbol* symbol = data_->find_symbol(condition.target());
+  const Symbol* symbol = data_->symbols.find(condition.target());
   if (!symbol || symbol->kind != SymbolKind::condition)
     throw BadArgument(
         fmt::format("'{}' looks at a condition that is not of graph '{}'; make one "

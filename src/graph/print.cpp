@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "graph/uses.hpp"
+
 namespace attacca::graph {
 
 namespace {
@@ -100,7 +102,7 @@ Relations relations_of(const GraphData& data, const NodeData& node) {
 }
 
 const Symbol* condition_of(const GraphData& data, const ConditionalPart& part) {
-  return data.find_symbol(static_cast<std::uintptr_t>(part.condition));
+  return data.symbols.find(static_cast<std::uintptr_t>(part.condition));
 }
 
 }  // namespace attacca::graph

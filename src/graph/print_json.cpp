@@ -235,12 +235,12 @@ class JsonPrinter {
     object.add("bytes", data_.symbols[part.symbol].bytes);
   }
   void add_part(Object& object, const NodeData&, const FreePart& part) const {
-    const Symbol* symbol = data_.find_symbol(reinterpret_cast<std::uintptr_t>(part.address));
+    const Symbol* symbol = data_.symbols.find(reinterpret_cast<std::uintptr_t>(part.address));
     object.add("allocation", symbol ? json(symbol->owner) : json(nullptr));
   }
   void add_part(Object& object, const NodeData&, const ConditionalPart& part) const {
     const Symbol* symbol = condition_of(data_, part);
-    const auto id = static_cast<SymbolId>(symbol ? symbol - data_.symbols.data() : kNone);
+    const SymbolId id = symbol ? data_.symbols.id_of(*symbol) : kNone;
     object.add("condition", symbol ? json(condition_ids_.at(id)) : json(nullptr))
         .add("bodies", array(part.bodies));
   }

@@ -49,8 +49,8 @@ void each_word(AnyPart& part, Look look) {
 /// address became. Words that are no stand-ins stay as they are.
 template <class Resolve>
 std::uintptr_t relocated(const GraphData& data, std::uintptr_t word, const Resolve& resolve) {
-  const Symbol* symbol = data.find_symbol(word);
-  return symbol ? resolve(data.id_of(*symbol)) + (word - symbol->address) : word;
+  const Symbol* symbol = data.symbols.find(word);
+  return symbol ? resolve(data.symbols.id_of(*symbol)) + (word - symbol->address) : word;
 }
 
 /// Relocates a kernel's arguments. Behind the word of a condition or node stands how to read it:
@@ -59,7 +59,7 @@ template <class Resolve>
 void relocate_arguments(const GraphData& data, Arguments& args, attacca::detail::HandleKind kind,
                         const Resolve& resolve) {
   each_argument(args, [&](std::uintptr_t& word, std::size_t at) {
-    const Symbol* symbol = data.find_symbol(word);
+    const Symbol* symbol = data.symbols.find(word);
     if (!symbol) return;
     word = relocated(data, word, resolve);
     const std::size_t behind = at + sizeof word;

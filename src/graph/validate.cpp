@@ -11,6 +11,7 @@
 #include "graph/data.hpp"
 #include "graph/order.hpp"
 #include "graph/residency.hpp"
+#include "graph/uses.hpp"
 
 namespace attacca {
 
@@ -265,8 +266,8 @@ class Validator {
         if (users_[use.symbol].empty() || users_[use.symbol].back() != id)
           users_[use.symbol].push_back(id);
       if (const auto* conditional = std::get_if<ConditionalPart>(&data_.nodes[id].part))
-        if (const Symbol* symbol = data_.find_symbol(conditional->condition))
-          lookers_[data_.id_of(*symbol)].push_back(id);
+        if (const Symbol* symbol = data_.symbols.find(conditional->condition))
+          lookers_[data_.symbols.id_of(*symbol)].push_back(id);
     }
   }
 
@@ -361,7 +362,7 @@ class Validator {
     for (NodeId id = 0; id < data_.nodes.size(); ++id) {
       const auto* free = std::get_if<FreePart>(&data_.nodes[id].part);
       if (!free) continue;
-      const Symbol* symbol = data_.find_symbol(reinterpret_cast<std::uintptr_t>(free->address));
+      const Symbol* symbol = data_.symbols.find(reinterpret_cast<std::uintptr_t>(free->address));
       const std::string& name = data_.nodes[id].name;
       if (!symbol || symbol->kind != SymbolKind::allocation ||
           symbol->address != reinterpret_cast<std::uintptr_t>(free->address)) {
@@ -371,7 +372,7 @@ class Validator {
                         name, free->address, data_.name));
         continue;
       }
-      const SymbolId symbol_id = data_.id_of(*symbol);
+      const SymbolId symbol_id = data_.symbols.id_of(*symbol);
       if (!frees.emplace(symbol_id, id).second)
         add(Rule::free_without_allocation, name,
             fmt::format("'{}' frees allocation '{}' a second time; remove one of the two", name,
@@ -546,14 +547,6 @@ class Validator {
 };
 
 }  // namespace
-
-GraphError foreign_handle(const GraphData& data, const NodeData& node) {
-  return {
-      Rule::foreign_handle, node.name,
-      fmt::format("{} '{}' uses a condition, an allocation or a node handle that is not of graph "
-                  "'{}'; make it with this graph, or one it was copied from",
-                  kind_name(node), node.name, data.name)};
-}
 
 std::vector<GraphError> find_problems(const GraphData& data, Target target) {
   return Validator(data, target).run();

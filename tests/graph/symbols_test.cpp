@@ -8,6 +8,7 @@
 #include <random>
 
 #include "graph/data.hpp"
+#include "graph/uses.hpp"
 #include "support/kernels.hpp"
 
 namespace attacca::graph {
@@ -32,21 +33,21 @@ TEST_F(Symbols, every_stand_in_is_another_address) {
   const auto large = graph.allocate<char>("large", std::size_t{1} << 30);
   const GraphData& data = data_of(graph);
   EXPECT_NE(a.target(), b.target());
-  EXPECT_EQ(data.find_symbol(a.target())->name, "a");
-  EXPECT_EQ(data.find_symbol(b.target())->name, "b");
-  EXPECT_EQ(data.find_symbol(number(small.data()))->name, "small");
-  EXPECT_EQ(data.find_symbol(number(large.data()))->name, "large");
+  EXPECT_EQ(data.symbols.find(a.target())->name, "a");
+  EXPECT_EQ(data.symbols.find(b.target())->name, "b");
+  EXPECT_EQ(data.symbols.find(number(small.data()))->name, "small");
+  EXPECT_EQ(data.symbols.find(number(large.data()))->name, "large");
 }
 
 TEST_F(Symbols, an_address_inside_an_allocation_or_one_past_its_end_finds_it) {
   const auto scratch = graph.allocate<int>("scratch", 100);
   const GraphData& data = data_of(graph);
-  EXPECT_EQ(data.find_symbol(number(scratch.data() + 99))->name, "scratch");
-  EXPECT_EQ(data.find_symbol(number(scratch.data() + 100))->name, "scratch");
-  EXPECT_EQ(data.find_symbol(number(scratch.data()) + 401), nullptr);
-  EXPECT_EQ(data.find_symbol(number(scratch.data()) - 1), nullptr);
-  EXPECT_EQ(data.find_symbol(number(&cell)), nullptr);
-  EXPECT_EQ(data.find_symbol(0), nullptr);
+  EXPECT_EQ(data.symbols.find(number(scratch.data() + 99))->name, "scratch");
+  EXPECT_EQ(data.symbols.find(number(scratch.data() + 100))->name, "scratch");
+  EXPECT_EQ(data.symbols.find(number(scratch.data()) + 401), nullptr);
+  EXPECT_EQ(data.symbols.find(number(scratch.data()) - 1), nullptr);
+  EXPECT_EQ(data.symbols.find(number(&cell)), nullptr);
+  EXPECT_EQ(data.symbols.find(0), nullptr);
 }
 
 TEST_F(Symbols, the_end_of_an_allocation_is_never_the_start_of_another) {
@@ -55,7 +56,7 @@ TEST_F(Symbols, the_end_of_an_allocation_is_never_the_start_of_another) {
   for (int at = 0; at < 20; ++at) pages.push_back(graph.allocate<char>("page", 4096));
   const GraphData& data = data_of(graph);
   for (const auto& page : pages) {
-    EXPECT_EQ(data.find_symbol(number(page.data() + 4096))->address, number(page.data()));
+    EXPECT_EQ(data.symbols.find(number(page.data() + 4096))->address, number(page.data()));
     EXPECT_TRUE(AddressRange::is_stand_in(number(page.data() + 4096)));
   }
 }
@@ -65,7 +66,7 @@ TEST_F(Symbols, a_condition_is_found_by_its_one_address) {
   const Condition second = graph.condition("second");
   const GraphData& data = data_of(graph);
   for (std::uintptr_t at = first.target() + 1; at < second.target(); ++at)
-    EXPECT_EQ(data.find_symbol(at), nullptr);
+    EXPECT_EQ(data.symbols.find(at), nullptr);
 }
 
 TEST_F(Symbols, addresses_of_ranges_that_ended_are_no_stand_ins) {
@@ -129,8 +130,8 @@ TEST_F(Symbols, a_copied_graph_gives_out_other_stand_ins_from_then_on) {
   const Condition mine = graph.condition("mine");
   const Condition theirs = copy.condition("theirs");
   EXPECT_NE(mine.target(), theirs.target());
-  EXPECT_EQ(data_of(graph).find_symbol(theirs.target()), nullptr);
-  EXPECT_EQ(data_of(copy).find_symbol(shared.target())->name, "shared");
+  EXPECT_EQ(data_of(graph).symbols.find(theirs.target()), nullptr);
+  EXPECT_EQ(data_of(copy).symbols.find(shared.target())->name, "shared");
 }
 
 TEST_F(Symbols, stand_ins_outlive_the_graph_they_were_made_in_as_long_as_a_copy_does) {
@@ -141,7 +142,7 @@ TEST_F(Symbols, stand_ins_outlive_the_graph_they_were_made_in_as_long_as_a_copy_
   // No later graph can get the same address while the copy lives.
   Graph later(device);
   for (int at = 0; at < 20; ++at) EXPECT_NE(later.allocate<int>("other", 4).data(), scratch.data());
-  EXPECT_EQ(data_of(copy).find_symbol(number(scratch.data()))->name, "scratch");
+  EXPECT_EQ(data_of(copy).symbols.find(number(scratch.data()))->name, "scratch");
 }
 
 TEST_F(Symbols, a_child_copied_in_gets_stand_ins_of_its_own) {
@@ -158,7 +159,7 @@ TEST_F(Symbols, a_child_copied_in_gets_stand_ins_of_its_own) {
   ASSERT_EQ(data.symbols.size(), 4u);
   EXPECT_NE(data.symbols[0].address, data.symbols[2].address);
   EXPECT_EQ(data.symbols[2].initial, 3u);
-  EXPECT_EQ(data.find_symbol(on.target()), nullptr);
+  EXPECT_EQ(data.symbols.find(on.target()), nullptr);
   // Node 0 is the first child; its nodes follow, in the order of the original.
   const auto& first_set = std::get<KernelPart>(data.nodes[2].part);
   std::uintptr_t word;
@@ -188,8 +189,8 @@ TEST_F(Symbols, the_loop_around_a_scope_is_the_innermost_while) {
 TEST_F(Symbols, more_conditions_than_one_page_of_stand_ins_holds) {
   std::vector<Condition> conditions;
   for (int at = 0; at < 10000; ++at) conditions.push_back(graph.condition("c", 1));
-  EXPECT_EQ(data_of(graph).find_symbol(conditions.front().target()), data_of(graph).symbols.data());
-  EXPECT_EQ(data_of(graph).find_symbol(conditions.back().target()), &data_of(graph).symbols.back());
+  EXPECT_EQ(data_of(graph).symbols.find(conditions.front().target()), &data_of(graph).symbols[0]);
+  EXPECT_EQ(data_of(graph).symbols.find(conditions.back().target()), &data_of(graph).symbols[9999]);
 }
 
 }  // namespace

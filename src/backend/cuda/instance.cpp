@@ -14,6 +14,7 @@
 #include "backend/cuda/settle.hpp"
 #include "graph/parameters.hpp"
 #include "graph/relocate.hpp"
+#include "graph/uses.hpp"
 
 namespace attacca::cuda {
 
