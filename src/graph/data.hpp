@@ -151,11 +151,8 @@ std::vector<ScopeId> insides_of(const NodeData& node);
 /// A copy as it is stored: rows that lie side by side are one.
 CopyPart copy_part(Pitched to, ConstPitched from, std::size_t width_bytes, std::size_t rows);
 
-/// Rules a graph breaks when instantiated for the host, or for device code, to launch.
+/// Whether the host or device code launches a graph.
 enum class Target : std::uint8_t { host_launch, device_launch };
-std::vector<GraphError> find_problems(const GraphData& data, Target target);
-/// Throws the first problem.
-void validate(const GraphData& data, Target target);
 
 /// The nodes of the whole graph that no other comes after.
 std::vector<NodeId> last_nodes(const GraphData& data);

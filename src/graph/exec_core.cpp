@@ -9,6 +9,7 @@
 
 #include "graph/difference.hpp"
 #include "graph/uses.hpp"
+#include "graph/validate.hpp"
 
 namespace attacca::graph {
 

@@ -13,6 +13,7 @@
 #include "graph/data.hpp"
 #include "graph/exec_core.hpp"
 #include "graph/relocate.hpp"
+#include "graph/validate.hpp"
 
 namespace attacca {
 
