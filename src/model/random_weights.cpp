@@ -14,7 +14,7 @@ constexpr float kDeviation = 0.02f;
 
 }  // namespace
 
-Weights::Weights(const ModelConfig& c, const Device& device, std::uint64_t seed,
+Weights::Weights(const ModelConfig& c, const Device& device, std::optional<std::uint64_t> seed,
                  WeightFormat format)
     : Weights(device, format) {
   const Stream stream(device);
@@ -24,8 +24,9 @@ Weights::Weights(const ModelConfig& c, const Device& device, std::uint64_t seed,
     Buffer<std::byte>& memory = matrices_.emplace_back(device_, made.bytes());
     made.data = memory.data();
     bytes_copied_ += made.bytes();
+    if (!seed) return made;
     const kernels::RandomFillArgs args{memory.data(), made.type, std::uint64_t{rows} * columns,
-                                       seed + ++matrices, kDeviation};
+                                       *seed + ++matrices, kDeviation};
     stream.kernel(kernels::random_fill(), kernels::grid_of(args, device.is_cuda()), args);
     return made;
   };

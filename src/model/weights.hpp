@@ -6,6 +6,8 @@
 #include <array>
 #include <attacca/memory.hpp>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -42,7 +44,8 @@ class Weights {
   Weights(const Checkpoint& checkpoint, const Device& device,
           const formats::Progress& progress = {}, WeightFormat format = WeightFormat::as_stored);
   /// Random numbers, bf16 if stored, made on the device; norms are 1. The same for the same seed.
-  Weights(const ModelConfig& config, const Device& device, std::uint64_t seed,
+  /// Without a seed matrices are left as memory was, for a caller who only looks at kernels.
+  Weights(const ModelConfig& config, const Device& device, std::optional<std::uint64_t> seed,
           WeightFormat format = WeightFormat::as_stored);
 
   kernels::Matrix embedding;  // [vocabulary, hidden]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of `attacca run`, `tokenize`, `inspect`, `score` and `convert` with the embedded model: llm_test.py <binary>."""
+"""Tests of `attacca run`, `graph step`, `tokenize`, `inspect`, `score` and `convert`: llm_test.py <binary>."""
 import json
 import math
 import os
@@ -228,6 +228,35 @@ class Graphs(unittest.TestCase):
                 done = attacca(*self.QUESTION, "--config", str(config))
                 self.assertEqual(1, done.returncode)
                 self.assertIn(problem, done.stderr)
+
+
+class StepGraph(unittest.TestCase):
+    """`attacca graph step`, which needs no weights: a large shape takes no time."""
+
+    def names(self, *arguments):
+        done = attacca("graph", "step", "--device", "host", "--json", *arguments)
+        self.assertEqual(0, done.returncode, done.stderr)
+        return [node["name"] for node in json.loads(done.stdout)["nodes"]]
+
+    def test_has_the_kernels_of_every_layer_between_embedding_and_sampling(self):
+        names = self.names("--shape", "llama-8b")
+        self.assertEqual(["embed", "layer 0 norm", "layer 0 qkv", "layer 0 rope", "layer 0 attention"], names[:5])
+        self.assertEqual(["layer 31 down", "final norm", "logits", "sample"], names[-4:])
+        self.assertEqual(4 + 8 * 32, len(names))
+        self.assertEqual(4 + 8 * 2, len(self.names("--layers", "2")))
+
+    def test_a_prompt_and_a_batch_have_grids_of_their_own(self):
+        texts = {attacca("graph", "step", "--device", "host", "--layers", "1", *more).stdout
+                 for more in ((), ("--batch", "8"), ("--tokens", "64"))}
+        self.assertEqual(3, len(texts))
+
+    def test_its_options_are_refused_elsewhere_and_shapes_are_known_by_name(self):
+        done = attacca("graph", "heat", "--layers", "2")
+        self.assertEqual(2, done.returncode)
+        self.assertIn("attacca graph step", done.stderr)
+        done = attacca("graph", "step", "--shape", "llama-2b")
+        self.assertEqual(2, done.returncode)
+        self.assertIn("llama-1b", done.stderr)
 
 
 class OtherCommands(unittest.TestCase):

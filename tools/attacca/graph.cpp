@@ -1,4 +1,5 @@
-// `attacca graph`: prints the graph of an example as text, DOT, JSON or SVG.
+// `attacca graph`: prints the graph of an example, or of one step of a model, as text, DOT, JSON or
+// SVG.
 #include <fmt/format.h>
 #include <unistd.h>
 #include <attacca/graph.hpp>
@@ -12,12 +13,21 @@
 #include "choice.hpp"
 #include "command.hpp"
 
+#if ATTACCA_WITH_LLM
+#include "llm/step_graph.hpp"
+#include "model/shapes.hpp"
+#endif
+
 namespace attacca::tool {
 
 namespace {
 
 struct Choices {
   std::string example;
+#if ATTACCA_WITH_LLM
+  StepGraphChoices step;
+  std::vector<Option> step_options;
+#endif
   std::string file;  // empty: standard output
   bool is_text = false;
   bool is_dot = false;
@@ -56,10 +66,36 @@ void write_svg(const std::string& dot, const std::string& file) {
     throw Error(file.empty() ? "dot failed" : fmt::format("dot could not write '{}'", file));
 }
 
+Graph graph_of(const Choices& choices, const Device& device) {
+#if ATTACCA_WITH_LLM
+  if (choices.example == "step") return step_graph(choices.step, device);
+  for (const Option& option : choices.step_options)
+    if (option.is_given())
+      throw UsageError("--shape, --batch, --tokens and --layers are for `attacca graph step`");
+#endif
+  return example_called(choices.example).graph(device);
+}
+
+#if ATTACCA_WITH_LLM
+void add_step_options(Command& command, Choices& choices) {
+  const auto add = [&](const char* name, const Value& value, const char* help) {
+    return choices.step_options.emplace_back(
+        command.option(name, value, help).group("Options of a step"));
+  };
+  StepGraphChoices& step = choices.step;
+  add("--shape", one_of(model::shape_names(), step.shape), "The model's sizes")
+      .shows_default(step.shape);
+  add("--batch", whole_number(step.batch, 1, 1024), "Sequences that decode one token each")
+      .shows_default("1");
+  add("--tokens", whole_number(step.tokens, 1, 8192), "A prompt of so many tokens instead");
+  add("--layers", whole_number(step.layers, 1, 1024), "Only the first layers; all if not given");
+}
+#endif
+
 void print_graph(const Choices& choices, const std::string& device) {
   if (choices.is_text + choices.is_dot + choices.is_json + choices.is_svg > 1)
     throw UsageError("--text, --dot, --json and --svg are formats of one graph; give one of them");
-  const Graph graph = example_called(choices.example).graph(device_called(device));
+  const Graph graph = graph_of(choices, device_called(device));
   if (choices.is_svg)
     write_svg(to_dot(graph), choices.file);
   else
@@ -72,12 +108,15 @@ void print_graph(const Choices& choices, const std::string& device) {
 }  // namespace
 
 void add_graph(Program& program) {
-  Command command = program.command("graph", "Print the graph of an example");
+  Command command = program.command("graph", "Print the graph of an example or of a model's step");
   command.footer(
       "Examples:\n  attacca graph heat\n  attacca graph heat --json\n"
-      "  attacca graph heat --svg -o heat.svg");
+      "  attacca graph heat --svg -o heat.svg\n"
+      "  attacca graph step --shape llama-1b --layers 2 --svg -o step.svg");
   const auto choices = std::make_shared<Choices>();
-  command.option("EXAMPLE", text(choices->example), "An example; `attacca example` lists them")
+  command
+      .option("EXAMPLE", text(choices->example),
+              "An example, which `attacca example` lists, or step: one of a model")
       .required();
   const auto format = [&](const char* name, bool& is_chosen, const char* help) {
     command.flag(name, is_chosen, help).group("Format, one of them; text if none");
@@ -86,6 +125,9 @@ void add_graph(Program& program) {
   format("--dot", choices->is_dot, "For Graphviz");
   format("--json", choices->is_json, "For programs; see docs/graph-json.md");
   format("--svg", choices->is_svg, "Drawn by Graphviz, which must be installed");
+#if ATTACCA_WITH_LLM
+  add_step_options(command, *choices);
+#endif
   const auto device = add_device_option(command);
   command.option("-o,--output", text(choices->file), "A file instead of standard output");
   command.action([choices, device] { print_graph(*choices, *device); });

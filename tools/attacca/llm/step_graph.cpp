@@ -1,0 +1,33 @@
+// step_graph.cpp: emits a step on memory that is given back before the graph is printed.
+#include "llm/step_graph.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+
+#include "model/shapes.hpp"
+#include "step/step.hpp"
+
+namespace attacca::tool {
+
+Graph step_graph(const StepGraphChoices& choices, const Device& device) {
+  model::ModelConfig config = model::shape_called(choices.shape);
+  config.layers = std::min(config.layers, choices.layers.value_or(config.layers));
+  const model::Weights weights(config, device, std::nullopt);
+  const step::StepShape shape{.tokens = choices.tokens.value_or(choices.batch),
+                              .rows = choices.batch,
+                              .is_decode = !choices.tokens};
+  const step::KvPool kv(device, config,
+                        {.pages = 1,
+                         .page_size = 16,
+                         .type = device.is_cuda() ? kernels::KvType::bf16 : kernels::KvType::f32});
+  const step::StepMemory memory(
+      device, config, weights, kv,
+      {.largest = shape, .slots = choices.batch, .table_stride = config.context / 16}, {});
+  Graph graph(device,
+              fmt::format("{} step of {}, {} {}", shape.is_decode ? "decode" : "prefill",
+                          choices.shape, shape.tokens, shape.tokens == 1 ? "token" : "tokens"));
+  step::emit_step(memory, shape).append_to(graph);
+  return graph;
+}
+
+}  // namespace attacca::tool
