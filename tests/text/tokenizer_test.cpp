@@ -286,8 +286,8 @@ TEST(Tokenizer, many_threads_encode_at_once) {
 TEST(Tokenizer, opens_a_folder_or_a_file_and_says_what_is_missing) {
   const Tokenizer opened = open_tokenizer("tests/text/fixtures/tokenizer_qwen.json");
   EXPECT_EQ(opened.encode("the words"), tokenizer("qwen").encode("the words"));
-  EXPECT_THROW(open_tokenizer("tests/model/fixtures"), BadArgument);
-  EXPECT_THROW(open_tokenizer("tests/model/fixtures/no such file"), Error);
+  EXPECT_THROW(open_tokenizer("tests/text/fixtures"), BadArgument);
+  EXPECT_THROW(open_tokenizer("tests/text/fixtures/no such file"), Error);
 }
 
 }  // namespace
