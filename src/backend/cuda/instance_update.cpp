@@ -1,5 +1,5 @@
-// instance_update.cpp: changes to a cudaGraphExec_t that is made: node by node, or all at once
-// through the graph it was made from.
+// instance_update.cpp: changes to a cudaGraphExec_t: node by node, or all at once through the graph
+// it was made from.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,8 +15,9 @@ using namespace graph;
 
 namespace {
 
-/// A whole update costs time for every node of the graph, one by one only for those that changed:
-/// below this many, or below one node in so many, they are set one by one.
+/// A whole update costs time for every node of the graph, setting nodes one by one only for those
+/// that changed. The whole graph is updated when at least this many nodes changed, and at least one
+/// node in `kWholeUpdateShare`.
 constexpr std::size_t kWholeUpdateNodes = 16;
 constexpr std::size_t kWholeUpdateShare = 4;
 
@@ -63,28 +64,28 @@ const char* spell(cudaGraphExecUpdateResult result) {
 
 cudaError_t CudaInstance::set_parameters(const GraphData& data, NodeId id, Side side) {
   const NodeData& node = data.nodes[id];
-  const cudaGraphNode_t target = nodes_[id];
+  const cudaGraphNode_t target = built_->nodes[id];
   const bool is_exec = side == Side::exec;
   if (std::holds_alternative<KernelPart>(node.part)) {
     KernelCall call;
-    fill_call(data, id, call);
-    if (is_driver_function(
-            *std::get<KernelPart>(node.part).info))  // such graphs are not updated whole
-      return driver_set_kernel_params(exec_, target, call.params);
-    return is_exec ? cudaGraphExecKernelNodeSetParams(exec_, target, &call.params)
+    built_->prepare_call(data, id, call);
+    // Graphs with such kernels are never updated whole.
+    if (is_driver_function(*std::get<KernelPart>(node.part).info))
+      return driver_set_kernel_params(built_->exec, target, call.params);
+    return is_exec ? cudaGraphExecKernelNodeSetParams(built_->exec, target, &call.params)
                    : cudaGraphKernelNodeSetParams(target, &call.params);
   }
   if (const auto* copy = std::get_if<CopyPart>(&node.part)) {
-    void* to = resolve(data, copy->to);
-    const void* from = resolve(data, copy->from);
+    void* to = built_->resolve(data, copy->to);
+    const void* from = built_->resolve(data, copy->from);
     return is_exec
-               ? cudaGraphExecMemcpyNodeSetParams1D(exec_, target, to, from, copy->bytes,
+               ? cudaGraphExecMemcpyNodeSetParams1D(built_->exec, target, to, from, copy->bytes,
                                                     cudaMemcpyDefault)
                : cudaGraphMemcpyNodeSetParams1D(target, to, from, copy->bytes, cudaMemcpyDefault);
   }
   if (std::holds_alternative<FillPart>(node.part)) {
-    const cudaMemsetParams params = fill_params(data, id);
-    return is_exec ? cudaGraphExecMemsetNodeSetParams(exec_, target, &params)
+    const cudaMemsetParams params = built_->fill_params(data, id);
+    return is_exec ? cudaGraphExecMemsetNodeSetParams(built_->exec, target, &params)
                    : cudaGraphMemsetNodeSetParams(target, &params);
   }
   return cudaSuccess;
@@ -94,8 +95,8 @@ std::optional<Refusal> CudaInstance::apply(const GraphData& data, const Changes&
   const CurrentDevice current(device_.index());
   if (auto refusal = refused_rows(data, changes.parameters)) return refusal;
   const std::size_t changed = changes.parameters.size();
-  if (contents_.can_update_whole && changed >= kWholeUpdateNodes &&
-      changed * kWholeUpdateShare >= nodes_.size()) {
+  if (built_->contents.can_update_whole && changed >= kWholeUpdateNodes &&
+      changed * kWholeUpdateShare >= built_->nodes.size()) {
     if (auto refusal = apply_all(data, changes.parameters)) return refusal;
   } else {
     for (const NodeId id : changes.parameters)
@@ -107,25 +108,26 @@ std::optional<Refusal> CudaInstance::apply(const GraphData& data, const Changes&
 }
 
 void CudaInstance::mark_stale(NodeId id) {
-  if (!contents_.can_update_whole || is_stale_[id]) return;
+  if (!built_->contents.can_update_whole || is_stale_[id]) return;
   is_stale_[id] = true;
   stale_.push_back(id);
 }
 
 std::optional<Refusal> CudaInstance::apply_all(const GraphData& data,
                                                std::span<const NodeId> changed) {
-  // What was set in the executable graph alone would come back as it was: set it here too.
+  // The update would undo what was set in the exec alone, so set that in the graph too.
   for (const NodeId id : changed) mark_stale(id);
   for (const NodeId id : stale_)
     if (const cudaError_t result = set_parameters(data, id, Side::graph); result != cudaSuccess)
       return refused_parameters(data.nodes[id], result);
   cudaGraphExecUpdateResultInfo info{};
-  const cudaError_t result = cudaGraphExecUpdate(exec_, graph_, &info);
+  const cudaError_t result = cudaGraphExecUpdate(built_->exec, built_->native, &info);
   if (result != cudaSuccess) {
-    const auto found = std::find(nodes_.begin(), nodes_.end(), info.errorNode);
-    const std::string node = info.errorNode && found != nodes_.end()
-                                 ? data.nodes[static_cast<std::size_t>(found - nodes_.begin())].name
-                                 : data.name;
+    const auto found = std::find(built_->nodes.begin(), built_->nodes.end(), info.errorNode);
+    const std::string node =
+        info.errorNode && found != built_->nodes.end()
+            ? data.nodes[static_cast<std::size_t>(found - built_->nodes.begin())].name
+            : data.name;
     return Refusal{fmt::format("the driver refused to update graph '{}' at '{}': {} ({})",
                                data.name, node, spell(info.result), take_error(result)),
                    node};
@@ -145,8 +147,9 @@ std::optional<Refusal> CudaInstance::apply_parameters(const GraphData& data, Nod
 std::optional<Refusal> CudaInstance::apply_enabled(const GraphData& data, NodeId id) {
   const NodeData& node = data.nodes[id];
   if (std::holds_alternative<FillPart>(node.part)) return apply_parameters(data, id);
-  // An update of the whole graph leaves this as it is.
-  const cudaError_t result = cudaGraphNodeSetEnabled(exec_, nodes_[id], node.is_enabled ? 1 : 0);
+  // An update of the whole graph does not change this.
+  const cudaError_t result =
+      cudaGraphNodeSetEnabled(built_->exec, built_->nodes[id], node.is_enabled ? 1 : 0);
   if (result == cudaSuccess) return std::nullopt;
   return Refusal{fmt::format("the driver refused to switch '{}' {}: {}", node.name,
                              node.is_enabled ? "on" : "off", take_error(result)),
