@@ -1,7 +1,6 @@
-// plan.cpp: compiling a graph into a Plan.
+// plan.cpp: compiles a graph into a Plan: symbols, scopes, successors and arguments in turn.
 #include "backend/host/plan.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -13,7 +12,8 @@ using namespace graph;
 using attacca::detail::HandleKind;
 
 namespace {
-/// As strictly as an argument struct may ask for: new gives as much.
+/// Rounds up to the strictest alignment that an argument struct may ask for, which is what new
+/// gives.
 std::size_t aligned(std::size_t bytes) {
   constexpr std::size_t unit = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
   return (bytes + unit - 1) / unit * unit;
@@ -21,8 +21,15 @@ std::size_t aligned(std::size_t bytes) {
 }  // namespace
 
 Plan::Plan(const GraphData& data) : name(data.name) {
-  const Lowered lowered = lower(data);
-  index_of.assign(data.nodes.size(), kNone);
+  make_symbols(data);
+  const Consumers consumers = add_scopes(data, lower(data));
+  link_successors(consumers);
+  place_arguments(data);
+  for (NodeId id = 0; id < data.nodes.size(); ++id)
+    if (index_of[id] != kNone) read_parameters(data, id);
+}
+
+void Plan::make_symbols(const GraphData& data) {
   conditions.resize(data.symbols.size());
   initial_conditions.resize(data.symbols.size());
   allocations_.resize(data.symbols.size());
@@ -36,8 +43,10 @@ Plan::Plan(const GraphData& data) : name(data.name) {
     }
   }
   reset_conditions();
+}
 
-  // Scopes: the root first, then bodies; scope_at maps a ScopeId to its place.
+Plan::Consumers Plan::add_scopes(const GraphData& data, const Lowered& lowered) {
+  // The root comes first, then the bodies; scope_at maps a ScopeId to its index.
   std::vector<const LoweredScope*> sources{&lowered.root};
   std::vector<std::uint32_t> scope_at(data.scopes.size(), kNone);
   for (ScopeId scope = 1; scope < data.scopes.size(); ++scope)
@@ -47,49 +56,57 @@ Plan::Plan(const GraphData& data) : name(data.name) {
     }
 
   std::size_t count = 0;
-  for (const LoweredScope* scope : sources) count += scope->nodes.size();
+  for (const LoweredScope* source : sources) count += source->nodes.size();
+  index_of.assign(data.nodes.size(), kNone);
   nodes.reserve(count);
   dependency_count.reserve(count);
-  std::vector<std::vector<std::uint32_t>> consumers(count);
+  Consumers consumers(count);
   for (const LoweredScope* source : sources) {
-    PlanScope scope;
-    std::uint32_t previous = kNone;
+    PlanScope& scope = scopes.emplace_back();
     scope.is_sequence = true;
-    for (const LoweredNode& lowered_node : source->nodes) {
-      const auto at = static_cast<std::uint32_t>(nodes.size());
-      index_of[lowered_node.id] = at;
-      PlanNode& node = nodes.emplace_back();
-      const NodeData& from = data.nodes[lowered_node.id];
-      node.name = from.name;
-      node.is_enabled = from.is_enabled;
-      if (const auto* conditional = std::get_if<ConditionalPart>(&from.part))
-        for (const ScopeId body : conditional->bodies) node.bodies.push_back(scope_at[body]);
-      for (const Edge& edge : lowered_node.deps) {
-        consumers[index_of[edge.from]].push_back(at);
-        if (edge.kind == EdgeKind::programmatic) node.has_programmatic_producer = true;
-      }
-      dependency_count.push_back(static_cast<std::uint32_t>(lowered_node.deps.size()));
-      scope.order.push_back(at);
-      if (lowered_node.deps.empty()) scope.roots.push_back(at);
-      const bool follows =
-          previous == kNone
-              ? lowered_node.deps.empty()
-              : std::any_of(lowered_node.deps.begin(), lowered_node.deps.end(),
-                            [&](const Edge& edge) { return index_of[edge.from] == previous; });
-      scope.is_sequence = scope.is_sequence && follows;
-      previous = at;
-    }
-    scopes.push_back(std::move(scope));
+    for (const LoweredNode& node : source->nodes)
+      add_node(data.nodes[node.id], node, scope_at, scope, consumers);
   }
+  return consumers;
+}
+
+void Plan::add_node(const NodeData& from, const LoweredNode& lowered,
+                    const std::vector<std::uint32_t>& scope_at, PlanScope& scope,
+                    Consumers& consumers) {
+  const auto at = static_cast<std::uint32_t>(nodes.size());
+  index_of[lowered.id] = at;
+  PlanNode& node = nodes.emplace_back();
+  node.name = from.name;
+  node.is_enabled = from.is_enabled;
+  if (const auto* conditional = std::get_if<ConditionalPart>(&from.part))
+    for (const ScopeId body : conditional->bodies) node.bodies.push_back(scope_at[body]);
+
+  const std::uint32_t previous = scope.order.empty() ? kNone : scope.order.back();
+  bool follows_previous = previous == kNone && lowered.deps.empty();
+  for (const Edge& edge : lowered.deps) {
+    const std::uint32_t producer = index_of[edge.from];
+    consumers[producer].push_back(at);
+    follows_previous = follows_previous || producer == previous;
+    if (edge.kind == EdgeKind::programmatic) node.has_programmatic_producer = true;
+  }
+  dependency_count.push_back(static_cast<std::uint32_t>(lowered.deps.size()));
+  scope.order.push_back(at);
+  if (lowered.deps.empty()) scope.roots.push_back(at);
+  scope.is_sequence = scope.is_sequence && follows_previous;
+}
+
+void Plan::link_successors(const Consumers& consumers) {
   first_successor.push_back(0);
   for (const auto& list : consumers) {
     successors.insert(successors.end(), list.begin(), list.end());
     first_successor.push_back(static_cast<std::uint32_t>(successors.size()));
   }
-  pending = std::make_unique<std::atomic<std::uint32_t>[]>(count);
-  for (std::size_t at = 0; at < count; ++at)
+  pending = std::make_unique<std::atomic<std::uint32_t>[]>(nodes.size());
+  for (std::size_t at = 0; at < nodes.size(); ++at)
     pending[at].store(dependency_count[at], std::memory_order_relaxed);
+}
 
+void Plan::place_arguments(const GraphData& data) {
   std::size_t args_bytes = 0;
   for (const NodeData& node : data.nodes)
     if (const auto* kernel = std::get_if<KernelPart>(&node.part))
@@ -103,8 +120,6 @@ Plan::Plan(const GraphData& data) : name(data.name) {
       node.args = std::exchange(next_args, next_args + aligned(kernel->args.size()));
       node.slot = {node.args, kernel->args.size(), &node.grid, &node.is_enabled};
     }
-  for (NodeId id = 0; id < data.nodes.size(); ++id)
-    if (index_of[id] != kNone) read_parameters(data, id);
 }
 
 void Plan::read_parameters(const GraphData& data, NodeId id) {

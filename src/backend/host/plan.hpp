@@ -72,6 +72,17 @@ struct Plan {
   std::vector<Block> blocks;  // allocation nodes
 
  private:
+  using Consumers = std::vector<std::vector<std::uint32_t>>;  // by node
+
+  /// Memory for conditions and allocations.
+  void make_symbols(const GraphData& data);
+  /// Nodes and scopes, without parameters. Returns which nodes consume each node.
+  Consumers add_scopes(const GraphData& data, const graph::Lowered& lowered);
+  void add_node(const graph::NodeData& from, const graph::LoweredNode& lowered,
+                const std::vector<std::uint32_t>& scope_at, PlanScope& scope, Consumers& consumers);
+  void link_successors(const Consumers& consumers);
+  /// Room for each kernel's arguments.
+  void place_arguments(const GraphData& data);
   std::uintptr_t address_of(const GraphData& data, graph::SymbolId id);
   std::vector<std::byte*> allocations_;  // by symbol
 };
