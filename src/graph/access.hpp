@@ -1,5 +1,5 @@
-// access.hpp: how the library's own sources reach what stands behind its public handles. Nothing
-// outside src/ and the tests includes this.
+// access.hpp: gives the library's own sources the implementation behind its public handles. Only
+// src/ and the tests include this.
 #pragma once
 
 #include <attacca/device.hpp>

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kUnit = 4096;                       // a range starts at a multiple of it
 constexpr std::size_t kReserved = std::size_t{16} << 30;  // addresses asked for at a time
 
-/// Null where the system has not so many.
+/// Null where the system has no stretch of that size.
 void* reserve(std::size_t bytes) {
   void* address =
       ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -34,7 +34,7 @@ void* reserve(std::size_t bytes) {
 class Reservations {
  public:
   static Reservations& all() {
-    static auto& instance = *new Reservations;  // ranges of static graphs end after it would
+    static auto& instance = *new Reservations;  // never destroyed: static graphs end late
     return instance;
   }
 
@@ -73,7 +73,7 @@ class Reservations {
  private:
   using Stretches = std::map<std::uintptr_t, std::size_t>;
 
-  /// With the address behind the last.
+  /// Rounds up, with room for the address behind the last.
   static std::size_t rounded(std::size_t bytes) { return bytes / kUnit * kUnit + kUnit; }
 
   [[noreturn]] static void refuse(std::size_t bytes, int error) {
@@ -82,8 +82,8 @@ class Reservations {
         std::strerror(error)));
   }
 
-  /// Goes on where the last one was taken, so that an address is not soon given out again: a handle
-  /// kept too long then names nothing, rather than something of another graph.
+  /// Searches from where the last range was taken, so that an address is not soon given out again.
+  /// A handle kept too long then names nothing, rather than a symbol of another graph.
   Stretches::iterator find_idle(std::size_t size) {
     const auto fits = [&](const auto& stretch) { return stretch.second >= size; };
     const auto from = idle_.lower_bound(next_);

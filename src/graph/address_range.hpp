@@ -1,5 +1,5 @@
 // address_range.hpp: addresses that nothing else in the process can have, and that fault when
-// touched. They stand for what exists only once a graph is instantiated; see handles.hpp.
+// touched. They stand for conditions, allocations and nodes until their graph is instantiated.
 #pragma once
 
 #include <atomic>
@@ -19,14 +19,14 @@ class AddressRange {
   std::uintptr_t base() const { return base_; }
   std::size_t bytes() const { return bytes_; }
 
-  /// Whether an address is in any range there is, of whatever graph, or is the end of one.
+  /// Whether an address is in a range of any graph, or is the end of one.
   static bool is_stand_in(std::uintptr_t address) {
     return may_be_stand_in(address) && is_in_a_range(address);
   }
   /// False is certain and costs two comparisons. True may be wrong: the bounds enclose every
   /// reservation, and other memory may lie between two of them.
   static bool may_be_stand_in(std::uintptr_t address) {
-    // relaxed: whoever has a stand-in got it after the bounds were set.
+    // relaxed: a caller that holds a stand-in got it after the bounds were set.
     return address >= lowest_.load(std::memory_order_relaxed) &&
            address <= highest_.load(std::memory_order_relaxed);
   }

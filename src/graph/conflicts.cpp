@@ -1,5 +1,5 @@
-// conflicts.cpp: see conflicts.hpp. One sweep over the sorted ends of all ranges; between two ends
-// the same nodes are active, and of those only neighbours in the order need to be compared.
+// conflicts.cpp: finds conflicts in one sweep over the sorted ends of all ranges. Between two ends
+// the same nodes are active, and only neighbours in the order need to be compared.
 #include "graph/conflicts.hpp"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ void add_rows(NodeId node, const void* data, std::size_t pitch, const CopyPart& 
   }
 }
 
-/// The life of an allocation begins and ends with something like a write of all of it.
+/// Allocating and freeing count as writes of the whole allocation.
 void add_memory_nodes(const GraphData& data, NodeId id, std::vector<Touch>& to) {
   const Symbol* symbol = nullptr;
   if (const auto* allocate = std::get_if<AllocatePart>(&data.nodes[id].part))
@@ -142,7 +142,7 @@ void each_conflict(std::vector<Touch> touches, const std::vector<std::uint32_t>&
 namespace {
 
 void derive_edges_of(GraphData& data, ScopeId scope, std::vector<std::uint32_t>& rank) {
-  // Edges that are there already have their way; places decide between the other nodes.
+  // Existing edges decide first; between other nodes, the one added first goes first.
   const std::vector<NodeId> order = topological_order(data, scope, false);
   if (order.size() != data.scopes[scope].nodes.size()) return;  // a cycle, which `validate` names
   std::vector<Touch> touches;
@@ -151,7 +151,7 @@ void derive_edges_of(GraphData& data, ScopeId scope, std::vector<std::uint32_t>&
     rank[id] = at;
     const std::size_t before = touches.size();
     add_all(data, id, touches);
-    // What is inside a child or conditional is touched by that node as a whole.
+    // A child or conditional touches whatever the nodes inside it touch.
     for (std::size_t touch = before; touch < touches.size(); ++touch) touches[touch].node = id;
   }
   each_conflict(std::move(touches), rank, [&](const Conflict& conflict) {

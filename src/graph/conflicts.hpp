@@ -1,5 +1,5 @@
-// conflicts.hpp: which nodes of a graph touch the same bytes, one of them writing. What nodes touch
-// comes from declarations (attacca/accesses.hpp); copies and fills say it themselves.
+// conflicts.hpp: finds nodes that touch the same bytes, where at least one of them writes. Kernels
+// declare their accesses (attacca/accesses.hpp); those of copies and fills are known.
 #pragma once
 
 #include <cstdint>
@@ -28,23 +28,24 @@ struct Conflict {
   bool later_writes;
 };
 
-/// Whether any node of the graph declares what it touches, or runs a kernel that does.
+/// Whether any node of the graph, or the kernel of any node, declares accesses.
 bool has_declared_accesses(const GraphData& data);
 
-/// What the node was declared to touch, by itself or by its kernel's `accesses`.
+/// Adds the accesses declared for the node, or by its kernel's `accesses`.
 void add_declared(const GraphData& data, NodeId node, std::vector<Touch>& to);
-/// The same, and what a copy or fill touches by its nature.
+/// Adds those, and the accesses of a copy or fill.
 void add_touches(const GraphData& data, NodeId node, std::vector<Touch>& to);
 
-/// Calls `report` once for each pair of conflicting nodes that follow one another by `rank`, which
-/// has a number of its own for each node: enough pairs that when each of them is ordered, all
-/// conflicts are.
+/// Calls `report` once for each pair of conflicting nodes that are neighbours by `rank`. Once every
+/// reported pair is ordered, all conflicts are. REQUIRES: `rank` gives each node a number of its
+/// own.
 void each_conflict(std::vector<Touch> touches, const std::vector<std::uint32_t>& rank,
                    const std::function<void(const Conflict&)>& report);
 
-/// Adds an edge for each conflict between nodes of a scope, insides included, and of all scopes
-/// inside it. The node added first goes first, unless edges already order them the other way. A
-/// scope with a cycle is left as it is.
+/// Adds an edge for each conflict between two nodes of a scope, and does the same in all scopes
+/// inside it. A child or conditional counts as one node with everything inside it. The node added
+/// first goes first, unless edges already order them the other way. A scope with a cycle is left as
+/// it is.
 void derive_edges(GraphData& data, ScopeId scope);
 
 /// "64 bytes at 0x7f00", or "bytes 0 to 64 of allocation 'x'".

@@ -41,9 +41,9 @@ struct KernelPart {
 struct CopyPart {
   void* to;
   const void* from;
-  std::size_t bytes;  // of a row
+  std::size_t bytes;  // of one row
   std::size_t rows = 1;
-  std::size_t to_pitch = 0;  // pitches count where there are several rows
+  std::size_t to_pitch = 0;  // pitches are used for several rows only
   std::size_t from_pitch = 0;
   friend bool operator==(const CopyPart&, const CopyPart&) = default;
 };
@@ -78,7 +78,7 @@ struct ConditionalPart {
 using Part = std::variant<KernelPart, CopyPart, FillPart, HostPart, LibraryPart, ChildPart,
                           AllocatePart, FreePart, ConditionalPart>;
 
-/// A kernel node of a graph that was adopted: the driver's node, whose attributes ours gets.
+/// The driver's node behind an adopted kernel. Our node copies its attributes.
 struct AdoptedKernel {
   std::shared_ptr<void> graph;  // keeps the node
   void* node;
@@ -97,7 +97,7 @@ struct NodeData {
 };
 
 struct Scope {
-  NodeId parent = kNone;  // the child or conditional node whose inside this is
+  NodeId parent = kNone;  // the child or conditional that holds this scope
   std::string label;      // "then", "else", "case 2", "body"; empty for the root
   bool is_body = false;   // of a conditional, rather than of a child
   std::vector<NodeId> nodes;
@@ -106,22 +106,22 @@ struct Scope {
 struct GraphData {
   GraphData(Device on, std::string called);
 
-  std::uint64_t id;  // no two have the same, copies neither
+  std::uint64_t id;  // unique, also among copies
   std::string name;
   Device device;
   std::vector<NodeData> nodes;
   std::vector<Scope> scopes;
   SymbolTable symbols;
-  std::map<NodeId, L2Window> l2_windows;           // of the few kernels that have one
-  std::vector<std::shared_ptr<const void>> keeps;  // what launches need that no one else owns
+  std::map<NodeId, L2Window> l2_windows;           // for the few kernels that have one
+  std::vector<std::shared_ptr<const void>> keeps;  // owned here because launches use them
   std::map<NodeId, AdoptedKernel> adopted_kernels;
   std::map<NodeId, Accesses> accesses;  // declared for a node; kernels may declare their own
 
-  /// Null where it is not of this graph, nor of the one that this was copied from at that time.
+  /// Null unless the node was added to this graph, or to the original before this copy was made.
   NodeData* find(NodeId node, std::uint64_t origin) {
     return node < nodes.size() && nodes[node].origin == origin ? &nodes[node] : nullptr;
   }
-  /// To be called on a copy, which from then on grows by itself.
+  /// Call it on a copy, which grows on its own from then on.
   void become_another();
   /// Null where the node has none.
   const L2Window* find_l2_window(const NodeData& node) const;
@@ -129,7 +129,7 @@ struct GraphData {
   std::optional<ScopeId> loop_around(ScopeId scope) const;
 };
 
-/// Takes back what was added to a graph since this was made, unless it is told to keep it.
+/// Removes everything added to a graph since this was made, unless `keep` is called.
 class Rollback {
  public:
   explicit Rollback(GraphData& data);
@@ -148,13 +148,13 @@ class Rollback {
 const char* kind_name(const NodeData& node);
 /// The scopes inside a child or conditional.
 std::vector<ScopeId> insides_of(const NodeData& node);
-/// A copy as it is stored: rows that lie side by side are one.
+/// The stored form of a copy: contiguous rows become one.
 CopyPart copy_part(Pitched to, ConstPitched from, std::size_t width_bytes, std::size_t rows);
 
 /// Whether the host or device code launches a graph.
 enum class Target : std::uint8_t { host_launch, device_launch };
 
-/// The nodes of the whole graph that no other comes after.
+/// The nodes of the root scope that no other node depends on.
 std::vector<NodeId> last_nodes(const GraphData& data);
 
 }  // namespace attacca::graph

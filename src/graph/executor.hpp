@@ -1,4 +1,4 @@
-// executor.hpp: what a backend offers: a device, its streams and events, and instances of graphs.
+// executor.hpp: the interface of a backend: a device, its streams and events, instances of graphs.
 #pragma once
 
 #include <attacca/exec.hpp>
@@ -21,7 +21,7 @@ namespace attacca::graph {
 class Recorder;
 class DeviceImpl;
 
-/// An event; while the stream it was recorded on is being captured it stands for nodes.
+/// An event. One recorded during a capture stands for the stream's last nodes (`frontier`).
 class EventImpl {
  public:
   virtual ~EventImpl() = default;
@@ -30,7 +30,7 @@ class EventImpl {
   /// REQUIRES: both reached, timed and of this device.
   virtual std::chrono::duration<double> since(EventImpl& start) = 0;
 
-  std::optional<Device> device;  // it was made for
+  std::optional<Device> device;  // set by Event
   bool is_timed = false;
   bool is_recorded = false;
   bool was_captured = false;
@@ -43,7 +43,7 @@ class StreamImpl {
   virtual ~StreamImpl() = default;
   virtual void kernel(const KernelInfo& kernel, const Grid& grid, const void* args) = 0;
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
-  /// REQUIRES: several rows, not side by side.
+  /// REQUIRES: several rows that are not contiguous.
   virtual void copy_rows(const CopyPart& copy) = 0;
   virtual void fill(void* to, std::uint8_t value, std::size_t bytes) = 0;
   virtual void host(const std::string& name, std::function<void()> call) = 0;
@@ -61,12 +61,12 @@ struct StreamState {
   ~StreamState();
 
   Device device;
-  std::shared_ptr<StreamImpl> impl;  // of a borrowed stream: the device keeps it too
+  std::shared_ptr<StreamImpl> impl;  // shared: the device keeps borrowed ones
   Recorder* recorder = nullptr;
   std::vector<NodeId> frontier;
 };
 
-/// Hears of every node the host executor ran. Called from many threads.
+/// Is told of every node that the host executor ran. Called from many threads.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -83,7 +83,7 @@ struct Refusal {
 /// Nodes that differ from what an instance last read.
 struct Changes {
   std::span<const NodeId> parameters;
-  std::span<const NodeId> switches;  // those that are on or off
+  std::span<const NodeId> switches;  // switched on or off
 };
 
 /// A graph instantiated by a backend. It keeps no reference to the data it was made from; to change
@@ -93,8 +93,8 @@ class Instance {
  public:
   virtual ~Instance() = default;
   virtual void launch(StreamImpl& stream) = 0;
-  /// Where it refuses or throws, some nodes may have been read again and some not: apply the data
-  /// as it was before, or instantiate anew.
+  /// When it refuses or throws, it may have read only some of the nodes: apply the old data, or
+  /// instantiate anew.
   virtual std::optional<Refusal> apply(const GraphData& data, const Changes& changes) = 0;
   /// Makes changes visible to device launches. Called after every `apply`.
   virtual void upload() {}
@@ -111,7 +111,7 @@ class PoolImpl {
  public:
   virtual ~PoolImpl() = default;
   virtual void* allocate(StreamImpl& stream, std::size_t bytes) = 0;
-  /// False: `address` is not one of this pool's.
+  /// False where this pool did not give out `address`.
   virtual bool free(StreamImpl& stream, void* address) = 0;
   virtual std::size_t bytes_in_use() const = 0;
   virtual std::size_t bytes_reserved() const = 0;
@@ -123,7 +123,7 @@ class DeviceImpl {
   virtual DeviceKind kind() const = 0;
   virtual std::string name() const = 0;
   virtual std::unique_ptr<StreamImpl> make_stream(int priority) = 0;
-  /// The same for the same native stream. Throws BadArgument where there are none.
+  /// Returns one object per native stream. Throws BadArgument on devices without native streams.
   virtual std::shared_ptr<StreamImpl> borrow_stream(void* native) = 0;
   virtual std::shared_ptr<EventImpl> make_event(bool is_timed) = 0;
   virtual std::unique_ptr<Instance> instantiate(const GraphData& data, Target target) = 0;
@@ -136,22 +136,22 @@ class DeviceImpl {
   virtual void free_shared(void* address) noexcept = 0;
   virtual std::size_t bytes_free() const = 0;
   virtual void copy_now(void* to, const void* from, std::size_t bytes) = 0;
-  /// Copies to the host what running kernels may be writing, and waits for no stream.
+  /// Copies memory that running kernels may be writing to the host. Waits for no stream.
   virtual void peek(void* to, const void* from, std::size_t bytes) { copy_now(to, from, bytes); }
   /// SMs of a GPU, workers of the host.
   virtual unsigned processors() const = 0;
   /// REQUIRES: a grid that `check_grid` accepts. May find that no block fits.
   virtual Residency residency(const KernelInfo& kernel, const Grid& grid) = 0;
-  /// How many blocks of a kernel run at once where nothing else does; more than there can be where
-  /// its body on this device has no blocks that wait for each other. REQUIRES: as `residency`.
+  /// Blocks of a kernel that run at once when nothing else runs. The largest number where no block
+  /// of its body on this device waits for another. REQUIRES: as `residency`.
   virtual std::uint64_t blocks_at_once(const KernelInfo& kernel, const Grid& grid) = 0;
-  /// For l2.hpp; as they are here where the cache cannot be steered.
+  /// For l2.hpp. The defaults are for devices whose cache cannot be steered.
   virtual L2Cache l2_cache() { return {}; }
   virtual void set_aside_l2(std::size_t) {}
   virtual L2Window l2_window(StreamImpl&) { return {}; }
   virtual void set_l2_window(StreamImpl&, const L2Window&) {}
   virtual void reset_l2(StreamImpl&) {}
-  /// Major times ten plus minor; 0 for what is no GPU.
+  /// Major times ten plus minor; 0 on the host.
   virtual int compute_capability() const { return 0; }
   virtual TensorMap tensor_map(const void* data, std::span<const TensorDimension> dimensions);
   /// Null stops observing. Host devices only; false elsewhere.

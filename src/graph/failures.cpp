@@ -1,4 +1,5 @@
-// failures.cpp: see failures.hpp. The words for what a kernel reports are in refusal.cpp.
+// failures.cpp: collects failures and throws them as exceptions of their type. The words for a
+// kernel's report are in refusal.cpp.
 #include "graph/failures.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-// failures.hpp: what went wrong while work ran, on its way to `synchronize`. docs/failures.md has
-// the rule: after a failure host calls of that stream do not run until `synchronize` has thrown it,
-// and work of the device goes on.
+// failures.hpp: failures of running work on their way to `synchronize`. docs/failures.md has the
+// rule: after a failure, host calls of that stream do not run until `synchronize` has thrown it.
+// Work on the device goes on.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace attacca::graph {
 
-/// What a kernel reported.
+/// A failure that a kernel reported.
 struct KernelFault {
   std::string kernel;
   std::string graph;  // empty: on a stream
@@ -37,7 +37,7 @@ struct Failure {
 };
 
 Failure failure_of(const KernelFault& fault);
-/// Of whatever is being handled, an exception or not: `node` failed with it.
+/// The failure of `node` with the exception being handled, whatever its type.
 Failure failure_of_current_exception(const std::string& node, const std::string& graph);
 
 /// The failures of one stream since they were last thrown: one for each node. Thread-safe.

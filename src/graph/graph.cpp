@@ -1,5 +1,5 @@
-// graph.cpp: building. Each call appends to the graph's data; nothing is checked here that needs
-// the whole graph (validate.cpp does), only what a single call can get wrong.
+// graph.cpp: builds graphs. Each call checks its own arguments and appends to the graph's data.
+// Rules about the whole graph are in validate.cpp.
 #include <attacca/exec.hpp>
 #include <attacca/graph.hpp>
 
@@ -60,7 +60,7 @@ Accesses rebased(const GraphData& from, const GraphData& to,
   return result;
 }
 
-/// Appends everything in `from` to `to`, its root becoming `into`.
+/// Appends everything in `from` to `to`; the root of `from` becomes scope `into`.
 void splice(const GraphData& from, GraphData& to, ScopeId into) {
   const auto node_offset = static_cast<NodeId>(to.nodes.size());
   const auto scope_of = [&, first = static_cast<ScopeId>(to.scopes.size())](ScopeId scope) {

@@ -9,7 +9,7 @@ namespace attacca::graph {
 
 std::vector<NodeId> topological_order(const GraphData& data, ScopeId scope, bool by_priority) {
   const std::vector<NodeId>& members = data.scopes[scope].nodes;
-  // Mostly a graph is written producers first and without priorities: then it is in order already.
+  // Most graphs are written producers first and without priorities, so they are in order already.
   const bool is_in_order = std::all_of(members.begin(), members.end(), [&](NodeId id) {
     const NodeData& node = data.nodes[id];
     return (!by_priority || node.priority == 0) &&
@@ -61,8 +61,8 @@ bool is_child(const GraphData& data, NodeId id) {
   return std::holds_alternative<ChildPart>(data.nodes[id].part);
 }
 
-/// Appends a scope's nodes to `out`, its roots behind `entry`, and returns what a node that follows
-/// the whole scope depends on.
+/// Appends a scope's nodes to `out`, its roots behind `entry`. Returns the dependencies of a node
+/// that follows the whole scope.
 std::vector<Edge> inline_scope(const GraphData& data, ScopeId scope, std::span<const Edge> entry,
                                Lowered& lowered, LoweredScope& out) {
   std::unordered_map<NodeId, std::vector<Edge>> exits;  // of the children met so far

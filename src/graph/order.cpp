@@ -1,4 +1,5 @@
-// order.cpp: see order.hpp.
+// order.cpp: answers questions of order from places and chains, and where those do not tell, from a
+// sweep over the nodes between the two.
 #include "graph/order.hpp"
 
 #include <algorithm>

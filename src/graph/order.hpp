@@ -1,5 +1,5 @@
-// order.hpp: which node of a graph always ends before which other one starts. Questions about one
-// node and many others cost one pass over the nodes between them, not a walk each.
+// order.hpp: tells whether one node of a graph always ends before another starts. Questions about
+// one node and many others cost one pass over the nodes between them, not a walk each.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class Order {
   /// The nodes of a scope, producers first. Shorter than the scope's list where there is a cycle.
   const std::vector<NodeId>& of(ScopeId scope) const { return order_[scope]; }
 
-  // These require that there is no cycle.
+  // The functions below REQUIRE that there is no cycle.
 
   /// Its index in its scope's order.
   std::uint32_t place(NodeId id) const { return place_[id]; }
@@ -29,8 +29,8 @@ class Order {
   NodeId lifted(NodeId id, ScopeId scope) const;
   /// Whether `first` always ends before `second` starts. False for a node and its own inside.
   bool is_before(NodeId first, NodeId second) const;
-  /// Producers first, and what is inside one node together. If each is then before the next, each
-  /// is before all that follow.
+  /// Sorts producers first and keeps the nodes inside one node together. If each node is then
+  /// before the next, it is before all that follow.
   void sort(std::vector<NodeId>& nodes) const;
 
  private:
@@ -55,13 +55,13 @@ class Sweep {
   bool contains(NodeId other);
 
  private:
-  /// What is known of the nodes of one scope, nearest first. Behind a programmatic edge a node
-  /// starts once its producer has started, and ends after the producer has ended: so a node can be
-  /// ordered against another's end and not against its start.
+  /// How a node of the same scope is ordered against ours. Behind a programmatic edge a node starts
+  /// once its producer has started, and ends after the producer has ended. So a node can be ordered
+  /// against another's end and not against its start.
   enum class Reach : std::uint8_t { none, weak, full };
   struct Pass {
     std::vector<Reach> reach;  // by place
-    std::uint32_t next;        // place to be looked at next
+    std::uint32_t next;        // next place to look at
   };
   Pass& pass_from(NodeId from);
   bool look_back(NodeId from, NodeId to);

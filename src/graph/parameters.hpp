@@ -1,5 +1,5 @@
-// parameters.hpp: the parameters of a plain CUDA kernel (attacca/cuda_kernel.hpp) and where they
-// stand among a node's argument bytes.
+// parameters.hpp: the parameters of a plain CUDA kernel (attacca/cuda_kernel.hpp) and their offsets
+// among a node's argument bytes.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// plain_kernels.cpp: kernels that were not written for attacca, and graphs adopted from CUDA: what
-// needs no driver. See attacca/cuda_kernel.hpp and attacca/adopt.hpp.
+// plain_kernels.cpp: the part of plain CUDA kernels (attacca/cuda_kernel.hpp) and adopted graphs
+// (attacca/adopt.hpp) that needs no driver.
 #include <attacca/adopt.hpp>
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ const KernelInfo& plain_kernel_info(const std::string& name, const void* functio
   };
   using Key = std::tuple<std::string, const void*, std::vector<std::uint32_t>, bool, bool, bool>;
   static std::mutex mutex;
-  // Never freed: graphs that are static hold these until the process ends.
+  // Never freed: static graphs hold these until the process ends.
   static auto& entries = *new std::map<Key, std::unique_ptr<Entry>>;
 
   const std::lock_guard lock(mutex);

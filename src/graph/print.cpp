@@ -1,4 +1,4 @@
-// print.cpp: see print.hpp.
+// print.cpp: safe names, shapes and sizes in words, and the symbols a node uses.
 #include "graph/print.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace {
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0u) == 0x80u; }
 
 /// Bytes of the UTF-8 character at the front of `text`; 0 where there is none. Overlong forms,
-/// surrogates and values past U+10FFFF are none.
+/// surrogates and values past U+10FFFF are no characters.
 std::size_t character_bytes(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   const std::size_t bytes = lead < 0x80                   ? 1

@@ -1,5 +1,5 @@
-// print.hpp: what the three printed forms of a graph share: names made safe, shapes in words, and
-// what each node has to do with the graph's symbols.
+// print.hpp: helpers that the three printed forms of a graph share: safe names, shapes in words,
+// and the use that each node makes of the graph's symbols.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace attacca::graph {
 
-/// `text` with bytes that are no UTF-8 replaced by U+FFFD, and `escape` called for every other
+/// Replaces bytes that are no UTF-8 by U+FFFD and calls `escape` for every other
 /// character of one byte: it appends to its first argument and returns true, or returns false to
 /// have the character copied.
 std::string escaped(std::string_view text, bool (*escape)(std::string& out, char character));
@@ -24,7 +24,7 @@ const char* access_name(L2Access access);
 /// 12345678 and "B" give "12.3 MB".
 std::string quantity_text(double value, const char* unit);
 
-/// What a node does to the symbols among its arguments.
+/// The symbols among a node's arguments, by what it does to them.
 struct Relations {
   std::vector<SymbolId> sets;   // conditions
   std::vector<NodeId> updates;  // device-updatable kernels

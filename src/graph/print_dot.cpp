@@ -140,7 +140,7 @@ class DotPrinter {
     });
   }
 
-  /// A drawn node where an arrow into, or out of, a node can end.
+  /// A drawn node at which an arrow into or out of a node can end.
   NodeId entry(NodeId id) const {
     return is_box(id) ? first_of(insides_of(data_.nodes[id])[0]) : id;
   }
@@ -167,7 +167,7 @@ class DotPrinter {
         attributes += fmt::format(" ltail=cluster_{}", insides_of(data_.nodes[edge.from])[0]);
       if (is_box(id)) attributes += fmt::format(" lhead=cluster_{}", insides_of(node)[0]);
       print_edge(exit(edge.from), entry(id), attributes);
-      // Keeps what follows a conditional below its bodies.
+      // Keeps nodes that follow a conditional below its bodies.
       if (std::holds_alternative<ConditionalPart>(data_.nodes[edge.from].part))
         for (const ScopeId body : insides_of(data_.nodes[edge.from]))
           if (!data_.scopes[body].nodes.empty())

@@ -1,4 +1,5 @@
-// record.cpp: capture of our own streams; see record.hpp and capture.hpp.
+// record.cpp: captures attacca's own streams: appends their work to a graph and joins them by
+// events.
 #include "graph/record.hpp"
 
 #include <attacca/capture.hpp>

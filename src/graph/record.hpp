@@ -1,5 +1,5 @@
-// record.hpp: stream code becomes a graph. While a stream has a Recorder, what is enqueued on it
-// is appended to the graph, behind what the stream last did (its frontier).
+// record.hpp: turns stream code into a graph. While a stream has a Recorder, each call on it
+// appends a node behind the stream's last nodes (its frontier).
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// refusal.cpp: the words for what a kernel reports: launches it asked for and did not get, waits
-// that ended unanswered, sources of work that broke.
+// refusal.cpp: the words for failures that kernels report: refused launches, overdue waits and
+// broken sources of work.
 #include <fmt/format.h>
 
 #include "core/fault_sources.hpp"

@@ -1,5 +1,5 @@
-// relocate.hpp: the words of a node that may be addresses, and how real addresses and handles are
-// written over the stand-ins among them: when a graph is copied into another, and when it is
+// relocate.hpp: finds the words of a node that may be addresses, and writes real addresses and
+// handles over the stand-ins among them: when a graph is copied into another, and when it is
 // instantiated.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace attacca::graph {
 
-/// Calls `look(word, offset)` for each aligned word of a kernel's arguments. What `look` leaves in
-/// `word` is kept, where the arguments are not const.
+/// Calls `look(word, offset)` for each aligned word of a kernel's arguments. Unless the arguments
+/// are const, `look` may change `word`.
 template <class AnyArguments, class Look>
 void each_argument(AnyArguments& args, Look look) {
   for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= args.size();
@@ -25,8 +25,8 @@ void each_argument(AnyArguments& args, Look look) {
   }
 }
 
-/// The same for each word of a part that may be an address: a kernel's arguments, or the pointers
-/// of a copy or fill, which are numbered instead.
+/// Does the same for each word of a part that may be an address: a kernel's arguments, or the
+/// pointers of a copy or fill, for which `offset` is a number.
 template <class AnyPart, class Look>
 void each_word(AnyPart& part, Look look) {
   const auto look_at = [&](auto& pointer, std::size_t number) {
@@ -45,16 +45,16 @@ void each_word(AnyPart& part, Look look) {
   }
 }
 
-/// A word as it is where symbols have become real: `resolve(symbol)` is what the symbol's first
-/// address became. Words that are no stand-ins stay as they are.
+/// The real word behind a stand-in: `resolve(symbol)` gives the value of the symbol's first
+/// address. Words that are no stand-ins stay as they are.
 template <class Resolve>
 std::uintptr_t relocated(const GraphData& data, std::uintptr_t word, const Resolve& resolve) {
   const Symbol* symbol = data.symbols.find(word);
   return symbol ? resolve(data.symbols.id_of(*symbol)) + (word - symbol->address) : word;
 }
 
-/// Relocates a kernel's arguments. Behind the word of a condition or node stands how to read it:
-/// that becomes `kind`.
+/// Relocates a kernel's arguments. The field behind the word of a condition or node says how to
+/// read it; that becomes `kind`.
 template <class Resolve>
 void relocate_arguments(const GraphData& data, Arguments& args, attacca::detail::HandleKind kind,
                         const Resolve& resolve) {

@@ -1,4 +1,4 @@
-// residency.cpp: see residency.hpp.
+// residency.cpp: compares a grid with the number of blocks that fit, and words the refusal.
 #include "graph/residency.hpp"
 
 #include <fmt/format.h>

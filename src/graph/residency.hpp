@@ -1,5 +1,6 @@
-// residency.hpp: kernels whose blocks wait for each other (KernelTraits::blocks_wait) need all of
-// them on the device at once, or those that run wait for ones that cannot start.
+// residency.hpp: kernels whose blocks wait for each other (KernelTraits::blocks_wait) need all
+// their blocks on the device at once. Otherwise blocks that run would wait for blocks that cannot
+// start.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -10,8 +11,8 @@
 
 namespace attacca::graph {
 
-/// Why blocks of kernel `name` may not be on the device together; nothing where they are or need
-/// not be. What other kernels take of the device at the same time is not counted.
+/// The reason why the blocks of kernel `name` may not fit on the device together; nothing where
+/// they fit, or need not. Other kernels that run at the same time are not counted.
 std::optional<std::string> find_crowding(DeviceImpl& device, const KernelInfo& kernel,
                                          const Grid& grid, const std::string& name);
 /// Throws GraphError for such a kernel.

@@ -64,7 +64,7 @@ class StructureChecks {
     if (order.size() == inside.nodes.size()) return;
 
     has_cycle_ = true;
-    // What the order left out depends on a cycle; walking producers inside it closes one.
+    // A node missing from the order depends on a cycle. Following missing producers closes it.
     const std::unordered_set<NodeId> done(order.begin(), order.end());
     NodeId at = *std::find_if(inside.nodes.begin(), inside.nodes.end(),
                               [&](NodeId id) { return !done.contains(id); });

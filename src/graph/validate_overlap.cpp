@@ -29,8 +29,7 @@ class OverlapChecks {
     validation_.add(rule, node, message);
   }
 
-  /// A node of a scope that is or encloses a kernel whose blocks wait for each other, or persistent
-  /// workers.
+  /// A node that is or encloses a kernel whose blocks wait for each other, or persistent workers.
   struct Holder {
     NodeId at;
     NodeId waiting = kNone;
@@ -61,7 +60,7 @@ class OverlapChecks {
     for (auto& [scope, all] : by_scope) check_side_by_side(all);
   }
 
-  /// Those of one scope. Order is transitive, so each is compared with its neighbours only.
+  /// REQUIRES: all in one scope. Order is transitive, so each is compared with its neighbours only.
   void check_side_by_side(std::vector<Holder>& holders) {
     std::sort(holders.begin(), holders.end(), [&](const Holder& a, const Holder& b) {
       return order_.place(a.at) < order_.place(b.at);
@@ -92,8 +91,9 @@ class OverlapChecks {
                     data_.nodes[first.at].name));
   }
 
-  /// Whether `to` follows `from`, over edges of any kind. REQUIRES: both of one scope. `known`:
-  /// nodes of which it was found before, so that asking along a chain takes one step each.
+  /// Whether `to` follows `from`, over edges of any kind. `known` holds nodes already found to
+  /// follow `from`, so that each question along a chain takes one step. REQUIRES: both in one
+  /// scope.
   bool has_path(NodeId from, NodeId to, std::unordered_set<NodeId>* known = nullptr) const {
     std::vector<NodeId> open{to};
     std::unordered_set<NodeId> seen;
@@ -123,14 +123,15 @@ class OverlapChecks {
     order_.sort(in_order);
     std::vector<std::uint32_t> rank(in_order.size());
     for (std::uint32_t at = 0; at < in_order.size(); ++at) rank[in_order[at]] = at;
-    std::unordered_map<NodeId, std::unordered_set<NodeId>> followers;  // those that were found
+    std::unordered_map<NodeId, std::unordered_set<NodeId>> followers;  // found so far
 
     each_conflict(std::move(touches), rank, [&](const Conflict& conflict) {
       const ScopeId scope = order_.common_scope(conflict.earlier, conflict.later);
       const NodeId from = order_.lifted(conflict.earlier, scope);
       const NodeId to = order_.lifted(conflict.later, scope);
-      // One encloses the other, or they are in two bodies of which one runs. Any edge will do:
-      // behind a programmatic one a kernel waits before it touches what its producers touched.
+      // If from == to, one encloses the other, or only one of their two bodies runs. An edge of any
+      // kind orders them: behind a programmatic one, a kernel waits before it touches its
+      // producers' memory.
       if (from == to || has_path(from, to, &followers[from])) return;
       const NodeData& earlier = data_.nodes[conflict.earlier];
       const NodeData& later = data_.nodes[conflict.later];

@@ -101,7 +101,7 @@ class SymbolChecks {
               node.name, validation_.body_around(node.scope), symbol.name));
   }
 
-  /// Whether two nodes cannot run at the same time: in two bodies of one conditional only one runs.
+  /// Whether two nodes cannot run at the same time. Of two bodies of one conditional only one runs.
   bool exclude_each_other(NodeId a, NodeId b) const {
     const ScopeId scope = order_.common_scope(a, b);
     return order_.lifted(a, scope) == order_.lifted(b, scope) || order_.is_before(a, b) ||
@@ -109,7 +109,8 @@ class SymbolChecks {
   }
 
   void check_race(const Symbol& condition, const std::vector<NodeId>& setters) {
-    // Mostly they are in order, and neighbours tell; only where not do we look for all pairs.
+    // Setters are usually in order, and comparing neighbours is enough. Otherwise compare all
+    // pairs.
     std::vector<NodeId> in_order = setters;
     order_.sort(in_order);
     if (std::adjacent_find(in_order.begin(), in_order.end(), [&](NodeId a, NodeId b) {
