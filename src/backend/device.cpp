@@ -153,7 +153,7 @@ void check_event(const EventImpl& event, const StreamState& stream, const char* 
                                 event.device->name(), doing, stream.device.name()));
 }
 
-/// What stands for memory or a condition of a graph is nothing outside it, and touching it ends the
+/// Outside its graph a stand-in for memory or a condition is a bad address: touching it ends the
 /// process.
 void refuse_stand_in(const std::string& name) {
   throw GraphError(

@@ -12,7 +12,7 @@ namespace attacca {
 
 namespace {
 
-/// Guards end in destructors, where a device that fails has failed elsewhere already.
+/// For the destructors of guards: a device that fails there has already failed elsewhere.
 template <class F>
 void try_to(F&& restore) noexcept {
   try {

@@ -13,7 +13,7 @@ namespace attacca {
 namespace detail {
 
 std::size_t array_bytes(std::size_t count, std::size_t element_bytes) {
-  // Half of all addresses: what lies beyond, no object may have, and rounding up stays in range.
+  // Half of all addresses: no object is larger, and rounding up stays in range.
   constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max() / 2;
   if (count > kMost / element_bytes)
     throw BadArgument(

@@ -34,7 +34,7 @@ std::string counted(std::uint64_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-/// A share in percent, and never 100% for what is less.
+/// A share in percent; 100% only where the share is whole.
 std::string percent(double share) {
   return fmt::format("{:.0f}%", share < 1 ? std::min(99.0, share * 100) : 100.0);
 }

@@ -1,4 +1,4 @@
-// overlap.cpp: chunks in rotation over copy and compute streams; see overlap.hpp.
+// overlap.cpp: rotates chunks over copy and compute streams.
 #include <attacca/error.hpp>
 #include <attacca/overlap.hpp>
 
@@ -50,7 +50,7 @@ void OverlapLanes::run(const void* input, std::size_t count, void* output, std::
   } catch (...) {
     error = std::current_exception();
   }
-  // Whatever was enqueued uses the caller's memory: nothing is thrown before it has ended.
+  // Enqueued work uses the caller's memory, so wait for it before throwing anything.
   try {
     wait_for_all();
   } catch (...) {
@@ -65,11 +65,11 @@ void OverlapLanes::enqueue_all(const std::byte* input, std::size_t count, std::b
   for (std::size_t first = 0; first < count; first += chunk_) {
     Lane& lane = lanes_[turn++ % lanes_.size()];
     const std::size_t size = std::min(chunk_, count - first);
-    copy_in_.wait(lane.has_computed);  // the lane's last chunk needs its input no more
+    copy_in_.wait(lane.has_computed);  // then the lane's last chunk has read its input
     copy_in_.copy(lane.in.data(), input + first * in_size_, size * in_size_);
     copy_in_.record(lane.has_input);
     lane.stream.wait(lane.has_input);
-    lane.stream.wait(lane.is_copied_out);  // nor its output
+    lane.stream.wait(lane.is_copied_out);  // and its output was copied out
     enqueue(lane.stream, lane.in.data(), lane.out.data(), size, first);
     lane.stream.record(lane.has_computed);
     copy_out_.wait(lane.has_computed);

@@ -1,4 +1,4 @@
-// tensor_map.cpp: asks the device for a map; see tensor_map.hpp.
+// tensor_map.cpp: asks the device for a tensor map, and refuses on devices without TMA.
 #include <attacca/error.hpp>
 #include <attacca/tensor_map.hpp>
 

@@ -44,7 +44,7 @@ const char* type_name(cudaGraphNodeType type) {
   }
 }
 
-/// A kernel as one says it: "void ns::scale<4>(float*, int)" gives "ns::scale<4>".
+/// The short name of a kernel: "void ns::scale<4>(float*, int)" gives "ns::scale<4>".
 std::string spoken_name(const std::string& mangled) {
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> demangled(
@@ -130,7 +130,7 @@ class Adopter {
     std::vector<Between> edges;
     std::vector<bool> waits(nodes.size());
     for (std::size_t at = 0; at < count; ++at) {
-      // What waits only for a kernel's launch may as well wait for its end.
+      // A node that waits for a kernel's launch may wait for its end instead.
       const bool is_programmatic = edge_data[at].type == cudaGraphDependencyTypeProgrammatic &&
                                    edge_data[at].from_port == cudaGraphKernelNodePortProgrammatic;
       edges.push_back({place.at(from[at]), place.at(to[at]),
@@ -190,7 +190,7 @@ class Adopter {
     return id;
   }
 
-  /// Where the arguments are that were passed as one buffer; null where there is none.
+  /// The arguments of a kernel that got them as one buffer; null where it did not.
   static const std::byte* argument_buffer(const CUDA_KERNEL_NODE_PARAMS_v2& params) {
     for (void** at = params.extra; at && *at != CU_LAUNCH_PARAM_END; at += 2)
       if (*at == CU_LAUNCH_PARAM_BUFFER_POINTER) return static_cast<const std::byte*>(at[1]);

@@ -1,4 +1,4 @@
-// check.cpp: see check.hpp.
+// check.cpp: the words for a CUDA error, and the CUDA runtime behind CurrentDevice.
 #include "backend/cuda/check.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// check.hpp: the one function every CUDA call goes through.
+// check.hpp: `check`, which every CUDA call goes through.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,13 +12,13 @@ namespace attacca::cuda {
 
 /// "cudaErrorInvalidValue (invalid argument)".
 std::string error_words(cudaError_t result);
-/// The same. Clears the error, so that the next call starts clean.
+/// Also clears the error, so that the next call starts clean.
 std::string take_error(cudaError_t result);
 
 [[noreturn]] void fail(cudaError_t result, const std::string& doing, std::source_location where);
 
-/// Throws DeviceError unless `result` is success. `doing` gives the words for what was attempted,
-/// and is only called when they are needed: formatting them costs as much as a driver call.
+/// Throws DeviceError unless `result` is success. `doing` returns words for the attempt. It is only
+/// called on failure, because formatting them costs as much as a driver call.
 template <std::invocable F>
 void check(cudaError_t result, F doing,
            std::source_location where = std::source_location::current()) {
@@ -31,7 +31,7 @@ inline void check(cudaError_t result, const char* doing = "",
     fail(result, doing, where);
 }
 
-/// Gives device memory back. For destructors.
+/// Frees device memory. For destructors.
 struct FreeDevice {
   void operator()(void* address) const noexcept { (void)cudaFree(address); }
 };

@@ -1,14 +1,15 @@
-// current_device.hpp: the calling thread's device, borrowed for one scope. Every entry into CUDA
-// stands under one, so that a program with devices of its own never finds another one selected.
+// current_device.hpp: selects a device for one scope and then restores the calling thread's own.
+// Every entry into CUDA has one, so that a program never finds another device selected than its
+// own.
 #pragma once
 
 #include <new>
 
 namespace attacca::cuda {
 
-/// `Runtime` has `int current()`, which says -1 where it cannot tell, `void select(int)`, which may
-/// throw, and `void select_quietly(int) noexcept`. Where the device is current already, asking for
-/// it is all that happens.
+/// `Runtime` has `int current()`, which is -1 where it cannot tell, `void select(int)`, which may
+/// throw, and `void select_quietly(int) noexcept`. Where the device is current already, nothing is
+/// selected.
 template <class Runtime>
 class SelectedDevice {
  public:
@@ -31,7 +32,7 @@ class SelectedDevice {
   bool is_changed_;
 };
 
-/// The CUDA runtime; see check.cpp.
+/// The CUDA runtime. Defined in check.cpp.
 struct CudaRuntime {
   static int current() noexcept;
   static void select(int index);

@@ -30,11 +30,11 @@ class CudaPool final : public PoolImpl {
     properties.allocType = cudaMemAllocationTypePinned;
     properties.location = {cudaMemLocationTypeDevice, device.index()};
     check(cudaMemPoolCreate(&state_->pool, &properties), "creating a pool");
-    // Keep what was freed: giving it back to the driver at every synchronize costs a stall.
+    // Keep freed memory: giving it back to the driver at every synchronize costs a stall.
     std::uint64_t threshold = ~std::uint64_t{0};
     check(cudaMemPoolSetAttribute(state_->pool, cudaMemPoolAttrReleaseThreshold, &threshold));
   }
-  // The driver itself waits for frees that are under way, not for what was never freed.
+  // The driver waits for frees that are under way, but not for memory that was never freed.
   ~CudaPool() override {
     if (!state_->in_use.empty()) device_.keep_while_busy(state_);
   }
@@ -61,14 +61,14 @@ class CudaPool final : public PoolImpl {
     const CurrentDevice current(device_.index());
     auto& cuda_stream = static_cast<CudaStream&>(stream);
     cuda_stream.refuse_capture("pool memory freed");
-    // Taken out before the call, since after it another thread may be given the same address.
+    // Removed before the call, because after it another thread may be given the same address.
     auto used = [&] {
       const std::lock_guard lock(state_->mutex);
       return state_->in_use.extract(address);
     }();
     if (used.empty()) return false;
     const cudaError_t result = cudaFreeAsync(address, cuda_stream.enqueuing());
-    if (result != cudaSuccess) {  // it is still in use
+    if (result != cudaSuccess) {  // the memory is still in use
       const std::lock_guard lock(state_->mutex);
       state_->in_use.insert(std::move(used));
     }
@@ -173,7 +173,7 @@ void check_parameters(const KernelInfo& kernel) {
 void CudaDevice::allow_shared_bytes(const KernelInfo& kernel, const Grid& grid) {
   constexpr std::size_t kPlainSharedBytes = 48 << 10;
   if (grid.shared_bytes <= kPlainSharedBytes) return;
-  // Whoever launched an adopted kernel first has asked for it.
+  // The program that launched an adopted kernel first has already asked.
   if (is_driver_function(kernel)) return;
   shared_limits_.raise(kernel.cuda, grid.shared_bytes, [&](std::size_t bytes) {
     check(cudaFuncSetAttribute(kernel.cuda, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -191,7 +191,7 @@ void CudaDevice::add_stream(CudaStream& stream) {
 }
 
 void CudaDevice::remove_stream(CudaStream& stream) noexcept {
-  const auto kept = take_kept(stream);  // goes after the mutex: it may be a stream's owner
+  const auto kept = take_kept(stream);  // destroyed after unlocking: it may own a stream
   const std::lock_guard lock(streams_mutex_);
   std::erase_if(streams_, [&](const Listed& listed) { return listed.stream == &stream; });
 }
@@ -208,7 +208,7 @@ void CudaDevice::keep_while_busy(const std::shared_ptr<const void>& held) noexce
   try {
     for (Listed& listed : streams_)
       if (listed.stream->is_busy()) listed.kept.push_back(held);
-  } catch (const std::bad_alloc&) {  // no memory to remember it by: then wait
+  } catch (const std::bad_alloc&) {  // no memory to keep it: wait instead
     const CurrentDevice current(index_, std::nothrow);
     (void)cudaDeviceSynchronize();
   }
@@ -235,7 +235,7 @@ std::shared_ptr<StreamImpl> CudaDevice::borrow_stream(void* native) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const bool is_of_one_device = stream && stream != cudaStreamLegacy;
   if (is_of_one_device) check(cudaStreamIsCapturing(stream, &status), "borrowing a stream");
-  // A stream that is being captured answers nothing else.
+  // A stream that is being captured answers no other question.
   if (is_of_one_device && status == cudaStreamCaptureStatusNone)
     check(cudaStreamGetDevice(stream, &index), "borrowing a stream");
   if (index != index_)
@@ -243,11 +243,11 @@ std::shared_ptr<StreamImpl> CudaDevice::borrow_stream(void* native) {
                                   index, name(), index));
   const auto borrowed = [&] {
     const std::lock_guard lock(borrowed_mutex_);
-    auto& known = borrowed_[stream ? stream : cudaStreamLegacy];  // two names of one stream
+    auto& known = borrowed_[stream ? stream : cudaStreamLegacy];  // null is the legacy stream
     if (!known) known = std::make_shared<CudaStream>(*this, CudaStream::Borrowed{stream});
     return known;
   }();
-  borrowed->settle_if_idle();  // without the mutex: what it destroys may borrow a stream
+  borrowed->settle_if_idle();  // unlocked: destructors it runs may borrow a stream
   return borrowed;
 }
 std::shared_ptr<EventImpl> CudaDevice::make_event(bool is_timed) {
@@ -296,8 +296,8 @@ void CudaDevice::copy_now(void* to, const void* from, std::size_t bytes) {
   const CurrentDevice current(index_);
   const auto doing = [&] { return fmt::format("copying {} bytes", bytes); };
   check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), doing);
-  // From pageable memory it returns once the bytes are staged, and our streams do not wait for the
-  // legacy stream, where the rest of the copy happens.
+  // A copy from pageable memory returns once the bytes are staged. The rest happens on the legacy
+  // stream, for which our streams do not wait.
   check(cudaStreamSynchronize(cudaStreamLegacy), doing);
 }
 
@@ -305,7 +305,7 @@ void CudaDevice::peek(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
   const CurrentDevice current(index_);
   const auto doing = [&] { return fmt::format("looking at {} bytes", bytes); };
-  // The legacy stream would wait for kernels on streams that others made; this one does not.
+  // The legacy stream would wait for kernels on streams made outside attacca; this one does not.
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, cudaStreamPerThread), doing);
   check(cudaStreamSynchronize(cudaStreamPerThread), doing);
 }

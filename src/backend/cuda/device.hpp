@@ -1,4 +1,5 @@
-// device.hpp: a CUDA GPU as a device.
+// device.hpp: a CUDA GPU as a device: its streams, memory and instances, and the limits of its
+// kernels.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,7 +19,7 @@
 namespace attacca::cuda {
 
 int device_count();
-/// The same object for the same index. Throws where there is no such GPU.
+/// Returns one object per index. Throws where there is no such GPU.
 std::shared_ptr<graph::DeviceImpl> get_device(int index);
 
 class CudaStream;
@@ -35,7 +36,7 @@ class KernelPointers {
   std::vector<void*> same_bits_;
 };
 
-/// Throws BadArgument where a plain CUDA kernel takes other parameters than it was declared with.
+/// Throws BadArgument where a plain CUDA kernel was declared with parameters that it does not take.
 void check_parameters(const KernelInfo& kernel);
 
 class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_from_this<CudaDevice> {
@@ -72,21 +73,21 @@ class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_fro
   void set_nested_limits(std::size_t pending_launches, std::size_t stack_bytes) override;
 
   int index() const { return index_; }
-  /// Asks the driver for the shared memory of a block, where that is more than every kernel has.
-  /// Never takes back what was allowed. Thread-safe. REQUIRES: this is the current device.
+  /// Asks the driver to allow the kernel that much shared memory per block, where it needs asking.
+  /// The limit is never lowered. Thread-safe. REQUIRES: this is the current device.
   void allow_shared_bytes(const KernelInfo& kernel, const Grid& grid);
   FaultLedger& faults() { return faults_; }
 
-  /// Keeps `held` until each stream that has work in flight was synchronized or destroyed. Where
-  /// none has, it goes at once.
+  /// Keeps `held` until each stream that has work in flight was synchronized or destroyed. Does not
+  /// keep it where no stream has.
   void keep_while_busy(const std::shared_ptr<const void>& held) noexcept;
   void add_stream(CudaStream& stream);
   void remove_stream(CudaStream& stream) noexcept;
-  /// What was kept for a stream until now.
+  /// Everything kept for a stream so far.
   std::vector<std::shared_ptr<const void>> take_kept(CudaStream& stream) noexcept;
-  /// Device memory whose content nobody reads.
+  /// Device memory that nothing reads.
   void* spare_byte() const { return spare_byte_; }
-  /// Driver priority for ours: higher runs first.
+  /// The driver's priority for one of ours, where higher runs first.
   int driver_priority(int priority) const;
 
  private:
@@ -106,7 +107,7 @@ class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_fro
   std::mutex streams_mutex_;
   std::vector<Listed> streams_;
   std::mutex borrowed_mutex_;
-  /// Kept: what was enqueued may end, and fail, after whoever borrowed the stream is gone.
+  /// Kept, because enqueued work may end, and fail, after the BorrowedStream is gone.
   std::map<cudaStream_t, std::shared_ptr<CudaStream>> borrowed_;
   void* spare_byte_ = nullptr;  // never freed: devices live as long as the process
 };

@@ -1,5 +1,5 @@
-// driver.cpp: see driver.hpp. The driver is reached through the runtime, so nothing links against
-// libcuda, which a machine without a GPU does not have.
+// driver.cpp: calls the driver API. Its functions are looked up through the runtime, so nothing
+// links against libcuda, which a machine without a GPU does not have.
 #include "backend/cuda/driver.hpp"
 
 #include <cudaTypedefs.h>
@@ -23,7 +23,7 @@ Function entry(const char* name, unsigned version) {
   return reinterpret_cast<Function>(function);
 }
 
-/// The runtime's errors have the numbers of the driver's wherever both exist.
+/// Where the runtime and the driver both have an error, it has the same number in both.
 cudaError_t as_runtime_error(CUresult result) { return static_cast<cudaError_t>(result); }
 
 CUDA_KERNEL_NODE_PARAMS_v2 to_driver(const cudaKernelNodeParams& params) {

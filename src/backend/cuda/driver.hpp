@@ -1,6 +1,6 @@
-// driver.hpp: the few calls of the driver API that graphs of others need. The runtime knows only
-// the kernels that it registered itself: of a kernel from another library with a runtime of its own
-// (PyTorch, cuBLAS, Triton) it tells nothing, while the driver knows all of them.
+// driver.hpp: the few calls of the driver API that adopted graphs need. The runtime knows only the
+// kernels that it registered itself. The driver also knows kernels of libraries that have a runtime
+// of their own (PyTorch, cuBLAS, Triton).
 #pragma once
 
 #include <cuda.h>
@@ -22,7 +22,7 @@ struct DriverParameter {
 std::vector<DriverParameter> driver_parameters(CUfunction function);
 std::string driver_name(CUfunction function);
 
-/// The same as the runtime's calls, for a `params.func` that is a CUfunction.
+/// Like the runtime's calls, for a `params.func` that is a CUfunction.
 cudaError_t driver_add_kernel_node(cudaGraphNode_t& made, cudaGraph_t into,
                                    const cudaGraphNode_t* producers, const cudaGraphEdgeData* edges,
                                    std::size_t count, const cudaKernelNodeParams& params);

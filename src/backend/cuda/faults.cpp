@@ -1,4 +1,4 @@
-// faults.cpp: see faults.hpp.
+// faults.cpp: carries failures from kernels and host calls to the streams they concern.
 #include "backend/cuda/faults.hpp"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ void FaultLedger::add_device_graph(const std::shared_ptr<FaultBox>& box) {
   box->is_device_graph_ = true;
 }
 
-/// REQUIRES: the mutex, and that the result is let go without it: it may be a box's last owner.
+/// REQUIRES: the mutex. The result may own the last reference to a box: destroy it after unlocking.
 FaultLedger::Boxes FaultLedger::device_graphs() {
   Boxes alive;
   for (const auto& weak : device_graphs_)
@@ -53,7 +53,7 @@ FaultLedger::Boxes FaultLedger::device_graphs() {
   return alive;
 }
 
-/// Tells every stream it concerns. REQUIRES: the mutex.
+/// Tells every stream that a failure concerns. REQUIRES: the mutex.
 void FaultLedger::deliver(FaultBox& box) {
   for (const Fault& fault : box.take()) {
     for (StreamFaults* stream : box.watchers_) stream->add(fault);
@@ -77,7 +77,7 @@ attacca::detail::LaunchPort FaultBox::port(const KernelInfo& kernel, const std::
         return port;
       }
   }
-  // Without the mutex: the driver may wait for host calls before it gives memory, and they need it.
+  // Unlocked: the driver may wait for host calls before it gives memory, and they take the mutex.
   port.fault = ledger_.memory_.take();
   try {
     const std::lock_guard lock(ledger_.mutex_);
@@ -101,7 +101,7 @@ bool FaultBox::holds_host_calls_back() {
   const bool has_failed =
       std::any_of(watchers_.begin(), watchers_.end(),
                   [](const StreamFaults* stream) { return !stream->faults_.empty(); });
-  // Nobody knows for which of several streams this call is. Each is told why it did not run.
+  // The call may belong to any of several streams, so each is told why it did not run.
   if (has_failed && watchers_.size() > 1) {
     std::vector<Fault> all;
     for (const StreamFaults* stream : watchers_)
@@ -118,7 +118,7 @@ std::vector<Fault> FaultBox::take() {
   failures_.clear();
   for (const Reporter& reporter : reporters_) {
     FaultRecord& record = *reporter.record;
-    // acquire pairs with the release in `publish`: the facts are seen once the status is.
+    // acquire pairs with the release in `publish`: once the status is seen, the facts are.
     const unsigned word = std::atomic_ref(record.status).load(std::memory_order_acquire);
     if (word == 0) continue;
     faults.emplace_back(graph::KernelFault{
@@ -130,7 +130,7 @@ std::vector<Fault> FaultBox::take() {
         .spawn = record.spawn,
         .waits_for = reporter.waits_for,
         .spawn_limit = ledger_.spawn_limit_.load()});
-    // The claim goes last: a thread that claims next must not have its status cleared.
+    // Clear the claim last: otherwise the status of the next thread to claim could be cleared.
     std::atomic_ref(record.status).store(0, std::memory_order_relaxed);
     std::atomic_ref(record.is_claimed).store(0, std::memory_order_release);
   }
@@ -155,7 +155,7 @@ void StreamFaults::watch(const std::shared_ptr<FaultBox>& box, bool launches) {
   const std::lock_guard lock(ledger_.mutex_);
   if (!is_known) {
     watched_.reserve(watched_.size() + 1);
-    // What failed before this launch concerns those who launched it then.
+    // Earlier failures concern only the streams that launched it earlier.
     if (!box->watchers_.empty()) ledger_.deliver(*box);
     box->watchers_.push_back(this);
     watched_.push_back(box);
@@ -182,7 +182,7 @@ void StreamFaults::add(const Fault& fault) {
     faults_.push_back(fault);
 }
 
-/// REQUIRES: the mutex, and that `device_graphs` is let go without it.
+/// REQUIRES: the mutex. Destroy `device_graphs` after unlocking.
 void StreamFaults::gather(FaultLedger::Boxes& device_graphs) {
   ledger_.deliver(*own_);
   for (const auto& box : watched_) ledger_.deliver(*box);
@@ -192,7 +192,7 @@ void StreamFaults::gather(FaultLedger::Boxes& device_graphs) {
 }
 
 void StreamFaults::collect() {
-  FaultLedger::Boxes device_graphs;  // let go after the mutex, as is what we watched
+  FaultLedger::Boxes device_graphs;  // destroyed after unlocking, like the watched boxes
   FaultLedger::Boxes watched;
   const std::lock_guard lock(ledger_.mutex_);
   gather(device_graphs);
@@ -227,7 +227,7 @@ void HostCall::run(void* self) {
           graph::failure_of_current_exception(host_call.name_, host_call.graph_));
     }
   }
-  // Last: whoever sees this may destroy the call.
+  // Last: a thread that sees this may destroy the call.
   host_call.has_ended_.store(true, std::memory_order_release);
 }
 

@@ -41,8 +41,8 @@ class FaultMemory {
 class FaultLedger {
  public:
   explicit FaultLedger(const std::atomic<std::size_t>& spawn_limit) : spawn_limit_(spawn_limit) {}
-  /// Device code launches that graph: nobody knows from which stream, so its failures go to all
-  /// that launched graphs which launch.
+  /// Device code launches that graph, from an unknown stream. So its failures go to all streams
+  /// that launched a graph with launching kernels.
   void add_device_graph(const std::shared_ptr<FaultBox>& box);
 
   using Boxes = std::vector<std::shared_ptr<FaultBox>>;
@@ -57,10 +57,10 @@ class FaultLedger {
   FaultMemory memory_;
   std::mutex mutex_;
   std::vector<std::weak_ptr<FaultBox>> device_graphs_;
-  std::vector<StreamFaults*> launchers_;  // streams that launched graphs which launch
+  std::vector<StreamFaults*> launchers_;  // streams that launched graphs with launching kernels
 };
 
-/// What failed in an exec or on a stream, until the streams it concerns are told. Thread-safe.
+/// The failures of an exec or a stream, until the streams they concern are told. Thread-safe.
 class FaultBox {
  public:
   explicit FaultBox(FaultLedger& ledger) : ledger_(ledger) {}
@@ -68,13 +68,13 @@ class FaultBox {
   FaultBox(const FaultBox&) = delete;
   FaultBox& operator=(const FaultBox&) = delete;
 
-  /// For a kernel's second parameter: where it reports. The same for nodes of one name and kernel.
+  /// The second parameter of a kernel that may report. Nodes of one name and kernel share a record.
   attacca::detail::LaunchPort port(const KernelInfo& kernel, const std::string& node,
                                    const std::string& graph);
 
   /// A host call's failure.
   void put(graph::Failure failure);
-  /// Whether something failed, here or on a stream that launched this, that `synchronize` has not
+  /// Whether there is a failure, here or on a stream that launched this, that `synchronize` has not
   /// thrown yet.
   bool holds_host_calls_back();
 
@@ -92,11 +92,12 @@ class FaultBox {
   FaultLedger& ledger_;
   bool is_device_graph_ = false;
   std::vector<StreamFaults*> watchers_;
-  std::vector<graph::Failure> failures_;  // of host calls
+  std::vector<graph::Failure> failures_;  // from host calls
   std::vector<Reporter> reporters_;
 };
 
-/// What the next `synchronize` of a stream throws. Used by one thread at a time, as the stream is.
+/// The failures that the next `synchronize` of a stream throws. One thread at a time, as the
+/// stream.
 class StreamFaults {
  public:
   explicit StreamFaults(FaultLedger& ledger);
@@ -104,12 +105,12 @@ class StreamFaults {
   StreamFaults(const StreamFaults&) = delete;
   StreamFaults& operator=(const StreamFaults&) = delete;
 
-  /// Of kernels and host calls that are in no graph.
+  /// For kernels and host calls that are in no graph.
   const std::shared_ptr<FaultBox>& own() const { return own_; }
   /// An exec is about to be launched here. `launches`: its kernels may launch device graphs.
   void watch(const std::shared_ptr<FaultBox>& box, bool launches);
-  /// Takes what failed since the last call, and watches nothing any more. REQUIRES: the stream's
-  /// work has ended.
+  /// Takes the failures since the last call, and stops watching. REQUIRES: the stream's work has
+  /// ended.
   void collect();
   /// Throws the first failure collected, if any.
   void rethrow();
@@ -128,8 +129,8 @@ class StreamFaults {
   std::vector<Fault> faults_;  // one for each node
 };
 
-/// A host call as the driver sees it: a function and its data. The driver's thread runs it and does
-/// not destroy it: what it captured may call CUDA when it goes, which would hang there.
+/// A host call in the driver's form: a function and its data. The driver's thread runs it and does
+/// not destroy it: destructors of captured objects may call CUDA, which would hang there.
 class HostCall {
  public:
   HostCall(std::string name, std::string graph, std::function<void()> call,

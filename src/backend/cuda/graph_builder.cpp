@@ -1,5 +1,5 @@
-// graph_builder.cpp: adds the nodes of a lowered graph to a cudaGraph_t, producers first.
-// Validation has happened; what the driver still refuses is reported with the node's name.
+// graph_builder.cpp: adds the nodes of a lowered graph to a cudaGraph_t, producers first. The graph
+// is valid; errors from the driver are reported with the node's name.
 #include "backend/cuda/graph_builder.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// graph_builder.hpp: from graph data to a cudaGraph_t.
+// graph_builder.hpp: turns graph data into a cudaGraph_t.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// l2.cpp: a GPU's L2 cache: its sizes, what is set aside, and the windows of streams and nodes.
+// l2.cpp: a GPU's L2 cache: its sizes, the part set aside, and the windows of streams and nodes.
 #include "backend/cuda/l2.hpp"
 
 #include <fmt/format.h>
@@ -96,7 +96,7 @@ void CudaDevice::set_l2_window(StreamImpl& stream, const L2Window& window) {
 void CudaDevice::reset_l2(StreamImpl& stream) {
   const CurrentDevice current(index_);
   refuse_capture(stream);
-  // Not StreamImpl::synchronize, which would take the failures that the user is to see.
+  // StreamImpl::synchronize would take the failures that the user must see.
   check(cudaStreamSynchronize(native(stream)), "waiting before L2 is reset");
   check(cudaCtxResetPersistingL2Cache(), "resetting the persisting lines of L2");
 }

@@ -1,4 +1,4 @@
-// l2.hpp: an L2 window as the driver takes it.
+// l2.hpp: converts an L2 window to the driver's form.
 #pragma once
 
 #include <cuda_runtime.h>

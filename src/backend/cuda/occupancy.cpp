@@ -1,4 +1,4 @@
-// occupancy.cpp: how many blocks of a kernel fit on a GPU, and what keeps out more.
+// occupancy.cpp: counts the blocks of a kernel that fit on a GPU, and names the limit.
 #include <attacca/occupancy.hpp>
 
 #include <fmt/format.h>
@@ -65,7 +65,7 @@ Residency CudaDevice::residency(const KernelInfo& kernel, const Grid& grid) {
           : ask(cudaDevAttrMaxSharedMemoryPerMultiprocessor) /
                 rounded_up(shared_bytes + ask(cudaDevAttrReservedSharedMemoryPerBlock),
                            kSharedGranule);
-  // How registers are handed out is not documented; they are to blame when nothing else is.
+  // The allocation of registers is not documented, so they are named when nothing else limits.
   if (residency.blocks_per_processor >=
       residency.threads_per_processor / rounded_up(threads, kWarp))
     residency.limit = OccupancyLimit::threads;
@@ -89,7 +89,7 @@ std::uint64_t CudaDevice::blocks_at_once(const KernelInfo& kernel, const Grid& g
   const auto doing = [&] { return fmt::format("asking how many blocks of '{}' fit", kernel.name); };
   cudaFuncAttributes function{};
   check(cudaFuncGetAttributes(&function, kernel.cuda), doing);
-  if (function.requiredClusterWidth > 0) {  // neighbours share a GPC, which may have an odd SM left
+  if (function.requiredClusterWidth > 0) {  // a cluster shares a GPC, which may have an odd SM left
     cudaLaunchConfig_t config{};
     config.gridDim = dim3(grid.blocks.x, grid.blocks.y, grid.blocks.z);
     config.blockDim = dim3(grid.threads.x, grid.threads.y, grid.threads.z);

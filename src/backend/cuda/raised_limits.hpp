@@ -1,5 +1,5 @@
-// raised_limits.hpp: what functions are allowed, by function. A limit is only ever raised: another
-// thread may rely on it.
+// raised_limits.hpp: limits by function. A limit is only ever raised, because another thread may
+// rely on it.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@ namespace attacca::cuda {
 /// Thread-safe.
 class RaisedLimits {
  public:
-  /// Calls `set(value)` unless `function` has as much already. What `set` throws comes out, and
-  /// nothing was raised then.
+  /// Calls `set(value)` unless `function` has that limit or a higher one. If `set` throws, the
+  /// limit stays as it was.
   template <class Set>
   void raise(const void* function, std::size_t value, Set&& set) {
     const std::lock_guard lock(mutex_);

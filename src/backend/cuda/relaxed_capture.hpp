@@ -1,5 +1,5 @@
-// relaxed_capture.hpp: calls that CUDA forbids a thread while one of its streams is captured,
-// though they harm no capture.
+// relaxed_capture.hpp: allows harmless calls that CUDA forbids a thread while one of its streams is
+// captured.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// settle.cu: see settle.hpp. One thread waits, with growing pauses and a deadline.
+// settle.cu: the kernel that waits for spawned kernels: one thread, growing pauses, a deadline.
 #include <attacca/thread.hpp>
 
 #include "backend/cuda/settle.hpp"
@@ -19,7 +19,7 @@ __device__ unsigned long long now_ns() {
 __global__ void wait_for_spawned_kernel(const __grid_constant__ attacca::detail::LaunchPort port) {
   const unsigned long long start = now_ns();
   unsigned pause = 32;
-  // acquire pairs with the release of each block that ended: what follows sees what they wrote.
+  // acquire pairs with the release of each block that ended: later nodes see what they wrote.
   while (__nv_atomic_load_n(port.pending, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE) != 0) {
     __nanosleep(pause);
     pause = pause < kLongestPauseNs ? 2 * pause : kLongestPauseNs;

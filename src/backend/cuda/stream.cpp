@@ -1,4 +1,4 @@
-// stream.cpp: see stream.hpp.
+// stream.cpp: enqueues work on CUDA streams, and settles it when a stream is synchronized or idle.
 #include "backend/cuda/stream.hpp"
 
 #include <fmt/format.h>
@@ -78,11 +78,11 @@ void CudaStream::settle_if_idle() {
       const RelaxedCapture relaxed;
       return cudaStreamQuery(stream_) == cudaSuccess;
     }();
-    if (is_idle) {  // and stays so: one thread at a time uses those that borrow it
+    if (is_idle) {  // and stays idle: one thread at a time uses its borrowers
       is_busy_.store(is_lent_, std::memory_order_relaxed);
-      faults_.collect();  // before the boxes go that are kept for us
+      faults_.collect();  // before the boxes kept for us are destroyed
       (void)device_.take_kept(*this);
-      const auto ended = std::exchange(calls_, {});  // what they captured may use this stream
+      const auto ended = std::exchange(calls_, {});  // their destructors may use this stream
     }
   }
   (void)cudaGetLastError();
@@ -91,7 +91,7 @@ void CudaStream::settle_if_idle() {
 bool CudaStream::is_being_captured() const {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const cudaError_t result = cudaStreamIsCapturing(stream_, &status);
-  // The legacy stream answers so while some stream that waits for it is being captured.
+  // The legacy stream answers so while a stream that waits for it is being captured.
   if (result == cudaErrorStreamCaptureImplicit) {
     (void)cudaGetLastError();
     return true;
@@ -171,7 +171,7 @@ void CudaStream::host(const std::string& name, std::function<void()> call) {
     capture->is_watched = true;
   } else {
     while (!calls_.empty() && calls_.front()->has_ended()) {
-      const auto ended = std::move(calls_.front());  // what it captured may enqueue here as it goes
+      const auto ended = std::move(calls_.front());  // its destructor may enqueue here
       calls_.pop_front();
     }
     calls_.push_back(std::move(host_call));
@@ -194,13 +194,13 @@ void CudaStream::wait(EventImpl& event) {
 void CudaStream::synchronize() {
   const CurrentDevice current(device_.index());
   refuse_capture("synchronize");
-  // Taken before we wait: what is given to us meanwhile may still be in use when we have waited.
+  // Taken before the wait: objects kept for us during it may still be in use afterwards.
   auto kept = device_.take_kept(*this);
   check(cudaStreamSynchronize(stream_), "synchronizing a stream");
   is_busy_.store(is_lent_, std::memory_order_relaxed);
-  faults_.collect();  // before the boxes go that are kept for us
+  faults_.collect();  // before the boxes kept for us are destroyed
   kept.clear();
-  (void)std::exchange(calls_, {});  // what they captured may use this stream
+  (void)std::exchange(calls_, {});  // their destructors may use this stream
   faults_.rethrow();
 }
 

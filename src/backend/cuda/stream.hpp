@@ -1,4 +1,4 @@
-// stream.hpp: CUDA streams and events.
+// stream.hpp: CUDA streams, our own or borrowed, and events.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -30,9 +30,9 @@ class CudaEvent final : public graph::EventImpl {
 
 class CudaStream final : public graph::StreamImpl {
  public:
-  /// A stream of its own.
+  /// Makes and owns a stream.
   explicit CudaStream(CudaDevice& device, int priority = 0);
-  /// Somebody else's, which is left as it is.
+  /// Another program's stream, which is neither changed nor destroyed.
   struct Borrowed {
     cudaStream_t stream;
   };
@@ -47,17 +47,17 @@ class CudaStream final : public graph::StreamImpl {
   void record(graph::EventImpl& event) override;
   void wait(graph::EventImpl& event) override;
   void synchronize() override;
-  /// Whoever asks may enqueue work that we do not see, so the stream counts as busy from then on.
+  /// The caller may enqueue work unknown to us, so the stream counts as busy from then on.
   void* native() override;
 
   /// For calls that enqueue nothing.
   cudaStream_t get() const { return stream_; }
-  /// Whether it is, or is the legacy stream while a stream that waits for it is.
+  /// Also true for the legacy stream while a stream that waits for it is being captured.
   bool is_being_captured() const;
   /// Throws BadArgument where the owner of a borrowed stream is capturing it.
   void refuse_capture(const char* what) const;
-  /// Of a borrowed stream, which its borrowers need not synchronize: lets go what was kept for it,
-  /// where it has come to its end.
+  /// For a borrowed stream, which its borrowers need not synchronize. If its work has ended,
+  /// releases everything kept for it.
   void settle_if_idle();
   /// For calls that enqueue work.
   cudaStream_t enqueuing() {
@@ -68,17 +68,17 @@ class CudaStream final : public graph::StreamImpl {
   bool is_busy() const { return is_busy_.load(std::memory_order_relaxed); }
   StreamFaults& faults() { return faults_; }
 
-  /// A graph that takes in what is enqueued: host calls run many times and belong to it.
+  /// A graph that captures this stream. It owns the host calls, which run many times.
   struct Capture {
     std::vector<std::unique_ptr<HostCall>>& calls;
     std::shared_ptr<FaultBox> faults;
     std::string graph;
-    bool is_watched = false;  // something that was taken in may fail
+    bool is_watched = false;  // something captured may fail
   };
   Capture* capture = nullptr;
 
  private:
-  /// Among the device's streams while it lives.
+  /// Lists a stream with its device while it lives.
   class Listed {
    public:
     explicit Listed(CudaStream& stream) : stream_(stream) { stream.device_.add_stream(stream); }
@@ -95,7 +95,7 @@ class CudaStream final : public graph::StreamImpl {
   std::atomic<bool> is_busy_{false};
   bool is_lent_ = false;
   StreamFaults faults_;
-  std::deque<std::unique_ptr<HostCall>> calls_;  // in order; those that ended go when we are used
+  std::deque<std::unique_ptr<HostCall>> calls_;  // in order; ended ones are removed by later calls
   Listed listed_;
 };
 

@@ -29,8 +29,8 @@ void free_aligned(void* address) noexcept {
   ::operator delete(address, std::align_val_t(kAlignment));
 }
 
-/// oneTBB keeps to one worker per core unless it is told otherwise, and of several such controls
-/// the smallest counts: so there is one, as large as the largest device asked for.
+/// oneTBB keeps to one worker per core unless a control allows more. Of several controls the
+/// smallest counts, so there is one, as large as the largest device asked for.
 void allow_workers(unsigned threads) {
   static std::mutex mutex;
   static std::unique_ptr<tbb::global_control> control;
@@ -54,7 +54,7 @@ class HostInstance final : public Instance {
     graph_->keeps = data.keeps;
   }
   ~HostInstance() override {
-    // Launches of the host hold the graph themselves; those of device code know its address.
+    // Launches by the host own a reference to the graph; launches by device code do not.
     if (graph_->is_device_graph) workers_.keep_while_busy(graph_);
   }
 
@@ -76,11 +76,11 @@ class HostInstance final : public Instance {
     });
   }
 
-  /// Launches already made keep the parameters they were made with: while any is outstanding that
-  /// has taken the plan, changes go to a new one, which the next launch takes. Where device code
-  /// changes nodes, its changes must survive, so there we wait instead.
+  /// Launches already made keep the parameters they were made with. While one that has taken the
+  /// plan is outstanding, changes go to a new plan, which the next launch takes. Where device code
+  /// changes nodes, its changes must survive, so we wait instead.
   std::optional<Refusal> apply(const GraphData& data, const Changes& changes) override {
-    // Not under the mutex: a launch that runs again takes the plan.
+    // Unlocked: a launch that runs again takes the plan.
     if (has_updatable_nodes_)
       for (int count; (count = graph_->outstanding.load(std::memory_order_acquire)) != 0;)
         graph_->outstanding.wait(count);
@@ -107,7 +107,7 @@ class HostInstance final : public Instance {
   bool has_updatable_nodes_;
 };
 
-/// Blocks by size, given out again once the stream that freed them got there.
+/// Blocks by size. A freed block is given out again once its stream has reached the free.
 class HostPool final : public PoolImpl {
  public:
   HostPool(std::shared_ptr<DeviceImpl> device, Workers& workers)

@@ -1,4 +1,4 @@
-// device.hpp: the host as a device.
+// device.hpp: makes host devices: worker threads, or one node at a time.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // handoff.hpp: tells ThreadSanitizer about the happens-before edges inside oneTBB, whose library
-// is not instrumented. Without the sanitizer these are nothing.
+// is not instrumented. Without the sanitizer they do nothing.
 #pragma once
 
 #include <type_traits>
@@ -13,7 +13,7 @@ void __tsan_release(void* address);
 
 namespace attacca::host {
 
-/// Before handing work over: what this thread wrote becomes visible to who calls `taken_over`.
+/// Call it before handing work over: this thread's writes become visible to `taken_over`'s caller.
 inline void hand_over([[maybe_unused]] const void* token) {
 #if defined(__SANITIZE_THREAD__)
   __tsan_release(const_cast<void*>(token));
@@ -25,10 +25,10 @@ inline void taken_over([[maybe_unused]] const void* token) {
 #endif
 }
 
-/// Work that oneTBB carries from the thread that made it to another one, with the token by which
-/// that one takes it over. oneTBB copies it about after `hand_over`, and it has to be read before
-/// `taken_over` can say that it may be: so it is read outside the sanitizer's sight, and used as a
-/// copy. REQUIRES: F is trivially copyable.
+/// Work that oneTBB carries from one thread to another, with the token for `taken_over`. oneTBB
+/// copies it after `hand_over`, and the token must be read before `taken_over` can be called. So it
+/// is read where the sanitizer does not look, and used as a copy. REQUIRES: F is trivially
+/// copyable.
 template <class F>
 struct Carried {
   static_assert(std::is_trivially_copyable_v<F>);

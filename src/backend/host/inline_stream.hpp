@@ -1,5 +1,5 @@
-// inline_stream.hpp: a stream whose work runs at once on the calling thread; what a library call
-// in a host graph enqueues on.
+// inline_stream.hpp: a stream whose work runs at once on the calling thread. Library calls in a
+// host graph enqueue on it.
 #pragma once
 
 #include <functional>
@@ -9,12 +9,12 @@
 
 namespace attacca::host {
 
-/// Ends a library call in which a kernel's body threw. That is among the failures already.
+/// Ends a library call in which a kernel's body threw. That failure is already recorded.
 struct StoppedInside {};
 
 class InlineStream final : public graph::StreamImpl {
  public:
-  /// Calls `enqueue` with such a stream. `graph` is the one the library call is in.
+  /// Calls `enqueue` with such a stream. `graph` is the library call's graph.
   static void run(Workers& workers, const std::function<void(StreamRef)>& enqueue,
                   const std::string& graph, graph::Failures& failures);
 

@@ -1,5 +1,5 @@
 // plan.hpp: a graph compiled for the host executor: successors instead of dependencies, arguments
-// with their symbols resolved, one array per kind of thing. Running it is run.hpp's business.
+// with their symbols resolved, one array per kind of thing. run.hpp runs it.
 #pragma once
 
 #include <atomic>
@@ -39,13 +39,13 @@ struct PlanNode {
   bool has_programmatic_producer = false;
   unsigned* condition = nullptr;         // conditional
   std::vector<std::uint32_t> bodies;     // conditional: indices into Plan::scopes
-  attacca::detail::HostNodeSlot slot{};  // what a DeviceNode points to
+  attacca::detail::HostNodeSlot slot{};  // a DeviceNode points to it
 };
 
 struct PlanScope {
   std::vector<std::uint32_t> order;  // indices into Plan::nodes, producers first
   std::vector<std::uint32_t> roots;
-  bool is_sequence = false;  // one node after another: nothing to run side by side
+  bool is_sequence = false;  // each node follows the one before it
 };
 
 /// REQUIRES: at most one run at a time. Not copyable: slots and arguments point inside.

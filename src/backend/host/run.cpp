@@ -1,4 +1,4 @@
-// run.cpp: see run.hpp. Three levels: a Launch is all that one host launch sets off; an
+// run.cpp: runs plans on three levels. A Launch is everything that one host launch starts; an
 // Environment is one execution of one graph in it; a Frame is one execution of one kernel.
 #include "backend/host/run.hpp"
 
@@ -24,9 +24,9 @@ namespace {
 /// Below this many threads a kernel is not worth splitting over workers.
 constexpr std::uint64_t kSplitThreads = 8192;
 
-/// Everything one host launch sets off. What a kernel reports, and what a host call throws, stops
-/// later host calls only, as on CUDA. A body that throws has no counterpart there: after it nothing
-/// new starts.
+/// Everything that one host launch starts. A kernel's report or an exception from a host call stops
+/// later host calls only, as on CUDA. An exception from a kernel's body, which CUDA does not have,
+/// stops everything that has not started.
 class Launch {
  public:
   Launch(Workers& workers, Failures& failures) : workers_(workers), failures_(failures) {
@@ -50,7 +50,7 @@ class Launch {
   std::atomic<bool> is_stopped_{false};
 };
 
-/// Tasks that run side by side where the device has threads, else one after another at `wait`.
+/// Tasks that run side by side if the device has threads, else one after another in `wait`.
 class Tasks {
  public:
   explicit Tasks(Launch& launch) : launch_(launch) {}
@@ -78,7 +78,7 @@ class Tasks {
   }
 
  private:
-  /// The oldest that is still to be done. False: there is none.
+  /// Runs the oldest task that waits. False where there is none.
   bool run_next() {
     std::function<void()> task;
     {
@@ -123,8 +123,8 @@ class Environment {
     if (mode == LaunchMode::tail) {
       tails_.push_back(&graph);
     } else {
-      // A sibling belongs to whoever launched us; the host's own launch has an outermost
-      // environment for that.
+      // A sibling belongs to the environment that launched us. The host's own launch has an
+      // outermost environment for that.
       Environment* home = mode == LaunchMode::sibling ? parent_ : this;
       home->children_.run(
           [home, &graph] { run_environments(home->launch_, home, graph, graph.take_plan()); });
@@ -170,14 +170,14 @@ class Environment {
   /// Runs a node and then, on this thread, one of the nodes it made ready; the others are spawned.
   void run_from(std::uint32_t node, tbb::task_group& group) {
     for (;;) {
-      // Nobody counts this node down again before the next run, which starts after this one.
+      // The count is not touched again before the next run, which starts after this one.
       plan_->pending[node].store(plan_->dependency_count[node], std::memory_order_relaxed);
       if (!launch_.is_stopped()) run_node(plan_->nodes[node]);
       std::uint32_t next = kNone;
       const std::uint32_t last = plan_->first_successor[node + 1];
       for (std::uint32_t at = plan_->first_successor[node]; at < last; ++at) {
         const std::uint32_t consumer = plan_->successors[at];
-        // acq_rel: the thread that takes the count to zero sees what every producer wrote.
+        // acq_rel: the thread that takes the count to zero sees the writes of every producer.
         if (plan_->pending[consumer].fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
         if (next == kNone) {
           next = consumer;
@@ -209,7 +209,7 @@ class Environment {
   Tasks children_;
 };
 
-/// One execution of one kernel, and of the kernels it spawned: first those fired, then the tails.
+/// One execution of one kernel and the kernels it spawned: first those fired, then the tails.
 class Frame final : public attacca::detail::HostFrame {
  public:
   Frame(Launch& launch, Environment* environment, const char* kernel, const std::string& graph)
@@ -225,7 +225,7 @@ class Frame final : public attacca::detail::HostFrame {
       if (kernel.traits.waits && must_wait && !has_waited_)
         throw Error("it declares waits = true but returned without calling wait_for_producers");
     } catch (...) {
-      // What it spawned will not run, and is no longer pending.
+      // The kernels it spawned will not run, so they are no longer pending.
       launch_.workers().pending_spawns.fetch_sub(fired_.size() + tails_.size());
       throw;
     }
@@ -296,7 +296,7 @@ class Frame final : public attacca::detail::HostFrame {
   std::uint64_t threads_per_block = 1;
 
  private:
-  /// When all blocks have ended: until then the source cannot say what was done and left.
+  /// Called when all blocks have ended: only then can the source say how much was done.
   void report_broken_source() {
     const unsigned source = broken_source_.load(std::memory_order_relaxed);
     if (source == 0) return;
@@ -344,7 +344,7 @@ class Frame final : public attacca::detail::HostFrame {
   std::span<const char* const> waits_for_;
   std::atomic<bool> has_waited_{false};
   std::atomic<unsigned> broken_source_{0};  // numbers start at 1
-  bool has_task_per_block_ = false;         // a block may wait for the others, or is worth a thread
+  bool has_task_per_block_ = false;  // blocks may wait for each other, or each is worth a thread
   std::vector<Spawned> fired_;
   std::vector<Spawned> tails_;
 };
@@ -402,7 +402,7 @@ void Environment::run_conditional(PlanNode& node, const ConditionalPart& part) {
   }
 }
 
-/// Runs a graph, then its tails; the tails of a tail go first.
+/// Runs a graph, then its tails. The tails of a tail run before the next tail.
 void run_environments(Launch& launch, Environment* parent, Launchable& first,
                       std::shared_ptr<Plan> plan) {
   std::deque<Launchable*> todo{&first};
@@ -427,7 +427,7 @@ void run_environments(Launch& launch, Environment* parent, Launchable& first,
 template <class F>
 void inside_arena(Workers& workers, F work) {
   if (!workers.arena) return work();
-  // Where the arena is full, one of its threads does the work while this one waits.
+  // If the arena is full, one of its threads does the work while this one waits.
   hand_over(&work);
   workers.arena->execute(Carried{&work, [&work] {
                                    work();
@@ -449,7 +449,7 @@ void run_launch(Workers& workers, Launchable& graph, std::shared_ptr<Plan> plan,
                 Failures& failures) {
   Launch launch(workers, failures);
   inside_arena(workers, [&] {
-    // What the host's launch itself stands for: the home of siblings of the outermost graph.
+    // Stands for the host's launch, so that siblings of the outermost graph have a parent.
     Environment outermost(launch, nullptr, &graph, nullptr);
     run_environments(launch, &outermost, graph, std::move(plan));
     outermost.wait_for_children();

@@ -1,5 +1,5 @@
-// run.hpp: running plans on the host: nodes on threads or one at a time, conditionals, device
-// launches in their environments, spawned kernels. The rules are those of the CUDA executor.
+// run.hpp: runs plans on the host: nodes on threads or one at a time, conditionals, device launches
+// in their environments, spawned kernels. The rules are those of the CUDA executor.
 #pragma once
 
 #include <tbb/task_arena.h>
@@ -19,11 +19,11 @@ namespace attacca::host {
 
 class HostStream;
 
-/// What all runs on one device share.
+/// State that all runs on one device share.
 struct Workers {
   Device self() const;
-  /// Keeps `held` until all that is now enqueued on the device's streams has ended. Where nothing
-  /// is, it goes at once.
+  /// Keeps `held` until all work now enqueued on the device's streams has ended. Does not keep it
+  /// where there is none.
   void keep_while_busy(const std::shared_ptr<const void>& held);
 
   graph::DeviceImpl* device = nullptr;
@@ -41,13 +41,13 @@ struct Launchable {
   std::string name;
   bool is_device_graph = false;
   std::mutex mutex;            // guards plan
-  std::shared_ptr<Plan> plan;  // what the next launch runs
+  std::shared_ptr<Plan> plan;  // the next launch runs it
   bool is_plan_taken = false;  // by a launch: while that is outstanding the plan is not changed
   std::mutex gate;             // held while it runs for the host: one launch at a time
   std::atomic<int> outstanding{0};   // launches made by the host and not yet ended
   std::atomic<bool> is_busy{false};  // running, or pending on the device
   std::atomic<bool> is_relaunching{false};
-  std::vector<std::shared_ptr<const void>> keeps;  // what its launches need
+  std::vector<std::shared_ptr<const void>> keeps;  // its launches use them
 
   /// The plan for a launch.
   std::shared_ptr<Plan> take_plan() {
@@ -64,12 +64,12 @@ void move_rows(const graph::CopyPart& copy);
 void run_launch(Workers& workers, Launchable& graph, std::shared_ptr<Plan> plan,
                 graph::Failures& failures);
 
-/// Runs one kernel outside a graph, and what it spawns. `graph`: that of a library call, or empty.
-/// False: its body threw, which is among the failures.
+/// Runs one kernel outside a graph, and the kernels it spawns. `graph` is the library call's graph,
+/// or empty. False where its body threw; `failures` then holds that.
 bool run_kernel(Workers& workers, const KernelInfo& kernel, const Grid& grid, const void* args,
                 const std::string& graph, graph::Failures& failures);
 
-/// Runs a host call, unless something failed before. What it throws is among the failures.
+/// Runs a host call, unless something failed before. An exception goes into `failures`.
 void run_host_call(const std::string& name, const std::string& graph,
                    const std::function<void()>& call, graph::Failures& failures);
 

@@ -1,4 +1,4 @@
-// stream.cpp: see stream.hpp and inline_stream.hpp.
+// stream.cpp: the host's streams: the queue with its thread, and the one that runs work at once.
 #include "backend/host/stream.hpp"
 
 #include <fmt/format.h>
@@ -94,10 +94,10 @@ void HostStream::work_off() {
     lock.unlock();
     try {
       work();
-    } catch (...) {  // memory has run out, or threads: what a node throws does not come this far
+    } catch (...) {  // no memory or threads left; a node's exception never gets here
       failures_.add(failure_of_current_exception("work", ""));
     }
-    work = nullptr;  // what it holds goes before anyone is told that it has ended
+    work = nullptr;  // destroyed before anyone is told that it has ended
     lock.lock();
     is_working_ = false;
     changed_.notify_all();

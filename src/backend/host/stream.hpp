@@ -1,4 +1,4 @@
-// stream.hpp: the host's streams: a queue and a thread that works it off. Also its events.
+// stream.hpp: the host's streams, each a queue and a thread that runs it, and events.
 #pragma once
 
 #include <condition_variable>
@@ -28,10 +28,10 @@ class HostEvent final : public graph::EventImpl, public std::enable_shared_from_
   std::condition_variable changed_;
   std::uint64_t announced_ = 0;
   std::uint64_t reached_ = 0;
-  std::int64_t reached_ns_ = 0;  // when the latest was
+  std::int64_t reached_ns_ = 0;  // when the latest ticket was reached
 };
 
-/// A stream's thread must not end before its work has, so destroying it waits.
+/// Destroying a stream waits for its work.
 class HostStream final : public graph::StreamImpl {
  public:
   explicit HostStream(Workers& workers);
@@ -46,14 +46,14 @@ class HostStream final : public graph::StreamImpl {
   void wait(graph::EventImpl& event) override;
   void synchronize() override;
 
-  /// What a node throws goes into `failures`, not out of `work`.
+  /// Exceptions of nodes go into `failures` and not out of `work`.
   void enqueue(std::function<void()> work);
-  /// Holds it until what is enqueued now has ended; not at all where nothing is.
+  /// Keeps it until the work now enqueued has ended. Does not keep it where there is none.
   void keep_while_busy(const std::shared_ptr<const void>& held);
   graph::Failures& failures() { return failures_; }
 
  private:
-  /// Among the device's streams while it lives.
+  /// Lists a stream with its device while it lives.
   class Listed {
    public:
     Listed(Workers& workers, HostStream& stream);
