@@ -1,4 +1,4 @@
-// costs.cpp: see costs.hpp.
+// costs.cpp: times loops that do nothing in each form, and keeps the result for each device.
 #include "loop/costs.hpp"
 
 #include <attacca/memory.hpp>
@@ -15,9 +15,9 @@ namespace attacca::loop {
 
 namespace {
 
-constexpr unsigned kFew = 4;            // passes; the difference to many leaves the launch out
-constexpr double kMicroseconds = 300;   // that many passes take at least, beyond a clock's noise
-constexpr unsigned kMostPasses = 4096;  // of a loop that costs nothing
+constexpr unsigned kFew = 4;            // passes; subtracting them from many removes the launch
+constexpr double kMicroseconds = 300;   // at least, so that the clock's noise is small
+constexpr unsigned kMostPasses = 4096;  // for a loop that costs nothing
 constexpr int kRounds = 5;
 constexpr unsigned kNodes = 3;    // beside the one that counts passes
 constexpr unsigned kBlocks = 16;  // of a large node

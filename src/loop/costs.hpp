@@ -1,5 +1,5 @@
-// costs.hpp: what a pass of a loop costs in each form beside its kernels' work. Measured on the
-// device that the loop runs on, since forms rank differently from one machine to the next.
+// costs.hpp: the cost of a loop's pass in each form, without its kernels' work. It is measured on
+// the device that the loop runs on, because forms rank differently from one machine to the next.
 #pragma once
 
 #include <attacca/loop.hpp>
@@ -25,11 +25,11 @@ FormCost measure_cost(const Device& device, LoopForm form);
 /// Measured at the first call for a device and a form, and kept. Thread-safe.
 FormCost cost_of(const Device& device, LoopForm form);
 
-/// Microseconds of a pass. The blocks of a persistent kernel wait for one another after every node
-/// where one node has many.
+/// Microseconds of a pass. If one node of a persistent kernel has many blocks, all blocks wait for
+/// each other after every node.
 double cost_of_pass(const FormCost& cost, LoopForm form, const BodySize& body);
 
-/// While it lives, `cost_of` answers with these, for every device: for tests of what is chosen.
+/// While it lives, `cost_of` returns these for every device. For tests of the choice of a form.
 /// REQUIRES: one at a time.
 class FixedCosts {
  public:

@@ -1,4 +1,4 @@
-// idle_kernel.cpp: see idle_kernels.hpp. Compiled by nvcc where there is CUDA.
+// idle_kernel.cpp: the bodies of the idle kernels. Compiled by nvcc in a CUDA build.
 #include "loop/idle_kernels.hpp"
 
 namespace attacca::loop {

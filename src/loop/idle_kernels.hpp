@@ -1,4 +1,4 @@
-// idle_kernels.hpp: the kernels of loops that do nothing, by which a pass of a loop is timed.
+// idle_kernels.hpp: kernels that do nothing; loops of them are timed to find the cost of a pass.
 #pragma once
 
 #include <attacca/kernel.hpp>

@@ -1,5 +1,5 @@
-// loop.cpp: which form a loop takes, and the four forms. Legality comes from the validator: the
-// reason against a form is what it would say. Costs are measured on the device; see costs.hpp.
+// loop.cpp: chooses the form of a loop and builds it in one of four forms. The validator's problems
+// are the reasons against a form. Costs are measured on the device (costs.hpp).
 #include <attacca/loop.hpp>
 #include <attacca/memory.hpp>
 #include <attacca/occupancy.hpp>
@@ -250,7 +250,7 @@ Graph persistent_graph(const Device& device, const GraphData& body, const Persis
   Graph graph(device, body.name);
   const auto reset =
       graph.fill(memory.barrier.data(), 0, memory.barrier.bytes()).named("reset barrier");
-  // As in every form, the condition holds until someone sets it to zero.
+  // As in every form, the condition holds until a kernel sets it to zero.
   unsigned* cell = memory.cell.data();
   const auto arm = graph.fill(cell, 1, sizeof(unsigned)).named("arm condition").after(reset);
   graph
@@ -264,7 +264,7 @@ Graph persistent_graph(const Device& device, const GraphData& body, const Persis
 }  // namespace
 
 LoopExec Loop::instantiate(std::optional<LoopForm> form) const {
-  const LoopPlan plan = form ? options() : this->plan();  // a form that is given costs no measuring
+  const LoopPlan plan = form ? options() : this->plan();  // nothing is measured for a given form
   const LoopForm wanted = form.value_or(plan.chosen);
   const LoopOption& option = plan.options[static_cast<std::size_t>(wanted)];
   if (!option.is_legal)

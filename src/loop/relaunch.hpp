@@ -1,5 +1,5 @@
-// relaunch.hpp: a kernel that runs its own graph again while a cell is not zero; the last node of a
-// loop lowered to a self-relaunching graph.
+// relaunch.hpp: a kernel that relaunches its own graph while a cell is not zero. It is the last
+// node of a loop lowered to a self-relaunching graph.
 #pragma once
 
 #include <attacca/kernel.hpp>

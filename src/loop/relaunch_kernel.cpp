@@ -1,4 +1,4 @@
-// relaunch_kernel.cpp: see relaunch.hpp. Compiled by nvcc where there is CUDA.
+// relaunch_kernel.cpp: the body of the relaunching kernel. Compiled by nvcc in a CUDA build.
 #include "loop/relaunch.hpp"
 
 namespace attacca::loop {
