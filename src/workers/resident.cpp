@@ -1,4 +1,4 @@
-// resident.cpp: what a resident scheduler refuses, and where its node goes in a graph.
+// resident.cpp: the checks of a resident scheduler, and the place of its node in a graph.
 #include <attacca/error.hpp>
 #include <attacca/resident.hpp>
 

@@ -1,5 +1,5 @@
-// work_queue.cpp: a work queue as the host sees it: its counters, how it is cancelled, and what is
-// said about it.
+// work_queue.cpp: the host's side of a work queue: reads its counters, cancels it and explains how
+// it broke.
 #include <attacca/device/work_queue.hpp>
 #include <attacca/error.hpp>
 
@@ -41,7 +41,7 @@ void check_work_queue(const WorkQueueOptions& options) {
 using Control = WorkQueueControl<>;
 using HostWords = WorkQueueHostWords<>;
 
-/// Names in the wait log, by number: who waits, then from QueueEnd::not_taken on for what.
+/// Names in the wait log, by number: the waiters, then from QueueEnd::not_taken on their reasons.
 std::vector<std::string> names_in_log(const std::string& queue) {
   return {fmt::format("producer of {}", queue),
           fmt::format("consumer of {}", queue),
@@ -94,7 +94,7 @@ struct WorkQueueHost::Impl {
     return words.data()->is_cancelled.load(acquire) != 0 ? QueueEnd::cancelled : QueueEnd::none;
   }
 
-  /// The counters now, whatever kernels do with them meanwhile.
+  /// The counters now. Kernels may change them meanwhile.
   Control counters() const {
     Control seen{};
     if (device.is_cuda()) {
@@ -119,7 +119,7 @@ struct WorkQueueHost::Impl {
     const std::uint64_t head = seen.head.load(relaxed);
     const std::uint64_t alive = seen.alive.load(relaxed) % Control::kProducer;
     // Counters move between their loads, so differences are kept within bounds. Places that were
-    // claimed and withdrawn are as a rule those that no consumer came to.
+    // claimed and withdrawn are usually those that no consumer reached.
     const auto less = [](std::uint64_t from, std::uint64_t amount) {
       return from - std::min(from, amount);
     };
@@ -161,7 +161,7 @@ struct WorkQueueHost::Impl {
   WaitLog log;
   QueuePatience patience;
   std::vector<std::shared_ptr<const RingControl<>>> rings;
-  core::FaultSource source;  // last: nobody asks it to explain what is gone
+  core::FaultSource source;  // last: destroyed before the state that it explains
 };
 
 void check_fill(std::size_t items, std::size_t capacity) {
@@ -203,7 +203,7 @@ std::uint64_t WorkQueueHost::open_producers() const {
 
 void WorkQueueHost::cancel() {
   impl_->words.data()->is_cancelled.store(1, release);
-  // On the host the counters are at hand; on a GPU whoever waits looks at the word.
+  // The host can also reach the counters. On a GPU, waiting threads poll the word.
   if (!impl_->device.is_cuda())
     WorkQueueRef<std::uint32_t>({control(), words(), nullptr, nullptr, nullptr, 0, 0}, patience())
         .cancel();

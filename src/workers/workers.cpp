@@ -1,4 +1,4 @@
-// workers.cpp: the grid of persistent workers.
+// workers.cpp: chooses the grid of persistent workers, and checks their options.
 #include <attacca/error.hpp>
 #include <attacca/occupancy.hpp>
 #include <attacca/workers.hpp>
