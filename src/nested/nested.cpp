@@ -1,4 +1,4 @@
-// nested.cpp: the limits of nested launches.
+// nested.cpp: checks and sets the limits of nested launches.
 #include <attacca/error.hpp>
 #include <attacca/nested.hpp>
 
