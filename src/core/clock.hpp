@@ -1,4 +1,4 @@
-// clock.hpp: the one clock attacca measures with.
+// clock.hpp: the clock that all of attacca measures with.
 #pragma once
 
 #include <chrono>

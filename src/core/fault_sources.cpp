@@ -1,4 +1,4 @@
-// fault_sources.cpp: see fault_sources.hpp.
+// fault_sources.cpp: the table of living sources, by number.
 #include "core/fault_sources.hpp"
 
 #include <map>
@@ -17,7 +17,7 @@ struct Sources {
   std::map<unsigned, std::function<std::string()>> by_number;
 };
 Sources& sources() {
-  static auto& instance = *new Sources;  // static queues end after it would
+  static auto& instance = *new Sources;  // never destroyed: static queues end late
   return instance;
 }
 
@@ -37,7 +37,7 @@ FaultSource::~FaultSource() {
 }
 
 std::string explain_fault_source(unsigned number) {
-  // Under the mutex: the source cannot go while it explains itself.
+  // Locked: the source must not be destroyed while it explains itself.
   const std::lock_guard lock(sources().mutex);
   const auto found = sources().by_number.find(number);
   return found == sources().by_number.end() ? "what it took its work from broke, and is gone now"

@@ -1,5 +1,5 @@
-// fault_sources.hpp: what kernels take their work from, by number. A kernel can only report a
-// number; whoever has the number here explains what happened.
+// fault_sources.hpp: the sources that kernels take work from, by number. A kernel can only report a
+// number; the source with that number explains what happened.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ class FaultSource {
   unsigned number_;
 };
 
-/// What the source of that number says; that it is gone where it no longer lives.
+/// The explanation by the source with that number, or words that it is gone.
 std::string explain_fault_source(unsigned number);
 
 }  // namespace attacca::core

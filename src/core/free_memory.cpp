@@ -1,4 +1,4 @@
-// free_memory.cpp: see free_memory.hpp.
+// free_memory.cpp: reads /proc/meminfo and the limits of the process's control group.
 #include "core/free_memory.hpp"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::uint64_t number_in(const char* path) {
   return file >> value ? value : kUnknown;
 }
 
-/// What a container's limit leaves.
+/// The memory that a container's limit leaves.
 std::uint64_t left_in_group() {
   const std::uint64_t limit = number_in("/sys/fs/cgroup/memory.max");
   const std::uint64_t used = number_in("/sys/fs/cgroup/memory.current");

@@ -41,7 +41,7 @@ class InlineVector {
   std::size_t heap_bytes() const { return heap_ ? capacity_ * sizeof(T) : 0; }
 
   void push_back(const T& value) {
-    const T copy = value;  // it may be one of ours
+    const T copy = value;  // `value` may be one of our elements
     if (size_ == capacity_) reserve(2 * capacity_);
     data()[size_++] = copy;
   }
