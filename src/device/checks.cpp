@@ -1,4 +1,5 @@
-// checks.cpp: what a Ring refuses, and sizes of other structures that are no power of two.
+// checks.cpp: the words for arguments that a Ring refuses, and for sizes that must be powers of
+// two.
 #include <attacca/device/ring.hpp>
 #include <attacca/error.hpp>
 

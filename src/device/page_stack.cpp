@@ -1,4 +1,4 @@
-// page_stack.cpp: making a stack of pages and looking at it from the host.
+// page_stack.cpp: makes a stack of pages and reads it from the host.
 #include <attacca/device/page_stack.hpp>
 #include <attacca/error.hpp>
 

@@ -1,5 +1,5 @@
-// wait_log.cpp: the host's side of waiting: gives out names, and turns what waiting threads wrote
-// down into reports.
+// wait_log.cpp: the host's side of waiting: gives out names, and turns the records of waiting
+// threads into reports.
 #include <attacca/device/wait.hpp>
 #include <attacca/error.hpp>
 #include <attacca/memory.hpp>
@@ -14,7 +14,7 @@ namespace attacca::device {
 
 namespace {
 
-/// "50 ms", "1.25 s": three digits in the largest unit that leaves one before the point.
+/// "50 ms", "1.25 s": three digits, in the largest unit that leaves a digit before the point.
 std::string spelled(std::uint64_t nanoseconds) {
   constexpr const char* kUnits[] = {"ns", "µs", "ms", "s"};
   auto value = static_cast<double>(nanoseconds);
@@ -37,7 +37,7 @@ struct WaitLog::Impl {
     taken_by_device.write(std::span(&none, 1));
   }
 
-  /// The number of a name; the same for the same name. REQUIRES: the mutex is held.
+  /// The number of a name; equal names get one number. REQUIRES: the mutex is held.
   std::uint32_t number_of(const std::string& name) {
     const auto at =
         static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());

@@ -1,4 +1,5 @@
-// schedule.cpp: the host's side of the scheduling policy; see schedule/host.hpp.
+// schedule.cpp: the host's side of the scheduling policy: checks its options and lays out its
+// memory.
 #include <attacca/error.hpp>
 
 #include <fmt/format.h>
@@ -42,7 +43,7 @@ void check_sizes(const char* name, const Sizes& sizes, const char* limit_name,
   }
 }
 
-/// Gives out pieces of a memory, one after the other.
+/// Gives out pieces of one block of memory in turn.
 class Carver {
  public:
   explicit Carver(void* memory) : base_(reinterpret_cast<std::uintptr_t>(memory)) {}
