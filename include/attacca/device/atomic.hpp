@@ -1,5 +1,5 @@
-// atomic.hpp: atomics whose scope is in their type and whose order is in every call. The one place
-// that chooses between the device's instructions and std::atomic_ref.
+// atomic.hpp: atomics with their scope in the type and their order in every call. Only this file
+// chooses between the device's instructions and std::atomic_ref.
 //
 //   Atomic<unsigned, Scope::gpu> flag;
 //   flag.store(1, release);                  // no call without an order
@@ -18,7 +18,7 @@
 
 namespace attacca::device {
 
-/// Who can see an operation. The smallest scope that covers both sides is the right one; between
+/// The threads that can see an operation. Use the smallest scope that covers both sides; between
 /// host and device that is `system`.
 enum class Scope : std::uint8_t { block, cluster, gpu, system };
 enum class Order : std::uint8_t { relaxed, acquire, release, acq_rel, seq_cst };
@@ -100,8 +100,8 @@ ATTACCA_HD inline void fence(OrderTag<kOrder>) {
 #endif
 }
 
-/// ThreadSanitizer does not know fences. There the operation beside a fence carries its order:
-/// store with `after_release_fence` what a release fence publishes.
+/// ThreadSanitizer does not know fences. Under it the operation beside a fence carries the order:
+/// use `after_release_fence` for the store that a release fence publishes.
 #if defined(__SANITIZE_THREAD__)
 inline constexpr OrderTag<Order::release> after_release_fence{};
 #else
@@ -138,7 +138,7 @@ class AtomicRef {
     ref().store(value, detail::std_order(kOrder));
 #endif
   }
-  /// This and what follows return the value before.
+  /// This and the operations below return the old value.
   template <Order kOrder>
   ATTACCA_HD T exchange(T value, OrderTag<kOrder>) const {
 #if defined(__CUDA_ARCH__)
@@ -173,7 +173,7 @@ class AtomicRef {
     return ref().fetch_or(value, detail::std_order(kOrder));
 #endif
   }
-  /// Leaves the lesser, or the greater, of what is there and `value`.
+  /// Stores the lesser, or the greater, of the old value and `value`.
   template <Order kOrder>
   ATTACCA_HD T fetch_min(T value, OrderTag<kOrder>) const {
 #if defined(__CUDA_ARCH__)
@@ -190,7 +190,7 @@ class AtomicRef {
     return fetch_chosen(value, detail::std_order(kOrder), [](T a, T b) { return a < b; });
 #endif
   }
-  /// Where the value is `expected`, makes it `desired`; else `expected` becomes what it is.
+  /// If the value is `expected`, makes it `desired`; else stores the value in `expected`.
   template <Order kSuccess, Order kFailure>
   ATTACCA_HD bool compare_exchange(T& expected, T desired, OrderTag<kSuccess>,
                                    OrderTag<kFailure>) const {
@@ -207,7 +207,7 @@ class AtomicRef {
 
  private:
   std::atomic_ref<T> ref() const { return std::atomic_ref<T>(*value_); }
-  /// Writes where nothing changes, too: what it releases is released.
+  /// Writes even if nothing changes, so that a release always happens.
   template <class Replaces>
   T fetch_chosen(T value, std::memory_order order, Replaces replaces) const {
     T seen = ref().load(std::memory_order_relaxed);

@@ -1,5 +1,5 @@
-// lanes.hpp: the threads of a warp that happen to be here together. Nothing in this folder assumes
-// that a warp has converged: a set of lanes is whatever arrived, one lane included. On the host a
+// lanes.hpp: the threads of a warp that arrive at a call together. Nothing in this folder assumes
+// that a warp has converged: a set of lanes is any that arrived, even a single one. On the host a
 // thread is always alone.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace attacca::device {
 
 class ActiveLanes {
  public:
-  /// The lanes that are at this call together. They must go on together to what is asked of them.
+  /// The lanes that are at this call together. They must make the calls below together.
   ATTACCA_HD static ActiveLanes here() {
 #if defined(__CUDA_ARCH__)
     return ActiveLanes(__activemask());
@@ -27,7 +27,7 @@ class ActiveLanes {
     return 1;
 #endif
   }
-  /// Place of this lane among them, from 0.
+  /// The place of this lane among them, from 0.
   ATTACCA_HD unsigned rank() const {
 #if defined(__CUDA_ARCH__)
     unsigned below;
@@ -39,7 +39,7 @@ class ActiveLanes {
   }
   ATTACCA_HD bool is_leader() const { return rank() == 0; }
 
-  /// What the leader has. T is an integer of 4 or 8 bytes.
+  /// The leader's value. T is an integer of 4 or 8 bytes.
   template <class T>
   ATTACCA_HD T from_leader(T value) const {
 #if defined(__CUDA_ARCH__)
@@ -59,7 +59,7 @@ class ActiveLanes {
   unsigned mask_;
 };
 
-/// Whether all 32 lanes of a warp say so. All call; on the host there is one.
+/// Whether `value` is true in all 32 lanes of a warp. All call; on the host there is one.
 ATTACCA_HD inline bool all_lanes(bool value) {
 #if defined(__CUDA_ARCH__)
   return __all_sync(0xffffffffu, value) != 0;
@@ -68,7 +68,7 @@ ATTACCA_HD inline bool all_lanes(bool value) {
 #endif
 }
 
-/// What lane `lane` has, of any plain type. All 32 lanes of a warp call; on the host there is one.
+/// The value of lane `lane`, of any plain type. All 32 lanes of a warp call; the host has one.
 template <class T>
 ATTACCA_HD T from_lane(const T& value, [[maybe_unused]] unsigned lane) {
 #if defined(__CUDA_ARCH__)

@@ -1,6 +1,6 @@
-// memory_model.hpp: what the structures of this folder are made of: atomics, plain values, fences,
-// a clock and a back-off. They take it as a template parameter, so that tests can put a checker of
-// relaxed memory models in its place.
+// memory_model.hpp: the parts that the structures of this folder are made of: atomics, plain
+// values, fences, a clock and a back-off. They take it as a template parameter, so that tests can
+// replace it by a checker of relaxed memory models.
 #pragma once
 
 #include <attacca/device/atomic.hpp>
@@ -33,7 +33,7 @@ ATTACCA_HD inline std::uint64_t now_nanoseconds() {
 #endif
 }
 
-/// Polls at once at first, then with growing pauses.
+/// Pauses between polls: none at first, then growing.
 class NativeBackoff {
  public:
   ATTACCA_HD void pause() {
@@ -45,7 +45,7 @@ class NativeBackoff {
     std::this_thread::yield();
 #endif
   }
-  /// Whether to look at the clock now: seldom, because it costs more than a poll.
+  /// Whether to read the clock now: seldom, because it costs more than a poll.
   ATTACCA_HD bool is_time_to_look() const { return polls_ % kPollsPerLook == 0; }
 
  private:
@@ -67,8 +67,8 @@ struct NativeMemory {
   using Backoff = detail::NativeBackoff;
   ATTACCA_HD static std::uint64_t now() { return detail::now_nanoseconds(); }
 
-  /// Whether the calling thread is the one to look at host memory now. Of all threads of a GPU that
-  /// ask with the same `last`, one every 100 us: a look takes one or two. On the host, always.
+  /// Whether the calling thread should read host memory now, which takes one or two microseconds.
+  /// On a GPU, true for one of all threads with the same `last` every 100 us. On the host, always.
   template <class Word>
   ATTACCA_HD static bool is_turn_to_look_across([[maybe_unused]] Word& last) {
 #if defined(__CUDA_ARCH__)

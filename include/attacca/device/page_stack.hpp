@@ -1,7 +1,7 @@
-// page_stack.hpp: numbers of free pages on a lock-free stack: any thread takes one or several, all
+// page_stack.hpp: numbers of free pages on a lock-free stack. Any thread takes one or several, all
 // or none, and gives them back in any order. The head carries a count of operations beside the top
-// page, so a head that looks unchanged is unchanged: a page that was taken and given back meanwhile
-// cannot be mistaken for itself (it would take 2^40 operations during one attempt).
+// page, so a head that looks unchanged is unchanged, even if a page was taken and given back
+// meanwhile (the count wraps after 2^40 operations during one attempt).
 #pragma once
 
 #include <attacca/device/memory_model.hpp>
@@ -9,15 +9,15 @@
 
 namespace attacca::device {
 
-/// Outcome of giving pages back.
+/// The outcome of giving pages back.
 enum class Give : std::uint8_t {
   done,
   not_a_page,
   not_taken,  // free, or being given by another thread
-  twice,      // it stands twice in the list
+  twice,      // it is in the list twice
 };
 
-/// A stack as kernel arguments carry it; see PageStack.
+/// A stack in the form of kernel arguments; PageStack owns it.
 template <class Memory = NativeMemory>
 class PageStackRef {
  public:
@@ -35,7 +35,7 @@ class PageStackRef {
                           std::uint32_t pages)
       : head_(head), next_(next), pages_(pages) {}
 
-  /// Takes `count` pages into `pages`, or none. False: there are not that many.
+  /// Takes `count` pages into `pages`. Takes none and returns false where there are fewer.
   ATTACCA_HD bool take(std::uint32_t* pages, std::uint32_t count) const {
     if (count == 0) return true;
     typename Memory::Backoff backoff;
@@ -44,8 +44,8 @@ class PageStackRef {
     for (;;) {
       std::uint32_t page = top(head);
       std::uint32_t found = 0;
-      // Others may take the same pages while we walk. Then a link is nonsense, and so may be where
-      // it leads, but always a page or a mark; the exchange below fails.
+      // Other threads may take the same pages while we walk. Then a link may lead anywhere, but
+      // always to a page or a mark, and the exchange below fails.
       while (found < count && page < pages_) {
         pages[found++] = page;
         page = next_[page].load(relaxed);
@@ -53,8 +53,8 @@ class PageStackRef {
       if (found == count && page <= kBottom) {
         if (head_->compare_exchange(head, after(head, page), acquire, acquire)) break;
       } else {
-        // A mark that says taken or giving proves that the head has changed, even where this
-        // thread cannot see that yet; only a walk that ended at the bottom can have been true.
+        // The marks "taken" and "giving" prove that the head has changed, even if this thread
+        // cannot see that yet. Only a walk that ended at the bottom can have been right.
         const std::uint64_t now = head_->load(acquire);
         if (now == head && page == kBottom) return false;
         head = now;
@@ -65,11 +65,11 @@ class PageStackRef {
     return true;
   }
 
-  /// Gives `count` pages back. Whatever is wrong with one of them, none is given.
+  /// Gives `count` pages back. If one of them is wrong, none is given.
   ATTACCA_HD Give give(const std::uint32_t* pages, std::uint32_t count) const {
     if (count == 0) return Give::done;
-    // First each page becomes ours to give, by an exchange that only one thread, and only its first
-    // mention in the list, can win.
+    // First claim each page, by an exchange that only one thread, and only the page's first entry
+    // in the list, can win.
     for (std::uint32_t at = 0; at < count; ++at) {
       Give wrong = Give::not_a_page;
       if (pages[at] < pages_) {
@@ -85,7 +85,7 @@ class PageStackRef {
     std::uint64_t head = head_->load(relaxed);
     for (;;) {
       next_[pages[count - 1]].store(top(head), relaxed);
-      // release publishes the links, and what this thread did with the pages.
+      // release publishes the links, and this thread's writes to the pages.
       if (head_->compare_exchange(head, after(head, pages[0]), release, relaxed)) return Give::done;
       backoff.pause();
     }
@@ -117,7 +117,7 @@ class PageStack {
   PageStack(const attacca::Device& device, std::size_t pages);
 
   PageStackRef<> ref() const { return {head_.data(), next_.data(), pages_}; }
-  /// How many are free. Copies from the device; nobody may be taking or giving.
+  /// The number of free pages. Copies from the device; no thread may be taking or giving.
   std::size_t count_free() const;
 
  private:

@@ -1,7 +1,7 @@
 // ring.hpp: a bounded queue from one writer to one reader, across the line between host and device
-// or on either side of it. Only loads and stores cross, for on most machines a read-modify-write of
-// pinned memory is not atomic between CPU and GPU. Neither side ever waits for the other: a reader
-// takes what is there, a writer is told when there is no room.
+// or on either side of it. Only loads and stores cross it, because on most machines a
+// read-modify-write of pinned memory is not atomic between CPU and GPU. Neither side ever waits for
+// the other: a reader takes what is there, a writer is told when there is no room.
 #pragma once
 
 #include <attacca/device/memory_model.hpp>
@@ -25,7 +25,7 @@ struct RingControl {
   alignas(128) Atomic<std::uint64_t> read;     // by the reader
 };
 
-/// A ring as kernel arguments carry it; see Ring.
+/// A ring in the form of kernel arguments; Ring owns it.
 template <class T, class Memory = NativeMemory>
 struct RingRef {
   RingControl<Memory>* control;
@@ -47,11 +47,11 @@ class RingWriter {
   ATTACCA_HD bool try_push(const T& item) {
     if (room() == 0) return false;
     ring_.items[next_ & ring_.mask].write(item);
-    // release pairs with the acquire in the reader's `available`: who sees the count sees the item.
+    // release pairs with the acquire in the reader's `available`, which then sees the item.
     ring_.control->written.store(++next_, release);
     return true;
   }
-  /// As many as there is room for, published at once. Returns how many.
+  /// Pushes as many as there is room for and publishes them at once. Returns how many.
   ATTACCA_HD std::uint32_t try_push(const T* items, std::uint32_t count) {
     const std::uint64_t free = room(count);
     if (free < count) count = static_cast<std::uint32_t>(free);
@@ -60,11 +60,11 @@ class RingWriter {
     if (count) ring_.control->written.store(next_ += count, release);
     return count;
   }
-  /// No more will come. The reader still gets what is in the ring.
+  /// Says that no more will come. The reader still gets what is in the ring.
   ATTACCA_HD void close() { ring_.control->is_closed.store(1, release); }
 
  private:
-  /// Looks across only where what was seen last time is not enough.
+  /// Reads the other side's word only if the room seen last time is not enough.
   ATTACCA_HD std::uint64_t room(std::uint64_t wanted = 1) {
     const std::uint64_t capacity = ring_.mask + 1;
     if (capacity - (next_ - seen_read_) < wanted) seen_read_ = ring_.control->read.load(acquire);
@@ -75,7 +75,7 @@ class RingWriter {
   std::uint64_t seen_read_;
 };
 
-/// The reading side, wait-free; as for the writer, only one at a time.
+/// The reading side, wait-free. Like the writer, only one may exist at a time.
 template <class T, class Memory = NativeMemory>
 class RingReader {
  public:
@@ -84,7 +84,7 @@ class RingReader {
 
   /// False where there is nothing.
   ATTACCA_HD bool try_pop(T& item) { return try_pop(&item, 1) == 1; }
-  /// Up to `count` of them. Returns how many.
+  /// Takes up to `count` items. Returns how many.
   ATTACCA_HD std::uint32_t try_pop(T* items, std::uint32_t count) {
     const std::uint64_t there = available(count);
     if (there < count) count = static_cast<std::uint32_t>(there);
@@ -96,11 +96,11 @@ class RingReader {
   }
   /// Whether the writer closed and everything was read.
   ATTACCA_HD bool is_finished() {
-    // In this order: what was written before closing is seen once closing is.
+    // In this order: once closing is seen, everything written before it is.
     return ring_.control->is_closed.load(acquire) != 0 && available(1) == 0;
   }
 
-  /// How many are there; looks again only where fewer than `wanted` were there last time.
+  /// The number of items; reads the other side's word only if fewer than `wanted` were seen before.
   ATTACCA_HD std::uint64_t available(std::uint64_t wanted) {
     if (seen_written_ - next_ < wanted) seen_written_ = ring_.control->written.load(acquire);
     return seen_written_ - next_;

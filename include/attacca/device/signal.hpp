@@ -1,6 +1,6 @@
-// signal.hpp: a word that one side raises and others wait for. What was written before `publish`
-// is visible after `wait`. Values only grow (and may wrap), so a signal can be used again without
-// being reset: publish 1, 2, 3, … and wait for the number.
+// signal.hpp: a word that one side raises and others wait for. Writes before `publish` are visible
+// after `wait`. Values only grow (and may wrap), so a signal can be used again without a reset:
+// publish 1, 2, 3, … and wait for the number.
 #pragma once
 
 #include <attacca/device/wait.hpp>
@@ -12,18 +12,18 @@ namespace attacca::device {
 template <Scope kScope, class Memory = NativeMemory>
 class Signal {
  public:
-  /// Everything this thread wrote before is visible to whoever sees `value`. One publisher.
+  /// This thread's earlier writes are visible to a thread that sees `value`. One publisher.
   ATTACCA_HD void publish(std::uint32_t value) { word_.store(value, release); }
 
-  /// One more than now; for several publishers, each of which releases what it wrote.
+  /// Adds one. For several publishers, each of which releases its writes.
   ATTACCA_HD void raise() {
     static_assert(kScope != Scope::system,
                   "host and device cannot add to one word on most machines: publish a number");
     word_.fetch_add(1, acq_rel);
   }
 
-  /// Waits until the value is at least `value`, acquiring at every poll. False where patience ended
-  /// first; that is written down.
+  /// Waits until the value is at least `value`, acquiring at every poll. Where patience ends first,
+  /// records that and returns false.
   ATTACCA_HD bool wait(std::uint32_t value, const Patience& patience) const {
     std::uint32_t seen = 0;
     return detail::wait_for<Memory>(
@@ -34,7 +34,7 @@ class Signal {
         },
         [&] { return std::uint64_t{seen}; });
   }
-  /// Whether it is there now; if so, what was published is visible.
+  /// Whether the value is there now; if so, the publisher's writes are visible.
   ATTACCA_HD bool is_at(std::uint32_t value) const {
     return has_reached(word_.load(acquire), value);
   }

@@ -1,5 +1,5 @@
-// staged_copy.hpp: an array streamed through shared memory in chunks, copied ahead of their use by
-// the whole block:
+// staged_copy.hpp: streams an array through shared memory in chunks, which the whole block copies
+// ahead of their use:
 //
 //   using Copy = device::StagedCopy<float, 1024, 4>;  // 1024 elements a chunk, 4 buffers
 //   ATTACCA_SHARED Copy::Storage storage;
@@ -8,11 +8,11 @@
 //     for (unsigned i = t.thread.x; i < n; i += t.threads.x) sum += chunk[i];
 //   });
 //
-// StagedCopy has every thread copy its share (cp.async); BulkCopy hands each chunk to the copy
-// engine of sm_90 (TMA) in one instruction, and is for bodies that take a WaitingThread: a chunk
-// that does not come is given up for, as what the kernel names in its `waits_for`. The host, where
-// the block's threads run one after another, reads chunks where they lie: the same body gives the
-// same result there, as long as its threads do not write to shared memory for each other.
+// In StagedCopy every thread copies its share (cp.async). BulkCopy copies each chunk with one TMA
+// instruction of sm_90. It is for bodies that take a WaitingThread: the wait for a chunk that does
+// not arrive times out, under a name from the kernel's `waits_for`. On the host, where the block's
+// threads run one after another, chunks are read in place. The same body gives the same result
+// there, as long as its threads do not write to shared memory for each other.
 #pragma once
 
 #include <attacca/device/memory_model.hpp>
@@ -31,14 +31,14 @@ namespace attacca::device {
 
 namespace detail {
 
-/// What both ways of copying move at a time, and on whose multiples source and target must lie.
+/// Bytes that both kinds of copy move at a time; source and target are aligned to it.
 inline constexpr unsigned kCopyBytes = 16;
 
 ATTACCA_HD constexpr unsigned rounded_to_copies(unsigned bytes) {
   return (bytes + kCopyBytes - 1) / kCopyBytes * kCopyBytes;
 }
 
-/// Place of a thread in its block, and how many they are.
+/// The place of a thread in its block, and the number of threads.
 struct Rank {
   unsigned rank;
   unsigned threads;
@@ -61,7 +61,7 @@ struct AsyncMover {
     __pipeline_commit();
   }
   __device__ static void touched_by_hand() {}
-  /// Waits until this thread's copies have arrived, but for those of the last `behind` chunks.
+  /// Waits until this thread's copies have arrived, except those of the last `behind` chunks.
   __device__ static bool wait(State&, unsigned, bool, unsigned behind, const Thread&, unsigned) {
     wait_at_most<kStages - 1>(behind);
     return true;
@@ -115,14 +115,14 @@ struct BulkMover {
         "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(barrier)
         : "memory");
   }
-  /// Orders what this thread read and wrote before what the engine writes to the same place later:
-  /// a load may still be under way when its thread is past a barrier.
+  /// Orders this thread's reads and writes before a later TMA write to the same place: a load may
+  /// still be under way when its thread is past a barrier.
   __device__ static void touched_by_hand() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   }
-  /// False: the chunk did not come, and the host will hear of it. An engine that cannot read the
-  /// source ends the kernel with an error, so the bound is only for a caller that waits for what it
-  /// has not fetched.
+  /// False where the chunk did not arrive; the host is told. TMA that cannot read the source ends
+  /// the kernel with an error, so the bound is only for a caller that waits for a chunk it has not
+  /// fetched.
   __device__ static bool wait(State& state, unsigned stage, bool parity, unsigned,
                               const WaitingThread& t, unsigned what) {
     if (is_past(state.arrived[stage], parity)) [[likely]]
@@ -153,8 +153,9 @@ struct BulkMover {
 /// A queue of at most `kStageCount` chunks on their way from global to shared memory or in use
 /// there. All threads of the block make every call together, from the constructor to the end, with
 /// the same arguments. The source lies in global memory, is not written while the kernel runs, and
-/// may start and end at any element: what lies off multiples of 16 bytes at a chunk's ends is
-/// copied by plain loads and stores. Use `for_each_chunk`, or write its loop with the members.
+/// may start and end at any element: the parts of a chunk before the first and after the last
+/// multiple of 16 bytes are copied by plain loads and stores. Use `for_each_chunk`, or write its
+/// loop with the members.
 template <class T, unsigned kChunkElements, unsigned kStageCount, class Mover>
 class ChunkPipeline {
   static_assert(std::is_trivially_copyable_v<T>, "chunks are copied as bytes");
@@ -162,14 +163,14 @@ class ChunkPipeline {
   static_assert(kChunkElements > 0, "a chunk has at least one element");
   static_assert(kStageCount > 0, "a pipeline has at least one buffer");
 
-  // A chunk keeps its source's place between multiples of 16 bytes, which takes some room.
+  // A chunk keeps its source's offset from a multiple of 16 bytes, which takes some room.
   static constexpr bool kIsAligned = alignof(T) == detail::kCopyBytes;
   static constexpr unsigned kStageBytes =
       detail::rounded_to_copies(kChunkElements * sizeof(T)) + detail::kCopyBytes;
 
  public:
   using Element = T;
-  using ThreadType = typename Mover::ThreadType;  // what a body that uses it takes, at least
+  using ThreadType = typename Mover::ThreadType;  // the least type for a body that uses it
   static constexpr unsigned kChunk = kChunkElements;
   static constexpr unsigned kStages = kStageCount;
 
@@ -177,7 +178,7 @@ class ChunkPipeline {
 #if defined(__CUDA_ARCH__)
     alignas(detail::kCopyBytes) unsigned char bytes[kStages][kStageBytes];
     typename Mover::State mover;
-    unsigned shifts[kStages];  // where in its buffer a chunk starts
+    unsigned shifts[kStages];  // the start of a chunk in its buffer
 #else
     const T* sources[kStages];
 #endif
@@ -187,9 +188,9 @@ class ChunkPipeline {
       kStages * kStageBytes +
       detail::rounded_to_copies(sizeof(typename Mover::State) + 8 + kStages * sizeof(unsigned));
 
-  /// `what`: of BulkCopy, the index in the kernel's `waits_for` under which a chunk that does not
-  /// come is reported, with the number of its buffer and the mbarrier that was seen. Such a kernel
-  /// runs on to its end; what `wait` returns from then on is garbage.
+  /// For BulkCopy, `what` is an index in the kernel's `waits_for`. A chunk that does not arrive is
+  /// reported under it, with the number of its buffer and the mbarrier that was seen. The kernel
+  /// then runs on to its end with garbage from `wait`.
   ATTACCA_HD explicit ChunkPipeline(const ThreadType& t, Storage& storage, unsigned what = 0)
       : thread_(t),
         what_(what),
@@ -201,8 +202,8 @@ class ChunkPipeline {
     Mover::open(storage_.mover, self_);
 #endif
   }
-  /// The storage is free for other use behind it. REQUIRES: everything fetched was waited for. A
-  /// chunk that was given up for may still come, into whatever lies there then.
+  /// Afterwards the storage is free for other use. REQUIRES: everything fetched was waited for. A
+  /// chunk whose wait timed out may still arrive and overwrite the storage.
   ATTACCA_HD ~ChunkPipeline() {
 #if defined(__CUDA_ARCH__)
     Mover::close(storage_.mover, self_);
@@ -216,7 +217,7 @@ class ChunkPipeline {
   /// fetched and not released.
   ATTACCA_HD void fetch(const T* from, unsigned count) {
 #if defined(__CUDA_ARCH__)
-    if (held_ == kStages) synchronize();  // others may still read the buffer that this one released
+    if (held_ == kStages) synchronize();  // others may still read the buffer this thread released
     start(reinterpret_cast<const unsigned char*>(from), count * static_cast<unsigned>(sizeof(T)));
 #else
     (void)count;
@@ -257,7 +258,7 @@ class ChunkPipeline {
 
  private:
 #if defined(__CUDACC__)
-  /// What all threads have written is visible to all, and what all have released is free.
+  /// All threads' writes become visible to all, and chunks that all have released are free.
   __device__ void synchronize() {
     __syncthreads();
     held_ -= released_;
@@ -273,7 +274,7 @@ class ChunkPipeline {
     if (head > bytes) head = bytes;
     const unsigned body = (bytes - head) / detail::kCopyBytes * detail::kCopyBytes;
     if (!kIsAligned && self_.rank == 0) storage_.shifts[next_in_] = shift;
-    // Nothing is asked for behind a chunk that did not come: its barrier is in the middle of a
+    // After a chunk that did not arrive nothing is fetched: its mbarrier is in the middle of a
     // phase.
     if (!has_given_up_) Mover::copy(storage_.mover, next_in_, to + head, from + head, body, self_);
     if (body == bytes) return;
@@ -302,7 +303,7 @@ class ChunkPipeline {
 template <class T, unsigned kChunk, unsigned kStages>
 using StagedCopy = ChunkPipeline<T, kChunk, kStages, detail::AsyncMover<kStages>>;
 
-/// The same with TMA, of sm_90.
+/// The same with TMA, on sm_90.
 template <class T, unsigned kChunk, unsigned kStages>
 using BulkCopy = ChunkPipeline<T, kChunk, kStages, detail::BulkMover<kStages>>;
 
@@ -323,8 +324,8 @@ ATTACCA_HD void for_each_chunk(Copy& copy, const typename Copy::Element* source,
   for (std::uint64_t used = 0; used < count; used += Copy::kChunk) {
     if constexpr (Copy::kStages == 1) fetch_next();
     const auto* chunk = copy.wait();
-    // Behind the wait, where all threads are known to be done with the chunk before: one barrier a
-    // chunk is enough.
+    // After the wait all threads are done with the previous chunk, so one barrier per chunk is
+    // enough.
     if constexpr (Copy::kStages > 1) fetch_next();
     const std::uint64_t left = count - used;
     use(chunk, left < Copy::kChunk ? static_cast<unsigned>(left) : Copy::kChunk);

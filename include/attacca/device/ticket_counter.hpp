@@ -1,5 +1,5 @@
 // ticket_counter.hpp: numbers 0, 1, 2, …, each handed to exactly one claimer: the simplest way for
-// workers to share a known amount of work. One hot word; claiming in batches keeps it cool.
+// workers to share a known amount of work. All claim from one word; batches keep contention low.
 #pragma once
 
 #include <attacca/device/lanes.hpp>
@@ -51,7 +51,7 @@ class BasicTicketCounter {
   }
 #endif
 
-  /// To use the counter again. Nobody may be claiming.
+  /// Starts the counter again. No thread may be claiming.
   ATTACCA_HD void reset() { next_.store(0, relaxed); }
   /// Tickets asked for so far; may pass any limit.
   ATTACCA_HD std::uint64_t claimed() const { return next_.load(relaxed); }
@@ -66,11 +66,12 @@ class BasicTicketCounter {
 };
 using TicketCounter = BasicTicketCounter<>;
 
-/// The lower level of a two-level counter: lies in a block's shared memory, takes `kRefill` tickets
-/// at a time from a TicketCounter and deals them out to the block's threads. Zero it (`reset`, by
-/// one thread, before a __syncthreads) before use. Tickets stay below 2^40. One thread refills at a
-/// time. A thread that has waited some 200 us for a refill claims from the TicketCounter directly.
-/// Claim until there are no more: the thread that refills then deals out the rest.
+/// The lower level of a two-level counter. It lies in a block's shared memory, takes `kRefill`
+/// tickets at a time from a TicketCounter and deals them out to the block's threads. Zero it
+/// (`reset`, by one thread, before a __syncthreads) before use. Tickets stay below 2^40. One thread
+/// refills at a time. A thread that has waited some 200 us for a refill claims from the
+/// TicketCounter directly. Claim until there are no more: the thread that refills then deals out
+/// the rest.
 template <std::uint32_t kRefill, class Memory = NativeMemory>
 class BasicLocalTickets {
   static_assert(kRefill > 0 && kRefill <= 1u << 16);
@@ -99,8 +100,8 @@ class BasicLocalTickets {
                            std::uint64_t limit) {
     typename Memory::Backoff backoff;
     for (unsigned polls = 0; polls < kMostPolls;) {
-      // Looked at before it is added to, so that a claimer overshoots at most once per refill and
-      // the count of dealt tickets cannot run into the bits above it.
+      // Load before adding, so that a claimer overshoots at most once per refill and the count of
+      // dealt tickets cannot run into the bits above it.
       if (dealt(word_.load(relaxed)) < kRefill) {
         const std::uint64_t word = word_.fetch_add(count, relaxed);
         const std::uint32_t at = dealt(word);
@@ -113,7 +114,7 @@ class BasicLocalTickets {
           return {first, most < count ? static_cast<std::uint32_t>(most) : count};
         }
       }
-      // Whoever takes the flag refills. The word is looked at again: another may have refilled.
+      // The thread that takes the flag refills. It loads the word again: another may have refilled.
       if (is_refilling_.exchange(1, acquire) == 0) {
         if (dealt(word_.load(relaxed)) >= kRefill) {
           const Tickets more = from.claim(kRefill, limit);
@@ -133,8 +134,8 @@ class BasicLocalTickets {
   }
 
  private:
-  // Above: the first ticket of this refill. Below: how many of it were dealt, or more, where
-  // claimers came too late.
+  // High bits: the first ticket of this refill. Low bits: the number dealt, or more where claimers
+  // came too late.
   static constexpr unsigned kDealtBits = 24;
   static constexpr unsigned kMostPolls = 1024;
   ATTACCA_HD static std::uint32_t dealt(std::uint64_t word) {

@@ -1,5 +1,5 @@
-// tile.hpp: memory that the threads of a block share: a tile padded so that a warp reads its
-// columns without bank conflicts, and how many conflicts a given access has.
+// tile.hpp: shared memory of a block: a tile padded so that a warp reads its columns without bank
+// conflicts, and a count of the conflicts of a given access.
 #pragma once
 
 #include <attacca/target.hpp>
@@ -19,8 +19,8 @@ inline constexpr unsigned kWarpLanes = 32;
 inline constexpr unsigned kBanks = 32;
 inline constexpr unsigned kBankBytes = 4;
 
-/// How often shared memory is asked for the lanes of a warp that each touch `bytes` bytes: it
-/// serves 128 bytes at a time, so 8 bytes a lane take two turns and 16 bytes four.
+/// Turns of shared memory for the lanes of a warp that each touch `bytes` bytes. A turn serves 128
+/// bytes, so 8 bytes a lane take two turns and 16 bytes four.
 ATTACCA_HD constexpr unsigned bank_turns(unsigned lanes, unsigned bytes) {
   const unsigned lanes_at_once = kBanks * kBankBytes / (bytes < kBankBytes ? kBankBytes : bytes);
   return (lanes + lanes_at_once - 1) / lanes_at_once;
@@ -64,8 +64,7 @@ ATTACCA_HD constexpr unsigned padded_pitch(unsigned columns, unsigned bytes) {
 }
 
 /// Rows of elements in shared memory: a warp whose lanes walk along a row or down a column has no
-/// bank conflicts. As ATTACCA_SHARED it is not initialised, and those who read it synchronize with
-/// those who wrote it.
+/// bank conflicts. As ATTACCA_SHARED it is not initialised; readers must synchronize with writers.
 template <class T, unsigned kRowCount, unsigned kColumnCount>
 struct PaddedTile {
   static_assert(std::is_trivially_default_constructible_v<T>, "shared memory runs no constructors");

@@ -1,6 +1,6 @@
-// wait.hpp: how device code waits: polling with a back-off, up to a deadline, and on expiry a
-// record of who waited for what, in memory that the host reads. Here is what a waiting thread
-// needs; the host's side, WaitLog, gives out names and reads the records.
+// wait.hpp: waits in device code: polls with a back-off up to a deadline. On expiry the thread
+// writes a record of the wait into memory that the host reads. The host's side, WaitLog, gives out
+// names and reads the records.
 #pragma once
 
 #include <attacca/device/memory_model.hpp>
@@ -15,7 +15,7 @@ class Device;
 
 namespace attacca::device {
 
-/// Somebody gave up waiting.
+/// A wait that timed out.
 struct WaitRecord {
   std::uint32_t who;
   std::uint32_t what;
@@ -26,9 +26,9 @@ struct WaitRecord {
   std::uint64_t nanoseconds;
 };
 
-/// Records from threads of the device, and behind them those from host threads, in memory that both
-/// sides see. Each side has a count of its own of the places it took: on most machines the two
-/// cannot add to one word. A count may pass the capacity; later records are dropped.
+/// Records from threads of the device, and after them those from host threads, in memory that both
+/// sides see. Each side counts the places it took by itself: on most machines the two cannot add to
+/// one word. A count may pass the capacity; later records are dropped.
 struct WaitLogData {
   static constexpr std::uint32_t kCapacity = 256;               // of each side
   Atomic<std::uint32_t, Scope::system> taken_by_host;           // the device's is in its own memory
@@ -36,8 +36,8 @@ struct WaitLogData {
   WaitRecord records[2 * kCapacity];
 };
 
-/// How long to wait, and where to say so after that. A plain value for kernel arguments; made by
-/// WaitLog::patience.
+/// How long to wait, and where to record that it was too long. A plain value for kernel arguments;
+/// made by WaitLog::patience.
 struct Patience {
   std::uint64_t nanoseconds;
   WaitLogData* log;
@@ -95,11 +95,11 @@ struct WaitReport {
   std::string message() const;
 };
 
-/// Owns the memory that records are written to, and the names in them. Thread-safe but for
-/// `clear`, which nobody may be waiting during. Must outlive the Patience it gives out.
+/// Owns the memory that records are written to, and the names in them. Thread-safe except `clear`,
+/// during which no thread may be waiting. Must outlive the Patience it gives out.
 class WaitLog {
  public:
-  /// `names` have the numbers 0, 1, … from the start.
+  /// `names` get the numbers 0, 1, ….
   explicit WaitLog(const attacca::Device& device, std::vector<std::string> names = {});
   WaitLog(WaitLog&&) noexcept;
   ~WaitLog();
@@ -107,12 +107,12 @@ class WaitLog {
   /// Throws BadArgument where the deadline is not positive.
   Patience patience(std::chrono::nanoseconds deadline, const std::string& who,
                     const std::string& what);
-  /// For structures that wait for different things, each by its own clock: they fill in the
+  /// For structures that wait for different things, each with its own clock. They fill in the
   /// numbers.
   Patience without_names();
-  /// What was written so far, the device's first. Waits for nothing.
+  /// The records so far, the device's first. Does not wait.
   std::vector<WaitReport> reports() const;
-  /// Those that found no room. Copies from the device.
+  /// The number of records that found no room. Copies from the device.
   std::size_t dropped() const;
   void clear();
 

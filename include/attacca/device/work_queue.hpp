@@ -1,5 +1,5 @@
-// work_queue.hpp: owns a queue in a device's memory, and is the host's way into it: filling,
-// producers, cancelling, status. What kernels do with it is in work_queue_ref.hpp.
+// work_queue.hpp: owns a queue in a device's memory and lets the host fill it, produce items,
+// cancel it and read its status. The kernels' side is in work_queue_ref.hpp.
 #pragma once
 
 #include <attacca/device/work_queue_ref.hpp>
@@ -18,25 +18,25 @@ struct WorkQueueOptions {
   std::size_t capacity = 0;   // a power of two
   std::size_t producers = 0;  // on the host; the queue is not finished before each has closed
   std::size_t inbox = 256;    // items a host producer may be ahead, a power of two
-  /// How long something that was begun may stand still before the queue breaks. A worker's own time
-  /// with an item is not meant, but where workers `push` waiting for room, make it longer than an
-  /// item takes.
+  /// How long an operation that has begun may stand still before the queue breaks. A worker's own
+  /// time with an item does not count. But where workers `push` and wait for room, make it longer
+  /// than an item takes.
   std::chrono::nanoseconds patience = std::chrono::seconds(10);
   /// How long the queue may hold no work at all, while a producer is open, before it ends.
   std::optional<std::chrono::nanoseconds> idle_limit = std::nullopt;
-  std::string name = "work queue";  // in what is said about it
+  std::string name = "work queue";  // in messages about it
 };
 
-/// Where a queue stands: accepted = done + refused + waiting + in_work. While kernels use the
-/// queue, each number may be off by what moved during the look.
+/// The state of a queue: accepted = done + refused + waiting + in_work. While kernels use the
+/// queue, each number may be off by the items that moved during the read.
 struct WorkQueueStatus {
   std::uint64_t accepted = 0;        // filled in, pushed, or a place claimed for it
-  std::uint64_t done = 0;            // worked off
+  std::uint64_t done = 0;            // finished
   std::uint64_t waiting = 0;         // in the queue and in host producers' rings
   std::uint64_t in_work = 0;         // taken and not reported done
-  std::uint64_t refused = 0;         // taken and found to make no sense
-  std::uint32_t open_producers = 0;  // on the host, those never asked for included
-  QueueEnd end = QueueEnd::none;     // none: it goes on, or all is done
+  std::uint64_t refused = 0;         // taken and found invalid
+  std::uint32_t open_producers = 0;  // on the host, including those never asked for
+  QueueEnd end = QueueEnd::none;     // none: it runs, or all is done
 
   /// "30 accepted: 6 done, 24 waiting, none in work; 1 producer is open".
   std::string message() const;
@@ -44,8 +44,8 @@ struct WorkQueueStatus {
 
 namespace detail {
 
-/// The part of a WorkQueue that does not depend on what is in it. Producers share it with the
-/// queue, so that they may outlive it.
+/// The part of a WorkQueue that does not depend on the type of its items. Producers share it with
+/// the queue, so that they may outlive it.
 class WorkQueueHost {
  public:
   WorkQueueHost(const attacca::Device& device, const WorkQueueOptions& options);
@@ -53,7 +53,7 @@ class WorkQueueHost {
 
   /// For `status`: the words of a producer's ring.
   void add_ring(std::shared_ptr<const RingControl<>> ring);
-  /// Sets the counters to `filled` items. Nobody may be using the queue.
+  /// Sets the counters to `filled` items. No thread may be using the queue.
   void reset(std::size_t filled, std::uint64_t open_producers);
   std::uint64_t open_producers() const;  // whose end no consumer has seen
   void cancel();
@@ -75,8 +75,8 @@ void check_fill(std::size_t items, std::size_t capacity);
 
 }  // namespace detail
 
-/// A host thread's way into a WorkQueue: owns one of its producers and closes it at the end of its
-/// life. May outlive the queue, and is then told `broken`. One thread at a time.
+/// Pushes items from a host thread into a WorkQueue. Owns one of its producers; its destructor
+/// closes that. May outlive the queue, and then gets `broken`. One thread at a time.
 template <class T>
 class Producer {
  public:
@@ -93,7 +93,7 @@ class Producer {
   ~Producer() { close(); }
 
   Push try_push(const T& item) { return try_push(std::span(&item, 1)) == 1 ? Push::done : why(); }
-  /// As many as there is room for; returns how many.
+  /// Pushes as many as there is room for; returns how many.
   std::size_t try_push(std::span<const T> items) {
     if (!ring_ || queue_->end() != QueueEnd::none) return 0;
     const std::size_t most = items.size() < ring_->capacity() ? items.size() : ring_->capacity();
@@ -101,7 +101,7 @@ class Producer {
   }
   /// Whether pushing can still succeed.
   bool is_open() const { return ring_ && queue_->end() == QueueEnd::none; }
-  /// No more will come. What was accepted is still worked on. Closing again does nothing.
+  /// Says that no more will come. Accepted items are still worked on. Closing again does nothing.
   void close() {
     if (!ring_) return;
     writer_.close();
@@ -147,8 +147,8 @@ class WorkQueue {
     if (host_) host_->cancel();  // for producers that live longer
   }
 
-  /// Makes the queue hold `items` and nothing else, and as new where it had ended. Producers that
-  /// have closed stay closed; what the others' rings hold is worked on. Nobody may be using it.
+  /// Makes the queue hold `items` and nothing else, and restarts it if it had ended. Producers that
+  /// have closed stay closed; items in the others' rings are worked on. No thread may be using it.
   void fill(std::span<const T> items) {
     detail::check_fill(items.size(), capacity_);
     std::vector<Atomic<std::uint32_t, Scope::gpu>> turns(capacity_);
@@ -172,15 +172,15 @@ class WorkQueue {
     return Producer<T>(host_, rings_[given_++]);
   }
 
-  /// Ends the queue: whoever waits is told `broken`, workers stop after what they hold, and items
-  /// that look (`Worker::is_cancelled`) may end themselves. What was not done is counted by
-  /// `status`. Returns at once.
+  /// Ends the queue: waiting threads get `broken`, workers stop after the items they hold, and
+  /// items that check `Worker::is_cancelled` may stop early. `status` counts the items that were
+  /// not done. Returns at once.
   void cancel() { host_->cancel(); }
-  /// What was accepted, is done, waits and is being worked on.
+  /// The items accepted, done, waiting and in work.
   WorkQueueStatus status() const { return host_->status(); }
-  /// What ended it before its work was done, as the host was told.
+  /// The reason why it ended before its work was done, as reported to the host.
   QueueEnd end() const { return host_->end(); }
-  /// The waits that were given up. The first broke the queue.
+  /// The waits that timed out. The first broke the queue.
   std::vector<WaitReport> reports() const { return host_->reports(); }
 
  private:

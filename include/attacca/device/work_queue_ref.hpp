@@ -1,20 +1,19 @@
-// work_queue_ref.hpp: a WorkQueue as kernels use it: a bounded queue for many producers and many
-// consumers that knows when all work is done, also where workers push new work. It lies in the
-// device's memory; the host joins in through a ring per producer, which consumers empty when the
+// work_queue_ref.hpp: the kernels' side of a WorkQueue: a bounded queue for many producers and many
+// consumers that knows when all work is done, even if workers push new work. It lies in the
+// device's memory. The host pushes through a ring per producer, which consumers empty when the
 // queue runs dry.
 //
 // A place in the queue has a turn: 2r when round r may write it, 2r+1 when it may be read. Claims
 // are two counters each way: `room` and `ready` say how many may pass, `tail` and `head` say where.
-// Counting first means that nobody retries: a full or empty queue is found out before a place is
+// Because of counting first, no thread retries: a full or empty queue is found before a place is
 // taken, and a place once taken is used.
 //
-// When it ends. Waiting for work is no fault: not for a producer that is open, nor for a worker
-// that is busy with one long item. A queue breaks only where something that was begun does not go
-// on for `patience`: nobody takes the items of a full queue, nobody fills a place that was claimed,
-// nobody frees one whose item was claimed. Clocks measure progress, not a waiter's own idle time:
-// they start anew whenever what is waited for moves. Beyond that the host may `cancel`, and an
-// `idle_limit` may be asked for. Whatever ended it, everybody is told `broken`, and `status` counts
-// what was accepted, done and left.
+// When it ends. Waiting for work is no fault, whether for an open producer or for a worker that is
+// busy with one long item. A queue breaks only if an operation that has begun makes no progress for
+// `patience`: no thread takes the items of a full queue, fills a place that was claimed, or frees a
+// place whose item was claimed. Clocks measure progress, not a waiter's own idle time: they restart
+// whenever the thing waited for moves. The host may also `cancel`, and an `idle_limit` may be set.
+// Whatever ended it, all users get `broken`, and `status` counts the items accepted, done and left.
 //
 // Lanes of a warp that call together claim together, with one operation on each counter.
 #pragma once
@@ -39,14 +38,14 @@ enum class Pop : std::uint8_t {
   broken,    // it ended before its work was done; WorkQueue::status says how
 };
 
-/// What ended a queue before its work was done.
+/// The reason why a queue ended before its work was done.
 enum class QueueEnd : std::uint8_t {
   none,
   cancelled,   // by `cancel`, on either side
-  not_taken,   // the queue was full, and nobody took an item for as long as patience goes
-  not_filled,  // a place was claimed, and nobody filled it
-  not_freed,   // an item was claimed, and nobody read it
-  idle,        // no work came for as long as the idle limit goes
+  not_taken,   // the queue was full, and no item was taken while patience lasted
+  not_filled,  // a place was claimed and not filled
+  not_freed,   // an item was claimed and not read
+  idle,        // no work came within the idle limit
 };
 
 namespace detail {
@@ -63,16 +62,16 @@ struct WorkQueueControl {
   alignas(128) Atomic<std::int64_t> ready;         // places that may be claimed for reading
   alignas(128) Atomic<std::uint64_t> head;         // next place to read
   alignas(128) Atomic<std::uint64_t> alive;        // open producers above, unfinished items below
-  alignas(128) Atomic<std::uint32_t> is_fetching;  // somebody empties the producers' rings
+  alignas(128) Atomic<std::uint32_t> is_fetching;  // a thread empties the producers' rings
   Atomic<std::uint32_t> end;                       // a QueueEnd
-  Atomic<std::uint64_t> looked;                    // when somebody last looked at HostWords
+  Atomic<std::uint64_t> looked;                    // when a thread last read HostWords
   Atomic<std::uint64_t> withdrawn;                 // places whose push was told `broken`
   Atomic<std::uint64_t> refused;                   // items, see `refuse`
-  Atomic<std::uint64_t> first_refused;             // the number that was said of the first
+  Atomic<std::uint64_t> first_refused;             // the number given for the first
 };
 
-/// What the two sides tell each other about a queue, in memory that both see. Each side writes only
-/// its own.
+/// The words that the two sides exchange about a queue, in memory that both see. Each side writes
+/// only its own.
 template <class Memory = NativeMemory>
 struct WorkQueueHostWords {
   template <class T>
@@ -81,17 +80,17 @@ struct WorkQueueHostWords {
   alignas(128) Atomic<std::uint32_t> end;           // by the device: a QueueEnd
 };
 
-/// How long a queue's users wait, and where they say so.
+/// How long a queue's users wait, and where they record a timeout.
 struct QueuePatience {
   std::uint64_t nanoseconds = 0;       // 0: for ever
   std::uint64_t idle_nanoseconds = 0;  // 0: for ever
-  Patience log{};                      // without names: they are numbered as in work_queue.cpp
+  Patience log{};                      // without names: work_queue.cpp has their numbers
   unsigned number = 0;                 // under which the queue explains itself to `synchronize`
 };
 
 }  // namespace detail
 
-/// A queue as kernel arguments carry it; see WorkQueue. All functions may be called by any threads
+/// A queue in the form of kernel arguments; WorkQueue owns it. Any threads may call all functions,
 /// in any state of divergence.
 template <class T, class Memory = NativeMemory>
 class WorkQueueRef {
@@ -102,16 +101,16 @@ class WorkQueueRef {
     std::uint32_t count = 0;
   };
 
-  /// Puts an item in. `full`: nothing happened; a worker had better do that item itself, since
-  /// workers that all wait for room wait until the queue breaks.
+  /// Puts an item in. `full`: nothing happened. A worker should then do that item itself: if all
+  /// workers wait for room, they wait until the queue breaks.
   ATTACCA_HD Push try_push(const T& item) const {
     const ActiveLanes lanes = ActiveLanes::here();
     Claim claim;
     if (lanes.is_leader()) claim = claim_room(lanes.count());
     return put_lane(lanes, claim, item);
   }
-  /// The same, waiting for room. The queue breaks where it stays full and nobody takes an item for
-  /// as long as its patience goes.
+  /// The same, but waits for room. The queue breaks if it stays full and no item is taken while its
+  /// patience lasts.
   ATTACCA_HD Push push(const T& item) const {
     for (;;) {
       const ActiveLanes lanes = ActiveLanes::here();
@@ -129,7 +128,7 @@ class WorkQueueRef {
     }
   }
 
-  /// Takes an item out. `done` must be called for it once it is worked off and what it leads to is
+  /// Takes an item out. Call `done` for it once it is finished and the items it leads to are
   /// pushed.
   ATTACCA_HD Pop try_pop(T& item) const {
     const ActiveLanes lanes = ActiveLanes::here();
@@ -141,8 +140,8 @@ class WorkQueueRef {
     }
     return take_lane(lanes, claim, otherwise, item);
   }
-  /// The same, waiting until there is an item or will never be one. Lanes that call together wait
-  /// together: where there are too few for all, the others return `empty`.
+  /// The same, but waits until there is an item or will never be one. Lanes that call together wait
+  /// together: if there are too few items, the other lanes return `empty`.
   ATTACCA_HD Pop pop(T& item) const {
     const ActiveLanes lanes = ActiveLanes::here();
     Claim claim;
@@ -151,18 +150,18 @@ class WorkQueueRef {
     return take_lane(lanes, claim, otherwise, item);
   }
 
-  /// Says that an item that was popped is worked off.
+  /// Says that a popped item is finished.
   ATTACCA_HD void done() const {
     const ActiveLanes lanes = ActiveLanes::here();
     lanes.sync();  // each lane's work comes before the leader's count
     if (lanes.is_leader()) done(lanes.count());
   }
-  /// The same for `count` items by one thread, for all that did the work.
+  /// The same for `count` items; one thread calls for all that did the work.
   ATTACCA_HD void done(std::uint32_t count) const { control_->alive.fetch_sub(count, acq_rel); }
 
   /// The halves of a push and a pop, for teams that claim once and move items together. Up to
-  /// `count` places; each of them must then be put or taken, by any thread, exactly once, and that
-  /// before the team claims again, since what it claims then may wait for one of these places.
+  /// `count` places. Any thread must then put or take each of them exactly once, and before the
+  /// team claims again, because the next claim may wait for one of these places.
   ATTACCA_HD Claim claim_room(std::uint32_t count) const {
     count = take_from(control_->room, count);
     if (count == 0) return {};
@@ -193,8 +192,8 @@ class WorkQueueRef {
     turns_[at].store(turn(place, 2), release);
     return true;
   }
-  /// Waits until it can claim some; where there is none, `otherwise` says why. No work is a fault
-  /// only where an idle limit was asked for.
+  /// Waits until it can claim some; if there is none, `otherwise` says why. No work is a fault only
+  /// if an idle limit was set.
   ATTACCA_HD Claim wait_for_items(std::uint32_t count, Pop& otherwise) const {
     Claim claim;
     wait_until(
@@ -211,8 +210,8 @@ class WorkQueueRef {
     if (claim.count == 0 && otherwise == Pop::empty) otherwise = Pop::broken;
     return claim;
   }
-  /// For consumers that poll by themselves and found nothing: ends the queue where its idle limit
-  /// is over. `since` is 0 at first and after each item.
+  /// For consumers that poll by themselves and found nothing: ends the queue once its idle limit is
+  /// over. `since` is 0 at first and after each item.
   ATTACCA_HD void watch_idle(std::uint64_t& since) const {
     if (patience_.idle_nanoseconds == 0) return;
     const std::uint64_t now = Memory::now();
@@ -223,37 +222,36 @@ class WorkQueueRef {
       give_up(QueueEnd::idle, tail + 1, tail, now - since);
     }
   }
-  /// Why a claim of items came back empty. Also fetches what host producers have sent.
+  /// Why a claim found no items. Also fetches items that host producers have sent.
   ATTACCA_HD Pop why_none() const {
     if (is_broken()) return Pop::broken;
-    // acquire pairs with the release in `done`: once all is finished, its results are seen.
+    // acquire pairs with the release in `done`: once the end is seen, all results are.
     if (control_->alive.load(acquire) == 0) return Pop::finished;
     if (inbox_count_ != 0) fetch();
     return Pop::empty;
   }
 
-  /// Ends everything: whoever pushes or pops is told `broken`, whatever is still in the queue.
+  /// Ends the queue: pushes and pops get `broken`, whatever is still in it.
   ATTACCA_HD void cancel() const { end_with(QueueEnd::cancelled); }
-  /// Whether it ended before its work was done. Looks at what the host says too, for those who do
-  /// not wait: a long item may end itself. Cheap; one of all who ask looks across the bus at a
-  /// time.
+  /// Whether it ended before its work was done. Also reads the host's word, for threads that do not
+  /// wait: a long item may stop early. Cheap: one of all callers reads across the bus at a time.
   ATTACCA_HD bool is_cancelled() const {
-    const bool was_broken = is_broken();  // loaded beside what look_at_host loads
+    const bool was_broken = is_broken();  // loaded together with the words in look_at_host
     return look_at_host() || was_broken;
   }
-  /// The same without looking at what the host says; whoever waits does.
+  /// The same without the host's word, which waiting threads read.
   ATTACCA_HD bool is_broken() const { return end() != QueueEnd::none; }
   ATTACCA_HD QueueEnd end() const { return static_cast<QueueEnd>(control_->end.load(relaxed)); }
-  /// Says of an item that was taken that it makes no sense: it is counted, not as done, and its
-  /// `number` is told to the host. `done` must be called for it all the same.
+  /// Says that a taken item is invalid. It counts as refused and not as done, and the host is told
+  /// `number`. Call `done` for it all the same.
   ATTACCA_HD void refuse(std::uint64_t number) const {
     if (control_->refused.fetch_add(1, relaxed) == 0)
       control_->first_refused.store(number, relaxed);
   }
-  /// Where the queue broke (cancelling is no break) or items were refused, makes the next
-  /// `synchronize` of this kernel's stream throw SourceBroken, with who waited for what and what
-  /// was done and left. Workers and ResidentScheduler call it; so should other kernels, at their
-  /// end.
+  /// If the queue broke (cancelling is no break) or items were refused, makes the next
+  /// `synchronize` of this kernel's stream throw SourceBroken, with the waits that timed out and
+  /// the items done and left. Workers and ResidentScheduler call it; other kernels should call it
+  /// at their end.
   ATTACCA_HD void report_to(const WaitingThread& thread) const {
     const QueueEnd how = end();
     const bool is_refusing = control_->refused.load(relaxed) != 0;
@@ -266,15 +264,15 @@ class WorkQueueRef {
 
   using Control = detail::WorkQueueControl<Memory>;
   using HostWords = detail::WorkQueueHostWords<Memory>;
-  /// A host producer's ring, and whether its end was seen, which counts once. Whoever set
-  /// is_fetching may touch it.
+  /// A host producer's ring, and whether its end was seen, which counts once. Only the thread that
+  /// set is_fetching may touch it.
   struct Inbox {
     typename Memory::template Plain<RingReader<T, Memory>> reader;
     typename Memory::template Plain<bool> is_retired;
   };
   static constexpr std::uint64_t kProducer = Control::kProducer;
 
-  /// Where everything lies.
+  /// The addresses of everything.
   struct Parts {
     Control* control;
     HostWords* host;
@@ -319,9 +317,9 @@ class WorkQueueRef {
     return static_cast<std::uint32_t>(got);
   }
 
-  /// Polls until `look` returns true or the queue is over. `watch(moved)` says whether it waits for
-  /// something that must go on, and gives a number that changes when it does; where that has stood
-  /// still for `limit`, the queue breaks with `fault`. A limit of 0 is none.
+  /// Polls until `look` returns true or the queue has ended. `watch(moved)` says whether it waits
+  /// for something that must make progress, and sets a number that changes when it does. If that
+  /// stands still for `limit`, the queue breaks with `fault`. A limit of 0 is none.
   template <class Look, class Watch>
   ATTACCA_HD void wait_until(QueueEnd fault, std::uint64_t limit, std::uint64_t wanted, Look&& look,
                              Watch&& watch) const {
@@ -351,7 +349,7 @@ class WorkQueueRef {
 
   /// No item waits, nor is one in work.
   ATTACCA_HD bool is_without_work() const { return control_->alive.load(relaxed) % kProducer == 0; }
-  /// Breaks the queue and, where this thread is the first, writes down who waited for what.
+  /// Breaks the queue. The first thread to do so records its wait.
   ATTACCA_HD void give_up(QueueEnd fault, std::uint64_t wanted, std::uint64_t seen,
                           std::uint64_t waited) const {
     if (!end_with(fault)) return;
@@ -364,13 +362,13 @@ class WorkQueueRef {
     std::uint32_t none = 0;
     if (!control_->end.compare_exchange(none, static_cast<std::uint32_t>(why), acq_rel, relaxed))
       return false;
-    // No claim succeeds any more; so claims need not look whether the queue is broken.
+    // No claim succeeds any more, so claims need not check whether the queue is broken.
     control_->room.fetch_sub(kNever, relaxed);
     control_->ready.fetch_sub(kNever, relaxed);
     host_->end.store(static_cast<std::uint32_t>(why), release);
     return true;
   }
-  /// Whether the host has cancelled, as far as this thread had to look.
+  /// Whether the host has cancelled, if it was this thread's turn to check.
   ATTACCA_HD bool look_at_host() const {
     if (!Memory::is_turn_to_look_across(control_->looked)) return false;
     if (host_->is_cancelled.load(relaxed) == 0) return false;
@@ -410,19 +408,19 @@ class WorkQueueRef {
   ATTACCA_HD Pop take_lane(const ActiveLanes& lanes, Claim claim, Pop otherwise, T& item) const {
     claim = {lanes.from_leader(claim.first), lanes.from_leader(claim.count)};
     otherwise = static_cast<Pop>(lanes.from_leader(static_cast<unsigned>(otherwise)));
-    lanes.sync();  // where all is finished, all see the results that the leader acquired
+    lanes.sync();  // once all is finished, all lanes see the results that the leader acquired
     if (lanes.rank() >= claim.count) return claim.count ? Pop::empty : otherwise;
     return take(claim.first + lanes.rank(), item) ? Pop::done : Pop::broken;
   }
 
-  /// Moves what host producers sent into the queue. One thread at a time; others go on.
+  /// Moves items from host producers into the queue. One thread at a time; others go on.
   ATTACCA_HD void fetch() const {
     if (control_->is_fetching.exchange(1, acquire) != 0) return;
     for (std::uint32_t at = 0; at < inbox_count_; ++at) {
       Inbox& inbox = inboxes_[at];
       if (inbox.is_retired.read()) continue;
       RingReader<T, Memory> reader = inbox.reader.read();
-      // Room first: an item that left the ring has a place.
+      // Claim room first, so that an item that left the ring has a place.
       for (;;) {
         const std::uint64_t there = reader.available(kFetch);
         const auto most = static_cast<std::uint32_t>(there < kFetch ? there : kFetch);
@@ -431,7 +429,7 @@ class WorkQueueRef {
         T items[kFetch];
         reader.try_pop(items, claim.count);
         for (std::uint32_t item = 0; item < claim.count; ++item)
-          put_accepted(claim.first + item, items[item]);  // where it broke: left in the queue
+          put_accepted(claim.first + item, items[item]);  // if it broke: stays in the queue
       }
       const bool is_finished = reader.is_finished();
       inbox.reader.write(reader);
