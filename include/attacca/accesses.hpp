@@ -1,6 +1,6 @@
-// accesses.hpp: what a node reads and writes, for those who want to say it. A graph whose nodes
-// declare it can derive its edges (Graph::derive_edges), and `instantiate` names two nodes that
-// touch the same bytes in no order. A kernel may declare it once, as a function of its arguments:
+// accesses.hpp: optional declarations of the memory that a node reads and writes. A graph whose
+// nodes declare it can derive its edges (Graph::derive_edges), and `instantiate` names two nodes
+// that touch the same bytes in no order. A kernel declares it as a function of its arguments:
 //
 //   static Accesses accesses(const Args& a) {
 //     return Accesses().reads(a.x, a.count).writes(a.y, a.count);
@@ -15,7 +15,7 @@
 
 namespace attacca {
 
-/// Ranges of bytes, each read or written. What is both read and written is declared as written.
+/// Ranges of bytes, each read or written. Declare a range that is both as written.
 class Accesses {
  public:
   struct Range {

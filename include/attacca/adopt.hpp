@@ -1,5 +1,5 @@
-// adopt.hpp: a cudaGraph_t that somebody else built or captured, as a Graph: it prints, its nodes
-// can be set one by one with typed arguments, and it can be a child of another graph.
+// adopt.hpp: turns a cudaGraph_t that other code built or captured into a Graph: it prints, its
+// nodes can be set one by one with typed arguments, and it can be a child of another graph.
 #pragma once
 
 #include <attacca/graph.hpp>
@@ -10,18 +10,18 @@
 namespace attacca {
 
 /// A Graph with the nodes and edges of a cudaGraph_t, in the driver's order, children included.
-/// The given graph is read and left as it is; it may be destroyed afterwards, but not what its
-/// nodes use: memory, and modules with their kernels.
+/// The given graph is read and not changed. It may be destroyed afterwards, but the memory and the
+/// kernel modules that its nodes use must stay.
 ///
 /// Kernels keep their attributes (clusters, priority, cooperative launch), and empty nodes become
-/// empty children. Refused, naming the node and its type: host calls, conditionals, events,
-/// semaphores and memory nodes, copies of arrays or of three dimensions, and fills that are no
-/// repeated byte; put such a graph into a `library` node with capture_cuda instead. An edge from a
-/// kernel's launch-order port becomes a full edge, which orders more.
+/// empty children. These are refused with the name and type of the node: host calls, conditionals,
+/// events, semaphores and memory nodes, copies of arrays or of three dimensions, and fills that are
+/// no repeated byte. Put such a graph into a `library` node with capture_cuda instead. An edge from
+/// a kernel's launch-order port becomes a full edge, which orders more.
 Graph adopt_cuda(const Device& device, void* cuda_graph, std::string name = "adopted");
 
-/// Typed handles of nodes found with Graph::nodes. Each throws BadArgument, naming the node, where
-/// it is of another kind or takes other parameters.
+/// Typed handles of nodes found with Graph::nodes. Each throws BadArgument with the node's name
+/// where the node has another kind or takes other parameters.
 CopyNode copy_node(const Node& node);
 FillNode fill_node(const Node& node);
 

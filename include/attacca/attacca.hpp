@@ -1,4 +1,4 @@
-// attacca.hpp: the whole library, but for nested launches, which need their own target.
+// attacca.hpp: the whole library except nested launches, which need their own target.
 #pragma once
 
 #include <attacca/accesses.hpp>

@@ -1,5 +1,5 @@
-// capture.hpp: a graph from ordinary stream code. Calls on the captured stream, and on streams that
-// join it through events, become nodes and edges instead of running.
+// capture.hpp: makes a graph from ordinary stream code. Calls on the captured stream, and on
+// streams that join it through events, become nodes and edges instead of running.
 #pragma once
 
 #include <attacca/graph.hpp>
@@ -8,8 +8,8 @@
 
 namespace attacca {
 
-/// Records what `code` enqueues on `stream`. A stream that waits for an event recorded there joins
-/// the capture, and must be joined back the same way before the end.
+/// Records the calls that `code` makes on `stream`. A stream that waits for an event recorded there
+/// joins the capture, and must be joined back the same way before the end.
 Graph capture(StreamRef stream, const std::function<void(StreamRef)>& code,
               std::string name = "captured");
 

@@ -76,7 +76,7 @@ class CudaKernel {
   const KernelInfo* info_;
 };
 
-/// From a `__global__` function, whose parameters it takes.
+/// Makes it from a `__global__` function, with that function's parameters.
 template <class... P>
 CudaKernel<P...> cuda_kernel(const std::string& name, void (*function)(P...),
                              const CudaKernelTraits& traits = {}) {
@@ -84,7 +84,8 @@ CudaKernel<P...> cuda_kernel(const std::string& name, void (*function)(P...),
                                                    detail::PackedParameters<P...>::kSizes, traits));
 }
 
-/// From a cudaKernel_t, or a `__global__` function as `const void*`: cuda_kernel<float*, int>(…).
+/// Makes it from a cudaKernel_t, or a `__global__` function as `const void*`:
+/// cuda_kernel<float*, int>(…).
 /// Instantiation refuses parameters whose number or sizes are not the function's.
 template <class... P>
 CudaKernel<P...> cuda_kernel(const std::string& name, const void* kernel,

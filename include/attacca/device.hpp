@@ -1,6 +1,6 @@
-// device.hpp: where graphs run. A Device is the host's threads, the host one node at a time, or a
-// CUDA GPU; a Stream is an ordered queue of work on one, and a BorrowedStream somebody else's.
-// Memory is in memory.hpp.
+// device.hpp: the places where graphs run. A Device is the host's threads, the host one node at a
+// time, or a CUDA GPU. A Stream is an ordered queue of work on a device; a BorrowedStream is
+// another program's. Memory is in memory.hpp.
 #pragma once
 
 #include <attacca/cuda_kernel.hpp>
@@ -34,9 +34,9 @@ class Device {
  public:
   /// `cuda(0)` where there is a GPU this build can use, else `host()`.
   static Device best();
-  /// All cores of the host; one device however often it is asked for.
+  /// All cores of the host. Every call returns the same device.
   static Device host();
-  /// A host device of its own with `threads` workers.
+  /// A new host device with `threads` workers.
   static Device host(unsigned threads);
   /// The host, one node at a time in a fixed order: the reference.
   static Device host_serial();
@@ -44,16 +44,16 @@ class Device {
   static Device cuda(int index);
   /// From "host", "host-serial", "cuda" or "cuda:N", as a command line spells it.
   static Device from_name(const std::string& name);
-  /// How many GPUs this build can use.
+  /// The number of GPUs that this build can use.
   static int cuda_count();
 
   DeviceKind kind() const;
   bool is_cuda() const { return kind() == DeviceKind::cuda; }
   /// "host", "host-serial" or "cuda:N".
   std::string name() const;
-  /// Memory that can still be had there, now.
+  /// Memory that can be allocated there now.
   std::size_t bytes_free() const;
-  /// Of a GPU, major times ten plus minor: 90 for a Hopper. 0 for the host.
+  /// Major times ten plus minor: 90 for a Hopper. 0 for the host.
   int compute_capability() const;
   /// SMs of a GPU, worker threads of the host; 1 for `host_serial()`.
   unsigned processors() const;
@@ -69,12 +69,12 @@ class Device {
 /// A point in a stream that other streams can wait for.
 class Event {
  public:
-  /// Whether the time at which it is reached is kept, for `since`.
+  /// Whether the event keeps the time at which it is reached, for `since`.
   enum class Timing : std::uint8_t { off, on };
   explicit Event(const Device& device, Timing timing = Timing::off);
 
-  /// Whether everything before the last `record` has ended. True where there was none, as waiting
-  /// would not wait. Throws BadArgument for an event that was recorded during a capture.
+  /// Whether everything before the last `record` has ended. True where the event was never
+  /// recorded, because `wait` would not wait. Throws BadArgument for an event of a capture.
   bool query() const;
   /// Time from `start` to this event. Throws BadArgument, by name, unless both are timed events of
   /// one device that were recorded and reached.
@@ -116,7 +116,7 @@ class StreamRef {
     enqueue_kernel(kernel.info(), grid, detail::PackedParameters<P...>(args...).data());
   }
   void copy(void* to, const void* from, std::size_t bytes) const;
-  /// The spans must be of one size.
+  /// The spans must have the same size.
   template <class T>
   void copy(std::span<T> to, std::span<const std::type_identity_t<T>> from) const {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -133,14 +133,15 @@ class StreamRef {
     static_assert(std::is_trivially_copyable_v<T>);
     fill(to.data(), value, to.size_bytes());
   }
-  /// Runs `call` on the host, in order. What it throws comes out of `synchronize`.
+  /// Runs `call` on the host, in order. `synchronize` throws what it throws.
   void host(const std::string& name, std::function<void()> call) const;
   /// Runs a function that enqueues work on the stream it is given, such as a cuBLAS call.
   void library(const std::string& name, std::function<void(StreamRef)> enqueue) const;
   void record(const Event& event) const;
   void wait(const Event& event) const;
-  /// Waits for everything enqueued and throws what went wrong since the last call: the first
-  /// failure, and how many other nodes failed. Until then host calls do not run; docs/failures.md.
+  /// Waits for everything enqueued. If something failed since the last call, throws the first
+  /// failure and the number of other nodes that failed. After a failure, host calls do not run
+  /// until this has thrown it; see docs/failures.md.
   void synchronize() const;
 
   /// The backend's own stream: a cudaStream_t on CUDA, null on the host.
@@ -157,7 +158,7 @@ class StreamRef {
 };
 
 struct StreamOptions {
-  int priority = 0;  // higher runs first where there is a choice; the host makes no difference
+  int priority = 0;  // higher runs first where there is a choice; the host ignores it
 };
 
 /// Owns a stream. Destroying it waits for its work.
@@ -173,16 +174,16 @@ class Stream : public StreamRef {
   std::unique_ptr<graph::StreamState> owned_;
 };
 
-/// Somebody else's cudaStream_t, such as PyTorch's current stream; null is the legacy default
-/// stream, and cudaStreamPerThread is refused. Whoever owns it must keep it while this lives.
-/// Destroying this neither waits nor touches the stream. All that borrow one stream count as one:
-/// one thread at a time uses them, and what was enqueued through one and failed comes out of the
-/// next `synchronize` of any. What launches in flight use is kept until that, or until the stream
-/// is borrowed again and found idle.
+/// Another program's cudaStream_t, such as PyTorch's current stream. Null is the legacy default
+/// stream, and cudaStreamPerThread is refused. The owner must keep the stream while this lives.
+/// Destroying this neither waits nor touches the stream. All borrowers of one stream count as one:
+/// one thread at a time uses them, and a failure of work enqueued through one comes out of the next
+/// `synchronize` of any. Until then, or until the stream is borrowed again and found idle,
+/// everything that launches in flight use is kept.
 ///
 /// While its owner captures it, kernels, copies, fills and events join that capture. Host calls,
-/// launches of an Exec and `synchronize` are refused by name: a captured graph would outlive what
-/// they point to. Throws BadArgument for a host device, and for a stream of another GPU.
+/// launches of an Exec and `synchronize` are refused by name, because a captured graph would
+/// outlive the objects they point to. Throws BadArgument on the host and for another GPU's stream.
 class BorrowedStream : public StreamRef {
  public:
   BorrowedStream(const Device& device, void* cuda_stream);

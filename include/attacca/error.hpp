@@ -1,4 +1,4 @@
-// error.hpp: what attacca throws. Every message names the place, the value and the remedy.
+// error.hpp: the exceptions of attacca. Every message names the place, the value and the remedy.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class BadArgument : public Error {
 };
 
 namespace detail {
-/// The bytes of `count` elements. Throws BadArgument where no memory could hold so many.
+/// The bytes of `count` elements. Throws BadArgument where no memory could hold that many.
 std::size_t array_bytes(std::size_t count, std::size_t element_bytes);
 }  // namespace detail
 
@@ -90,21 +90,21 @@ class NodeFailed : public Error {
   std::string node_;
 };
 
-/// A launch or spawn that device code asked for and did not get; thrown by the next `synchronize`.
+/// A launch or spawn that was refused to device code; thrown by the next `synchronize`.
 class LaunchRefused : public NodeFailed {
  public:
   using NodeFailed::NodeFailed;
 };
 
-/// A wait in device code that ended unanswered: who waited for what; thrown by the next
+/// A wait in device code that timed out, with the waiter and its reason; thrown by the next
 /// `synchronize`.
 class WaitOverdue : public NodeFailed {
  public:
   using NodeFailed::NodeFailed;
 };
 
-/// The source of a kernel's work broke, such as a WorkQueue; thrown by the next `synchronize`,
-/// which says what was done and what was not.
+/// The source of a kernel's work broke, such as a WorkQueue; thrown by the next `synchronize`. The
+/// message says how much work was done and how much was not.
 class SourceBroken : public NodeFailed {
  public:
   using NodeFailed::NodeFailed;

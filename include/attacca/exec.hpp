@@ -14,8 +14,8 @@ namespace graph {
 class ExecCore;
 }
 
-/// What an update did. Where the driver or the rules refuse a change in place, the graph is
-/// instantiated anew and this says why and because of which node.
+/// The outcome of an update. Where the driver or the rules refuse a change in place, the graph is
+/// instantiated anew, and this names the reason and the node.
 struct UpdateReport {
   bool was_reinstantiated = false;
   std::string reason;  // empty where the update was made in place
@@ -26,7 +26,7 @@ struct UpdateReport {
   explicit operator bool() const { return !was_reinstantiated; }
 };
 
-/// How often an exec did what, since it was made.
+/// Counts of an exec's actions since it was made.
 struct ExecCounters {
   std::uint64_t launches = 0;
   std::uint64_t nodes_updated = 0;
@@ -40,12 +40,12 @@ struct ExecMemory {
   std::size_t pinned_bytes = 0;  // all its allocation nodes, each counted whole
 };
 
-/// What Exec and DeviceExec share: the update contract. The exec owns a copy of its graph, and
+/// The update contract that Exec and DeviceExec share. The exec owns a copy of its graph, and
 /// handles of the graph it came from name its nodes. A change that throws leaves the exec as it
 /// was, though it may have been instantiated anew: ask for `native()` or `handle()` again. If going
 /// back fails too, launches throw DeviceError until an update succeeds. Not thread-safe. Destroying
-/// an exec does not wait: what a launch in flight uses of it, its host calls included, lives until
-/// that has ended. Memory that kernels were given is the caller's to keep.
+/// an exec does not wait: the parts that a launch in flight uses, host calls included, live until
+/// it has ended. The caller must keep the memory that kernels were given.
 class ExecBase {
  public:
   ExecBase(ExecBase&&) noexcept;
@@ -106,8 +106,8 @@ class Exec : public ExecBase {
  public:
   void launch(StreamRef stream);
   /// The cudaGraphExec_t that runs it; null on the host. Valid until this is destroyed, or an
-  /// update reports `was_reinstantiated` or throws. Whoever launches it orders that against
-  /// launches from here, and does not change or destroy it.
+  /// update reports `was_reinstantiated` or throws. A caller that launches it must order that
+  /// against launches from here, and must not change or destroy it.
   void* native() const;
 
  private:
@@ -115,9 +115,9 @@ class Exec : public ExecBase {
   using ExecBase::ExecBase;
 };
 
-/// Launched by device code, through `handle()` among a kernel's arguments. It is uploaded when
-/// made and after every update. The host may start it too, while nothing on the device does, and
-/// changes it only while nothing runs it.
+/// Launched by device code, through `handle()` among a kernel's arguments. It is uploaded when made
+/// and after every update. The host may start it too, while nothing on the device does, and must
+/// change it only while nothing runs it.
 class DeviceExec : public ExecBase {
  public:
   DeviceGraph handle() const;

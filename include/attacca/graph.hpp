@@ -45,9 +45,9 @@ enum class NodeKind : std::uint8_t {
   switch_,
 };
 
-/// A node of a graph. A cheap value, usable while the graph it came from lives and, afterwards, to
-/// name the node to an Exec made from that graph. It names the node in copies made after the node
-/// was added too, and nothing else there.
+/// A node of a graph. A cheap value, usable while the graph it came from lives. After that it still
+/// names the node to an Exec made from that graph. It also names the node in copies of the graph
+/// that were made after the node was added.
 class Node {
  public:
   NodeId id() const { return id_; }
@@ -90,8 +90,8 @@ class NodeOf : public Node {
     return self();
   }
   Self named(std::string name) const { return set_name(std::move(name)), self(); }
-  /// What the node reads and writes, for derive_edges and the check of unordered accesses; see
-  /// accesses.hpp. For a child or conditional, declare everything inside it.
+  /// Declares the memory that the node reads and writes, for derive_edges and the check of
+  /// unordered accesses (accesses.hpp). For a child or conditional, declare everything inside it.
   template <class T>
   Self reads(std::span<T> values) const {
     return add_access(values.data(), values.size_bytes(), false), self();
@@ -142,7 +142,7 @@ class KernelNode : public SwitchableNode<KernelNode<ArgsType>> {
   /// Higher runs first where there is a choice.
   KernelNode priority(int value) const { return this->set_priority(value), *this; }
   /// Runs it with a window of L2 (l2.hpp), as an L2Guard does for the kernels of a stream. The
-  /// memory is not a graph's own, and an L2SetAside for it outlives the graph.
+  /// memory must not be the graph's own, and an L2SetAside for it must outlive the graph.
   KernelNode l2_window(const L2Window& window) const { return this->set_l2_window(window), *this; }
   /// Lets a kernel of this graph change the node; put the result among that kernel's arguments.
   DeviceNode<Args> device_updatable() const {
@@ -184,8 +184,8 @@ class Allocation : public NodeOf<Allocation<T>> {
 };
 
 /// A graph under construction, or the body of a conditional being filled. Not thread-safe.
-/// Copying copies the data; handles of the original name the copy's nodes too. Where a function
-/// that fills a child or a body throws, everything added since the call is taken back.
+/// Copying copies the data; handles of the original name the copy's nodes too. If a function that
+/// fills a child or a body throws, everything added since the call is removed.
 class Graph {
  public:
   explicit Graph(const Device& device, std::string name = "graph");
@@ -208,7 +208,7 @@ class Graph {
     return {*data_, add_kernel(kernel.info(), grid, packed.data())};
   }
   CopyNode copy(void* to, const void* from, std::size_t bytes);
-  /// The spans must be of one size.
+  /// The spans must have the same size.
   template <class T>
   CopyNode copy(std::span<T> to, std::span<const std::type_identity_t<T>> from) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -241,7 +241,7 @@ class Graph {
         add_allocation(std::move(name), detail::array_bytes(count, sizeof(T)), address);
     return {*data_, id, address, count};
   }
-  /// Frees what `allocate` gave, by its stand-in address.
+  /// Frees memory from `allocate`, by its stand-in address.
   PlainNode free(void* address);
   template <class T>
   PlainNode free(const Allocation<T>& allocation) {
@@ -256,20 +256,20 @@ class Graph {
   PlainNode switch_(std::string name, Condition condition, const std::vector<Fill>& bodies);
   /// Tests the condition, runs the body, and again.
   PlainNode while_(std::string name, Condition condition, const Fill& body);
-  /// The same with a condition of its own that starts as 1.
+  /// The same with a new condition that starts as 1.
   PlainNode while_(std::string name, const std::function<void(Graph&, Condition)>& body);
 
-  /// Adds the edges that declared accesses ask for (accesses.hpp), here and in children and bodies:
-  /// of two nodes that touch the same bytes, one of them writing, the later added follows the
-  /// earlier, unless edges already order them the other way. Copies, fills, allocations and frees
-  /// say themselves what they touch. Call it when the graph is complete.
+  /// Adds the edges that declared accesses ask for (accesses.hpp), here and in children and bodies.
+  /// If two nodes touch the same bytes and at least one writes, the one added later follows the
+  /// other, unless edges already order them the other way. The accesses of copies, fills,
+  /// allocations and frees are known. Call it when the graph is complete.
   void derive_edges();
 
-  /// All rules this graph breaks, each as `GraphError` would say it; empty when it is sound.
+  /// All rules that this graph breaks, as errors that `instantiate` would throw; empty when sound.
   std::vector<GraphError> problems() const;
   std::vector<GraphError> device_problems() const;
 
-  /// Validates, hands the graph to the device and returns what launches it.
+  /// Validates, hands the graph to the device and returns an exec that launches it.
   Exec instantiate() const;
   /// The same for a graph that device code launches.
   DeviceExec instantiate_for_device() const;
@@ -279,7 +279,7 @@ class Graph {
   std::size_t node_count() const;
   /// Its nodes in the order in which they were added, without those inside children and bodies.
   std::vector<Node> nodes() const;
-  /// Sum of what its kernels say they cost, each node once.
+  /// The sum of its kernels' costs, each node counted once.
   Cost cost() const;
 
  private:

@@ -1,5 +1,5 @@
-// handles.hpp: what kernel arguments carry that only exists once a graph is instantiated: a
-// condition to set, a device graph to launch, a node to update. All are plain values.
+// handles.hpp: handles in kernel arguments to things that exist only once a graph is instantiated:
+// a condition to set, a device graph to launch, a node to update. All are plain values.
 //
 // While a graph is data, a Condition or DeviceNode holds an address that nothing else in the
 // process can have. Instantiation finds it among the argument bytes and writes the real handle in
@@ -17,7 +17,7 @@ namespace attacca {
 
 namespace detail {
 
-/// How a relocated handle is to be read.
+/// How to read a relocated handle.
 enum class HandleKind : std::uint32_t { unresolved, host, cuda, cell };
 
 /// The part of a host kernel node that device code may change.
@@ -30,14 +30,14 @@ struct HostNodeSlot {
 
 }  // namespace detail
 
-/// The value an if, while or switch looks at. A kernel sets it, from exactly one thread.
+/// The value that an if, while or switch tests. A kernel sets it, from exactly one thread.
 /// The default applies once per launch of the whole graph, not once per pass of a loop.
 class Condition {
  public:
   ATTACCA_HD void set(unsigned value) const {
 #if defined(__CUDA_ARCH__)
     if (kind_ == detail::HandleKind::cuda)
-        [[likely]] {  // in a small kernel each line of code tells
+        [[likely]] {  // each line of code costs time in a small kernel
       cudaGraphSetConditional(static_cast<cudaGraphConditionalHandle>(target_), value);
       return;
     }
@@ -53,7 +53,7 @@ class Condition {
  private:
   std::uint64_t target_ = 0;
   detail::HandleKind kind_ = detail::HandleKind::unresolved;
-  std::uint32_t none_ = 0;  // arguments are compared as bytes, so that none is left unset
+  std::uint32_t none_ = 0;  // arguments are compared as bytes, so every byte is set
 };
 
 /// A graph that device code launches; see `DeviceExec`. Valid while its DeviceExec lives.
@@ -62,7 +62,7 @@ struct DeviceGraph {
 };
 
 /// A kernel node whose arguments, grid and enabled flag a kernel of the same graph may change,
-/// before the node runs. One thread calls. What is set holds for later launches too.
+/// before the node runs. One thread calls. The change holds for later launches too.
 template <class Args>
 class DeviceNode {
   static_assert(std::is_trivially_copyable_v<Args>);

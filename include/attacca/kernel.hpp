@@ -14,16 +14,16 @@
 // called by each thread, and either `host(const Grid&, const Args&)`, called once for the whole
 // grid, or `host_block(Thread&, const Args&)`, called once for each block, blocks side by side.
 // `static constexpr bool waits = true` promises that the body calls `wait_for_producers`.
-// A body that takes a WaitingThread names what it may wait for, for reports:
-// `static constexpr const char* waits_for[] = {"a stage to be filled"}`. Where blocks of one grid
-// wait for each other, `static constexpr bool blocks_wait = true` says so. Such a kernel is refused
-// where not all of its blocks fit on the device at once, and in a graph where it may run side by
-// side with another that waits so or with persistent workers: they could hold the processors that
-// each other's blocks need. On two streams, or with a grid set by device code, nobody can see that;
-// there the bound of their waits ends them. `max_threads` and `min_blocks` bound a
-// block's threads and the registers of each; with them goes `cluster`, the number of neighbouring
-// blocks that share their memory, by which grids are divisible. `static Accesses accesses(const
-// Args&)` says what the kernel reads and writes (accesses.hpp).
+// A body that takes a WaitingThread names the things it may wait for, for reports:
+// `static constexpr const char* waits_for[] = {"a stage to be filled"}`. If blocks of one grid wait
+// for each other, `static constexpr bool blocks_wait = true` says so. Such a kernel is refused
+// unless all of its blocks fit on the device at once. In a graph it is also refused if it may run
+// side by side with another such kernel or with persistent workers, because they could hold the
+// processors that each other's blocks need. On two streams, or with a grid set by device code, this
+// cannot be checked; there their waits time out. `max_threads` and `min_blocks` bound a block's
+// threads and the registers of each. `cluster`, which needs both, is the number of neighbouring
+// blocks that share their memory; grids are multiples of it. `static Accesses accesses(const
+// Args&)` declares the memory that the kernel reads and writes (accesses.hpp).
 //
 // A file that calls make_kernel is compiled by g++ without CUDA and by nvcc with it; call it for
 // one type in one file, and declare the kernel `extern` elsewhere.
@@ -43,32 +43,32 @@ struct Cost {
   double bytes = 0;
 };
 
-/// What graphs must know about a kernel's behaviour.
+/// The behaviour of a kernel that graphs must know.
 struct KernelTraits {
   bool waits = false;     // calls wait_for_producers
   bool launches = false;  // launches graphs
   bool spawns = false;    // spawns kernels
   bool is_cooperative = false;
-  bool is_persistent = false;        // pulls its work: each block is a worker, however small
+  bool is_persistent = false;        // each block is a worker that pulls its work
   bool is_blockwise = false;         // on the host a block is one call, worth a thread of its own
   bool has_port = false;             // may report to the host: takes a detail::LaunchPort on CUDA
   bool blocks_wait = false;          // blocks of one grid wait for each other
-  bool blocks_wait_on_host = false;  // so do those of the host's body: each needs a thread
+  bool blocks_wait_on_host = false;  // the host's blocks too: each needs a thread
 };
 
 namespace detail {
 struct ParameterList;
 }
 
-/// A kernel with its argument type erased. Identified by address, so it outlives all that uses it.
+/// A kernel with its argument type erased. Identified by address, so it must outlive all its users.
 struct KernelInfo {
   const char* name;
   std::size_t args_size;
   KernelTraits traits;
-  void (*host)(detail::HostFrame&, const Grid&, const void* args);  // null: see cuda_kernel.hpp
+  void (*host)(detail::HostFrame&, const Grid&, const void* args);  // null for a plain CUDA kernel
   const void* cuda;  // the __global__ function; null where compiled without CUDA
   Cost (*cost)(const void* args);
-  std::span<const char* const> waits_for{};           // what its threads may give up waiting for
+  std::span<const char* const> waits_for{};           // names of its waits, for reports
   Accesses (*accesses)(const void* args) = nullptr;   // null: not declared
   const detail::ParameterList* parameters = nullptr;  // null: one argument struct
 };
@@ -140,7 +140,7 @@ constexpr KernelTraits traits_of() {
 template <class K>
 constexpr std::span<const char* const> waits_of() {
   if constexpr (requires { K::waits_for; }) {
-    constexpr auto& all = K::waits_for;  // nvcc finds the length of a template's only so
+    constexpr auto& all = K::waits_for;  // otherwise nvcc does not find its length in a template
     return {all, sizeof all / sizeof *all};
   }
   return {};
@@ -277,7 +277,7 @@ const KernelInfo& info_of() {
 
 }  // namespace detail
 
-/// The kernel that type `K` declares; see the top of this file.
+/// The kernel that type `K` declares, as the top of this file explains.
 template <class K>
 Kernel<typename K::Args> make_kernel() {
   return Kernel<typename K::Args>(detail::info_of<K, kCompilesCuda>());

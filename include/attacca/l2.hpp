@@ -1,14 +1,14 @@
-// l2.hpp: steering a GPU's L2 cache. From the host: part of it set aside for memory that is used
-// again and again, and a window of addresses whose lines persist or stream while a guard lives. In
-// kernels: prefetch, discard, and loads and stores that say which lines go first.
+// l2.hpp: steers a GPU's L2 cache. The host can set part of it aside for memory that is used again
+// and again, and choose a window of addresses whose lines persist or stream while a guard lives.
+// Kernels can prefetch, discard, and load and store with a hint which lines to evict first.
 //
 //   const L2SetAside set_aside = L2SetAside::of_fraction(device, 0.75);
 //   const L2Guard guard(stream, L2Window::interleaved(device, table.data(), table.bytes()),
 //                       L2Guard::AtEnd::reset);
-//   stream.kernel(look_up, grid, {table.data(), ...});  // in that window, as is all until the end
+//   stream.kernel(look_up, grid, {table.data(), ...});  // in that window, like all later calls
 //
-// All of it is advice: results never depend on it, but for `discard_l2`. On the host it is accepted
-// and has no effect, which `has_effect` tells. A kernel of a graph gets its window with
+// All of it is advice: results never depend on it, except with `discard_l2`. The host accepts it
+// without effect, and `has_effect` says so. A kernel of a graph gets its window with
 // `KernelNode::l2_window`; streams that are captured record none.
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace attacca {
 
-/// What a device's L2 cache offers; all zero where it cannot be steered.
+/// The sizes of a device's L2 cache; all zero where it cannot be steered.
 struct L2Cache {
   std::size_t bytes = 0;
   std::size_t max_set_aside = 0;
@@ -30,11 +30,11 @@ struct L2Cache {
 };
 L2Cache l2_cache(const Device& device);
 
-/// Sets part of L2 aside for persisting lines while it lives, then what was set aside before. It
-/// is taken from all other work on the device. Not while another thread does the same.
+/// Sets part of L2 aside for persisting lines while it lives, and restores the old size at the end.
+/// All other work on the device loses that part. One thread at a time per device.
 class [[nodiscard]] L2SetAside {
  public:
-  /// As many bytes as the device allows, and at most `bytes`.
+  /// At most `bytes`, and no more than the device allows.
   static L2SetAside of_bytes(const Device& device, std::size_t bytes);
   /// The same as a share of the whole cache, above 0 and up to 1.
   static L2SetAside of_fraction(const Device& device, double fraction);
@@ -52,11 +52,11 @@ class [[nodiscard]] L2SetAside {
   std::size_t granted_ = 0;
 };
 
-/// How long lines stay: normal ones by their last use, streaming ones are the first to go,
-/// persisting ones stay in what is set aside.
+/// How long lines stay: normal lines by their last use, streaming lines are evicted first,
+/// persisting lines stay in the part set aside.
 enum class L2Access : std::uint8_t { normal, streaming, persisting };
 
-/// A range of addresses and how lines in it are treated.
+/// A range of addresses and the treatment of its lines.
 struct L2Window {
   const void* base = nullptr;
   std::size_t bytes = 0;  // 0 is no window
@@ -64,8 +64,8 @@ struct L2Window {
   L2Access hit = L2Access::normal;
   L2Access miss = L2Access::normal;  // not persisting
 
-  /// Lines that are used again. Where `hit_ratio * bytes` is more than is set aside they push each
-  /// other out.
+  /// Lines that are used again. If `hit_ratio * bytes` is more than is set aside, they evict each
+  /// other.
   static L2Window persisting(const void* base, std::size_t bytes, double hit_ratio = 1);
   /// Lines that are used once.
   static L2Window streaming(const void* base, std::size_t bytes);
@@ -76,11 +76,11 @@ struct L2Window {
 /// The window of a stream.
 L2Window l2_window(StreamRef stream);
 
-/// Kernels enqueued on the stream while it lives run with the window; then the stream has the
-/// window of before. Persisting windows need an L2SetAside that outlives them.
+/// Kernels enqueued on the stream while it lives run with the window. At the end the stream gets
+/// its old window back. Persisting windows need an L2SetAside that outlives them.
 class [[nodiscard]] L2Guard {
  public:
-  /// Whether lines that persist stay so at the end, for the next who uses them, or are reset.
+  /// Whether persisting lines stay so at the end, for later kernels, or are reset.
   enum class AtEnd : std::uint8_t { keep, reset };
   L2Guard(StreamRef stream, const L2Window& window, AtEnd at_end = AtEnd::keep);
   L2Guard(const L2Guard&) = delete;
@@ -105,7 +105,7 @@ void reset_l2(StreamRef stream);
 
 inline constexpr std::size_t kL2LineBytes = 128;
 
-/// Starts to bring the line at `address` into L2.
+/// Starts to fetch the line at `address` into L2.
 ATTACCA_HD inline void prefetch_l2(const void* address) {
 #if defined(__CUDA_ARCH__)
   asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(address)));
@@ -114,8 +114,8 @@ ATTACCA_HD inline void prefetch_l2(const void* address) {
 #endif
 }
 
-/// Gives up the contents of all lines that lie wholly in the range: until they are written again
-/// they read as anything, and they need not be written back. No other thread may use them.
+/// Discards the contents of all lines that lie wholly in the range. They need not be written back,
+/// and until they are written again their contents are undefined. No other thread may use them.
 ATTACCA_HD inline void discard_l2([[maybe_unused]] void* address,
                                   [[maybe_unused]] std::size_t bytes) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -127,11 +127,11 @@ ATTACCA_HD inline void discard_l2([[maybe_unused]] void* address,
 #endif
 }
 
-/// A place in the order in which lines leave L2, for single loads and stores. Make it once per
-/// thread: it lives in a register.
+/// An eviction priority for single loads and stores. It lives in a register: make it once per
+/// thread.
 class L2Hint {
  public:
-  /// For what is used once: it leaves first.
+  /// For data that is used once: evicted first.
   ATTACCA_HD static L2Hint evict_first() {
     L2Hint hint;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -139,7 +139,7 @@ class L2Hint {
 #endif
     return hint;
   }
-  /// For what is used again: it leaves last.
+  /// For data that is used again: evicted last.
   ATTACCA_HD static L2Hint evict_last() {
     L2Hint hint;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

@@ -1,5 +1,5 @@
-// loop.hpp: a loop, written once as a body and a condition, and lowered to whatever is legal and
-// cheapest on its device. The body runs once, and again while the condition is set to non-zero.
+// loop.hpp: a loop, written once as a body and a condition, and lowered to the cheapest legal form
+// on its device. The body runs once, and again while the condition is set to non-zero.
 #pragma once
 
 #include <array>
@@ -16,16 +16,16 @@ enum class LoopForm : std::uint8_t { while_node, self_relaunch, persistent_kerne
 inline constexpr int kLoopForms = 4;
 const char* loop_form_name(LoopForm form);
 
-/// What lowering a loop in one form means.
+/// One form that a loop can take: whether it is legal, and its cost.
 struct LoopOption {
   LoopForm form = LoopForm::host_loop;
   bool is_legal = false;
   std::string why_not;  // empty where legal
-  // Where legal: overhead plus node dispatch, as measured on the device, not the kernels' own work.
+  // Where legal: overhead plus node dispatch as measured on the device, without the kernels' work.
   double microseconds_per_pass = 0;
 };
 
-/// The options, cheapest legal one chosen. Prints as a short table of reasons.
+/// The options; the cheapest legal one is chosen. Prints as a short table of reasons.
 struct LoopPlan {
   std::string loop;
   std::array<LoopOption, kLoopForms> options;
@@ -43,8 +43,8 @@ class Loop {
   /// Offers a persistent kernel that can run the body's kernels; see persistent.hpp.
   Loop& with(const PersistentProgram& program);
 
-  /// The first plan for a device runs small loops on it, to learn what each form costs there: some
-  /// milliseconds on the host. What it learns is kept for as long as the program runs.
+  /// The first plan for a device runs small loops on it to measure the cost of each form: some
+  /// milliseconds on the host. The result is kept as long as the program runs.
   LoopPlan plan() const;
   /// Lowers to the plan's choice, or to `form`, which must be legal.
   LoopExec instantiate(std::optional<LoopForm> form = std::nullopt) const;
@@ -52,9 +52,9 @@ class Loop {
   Graph graph() const;
 
  private:
-  /// Which forms are legal, at no cost; none is chosen.
+  /// Says which forms are legal, measures nothing and chooses none.
   LoopPlan options() const;
-  /// The body with a condition that stands nowhere, to be looked at.
+  /// The body with a condition that no node tests, for inspection.
   Graph body_without_cell() const;
 
   Device device_;
@@ -63,8 +63,8 @@ class Loop {
   std::optional<PersistentProgram> program_;
 };
 
-/// A lowered loop. `launch` returns at once in every form but host_loop, which runs the passes on
-/// the calling thread, returns when the last one has ended, and throws what fails in them. Like an
+/// A lowered loop. `launch` returns at once in every form except host_loop, which runs the passes
+/// on the calling thread, returns when the last one has ended, and throws their failures. Like an
 /// Exec it may be destroyed while a launch is in flight.
 class LoopExec {
  public:

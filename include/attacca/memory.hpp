@@ -69,7 +69,7 @@ class Buffer {
   std::span<T> span() const { return {data_, count_}; }
 
   /// Copies in or out and waits. For work in flight, synchronize its stream first. `write` starts
-  /// at the front and leaves the rest as it is; what does not fit is refused with BadArgument.
+  /// at the front and leaves the rest as it is. It throws BadArgument for more than fits.
   void write(std::span<const T> values) {
     if (values.size() > count_) detail::refuse_write(values.size(), count_);
     detail::copy_now(device_, data_, values.data(), values.size_bytes());
@@ -115,8 +115,8 @@ class PoolImpl;
 
 /// Allocates and frees in stream order: memory freed on a stream is given out again to later work
 /// of that stream without waiting. Thread-safe. Destroying a pool does not wait: memory that was
-/// not given back lives until all that is enqueued on the device's streams by then has ended, on
-/// CUDA until each of those streams has been synchronized or destroyed.
+/// not freed lives until all work enqueued on the device's streams by then has ended. On CUDA it
+/// lives until each of those streams has been synchronized or destroyed.
 class Pool {
  public:
   explicit Pool(const Device& device);

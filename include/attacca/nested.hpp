@@ -13,7 +13,7 @@
 namespace attacca {
 
 ///  fire_and_forget  at once; the spawning kernel ends when it and these have ended
-///  tail             when the spawning kernel and what it fired have ended; tails run in order
+///  tail             when the spawning kernel and those it fired have ended; tails run in order
 enum class SpawnMode : std::uint8_t { fire_and_forget, tail };
 
 #if defined(__CUDACC__)
@@ -21,10 +21,10 @@ namespace detail {
 template <class K>
 __global__ void spawned_kernel(typename K::Args args, LaunchPort port);
 
-/// Adds to the blocks that what follows must wait for. What a stream launches the driver waits for
-/// with all it spawned; what a graph launches it does not (tried on CUDA 13.0), so there we count,
-/// and a node behind the kernel waits (backend/cuda/settle.cu). The release publishes the block's
-/// writes to that node.
+/// Adds to the count of spawned blocks that later work must wait for. On a stream the driver waits
+/// for spawned kernels by itself. In a graph it does not (tried on CUDA 13.0), so we count, and a
+/// node behind the kernel waits (backend/cuda/settle.cu). The release publishes the block's writes
+/// to that node.
 __device__ inline void count_pending(const LaunchPort& port, std::uint64_t blocks) {
   if (port.pending)
     __nv_atomic_fetch_add(port.pending, static_cast<unsigned>(blocks), __NV_ATOMIC_RELEASE,
@@ -34,7 +34,7 @@ __device__ inline void count_pending(const LaunchPort& port, std::uint64_t block
 #endif
 
 /// A thread of a kernel that spawns kernels. Unlike a launch, every thread that calls spawns.
-/// There is no waiting for a spawned kernel on the device: what follows it goes into a tail.
+/// Device code cannot wait for a spawned kernel: spawn later work as a tail.
 class SpawningThread : public WaitingThread {
  public:
   using WaitingThread::WaitingThread;
@@ -50,7 +50,7 @@ class SpawningThread : public WaitingThread {
     const dim3 threads(grid.threads.x, grid.threads.y, grid.threads.z);
     const detail::SpawnFacts facts{grid.blocks, grid.threads, grid.shared_bytes};
     const auto* kernel = reinterpret_cast<const void*>(&detail::spawned_kernel<K>);
-    // Such a grid is not tried: memcheck sees the driver write out of bounds then.
+    // Do not try such a grid: memcheck reports that the driver writes out of bounds.
     if (!detail::can_be_spawned(facts))
       return refuse(port_, facts, kernel, cudaErrorInvalidConfiguration);
     detail::count_pending(port_, grid.blocks.count());
@@ -67,13 +67,13 @@ class SpawningThread : public WaitingThread {
 
 #if defined(__CUDACC__)
  private:
-  /// Names a refusal and tells the host. By value: see LaunchingThread.
+  /// Names a refusal and tells the host. By value, as in LaunchingThread.
   __device__ static __noinline__ LaunchStatus refuse(detail::LaunchPort port,
                                                      detail::SpawnFacts grid, const void* kernel,
                                                      cudaError_t error) {
 #if defined(__CUDA_ARCH__)
-    // Where too many are pending the driver says either of these two. The second is also what it
-    // says of blocks with more threads than the kernel's registers allow.
+    // When too many are pending, the driver returns one of these two errors. It also returns the
+    // second for blocks with more threads than the kernel's registers allow.
     const bool is_out_of_resources = error == cudaErrorLaunchOutOfResources;
     if (error == cudaErrorLaunchPendingCountExceeded)
       return detail::report(port, LaunchStatus::spawn_budget);
@@ -101,7 +101,7 @@ class SpawningThread : public WaitingThread {
 
 #if defined(__CUDACC__)
 namespace detail {
-/// What a kernel launches.
+/// The __global__ function of a spawned kernel.
 template <class K>
 __global__ void spawned_kernel(typename K::Args args, LaunchPort port) {
   static_assert(!std::is_same_v<ThreadOf<K>, LaunchingThread>,

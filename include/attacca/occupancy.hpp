@@ -1,5 +1,5 @@
-// occupancy.hpp: how much of a device a launch fills, and how large its last wave is. A wave is
-// what fits at once; the last one takes as long as a full one, however few blocks it has.
+// occupancy.hpp: tells how much of a device a launch fills and how large its last wave is. A wave
+// is the blocks that fit at once. The last wave takes as long as a full one, even with few blocks.
 #pragma once
 
 #include <attacca/device.hpp>
@@ -10,11 +10,11 @@
 
 namespace attacca {
 
-/// What keeps more blocks from a processor.
+/// The resource that keeps more blocks from a processor.
 enum class OccupancyLimit : std::uint8_t { threads, blocks, registers, shared_memory, workers };
 
-/// What of a kernel fits on a device at once. A processor is an SM, or a worker thread of the host,
-/// which runs one block at a time.
+/// The blocks of a kernel that fit on a device at once. A processor is an SM, or a worker thread of
+/// the host, which runs one block at a time.
 struct Residency {
   unsigned processors = 1;
   unsigned blocks_per_processor = 1;
@@ -36,7 +36,7 @@ struct Occupancy {
   std::uint64_t advised_blocks = 0;  // the nearest whole number of waves, not above unless below 1
 
   bool fills_whole_waves() const { return blocks == advised_blocks; }
-  /// All that as a sentence or three, with what to do about it.
+  /// All that in up to three sentences, with a remedy.
   std::string explain() const;
 };
 

@@ -1,6 +1,6 @@
-// overlap.hpp: a job in chunks, so that copying in, computing and copying out go on at once. One
-// stream copies in, one copies out, and the chunks take turns on compute streams, each with
-// buffers of its own that are used again and again:
+// overlap.hpp: runs a job in chunks, so that copying in, computing and copying out overlap. One
+// stream copies in, one copies out, and the chunks take turns on compute streams, each with buffers
+// of its own that are reused:
 //
 //   overlap<float, float>(device, input, output, {.chunk = 1 << 20},
 //                         [](StreamRef stream, const OverlapChunk<float, float>& c) {
@@ -31,7 +31,7 @@ struct OverlapChunk {
   const In* in;
   Out* out;
   std::size_t count;
-  std::size_t first;  // where in the whole it starts
+  std::size_t first;  // its first element in the whole
 };
 
 namespace detail {
@@ -76,16 +76,16 @@ class Overlap {
   static_assert(std::is_trivially_copyable_v<In> && std::is_trivially_copyable_v<Out>);
 
  public:
-  /// Enqueues on the stream what turns `chunk.in` into `chunk.out`.
+  /// Enqueues work on the stream that turns `chunk.in` into `chunk.out`.
   using Enqueue = std::function<void(StreamRef stream, const OverlapChunk<In, Out>& chunk)>;
 
   Overlap(const Device& device, const OverlapPlan& plan)
       : lanes_(device, plan, sizeof(In), sizeof(Out)) {}
 
   /// Element i of the output comes from the chunk with element i of the input. Both are in host
-  /// memory, pinned (`Visibility::shared`): copies of other memory are right, but overlap nothing.
-  /// Waits for the end. What a chunk throws, here or in its stream, comes out when all has ended;
-  /// the output is then whatever the other chunks made it.
+  /// memory, pinned (`Visibility::shared`): copies of other memory are correct but do not overlap.
+  /// Waits for the end. An exception of a chunk, here or in its stream, is thrown once everything
+  /// has ended; the output then holds the results of the other chunks.
   void run(std::span<const In> input, std::span<Out> output, const Enqueue& enqueue) {
     lanes_.run(
         input.data(), input.size(), output.data(), output.size(),

@@ -39,8 +39,8 @@ struct PersistentParts {
   std::vector<const KernelInfo*> parts;
 };
 
-/// Where all blocks of a grid wait for one another between steps 1, 2, 3 and on; one thread of each
-/// comes. Its words are zero at first.
+/// A barrier at which all blocks of a grid wait for each other between steps 1, 2, 3 and so on. One
+/// thread of each block calls. Its words are zero at first.
 struct GridBarrier {
   using Word = device::Atomic<std::uint32_t, device::Scope::gpu>;
   enum class Verdict : std::uint8_t { stop, go_on, overdue, broken };
@@ -49,8 +49,9 @@ struct GridBarrier {
   Word* words;  // arrivals; the step that all came to, and the verdict; by block, its last step
   unsigned blocks;
 
-  /// Waits for all blocks. The last to come asks `wants_more`, so that no block can see a value of
-  /// the next step. `overdue` is told to the first whose patience ends, `broken` to all others.
+  /// Waits for all blocks. The last one to arrive calls `wants_more`, so that no block can see a
+  /// value of the next step. The first block to run out of patience gets `overdue`, others
+  /// `broken`.
   template <class WantsMore>
   ATTACCA_HD Verdict come(unsigned block, unsigned step, const device::Patience& patience,
                           WantsMore&& wants_more) const {
@@ -63,11 +64,11 @@ struct GridBarrier {
     if (words[0].fetch_add(1, acq_rel) + 1 == step * blocks) {
       const std::uint32_t more = wants_more() ? 1 : 0;
       if (words[1].exchange(mark + more, acq_rel) != kBroken) return static_cast<Verdict>(more);
-      words[1].store(kBroken, relaxed);  // too late; who saw the verdict is told at the next step
+      words[1].store(kBroken, relaxed);  // too late; blocks past this step learn it at the next
       return Verdict::broken;
     }
-    // The launch is cooperative, so every block is there, and the wait is as long as the slowest
-    // block's work. Long waits leave the processor to the others.
+    // The launch is cooperative, so every block is resident, and the wait is as long as the slowest
+    // block's work. Long waits leave the processor to the other blocks.
     std::uint32_t seen = 0;
     const bool is_over = device::detail::wait_for<device::NativeMemory>(
         patience, step,
@@ -80,7 +81,7 @@ struct GridBarrier {
       return words[1].exchange(kBroken, relaxed) == kBroken ? Verdict::broken : Verdict::overdue;
     return seen == kBroken ? Verdict::broken : static_cast<Verdict>(seen & 1u);
   }
-  /// The first block that has not come to `step`; `blocks` where all have.
+  /// The first block that has not reached `step`; `blocks` where all have.
   ATTACCA_HD unsigned first_missing(unsigned step) const {
     const auto has_come = [&](unsigned block) {
       const std::uint32_t beyond = words[2 + block].load(device::relaxed) - step;
@@ -104,7 +105,7 @@ __device__ inline bool pass_barrier(const PersistentArgs& args, const LaunchPort
   __syncthreads();
   if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
     const GridBarrier barrier{args.words, gridDim.x};
-    // No log: that is the port's part.
+    // No log: the port reports it.
     const device::Patience patience{args.patience_nanoseconds, nullptr, nullptr, 0, 0};
     const auto verdict = barrier.come(blockIdx.x, step, patience, [&] {
       return !is_last_of_pass || *static_cast<volatile unsigned*>(args.again) != 0;

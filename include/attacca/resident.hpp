@@ -1,8 +1,8 @@
-// resident.hpp: the scheduler that lives on the device. Jobs stand in a queue, and every kind of
-// work is a graph whose last node schedules: it takes the next job, puts its payload where the
-// graphs look for it and launches that job's graph as a tail, or relaunches its own. While there is
-// no job a graph of that node alone goes round. The host makes one launch, however many jobs
-// follow, and may add more while it runs.
+// resident.hpp: a scheduler that lives on the device. Jobs wait in a queue, and every kind of work
+// is a graph whose last node schedules: it takes the next job, stores its payload where the graphs
+// read it and launches that job's graph as a tail, or relaunches its own. While there is no job, a
+// graph of that node alone relaunches itself. The host makes one launch, however many jobs follow,
+// and may add more while it runs.
 //
 //   const Scheduler<Payload> schedule = make_scheduler<Payload>();  // by nvcc
 //
@@ -22,7 +22,7 @@
 
 namespace attacca {
 
-/// One piece of work: which graph, and what for.
+/// One piece of work: the number of its graph, and the payload.
 template <class Payload>
 struct Job {
   std::uint32_t graph;
@@ -31,17 +31,17 @@ struct Job {
 
 namespace detail {
 
-/// Jobs are claimed this many at a time, a warp's lanes, and wait in the scheduler's own memory: so
-/// most passes do not go round the queue's counters.
+/// Jobs are claimed this many at a time, one per lane of a warp, and wait in the scheduler's own
+/// memory. So most passes do not touch the queue's counters.
 inline constexpr unsigned kJobsAtOnce = 32;
-/// Looks for new jobs before the scheduler goes round without one: some 50 us.
+/// Polls for new jobs before the scheduler relaunches without one: some 50 us.
 inline constexpr unsigned kIdlePolls = 200;
 inline constexpr std::uint32_t kMostWorks = 255;
 
 /// A job with its graph found.
 template <class Payload>
 struct ReadyJob {
-  DeviceGraph graph;    // null: there is none of that number
+  DeviceGraph graph;    // null: no graph has that number
   std::uint32_t place;  // of the graph in ScheduleArgs::graphs, or the number that has none
   Payload payload;
 };
@@ -65,14 +65,13 @@ struct ScheduleArgs {
   std::uint32_t own;  // place there of the graph that this node is in
 };
 
-/// What a refill found.
+/// The result of a refill.
 struct Refill {
   device::Pop why;      // `empty`: no job for now, though some may come
   std::uint32_t count;  // of jobs
 };
 
-/// Claims the next jobs, one lane each. Not inline: most passes do not come here, and their code
-/// had better be short.
+/// Claims the next jobs, one lane each. Not inline: most passes skip this, and stay short.
 template <class Payload>
 ATTACCA_HD ATTACCA_NOINLINE Refill refill(ScheduleArgs<Payload> a, unsigned lane, unsigned lanes) {
   ResidentState<Payload>& state = *a.state;
@@ -142,7 +141,7 @@ struct ScheduleNext {
       job = lanes == 1 ? state.jobs[next] : device::from_lane(mine, next);
       ++next;
       if (job.graph.exec) break;
-      if (lane == 0) a.queue.refuse(job.place);  // and on with those behind it
+      if (lane == 0) a.queue.refuse(job.place);  // and continue with the next job
     }
     if (lane != 0) return;
     *a.current = job.payload;
@@ -158,7 +157,7 @@ struct ScheduleNext {
     else
       t.launch(graph, LaunchMode::tail);
   }
-  /// Counts the jobs that ran before an end came. Those claimed with them stay unfinished.
+  /// Counts the jobs that ran before the end. Those claimed with them stay unfinished.
   ATTACCA_HD static void leave(ResidentState<Payload>& state, const Args& a, unsigned ran) {
     if (ran != 0) a.queue.done(ran);
     state.next = state.count = 0;
@@ -170,7 +169,7 @@ void check_work_count(std::size_t count);
 /// Throws BadArgument for a job of a graph that was not added.
 void check_job(std::uint32_t graph, std::size_t count);
 device::WorkQueueOptions named_scheduler(device::WorkQueueOptions options);
-/// The nodes of a graph that no other comes after.
+/// The nodes of a graph that no other node depends on.
 std::vector<Node> last_nodes(Graph& graph);
 
 }  // namespace detail
@@ -193,8 +192,7 @@ Scheduler<Payload> make_scheduler() {
   return Scheduler<Payload>(make_kernel<detail::ScheduleNext<Payload>>());
 }
 
-/// A host thread's way to give jobs to a scheduler that runs; closes at the end of its life. One
-/// thread at a time.
+/// Gives jobs from one host thread at a time to a running scheduler. Its destructor closes it.
 template <class Payload>
 class JobProducer {
  public:
@@ -215,8 +213,8 @@ class JobProducer {
   std::shared_ptr<const std::size_t> graphs_;  // how many were added
 };
 
-/// Owns the queue and the graphs. Waiting for jobs is no fault: it goes round until every producer
-/// has closed and every job is done, or it is cancelled, or the queue breaks (device/work_queue.hpp
+/// Owns the queue and the graphs. Waiting for jobs is no fault: it runs until every producer has
+/// closed and every job is done, or it is cancelled, or the queue breaks (device/work_queue.hpp
 /// says when). `cancel`, `status` and `reports` may be called by any host thread while it runs; the
 /// rest by one thread at a time.
 template <class Payload>
@@ -233,12 +231,12 @@ class ResidentScheduler {
         current_(device, 1),
         graphs_(device, std::vector<DeviceGraph>(detail::kMostWorks + 1)) {}
 
-  /// Where the graph of the job that runs finds its payload. Graphs that a job's graph fires must
-  /// not look there: the next job may be.
+  /// The payload of the running job, for its graph. Graphs that a job's graph fires must not read
+  /// it: it may already hold the next job's.
   const Payload* current() const { return current_.data(); }
 
-  /// A kind of work; the number that jobs name it by. Before `start`, and before a producer is
-  /// used.
+  /// Adds a kind of work and returns the number by which jobs name it. Call it before `start`, and
+  /// before a producer is used.
   unsigned add(Graph work) {
     if (scheduler_) detail::refuse_started("add a graph");
     detail::check_work_count(works_.size() + 1);
@@ -247,11 +245,11 @@ class ResidentScheduler {
     *count_ = works_.size();
     return number;
   }
-  /// Jobs to begin with, of graphs that were added. Before `start`, or when it has ended, however
-  /// it did.
+  /// Puts in the first jobs, for graphs that were added. Call it before `start`, or when it has
+  /// ended in any way.
   void fill(std::span<const Job<Payload>> jobs) {
     for (const Job<Payload>& job : jobs) detail::check_job(job.graph, works_.size());
-    // What an end before the end left behind.
+    // Left behind by an early end.
     if (queue_.end() != device::QueueEnd::none)
       state_.write(std::vector<detail::ResidentState<Payload>>(1));
     queue_.fill(jobs);
@@ -259,7 +257,7 @@ class ResidentScheduler {
   /// For one host thread, while it runs. Throws BadArgument for more than were declared.
   JobProducer<Payload> producer() { return {queue_.producer(), count_}; }
   /// Device code may push jobs through this. A job for a graph that was not added is refused and
-  /// counted, those behind it run, and when all is done `synchronize` throws SourceBroken.
+  /// counted, and later jobs run. When all is done, `synchronize` throws SourceBroken.
   device::WorkQueueRef<Job<Payload>> queue() const { return queue_.ref(); }
 
   /// Runs until every producer has closed and every job is done. Returns at once.
@@ -267,12 +265,12 @@ class ResidentScheduler {
     if (!scheduler_) build();
     scheduler_->start(stream);
   }
-  /// Ends it after the job that runs. What was not done is counted by `status`. Returns at once.
+  /// Ends it after the running job. `status` counts the jobs that were not done. Returns at once.
   void cancel() { queue_.cancel(); }
   /// Jobs accepted, done, waiting and taken. Up to 32 are claimed and reported done together, so
   /// `in_work` holds those beside the one that runs.
   device::WorkQueueStatus status() const { return queue_.status(); }
-  /// The waits that were given up. Scheduling stops at the first.
+  /// The waits that timed out. Scheduling stops at the first.
   std::vector<device::WaitReport> reports() const { return queue_.reports(); }
 
  private:

@@ -1,6 +1,5 @@
-// tensor_map.hpp: how TMA finds boxes of a tensor. Kernels that have it copy a box
-// in one instruction read such a map from the device's memory. For GPUs of compute capability 9.0
-// and later.
+// tensor_map.hpp: tensor maps for TMA, which copies a box of a tensor in one instruction. Kernels
+// read the map from the device's memory. For GPUs of compute capability 9.0 and later.
 #pragma once
 
 #include <attacca/device.hpp>
@@ -10,7 +9,7 @@
 
 namespace attacca {
 
-/// Opaque. Lies in the device's memory when it is used.
+/// Opaque. It must lie in the device's memory when it is used.
 struct alignas(64) TensorMap {
   std::byte bytes[128];
 };
@@ -21,9 +20,9 @@ struct TensorDimension {
   std::uint32_t box;     // elements of a box, at most 256; of the first one 128 bytes
 };
 
-/// A map of 16-bit elements, the nearest ones in the first dimension. In shared memory rows of a
-/// box are 128 bytes, swizzled as warpgroup products read them; what lies outside of the tensor is
-/// zeros. Throws BadArgument where the driver has no such map, DeviceError without such a GPU.
+/// A map of 16-bit elements that are contiguous in the first dimension. In shared memory, rows of a
+/// box are 128 bytes, swizzled for warpgroup MMA (wgmma). Elements outside of the tensor are zeros.
+/// Throws BadArgument where the driver has no such map, DeviceError without such a GPU.
 TensorMap tensor_map(const Device& device, const void* data,
                      std::span<const TensorDimension> dimensions);
 

@@ -1,7 +1,7 @@
-// thread.hpp: where a kernel's thread stands, and what it may ask for. The body's first parameter
-// says so in its type: a Thread computes, a WaitingThread waits for other blocks or for the host, a
-// LaunchingThread launches graphs, a SpawningThread spawns kernels (see nested.hpp). Graphs are
-// validated by these types, so no promise is made twice.
+// thread.hpp: a thread of a kernel: its indices and the calls it may make. The type of a body's
+// first parameter says which: a Thread computes, a WaitingThread waits for other blocks or for the
+// host, a LaunchingThread launches graphs, a SpawningThread spawns kernels (see nested.hpp). Graphs
+// are validated by these types, so no promise is made twice.
 #pragma once
 
 #include <attacca/device/atomic.hpp>
@@ -21,7 +21,7 @@ struct KernelInfo;
 ///  sibling          at once, in the environment of the launching graph's parent: it does not
 enum class LaunchMode : std::uint8_t { tail, fire_and_forget, sibling };
 
-/// What became of a launch or spawn. All but the first two are reported to the host as well.
+/// The outcome of a launch or spawn. All but the first two are reported to the host as well.
 enum class LaunchStatus : std::uint8_t {
   launched,
   not_elected,             // another thread of the grid made the launch
@@ -33,10 +33,10 @@ enum class LaunchStatus : std::uint8_t {
   not_a_device_graph,      // relaunch_self outside a DeviceExec
   spawn_overdue,           // only to the host: spawned kernels that did not end for a minute
   barrier_overdue,         // only to the host: a block that others waited for; see persistent.hpp
-  wait_overdue,            // only to the host: a wait that ended unanswered; see WaitingThread
-  source_broken,           // only to the host: what the kernel took its work from has broken
+  wait_overdue,            // only to the host: a wait that timed out; see WaitingThread
+  source_broken,           // only to the host: the source of the kernel's work broke
   invalid_grid,            // a spawn: too many threads, too much shared memory, or nothing to run
-  driver_error,            // whatever else the driver says; the host is told its name
+  driver_error,            // any other error of the driver; the host is told its name
 };
 
 inline constexpr unsigned kMaxFireAndForget = 120;
@@ -69,7 +69,7 @@ ATTACCA_HD constexpr LaunchStatus charge_relaunch(LaunchCounts& counts) {
   return LaunchStatus::launched;
 }
 
-/// The same for counts that kernels share which may run side by side.
+/// The same for counts shared by kernels that may run side by side.
 ATTACCA_HD inline bool takes_one(unsigned& count, unsigned most) {
   const device::AtomicRef<unsigned, device::Scope::gpu> shared(count);
   if (shared.fetch_add(1, device::relaxed) < most) return true;
@@ -88,7 +88,7 @@ ATTACCA_HD inline LaunchStatus charge_shared_relaunch(LaunchCounts& counts) {
                                                       : LaunchStatus::relaunch_budget;
 }
 
-/// A wait that a thread gave up.
+/// A wait that timed out.
 struct WaitFacts {
   unsigned what;  // index in the kernel's `waits_for`
   unsigned block;
@@ -107,7 +107,7 @@ struct SpawnFacts {
   Dim3 threads;
   unsigned shared_bytes;
 };
-/// Whether every device could launch it, were it not for a kernel's registers.
+/// Whether every device could launch it, apart from a kernel's registers.
 ATTACCA_HD constexpr bool can_be_spawned(const SpawnFacts& grid) {
   const std::uint64_t threads = grid.threads.count();
   return threads != 0 && threads <= kMostBlockThreads && grid.threads.z <= 64 &&
@@ -115,9 +115,9 @@ ATTACCA_HD constexpr bool can_be_spawned(const SpawnFacts& grid) {
          grid.blocks.z <= 65535 && grid.shared_bytes <= kMostSpawnedSharedBytes;
 }
 
-/// What went wrong in a kernel, written by the device into pinned memory and read by the host at
-/// `synchronize`. Each kernel that may report has one of its own, so that writing a refusal down
-/// takes one plain store: the code for it is in every launching kernel.
+/// A failure in a kernel, written by the device into pinned memory and read by the host at
+/// `synchronize`. Each kernel that may report has one of its own, so that recording a refusal takes
+/// one plain store: the code for it is in every launching kernel.
 struct FaultRecord {
   static constexpr unsigned kStatusBits = 8;
   unsigned status;      // a LaunchStatus, a detail above it; 0 is no fault
@@ -128,7 +128,7 @@ struct FaultRecord {
 
 /// Second parameter of a CUDA kernel that may report to the host.
 struct LaunchPort {
-  LaunchCounts* shared = nullptr;  // null where one kernel alone launches: it counts in registers
+  LaunchCounts* shared = nullptr;  // null where only one kernel launches: it counts in registers
   FaultRecord* fault = nullptr;
   unsigned is_alone = 0;    // 1: the one launching kernel of a DeviceExec, which may relaunch it
   unsigned is_spawned = 0;  // 1: reports for the kernel that spawned it, whose `waits_for` is known
@@ -137,14 +137,14 @@ struct LaunchPort {
 };
 
 #if defined(__CUDACC__)
-/// Writes a refusal down for the host, and returns it. REQUIRES: not `launched`.
+/// Records a refusal for the host, and returns it. REQUIRES: not `launched`.
 __device__ inline LaunchStatus report(const LaunchPort& port, LaunchStatus status,
                                       unsigned detail = 0) {
   *const_cast<volatile unsigned*>(&port.fault->status) =
       static_cast<unsigned>(status) | detail << FaultRecord::kStatusBits;
   return status;
 }
-/// Whether this thread is the first of a kernel that has facts to tell.
+/// Whether this thread is the first of its kernel to report facts.
 __device__ inline bool claim(const LaunchPort& port) {
   const device::AtomicRef<unsigned, device::Scope::gpu> claimed(port.fault->is_claimed);
   return claimed.exchange(1, device::relaxed) == 0;
@@ -154,16 +154,16 @@ __device__ inline void publish(const LaunchPort& port, LaunchStatus status) {
   const device::AtomicRef<unsigned, device::Scope::system> told(port.fault->status);
   told.store(static_cast<unsigned>(status), device::release);
 }
-/// The same for a wait. The first of several threads is heard; no one where the port leads nowhere.
+/// Records a wait that timed out: the first one of a kernel, if it has a record.
 __device__ inline void report_wait(const LaunchPort& port, const WaitFacts& facts) {
   if (!port.fault || !claim(port)) return;
   port.fault->wait = facts;
-  if (port.is_spawned) port.fault->wait.what = ~0u;  // the host has no words for it
+  if (port.is_spawned) port.fault->wait.what = ~0u;  // the host has no name for it
   publish(port, LaunchStatus::wait_overdue);
 }
 #endif
 
-/// What the host executor lends a running kernel.
+/// The host executor's state for a running kernel.
 class HostFrame {
  public:
   using BlockRange = void (*)(void* context, std::uint64_t first, std::uint64_t last);
@@ -241,19 +241,19 @@ class Thread {
 };
 
 /// A thread of a kernel that polls memory which other blocks, another kernel or the host will
-/// write. Every such wait has a bound. A thread whose wait ends unanswered says so and leaves; the
+/// write. Every such wait has a bound. A thread whose wait times out reports that and exits; the
 /// next `synchronize` of the stream throws WaitOverdue, and the device stays usable.
 class WaitingThread : public Thread {
  public:
   using Thread::Thread;
 #if defined(__CUDACC__)
   __device__ explicit WaitingThread(const detail::LaunchPort& port) : port_(port) {}
-  /// In a __global__ function that the library does not know, and that has nobody to tell.
+  /// For a __global__ function that the library does not know; its reports go nowhere.
   __device__ WaitingThread() {}
 #endif
 
   /// Tells the host that this thread waited for `what`, an index of the kernel's `waits_for`. It
-  /// wanted a value and saw another. Of several threads of a kernel the first is heard.
+  /// wanted a value and saw another. Only the first report of a kernel is kept.
   ATTACCA_HD void give_up(unsigned what, std::uint64_t wanted, std::uint64_t seen,
                           std::uint64_t nanoseconds) const {
     const detail::WaitFacts facts{what,
@@ -268,8 +268,8 @@ class WaitingThread : public Thread {
     frame_->give_up(facts);
 #endif
   }
-  /// Tells the host that what this kernel takes its work from has broken. `source` is the number
-  /// under which it can explain itself.
+  /// Tells the host that the source of this kernel's work broke. `source` is the number under which
+  /// it can explain itself.
   ATTACCA_HD void source_broke(unsigned source) const {
 #if defined(__CUDA_ARCH__)
     if (port_.fault) detail::report(port_, LaunchStatus::source_broken, source);
@@ -305,7 +305,7 @@ class LaunchingThread : public WaitingThread {
 #endif
   }
 
-  /// Runs the graph this kernel is in once more, when all it started has ended.
+  /// Runs this kernel's graph once more, when everything it started has ended.
   ATTACCA_HD LaunchStatus relaunch_self() {
     return is_first() ? relaunch_self_as_first() : LaunchStatus::not_elected;
   }
@@ -329,10 +329,11 @@ class LaunchingThread : public WaitingThread {
 
  private:
 #if defined(__CUDACC__)
-  /// Where others launch too, and where a launch is refused; `status` is `launched` unless our own
-  /// count refused it, `error` what the driver said. Out of line: each line of code on the way of a
-  /// launch that succeeds tells in the time of a small pass. By value: memcheck takes a read of a
-  /// graph kernel's parameters through a reference for one out of bounds.
+  /// The slow path: other kernels launch too, or a launch is refused. `status` is `launched` unless
+  /// our own count refused it; `error` is the driver's result. Out of line, because each line of
+  /// code on the path of a launch that succeeds shows in the time of a small pass. By value,
+  /// because memcheck reports a read of a graph kernel's parameters through a reference as out of
+  /// bounds.
   __device__ static __noinline__ LaunchStatus launch_otherwise(detail::LaunchPort port, void* exec,
                                                                LaunchMode mode, bool is_relaunch,
                                                                LaunchStatus status,
@@ -347,9 +348,9 @@ class LaunchingThread : public WaitingThread {
       status = exec ? name_of(error, mode) : LaunchStatus::not_a_device_graph;
     return detail::report(port, status, static_cast<unsigned>(error));
   }
-  /// The driver calls a graph that is running or pending an invalid value.
+  /// For a graph that is running or pending, the driver returns "invalid value".
   __device__ static LaunchStatus name_of(cudaError_t error, LaunchMode mode) {
-    if (error == cudaSuccess) return LaunchStatus::not_a_device_graph;  // it was not even tried
+    if (error == cudaSuccess) return LaunchStatus::not_a_device_graph;  // the launch was not tried
     if (error == cudaErrorInvalidValue) return LaunchStatus::busy;
     if (error == cudaErrorLaunchPendingCountExceeded)
       return mode == LaunchMode::tail ? LaunchStatus::tail_budget

@@ -1,7 +1,7 @@
-// timeline.hpp: what ran when, and how long the device was idle in between. On the host the
-// executor reports its nodes; on CUDA the records come from CUPTI, loaded when it is there. CUPTI
-// sees a graph's nodes where the graph was instantiated while recording, and nothing of graphs that
-// the device launches.
+// timeline.hpp: records which nodes ran when, and how long the device was idle in between. On the
+// host the executor reports its nodes; on CUDA the records come from CUPTI, loaded where it is
+// installed. CUPTI sees the nodes of a graph that was instantiated while recording. It sees nothing
+// of graphs that the device launches.
 #pragma once
 
 #include <attacca/device.hpp>
@@ -20,7 +20,7 @@ struct Span {
   int lane = 0;  // worker thread or CUDA stream
 };
 
-/// What a timeline adds up to.
+/// The sums of a timeline.
 struct TimelineSummary {
   std::int64_t elapsed_ns = 0;  // from the first start to the last end
   std::int64_t busy_ns = 0;     // with at least one node running
@@ -37,10 +37,10 @@ class Timeline {
  public:
   explicit Timeline(const Device& device);
   ~Timeline();
-  /// Whether records can be had; where not, `why_not` says what is missing.
+  /// Whether recording works; if not, `why_not` names what is missing.
   bool is_recording() const;
   std::string why_not() const;
-  /// What ran so far, by start time. Synchronize the streams first.
+  /// The nodes that ran so far, by start time. Synchronize the streams first.
   std::vector<Span> spans() const;
 
   struct Source;

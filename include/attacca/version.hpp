@@ -1,4 +1,4 @@
-// The version of the library; CMakeLists.txt holds the same number.
+// version.hpp: the version of the library; CMakeLists.txt holds the same number.
 #pragma once
 
 namespace attacca {

@@ -1,6 +1,6 @@
-// workers.hpp: a kernel that stays on the device and works off whatever a queue or a counter holds,
-// until that is finished. Its grid is as large as fits at once, whatever the amount of work, so
-// long and short items balance. The work is declared once:
+// workers.hpp: persistent workers: a kernel that stays on the device and takes items from a queue
+// or a counter until that is finished. Its grid is as large as fits at once, whatever the amount of
+// work, so long and short items balance. The work is declared once:
 //
 //   struct Shade {
 //     static constexpr const char* name = "shade";
@@ -16,8 +16,8 @@
 //   const QueueWorkers<Tile, Shade::Args> shade = make_queue_workers<Shade>();
 //   shade.start(stream, queue.ref(), {image});
 //
-// `worker` has rank(), size(), sync(), push(item) and is_cancelled(), by which a long item ends
-// itself once the queue was cancelled. Workers look for that between claims by themselves.
+// `worker` has rank(), size(), sync(), push(item) and is_cancelled(), with which a long item can
+// stop once the queue was cancelled. Between claims workers check that by themselves.
 //
 // As for kernels, the file that calls make_ is compiled by nvcc in a CUDA build. On the host every
 // worker is one thread.
@@ -42,13 +42,13 @@ struct WorkerOptions {
   unsigned threads = 256;  // of a block, whole warps; one on the host
   unsigned blocks = 0;     // 0: as many as fit at once
   unsigned batch = 0;  // items a warp or block claims at a time, up to 1024, of a queue up to 32;
-                       // 0: as many as take long enough that claiming them does not count
+                       // 0: enough that the time to claim them does not matter
 };
 
 namespace detail {
 
-/// When a worker looks whether its queue was cancelled: between claims, and on a GPU seldom enough
-/// that it does not count.
+/// Decides when a worker checks whether its queue was cancelled: between claims, and on a GPU
+/// seldom enough that the time does not matter.
 class CancelLook {
  public:
   ATTACCA_HD bool is_due() {
@@ -71,8 +71,8 @@ class CancelLook {
 template <class ItemType>
 struct QueueSource {
   using Item = ItemType;
-  /// All that was claimed is taken before work begins: work may push, and a push may wait for
-  /// the place of an item that was claimed and not taken.
+  /// All claimed items are taken before work begins: work may push, and a push may wait for the
+  /// place of an item that was claimed and not taken.
   static constexpr std::uint32_t kMostAtOnce = 32;
   using Claim = typename device::WorkQueueRef<Item>::Claim;
   device::WorkQueueRef<Item> queue;
@@ -89,7 +89,7 @@ struct QueueSource {
     return queue.wait_for_items(count, otherwise);
   }
   ATTACCA_HD bool take(std::uint64_t place, Item& item) const { return queue.take(place, item); }
-  /// One thread for itself, or for all that worked on `count` items.
+  /// One thread calls, for itself or for all that worked on `count` items.
   ATTACCA_HD void done() const { queue.done(); }
   ATTACCA_HD void done(std::uint32_t count) const { queue.done(count); }
   ATTACCA_HD bool is_cancelled() const { return queue.is_cancelled(); }
@@ -122,7 +122,7 @@ struct TicketSource {
   ATTACCA_HD void report_to(const WaitingThread&) const {}
 };
 
-/// Those who work on one item together, as one of them sees it; what `work` gets.
+/// The threads that work on one item together, from the view of one of them. `work` gets it.
 template <class Source>
 class Worker {
  public:
@@ -142,19 +142,19 @@ class Worker {
     return 1;
 #endif
   }
-  /// Waits for the others; all call.
+  /// Waits for the other threads; all call.
   ATTACCA_HD void sync() const {
 #if defined(__CUDA_ARCH__)
     if (team_ == Team::block) __syncthreads();
     if (team_ == Team::warp) __syncwarp();
 #endif
   }
-  /// New work, pushed by whoever calls. `full`: do it yourself.
+  /// Pushes new work; each thread that calls pushes an item. `full`: do it yourself.
   template <class Item>
   ATTACCA_HD device::Push push(const Item& item) const {
     return source_->queue.try_push(item);
   }
-  /// Whether the queue was cancelled or broke: then a long item may end itself. All of the team
+  /// Whether the queue was cancelled or broke: then a long item may stop. All threads of the team
   /// call, and get the same answer.
   ATTACCA_HD bool is_cancelled() const {
     const bool is_over = rank() == 0 && source_->is_cancelled();
@@ -181,7 +181,7 @@ struct WorkLoopArgs {
 Grid worker_grid(const Device& device, const KernelInfo& kernel, const WorkerOptions& options);
 
 #if defined(__CUDACC__)
-/// How many items to claim: what was asked for, or as it turns out. Starts with one, so that long
+/// How many items to claim: the number given, or one that adapts. It starts with one, so that long
 /// items are shared out one by one, and doubles while a claim's work is short.
 class BatchSize {
  public:
@@ -211,7 +211,7 @@ class BatchSize {
 };
 #endif
 
-/// The kernel: pulls items and has `W` work on them.
+/// The kernel: takes items and calls `W` for them.
 template <class W, class Source>
 struct WorkLoop {
   using Item = typename Source::Item;
@@ -335,7 +335,7 @@ class Workers {
               const WorkerOptions& options = {}) const {
     return graph.kernel(kernel_, grid(on, options), arguments(from, args, options));
   }
-  /// What to give Exec::set for such a node.
+  /// The arguments for Exec::set of such a node.
   static detail::WorkLoopArgs<Source, Args> arguments(const From& from, const Args& args,
                                                       const WorkerOptions& options = {}) {
     return {{from}, args, options.batch};
