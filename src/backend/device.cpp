@@ -107,10 +107,10 @@ std::chrono::duration<double> Event::since(const Event& start) const {
   check(*start.impl_, "first");
   check(*impl_, "second");
   if (!(*start.impl_->device == *impl_->device))
-    throw BadArgument(
-        fmt::format("time between two events: the first is of {} and the second of {}, which have "
-                    "no clock in common; record both on one device",
-                    start.impl_->device->name(), impl_->device->name()));
+    throw BadArgument(fmt::format(
+        "time between two events: the first belongs to {} and the second to {}, which have "
+        "no clock in common; record both on one device",
+        start.impl_->device->name(), impl_->device->name()));
   if (!start.query() || !query())
     throw BadArgument(
         "time between two events: one was not reached yet; synchronize its stream first");
@@ -185,7 +185,7 @@ void StreamRef::enqueue_kernel(const KernelInfo& kernel, const Grid& grid, const
   if (!kernel.host && !state_->device.is_cuda())
     throw GraphError(
         Rule::no_body_for_backend, kernel.name,
-        fmt::format("kernel '{}' is a plain CUDA kernel and the stream is of {}; use a stream of a "
+        fmt::format("kernel '{}' is a plain CUDA kernel and the stream is on {}; use a stream of a "
                     "CUDA device, or declare a kernel with a host body (make_kernel)",
                     kernel.name, state_->device.name()));
   const std::span bytes(static_cast<const std::byte*>(args), kernel.args_size);

@@ -34,7 +34,7 @@ void ExecCore::launch(StreamRef stream) {
                     source_.name()));
   if (!(state.device == data_of(source_).device))
     throw BadArgument(
-        fmt::format("graph '{}' is of {} and the stream of {}; make the stream on "
+        fmt::format("graph '{}' is for {} and the stream is on {}; make the stream on "
                     "the graph's device",
                     source_.name(), source_.device().name(), state.device.name()));
   if (!lost_.empty())
@@ -51,7 +51,7 @@ NodeId ExecCore::find(const Node& node) {
   if (data_of(source_).find(id, node.graph_id())) return id;
   if (id < first_origins_.size() && first_origins_[id] == node.graph_id()) return id;
   throw BadArgument(fmt::format(
-      "node number {} is not of graph '{}', or was added to a copy of it that this exec "
+      "node number {} does not belong to graph '{}', or was added to a copy of it that this exec "
       "does not know; use a handle of the graph this exec was made from, or update the "
       "exec with that graph first (nodes of a graph copied in with child(name, graph) "
       "have no handles: build it in place)",
@@ -156,7 +156,7 @@ UpdateReport ExecCore::update(const Graph& graph) {
   const GraphData& next = data_of(graph);
   if (!(next.device == now.device))
     throw GraphError(Rule::two_devices, next.name,
-                     fmt::format("graph '{}' is of {} and cannot update an exec of {}", next.name,
+                     fmt::format("graph '{}' is for {} and cannot update an exec for {}", next.name,
                                  next.device.name(), now.device.name()));
   validate(next, target_);
   if (auto difference = structural_difference(now, next)) {

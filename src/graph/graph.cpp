@@ -136,8 +136,8 @@ void Node::add_edge(const Node& producer, EdgeKind kind) const {
   const NodeData* found = data_->find(producer.id_, producer.graph_id_);
   if (!found)
     throw BadArgument(fmt::format(
-        "'{}' of graph '{}' cannot follow '{}', which is of graph '{}', or of another copy of the "
-        "same: an edge stays inside one graph",
+        "'{}' of graph '{}' cannot follow '{}', which belongs to graph '{}' or to another copy of "
+        "the same graph; an edge stays inside one graph",
         node.name, data_->name, producer.name(), producer.data_->name));
   const NodeData& from = *found;
   if (from.scope != node.scope)
@@ -279,7 +279,7 @@ PlainNode Graph::add_conditional(std::string name, int kind, Condition condition
   const Symbol* symbol = data_->symbols.find(condition.target());
   if (!symbol || symbol->kind != SymbolKind::condition)
     throw BadArgument(
-        fmt::format("'{}' looks at a condition that is not of graph '{}'; make one "
+        fmt::format("'{}' looks at a condition that does not belong to graph '{}'; make one "
                     "with graph.condition(…)",
                     name, data_->name));
   const auto conditional = static_cast<ConditionalKind>(kind);

@@ -28,8 +28,8 @@ bool has_foreign_stand_in(const GraphData& data, const NodeData& node) {
 GraphError foreign_handle(const GraphData& data, const NodeData& node) {
   return {
       Rule::foreign_handle, node.name,
-      fmt::format("{} '{}' uses a condition, an allocation or a node handle that is not of graph "
-                  "'{}'; make it with this graph, or one it was copied from",
+      fmt::format("{} '{}' uses a condition, an allocation or a node handle that does not belong "
+                  "to graph '{}'; make it with this graph, or one it was copied from",
                   kind_name(node), node.name, data.name)};
 }
 

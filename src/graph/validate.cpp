@@ -149,9 +149,10 @@ class StructureChecks {
       add(Rule::blocks_may_not_fit, node.name, *crowding);
     if (!data_.device.is_cuda() && !kernel->info->host)
       add(Rule::no_body_for_backend, node.name,
-          fmt::format("kernel '{}' is a plain CUDA kernel and graph '{}' is of {}; build the graph "
-                      "for a CUDA device, or declare a kernel with a host body (make_kernel)",
-                      node.name, data_.name, data_.device.name()));
+          fmt::format(
+              "kernel '{}' is a plain CUDA kernel and graph '{}' is for {}; build the graph "
+              "for a CUDA device, or declare a kernel with a host body (make_kernel)",
+              node.name, data_.name, data_.device.name()));
   }
 
   void check_edges(NodeId id) {
