@@ -73,13 +73,13 @@ struct CopyRows {
     extern __shared__ __align__(1024) unsigned char copy_memory[];
     auto& ring = *reinterpret_cast<CopyRing*>(copy_memory);
     unsigned char* const rows = copy_memory + kRingBytes + a.place.offset;
-    if (threadIdx.x == 0) ring.open();
+    if (threadIdx.x == 0) ring.init();
     __syncthreads();
     const unsigned warp = threadIdx.x / 32;
     const unsigned lane = threadIdx.x % 32;
     const std::uint64_t begin = a.first(blockIdx.x, gridDim.x);
     const std::uint64_t end = a.first(blockIdx.x + 1, gridDim.x);
-    CopyRing::Place at;
+    CopyRing::State at;
     std::uint32_t sum = 0;
     for (unsigned pass = 0; pass < a.passes; ++pass)
       for (std::uint64_t i = begin; i < end; ++i)

@@ -33,7 +33,7 @@ struct Variant {
   static constexpr bool waits = true;
   static constexpr const char* waits_for[] = {kFullWait, kEmptyWait};
   static constexpr unsigned max_threads =
-      (streamed_variant::kWarps + streamed_variant::kFillers) * 32;
+      (streamed_variant::kConsumerWarps + streamed_variant::kProducerWarps) * 32;
   static constexpr unsigned min_blocks = 2;
   using Args = StreamedLinearArgs;
   static Cost cost(const Args& a) { return streamed_linear(a).cost(a); }

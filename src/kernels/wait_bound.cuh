@@ -21,7 +21,7 @@ namespace attacca::kernels {
 class WaitBound {
  public:
   /// By one thread, before the others come; a barrier of the block must follow.
-  __device__ void open() { word_ = 0; }
+  __device__ void init() { word_ = 0; }
 
   /// Calls `is_done` until it returns true, or `patience` nanoseconds are over, or another wait of
   /// the block has ended so: then it returns false. `what` is an index of the kernel's `waits_for`,

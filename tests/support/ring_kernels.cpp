@@ -31,7 +31,7 @@ struct UseRing : OnGpu<RingArgs> {
 #if defined(__CUDA_ARCH__)
     __shared__ kernels::Ring<2, 1, 1, kLittlePatience> ring;
     __shared__ uint4 stages[2];
-    if (threadIdx.x == 0) ring.open();
+    if (threadIdx.x == 0) ring.init();
     __syncthreads();
     if (threadIdx.x < 32)
       read(ring, stages, a);
@@ -45,7 +45,7 @@ struct UseRing : OnGpu<RingArgs> {
  private:
   template <class Ring>
   __device__ static void read(Ring& ring, const uint4* stages, const Args& a) {
-    typename Ring::Place at;
+    typename Ring::State at;
     unsigned sum = 0;
     unsigned given_up = 0;
     for (unsigned i = 0; i < a.stages; ++i) {
@@ -66,7 +66,7 @@ struct UseRing : OnGpu<RingArgs> {
   }
   template <class Ring>
   __device__ static void fill(Ring& ring, uint4* stages, const Args& a) {
-    typename Ring::Place at;
+    typename Ring::State at;
     unsigned given_up = 0;
     for (unsigned i = 0; i < a.stages; ++i) {
       if (!ring.begin_fill(at, sizeof(uint4))) {
@@ -93,7 +93,7 @@ struct StarvePair : OnGpu<StarveArgs> {
                                   [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
     __shared__ kernels::PairRing<2, 1, kLittlePatience> ring;
-    if (threadIdx.x == 0) ring.open();
+    if (threadIdx.x == 0) ring.init();
     kernels::synchronize_pair();
     unsigned given_up = 0;
     for (unsigned i = 0; i < 3; ++i) {

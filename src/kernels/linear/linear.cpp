@@ -1,5 +1,5 @@
-// linear.cpp: the kernels of linear.hpp. The host bodies are in host/linear.cpp; the CUDA bodies
-// are plain: a warp for each row of weights, its lanes along the columns.
+// linear.cpp: the kernels of linear.hpp and their grids. The CUDA bodies are plain: one warp for
+// each row of weights, its lanes along the columns. The host bodies are in host/linear.cpp.
 #include "kernels/linear/linear.hpp"
 
 #include <attacca/error.hpp>
@@ -15,11 +15,12 @@ namespace {
 constexpr unsigned kWarp = 32;
 
 #if defined(__CUDACC__)
-/// Rows of x that a warp multiplies at a time: each weight is unpacked once for all of them.
+/// Rows of x that a warp multiplies at a time, so that each weight is unpacked once for all of
+/// them.
 constexpr unsigned kRowsTogether = 8;
 
-/// Calls use(i, sum) for each of `count` rows of x, in all lanes: sum = row i of x times a row of
-/// weights. The sum of a row does not depend on the others.
+/// Calls use(i, sum) in all lanes for each of `count` rows of x, where sum is row i of x times a
+/// row of weights. The sum of a row does not depend on the other rows.
 template <class Use>
 __device__ void multiply(const Matrix& w, std::uint32_t row, const Rows& x, std::uint32_t count,
                          unsigned lane, Use use) {
@@ -105,7 +106,7 @@ struct GatedLinear {
     const unsigned lane = t.thread.x % kWarp;
     const std::uint32_t count = min(*a.rows.count, a.rows.capacity);
     const auto y = [&](std::uint32_t i) -> float& { return static_cast<float*>(a.y.row(i))[row]; };
-    // The gate waits in y for its partner; one lane writes and reads it.
+    // y holds the gate until `up` is multiplied in; only lane 0 writes and reads it.
     multiply(a.gate, row, a.x, count, lane, [&](std::uint32_t i, float gate) {
       if (lane == 0) y(i) = gate / (1.0f + expf(-gate));
     });
@@ -116,7 +117,7 @@ struct GatedLinear {
   }
 };
 
-/// Enough work for a thread: some microseconds.
+/// Least work for a thread: some microseconds.
 constexpr std::uint64_t kLeastProducts = 65536;
 
 Grid grid_for(std::uint64_t tiles, std::uint64_t outputs, std::uint64_t products, bool is_cuda) {

@@ -1,5 +1,6 @@
-// linear.hpp: y = W x + b for the rows of a step, with what surrounds it fused in.
-// The result of a row is the same bits whatever other rows the step has.
+// linear.hpp: y = W x + b for the rows of a step, with the bias, the residual addition or the gate
+// fused in, for all weight types and devices. A row's result is the same bits whatever other rows
+// the step has. The fast CUDA kernels are streamed_linear.hpp and the sm90_* files.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -9,7 +10,7 @@
 
 namespace attacca::kernels {
 
-/// Up to three products of the same rows side by side (query, key, value), or one.
+/// One product, or up to three of the same rows (query, key, value).
 struct LinearArgs {
   static constexpr unsigned kMaxParts = 3;
   Rows x;
@@ -17,7 +18,7 @@ struct LinearArgs {
   Matrix w[kMaxParts];           // w[i].columns == x.columns
   const float* bias[kMaxParts];  // [w[i].rows], or null
   std::uint32_t parts;
-  bool adds;  // y += instead of y =, for the residual stream
+  bool adds;  // y += instead of y =, as in the residual stream
   float* y;   // [capacity, sum of w[i].rows]
 };
 
@@ -33,11 +34,11 @@ struct GatedLinearArgs {
 const Kernel<LinearArgs>& linear();
 const Kernel<GatedLinearArgs>& gated_linear();
 
-/// The grid for a device: blocks of weight rows.
+/// The grid on the host or on CUDA.
 Grid grid_of(const LinearArgs& args, bool is_cuda);
 Grid grid_of(const GatedLinearArgs& args, bool is_cuda);
 
-/// The format in which rows for these weights are fastest there.
+/// The row format that is fastest with these weights.
 RowFormat row_format_for(TensorType weights, bool is_cuda);
 
 }  // namespace attacca::kernels

@@ -1,5 +1,5 @@
-// sm90_same_bits_linear.cpp: the kernel of sm90_same_bits_linear.hpp; the CUDA body is in
-// sm90_same_bits_linear.cuh. This file is compiled for one kind of GPU alone.
+// sm90_same_bits_linear.cpp: defines the kernel of sm90_same_bits_linear.hpp, its tensor maps and
+// its grid. The CUDA body is in sm90_same_bits_linear.cuh. This file is compiled for sm_90a only.
 #include "kernels/linear/sm90_same_bits_linear.hpp"
 
 #include <array>
@@ -14,7 +14,7 @@ namespace attacca::kernels {
 namespace {
 
 constexpr std::uint32_t kBoxColumns = 64;
-constexpr std::uint32_t kBoxes = same_bits::kColumns / kBoxColumns;  // side by side
+constexpr std::uint32_t kBoxes = same_bits::kColumns / kBoxColumns;  // boxes of a stage's columns
 
 struct SameBitsLinear {
   static constexpr const char* name = "same_bits_linear";
@@ -37,7 +37,8 @@ struct SameBitsLinear {
   }
 };
 
-/// Tiles of some rows of each of some matrices that lie so far apart.
+/// Tiles of kTileRows rows, taken in equal parts from `matrices` matrices that are `apart` bytes
+/// apart.
 TensorMap map_tiles(const Device& device, const Matrix& w, std::uint32_t matrices,
                     std::uint64_t apart) {
   const std::uint64_t row = 2ull * w.columns;

@@ -1,6 +1,7 @@
-// sm90_tiled_epilogue.cuh: how a tile of sm90_tiled_linear.cuh ends. A product leaves each lane
-// sums of a few rows of weights and of x; in shared memory a warpgroup turns them round, so that 16
-// lanes have the 64 outputs of a row of x, and memory is read and written in runs.
+// sm90_tiled_epilogue.cuh: the epilogue of a tile of sm90_tiled_linear.cuh. wgmma leaves each lane
+// sums of a few rows of weights and of x. A warpgroup transposes them in shared memory, so that 16
+// lanes hold the 64 outputs of a row of x, and global memory is read and written in runs. Reducing
+// split tiles is left to sm90_tiled_linear.cuh.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -11,64 +12,65 @@
 
 namespace attacca::kernels::tiled {
 
-/// A warpgroup's part of a tile: 64 rows of weights and some of x, of which kOctets times eight end
-/// at a time. All lanes call.
+/// A warpgroup's part of a tile: 64 rows of weights and some rows of x, kOctets octets of them at a
+/// time. All lanes call.
 template <unsigned kOctets>
 class TileEpilogue {
  public:
   static constexpr unsigned kFloats = kOctets * 8 * 64;
 
-  /// `sixty_four`: which rows of weights. Rows of x from `end_row` on are left alone. `factors` is
-  /// what each row is multiplied by where there is a norm; `shared`, kFloats, is this warpgroup's.
-  __device__ TileEpilogue(const TiledLinearArgs& args, std::uint32_t sixty_four,
+  /// `weight_block` counts 64 rows of weights. Rows of x from `end_row` on are not stored.
+  /// `factors` holds the norm factor of each row, if there is a norm. `shared`, kFloats long,
+  /// belongs to this warpgroup.
+  __device__ TileEpilogue(const TiledLinearArgs& args, std::uint32_t weight_block,
                           std::uint32_t first_row, std::uint32_t end_row, const float* factors,
                           float* shared)
       : a_(args), p_(args.product), factors_(factors), shared_(shared) {
     const bool is_gate = p_.epilogue == Epilogue::gate;
-    const std::uint32_t row = first_row + turned_row();
-    output_ = is_gate ? sixty_four * 32 + lane() % 16 * 2 : sixty_four * 64 + lane() % 16 * 4;
+    const std::uint32_t row = first_row + transposed_row();
+    output_ = is_gate ? weight_block * 32 + lane() % 16 * 2 : weight_block * 64 + lane() % 16 * 4;
     rows_left_ = output_ < p_.w.rows && row < end_row ? end_row - row : 0;
     first_ = std::uint64_t{row} * p_.w.rows + output_;
   }
 
-  /// Asks for what will be needed beside the sums of the octets from `octet` on.
-  __device__ void begin(unsigned octet) {
-    const float* const beside = p_.epilogue == Epilogue::store ? p_.bias : p_.next_norm;
-    beside_ = {};
-    if (p_.epilogue != Epilogue::gate && beside && output_ < p_.w.rows)
-      beside_ = four(beside + output_);
-    fetch(octet);
+  /// Loads what the epilogue of the octets from `octet` on needs besides their sums.
+  __device__ void load_operands(unsigned octet) {
+    const float* const per_output = p_.epilogue == Epilogue::store ? p_.bias : p_.next_norm;
+    per_output_ = {};
+    if (p_.epilogue != Epilogue::gate && per_output && output_ < p_.w.rows)
+      per_output_ = load4(per_output + output_);
+    load_residual(octet);
   }
 
-  /// Ends kOctets octets of rows of x, as many as there are, from one that was begun. `sums`: a
-  /// lane's, as products leave them. kMore: the octets after these are begun.
+  /// Stores kOctets octets of rows of x from `octet` on, whose operands were loaded. `sums` is a
+  /// lane's accumulator. kMore: loads the operands of the next octets.
   template <bool kMore>
-  __device__ void end(const float* sums, unsigned octet) {
-    if (p_.epilogue == Epilogue::gate) return end_gated(sums, octet);
+  __device__ void apply(const float* sums, unsigned octet) {
+    if (p_.epilogue == Epilogue::gate) return apply_gate(sums, octet);
     float4 values[kOctets];
-    turn(sums, values);
+    transpose(sums, values);
 #pragma unroll
     for (unsigned i = 0; i < kOctets; ++i) {
       const float factor =
-          p_.squares && is_real(octet + i) ? factors_[8 * (octet + i) + turned_row()] : 1.0f;
-      const float4 more = p_.epilogue == Epilogue::add ? before_[i] : beside_;
+          p_.squares && is_real(octet + i) ? factors_[8 * (octet + i) + transposed_row()] : 1.0f;
+      const float4 more = p_.epilogue == Epilogue::add ? residual_[i] : per_output_;
       values[i] = {values[i].x * factor + more.x, values[i].y * factor + more.y,
                    values[i].z * factor + more.z, values[i].w * factor + more.w};
     }
-    if (kMore) fetch(octet + kOctets);
-    if (p_.epilogue == Epilogue::add) return end_added(values, octet);
+    if (kMore) load_residual(octet + kOctets);
+    if (p_.epilogue == Epilogue::add) return apply_add(values, octet);
 #pragma unroll
     for (unsigned i = 0; i < kOctets; ++i)
-      if (is_real(octet + i)) put(p_.y + at(octet + i), values[i]);
+      if (is_real(octet + i)) store4(p_.y + at(octet + i), values[i]);
   }
 
  private:
-  // In shared memory are rows of x, 64 floats each, or 32 of a gate. Each eight floats lie where
-  // the row's place among eight says, so that neither those who write nor those who read meet in
-  // a bank. Lanes that multiplied have two rows of each octet, and of the warp's 16 rows of weights
-  // the lane's eighth and the one eight after it.
+  // Shared memory holds rows of x, 64 floats each, or 32 for a gate. Each row's groups of eight
+  // floats are swizzled by the row's index among eight, so that neither writes nor reads have bank
+  // conflicts. A lane of an accumulator holds two rows of x of each octet and, of its warp's 16
+  // rows of weights, rows lane / 4 and lane / 4 + 8.
 
-  __device__ void turn(const float* sums, float4 (&values)[kOctets]) {
+  __device__ void transpose(const float* sums, float4 (&values)[kOctets]) {
     float* const row = shared_ + multiplied_row() * 64;
     float* const low = row + ((16 * warp() + lane() / 4) ^ 4 * multiplied_row());
     float* const high = row + ((16 * warp() + lane() / 4 + 8) ^ 4 * multiplied_row());
@@ -79,15 +81,15 @@ class TileEpilogue {
       high[i * 512] = sums[4 * i + 2];
       high[i * 512 + 64] = sums[4 * i + 3];
     }
-    synchronize();
-    const float* const from = shared_ + turned_row() * 64 + ((lane() % 16 * 4) ^ 8 * warp());
+    sync_warpgroup();
+    const float* const from = shared_ + transposed_row() * 64 + ((lane() % 16 * 4) ^ 8 * warp());
 #pragma unroll
     for (unsigned i = 0; i < kOctets; ++i)
       values[i] = *reinterpret_cast<const float4*>(from + i * 512);
-    synchronize();
+    sync_warpgroup();
   }
 
-  __device__ void end_gated(const float* sums, unsigned octet) {
+  __device__ void apply_gate(const float* sums, unsigned octet) {
     float2 values[kOctets];
 #pragma unroll
     for (unsigned i = 0; i < kOctets; ++i) {
@@ -104,12 +106,12 @@ class TileEpilogue {
       to[i * 256] = values[i].x;
       to[i * 256 + 32] = values[i].y;
     }
-    synchronize();
-    const float* const from = shared_ + turned_row() * 32 + ((lane() % 16 * 2) ^ 8 * warp());
+    sync_warpgroup();
+    const float* const from = shared_ + transposed_row() * 32 + ((lane() % 16 * 2) ^ 8 * warp());
 #pragma unroll
     for (unsigned i = 0; i < kOctets; ++i)
       values[i] = *reinterpret_cast<const float2*>(from + i * 256);
-    synchronize();
+    sync_warpgroup();
 #pragma unroll
     for (unsigned i = 0; i < kOctets; ++i)
       if (is_real(octet + i))
@@ -133,8 +135,8 @@ class TileEpilogue {
     return fmaf(inverse, fmaf(-b, quotient, a), quotient);
   }
 
-  __device__ void end_added(const float4 (&values)[kOctets], unsigned octet) {
-    float squares[kOctets];  // of 16 outputs, which four lanes have
+  __device__ void apply_add(const float4 (&values)[kOctets], unsigned octet) {
+    float squares[kOctets];  // of 16 outputs, which four lanes hold
 #pragma unroll
     for (unsigned i = 0; i < kOctets; ++i) {
       const float4& v = values[i];
@@ -147,35 +149,35 @@ class TileEpilogue {
       if (!is_real(octet + i)) continue;
       const float4& v = values[i];
       const std::uint64_t to = at(octet + i);
-      put(p_.residual.values + to, v);
+      store4(p_.residual.values + to, v);
       __stcg(reinterpret_cast<uint2*>(p_.residual.scaled + to),
-             uint2{bfloats(v.x * beside_.x, v.y * beside_.y),
-                   bfloats(v.z * beside_.z, v.w * beside_.w)});
+             uint2{bfloats(v.x * per_output_.x, v.y * per_output_.y),
+                   bfloats(v.z * per_output_.z, v.w * per_output_.w)});
       if (lane() % 4 == 0) p_.residual.squares[to / Residual::kPart] = squares[i];
     }
   }
 
-  /// What the rows of octets are added to.
-  __device__ void fetch(unsigned octet) {
+  /// The residual that the sums of some octets are added to.
+  __device__ void load_residual(unsigned octet) {
     if (p_.epilogue != Epilogue::add) return;
 #pragma unroll
     for (unsigned i = 0; i < kOctets; ++i) {
-      before_[i] = {};
-      if (is_real(octet + i)) before_[i] = four(p_.residual.values + at(octet + i));
+      residual_[i] = {};
+      if (is_real(octet + i)) residual_[i] = load4(p_.residual.values + at(octet + i));
     }
   }
-  __device__ static float4 four(const float* from) {
+  __device__ static float4 load4(const float* from) {
     return __ldcg(reinterpret_cast<const float4*>(from));
   }
-  __device__ static void put(float* to, const float4& values) {
-    __stcg(reinterpret_cast<float4*>(to), values);  // or four stores would be made of it
+  __device__ static void store4(float* to, const float4& values) {
+    __stcg(reinterpret_cast<float4*>(to), values);  // a plain store becomes four
   }
   __device__ static unsigned bfloats(float first, float second) {
     const __nv_bfloat162 two = __floats2bfloat162_rn(first, second);
     return *reinterpret_cast<const unsigned*>(&two);
   }
 
-  /// This lane's row of an octet, and where its outputs lie.
+  /// Whether this lane's row of an octet exists, and the offset of its outputs.
   __device__ bool is_real(unsigned octet) const { return 8 * octet < rows_left_; }
   __device__ std::uint64_t at(unsigned octet) const {
     return first_ + std::uint64_t{8 * octet} * p_.w.rows;
@@ -183,11 +185,12 @@ class TileEpilogue {
 
   __device__ static unsigned lane() { return threadIdx.x % 32; }
   __device__ static unsigned warp() { return threadIdx.x / 32 % 4; }
-  /// Of an octet: the first of the two rows that a lane multiplied, and the one that it ends.
+  /// Rows of an octet: the first of two that the lane accumulated, and the one that it stores.
   __device__ static unsigned multiplied_row() { return lane() % 4 * 2; }
-  __device__ static unsigned turned_row() { return warp() * 2 + lane() / 16; }
-  /// The warpgroup, one of two. A block takes as many barriers as it names, or all of them.
-  __device__ static void synchronize() {
+  __device__ static unsigned transposed_row() { return warp() * 2 + lane() / 16; }
+  /// Named barrier of this warpgroup. The barrier ids are constants, or the block would reserve all
+  /// 16.
+  __device__ static void sync_warpgroup() {
     if (threadIdx.x / 128 == 1)
       asm volatile("bar.sync 4, 128;" ::: "memory");
     else
@@ -198,11 +201,11 @@ class TileEpilogue {
   const StreamedLinearArgs& p_;
   const float* factors_;
   float* shared_;
-  std::uint32_t output_;     // the first of this lane's
-  std::uint32_t rows_left_;  // of x, from this lane's first on
-  std::uint64_t first_;      // this lane's first number in a matrix of outputs
-  float4 beside_;            // bias, or the next norm's weights
-  float4 before_[kOctets];
+  std::uint32_t output_;     // this lane's first
+  std::uint32_t rows_left_;  // rows of x from this lane's first on
+  std::uint64_t first_;      // offset of this lane's first output
+  float4 per_output_;        // bias, or the next norm's weights
+  float4 residual_[kOctets];
 };
 
 }  // namespace attacca::kernels::tiled

@@ -1,5 +1,6 @@
-// sm90_tiled_linear.cpp: the kernels of sm90_tiled_linear.hpp, for 64 and for 128 rows of x at a
-// time; the CUDA body is in sm90_tiled_linear.cuh. This file is compiled for one kind of GPU alone.
+// sm90_tiled_linear.cpp: instantiates the kernels of sm90_tiled_linear.hpp for 64 and 128 rows of x
+// and for tall tiles, with their tensor maps and grids. The CUDA body is in sm90_tiled_linear.cuh.
+// This file is compiled for sm_90a only.
 #include "kernels/linear/sm90_tiled_linear.hpp"
 
 #include <algorithm>
@@ -16,8 +17,8 @@ template <unsigned kRows, unsigned kHeight>
 struct TiledLinear {
   static constexpr const char* name = "tiled_linear";
   static constexpr bool waits = true;
-  static constexpr bool blocks_wait = kHeight == 1;  // tall tiles are not shared
-  static constexpr const char* waits_for[] = {kFullWait, kEmptyWait, tiled::kSharesWait};
+  static constexpr bool blocks_wait = kHeight == 1;  // tall tiles are never split
+  static constexpr const char* waits_for[] = {kFullWait, kEmptyWait, tiled::kPartialsWait};
   static constexpr unsigned max_threads = tiled::kThreads;
   static constexpr unsigned min_blocks = 1;
   static constexpr unsigned cluster = 2;
@@ -41,7 +42,7 @@ const Kernel<TiledLinearArgs>& kernel_of() {
   return kernel;
 }
 
-/// Tall tiles are for where nearly all pairs of SMs have one each, and none must be shared.
+/// Tall tiles are used where nearly every pair of SMs gets one and none must be split.
 std::uint32_t tall_tiles(const TiledLinearArgs& args) { return (args.weight_tiles() + 1) / 2; }
 bool is_tall(const TiledLinearArgs& args, unsigned processors) {
   const std::uint32_t pairs = processors / 2;
@@ -97,7 +98,7 @@ Grid tiled_grid(const TiledLinearArgs& args, unsigned processors) {
     grid.shared_bytes = tiled::Sizes<64, 2>::kSharedBytes;
     return grid;
   }
-  // A block for each processor, and no more than there are stages of tiles.
+  // One block for each SM, but no more pairs than there are stages in all tiles.
   const std::uint32_t stages =
       args.weight_tiles() * ((args.product.w.columns + tiled::kStep - 1) / tiled::kStep);
   grid.blocks = Dim3{2 * std::min(stages, processors / 2)};

@@ -1,6 +1,8 @@
-// sm90_tiled_linear.hpp: y = W x as streamed_linear.hpp says, for many rows of x and bf16 weights,
-// on GPUs of compute capability 9.0, whose warpgroups multiply whole tiles. Weights are read once
-// for every 64 or 128 rows of x. The host body is a plain reference.
+// sm90_tiled_linear.hpp: y = W x with the epilogues of streamed_linear.hpp, for many rows of x and
+// bf16 weights. It is a GEMM for compute capability 9.0 with wgmma, split-K where whole tiles would
+// leave SMs idle. Weights are read once for every 64 or 128 rows of x. A row's bits may depend on
+// the batch: sm90_same_bits_linear.hpp is for callers that cannot have that. The host body is a
+// plain reference.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -14,40 +16,41 @@ namespace attacca::kernels {
 
 namespace tiled {
 
-constexpr unsigned kStep = 64;       // columns of a stage
-constexpr unsigned kPairRows = 256;  // of weights: of a tile, which two blocks share; tall ones
-                                     // have twice as many
+constexpr unsigned kStep = 64;       // columns of a stage (tile K)
+constexpr unsigned kPairRows = 256;  // weight rows of a pair's tile; twice as many in a tall tile
 constexpr unsigned kThreads = 384;
-constexpr unsigned kCounterBytes = 64 << 10;  // of the workspace
+constexpr unsigned kCounterBytes = 64 << 10;  // at the start of the workspace
 
-/// Besides those of a ring.
-constexpr unsigned kWaitForShares = kRingWaits;
-constexpr const char* kSharesWait =
+/// A wait besides those of a ring.
+constexpr unsigned kWaitForPartials = kRingWaits;
+constexpr const char* kPartialsWait =
     "the other blocks of a tile to leave their partial sums (counts of blocks)";
 
-/// What a block that multiplies `kRows` rows of x at a time needs. `kHeight`: 2 of tall tiles.
+/// Shared memory of a block that multiplies `kRows` rows of x at a time. `kHeight` is 2 for tall
+/// tiles.
 template <unsigned kRows, unsigned kHeight>
 struct Sizes {
-  static constexpr unsigned kBoxBytes = kPairRows / 2 * kStep * 2;  // that is copied at a time
+  static constexpr unsigned kBoxBytes = kPairRows / 2 * kStep * 2;  // of one TMA copy
   static constexpr unsigned kWeightBytes = kHeight * kBoxBytes;
   static constexpr unsigned kXBytes = kRows * kStep * 2;
   static constexpr unsigned kStageBytes = kWeightBytes + kXBytes;
-  static constexpr unsigned kFirstBytes = 1024;                           // barriers and factors
-  static constexpr unsigned kEndBytes = kRows / 2 * (kPairRows / 2) * 4;  // half of a block's sums
-  static constexpr unsigned kStages = (227 * 1024 - kFirstBytes - kEndBytes) / kStageBytes;
-  static constexpr unsigned kSharedBytes = kFirstBytes + kStages * kStageBytes + kEndBytes;
+  static constexpr unsigned kHeaderBytes = 1024;  // barriers and factors
+  static constexpr unsigned kEpilogueBytes =
+      kRows / 2 * (kPairRows / 2) * 4;  // half of a block's accumulators
+  static constexpr unsigned kStages = (227 * 1024 - kHeaderBytes - kEpilogueBytes) / kStageBytes;
+  static constexpr unsigned kSharedBytes = kHeaderBytes + kStages * kStageBytes + kEpilogueBytes;
 };
 
 }  // namespace tiled
 
 /// REQUIRES: no gather, bf16 weights, all vectors at multiples of 16 bytes.
 struct TiledLinearArgs {
-  const TensorMap* w_map;  // of the weights; a gate's and its partner's take turns in it
+  const TensorMap* w_map;  // of the weights; rows of a gate and its partner alternate in it
   const TensorMap* x_map;  // of x; see map_rows
-  void* workspace;         // tiled_workspace_bytes, zeros at first
-  bool gate_is_second;     // in w_map, of a gate
+  void* workspace;         // of tiled_workspace_bytes; zeros before the first launch
+  bool gate_is_second;     // whether `up` comes first in w_map
   StreamedLinearArgs product;
-  /// Of a block that waits for the partial sums of others.
+  /// How long a block waits for the partial sums of others.
   std::uint64_t patience_nanoseconds = kPatienceNanoseconds;
 
   ATTACCA_HD std::uint32_t weight_rows() const {
@@ -56,31 +59,30 @@ struct TiledLinearArgs {
   ATTACCA_HD std::uint32_t weight_tiles() const {
     return (weight_rows() + tiled::kPairRows - 1) / tiled::kPairRows;
   }
-  /// Groups of eight rows, of one matrix, in a block's half of a tile.
+  /// Octets (groups of eight rows) of one matrix in a block's half of a tile.
   ATTACCA_HD std::uint32_t block_octets() const {
     return tiled::kPairRows / 2 / (product.epilogue == Epilogue::gate ? 16 : 8);
   }
 };
 
-/// Whether the device can run it.
 bool has_tiled_linear(const Device& device);
 
-/// Rows of x that are multiplied at a time, where there may be so many.
+/// Rows of x of a tile, for steps of up to `capacity` rows.
 constexpr std::uint32_t tiled_rows(std::uint32_t capacity) { return capacity <= 64 ? 64 : 128; }
 
-/// Maps of weights, of a gate and its partner, whose rows take turns by eights, and of
-/// [rows, columns] of x for steps of `capacity` rows.
+/// Tensor maps of weights, of a gate and its partner whose octets of rows alternate, and of [rows,
+/// columns] of x for steps of `capacity` rows.
 TensorMap map_weights(const Device& device, const Matrix& w);
 TensorMap map_weights(const Device& device, const Matrix& gate, const Matrix& up);
 TensorMap map_rows(const Device& device, const void* x, std::uint32_t rows, std::uint32_t columns,
                    std::uint32_t capacity);
 
-/// The memory in which blocks meet, on a device with so many SMs.
+/// Bytes of the counters and partial sums of split tiles, on a device with `processors` SMs.
 constexpr std::size_t tiled_workspace_bytes(unsigned processors) {
   return tiled::kCounterBytes + std::size_t{2} * processors * (tiled::kPairRows / 2) * 128 * 4;
 }
 
-/// The kernel for these arguments, and its grid, on a device with so many SMs.
+/// The kernel and the grid for these arguments on a device with `processors` SMs.
 const Kernel<TiledLinearArgs>& tiled_linear(const TiledLinearArgs& args, unsigned processors);
 Grid tiled_grid(const TiledLinearArgs& args, unsigned processors);
 

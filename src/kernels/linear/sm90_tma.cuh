@@ -1,5 +1,6 @@
-// sm90_tma.cuh: boxes of a matrix that TMA brings into shared memory, which
-// C++ has no words for. There a row of 64 columns is 128 bytes, whose 16-byte pieces lie swizzled.
+// sm90_tma.cuh: inline PTX for TMA copies of boxes of a matrix into shared memory. A box row of 64
+// columns is 128 bytes there, with its 16-byte pieces swizzled. The layouts of the boxes are in the
+// tensor maps that the .cpp files make.
 #pragma once
 
 #include <attacca/tensor_map.hpp>
@@ -9,13 +10,14 @@
 
 namespace attacca::kernels {
 
-/// Makes a map of tensors in memory known to TMA. The host wrote it before this kernel.
-__device__ inline void fetch_map(const TensorMap* map) {
+/// Makes a tensor map in global memory visible to TMA and prefetches it. The host wrote it before
+/// this kernel.
+__device__ inline void prefetch_map(const TensorMap* map) {
   asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
   asm volatile("prefetch.tensormap [%0];" ::"l"(__cvta_generic_to_global(map)) : "memory");
 }
-/// Copies a box of x, 64 columns and some rows, to the same place in both blocks of a pair. `full`,
-/// also in both, is told of its bytes.
+/// Multicasts a box of x, 64 columns and some rows, to the same address in both blocks of a pair.
+/// The bytes complete on `full` in both.
 __device__ inline void copy_to_pair(std::uint64_t* full, void* to, const TensorMap* map,
                                     std::uint32_t column, std::uint32_t row) {
   asm volatile(
@@ -24,7 +26,7 @@ __device__ inline void copy_to_pair(std::uint64_t* full, void* to, const TensorM
       "l"(map), "r"(shared_address(full)), "r"(column), "r"(row), "h"(static_cast<std::uint16_t>(3))
       : "memory");
 }
-/// Copies a tile of weights, of which `octet` is the first group of eight rows.
+/// Copies a tile of weights whose first octet of rows is `octet`.
 __device__ inline void copy_weights(std::uint64_t* full, void* to, const TensorMap* map,
                                     std::uint32_t column, std::uint32_t octet,
                                     std::uint64_t policy) {
@@ -34,8 +36,8 @@ __device__ inline void copy_weights(std::uint64_t* full, void* to, const TensorM
       "l"(map), "r"(shared_address(full)), "r"(column), "r"(octet), "r"(0), "l"(policy)
       : "memory");
 }
-/// Copies boxes of x, 256 columns and half of the rows that are multiplied at a time, to the same
-/// place in both blocks of a pair.
+/// Multicasts boxes of x, 256 columns and half of the rows of a tile, to the same address in both
+/// blocks of a pair.
 __device__ inline void copy_rows_to_pair(std::uint64_t* full, void* to, const TensorMap* map,
                                          std::uint32_t row, std::uint32_t box) {
   asm volatile(

@@ -1,5 +1,5 @@
-// sm90_wgmma.cuh: Hopper's instructions for products of whole tiles, which C++ has no words for:
-// warpgroups that multiply from shared memory, where sm90_tma.cuh brings what they need.
+// sm90_wgmma.cuh: inline PTX for wgmma, the warpgroup GEMM of compute capability 9.0, with both
+// operands in shared memory as sm90_tma.cuh copies them.
 #pragma once
 
 #include <cstdint>
@@ -9,25 +9,25 @@
 
 namespace attacca::kernels::tiled {
 
-/// Where a matrix of rows of 64 columns begins, as products want it said.
-__device__ inline std::uint64_t describe(const void* matrix) {
-  constexpr std::uint64_t kSwizzled = std::uint64_t{1} << 62;           // 128 bytes
-  constexpr std::uint64_t kEightRows = std::uint64_t{1024 / 16} << 32;  // apart
+/// The wgmma descriptor of a matrix with rows of 64 bf16 columns in shared memory.
+__device__ inline std::uint64_t smem_descriptor(const void* matrix) {
+  constexpr std::uint64_t kSwizzled = std::uint64_t{1} << 62;           // 128-byte swizzle
+  constexpr std::uint64_t kEightRows = std::uint64_t{1024 / 16} << 32;  // stride of eight rows
   return kSwizzled | kEightRows | std::uint64_t{1} << 16 | (shared_address(matrix) & 0x3ffffu) >> 4;
 }
 
-/// Around products: they run on their own, in groups, and `c` is theirs until they were awaited.
-__device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ inline void end_products() {
+/// Products are asynchronous and committed in groups. `c` belongs to them until wgmma_wait returns.
+__device__ inline void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 template <unsigned kNewest>
-__device__ inline void await_products() {
+__device__ inline void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kNewest) : "memory");
 }
-/// Tells the compiler that these change while it does not look.
+/// Tells the compiler that the accumulators change asynchronously.
 template <unsigned kCount>
-__device__ inline void hold(float (&c)[kCount]) {
+__device__ inline void fence_operands(float (&c)[kCount]) {
 #pragma unroll
   for (unsigned i = 0; i < kCount; ++i) asm volatile("" : "+f"(c[i])::"memory");
 }

@@ -1,5 +1,6 @@
-// streamed_linear.cpp: the kernels of streamed_linear.hpp, for each type of weights and for up to 8
-// or up to 16 rows of x at a time; the CUDA body is in streamed_linear.cuh.
+// streamed_linear.cpp: instantiates the kernels of streamed_linear.hpp for each type of weights and
+// for 8 or 16 rows of x at a time, with their grids and the host reference. The CUDA body is in
+// streamed_linear.cuh.
 #include "kernels/linear/streamed_linear.hpp"
 
 #include <algorithm>
@@ -17,30 +18,30 @@ namespace attacca::kernels {
 namespace {
 
 constexpr std::uint32_t kTileRows = 16;
-// As in streamed_linear.cuh.
+// These repeat streamed_linear.cuh, which only nvcc can read.
 constexpr unsigned kThreads = 320;
 constexpr unsigned kSharedBytes = 6 * 8 * (2 * 1024 + 128);
 #if defined(__CUDACC__)
-static_assert(kThreads == 32 * (streamed::kWarps + streamed::kFillers));
+static_assert(kThreads == 32 * (streamed::kConsumerWarps + streamed::kProducerWarps));
 static_assert(kSharedBytes == streamed::kSharedBytes);
 #endif
 
-// An SM has no room for two blocks that ask for more than they need, but for one that does and one
-// that does not. With compute capability 9.0 it has 228 KB; a block takes 1 KB and what it declares
-// besides what it asks for.
-constexpr unsigned kMoreShared = 3584;
-constexpr unsigned kSharedOfAll = 228 << 10;
-constexpr unsigned kAround = kSharedBytes + 1024;
-constexpr unsigned kLeastDeclared = 8 << 10;
-constexpr unsigned kMostDeclared = 9 << 10;
-static_assert(2 * (kAround + kMoreShared + kLeastDeclared) > kSharedOfAll);
-static_assert(2 * kAround + kMoreShared + 2 * kMostDeclared <= kSharedOfAll);
+// Two blocks with the extra shared memory do not fit on one SM, but one with and one without do. An
+// SM of compute capability 9.0 has 228 KB; a block takes 1 KB and its static shared memory besides
+// the dynamic one.
+constexpr unsigned kExtraSharedBytes = 3584;
+constexpr unsigned kSmSharedBytes = 228 << 10;
+constexpr unsigned kBlockSharedBytes = kSharedBytes + 1024;
+constexpr unsigned kMinStaticBytes = 8 << 10;
+constexpr unsigned kMaxStaticBytes = 9 << 10;
+static_assert(2 * (kBlockSharedBytes + kExtraSharedBytes + kMinStaticBytes) > kSmSharedBytes);
+static_assert(2 * kBlockSharedBytes + kExtraSharedBytes + 2 * kMaxStaticBytes <= kSmSharedBytes);
 
 std::uint32_t tiles_of(const StreamedLinearArgs& a) {
   return a.w.rows / (a.epilogue == Epilogue::gate ? kTileRows / 2 : kTileRows);
 }
 
-/// Row `output` of the weights times row `from` of x, in doubles.
+/// Row `output` of the weights times row `from` of x, accumulated in double precision.
 double product(const StreamedLinearArgs& a, const Matrix& w, std::uint32_t output,
                std::uint64_t from) {
   const std::uint16_t* x = a.x + from * w.columns;
@@ -55,7 +56,7 @@ double product(const StreamedLinearArgs& a, const Matrix& w, std::uint32_t outpu
   return sum * w.scale(output);
 }
 
-/// A number in bf16, and what that leaves where it is wanted.
+/// Stores a number as bf16, and its rounding error where `rest` is wanted.
 void put(std::uint16_t* to, std::uint16_t* rest, std::uint64_t at, float value) {
   to[at] = bfloat_of_float(value);
   if (rest) rest[at] = bfloat_of_float(value - float_of_bfloat(to[at]));
@@ -104,7 +105,7 @@ struct StreamedLinear {
   static constexpr bool waits = true;
   static constexpr const char* waits_for[] = {kFullWait, kEmptyWait};
   static constexpr unsigned max_threads = kThreads;
-  static constexpr unsigned min_blocks = 2;  // this kernel's and the next one's, on one SM
+  static constexpr unsigned min_blocks = 2;  // one of this kernel and one of the next
   using Args = StreamedLinearArgs;
 
   static Cost cost(const Args& a) {
@@ -168,7 +169,7 @@ const Kernel<StreamedLinearArgs>& streamed_linear(const StreamedLinearArgs& args
 Grid streamed_grid(const StreamedLinearArgs& args, unsigned processors, CoResident co_resident) {
   const bool asks_for_more = co_resident == CoResident::none || args.epilogue != Epilogue::add;
   Grid grid{Dim3{processors}, Dim3{kThreads}};
-  grid.shared_bytes = kSharedBytes + (asks_for_more ? kMoreShared : 0);
+  grid.shared_bytes = kSharedBytes + (asks_for_more ? kExtraSharedBytes : 0);
   return grid;
 }
 

@@ -1,12 +1,13 @@
-// streamed_multiply.cuh: what the tensor cores do in streamed_linear.cuh with a group of 32
-// columns, and how the scales of quantized weights come in.
+// streamed_multiply.cuh: multiplies a group of 32 columns on the tensor cores for
+// streamed_linear.cuh and sm90_same_bits_linear.cuh, and applies the scales of quantized weights.
+// Decoding weights is left to streamed_weights.cuh.
 #pragma once
 
 #include "kernels/linear/streamed_weights.cuh"
 
 namespace attacca::kernels::streamed {
 
-/// c += a b for 16 rows of the one, 16 columns and 8 rows of the other.
+/// c += a b: 16 rows of a, 8 rows of b, 16 columns of both.
 __device__ inline void multiply(float (&c)[4], const uint4& a, unsigned b0, unsigned b1) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
@@ -15,17 +16,19 @@ __device__ inline void multiply(float (&c)[4], const uint4& a, unsigned b0, unsi
       : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
-/// A lane's 8 columns of two rows of weights, 8 rows apart, in the order in which two instructions
-/// take them.
-struct Pairs {
-  __device__ Pairs(const uint4& low, const uint4& high)
+/// The A operands of two instructions: a lane's 8 columns of two rows of weights that are 8 rows
+/// apart.
+struct WeightFragments {
+  __device__ WeightFragments(const uint4& low, const uint4& high)
       : first{low.x, high.x, low.y, high.y}, second{low.z, high.z, low.w, high.w} {}
   uint4 first;
   uint4 second;
 };
 
-/// With x and its rest. An instruction need not wait for the one before it.
-__device__ inline void multiply_both(float (&sums)[2][4], const Pairs& w, const uint4 (&x)[2]) {
+/// Multiplies by x and by its rounding error. Neighbouring instructions use different accumulators,
+/// so neither waits for the other.
+__device__ inline void multiply_both(float (&sums)[2][4], const WeightFragments& w,
+                                     const uint4 (&x)[2]) {
 #pragma unroll
   for (unsigned n = 0; n < 2; ++n) {
     multiply(sums[0], w.first, x[n].x, x[n].y);
@@ -33,18 +36,19 @@ __device__ inline void multiply_both(float (&sums)[2][4], const Pairs& w, const 
   }
 }
 
-/// The sums of x and its rest for two of its rows, in the lanes that have those rows' products.
+/// Sums of x and its rounding error over the group, for two rows of x, in the lanes that hold those
+/// rows' products.
 __device__ inline void sum_up(float (&result)[2], const uint4 (&x)[2]) {
   constexpr unsigned kOnes = 0x3f803f80u;
   constexpr uint4 kAll{kOnes, kOnes, kOnes, kOnes};
   float sums[2][4] = {};
-  multiply_both(sums, Pairs(kAll, kAll), x);
+  multiply_both(sums, WeightFragments(kAll, kAll), x);
   for (unsigned i = 0; i < 2; ++i) result[i] = sums[0][i] + sums[1][i];
 }
 
-/// Adds the products of two rows' blocks of quants, which are at `low` and `high`.
+/// Adds the scaled products of two rows' blocks of quants, which lie at `low` and `high`.
 template <class Weights>
-__device__ void add_scaled(float (&sums)[4], const Pairs& w, const uint4 (&x)[2],
+__device__ void add_scaled(float (&sums)[4], const WeightFragments& w, const uint4 (&x)[2],
                            const unsigned char* low, const unsigned char* high,
                            const float (&x_sums)[2]) {
   float products[2][4] = {};

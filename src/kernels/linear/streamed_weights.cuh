@@ -1,9 +1,9 @@
-// streamed_weights.cuh: the types of weights that streamed_linear.cuh streams. Each says where in
-// the bytes of 32 columns a lane finds its 8 of them, and makes of those four pairs in bf16, in the
-// order of the columns: as the tensor cores take them beside x.
+// streamed_weights.cuh: the types of weights that streamed_linear.cuh streams. Each type says where
+// a lane finds its 8 columns in the bytes of 32, and converts them to four pairs of bf16 in column
+// order, as the tensor cores want them.
 //
-// Quants are small integers and so exact in bf16; the scale of 32 columns is applied in floats, to
-// what the tensor cores add up of them.
+// Quants are small integers, so they are exact in bf16. The scale of 32 columns is applied in fp32
+// to their sum of products; see streamed_multiply.cuh.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -13,12 +13,12 @@
 
 namespace attacca::kernels::streamed {
 
-/// Bytes a and b of a word, as the low bytes of two halves.
+/// Bytes a and b of a word as the low bytes of two 16-bit halves.
 template <unsigned a, unsigned b>
 __device__ inline unsigned low_bytes(unsigned word) {
   return __byte_perm(word, 0, 0x4040 | a | b << 8);
 }
-/// Some bits of a word, and others that are set: one instruction, of which nvcc makes two.
+/// (word & kept) | set in one instruction; nvcc would make two of it.
 template <unsigned kept, unsigned set>
 __device__ inline unsigned masked(unsigned word) {
   unsigned result;
@@ -40,24 +40,24 @@ __device__ inline T load(const unsigned char* at) {
   return *reinterpret_cast<const T*>(at);
 }
 
-/// As they are.
-struct Bfloats {
+/// bf16 weights need no conversion.
+struct Bf16 {
   static constexpr TensorType kType = TensorType::bf16;
   static constexpr bool kIsQuantized = false;
   static constexpr unsigned kTileRows = 8;
   static constexpr bool kHasRowScales = false;
-  static constexpr unsigned kHead = 0;        // where the first lane's bytes are
-  static constexpr unsigned kLaneBytes = 16;  // to those of the next lane
-  // Behind a row. TMA wants rows at multiples of 128 bytes: at other places it streams
-  // from memory up to a fourth slower (docs/performance.md), which costs more than lanes of two
-  // rows that meet in a bank.
+  static constexpr unsigned kHead = 0;        // offset of the first lane's bytes
+  static constexpr unsigned kLaneBytes = 16;  // from one lane to the next
+  // Bytes after each row. TMA streams up to a quarter slower to rows that are not at multiples of
+  // 128 bytes (docs/trials.md, "Streamed linear layers"). That costs more than the bank conflicts
+  // between lanes of two rows.
   static constexpr unsigned kPadding = 128;
 
   __device__ static uint4 pairs(const unsigned char* at) { return load<uint4>(at); }
 };
 
-/// e4m3, to be multiplied by a scale of their row.
-struct Eights {
+/// e4m3 weights with one scale for each row.
+struct E4m3 {
   static constexpr TensorType kType = TensorType::e4m3;
   static constexpr bool kIsQuantized = false;
   static constexpr unsigned kTileRows = 16;
@@ -73,37 +73,40 @@ struct Eights {
   }
 
  private:
-  /// Of the high bytes of two halves. In the places of a bf16 their bits are 2^-120 of the number.
+  /// Converts the high bytes of two halves. Shifted into a bf16, the bits of an e4m3 are 2^-120
+  /// times its value.
   __device__ static unsigned pair(unsigned high) {
     return multiply_pair((high >> 4 & 0x07f007f0u) | (high & 0x80008000u), 0x7b807b80u);
   }
 };
 
-/// Blocks of 32 columns. A lane has 4 columns of each half, so that lanes of eight rows reach all
-/// banks. Rows are a multiple of 2 or 4 bytes long, and so are the words that are read.
+/// GGUF blocks of 32 columns. A lane has 4 columns of each half of a block, so that lanes of eight
+/// rows reach all banks. Rows are a multiple of 2 or 4 bytes long, and so are the words that are
+/// read.
 struct Quants {
   static constexpr bool kIsQuantized = true;
   static constexpr unsigned kTileRows = 16;
   static constexpr bool kHasRowScales = false;
   static constexpr unsigned kLaneBytes = 4;
-  // Behind a row, for what is copied before its first byte: copies begin at multiples of 16 bytes.
-  // An odd number of 16 bytes from row to row is right for the banks, too.
+  // Bytes after each row. Copies begin at multiples of 16 bytes, so up to 16 bytes before a row are
+  // copied too. An odd number of 16 bytes from row to row also avoids bank conflicts.
   static constexpr unsigned kPadding = 16;
 
-  /// What a block's quants are multiplied by, and what is added to each.
+  /// A weight is factor * quant + least.
   struct Scale {
     float factor;
     float least;
   };
 
  protected:
-  static constexpr unsigned k128 = 0x43004300u;  // where the last bit of a bf16 counts 1
+  static constexpr unsigned k128 =
+      0x43004300u;  // two times 128, where the last bit of a bf16 counts 1
 
-  /// Four bits of each half, less some number.
+  /// The low four bits of each half, plus `less`, which is negative.
   __device__ static unsigned nibbles(unsigned halves, unsigned less) {
     return add_pair(masked<0x000f000fu, k128>(halves), less);
   }
-  /// 4 bytes: the first half of the columns in their low bits, the second one in the high ones.
+  /// Unpacks 4 bytes: low nibbles are columns of the first half, high nibbles of the second.
   __device__ static uint4 nibble_pairs(unsigned word, unsigned less) {
     const unsigned first = low_bytes<0, 1>(word);
     const unsigned second = low_bytes<2, 3>(word);
@@ -125,8 +128,9 @@ struct Q8_0 : Quants {
   __device__ static Scale scale(const unsigned char* block) { return {number(block), 0}; }
 
  private:
-  /// Seven bits count up from 128; the eighth, in the place of an exponent's last bit, makes the
-  /// 128 that are taken off again 256.
+  /// A signed byte is its low seven bits minus 128 times its high bit. The low bits are added to
+  /// 128; the high bit, placed as the last bit of an exponent, turns the -128 that is added again
+  /// into -256.
   __device__ static unsigned pair(unsigned word) {
     const unsigned bytes = low_bytes<0, 1>(word);
     return add_pair(masked<0x007f007fu, k128>(bytes), masked<0x00800080u, 0xc300c300u>(bytes));
@@ -162,7 +166,7 @@ struct Q4_1 : Quants {
 template <TensorType kType>
 constexpr auto weights_of() {
   if constexpr (kType == TensorType::e4m3)
-    return Eights{};
+    return E4m3{};
   else if constexpr (kType == TensorType::q8_0)
     return Q8_0{};
   else if constexpr (kType == TensorType::q4_0)
@@ -170,7 +174,7 @@ constexpr auto weights_of() {
   else if constexpr (kType == TensorType::q4_1)
     return Q4_1{};
   else
-    return Bfloats{};
+    return Bf16{};
 }
 template <TensorType kType>
 using WeightsOf = decltype(weights_of<kType>());

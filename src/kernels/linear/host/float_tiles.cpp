@@ -1,4 +1,5 @@
-// float_tiles.cpp: see float_tiles.hpp.
+// float_tiles.cpp: the loops of float_tiles.hpp, written with Highway and compiled for each
+// instruction set. The best one is chosen when the program runs.
 #include "kernels/linear/host/float_tiles.hpp"
 
 #include <algorithm>
@@ -23,7 +24,8 @@ using VFloats = hn::Vec<Floats>;
 
 constexpr unsigned kLanes = HWY_LANES(float);
 constexpr unsigned kTileRows = 4;
-/// Rows of x that are computed together: 4 x 4 sums fit where there are 32 vector registers.
+/// Rows of x that are computed together: 4 x 4 sums fit in registers where there are 32 vector
+/// registers.
 constexpr unsigned kTileCount = HWY_ARCH_ARM_A64 || HWY_MAX_BYTES == 64 ? 4 : 2;
 
 HWY_INLINE VFloats load(const float* at) { return hn::LoadU(Floats(), at); }
@@ -31,7 +33,7 @@ HWY_INLINE VFloats load(const hwy::float16_t* at) {
   return hn::PromoteTo(Floats(), hn::LoadU(hn::Rebind<hwy::float16_t, Floats>(), at));
 }
 HWY_INLINE VFloats load(const hwy::bfloat16_t* at) {
-#if HWY_TARGET == HWY_NEON  // one instruction for two
+#if HWY_TARGET == HWY_NEON  // one instruction instead of two
   const uint16x4_t bits = vld1_u16(reinterpret_cast<const std::uint16_t*>(at));
   return VFloats(vreinterpretq_f32_u32(vshll_n_u16(bits, 16)));
 #else
@@ -39,7 +41,7 @@ HWY_INLINE VFloats load(const hwy::bfloat16_t* at) {
 #endif
 }
 
-/// The last `count` elements, and zeros.
+/// Loads the last `count` elements, padded with zeros.
 template <class T>
 HWY_INLINE VFloats load_some(const T* at, unsigned count) {
   T some[kLanes] = {};
@@ -89,7 +91,7 @@ HWY_NOINLINE void multiply_rows(const FourRows<T>& w, const float* x, std::uint3
                                 float* out) {
   const FourRows<T> rows = w;
   const std::size_t stride = columns;
-  // What comes next in memory is the following four rows.
+  // Prefetches the following four rows.
   const T* ahead = rows.at[0] + kTileRows * stride;
   Sums<count> sums;
   std::uint32_t column = 0;
@@ -128,12 +130,12 @@ void unpack(const Half* from, std::uint32_t columns, float* to) {
   std::copy_n(last, left, to + column);
 }
 
-/// Four rows of weights, as they are or unpacked into the panel.
+/// Four rows of weights as floats, in place or unpacked into the panel.
 template <class T>
 FourRows<T> rows_at(const FloatTile& tile, std::uint32_t row) {
   FourRows<T> rows;
   for (unsigned r = 0; r < kTileRows; ++r) {
-    // Past the last row it is computed again, and not used.
+    // Past the last row, that row is computed again and not used.
     const std::uint32_t at = std::min(row + r, tile.rows - 1);
     rows.at[r] = static_cast<const T*>(tile.w.row(tile.first + at));
   }

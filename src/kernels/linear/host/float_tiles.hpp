@@ -1,6 +1,7 @@
-// float_tiles.hpp: weights times rows in the format f32. For each weight row and each row of x, a
-// vector of sums along the columns, whose lanes are added at the end: the same operations in the
-// same order whatever stands beside it. Quantized weights are unpacked to floats first.
+// float_tiles.hpp: weights times rows in the format f32. Each weight row and row of x have a vector
+// of sums along the columns, whose lanes are added at the end. The operations and their order do
+// not depend on the other rows. Quantized weights are unpacked to floats first; products in
+// integers are in integer_tiles.hpp.
 #pragma once
 
 #include "kernels/linear/host/integer_tiles.hpp"

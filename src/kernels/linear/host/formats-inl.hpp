@@ -1,8 +1,9 @@
-// formats-inl.hpp: the quantized tensor types for four rows of weights at a time. Each format gives
+// formats-inl.hpp: decodes the quantized tensor types, four rows of weights at a time. Each format
+// gives
 //  scales   the scales and offsets of one block of four rows, one row in each lane
 //  values   32 columns of one row as signed bytes, the integers q of quantization.hpp: part `part`
-//           of turn `turn`. The turns through a block have the same code, kParts each.
-// Included once for each Highway target; see integer_tiles-inl.hpp.
+//           of turn `turn`. All turns through a block run the same code, kParts each.
+// Included once for each Highway target. The products are in integer_tiles-inl.hpp.
 #include "kernels/host/simd.hpp"
 
 #include <hwy/highway.h>
@@ -18,7 +19,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace attacca::kernels::host::HWY_NAMESPACE {
-namespace {  // nothing leaks into a file built for another processor
+namespace {  // no symbol is shared with a file built for another processor
 
 namespace hn = hwy::HWY_NAMESPACE;
 using quantization::Bytes;
@@ -41,7 +42,7 @@ struct Values {
   VSigned second;
 };
 
-/// The four blocks, one of each row.
+/// Four blocks, one of each row.
 struct FourBlocks {
   Bytes at[kTileRows];
   HWY_INLINE VWords words(unsigned row, unsigned offset) const {
@@ -56,7 +57,7 @@ struct FourWords {
   VWords word[4];
 };
 
-/// Words 0 to 3 from `offset` on, the rows in the lanes.
+/// Words 0 to 3 from `offset` on, one row in each lane.
 HWY_INLINE FourWords transposed(const FourBlocks& blocks, unsigned offset) {
   const Words d;
   const VWords a = blocks.words(0, offset), b = blocks.words(1, offset);
@@ -76,8 +77,8 @@ HWY_INLINE VFloats float_of_halves(hn::Vec<hn::Full64<std::uint16_t>> bits) {
   return hn::PromoteTo(Floats(), hn::BitCast(hn::Full64<hwy::float16_t>(), bits));
 }
 
-/// The two half-precision numbers that open each block. Reads are short: where one crosses cache
-/// lines, a Neoverse N1 loses four cycles.
+/// The two half-precision numbers that open each block. Reads are short because one that crosses
+/// cache lines costs a Neoverse N1 four cycles.
 HWY_INLINE TwoFloats leading_halves(const FourBlocks& blocks) {
   const hn::Full64<std::uint16_t> d;
   const hn::Full64<std::uint32_t> pairs;
@@ -96,7 +97,7 @@ HWY_INLINE VFloats float_of(VWords v) {
   return hn::ConvertTo(Floats(), hn::BitCast(hn::Full128<std::int32_t>(), v));
 }
 
-/// Scales and offsets of the groups of a block, the rows in the lanes.
+/// Scales and offsets of the groups of a block, one row in each lane.
 template <class Format>
 struct Scales {
   HWY_INLINE Scales() {}  // one that the compiler makes would not be for this target
@@ -104,7 +105,7 @@ struct Scales {
   VFloats offset[Format::kElements / 32];
 };
 
-/// What 32 columns have: one scale or two, an offset or none.
+/// What a format's 32 columns have: one scale or two, an offset or none.
 template <unsigned groups, bool with_offset>
 struct Shape {
   static constexpr unsigned kGroups = groups;
@@ -129,7 +130,7 @@ struct Q8_0 : FormatOf<TensorType::q8_0, Shape<1, false>> {
   }
 };
 
-/// The eight that is to be subtracted becomes an offset, one product for 32 subtractions.
+/// The 8 to be subtracted becomes an offset: one product instead of 32 subtractions.
 struct Q4_0 : FormatOf<TensorType::q4_0, Shape<1, true>> {
   static HWY_INLINE void scales(const FourBlocks& blocks, Scales<Q4_0>& to) {
     to.scale[0] = leading_halves(blocks).first;
@@ -155,7 +156,7 @@ struct Q4_1 : FormatOf<TensorType::q4_1, Shape<1, true>> {
   }
 };
 
-/// What Q4_K and Q5_K share: two halves, then eight scales and eight offsets in 6 bits each.
+/// The header of Q4_K and Q5_K: two halves, then eight scales and eight offsets in 6 bits each.
 template <class Format>
 HWY_NOINLINE void six_bit_scales(const FourBlocks& blocks, Scales<Format>& to) {
   const FourWords words = transposed(blocks, 0);
@@ -223,7 +224,7 @@ struct Q6_K : FormatOf<TensorType::q6_k, Shape<2, false>, 4> {
   static HWY_NOINLINE void scales(const FourBlocks& blocks, Scales<Q6_K>& to) {
     const hn::Full128<std::int32_t> d;
     const FourWords packed = transposed(blocks, 192);
-    // The block's last word ends with its scale, in half precision.
+    // The second half of the block's last word is its scale, in half precision.
     const VWords last = hn::ShiftRight<16>(transposed(blocks, 194).word[3]);
     const VFloats all = float_of_halves(hn::TruncateTo(hn::Full64<std::uint16_t>(), last));
 #pragma GCC unroll 8

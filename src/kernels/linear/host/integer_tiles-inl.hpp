@@ -1,7 +1,7 @@
-// integer_tiles-inl.hpp: the loops of integer_tiles.hpp, over a `Dot` that says how a processor
-// multiplies 32 columns of four weight rows with a block of x. One or two rows of x read the
-// weights as they are; for more, four rows are first unpacked into a panel that stays in the cache.
-// The file that includes this one has defined Dot before.
+// integer_tiles-inl.hpp: the loops of integer_tiles.hpp over a `Dot`, which multiplies 32 columns
+// of four weight rows with a block of x on one kind of processor. The including file defines `Dot`
+// first. One or two rows of x read the weights as they are; for more, four rows are first unpacked
+// into a panel that stays in the cache. Decoding is left to formats-inl.hpp.
 #include <hwy/cache_control.h>
 
 #include "kernels/linear/host/formats-inl.hpp"
@@ -14,8 +14,8 @@
 #define ATTACCA_INTEGER_TILES_INL
 #endif
 
-// One step of a loop over the columns. Under the address sanitizer it is a call: inlined, this file
-// took minutes to compile.
+// One step of a loop over the columns. Under the address sanitizer it is a function call: with
+// inlining, this file took minutes to compile.
 #undef ATTACCA_STEP
 #if defined(__SANITIZE_ADDRESS__)
 #define ATTACCA_STEP HWY_NOINLINE
@@ -53,10 +53,10 @@ ATTACCA_STEP void for_each_part(const FourBlocks& blocks, const Scales<Format>& 
   }
 }
 
-/// Goes through four rows of weights.
+/// Calls `use` for all columns of four rows of weights.
 template <class Format, class Use>
 HWY_INLINE void for_each_block(FourBlocks blocks, const Matrix& w, Use& use) {
-  // What comes next in memory is the following four rows.
+  // Prefetches the following four rows.
   Bytes ahead = blocks.at[0] + kTileRows * row_bytes(w.type, w.columns);
   for (std::uint32_t left = w.columns / Format::kElements; left != 0; --left) {
     for (unsigned line = 0; line < kTileRows * Format::kBytes; line += 64)
@@ -91,7 +91,7 @@ ATTACCA_STEP VFloats multiply_add(VFloats sum, const Weights& w, const VFloats* 
   return sum;
 }
 
-/// Multiplies as it reads.
+/// Multiplies weights as they are read.
 template <class Format, unsigned count>
 struct Direct {
   const Dot::X* x;
@@ -179,7 +179,7 @@ void multiply_format(const IntegerTile& tile) {
   for (std::uint32_t row = 0; row < tile.rows; row += kTileRows) {
     FourBlocks blocks;
     for (unsigned r = 0; r < kTileRows; ++r) {
-      // Past the last row it is computed again, and not used.
+      // Past the last row, that row is computed again and not used.
       const std::uint32_t at = row + r < tile.rows ? row + r : tile.rows - 1;
       blocks.at[r] = static_cast<Bytes>(tile.w.row(tile.first + at));
     }

@@ -1,4 +1,6 @@
-// integer_tiles.cpp: the path of integer_tiles.hpp for any processor: products of 16-bit integers.
+// integer_tiles.cpp: the path of integer_tiles.hpp for any processor, with products of 16-bit
+// integers in Highway, and the choice between the paths. Byte dot products are in
+// integer_tiles_dotprod.cpp.
 #include "kernels/linear/host/integer_tiles.hpp"
 
 #include "kernels/host/simd.hpp"
@@ -19,7 +21,7 @@ struct Dot {
   using Ints = hn::RepartitionToWide<Shorts>;
   using Ints4 = hn::Full128<std::int32_t>;
   static constexpr unsigned kLanes = HWY_MIN(HWY_LANES(std::int16_t), 16);
-  static constexpr unsigned kVectors = 32 / kLanes;  // of 32 columns
+  static constexpr unsigned kVectors = 32 / kLanes;  // that hold 32 columns
   struct Weights {
     HWY_INLINE Weights() {}  // one that the compiler makes would not be for this target
     hn::Vec<Shorts> vector[kTileRows][kVectors];
@@ -54,7 +56,8 @@ struct Dot {
     return w;
   }
 
-  /// Sums of the products in halves [first, last) of 16 columns, a row in each lane. At most 2^27.
+  /// Sums of the products in halves [first, last) of 16 columns, one row in each lane. At most
+  /// 2^27.
   template <unsigned first, unsigned last>
   static HWY_INLINE VInts products(const Weights& w, const X& x) {
     VInts sum[kTileRows];

@@ -1,6 +1,6 @@
 // integer_tiles_dotprod.cpp: the path of integer_tiles.hpp for ARM processors with byte dot
-// products (SDOT: 16 products in one instruction, where 16-bit products come 4 at a time). A
-// 16-bit x is 256 * high + low in signed bytes, so two dot products give the same exact integers.
+// products (SDOT makes 16 products in one instruction, 16-bit multiplies only 4). A 16-bit x is 256
+// * high + low in signed bytes, so two dot products give the same exact integers.
 #include "kernels/linear/host/integer_tiles.hpp"
 
 #if defined(__aarch64__) && defined(__linux__)
@@ -34,7 +34,7 @@ struct Dot {
   struct Weights {
     int8x16_t half[kTileRows][2];
   };
-  /// Four columns of each row side by side, so that the rows are the lanes of the sums.
+  /// Interleaves four columns of each row, so that rows are the lanes of the sums.
   using PanelValues = std::int8_t[8][16];
 
   static HWY_INLINE Weights weights(const Values (&values)[kTileRows]) {
@@ -47,7 +47,8 @@ struct Dot {
     return w;
   }
 
-  /// Sums of the products in halves [first, last) of 16 columns, a row in each lane. At most 2^27.
+  /// Sums of the products in halves [first, last) of 16 columns, one row in each lane. At most
+  /// 2^27.
   template <unsigned first, unsigned last>
   static HWY_INLINE VInts products(const Weights& w, const X& x) {
     int32x4_t sum[kTileRows];
@@ -116,8 +117,8 @@ struct Dot {
   }
 
  private:
-  /// A zero of its own: the compiler would copy one, which takes a pipeline, where this takes none.
-  /// `unlike` keeps it from seeing that two of them are the same.
+  /// Makes a new zero. The compiler would copy an existing one, which occupies a pipeline; this
+  /// does not. `unlike` keeps it from merging two of them.
   static HWY_INLINE int32x4_t zero(int8x16_t unlike) {
     int32x4_t v;
     asm("movi %0.4s, #0" : "=w"(v) : "w"(unlike));
@@ -143,7 +144,7 @@ void split(const RowBlock* x, std::size_t count, std::byte* to_bytes) {
       const int16x8_t a = vld1q_s16(x->values + at);
       const int16x8_t b = vld1q_s16(x->values + at + 8);
       vst1q_s8(y->low + at, vuzp1q_s8(vreinterpretq_s8_s16(a), vreinterpretq_s8_s16(b)));
-      // The nearest multiple of 256, so that what remains is a signed byte.
+      // The nearest multiple of 256, so that the remainder is a signed byte.
       vst1q_s8(y->high + at, vuzp2q_s8(vreinterpretq_s8_s16(vaddq_s16(a, half)),
                                        vreinterpretq_s8_s16(vaddq_s16(b, half))));
     }

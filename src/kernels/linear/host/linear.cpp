@@ -1,5 +1,6 @@
-// linear.cpp: see linear.hpp. The rows of x are taken a cacheful at a time, and each cacheful meets
-// all weights of the block, so few rows mean that weights are read once.
+// linear.cpp: the host bodies of linear and gated_linear. Rows of x are taken in batches that fit
+// in the second-level cache, and each batch is multiplied by all weights of the block. So with few
+// rows weights are read once. The products are in float_tiles.hpp and integer_tiles.hpp.
 #include "kernels/linear/host/linear.hpp"
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 namespace attacca::kernels::host {
 namespace {
 
-constexpr std::uint32_t kMaxCount = 64;          // rows of x together
+constexpr std::uint32_t kMaxCount = 64;          // rows of x of a batch
 constexpr std::size_t kCacheBytes = 384 * 1024;  // of the second-level cache, for rows of x
 using TileOut = float[kMaxCount][kTileOutputs];
 
@@ -34,7 +35,7 @@ class Scratch {
   std::vector<Line> lines_;
 };
 
-/// Some rows of x, in the form that the tiles read.
+/// A batch of rows of x in the layout that the tiles read.
 class RowsTile {
  public:
   RowsTile(const Rows& x, std::uint32_t first, std::uint32_t count) : x_(x), count_(count) {
@@ -66,7 +67,7 @@ class RowsTile {
   }
 
  private:
-  /// Unpacked where weights in floats stand beside quantized ones.
+  /// The rows as floats, for when some weights are floats and others quantized.
   const float* floats() {
     if (x_.format == RowFormat::f32) return static_cast<const float*>(data_);
     if (floats_) return floats_;
@@ -141,7 +142,7 @@ void gated_linear(const GatedLinearArgs& args, unsigned block, unsigned blocks) 
       const std::uint32_t rows = std::min(kTileOutputs, args.gate.rows - first);
       TileOut gate;
       TileOut up;
-      if (rows < kTileOutputs) {  // the rest goes through `gate_32` as well
+      if (rows < kTileOutputs) {  // gate_32 reads whole vectors, so the rest must be initialized
         std::fill_n(&gate[0][0], sizeof gate / sizeof(float), 0.0f);
         std::fill_n(&up[0][0], sizeof up / sizeof(float), 0.0f);
       }

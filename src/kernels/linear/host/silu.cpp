@@ -1,4 +1,4 @@
-// silu.cpp: see silu.hpp.
+// silu.cpp: gate_32 of silu.hpp, vectorized with Highway for each instruction set.
 #include "kernels/linear/host/silu.hpp"
 
 #include "kernels/host/simd.hpp"
@@ -20,7 +20,7 @@ void gate_elements(float* gate, const float* up) {
   const auto one = hn::Set(d, 1.0f);
   for (unsigned at = 0; at < 32; at += HWY_LANES(float)) {
     const auto g = hn::LoadU(d, gate + at);
-    // exp(88) is finite, and makes the quotient as good as zero.
+    // exp(88) is finite, and 1 + exp(88) makes the quotient as good as zero.
     const auto e = hn::Exp(d, hn::Min(hn::Neg(g), hn::Set(d, 88.0f)));
     hn::StoreU(hn::Mul(hn::Div(g, hn::Add(one, e)), hn::LoadU(d, up + at)), d, gate + at);
   }

@@ -1,4 +1,4 @@
-// silu.hpp: the gate of a transformer's feed-forward layer.
+// silu.hpp: silu(gate) * up, the gate of a transformer's feed-forward layer, on the host.
 #pragma once
 
 namespace attacca::kernels::host {

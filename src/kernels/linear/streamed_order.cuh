@@ -1,6 +1,7 @@
-// streamed_share.cuh: what streamed_linear.cuh and sm90_same_bits_linear.cuh must do alike for a
-// row to be the same bits in both: which tiles and which columns a block begins with, what the norm
-// before a product comes to, and what becomes of a sum.
+// streamed_order.cuh: the order of work that streamed_linear.cuh and sm90_same_bits_linear.cuh
+// share, so that a row has the same bits in both: the tiles of a block, the columns it starts with,
+// the norm factor of a row, and the epilogue of a sum. The products themselves are in
+// streamed_multiply.cuh.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,41 +10,41 @@
 
 namespace attacca::kernels::streamed {
 
-constexpr unsigned kWarps = 8;     // that multiply
-constexpr unsigned kGroup = 32;    // columns that a warp takes at a time
-constexpr unsigned kChunk = 1024;  // columns that come one after another: long runs, for each costs
-                                   // TMA some 40 ns
+constexpr unsigned kConsumerWarps = 8;
+constexpr unsigned kGroup = 32;    // columns that a warp multiplies at a time
+constexpr unsigned kChunk = 1024;  // contiguous columns of a copy; a TMA request takes some 40 ns
 
-/// A block's tiles.
-struct Share {
+/// The run of tiles that a block computes.
+struct TileRange {
   std::uint32_t first;
-  std::uint32_t tiles;
+  std::uint32_t count;
 };
-/// Nothing is asked for before it is known, so it is found with one division of 32 bits. Outputs
-/// whose squares are summed up together stay together; others are parted where that makes the
-/// largest share smaller.
+/// No weights can be requested before this is known, so it takes one 32-bit division. Outputs whose
+/// squares are summed together stay in one block. Other pairs of tiles are separated where that
+/// makes the largest run shorter.
 template <unsigned kTileRows>
-__device__ inline Share share_of(const StreamedLinearArgs& a, std::uint32_t block = blockIdx.x) {
-  constexpr unsigned kPair = Residual::kPart / kTileRows;
+__device__ inline TileRange tile_range(const StreamedLinearArgs& a,
+                                       std::uint32_t block = blockIdx.x) {
+  constexpr unsigned kTilesPerPart = Residual::kPart / kTileRows;
   const std::uint32_t parts =
       a.w.rows / (a.epilogue == Epilogue::gate ? Residual::kPart / 2 : Residual::kPart);
   std::uint32_t each = parts / gridDim.x;
-  std::uint32_t more = parts - each * gridDim.x;  // blocks that have one more
-  std::uint32_t width = kPair;
-  if (kPair == 2 && a.epilogue != Epilogue::add && 2 * more <= gridDim.x) {
+  std::uint32_t more = parts - each * gridDim.x;  // blocks that have one part more
+  std::uint32_t width = kTilesPerPart;
+  if (kTilesPerPart == 2 && a.epilogue != Epilogue::add && 2 * more <= gridDim.x) {
     each *= 2;
     more *= 2;
     width = 1;
   }
   return {width * (block * each + min(block, more)), width * (each + (block < more ? 1 : 0))};
 }
-/// Blocks begin at different columns, or all would ask the same memory channels at a time. Two
-/// neighbours begin at the same ones, and can share x.
+/// Blocks begin at different columns, or all would use the same memory channels at a time. Two
+/// neighbouring blocks begin at the same columns and can share x.
 __device__ inline std::uint32_t first_chunk(std::uint32_t chunks) {
   return blockIdx.x / 2 % chunks;
 }
 
-/// What the norm before a product multiplies a row of x by. All lanes of a warp call.
+/// The RMS norm's factor for a row of x. All lanes of a warp call.
 __device__ inline float norm_factor(const StreamedLinearArgs& a, std::uint64_t row) {
   if (!a.squares) return 1;
   const std::uint32_t parts = a.w.columns / Residual::kPart;
@@ -55,23 +56,24 @@ __device__ inline float norm_factor(const StreamedLinearArgs& a, std::uint64_t r
   return rsqrtf(sum / static_cast<float>(a.w.columns) + a.epsilon);
 }
 
-/// A number in bf16, and what that leaves where it is wanted.
+/// Stores a number as bf16, and its rounding error where `rest` is wanted.
 __device__ inline void put(std::uint16_t* to, std::uint16_t* rest, std::uint64_t at, float value) {
   const __nv_bfloat16 rounded = __float2bfloat16_rn(value);
   to[at] = __bfloat16_as_ushort(rounded);
   if (rest) rest[at] = __bfloat16_as_ushort(__float2bfloat16_rn(value - __bfloat162float(rounded)));
 }
 
-/// Which sum a thread has. Of a gate and its partner the outputs take turns.
+/// The output that a thread stores. Outputs of a gate and its partner alternate.
 struct Output {
   std::uint64_t row;  // of x
   std::uint32_t output;
   bool is_real;
 };
-/// One result. Called by whole warps, each with neighbouring outputs of one or two rows. Products
-/// and sums are rounded one by one, or it would depend on the compiler which are not.
-__device__ inline void end(const StreamedLinearArgs& a, const Output& to, float sum, float before,
-                           float norm) {
+/// Applies the epilogue to one sum. Whole warps call it, each with neighbouring outputs of one or
+/// two rows. Products and sums are rounded one by one; contracted ones would depend on the
+/// compiler.
+__device__ inline void apply_epilogue(const StreamedLinearArgs& a, const Output& to, float sum,
+                                      float residual, float norm) {
   const std::uint64_t outputs = a.w.rows;
   const std::uint64_t at = to.row * outputs + to.output;
   if (a.epilogue == Epilogue::store) {
@@ -84,7 +86,7 @@ __device__ inline void end(const StreamedLinearArgs& a, const Output& to, float 
   } else {
     float square = 0;
     if (to.is_real) {
-      const float value = __fadd_rn(before, sum);
+      const float value = __fadd_rn(residual, sum);
       a.residual.values[at] = value;
       put(a.residual.scaled, a.residual.rest, at, __fmul_rn(value, norm));
       square = __fmul_rn(value, value);
