@@ -1,15 +1,16 @@
-// cluster.cuh: the blocks of a thread block cluster: their barrier, and each other's shared memory.
+// cluster.cuh: the barrier and the distributed shared memory (DSMEM) of a thread block cluster, for
+// templates whose cluster may also be a single block.
 #pragma once
 
 #include <cstdint>
 
 namespace attacca::kernels {
 
-/// A cluster of one is a block alone.
 template <unsigned kBlocks>
 struct Cluster {
-  /// All threads of all blocks. What a thread wrote before it is seen after it.
-  __device__ static void meet() {
+  /// Barrier of all threads of the cluster. Writes before it are visible after it, also through
+  /// DSMEM.
+  __device__ static void sync() {
     if constexpr (kBlocks == 1) {
       __syncthreads();
     } else {
@@ -19,9 +20,9 @@ struct Cluster {
               : "memory");
     }
   }
-  /// The same place in the shared memory of another block.
+  /// The address of `own` in the shared memory of the block with this rank.
   template <class T>
-  __device__ static T* of_block(T* own, unsigned rank) {
+  __device__ static T* map_shared_rank(T* own, unsigned rank) {
     if constexpr (kBlocks == 1) return own;
     std::uint64_t there;
     asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(own), "r"(rank));

@@ -1,4 +1,4 @@
-// mark_tokens.cpp: the kernel of mark_tokens.hpp.
+// mark_tokens.cpp: the kernel of mark_tokens.hpp: one block clears and fills the marks of one slot.
 #include "kernels/sample/mark_tokens.hpp"
 
 #include <algorithm>
@@ -22,7 +22,6 @@ struct MarkTokens {
                    [&](std::uint32_t token, auto change) { marks[token] = change(marks[token]); });
   }
 
-  /// A block for each slot.
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
     const SlotHistory history = a.slots[t.block.x];

@@ -1,4 +1,5 @@
-// mark_tokens.hpp: what a slot's penalties must know of each token, from its history.
+// mark_tokens.hpp: rebuilds the token marks of slots from their histories, for penalties. While a
+// sequence runs, sample.hpp keeps its marks up to date.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -9,13 +10,13 @@ namespace attacca::kernels {
 
 struct SlotHistory {
   std::uint32_t slot;
-  std::uint32_t first;   // of `words`: its tokens
-  std::uint32_t prompt;  // tokens
+  std::uint32_t first;   // index of its first token in `words`
+  std::uint32_t prompt;  // number of tokens
   std::uint32_t generated;
 };
 
 struct MarkTokensArgs {
-  const SlotHistory* slots;    // [count], each another slot
+  const SlotHistory* slots;    // [count], all different
   const std::uint32_t* words;  // REQUIRES: tokens in [0, vocabulary)
   std::uint32_t count;
   std::uint32_t vocabulary;

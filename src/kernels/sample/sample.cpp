@@ -1,4 +1,5 @@
-// sample.cpp: the kernel of sample.hpp; its host body is in host/sample.cpp.
+// sample.cpp: the kernel of sample.hpp for each cluster size, and its grid. The CUDA body is in
+// sample_row.cuh, the host body in host/sample.cpp.
 #include "kernels/sample/sample.hpp"
 
 #include <attacca/error.hpp>
@@ -22,7 +23,7 @@ struct Sample {
   static constexpr unsigned cluster = kBlocks;
   using Args = SampleArgs;
 
-  /// Finding the maximum.
+  /// The cost of finding the maximum, the least that sampling does.
   static Cost cost(const Args& a) {
     const double logits = 1.0 * a.rows.capacity * a.vocabulary;
     return {.flops = logits, .bytes = 4 * logits + 1.0 * a.rows.capacity * sizeof(Sampled)};
@@ -34,12 +35,13 @@ struct Sample {
       host::sample(a, row);
   }
 
-  /// A cluster for each row.
+  /// One cluster for each row.
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
     const std::uint32_t row = t.block.x / kBlocks;
     if (row >= *a.rows.count) return t.wait_for_producers();
-    RowSampler<kBlocks> sampler(a, row);  // the plan of a step stands before its kernels start
+    RowSampler<kBlocks> sampler(
+        a, row);  // the host writes a step's parameters before its kernels start
     t.wait_for_producers();
     sampler.sample(a.out[row]);
 #endif

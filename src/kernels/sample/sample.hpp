@@ -1,7 +1,7 @@
-// sample.hpp: from logits to the next token of each sequence, inside the graph: bias, penalties, a
-// mask, temperature, top-k, top-p, min-p, a seeded draw, log-probabilities, and the tests that end
-// a sequence. A draw depends on the sequence's seed and position only, so it is reproducible
-// whatever the batch.
+// sample.hpp: samples the next token of each sequence from its logits, inside the graph: bias,
+// penalties, mask, temperature, top-k, top-p, min-p, a seeded draw, log-probabilities, and the
+// tests that end a sequence. A draw depends on the sequence's seed and position only, so it is the
+// same whatever else is in the batch. Stop strings are not handled here.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -20,15 +20,16 @@ struct SamplingParams {
   float temperature = 0;   // 0: the most probable token
   std::int32_t top_k = 0;  // 0: all
   float top_p = 1;
-  float min_p = 0;               // times the most probable token's probability
-  float repetition_penalty = 1;  // divides (or multiplies, below 0) logits of tokens seen anywhere
-  float presence_penalty = 0;    // subtracted once from tokens generated before
-  float frequency_penalty = 0;   // subtracted per time they were generated
-  std::uint32_t wants_logprob = 0;  // of the chosen token
+  float min_p = 0;  // relative to the most probable token's probability
+  float repetition_penalty =
+      1;  // divides positive logits of tokens seen anywhere, multiplies negative ones
+  float presence_penalty = 0;       // subtracted once from tokens generated before
+  float frequency_penalty = 0;      // subtracted for each time they were generated
+  std::uint32_t wants_logprob = 0;  // whether to report the chosen token's
   std::uint32_t top_logprobs = 0;   // how many of the most probable tokens to report
-  std::uint32_t stop_tokens = 0;    // of SlotTokens::stop
-  std::uint32_t biases = 0;         // of SlotTokens::bias
-  std::uint32_t is_masked = 0;      // by SlotTokens::allowed
+  std::uint32_t stop_tokens = 0;    // entries of SlotTokens::stop
+  std::uint32_t biases = 0;         // entries of SlotTokens::bias
+  std::uint32_t is_masked = 0;      // whether SlotTokens::allowed restricts the tokens
   std::uint64_t seed = 0;
   std::int32_t last_position = 0;  // the sequence ends with the token at this position
 };
@@ -39,43 +40,44 @@ struct TokenBias {
   float bias;
 };
 
-/// What is known of a token in a slot, in one word.
+/// What a slot's penalties know of a token, in 16 bits.
 struct TokenMark {
   static constexpr std::uint16_t kInPrompt = 0x8000;
-  static constexpr std::uint16_t kMostTimes = 0x7fff;  // generated; more are not counted
+  static constexpr std::uint16_t kMostTimes =
+      0x7fff;  // the count of times it was generated saturates here
 };
 
-/// Tokens that a slot's parameters speak of.
+/// Per-slot lists that the parameters refer to.
 struct SlotTokens {
   const std::int32_t* stop = nullptr;  // [slots, kMaxStopTokens]
   const TokenBias* bias = nullptr;     // [slots, kMaxBiases]: by token, ascending, each once
-  // [slots, mask_words(vocabulary)]: bit token % 32 of word token / 32. Read where is_masked.
+  // [slots, mask_words(vocabulary)]: bit token % 32 of word token / 32. Read if is_masked.
   const std::uint32_t* allowed = nullptr;
-  // [slots, vocabulary]: see TokenMark. Read where there are penalties, and the sampled token is
-  // counted then.
+  // [slots, vocabulary]: see TokenMark. Read if there are penalties; the sampled token is then
+  // counted.
   std::uint16_t* marks = nullptr;
 };
 ATTACCA_HD constexpr std::uint32_t mask_words(std::uint32_t vocabulary) {
   return (vocabulary + 31) / 32;
 }
 
-/// What came of one sampled row. Log-probabilities are of the raw logits' softmax, before bias,
-/// penalties and temperature. A row with a logit that is infinite or not a number ends its sequence
-/// as `not_finite`; its token is one of the vocabulary.
+/// The result of one sampled row. Log-probabilities are of the raw logits' softmax, before bias,
+/// penalties and temperature. A row with an infinite or NaN logit ends its sequence as
+/// `not_finite`; its token is still one of the vocabulary.
 struct Sampled {
   std::int32_t token;
   Ending ending;
-  float logprob;  // 0 unless it is wanted
+  float logprob;  // 0 unless wants_logprob
   std::uint32_t tops;
   std::int32_t top_token[SamplingParams::kMaxTop];
   float top_logprob[SamplingParams::kMaxTop];
 };
 
-/// How a GPU shares rows out: the fewer there are, the more blocks a row gets, so that about all
-/// SMs have one.
+/// The cluster size on a GPU: the fewer rows there are, the more blocks each row gets, so that
+/// nearly all SMs have one.
 struct SampleShape {
   static constexpr unsigned kThreads = 1024;
-  static constexpr unsigned kChunk = 128;  // tokens that a warp takes together
+  static constexpr unsigned kChunk = 128;  // tokens that a warp reads at a time
   static constexpr std::uint32_t kMaxVocabulary = 1u << 20;
   ATTACCA_HD static constexpr unsigned blocks_for(std::uint32_t rows) {
     return rows <= 16 ? 8 : rows <= 32 ? 4 : rows <= 64 ? 2 : 1;
@@ -86,16 +88,15 @@ struct SampleArgs {
   const float* logits;  // [rows.capacity, vocabulary]
   std::uint32_t vocabulary;
   RowCount rows;
-  const std::int32_t* slots;      // [rows.capacity]: whose parameters
-  const std::int32_t* positions;  // [rows.capacity]: where the sampled token will stand
-  const std::int32_t*
-      forced;  // [rows.capacity]: the token to take, or -1 to choose one; may be null
-  const SamplingParams* params;  // [slots]
+  const std::int32_t* slots;      // the slot that has the row's parameters
+  const std::int32_t* positions;  // of the sampled token
+  const std::int32_t* forced;     // [rows.capacity]: the token to take, or -1 to sample; or null
+  const SamplingParams* params;   // [slots]
   SlotTokens tokens;
   Sampled* out;  // [rows.capacity]
 };
 
-/// The kernel for as many rows as `args` can have.
+/// The kernel for up to args.rows.capacity rows.
 const Kernel<SampleArgs>& sample(const SampleArgs& args);
 /// Throws BadArgument for a vocabulary above SampleShape::kMaxVocabulary on CUDA.
 Grid grid_of(const SampleArgs& args, bool is_cuda);

@@ -1,6 +1,7 @@
-// sample_row.cuh: the CUDA body of sample.hpp: one row by one cluster. Few tokens (top-k,
-// log-probabilities) are found through a bound that the maxima of 256 groups give, and ranked in
-// one block; many by radix select. Draws are of masses laid end to end.
+// sample_row.cuh: the CUDA body of sample.hpp: one cluster samples one row. A few highest tokens
+// (top-k, log-probabilities) are those above a bound from the maxima of 256 groups, sorted by one
+// block. More are found by radix select. Draws are from masses laid end to end by token id. The
+// passes over the row are in shared_row.cuh.
 #pragma once
 
 #include <cstdint>
@@ -9,39 +10,39 @@
 
 namespace attacca::kernels {
 
-/// All threads of all blocks of the cluster call all functions, together.
+/// All threads of the cluster call all functions together.
 template <unsigned kBlocks>
 class RowSampler {
   using Row = SharedRow<kBlocks>;
   using Values = typename Row::Values;
   static constexpr unsigned kThreads = Row::kThreads;
   static constexpr unsigned kRuns = Row::kRuns;
-  static constexpr unsigned kMostListed = kThreads;
-  static constexpr unsigned kMostHighest = Row::kGroups;
+  static constexpr unsigned kMaxListed = kThreads;
+  static constexpr unsigned kMaxHighest = Row::kGroups;
   static constexpr unsigned kBinBits = 11;
   static constexpr unsigned kBins = 1u << kBinBits;
-  static constexpr float kFarthest = MassTerms::kFarthest + 0.5f;  // no mass, at temperature 1
+  static constexpr float kFarthest = MassTerms::kFarthest + 0.5f;  // mass 0 at temperature 1
 
   struct Bin {
     std::uint32_t bin;
-    std::uint32_t needed;  // of it
-    std::uint32_t found;   // in it
+    std::uint32_t needed;  // still needed from it
+    std::uint32_t found;   // counted in it
   };
   struct Drawn {
-    unsigned at;  // of the list
+    unsigned at;  // index in the list
     bool stays;
   };
   struct Shared {
     typename Row::Shared row;
-    // Read by other blocks.
-    std::uint64_t listed[kMostListed];  // keys of tokens above a bound
+    // Other blocks read these through DSMEM.
+    std::uint64_t listed[kMaxListed];  // keys of tokens above a bound
     std::uint32_t listed_count;
     std::uint32_t bins[kBins];
     Bin bin;
-    // Of the first block.
-    std::uint64_t all_listed[kMostListed];
-    std::uint64_t highest[kMostHighest];  // keys, in order
-    std::uint64_t masses[kMostHighest];   // theirs
+    // Only the first block uses these.
+    std::uint64_t all_listed[kMaxListed];
+    std::uint64_t highest[kMaxHighest];  // sorted keys
+    std::uint64_t masses[kMaxHighest];   // of `highest`
     Drawn drawn;
   };
   __device__ static Shared& shared() {
@@ -61,54 +62,54 @@ class RowSampler {
         position_(args.positions[row]) {}
 
   __device__ void sample(Sampled& out) {
-    const auto look = row_.template look<false>(
+    const auto scan = row_.template scan<false>(
         params_.temperature != 0 || params_.wants_logprob != 0 || params_.top_logprobs != 0);
     const std::uint32_t tops = min(params_.top_logprobs, row_.vocabulary);
     const bool wants_sum = params_.wants_logprob != 0 || tops != 0;
-    const double log_sum = wants_sum ? log_of_sum(TokenKey::logit(look.best)) : 0;
+    const double log_sum = wants_sum ? log_of_sum(TokenKey::logit(scan.best)) : 0;
     if (tops != 0) report_tops(tops, log_sum, out);
-    std::uint32_t token = TokenKey::token(look.best);
+    std::uint32_t token = TokenKey::token(scan.best);
     if (forced_ >= 0)
       token = static_cast<std::uint32_t>(forced_);
-    else if (look.is_finite)
-      token = row_.is_changed() ? choose_changed() : choose<false>(look.best);
+    else if (scan.is_finite)
+      token = row_.is_changed() ? choose_changed() : choose<false>(scan.best);
     if (row_.rank == 0 && threadIdx.x == 0) {
       out.tops = tops;
       out.token = static_cast<std::int32_t>(token);
       out.logprob = wants_sum ? static_cast<float>(row_.raw[token] - log_sum) : 0;
-      out.ending = look.is_finite ? ending_of(params_, row_.tokens.stop, out.token, position_)
+      out.ending = scan.is_finite ? ending_of(params_, row_.tokens.stop, out.token, position_)
                                   : Ending::not_finite;
       std::uint16_t* const marks = row_.tokens.marks;
       if (marks) marks[token] = counted(marks[token]);
     }
-    Row::meet();  // a block may not exit while another reads its shared memory
+    Row::sync();  // a block may not exit while another reads its shared memory
   }
 
  private:
   __device__ static unsigned lane() { return Row::lane(); }
   template <class T>
-  __device__ static T* of_block(T* own, unsigned rank) {
-    return Row::of_block(own, rank);
+  __device__ static T* map_shared_rank(T* own, unsigned rank) {
+    return Row::map_shared_rank(own, rank);
   }
 
-  /// The logarithm of the sum of exp(logit), of the logits that the model gave.
+  /// log(sum of exp(logit)) of the model's logits.
   __device__ double log_of_sum(float max) {
     const auto weigh = [&](float value, std::uint32_t, float&) {
       return FloatMass::of(Row::number(value), max, 1);
     };
-    const std::uint64_t total = row_.template lay_out<false>(max - kFarthest, weigh).laid;
+    const std::uint64_t total = row_.template sum_weights<false>(max - kFarthest, weigh).weights;
     return max + log(static_cast<double>(total) * 0x1p-40);
   }
 
   // --- few tokens --------------------------------------------------------------------------------
 
-  /// The `count` tokens that come before all others: their keys, in order, in shared().highest of
-  /// the first block. Returns how many there are: fewer where the others are minus infinity; none
-  /// where so many are as high as the bound that the list does not hold them.
+  /// Lists the first `count` tokens in the order of comes_before: their sorted keys go to
+  /// shared().highest of the first block. Returns how many there are: fewer if the others are minus
+  /// infinity, and 0 if so many tokens reach the bound that the list cannot hold them.
   template <bool kChanged>
   __device__ unsigned list_highest(unsigned count) {
     const float bound = row_.bound_of(count);
-    Row::meet();  // others have read what was listed before
+    Row::sync();  // others may still read the previous list
     if (threadIdx.x == 0) shared().listed_count = 0;
     __syncthreads();
     row_.template for_each_chunk_from<kChanged>(
@@ -118,21 +119,23 @@ class RowSampler {
             const float value = Row::number(values[run]);
             if (value < bound || value == -INFINITY) continue;
             const unsigned at = atomicAdd(&shared().listed_count, 1u);
-            if (at < kMostListed) shared().listed[at] = TokenKey::of(value, token + 32 * run);
+            if (at < kMaxListed) shared().listed[at] = TokenKey::of(value, token + 32 * run);
           }
         });
-    Row::meet();
+    Row::sync();
     unsigned all = 0;
 #pragma unroll
-    for (unsigned rank = 0; rank < kBlocks; ++rank) all += *of_block(&shared().listed_count, rank);
-    if (all > kMostListed) return 0;
+    for (unsigned rank = 0; rank < kBlocks; ++rank)
+      all += *map_shared_rank(&shared().listed_count, rank);
+    if (all > kMaxListed) return 0;
     if (row_.rank == 0) {
-      unsigned first = 0;  // of a block's
+      unsigned first = 0;  // index of a block's first key in all_listed
 #pragma unroll
       for (unsigned rank = 0; rank < kBlocks; ++rank) {
-        const unsigned theirs = *of_block(&shared().listed_count, rank);
+        const unsigned theirs = *map_shared_rank(&shared().listed_count, rank);
         if (threadIdx.x >= first && threadIdx.x - first < theirs)
-          shared().all_listed[threadIdx.x] = *of_block(&shared().listed[threadIdx.x - first], rank);
+          shared().all_listed[threadIdx.x] =
+              *map_shared_rank(&shared().listed[threadIdx.x - first], rank);
         first += theirs;
       }
       __syncthreads();
@@ -140,7 +143,7 @@ class RowSampler {
     }
     return min(all, count);
   }
-  /// The first block puts the first `count` of `all` that are listed into their order.
+  /// The first block sorts the first `count` of the `all` listed keys.
   __device__ static void rank_list(unsigned all, unsigned count) {
     if (threadIdx.x < all) {
       const std::uint64_t mine = shared().all_listed[threadIdx.x];
@@ -151,9 +154,10 @@ class RowSampler {
     __syncthreads();
   }
 
-  /// REQUIRES: count is at most kMaxTop and the vocabulary.
+  /// Reports the `count` most probable tokens. REQUIRES: count is at most kMaxTop and the
+  /// vocabulary.
   __device__ void report_tops(std::uint32_t count, double log_sum, Sampled& out) {
-    static_assert(SamplingParams::kMaxTop <= kMostHighest);
+    static_assert(SamplingParams::kMaxTop <= kMaxHighest);
     if (list_highest<false>(count) == 0) list_cut(cut_to_count<false>(count), count);
     if (row_.rank == 0 && threadIdx.x < count) {
       const std::uint64_t key = shared().highest[threadIdx.x];
@@ -164,7 +168,7 @@ class RowSampler {
 
   // --- many tokens -------------------------------------------------------------------------------
 
-  /// The tokens up to and with one.
+  /// The tokens up to and including one, in the order of comes_before.
   struct Cut {
     float logit = -INFINITY;
     std::uint32_t token = ~0u;
@@ -173,8 +177,8 @@ class RowSampler {
     }
   };
 
-  /// The first `count` tokens, by radix select: histograms of eleven bits of the logit's order at a
-  /// time, from the highest. REQUIRES: there are so many.
+  /// The first `count` tokens by radix select: histograms of eleven bits of the ordered logit at a
+  /// time, from the highest bits. REQUIRES: there are so many.
   template <bool kChanged>
   __device__ Cut cut_to_count(std::uint32_t count) {
     std::uint32_t prefix = 0;
@@ -188,8 +192,7 @@ class RowSampler {
 #pragma unroll
         for (unsigned run = 0; run < kRuns; ++run) {
           const std::uint32_t key = TokenKey::ordered(Row::number(values[run]));
-          const bool is_in =
-              row_.is_there(token + 32 * run) && (left == 32 || key >> left == prefix);
+          const bool is_in = row_.is_own(token + 32 * run) && (left == 32 || key >> left == prefix);
           count_in_bin(key >> shift & ((1u << width) - 1), is_in);
         }
       };
@@ -203,18 +206,19 @@ class RowSampler {
     }
     const float logit = TokenKey::from_ordered(prefix);
     if (bin.needed == bin.found) return {logit, ~0u};
-    // Of the tokens with this logit the first ones, by id.
+    // Several tokens have this logit: keep the first ones by id.
     const auto is_equal = [&](float value, std::uint32_t, float&) {
       return Row::number(value) == logit ? 1.0f : 0.0f;
     };
-    (void)row_.template lay_out<kChanged>(logit, is_equal);
+    (void)row_.template sum_weights<kChanged>(logit, is_equal);
     return {logit, TokenKey::token(row_.template find<kChanged>(bin.needed - 1, is_equal))};
   }
-  /// All lanes of the warp call; those with `is_in` count.
+  /// All lanes of the warp call; lanes with `is_in` count.
   __device__ static void count_in_bin(unsigned bin, bool is_in) {
     const unsigned active = __ballot_sync(~0u, is_in);
     if (!is_in) return;
-    // Where all meet in one bin they add up first: equal logits would make them wait for one word.
+    // If all lanes share one bin, one of them adds the count: equal logits would serialize on one
+    // word.
     int is_same = 0;
     (void)__match_all_sync(active, bin, &is_same);
     const auto leader = static_cast<unsigned>(__ffs(static_cast<int>(active))) - 1;
@@ -225,43 +229,43 @@ class RowSampler {
   }
   /// The bin in which the counts of all blocks, from the highest, reach `needed`.
   __device__ Bin find_bin(std::uint32_t needed) {
-    Row::meet();
+    Row::sync();
     if (row_.rank != 0)
       for (unsigned at = threadIdx.x; at < kBins; at += kThreads)
         if (const std::uint32_t own = shared().bins[at]; own != 0)
-          atomicAdd(of_block(&shared().bins[at], 0), own);
-    Row::meet();
+          atomicAdd(map_shared_rank(&shared().bins[at], 0), own);
+    Row::sync();
     if (row_.rank == 0 && Row::warp() == 0) {
       constexpr unsigned kEach = kBins / 32;
       std::uint64_t mine = 0;
       for (unsigned at = 0; at < kEach; ++at)
         mine += shared().bins[kBins - 1 - lane() * kEach - at];
       std::uint64_t place = needed - 1;
-      const unsigned who = lane_at(mine, place);
-      unsigned bin = kBins - 1 - who * kEach;
+      const unsigned owner = lane_at(mine, place);
+      unsigned bin = kBins - 1 - owner * kEach;
       for (; place >= shared().bins[bin]; --bin) place -= shared().bins[bin];
       if (lane() < kBlocks)
-        *of_block(&shared().bin, lane()) = {bin, static_cast<std::uint32_t>(place) + 1,
-                                            shared().bins[bin]};
+        *map_shared_rank(&shared().bin, lane()) = {bin, static_cast<std::uint32_t>(place) + 1,
+                                                   shared().bins[bin]};
     }
-    Row::meet();
+    Row::sync();
     return shared().bin;
   }
-  /// Does what list_highest does, with a cut that is exact.
+  /// The same as list_highest, with an exact cut instead of a bound.
   __device__ void list_cut(const Cut& cut, unsigned count) {
     if (threadIdx.x == 0) shared().listed_count = 0;
-    Row::meet();
+    Row::sync();
     row_.template for_each_chunk_from<false>(
         cut.logit, [&](std::uint32_t, std::uint32_t token, const Values& values) {
 #pragma unroll
           for (unsigned run = 0; run < kRuns; ++run) {
             const float value = Row::number(values[run]);
-            if (!row_.is_there(token + 32 * run) || !cut.keeps(value, token + 32 * run)) continue;
-            const unsigned at = atomicAdd(of_block(&shared().listed_count, 0), 1u);
-            *of_block(&shared().all_listed[at], 0) = TokenKey::of(value, token + 32 * run);
+            if (!row_.is_own(token + 32 * run) || !cut.keeps(value, token + 32 * run)) continue;
+            const unsigned at = atomicAdd(map_shared_rank(&shared().listed_count, 0), 1u);
+            *map_shared_rank(&shared().all_listed[at], 0) = TokenKey::of(value, token + 32 * run);
           }
         });
-    Row::meet();
+    Row::sync();
     if (row_.rank == 0) rank_list(count, count);
   }
 
@@ -269,7 +273,7 @@ class RowSampler {
 
   __device__ std::uint32_t choose_changed() {
     row_.sort_biases();
-    return choose<true>(row_.template look<true>(params_.temperature != 0).best);
+    return choose<true>(row_.template scan<true>(params_.temperature != 0).best);
   }
   /// REQUIRES: all logits are finite; `best` comes before all others.
   template <bool kChanged>
@@ -279,23 +283,24 @@ class RowSampler {
     const auto most = static_cast<std::uint32_t>(params_.top_k);
     const bool has_top_k = params_.top_k > 0 && most < row_.vocabulary;
     const float inverse = 1.0f / params_.temperature;
-    if (has_top_k && most <= kMostHighest)
+    if (has_top_k && most <= kMaxHighest)
       if (const unsigned found = list_highest<kChanged>(most); found != 0)
         return draw_from_list(found, max, inverse);
     return draw_from_all<kChanged>(has_top_k ? cut_to_most<kChanged>(most) : Cut{}, max, inverse);
   }
-  /// All that are allowed where these are not more.
+  /// The cut of top-k, or no cut if the mask allows no more tokens.
   template <bool kChanged>
   __device__ Cut cut_to_most(std::uint32_t most) {
     const auto is_allowed = [](float value, std::uint32_t, float&) {
       return value > -INFINITY ? 1.0f : 0.0f;
     };
-    if (row_.tokens.allowed && row_.template lay_out<kChanged>(-INFINITY, is_allowed).laid <= most)
+    if (row_.tokens.allowed &&
+        row_.template sum_weights<kChanged>(-INFINITY, is_allowed).weights <= most)
       return {};
     return cut_to_count<kChanged>(most);
   }
 
-  /// From the first `count` of shared().highest of the first block, which tells the others.
+  /// The first block draws from the first `count` of shared().highest and broadcasts the token.
   __device__ std::uint32_t draw_from_list(unsigned count, float max, float inverse) {
     if (row_.rank == 0) {
       const unsigned at = threadIdx.x;
@@ -303,7 +308,7 @@ class RowSampler {
       const std::uint64_t mass = at < count ? mass_of(TokenKey::logit(key), max, inverse) : 0;
       if (at < count) shared().masses[at] = mass;
       __syncthreads();
-      std::uint64_t before = 0;  // of the tokens before this one
+      std::uint64_t before = 0;  // mass of the tokens before this one
       std::uint64_t all = 0;
       for (unsigned other = 0; at < count && other < count; ++other) {
         all += shared().masses[other];
@@ -319,10 +324,10 @@ class RowSampler {
         end = drawn.at;
         if (drawn.stays) break;
       }
-      if (at < kBlocks) row_.tell(at, shared().highest[end]);
+      if (at < kBlocks) row_.send_key(at, shared().highest[end]);
     }
-    Row::meet();
-    return TokenKey::token(row_.told());
+    Row::sync();
+    return TokenKey::token(row_.broadcast_key());
   }
   /// Whether this thread's token is drawn from the first `end` of the list.
   __device__ bool is_drawn(std::uint64_t key, std::uint64_t mass, unsigned end,
@@ -330,7 +335,7 @@ class RowSampler {
     if (threadIdx.x >= end) return false;
     const std::uint64_t least = mass_of_min_p(params_.min_p);
     std::uint64_t total = 0;
-    std::uint64_t lower = 0;  // of tokens with lower ids
+    std::uint64_t lower = 0;  // mass of tokens with lower ids
     for (unsigned other = 0; other < end; ++other) {
       const std::uint64_t one = shared().masses[other] >= least ? shared().masses[other] : 0;
       total += one;
@@ -340,7 +345,7 @@ class RowSampler {
     return mass >= least && point >= lower && point - lower < mass;
   }
 
-  /// See sampling.hpp for how top-p cuts.
+  /// sampling.hpp explains the loop for top-p.
   template <bool kChanged>
   __device__ std::uint32_t draw_from_all(Cut cut, float max, float inverse) {
     const auto least = static_cast<float>(mass_of_min_p(params_.min_p));  // 24 bits hold it
@@ -350,19 +355,19 @@ class RowSampler {
       return in_all >= least ? in_all : 0.0f;
     };
     const float lowest = fmaxf(cut.logit, max - kFarthest * params_.temperature);
-    const auto sums = params_.min_p > 0 ? row_.template lay_out<kChanged, true>(lowest, weigh)
-                                        : row_.template lay_out<kChanged>(lowest, weigh);
-    const std::uint64_t all = params_.min_p > 0 ? sums.all : sums.laid;
-    std::uint64_t total = sums.laid;
+    const auto sums = params_.min_p > 0 ? row_.template sum_weights<kChanged, true>(lowest, weigh)
+                                        : row_.template sum_weights<kChanged>(lowest, weigh);
+    const std::uint64_t all = params_.min_p > 0 ? sums.all : sums.weights;
+    std::uint64_t total = sums.weights;
     for (std::uint32_t attempt = 0;; ++attempt) {
       const std::uint64_t point = point_in(total, params_, position_, attempt);
       const std::uint64_t key = row_.template find<kChanged>(point, weigh);
       const std::uint32_t token = TokenKey::token(key);
       if (params_.top_p == 1) return token;
       const float logit = TokenKey::logit(key);
-      // Those before it: of the same logit the ones with lower ids, of which token 0 has none.
+      // The tokens before it include those of the same logit with lower ids. Token 0 has none.
       cut = token == 0 ? Cut{nextafterf(logit, INFINITY), ~0u} : Cut{logit, token - 1};
-      total = row_.template lay_out<kChanged>(cut.logit, weigh).laid;
+      total = row_.template sum_weights<kChanged>(cut.logit, weigh).weights;
       if (total < mass_of_top_p(all, params_.top_p)) return token;
     }
   }

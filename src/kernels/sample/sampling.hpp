@@ -1,7 +1,8 @@
-// sampling.hpp: the arithmetic of sampling that host and CUDA share. Probabilities are integers,
-// of 2^40 for the most probable token, so that a sum is the same in any order; with one rounding
-// for each step before them, both backends draw the same token from the same logits. Each fused
-// multiply-add is spelled out: left to the compilers, some would round in between and some not.
+// sampling.hpp: the arithmetic of sampling that host and CUDA share, so that both draw the same
+// token from the same logits. A probability is an integer, the mass, with 2^40 for the most
+// probable token, so a sum is the same in any order. Each step before it rounds once. Fused
+// multiply-adds are explicit: compilers would fuse some and not others. The searches themselves are
+// in sample_row.cuh and host/draw.cpp.
 #pragma once
 
 #include <cmath>
@@ -11,14 +12,14 @@
 
 namespace attacca::kernels {
 
-/// The mass of the most probable token. Others have mass * exp(-distance); below one it is none.
+/// The mass of the most probable token. Others have kFullMass * exp(-distance), rounded down.
 inline constexpr std::uint64_t kFullMass = 1ull << 40;
 
 /// The constants of 2^40 * exp(-distance) = 2^16 * 2^-octaves * (2^24 * 2^-x).
 struct MassTerms {
   static constexpr float kFarthest = 28;  // exp(-28) < 2^-40
   static constexpr float kLog2E = 1.44269504f;
-  // 2^24 * 2^-x for x in [0, 1], off by at most 8e-8 of it: the factors of x^0, x^1, …
+  // 2^24 * 2^-x for x in [0, 1], relative error at most 8e-8: the factors of x^0, x^1, …
   static constexpr float kPower0 = 16777214.7f;
   static constexpr float kPower1 = -11628997.3f;
   static constexpr float kPower2 = 4029420.7f;
@@ -27,8 +28,8 @@ struct MassTerms {
   static constexpr float kPower5 = -15750.2555f;
 };
 
-/// What is left of kFullMass `distance` below the top: kFullMass * exp(-distance), to about 3e-7.
-/// REQUIRES: distance >= 0, or not a number.
+/// kFullMass * exp(-distance), with a relative error of about 3e-7. REQUIRES: distance >= 0, or
+/// NaN.
 ATTACCA_HD inline std::uint64_t mass_at(float distance) {
   if (!(distance < MassTerms::kFarthest)) return 0;
   const auto octaves = static_cast<std::uint32_t>(distance * MassTerms::kLog2E);
@@ -55,7 +56,7 @@ ATTACCA_HD constexpr std::uint64_t mul_high(std::uint64_t a, std::uint64_t b) {
   return (a >> 32) * (b >> 32) + (middle >> 32) + (other >> 32);
 }
 
-/// The least mass that reaches top_p of `total`, at least one. REQUIRES: 0 < top_p < 1.
+/// top_p times `total`, rounded down, but at least 1. REQUIRES: 0 < top_p < 1.
 ATTACCA_HD inline std::uint64_t mass_of_top_p(std::uint64_t total, float top_p) {
   const std::uint64_t mass =
       mul_high(total, static_cast<std::uint64_t>(top_p * 18446744073709551616.0f));
@@ -67,7 +68,7 @@ ATTACCA_HD inline std::uint64_t mass_of_min_p(float min_p) {
   return static_cast<std::uint64_t>(min_p * static_cast<float>(kFullMass));
 }
 
-/// A bijection that leaves no pattern: the finalizer of SplitMix64.
+/// The finalizer of SplitMix64, a bijection.
 ATTACCA_HD constexpr std::uint64_t mixed(std::uint64_t bits) {
   bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
   bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebu;
@@ -75,7 +76,7 @@ ATTACCA_HD constexpr std::uint64_t mixed(std::uint64_t bits) {
 }
 
 /// The 64 random bits of a position: number `position` of the SplitMix64 sequence that starts at
-/// mixed(seed); and those of a draw there that is made again.
+/// mixed(seed). Repeated draws at a position have other bits for each `attempt`.
 ATTACCA_HD constexpr std::uint64_t random_bits(std::uint64_t seed, std::int32_t position,
                                                std::uint32_t attempt = 0) {
   const std::uint64_t number = static_cast<std::uint32_t>(position);
@@ -83,18 +84,19 @@ ATTACCA_HD constexpr std::uint64_t random_bits(std::uint64_t seed, std::int32_t 
   return attempt == 0 ? bits : mixed(bits + attempt * 0x9e3779b97f4a7c15u);
 }
 
-/// A point in [0, total): the token that covers it, masses laid end to end by id, is drawn.
+/// A random point in [0, total). With the masses laid end to end by token id, the token that covers
+/// the point is drawn.
 ATTACCA_HD constexpr std::uint64_t point_in(std::uint64_t total, const SamplingParams& params,
                                             std::int32_t position, std::uint32_t attempt = 0) {
   return mul_high(total, random_bits(params.seed, position, attempt));
 }
 
-// How top-p cuts without sorting: a token is drawn from all, and stays if the tokens before it, by
-// logit and then by id, have less than the mass that top-p asks for. If not, neither it nor what
-// comes after it stays, and the draw is made again from those before it. Tokens that stay are drawn
-// by their masses, whatever was drawn before them.
+// Top-p without sorting: a token is drawn from all. It is accepted if the tokens before it, by
+// logit and then by id, have less than the mass that top-p asks for. Otherwise it is outside the
+// top-p set, and so is every token after it, so the draw is repeated among the tokens before it.
+// Accepted tokens are distributed by their masses, whatever was rejected.
 
-/// The order of tokens: by logit, and of equal ones by id. REQUIRES: not NaN, not -0.
+/// The order of tokens: by descending logit, then by id. REQUIRES: not NaN, not -0.
 ATTACCA_HD constexpr bool comes_before(float logit, std::uint32_t token, float other,
                                        std::uint32_t other_token) {
   return logit > other || (logit == other && token < other_token);
@@ -104,10 +106,10 @@ ATTACCA_HD inline bool has_penalties(const SamplingParams& p) {
   return p.repetition_penalty != 1 || p.presence_penalty != 0 || p.frequency_penalty != 0;
 }
 
-/// What penalties take, for one slot.
+/// The penalties of one slot.
 struct Penalties {
   float repetition;
-  float inverse;  // of it
+  float inverse;  // 1 / repetition
   float presence;
   float frequency;
 
@@ -116,7 +118,7 @@ struct Penalties {
         inverse(1.0f / p.repetition_penalty),
         presence(p.presence_penalty),
         frequency(p.frequency_penalty) {}
-  /// A logit after them.
+  /// The logit after penalties.
   ATTACCA_HD float apply(float logit, std::uint16_t mark) const {
     if (mark == 0) return logit;
     const unsigned times = mark & TokenMark::kMostTimes;
@@ -125,18 +127,18 @@ struct Penalties {
   }
 };
 
-/// A token's mark once it is generated.
+/// A token's mark after it was generated once more.
 ATTACCA_HD constexpr std::uint16_t counted(std::uint16_t mark) {
   const bool is_full = (mark & TokenMark::kMostTimes) == TokenMark::kMostTimes;
   return static_cast<std::uint16_t>(is_full ? mark : mark + 1);
 }
 
-/// A slot's part of SlotTokens.
+/// One slot's rows of SlotTokens.
 struct TokensOfSlot {
   const std::int32_t* stop;
   const TokenBias* bias;
-  const std::uint32_t* allowed;  // null: all are
-  std::uint16_t* marks;          // null: there are no penalties
+  const std::uint32_t* allowed;  // null: all tokens are allowed
+  std::uint16_t* marks;          // null: no penalties
 
   ATTACCA_HD TokensOfSlot(const SampleArgs& args, std::uint32_t slot)
       : stop(args.tokens.stop + static_cast<std::uint64_t>(slot) * SamplingParams::kMaxStopTokens),
@@ -161,7 +163,7 @@ ATTACCA_HD constexpr Ending ending_of(const SamplingParams& p, const std::int32_
   return position >= p.last_position ? Ending::length : Ending::none;
 }
 
-/// Whether the row's token is given. REQUIRES: a given one is in the vocabulary.
+/// Whether the caller gives the row's token. REQUIRES: it is in the vocabulary.
 ATTACCA_HD inline bool is_forced(const SampleArgs& args, std::uint32_t row) {
   return args.forced != nullptr && args.forced[row] >= 0;
 }

@@ -1,4 +1,4 @@
-// warp_sums.cuh: sums, maxima and places over the lanes of a warp. All 32 lanes call.
+// warp_sums.cuh: sums, maxima and a search in prefix sums over a warp. All 32 lanes call.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ __device__ inline std::uint64_t max_of_warp(std::uint64_t value) {
   return value;
 }
 
-/// The lane that has `point` when the lanes' values are laid end to end; point becomes what is left
-/// of it in that lane. REQUIRES: point < the sum of all.
+/// Lays the lanes' values end to end and returns the lane that covers `point`; point becomes the
+/// offset in that lane's value. REQUIRES: point < the sum of all.
 __device__ inline unsigned lane_at(std::uint64_t mine, std::uint64_t& point) {
   const unsigned lane = threadIdx.x % 32;
   std::uint64_t up_to_here = mine;
@@ -31,9 +31,9 @@ __device__ inline unsigned lane_at(std::uint64_t mine, std::uint64_t& point) {
     if (lane >= step) up_to_here += other;
   }
   const unsigned reached = __ballot_sync(~0u, up_to_here > point);
-  const auto who = static_cast<unsigned>(__ffs(static_cast<int>(reached))) - 1;
-  point -= __shfl_sync(~0u, up_to_here - mine, static_cast<int>(who));
-  return who;
+  const auto owner = static_cast<unsigned>(__ffs(static_cast<int>(reached))) - 1;
+  point -= __shfl_sync(~0u, up_to_here - mine, static_cast<int>(owner));
+  return owner;
 }
 
 }  // namespace attacca::kernels

@@ -1,4 +1,5 @@
-// check_sampling.cpp: what is wrong with sampling parameters, before a sequence starts.
+// check_sampling.cpp: validates sampling parameters before a sequence starts. It only describes the
+// first problem; the caller throws.
 #include <fmt/format.h>
 
 #include <limits>
@@ -19,7 +20,7 @@ std::string check_sampling(const SamplingParams& p, std::span<const TokenBias> b
     return fmt::format("top_p {} is not above 0 and at most 1; 1 keeps all tokens", p.top_p);
   if (!is_in(p.min_p, 0, 1))
     return fmt::format("min_p {} is not from 0 to 1; 0 keeps all tokens", p.min_p);
-  // Beyond this a logit could become infinite.
+  // Outside this range a logit could become infinite.
   if (!is_in(p.repetition_penalty, 0.01f, 100))
     return fmt::format("repetition_penalty {} is not from 0.01 to 100; 1 has no effect",
                        p.repetition_penalty);

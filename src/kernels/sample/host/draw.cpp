@@ -1,5 +1,5 @@
-// draw.cpp: see draw.hpp. Nothing sorts the vocabulary: top-k keeps a short list, and top-p asks
-// only of a token that was drawn whether it stays (see sampling.hpp).
+// draw.cpp: the draw of draw.hpp. Nothing sorts the vocabulary: top-k keeps a short list, and top-p
+// only tests the token that was drawn (see sampling.hpp).
 #include "kernels/sample/host/draw.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::int32_t draw_from_top_k(const LogitGroups& logits, const SamplingParams& pa
   std::vector<Candidate>& candidates = scratch.candidates;
   find_highest(logits, static_cast<std::size_t>(params.top_k), candidates);
   std::uint64_t all = 0;
-  scratch.masses.clear();  // of those before each
+  scratch.masses.clear();  // mass of the candidates before each one
   for (Candidate& candidate : candidates) {
     scratch.masses.push_back(all);
     all += candidate.mass = mass_of(candidate.logit, logits.max(), 1.0f / params.temperature);
@@ -51,7 +51,7 @@ std::int32_t draw_from_top_k(const LogitGroups& logits, const SamplingParams& pa
   }
 }
 
-/// Masses laid end to end by id, of all tokens or of those that come before one.
+/// The masses of all tokens, or of those before one, laid end to end by token id.
 class MassLine {
  public:
   MassLine(const LogitGroups& logits, const SamplingParams& params,
@@ -69,8 +69,8 @@ class MassLine {
     add_up();
   }
 
-  std::uint64_t all() const { return all_; }      // whatever min-p leaves
-  std::uint64_t total() const { return total_; }  // of the tokens that are there
+  std::uint64_t all() const { return all_; }      // before min-p
+  std::uint64_t total() const { return total_; }  // of the tokens that can be drawn
 
   Candidate at(std::uint64_t point) {
     std::size_t group = 0;
@@ -98,7 +98,7 @@ class MassLine {
   }
 
  private:
-  /// With the tokens of a group that are there.
+  /// Calls `take` for each token of a group that can be drawn.
   template <class Take>
   void each_in(std::size_t group, Take take) {
     const auto masses = logits_.masses(group, inverse_, memory_);
@@ -154,7 +154,7 @@ void find_highest(const LogitGroups& logits, std::size_t count, std::vector<Cand
     if (!(logits.max(group) > threshold)) continue;
     std::int32_t token = logits.first_token(group);
     for (const float logit : logits.logits(group)) {
-      // Later ones have higher ids: one that only equals the threshold comes too late.
+      // Later tokens have higher ids, so one that equals the threshold is too late.
       if (logit > threshold) to.push_back({logit, token, 0});
       if (to.size() == room) keep_highest();
       ++token;

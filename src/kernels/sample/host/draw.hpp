@@ -1,4 +1,5 @@
-// draw.hpp: which token a row of logits gives, once they are final.
+// draw.hpp: draws a token from a row of final logits on the host. Bias, penalties and mask were
+// applied before; see sample.cpp.
 #pragma once
 
 #include "kernels/sample/host/logit_groups.hpp"
@@ -12,18 +13,17 @@ struct Candidate {
   std::uint64_t mass;  // see sampling.hpp
 };
 
-/// Memory that is kept from draw to draw.
+/// Memory reused from draw to draw.
 struct DrawScratch {
   std::vector<std::uint64_t> masses;
   std::vector<Candidate> candidates;
-  std::vector<std::size_t> by_token;  // candidates
+  std::vector<std::size_t> by_token;  // indices of candidates
 };
 
-/// The `count` highest logits in order; equal ones by the lowest id. Fewer where the others are
-/// minus infinity.
+/// The `count` highest logits in order, equal ones by id. Fewer if the others are minus infinity.
 void find_highest(const LogitGroups& logits, std::size_t count, std::vector<Candidate>& to);
 
-/// Draws by temperature, top-k, top-p and min-p. REQUIRES: temperature > 0.
+/// Draws a token by temperature, top-k, top-p and min-p. REQUIRES: temperature > 0.
 std::int32_t draw(const LogitGroups& logits, const SamplingParams& params, std::int32_t position,
                   DrawScratch& scratch);
 

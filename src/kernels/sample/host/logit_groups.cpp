@@ -1,4 +1,5 @@
-// logit_groups.cpp: see logit_groups.hpp.
+// logit_groups.cpp: maxima, finiteness and masses of logit_groups.hpp, vectorized with Highway for
+// each instruction set.
 #include "kernels/sample/host/logit_groups.hpp"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::CappedTag<float, 16>;
 
-/// What is not a number counts as minus infinity.
+/// NaN counts as minus infinity.
 float max_of(const float* x, std::size_t count) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d);
@@ -54,7 +55,7 @@ bool is_finite(const float* x, std::size_t count) {
   return true;
 }
 
-/// Halves of 2^24 * 2^-x and of the octaves that come on top, as masses.
+/// Two masses from 2^24 * 2^-x and the octaves to shift by.
 template <class D, class V>
 HWY_INLINE hn::Vec<hn::RepartitionToWide<D>> shifted(D, V powers, V octaves) {
   const hn::Rebind<std::uint32_t, hn::Half<D>> du;

@@ -1,5 +1,5 @@
-// logit_groups.hpp: a row of logits in groups of 64 whose maxima are known, so that who looks for
-// high ones passes over most of the vocabulary.
+// logit_groups.hpp: a row of logits in groups of 64 with known maxima, so that a search for high
+// logits skips most of the vocabulary. Drawing is left to draw.hpp.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,7 @@
 
 namespace attacca::kernels::host {
 
-/// Borrows the logits, and `maxima` as memory for the maxima. What is not a number counts as minus
-/// infinity.
+/// Borrows the logits, and `maxima` as memory for the maxima. NaN counts as minus infinity.
 class LogitGroups {
  public:
   static constexpr std::size_t kSize = 64;
@@ -18,11 +17,11 @@ class LogitGroups {
   LogitGroups(std::span<const float> logits, std::vector<float>& maxima);
 
   float max() const { return max_; }
-  /// The first token that has the maximum; 0 where none is above minus infinity.
+  /// The first token that has the maximum; 0 if all are minus infinity.
   std::int32_t argmax() const;
-  /// Whether no logit is infinite or not a number.
+  /// Whether no logit is infinite or NaN.
   bool is_finite() const;
-  /// The logarithm of the sum of exp(logit).
+  /// log(sum of exp(logit)).
   double log_of_sum() const;
 
   std::size_t size() const { return logits_.size(); }  // tokens
@@ -34,7 +33,7 @@ class LogitGroups {
   std::span<const float> logits(std::size_t group) const {
     return logits_.subspan(group * kSize, std::min(kSize, logits_.size() - group * kSize));
   }
-  /// The group's masses (see sampling.hpp), in `to`. `inverse`: 1 / temperature.
+  /// Computes the group's masses (see sampling.hpp) into `to`. `inverse` is 1 / temperature.
   std::span<const std::uint64_t> masses(std::size_t group, float inverse,
                                         std::uint64_t (&to)[kSize]) const;
 

@@ -1,4 +1,5 @@
-// sample.cpp: see sample.hpp.
+// sample.cpp: the host body of the sample kernel: applies bias, penalties and mask, and fills in a
+// row's result. The draw is in draw.cpp.
 #include "kernels/sample/host/sample.hpp"
 
 #include <limits>
@@ -11,14 +12,14 @@
 namespace attacca::kernels::host {
 namespace {
 
-/// Memory that a thread keeps from row to row.
+/// Memory that a thread reuses from row to row.
 struct Scratch {
   std::vector<float> changed;
   std::vector<float> maxima;
   DrawScratch draw;
 };
 
-/// The row after bias, penalties and mask; the row itself where there are none.
+/// The row after bias, penalties and mask; the row itself if there are none.
 std::span<const float> changed_row(std::span<const float> row, const SamplingParams& params,
                                    const TokensOfSlot& tokens, std::vector<float>& to) {
   if (!tokens.marks && !tokens.allowed && params.biases == 0) return row;

@@ -1,4 +1,4 @@
-// sample.hpp: sampling on the host, and what is wrong with parameters.
+// sample.hpp: sampling of one row on the host, and the check of sampling parameters.
 #pragma once
 
 #include <span>
@@ -11,7 +11,8 @@ namespace attacca::kernels::host {
 /// Samples one row. REQUIRES: row < *args.rows.count.
 void sample(const SampleArgs& args, std::uint32_t row);
 
-/// Empty, or the first parameter that makes no sense: its name, its value and what to pass instead.
+/// Empty, or a message about the first invalid parameter: its name, its value and what to pass
+/// instead.
 std::string check_sampling(const SamplingParams& params, std::span<const TokenBias> biases = {});
 
 }  // namespace attacca::kernels::host
