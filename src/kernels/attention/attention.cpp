@@ -1,4 +1,5 @@
-// attention.cpp: the kernel of attention.hpp; its host body is in host/attention.cpp.
+// attention.cpp: the kernel of attention.hpp with a plain CUDA body. The host body is in
+// host/attention.cpp.
 #include "kernels/attention/attention.hpp"
 
 #include <algorithm>
@@ -11,14 +12,14 @@ namespace attacca::kernels {
 namespace {
 
 constexpr unsigned kThreads = 128;
-constexpr unsigned kTile = 32;  // positions at a time, a lane for each
+constexpr unsigned kTile = 32;  // positions at a time, one for each lane
 
 struct Attention {
   static constexpr const char* name = "attention";
   using Args = AttentionArgs;
 
-  /// Contexts are known only when it runs: takes each row for a sequence of its own that has
-  /// filled half of its block table, or its window.
+  /// The context is known only when the kernel runs. This assumes that each row is its own sequence
+  /// and has filled half of its block table, or its window.
   static Cost cost(const Args& a) {
     double context = 0.5 * a.kv.table_stride * a.kv.page_size;
     if (a.window != 0) context = std::min(context, 1.0 * a.window);
@@ -31,11 +32,11 @@ struct Attention {
 
   static void host_block(Thread& t, const Args& a) { host::attention(a, t.block.x, t.blocks.x); }
 
-  /// A block for each row and head: warps score the positions of a tile in turn, then each thread
-  /// sums its elements of the values.
+  /// One block for each row and head, with an online softmax: the warps score the positions of a
+  /// tile, then each thread adds up its elements of the values.
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
-    constexpr unsigned kElements = 2;  // of a thread: 256 / kThreads
+    constexpr unsigned kElements = 2;  // of a thread, as heads have up to 256
     const std::uint32_t row = t.block.x / a.heads;
     const std::uint32_t head = t.block.x % a.heads;
     if (row >= *a.rows.count) return;

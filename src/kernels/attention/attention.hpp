@@ -1,6 +1,7 @@
-// attention.hpp: causal attention over paged keys and values, for steps that mix prefill and
-// decode: each token looks at positions 0 to its own in its slot's pages. The result of a token is
-// the same bits whatever the page size and the rest of the batch.
+// attention.hpp: causal attention over paged keys and values for steps that mix prefill and decode,
+// in f32 on the host and on any CUDA device. Each token attends to positions 0 to its own in its
+// slot's pages. A token's result is the same bits whatever the page size and the rest of the batch.
+// The fast CUDA kernels are decode_attention.hpp and mixed_attention.hpp.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -18,7 +19,7 @@ struct AttentionArgs {
   const std::int32_t* positions;  // [capacity]
   const std::int32_t* slots;      // [capacity]
   float scale;
-  std::uint32_t window;  // looks at no more than this many positions back, itself included; 0: all
+  std::uint32_t window;  // positions that a row sees, itself included; 0: all
   PagedKv kv;
   Rows y;  // [capacity, heads * head_size]
 };

@@ -1,13 +1,14 @@
-// attention_chunks.cuh: a block attends for neighbouring rows of one slot, a Chunk at a time: up to
-// 64 lines, a line for each row and head of one kv head's group. Each of four warps has 16 lines.
-// Keys and values come through shared memory, some positions at a time; while they are multiplied,
-// the next ones are on their way.
+// attention_chunks.cuh: attention for neighbouring rows of one slot (prefill), one Chunk at a time.
+// A chunk has up to 64 lines; a line is one query, of one row and one head of a kv head's group.
+// Each of four warps has 16 lines. Keys and values go through two stages in shared memory: while
+// one is multiplied, the next is loaded. Rows that are alone in their slot are left to
+// attention_rows.cuh.
 //
-// Queries and weights are pairs of numbers whose sums are nearly exact, as for rows that are alone:
-// so it hardly counts how rows come together.
+// Queries and softmax weights are sums of two 16-bit numbers and so nearly exact, as for single
+// rows. So it hardly matters how rows are grouped.
 //
-// Positions are walked over in steps from multiples of the step's size on, and what a line does not
-// see adds exact zeros: a row's result is the same bits in any chunk.
+// Positions are visited in steps that begin at multiples of the step size, and masked positions add
+// exact zeros. So a row's result is the same bits in any chunk.
 #pragma once
 
 #include "kernels/attention/attention_elements.cuh"
@@ -17,27 +18,27 @@ namespace attacca::kernels::attending {
 
 inline constexpr std::uint32_t kLines = 64;
 
-/// Neighbouring rows, for one kv head.
+/// Neighbouring rows of one slot, for one kv head.
 struct Chunk {
   std::uint32_t row;   // the first
   std::uint32_t rows;  // at most kLines / group
   std::uint32_t slot;
-  std::uint32_t position;  // of the first row; others follow
+  std::uint32_t position;  // of the first row; the others follow
   std::uint32_t kv_head;
 };
 
-/// `Args`: what has q, q_stride, kv, heads, scale, window and y.
+/// `Args` has q, q_stride, kv, heads, scale, window and y.
 template <class Args, KvType kType, unsigned kSize>
 class ChunkTiles {
  public:
   static constexpr bool kIsBfloat = is_bfloat(kType);
   static constexpr unsigned kBytes = kv_element_bytes(kType);
   static constexpr unsigned kStep = kSize > 128 ? 32 : 64;  // positions
-  static constexpr unsigned kStride = kSize + 8;            // eight rows are in different banks
-  /// Types that are multiplied as they are stored are copied in the background.
+  static constexpr unsigned kStride = kSize + 8;            // puts eight rows in different banks
+  /// 16-bit types need no conversion and are copied with cp.async.
   static constexpr bool kCopies = kBytes == 2;
   static_assert(kType != KvType::f32);
-  /// Large heads leave no registers for queries.
+  /// Large heads leave no registers for the queries.
   static constexpr bool kKeepsQueries = kSize <= 128;
 
   struct Stage {
@@ -46,10 +47,10 @@ class ChunkTiles {
   };
   struct Shared {
     Stage stages[2];
-    /// Queries, and results on their way to memory. Where registers keep the queries they are here
-    /// only before the second step is loaded.
+    /// Queries, and later results on their way to memory. Where registers hold the queries, they
+    /// lie here only until the second step is loaded.
     alignas(16) std::uint16_t own_lines[kKeepsQueries ? 8 : kLines * kStride];
-    alignas(16) std::uint16_t rests[kLines * kStride];  // of the queries
+    alignas(16) std::uint16_t rests[kLines * kStride];  // the queries' rounding errors
 
     __device__ std::uint16_t* lines() {
       if constexpr (kKeepsQueries)
@@ -68,15 +69,15 @@ class ChunkTiles {
         warp_(threadIdx.x / 32),
         page_bits_(4 + args.kv.page_size / 32) {}
 
-  /// REQUIRES: all threads have left what shares the memory. Returns without a barrier.
+  /// REQUIRES: no thread still uses the shared memory. Returns without a barrier.
   __device__ void run(const Chunk& chunk) {
     const std::uint32_t last = chunk.position + chunk.rows - 1;
     const std::uint32_t begin = first_seen(chunk.position) / kStep * kStep;
     const std::uint32_t steps = (last - begin) / kStep + 1;
     load_pages(chunk, begin, last);
     load(chunk, begin, begin, last, 0);
-    end_copies();
-    put_queries(chunk);
+    cp_async_commit();
+    store_queries(chunk);
     __syncthreads();
     if constexpr (kKeepsQueries) {
 #pragma unroll
@@ -87,13 +88,13 @@ class ChunkTiles {
     for (std::uint32_t step = 0; step < steps; ++step) {
       const std::uint32_t at = begin + step * kStep;
       if (step + 1 < steps) load(chunk, begin, at + kStep, last, (step + 1) % 2);
-      end_copies();
-      wait_for_copies<1>();
+      cp_async_commit();
+      cp_async_wait<1>();
       __syncthreads();
       attend(shared_.stages[step % 2], at, chunk);
       __syncthreads();
     }
-    put_results(chunk);
+    store_results(chunk);
   }
 
  private:
@@ -101,9 +102,9 @@ class ChunkTiles {
     return a_.window != 0 && position >= a_.window ? position - a_.window + 1 : 0;
   }
 
-  // Keys and values into shared memory.
+  // Loading keys and values into shared memory.
 
-  /// `page_` has the pages of 512 positions, 16 for each lane.
+  /// `page_` holds the pages of 512 positions, 16 positions for each lane.
   __device__ void load_pages(const Chunk& chunk, std::uint32_t from, std::uint32_t last) {
     const std::uint32_t at = from + lane_ * 16;
     const bool is_seen = at <= last && at + 15 >= first_seen(chunk.position);
@@ -111,7 +112,7 @@ class ChunkTiles {
                              (at >> page_bits_))
                     : 0;
   }
-  /// Positions from `at` on; `begin` is where the walk began.
+  /// Loads kStep positions from `at` on; the chunk's first step is at `begin`.
   __device__ void load(const Chunk& chunk, std::uint32_t begin, std::uint32_t at,
                        std::uint32_t last, unsigned stage) {
     constexpr unsigned kEights = kSize / 8;
@@ -138,17 +139,17 @@ class ChunkTiles {
                    : 0;
       const unsigned char* key = a_.kv.template keys_as<unsigned char>() + offset;
       const unsigned char* value = a_.kv.template values_as<unsigned char>() + offset;
-      const unsigned place = row * kStride + dimension;
+      const unsigned offset_in_stage = row * kStride + dimension;
       if constexpr (kCopies) {
-        copy_later(to.keys + place, key, is_there);
-        copy_later(to.values + place, value, is_there);
+        cp_async(to.keys + offset_in_stage, key, is_there);
+        cp_async(to.values + offset_in_stage, value, is_there);
       } else {
-        put_eight(to.keys + place, key, is_there);
-        put_eight(to.values + place, value, is_there);
+        store_eight(to.keys + offset_in_stage, key, is_there);
+        store_eight(to.values + offset_in_stage, value, is_there);
       }
     }
   }
-  __device__ static void put_eight(std::uint16_t* to, const unsigned char* from, bool is_there) {
+  __device__ static void store_eight(std::uint16_t* to, const unsigned char* from, bool is_there) {
     Eight<kType> eight;
     eight.load(from, is_there);
     const Pairs pairs = eight.pairs();
@@ -158,7 +159,7 @@ class ChunkTiles {
 
   // Queries. Line i is row i / group and head i % group.
 
-  __device__ void put_queries(const Chunk& chunk) {
+  __device__ void store_queries(const Chunk& chunk) {
     const float factor = a_.scale * 1.4426950408889634f;
     for (unsigned line = warp_; line < kLines; line += kThreads / 32) {
       const std::uint32_t row = line / group_;
@@ -177,16 +178,16 @@ class ChunkTiles {
       }
     }
   }
-  /// This warp's 16 lines, 16 dimensions of them.
+  /// Loads 16 dimensions of this warp's 16 lines.
   __device__ void load_query(unsigned part, std::uint32_t (&to)[4]) {
     load_lines(shared_.lines(), part, to);
   }
   __device__ void load_lines(const std::uint16_t* lines, unsigned part, std::uint32_t (&to)[4]) {
     const unsigned line = warp_ * 16 + lane_ % 16;
-    load_matrices(lines + line * kStride + part * 16 + lane_ / 16 * 8, to);
+    ldmatrix(lines + line * kStride + part * 16 + lane_ / 16 * 8, to);
   }
 
-  // A lane has lines lane / 4 and lane / 4 + 8 of its warp.
+  // A lane holds lines lane / 4 and lane / 4 + 8 of its warp.
 
   __device__ void clear(const Chunk& chunk) {
 #pragma unroll
@@ -218,17 +219,17 @@ class ChunkTiles {
 #pragma unroll
       for (unsigned i = 0; i < kStep / 16; ++i) {
         const unsigned row = i * 16 + lane_ / 16 * 8 + lane_ % 8;
-        const unsigned place = row * kStride + part * 16 + lane_ / 8 % 2 * 8;
+        const unsigned offset_in_stage = row * kStride + part * 16 + lane_ / 8 % 2 * 8;
         std::uint32_t keys[4];
-        load_matrices(stage.keys + place, keys);
-        multiply_two(scores[2 * i], scores[2 * i + 1], q, keys);
-        multiply_two(scores[2 * i], scores[2 * i + 1], rest, keys);
+        ldmatrix(stage.keys + offset_in_stage, keys);
+        mma_two(scores[2 * i], scores[2 * i + 1], q, keys);
+        mma_two(scores[2 * i], scores[2 * i + 1], rest, keys);
       }
     }
     const bool sees_all =
         at + kStep - 1 <= chunk.position && at >= first_seen(chunk.position + chunk.rows - 1);
-    if (!sees_all) hide(scores, at);
-    weigh(scores);
+    if (!sees_all) mask(scores, at);
+    update_softmax(scores);
 #pragma unroll
     for (unsigned i = 0; i < kStep / 16; ++i) {
       std::uint32_t weights[4];
@@ -244,22 +245,22 @@ class ChunkTiles {
 #pragma unroll
       for (unsigned part = 0; part < kSize / 16; ++part) {
         const unsigned row = i * 16 + lane_ % 16;
-        const unsigned place = row * kStride + part * 16 + lane_ / 16 * 8;
+        const unsigned offset_in_stage = row * kStride + part * 16 + lane_ / 16 * 8;
         std::uint32_t values[4];
-        load_matrices_transposed(stage.values + place, values);
-        multiply_two(sums_[2 * part], sums_[2 * part + 1], weights, values);
-        multiply_two(sums_[2 * part], sums_[2 * part + 1], rests, values);
+        ldmatrix_transposed(stage.values + offset_in_stage, values);
+        mma_two(sums_[2 * part], sums_[2 * part + 1], weights, values);
+        mma_two(sums_[2 * part], sums_[2 * part + 1], rests, values);
       }
     }
   }
-  /// Sixteen lines by twice eight positions or dimensions.
-  __device__ static void multiply_two(float (&first)[4], float (&second)[4],
-                                      const std::uint32_t (&a)[4], const std::uint32_t (&b)[4]) {
-    multiply<kIsBfloat>(first, a[0], a[1], a[2], a[3], b[0], b[1]);
-    multiply<kIsBfloat>(second, a[0], a[1], a[2], a[3], b[2], b[3]);
+  /// Multiplies 16 lines by two groups of eight positions or dimensions.
+  __device__ static void mma_two(float (&first)[4], float (&second)[4], const std::uint32_t (&a)[4],
+                                 const std::uint32_t (&b)[4]) {
+    mma<kIsBfloat>(first, a[0], a[1], a[2], a[3], b[0], b[1]);
+    mma<kIsBfloat>(second, a[0], a[1], a[2], a[3], b[2], b[3]);
   }
-  /// Positions that a line does not see.
-  __device__ void hide(float (&scores)[kStep / 8][4], std::uint32_t at) const {
+  /// Masks the positions that a line does not see.
+  __device__ void mask(float (&scores)[kStep / 8][4], std::uint32_t at) const {
 #pragma unroll
     for (unsigned half = 0; half < 2; ++half) {
       const std::uint32_t first = first_seen(position_[half]);
@@ -272,8 +273,8 @@ class ChunkTiles {
         }
     }
   }
-  /// Scores become weights, and what was summed up is brought to the new maximum.
-  __device__ void weigh(float (&scores)[kStep / 8][4]) {
+  /// Online softmax: turns scores into weights and rescales the sums to the new maximum.
+  __device__ void update_softmax(float (&scores)[kStep / 8][4]) {
 #pragma unroll
     for (unsigned half = 0; half < 2; ++half) {
       float most = max_[half];
@@ -282,15 +283,15 @@ class ChunkTiles {
         most = fmaxf(most, fmaxf(scores[i][half * 2], scores[i][half * 2 + 1]));
       most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
       most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
-      const float base = most == -INFINITY ? 0 : most;  // a line that has seen nothing yet
-      const float factor = power_of_two(max_[half] - base);
+      const float base = most == -INFINITY ? 0 : most;  // a line may have seen nothing yet
+      const float factor = fast_exp2(max_[half] - base);
       max_[half] = most;
       total_[half] *= factor;
 #pragma unroll
       for (unsigned i = 0; i < kStep / 8; ++i)
 #pragma unroll
         for (unsigned j = 0; j < 2; ++j)
-          scores[i][half * 2 + j] = power_of_two(scores[i][half * 2 + j] - base);
+          scores[i][half * 2 + j] = fast_exp2(scores[i][half * 2 + j] - base);
 #pragma unroll
       for (unsigned i = 0; i < kSize / 8; ++i)
 #pragma unroll
@@ -298,8 +299,8 @@ class ChunkTiles {
     }
   }
 
-  /// Each warp its own lines, through shared memory so that rows are written whole.
-  __device__ void put_results(const Chunk& chunk) {
+  /// Each warp stores its own lines, through shared memory so that rows are written whole.
+  __device__ void store_results(const Chunk& chunk) {
     std::uint16_t* const lines = shared_.lines() + warp_ * 16 * kStride;
     std::uint16_t* const rests = shared_.rests + warp_ * 16 * kStride;
 #pragma unroll

@@ -1,6 +1,6 @@
-// attention_elements.cuh: keys and values as they lie in pages, on their way to the tensor cores:
-// loads of eight neighbours, and pairs of 16-bit numbers made of them. bf16 and f16 are multiplied
-// as they are; fp8 becomes f16, and f32 a bf16 and what the bf16 left, where that counts.
+// attention_elements.cuh: the elements of keys and values between pages and tensor cores: loads of
+// eight neighbours, and their conversion to pairs of 16-bit numbers. bf16 and f16 are multiplied as
+// they are. fp8 becomes f16. f32 becomes a bf16 and, where it matters, its rounding error.
 #pragma once
 
 #include "kernels/attention/attention_ptx.cuh"
@@ -8,17 +8,17 @@
 
 namespace attacca::kernels::attending {
 
-/// Whether products of this type are of bf16; else of f16.
+/// Whether this type is multiplied as bf16; otherwise as f16.
 constexpr bool is_bfloat(KvType type) { return type == KvType::bf16 || type == KvType::f32; }
 
-/// What a pair lacks of the floats it was made of.
+/// The rounding errors of a pair, as another pair.
 template <bool kIsBfloat>
 __device__ inline std::uint32_t rest_of(float low, float high, std::uint32_t pair) {
   const float2 rounded = floats_of<kIsBfloat>(pair);
   return pair_of<kIsBfloat>(low - rounded.x, high - rounded.y);
 }
 
-/// Eight neighbours: elements 2i and 2i + 1 are in word i.
+/// Eight neighbouring elements; word i holds elements 2i and 2i + 1.
 struct Pairs {
   std::uint32_t words[4];
 };
@@ -30,8 +30,8 @@ struct Eight {
   static constexpr bool kIsBfloat = is_bfloat(kType);
   std::uint32_t words[kWords];
 
-  /// From a page: read once, so not worth a place in L1. Zeros where not `is_there`. REQUIRES:
-  /// aligned to eight elements, or to 16 bytes where those are more.
+  /// Loads from a page, without L1 since it is read once. Zeros unless `is_there`. REQUIRES:
+  /// aligned to eight elements, or to 16 bytes if those are more.
   __device__ void load(const void* from, bool is_there) {
     if constexpr (kWords == 2) {
       load_once(from, is_there, words[0], words[1]);
@@ -42,7 +42,7 @@ struct Eight {
                   words[at + 2], words[at + 3]);
     }
   }
-  /// From shared memory.
+  /// Loads from shared memory.
   __device__ void copy(const void* from, bool is_there) {
 #pragma unroll
     for (unsigned at = 0; at < kWords; ++at)
@@ -66,7 +66,7 @@ struct Eight {
     }
     return result;
   }
-  /// f32: what `pairs` lacks.
+  /// f32: the rounding errors of `pairs`.
   __device__ Pairs rests(const Pairs& of) const {
     Pairs result;
 #pragma unroll
@@ -77,7 +77,7 @@ struct Eight {
   }
 };
 
-/// Two neighbouring elements, as they are stored.
+/// Stores two neighbouring elements in the cache's type.
 template <KvType kType>
 __device__ inline void store_two(void* to, float first, float second) {
   if constexpr (kType == KvType::f32) {

@@ -1,5 +1,5 @@
-// attention_kernels.hpp: what decode_attention.cpp and mixed_attention.cpp have in common: a kernel
-// for each type of keys and values and each of three sizes of heads, and the shapes both refuse.
+// attention_kernels.hpp: what decode_attention.cpp and mixed_attention.cpp have in common: the
+// choice of a kernel by type of keys and values and by head size, and the shapes that both refuse.
 #pragma once
 
 #include <attacca/error.hpp>
@@ -51,7 +51,7 @@ const auto& attention_kernel(const char* name, const PagedKv& kv) {
                    " of keys and values is not known");
 }
 
-/// Throws BadArgument for pages and heads that neither kernel knows.
+/// Throws BadArgument for pages and heads that neither kernel supports.
 inline void check_pages(const char* kernel, const PagedKv& kv, bool is_cuda) {
   if (kv.head_size == 0 || kv.head_size % 8 != 0 || kv.head_size > 256)
     refuse(kernel, "head size " + std::to_string(kv.head_size) +

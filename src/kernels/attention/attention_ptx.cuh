@@ -1,4 +1,5 @@
-// attention_ptx.cuh: the instructions that attention kernels use and C++ has no words for.
+// attention_ptx.cuh: inline PTX for attention: conversions, mma, ldmatrix, cp.async and ordered
+// counters. No algorithm lives here.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -8,7 +9,7 @@
 
 namespace attacca::kernels::attending {
 
-/// Two floats as a pair, the first in the low half.
+/// Rounds two floats to a pair of 16-bit numbers, the first in the low half.
 template <bool kIsBfloat>
 __device__ inline std::uint32_t pair_of(float low, float high) {
   std::uint32_t pair;
@@ -28,10 +29,10 @@ __device__ inline float2 floats_of(std::uint32_t pair) {
   }
 }
 
-/// c += a b, for a of 16 by 16, b of 16 by 8.
+/// c += a b, where a is 16 by 16 and b is 16 by 8.
 template <bool kIsBfloat>
-__device__ inline void multiply(float (&c)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t a2,
-                                std::uint32_t a3, std::uint32_t b0, std::uint32_t b1) {
+__device__ inline void mma(float (&c)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t a2,
+                           std::uint32_t a3, std::uint32_t b0, std::uint32_t b1) {
   if constexpr (kIsBfloat)
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
@@ -46,19 +47,19 @@ __device__ inline void multiply(float (&c)[4], std::uint32_t a0, std::uint32_t a
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-/// The lowest bit that is set. REQUIRES: there is one.
+/// The index of the lowest set bit. REQUIRES: there is one.
 __device__ inline std::uint32_t lowest_bit(std::uint32_t bits) {
   return static_cast<std::uint32_t>(__ffs(static_cast<int>(bits))) - 1;
 }
 
-/// Two to the power of x. 0 for minus infinity.
-__device__ inline float power_of_two(float x) {
+/// 2^x; 0 for minus infinity.
+__device__ inline float fast_exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 
-/// 16 bytes of a page, or 8: read once, so not worth a place in L1. Zeros where not `is_there`.
+/// Loads 16 or 8 bytes of a page without L1, since they are read once. Zeros unless `is_there`.
 __device__ inline void load_once(const void* from, bool is_there, std::uint32_t& a,
                                  std::uint32_t& b, std::uint32_t& c, std::uint32_t& d) {
   asm volatile(
@@ -77,7 +78,7 @@ __device__ inline void load_once(const void* from, bool is_there, std::uint32_t&
       : "l"(from), "r"(static_cast<std::uint32_t>(is_there)));
 }
 
-/// Two fp8 (e4m3) as f16, and two floats as fp8; what is too large becomes the largest.
+/// Converts two fp8 (e4m3) to f16, and two floats to fp8; too large ones saturate.
 __device__ inline std::uint32_t halves_of_fp8(std::uint16_t pair) {
   std::uint32_t halves;
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(pair));
@@ -89,44 +90,45 @@ __device__ inline std::uint16_t fp8_pair_of(float low, float high) {
   return pair;
 }
 
-/// An 8 by 8 matrix of 16-bit numbers, lane l with two of row l / 4, transposed. All lanes call.
+/// Transposes an 8 by 8 matrix of 16-bit numbers; lane l holds two of row l / 4. All lanes call.
 __device__ inline std::uint32_t transposed(std::uint32_t pair) {
   std::uint32_t result;
   asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(pair));
   return result;
 }
 
-/// Four 8 by 8 matrices of 16-bit numbers from shared memory: lane l says where row l % 8 of matrix
-/// l / 8 begins, and gets two numbers of row l / 4 of each; or of column l / 4. All lanes call.
-__device__ inline void load_matrices(const void* row, std::uint32_t (&to)[4]) {
+/// Loads four 8 by 8 matrices of 16-bit numbers from shared memory. Lane l passes the address of
+/// row l % 8 of matrix l / 8, and gets two numbers of row l / 4 of each; transposed, of column l /
+/// 4. All lanes call.
+__device__ inline void ldmatrix(const void* row, std::uint32_t (&to)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(row)))
                : "memory");
 }
-__device__ inline void load_matrices_transposed(const void* row, std::uint32_t (&to)[4]) {
+__device__ inline void ldmatrix_transposed(const void* row, std::uint32_t (&to)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(row)))
                : "memory");
 }
 
-/// Copies 16 bytes to shared memory in the background; zeros where not `is_there`.
-__device__ inline void copy_later(void* to, const void* from, bool is_there) {
+/// Copies 16 bytes to shared memory asynchronously; zeros unless `is_there`.
+__device__ inline void cp_async(void* to, const void* from, bool is_there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
                    static_cast<std::uint32_t>(__cvta_generic_to_shared(to))),
                "l"(from), "r"(is_there ? 16u : 0u)
                : "memory");
 }
-/// Ends a group of copies, and waits until all but the newest `kNewest` groups have arrived.
-__device__ inline void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// Commits a group of copies, and waits until all but the newest `kNewest` groups have completed.
+__device__ inline void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <unsigned kNewest>
-__device__ inline void wait_for_copies() {
+__device__ inline void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kNewest) : "memory");
 }
 
-/// Adds one, or goes from `last` to zero; returns what was there.
-__device__ inline std::uint32_t count_relaxed(std::uint32_t* counter, std::uint32_t last) {
+/// Adds one, or wraps from `last` to zero; returns the old value.
+__device__ inline std::uint32_t atomic_inc_relaxed(std::uint32_t* counter, std::uint32_t last) {
   std::uint32_t before;
   asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], %2;"
                : "=r"(before)
@@ -134,9 +136,9 @@ __device__ inline std::uint32_t count_relaxed(std::uint32_t* counter, std::uint3
                : "memory");
   return before;
 }
-/// The same; what the others wrote before they counted is visible to who counts last, and to those
-/// that meet it at a barrier then.
-__device__ inline std::uint32_t count_and_order(std::uint32_t* counter, std::uint32_t last) {
+/// The same with acquire and release: what others wrote before they counted is visible to the
+/// thread that counts last, and to all that pass a barrier with it afterwards.
+__device__ inline std::uint32_t atomic_inc_acq_rel(std::uint32_t* counter, std::uint32_t last) {
   std::uint32_t before;
   asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
                : "=r"(before)

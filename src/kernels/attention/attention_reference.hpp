@@ -1,5 +1,5 @@
-// attention_reference.hpp: what one query sees, in doubles: the host's body of kernels that are
-// made for CUDA.
+// attention_reference.hpp: attention of one query in double precision, for the host bodies of
+// kernels that are made for CUDA. It is a reference, not fast; host/attention.hpp is.
 #pragma once
 
 #include <algorithm>
@@ -34,9 +34,9 @@ inline std::vector<double> attended(const PagedKv& kv, const std::vector<double>
   return sum;
 }
 
-/// One head's result in bf16, at its place among all heads, and what rounding left where wanted.
-inline void put_attended(const std::vector<double>& sum, std::uint64_t head, std::uint16_t* y,
-                         std::uint16_t* y_rest) {
+/// Stores one head's result in bf16, and its rounding error where y_rest is wanted.
+inline void store_attended(const std::vector<double>& sum, std::uint64_t head, std::uint16_t* y,
+                           std::uint16_t* y_rest) {
   for (std::size_t i = 0; i < sum.size(); ++i) {
     const std::uint64_t at = head * sum.size() + i;
     y[at] = bfloat_of_float(static_cast<float>(sum[i]));

@@ -1,5 +1,6 @@
-// attention_rope.cuh: one warp normalizes and rotates one head. All kernels that store keys do it
-// with this code, every operation rounded as written: a key is the same bits whoever stores it.
+// attention_rope.cuh: one warp applies the norm and RoPE to one head. All kernels that store keys
+// use this code, with every rounding explicit, so a key is the same bits whichever kernel stores
+// it.
 #pragma once
 
 #include "kernels/attention/paged_kv.hpp"
@@ -7,8 +8,8 @@
 
 namespace attacca::kernels::attending {
 
-/// The cosine and sine of position * frequency. The angle is reduced to a part of a turn in
-/// doubles: in floats those of late positions are off by more than the sine's own precision.
+/// The cosine and sine of position * frequency. The angle is reduced to a fraction of a turn in
+/// double precision: in floats, late positions are off by more than the sine's own precision.
 __device__ inline float2 angle_of(float frequency, std::int32_t position) {
   constexpr double kTurnsPerRadian = 0.15915494309189533577;
   const double turns =
@@ -18,7 +19,7 @@ __device__ inline float2 angle_of(float frequency, std::int32_t position) {
   return angle;
 }
 
-/// Cosines and sines of one position; lane l has those of pairs l, l + 32, ...
+/// Cosines and sines of one position; lane l holds those of pairs l, l + 32, ...
 template <unsigned kSize>
 struct Angles {
   static constexpr unsigned kEach = (kSize / 2 + 31) / 32;
@@ -31,57 +32,57 @@ struct Angles {
       if (at < half) values[i] = angle_of(frequencies[at], position);
     }
   }
-  /// From a table of kSize / 2 of them.
+  /// Loads from a table of kSize / 2 entries.
   __device__ void load(const float2* table) {
 #pragma unroll
     for (unsigned i = 0; i < kEach; ++i) values[i] = table[threadIdx.x % 32 + 32 * i];
   }
 };
 
-/// What becomes of a head.
-struct Turn {
+/// The norm and the rotation of a head.
+struct RopeParams {
   const float* norm;  // [head_size], or null
   float epsilon;
   RotaryPairs pairs;
-  std::uint32_t half;  // of the elements that rotate
+  std::uint32_t half;  // half of the elements that rotate
   std::uint32_t size;  // of the head
 };
 
-/// Takes the head at `from`, and leaves it normalized and rotated at `to`, in shared memory. Called
-/// by all lanes of a warp; returns when all of the head is there.
+/// Writes the head at `from`, normalized and rotated, to `to` in shared memory. All lanes of a warp
+/// call; on return all of the head is written.
 template <unsigned kSize>
-__device__ inline void turn_head(const float* from, float* to, const Angles<kSize>& angles,
-                                 const Turn& turn) {
+__device__ inline void rope_head(const float* from, float* to, const Angles<kSize>& angles,
+                                 const RopeParams& rope) {
   constexpr unsigned kEach = (kSize + 31) / 32;
   const unsigned lane = threadIdx.x % 32;
   float x[kEach];
 #pragma unroll
-  for (unsigned i = 0; i < kEach; ++i) x[i] = lane + 32 * i < turn.size ? from[lane + 32 * i] : 0;
-  if (turn.norm) {
+  for (unsigned i = 0; i < kEach; ++i) x[i] = lane + 32 * i < rope.size ? from[lane + 32 * i] : 0;
+  if (rope.norm) {
     float sum = 0;
 #pragma unroll
     for (unsigned i = 0; i < kEach; ++i) sum = __fmaf_rn(x[i], x[i], sum);
 #pragma unroll
     for (unsigned step = 16; step != 0; step /= 2)
       sum = __fadd_rn(sum, __shfl_xor_sync(~0u, sum, step));
-    const float mean = __fdiv_rn(sum, static_cast<float>(turn.size));
-    const float factor = __fdiv_rn(1, __fsqrt_rn(__fadd_rn(mean, turn.epsilon)));
+    const float mean = __fdiv_rn(sum, static_cast<float>(rope.size));
+    const float factor = __fdiv_rn(1, __fsqrt_rn(__fadd_rn(mean, rope.epsilon)));
 #pragma unroll
     for (unsigned i = 0; i < kEach; ++i)
-      if (lane + 32 * i < turn.size)
-        x[i] = __fmul_rn(__fmul_rn(x[i], factor), turn.norm[lane + 32 * i]);
+      if (lane + 32 * i < rope.size)
+        x[i] = __fmul_rn(__fmul_rn(x[i], factor), rope.norm[lane + 32 * i]);
   }
-  __syncwarp();  // what was at `to` is read
+  __syncwarp();  // `from` may be `to`: all lanes have read it
 #pragma unroll
   for (unsigned i = 0; i < kEach; ++i)
-    if (lane + 32 * i < turn.size) to[lane + 32 * i] = x[i];
+    if (lane + 32 * i < rope.size) to[lane + 32 * i] = x[i];
   __syncwarp();
 #pragma unroll
   for (unsigned i = 0; i < Angles<kSize>::kEach; ++i) {
     const std::uint32_t at = lane + 32 * i;
-    if (at >= turn.half) continue;
-    float& first = turn.pairs == RotaryPairs::adjacent ? to[2 * at] : to[at];
-    float& second = turn.pairs == RotaryPairs::adjacent ? to[2 * at + 1] : to[at + turn.half];
+    if (at >= rope.half) continue;
+    float& first = rope.pairs == RotaryPairs::adjacent ? to[2 * at] : to[at];
+    float& second = rope.pairs == RotaryPairs::adjacent ? to[2 * at + 1] : to[at + rope.half];
     const float a = first;
     const float b = second;
     first = __fmaf_rn(a, angles.values[i].x, -__fmul_rn(b, angles.values[i].y));

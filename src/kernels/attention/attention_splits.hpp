@@ -1,5 +1,6 @@
-// attention_splits.hpp: how attention over one row's past is cut into parts that blocks work on
-// side by side, and the memory in which their results meet.
+// attention_splits.hpp: how the positions that a row sees are split over blocks (split-K, as in
+// Flash-Decoding), and the layout of the workspace for their partial results. Only sizes and
+// offsets; the kernels are in attention_rows.cuh.
 #pragma once
 
 #include <attacca/target.hpp>
@@ -14,14 +15,15 @@ ATTACCA_HD constexpr std::uint32_t ceil_div(std::uint32_t a, std::uint32_t b) {
   return (a + b - 1) / b;
 }
 
-/// Heads of one kv head that are computed together; a larger group is cut into parts.
+/// Query heads of one kv head that are computed together; a larger group is cut into parts.
 inline constexpr std::uint32_t kTileHeads = 8;
-/// Positions that a split is a multiple of: 16 for each of four warps.
+/// A split has a multiple of this many positions: 16 for each of four warps.
 inline constexpr std::uint32_t kSplitStep = 64;
 inline constexpr std::uint32_t kMaxSplits = 32;  // one for each lane
 
-/// How a row's past is cut: into about `pieces` splits of `least` to `most` positions, and into
-/// more of them, or longer ones, where it is long. Each split leaves a result to be combined.
+/// How a row is split: into about `pieces` splits of `least` to `most` positions. A long row gets
+/// more splits, or longer ones once there are kMaxSplits. Each split leaves a partial result to be
+/// combined.
 struct Splits {
   std::uint32_t pieces;
   std::uint32_t least;
@@ -43,19 +45,19 @@ struct Splits {
   }
 };
 
-/// Rows so few that a block on each processor does for their attention, beside one of a product.
+/// With so few rows, attention needs only one block on each SM, beside one of a linear kernel.
 inline constexpr std::uint32_t kFewRows = 2;
 
-/// Where a step may have so many rows: few are cut small, so that they keep many processors
-/// busy; of many rows there is work enough, and long splits cost less. Rows that are computed for
-/// themselves are always cut alike, so that they are the same bits in every step.
+/// The splits of a step with up to `rows` rows. Few rows are split finely, so that they keep many
+/// SMs busy. Many rows are work enough, and long splits cost less. Rows that are computed alone are
+/// always split alike, so that they have the same bits in every step.
 ATTACCA_HD constexpr Splits splits_of(bool rows_alone, std::uint32_t rows) {
   return rows_alone         ? Splits{16, 128, 256}
          : rows <= kFewRows ? Splits{16, 64, 256}
          : rows <= 16       ? Splits{16, 128, 256}
                             : Splits{8, 256, 512};
 }
-/// The most splits that any span up to `longest` has, whatever the rows.
+/// The most splits of any span up to `longest`, for any number of rows.
 ATTACCA_HD constexpr std::uint32_t most_splits(std::uint32_t longest) {
   constexpr Splits kSmallest = splits_of(false, 1);
   if (longest <= kSmallest.pieces * kSmallest.least) return kSmallest.count(longest);
@@ -63,9 +65,9 @@ ATTACCA_HD constexpr std::uint32_t most_splits(std::uint32_t longest) {
   return many < kSmallest.pieces ? kSmallest.pieces : many < kMaxSplits ? many : kMaxSplits;
 }
 
-/// How a kv head's heads are cut.
+/// How the query heads of a kv head are cut into parts.
 struct HeadParts {
-  std::uint32_t group;  // heads of a kv head
+  std::uint32_t group;  // query heads of a kv head
   std::uint32_t count;
   std::uint32_t heads;  // of a part; the last one may have fewer
 
@@ -75,34 +77,28 @@ struct HeadParts {
         heads(ceil_div(group, count)) {}
 };
 
-/// What lies where in a workspace: counters, then of each tile the maximum and the total of each
-/// head, then its sums. Behind it each block may have `block_bytes` for the splits of one row.
+/// The layout of a workspace: counters, then for each tile the maximum and the total of each head,
+/// then its sums. Behind these, each block may have `block_bytes` for the splits of one row.
 struct AttentionWorkspace {
-  std::uint64_t counters;  // [1 + rows * kv_heads * parts] uint32: tiles claimed; splits that ended
+  std::uint64_t counters;  // [1 + rows * kv_heads * parts] uint32: tiles claimed; splits finished
   std::uint64_t tiles;     // at most
-  std::uint64_t limits_at;  // in bytes; [tiles, part.heads] float2
-  std::uint64_t sums_at;    // in bytes; [tiles, part.heads, head_size] float
+  std::uint64_t stats_at;  // in bytes; [tiles, part.heads] float2
+  std::uint64_t sums_at;   // in bytes; [tiles, part.heads, head_size] float
   std::uint64_t bytes;
-  std::uint64_t block_sums_at;  // in bytes, in a block's part of which limits come first
+  std::uint64_t block_sums_at;  // in bytes from a block's part, after its stats
   std::uint64_t block_bytes;
 
-  /// `longest`: the most positions that a row can see.
+  /// `longest` is the most positions that a row can see.
   ATTACCA_HD constexpr AttentionWorkspace(std::uint32_t rows, std::uint32_t heads,
                                           std::uint32_t kv_heads, std::uint32_t head_size,
                                           std::uint32_t longest)
-      : counters(0),
-        tiles(0),
-        limits_at(0),
-        sums_at(0),
-        bytes(0),
-        block_sums_at(0),
-        block_bytes(0) {
+      : counters(0), tiles(0), stats_at(0), sums_at(0), bytes(0), block_sums_at(0), block_bytes(0) {
     const HeadParts parts(heads, kv_heads);
     const std::uint64_t groups = std::uint64_t{rows} * kv_heads * parts.count;
     counters = 1 + groups;
     tiles = groups * most_splits(longest);
-    limits_at = (counters * 4 + 255) / 256 * 256;
-    sums_at = (limits_at + tiles * parts.heads * 8 + 255) / 256 * 256;
+    stats_at = (counters * 4 + 255) / 256 * 256;
+    sums_at = (stats_at + tiles * parts.heads * 8 + 255) / 256 * 256;
     bytes = (sums_at + tiles * parts.heads * head_size * 4 + 255) / 256 * 256;
     const std::uint64_t splits = most_splits(longest);
     block_sums_at = (splits * parts.heads * 8 + 255) / 256 * 256;
@@ -110,22 +106,22 @@ struct AttentionWorkspace {
   }
 };
 
-/// The most positions of one slot that a kernel over these pages can see at once, counted from a
-/// multiple of 16.
+/// The most positions of one slot that a row can see in these pages, counted from a multiple of 16.
 ATTACCA_HD constexpr std::uint32_t longest_span(const PagedKv& kv, std::uint32_t window) {
   const std::uint32_t room = kv.table_stride * kv.page_size;
   return window != 0 && window + 15 < room ? window + 15 : room;
 }
 
-/// Blocks that an SM has of a kernel that computes rows whole, at most.
-inline constexpr std::uint32_t kMostWholeRows = 3;
+/// Most blocks on an SM of a kernel that computes rows whole.
+inline constexpr std::uint32_t kMaxWholeRowBlocks = 3;
 
-/// Bytes for `rows` rows of attention over these pages, on a device with so many processors.
+/// Workspace bytes for `rows` rows of attention over these pages, on a device with `processors`
+/// SMs.
 constexpr std::size_t attention_workspace_bytes(std::uint32_t rows, std::uint32_t heads,
                                                 const PagedKv& kv, std::uint32_t window,
                                                 unsigned processors) {
   const AttentionWorkspace space(rows, heads, kv.kv_heads, kv.head_size, longest_span(kv, window));
-  const std::size_t blocks = kv.computes_rows_alone() ? kMostWholeRows * processors : 0;
+  const std::size_t blocks = kv.computes_rows_alone() ? kMaxWholeRowBlocks * processors : 0;
   return space.bytes + blocks * space.block_bytes;
 }
 

@@ -1,6 +1,6 @@
-// attention_tiles.cuh: how one row's attention is cut into tiles, and which tiles a step has whose
-// rows are each the newest token of a sequence. Every block counts the tiles for itself, then pulls
-// them from one counter.
+// attention_tiles.cuh: how a row's attention is cut into tiles, and the plan of a decode step's
+// tiles. Every block counts the tiles for itself, then pulls them from one counter. The plan of
+// mixed steps is in mixed_attention.cuh.
 //
 // Counters need no clearing between launches: they count up to a known number and wrap to zero.
 #pragma once
@@ -15,10 +15,10 @@ namespace attacca::kernels::attending {
 struct Tile {
   std::uint32_t row;
   std::uint32_t slot;
-  std::uint32_t position;  // the row's own
-  std::uint32_t first;     // position that it sees
-  std::uint32_t begin;     // of the split: a multiple of 16, at most 15 before `first`
-  std::uint32_t end;       // of the split, at most `position`: the last split adds that one
+  std::uint32_t position;  // of the row itself
+  std::uint32_t first;     // first position that the row sees
+  std::uint32_t begin;  // first position of the split: a multiple of 16, at most 15 before `first`
+  std::uint32_t end;    // past the split, at most `position`: the last split adds that one
   std::uint32_t split;
   std::uint32_t splits;
   std::uint32_t group;  // kv_head * parts + part
@@ -27,8 +27,8 @@ struct Tile {
   std::uint32_t heads;
 
   __device__ bool is_last_split() const { return split + 1 == splits; }
-  /// The next split of the row, for the same heads. REQUIRES: this is not the last one, all others
-  /// being of one size.
+  /// The next split of the row, for the same heads. REQUIRES: this is not the last one. All but the
+  /// last have one size.
   __device__ Tile next_split() const {
     Tile next = *this;
     next.begin = end;
@@ -39,7 +39,7 @@ struct Tile {
   __device__ bool is_first_part(const HeadParts& parts) const { return group % parts.count == 0; }
 };
 
-/// How rows are cut.
+/// How rows are cut into tiles.
 struct Cut {
   HeadParts parts;
   std::uint32_t kv_heads;
@@ -49,7 +49,7 @@ struct Cut {
   __device__ std::uint32_t first(std::uint32_t position) const {
     return window != 0 && position >= window ? position - window + 1 : 0;
   }
-  /// Positions before its own that a row's splits cover, from a multiple of 16 on.
+  /// Positions before its own that a row's splits cover, counted from a multiple of 16.
   __device__ std::uint32_t span(std::uint32_t position) const {
     const std::uint32_t from = first(position);
     return from == position ? 0 : position - from / 16 * 16;
@@ -59,7 +59,7 @@ struct Cut {
     return splits.count(span(position)) * groups();
   }
 
-  /// Tile `rank` of a row's; the splits of one group are neighbours.
+  /// Tile number `rank` of a row; the splits of one group are neighbours.
   __device__ Tile tile(std::uint32_t row, std::uint32_t slot, std::uint32_t position,
                        std::uint32_t rank) const {
     Tile t;
@@ -81,15 +81,15 @@ struct Cut {
   }
 };
 
-/// The sum of all earlier threads' values, and of all. All threads of a block call; there is a
-/// barrier inside, and what the call before left may be read until then.
+/// The sum of all earlier threads' values, and of all. All threads of a block call. A barrier
+/// inside separates the reads of this call from the last one's.
 struct Prefix {
   std::uint32_t before;
   std::uint32_t all;
 };
 template <unsigned kThreads>
 __device__ inline Prefix prefix_sum(std::uint32_t mine, std::uint32_t (&warp_sums)[kThreads / 32]) {
-  std::uint32_t sum = mine;  // of this and all earlier lanes
+  std::uint32_t sum = mine;  // over this and all earlier lanes
 #pragma unroll
   for (unsigned step = 1; step < 32; step *= 2) {
     const std::uint32_t before = __shfl_up_sync(~0u, sum, step);
@@ -106,8 +106,8 @@ __device__ inline Prefix prefix_sum(std::uint32_t mine, std::uint32_t (&warp_sum
   return result;
 }
 
-/// The last of `count` numbers in ascending order that is not above `value`. REQUIRES: the first
-/// one is not.
+/// The index of the last of `count` ascending numbers that is not above `value`. REQUIRES: the
+/// first one is not.
 __device__ inline std::uint32_t find_last(const std::uint32_t* numbers, std::uint32_t count,
                                           std::uint32_t value) {
   std::uint32_t at = 0;
@@ -118,7 +118,7 @@ __device__ inline std::uint32_t find_last(const std::uint32_t* numbers, std::uin
   return at;
 }
 
-/// Which tiles a decode step has. All threads of a block call all functions.
+/// The tiles of a decode step. All threads of a block call all functions.
 class Plan {
  public:
   __device__ Plan(const Cut& cut, std::uint32_t* words, std::uint32_t capacity)
@@ -127,7 +127,7 @@ class Plan {
         positions_(words + capacity + 1),
         slots_(words + 2 * capacity + 1) {}
 
-  /// Counts each row's tiles and adds up. Returns at a barrier.
+  /// Counts each row's tiles and computes their prefix sums. Ends with a barrier.
   template <unsigned kThreads>
   __device__ void make(const std::int32_t* positions, const std::int32_t* slots,
                        const RowCount& count) {
@@ -135,8 +135,8 @@ class Plan {
     const std::uint32_t each = ceil_div(count.capacity, kThreads);
     const std::uint32_t from = min(threadIdx.x * each, count.capacity);
     const std::uint32_t to = min(from + each, count.capacity);
-    // Past L1, which may hold what was there in an earlier step; and whether rows are real or not,
-    // or one load would wait for another.
+    // Bypasses L1, which may hold values of an earlier step. Loads all rows up to the capacity,
+    // since a bound would make one load wait for another.
     rows_ = min(__ldcg(count.count), count.capacity);
     for (std::uint32_t row = from; row < to; ++row) {
       positions_[row] = static_cast<std::uint32_t>(__ldcg(positions + row));

@@ -1,28 +1,28 @@
 // attention_warp.cuh: one warp attends over 16 positions at a time, for up to eight heads that
-// share a kv head. Keys and values go from memory straight into registers, in the order in which
-// the tensor cores want them.
+// share a kv head, with an online softmax. Keys and values go from memory straight into registers,
+// in the layout that the tensor cores want. Pages and splits are left to attention_rows.cuh.
 //
-// Scores are keys times queries: 16 positions by 8 heads. A lane has the scores of positions
-// lane / 4 and lane / 4 + 8 for heads lane % 4 * 2 and the next one. Which dimensions meet in one
-// instruction is free as long as keys and queries agree, so a lane's load is eight neighbours.
-// Sums are values times weights: 16 dimensions by 8 heads, in the same places; there it is free
-// which dimensions make up the 16.
+// Scores are keys times queries: 16 positions by 8 heads. A lane holds the scores of positions lane
+// / 4 and lane / 4 + 8 for heads lane % 4 * 2 and the next one. Any dimensions may meet in one
+// instruction as long as keys and queries agree, so a lane loads eight neighbours. Sums are values
+// times weights: 16 dimensions by 8 heads, in the same layout. There any dimensions may make up the
+// 16.
 #pragma once
 
 #include "kernels/attention/attention_elements.cuh"
 
 namespace attacca::kernels::attending {
 
-/// Up to eight queries in shared memory, times scale and log2(e). Each is a pair of numbers whose
-/// sum is nearly exact: products with keys cost nothing here, so no precision is lost to rounding.
+/// Up to eight queries in shared memory, multiplied by scale and log2(e). Each is the sum of two
+/// 16-bit numbers and so nearly exact. The extra products cost nothing here.
 template <unsigned kSize>
 struct Queries {
-  static constexpr unsigned kStride = kSize + 32;  // two rows are 16 banks apart
+  static constexpr unsigned kStride = kSize + 32;  // puts two rows 16 banks apart
   static constexpr unsigned kHeads = 8;
   alignas(16) std::uint16_t values[kHeads * kStride];
   alignas(16) std::uint16_t rests[kHeads * kStride];
 
-  /// All threads of a block. What no head and no dimension fills stays zero.
+  /// All threads of a block call. Unused heads and dimensions stay zero.
   __device__ void clear() {
     for (unsigned at = threadIdx.x; at < kHeads * kStride / 2; at += blockDim.x) {
       reinterpret_cast<std::uint32_t*>(values)[at] = 0;
@@ -30,7 +30,7 @@ struct Queries {
     }
   }
   template <bool kIsBfloat>
-  __device__ void put_two(unsigned head, unsigned at, float first, float second) {
+  __device__ void store_pair(unsigned head, unsigned at, float first, float second) {
     const std::uint32_t pair = pair_of<kIsBfloat>(first, second);
     *reinterpret_cast<std::uint32_t*>(values + head * kStride + at) = pair;
     *reinterpret_cast<std::uint32_t*>(rests + head * kStride + at) =
@@ -38,7 +38,7 @@ struct Queries {
   }
 };
 
-/// 16 positions of keys and values of one kv head, in the registers of a warp. Positions are
+/// Keys and values of 16 positions of one kv head, in the registers of a warp. Positions are
 /// counted from the first of the 16; those outside [from, to) are zeros.
 template <KvType kType, unsigned kSize>
 struct Positions {
@@ -46,7 +46,7 @@ struct Positions {
   Eight<kType> keys[2][kSize / 32];    // of positions lane / 4 and lane / 4 + 8
   Eight<kType> values[4][kSize / 64];  // of positions lane % 4 * 2 + {0, 1, 8, 9}
 
-  /// `at`: the first position's key, in a page.
+  /// `at` is the first position's key or value in a page.
   __device__ void load_keys(const unsigned char* at, std::uint32_t head_size, unsigned from,
                             unsigned to) {
     const unsigned lane = threadIdx.x % 32;
@@ -75,7 +75,7 @@ struct Positions {
       }
     }
   }
-  /// One position, from shared memory: kSize elements, zeros past the head's.
+  /// Copies one position from shared memory: kSize elements, zeros past the head's.
   __device__ void copy_key(const unsigned char* key) {
     const unsigned lane = threadIdx.x % 32;
 #pragma unroll
@@ -94,12 +94,12 @@ struct Positions {
   }
 };
 
-/// Softmax and sums of a warp over the positions it has seen, for this lane's two heads.
+/// The online softmax of a warp over the positions it has seen, for this lane's two heads.
 template <KvType kType, unsigned kSize>
-struct Sight {
+struct OnlineSoftmax {
   static constexpr bool kIsBfloat = is_bfloat(kType);
   float max[2];               // in units of log2
-  float total[2];             // of this lane's positions; of all after `finish`
+  float total[2];             // of this lane's positions; of all lanes' after `finish`
   float sums[kSize / 16][4];  // [..][dimension of a pair * 2 + head]
 
   __device__ void clear() {
@@ -128,8 +128,8 @@ struct Sight {
       const Pairs low = at.keys[0][part].pairs();
       const Pairs high = at.keys[1][part].pairs();
       const auto times = [](float(&sum)[4], const Pairs& a, const Pairs& b, const uint4& with) {
-        multiply<kIsBfloat>(sum, a.words[0], b.words[0], a.words[1], b.words[1], with.x, with.y);
-        multiply<kIsBfloat>(sum, a.words[2], b.words[2], a.words[3], b.words[3], with.z, with.w);
+        mma<kIsBfloat>(sum, a.words[0], b.words[0], a.words[1], b.words[1], with.x, with.y);
+        mma<kIsBfloat>(sum, a.words[2], b.words[2], a.words[3], b.words[3], with.z, with.w);
       };
       times(large, low, high, q);
       times(small, low, high, rest);
@@ -153,20 +153,21 @@ struct Sight {
       for (unsigned step = 4; step < 32; step *= 2)
         most = fmaxf(most, __shfl_xor_sync(~0u, most, step));
       most = fmaxf(most, max[head]);
-      factor[head] = power_of_two(max[head] - most);
+      factor[head] = fast_exp2(max[head] - most);
       max[head] = most;
     }
-    // Weights are pairs too, so that it does not count which positions are summed up together.
+    // Weights are sums of two numbers too, so it hardly matters which positions are summed
+    // together.
     std::uint32_t weights[2];
     std::uint32_t rests[2];
 #pragma unroll
     for (unsigned half = 0; half < 2; ++half) {
-      const float first = power_of_two(scores[2 * half] - max[0]);
-      const float second = power_of_two(scores[2 * half + 1] - max[1]);
+      const float first = fast_exp2(scores[2 * half] - max[0]);
+      const float second = fast_exp2(scores[2 * half + 1] - max[1]);
       total[0] = half == 0 ? total[0] * factor[0] + first : total[0] + first;
       total[1] = half == 0 ? total[1] * factor[1] + second : total[1] + second;
       const std::uint32_t pair = pair_of<kIsBfloat>(first, second);
-      // From a row for each position to a row for each head.
+      // Transposes from one row for each position to one row for each head.
       weights[half] = transposed(pair);
       rests[half] = transposed(rest_of<kIsBfloat>(first, second, pair));
     }
@@ -181,12 +182,12 @@ struct Sight {
 #pragma unroll
         for (unsigned j = 0; j < 4; ++j) sum[j] *= factor[j % 2];
         const auto times = [&](const Pairs(&v)[4], const std::uint32_t(&with)[2]) {
-          // Neighbouring positions of one dimension as a pair: low halves, then high ones.
+          // Packs neighbouring positions of one dimension into a pair: low halves, then high ones.
           const std::uint32_t low = __byte_perm(v[0].words[i], v[1].words[i], 0x5410);
           const std::uint32_t high = __byte_perm(v[0].words[i], v[1].words[i], 0x7632);
           const std::uint32_t low8 = __byte_perm(v[2].words[i], v[3].words[i], 0x5410);
           const std::uint32_t high8 = __byte_perm(v[2].words[i], v[3].words[i], 0x7632);
-          multiply<kIsBfloat>(sum, low, high, low8, high8, with[0], with[1]);
+          mma<kIsBfloat>(sum, low, high, low8, high8, with[0], with[1]);
         };
         times(values, weights);
         times(values, rests);
@@ -200,7 +201,7 @@ struct Sight {
     }
   }
 
-  /// The totals of all lanes.
+  /// Adds up the totals of all lanes.
   __device__ void finish() {
 #pragma unroll
     for (unsigned head = 0; head < 2; ++head)
@@ -209,8 +210,8 @@ struct Sight {
         total[head] += __shfl_xor_sync(~0u, total[head], step);
   }
 
-  /// Puts this lane's sums into rows of `stride` floats, one for each head below `heads`.
-  __device__ void put_sums(float* rows, unsigned stride, unsigned heads) const {
+  /// Stores this lane's sums in rows of `stride` floats, one for each head below `heads`.
+  __device__ void store_sums(float* rows, unsigned stride, unsigned heads) const {
     const unsigned lane = threadIdx.x % 32;
 #pragma unroll
     for (unsigned head = 0; head < 2; ++head) {

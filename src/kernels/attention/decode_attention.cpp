@@ -1,5 +1,6 @@
-// decode_attention.cpp: the kernels of decode_attention.hpp, one for each type of keys and values
-// and each size of heads; the CUDA body is in decode_attention.cuh.
+// decode_attention.cpp: instantiates the kernels of decode_attention.hpp for each type of keys and
+// values and each head size, with their grids, checks and the host reference. The CUDA body is in
+// decode_attention.cuh.
 #include "kernels/attention/decode_attention.hpp"
 
 #include <algorithm>
@@ -21,30 +22,30 @@ namespace {
 
 constexpr char kName[] = "decode_attention";
 constexpr unsigned kThreads = 128;
-/// Shared memory that a block asks for so that a processor has room for one of these beside a block
-/// of streamed_linear.hpp, and for no second one: all would go where a product's block has just
-/// ended, and other processors would have none.
-constexpr unsigned kBesideProduct = 106 << 10;
+/// A block asks for so much shared memory that an SM has room for one of these blocks beside a
+/// block of streamed_linear.hpp, but not for two. Otherwise all blocks would go where a linear
+/// block has just exited, and other SMs would have none.
+constexpr unsigned kBesideLinearBytes = 106 << 10;
 
-/// Blocks that an SM has room for, as the registers allow.
+/// Blocks that fit on an SM, limited by registers.
 constexpr unsigned blocks_per_processor(KvType type, unsigned size) {
   if (size == 64 && type != KvType::f32) return 4;
   return size > 128 || size * kv_element_bytes(type) > 256 ? 2 : 3;
 }
 
-/// What a block keeps in shared memory: queries as two 16-bit numbers, a new key and value, ten
-/// heads that are rotated and the angles, four warps' sums of eight heads; then what little is
-/// left, and the plan.
+/// Shared memory of a block: queries as two 16-bit numbers, a new key and value, ten heads before
+/// and after RoPE and the angles, four warps' sums of eight heads, a few small fields, and the
+/// plan.
 constexpr unsigned shared_bytes(KvType type, unsigned size, std::uint32_t rows) {
   return 32 * (size + 32) + 2 * size * kv_element_bytes(type) + 44 * size + 128 * (size + 4) + 512 +
          4 * (3 * rows + 1);
 }
 
-// The host's body, a plain reference: one row and kv head at a time, in doubles.
+// The host body, a plain reference in double precision: one row and kv head at a time.
 
-/// Normalizes and rotates one head.
-std::vector<double> turned(const DecodeAttentionArgs& a, const float* head, const float* norm,
-                           std::int32_t position) {
+/// Applies the norm and RoPE to one head.
+std::vector<double> normed_and_rotated(const DecodeAttentionArgs& a, const float* head,
+                                       const float* norm, std::int32_t position) {
   const std::uint32_t size = a.kv.head_size;
   const std::uint32_t half = a.rotary_size / 2;
   std::vector<double> x(head, head + size);
@@ -76,14 +77,15 @@ void host_row(const DecodeAttentionArgs& a, std::uint32_t row, std::uint32_t kv_
   const float* key = heads + 1ull * (a.heads + kv_head) * size;
   const float* value = key + 1ull * a.kv.kv_heads * size;
   const std::uint64_t to = a.kv.offset(slot, last, kv_head);
-  const auto rotated_key = turned(a, key, a.key_norm, a.positions[row]);
+  const auto rotated_key = normed_and_rotated(a, key, a.key_norm, a.positions[row]);
   std::transform(rotated_key.begin(), rotated_key.end(), a.kv.keys_as<float>() + to,
                  [](double element) { return static_cast<float>(element); });
   std::copy_n(value, size, a.kv.values_as<float>() + to);
   for (std::uint32_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-    const auto query = turned(a, heads + 1ull * head * size, a.query_norm, a.positions[row]);
+    const auto query =
+        normed_and_rotated(a, heads + 1ull * head * size, a.query_norm, a.positions[row]);
     const auto sum = attended(a.kv, query, a.scale, slot, kv_head, first, last);
-    put_attended(sum, 1ull * row * a.heads + head, a.y, a.y_rest);
+    store_attended(sum, 1ull * row * a.heads + head, a.y, a.y_rest);
   }
 }
 
@@ -95,8 +97,8 @@ struct DecodeAttention {
   static constexpr unsigned min_blocks = blocks_per_processor(kType, kSize);
   using Args = DecodeAttentionArgs;
 
-  /// Contexts are known only when it runs: takes each row to have filled half of its block table,
-  /// or its window.
+  /// The context is known only when the kernel runs. This assumes that each row has filled half of
+  /// its block table, or its window.
   static Cost cost(const Args& a) {
     double context = 0.5 * a.kv.table_stride * a.kv.page_size;
     if (a.window != 0) context = std::min(context, 1.0 * a.window);
@@ -147,7 +149,7 @@ Grid grid_of(const DecodeAttentionArgs& args, bool is_cuda, unsigned processors)
   const unsigned size = padded_head(args.kv.head_size);
   const unsigned bytes = shared_bytes(args.kv.type, size, args.rows.capacity);
   if (args.rows.capacity <= kFewRows)
-    return Grid{Dim3{processors}, Dim3{kThreads}, std::max(bytes, kBesideProduct)};
+    return Grid{Dim3{processors}, Dim3{kThreads}, std::max(bytes, kBesideLinearBytes)};
   return Grid{Dim3{processors * blocks_per_processor(args.kv.type, size)}, Dim3{kThreads}, bytes};
 }
 

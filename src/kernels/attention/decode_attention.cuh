@@ -1,6 +1,7 @@
-// decode_attention.cuh: the CUDA body of decode_attention.hpp. What a block needs next is on its
-// way while it computes: the tile after the next one, and of the next one heads and first
-// positions. Heads are asked for before positions, or they would wait behind those.
+// decode_attention.cuh: the CUDA body of decode_attention.hpp. A block prefetches while it
+// computes: it claims the tile after the next one, and loads the next one's heads and first
+// positions. Heads are requested before positions, or they would queue behind them. The products
+// are in attention_warp.cuh, splits and their reduction in attention_rows.cuh.
 #pragma once
 
 #include "kernels/attention/attention_rope.cuh"
@@ -18,16 +19,16 @@ class DecodeBlock {
 
   struct Shared {
     typename Rows::Shared rows;
-    alignas(16) unsigned char key[kSize * kBytes];  // of the new position, as stored
+    alignas(16) unsigned char key[kSize * kBytes];  // of the new position, in the cache's type
     alignas(16) unsigned char value[kSize * kBytes];
-    /// A tile's heads, then perhaps a new key and value; each warp has every fourth for itself.
+    /// A tile's heads, then possibly a new key and value. Warp i owns every fourth entry from i on.
     alignas(16) float heads[kTileHeads + 2][kSize];
     float2 angles[kSize / 2];
     Tile next[kWarps];
     std::uint32_t claim;
   };
 
-  /// `memory`: a Shared, then three words for each row and one more.
+  /// `memory` holds a Shared, then three words for each row and one more.
   __device__ DecodeBlock(const DecodeAttentionArgs& args, uint4* memory)
       : a_(args),
         shared_(*reinterpret_cast<Shared*>(memory)),
@@ -44,8 +45,8 @@ class DecodeBlock {
     clear_new();
     if (!a_.reads_ahead) t.wait_for_producers();
     plan_.make<kThreads>(a_.positions, a_.slots, a_.rows);
-    // Two tiles are known from the start; each later one is claimed while the one two before it is
-    // computed, so that no one waits for the counter.
+    // The first two tiles are known from the start. Each later one is claimed while the tile two
+    // before it is computed, so that no block waits for the counter.
     std::uint32_t index = blockIdx.x;
     std::uint32_t next_index = index + gridDim.x;
     const bool has_tile = index < plan_.tiles();
@@ -59,14 +60,14 @@ class DecodeBlock {
     t.release_consumers();
     if (a_.reads_ahead) t.wait_for_producers();
     if (has_tile) {
-      bring_heads(next());
+      load_heads(next());
       if (!starts_early()) rows_.start(next(), page);
     }
     while (index < plan_.tiles()) {
       const Tile tile = next();
       __syncthreads();
       std::uint32_t claim = 0;
-      if (threadIdx.x == 0) claim = count_relaxed(rows_.claimed(), plan_.tiles() - 1);
+      if (threadIdx.x == 0) claim = atomic_inc_relaxed(rows_.claimed(), plan_.tiles() - 1);
       prepare(tile);
       __syncthreads();
       const bool has_next = next_index < plan_.tiles();
@@ -77,11 +78,11 @@ class DecodeBlock {
       }
       rows_.attend(tile, NewPosition{shared_});
       if (has_next) {
-        bring_heads(next());
+        load_heads(next());
         rows_.start(next(), next_page);
       }
       if (tile.is_last_split() && tile.is_first_part(rows_.parts())) store_new(tile);
-      rows_.put_down(tile);
+      rows_.store_partials(tile);
       if (threadIdx.x == 0) shared_.claim = claim;
       __syncthreads();
       const std::uint32_t after_next = 2 * gridDim.x + shared_.claim;
@@ -93,11 +94,11 @@ class DecodeBlock {
   }
 
  private:
-  /// The new position, which no block needs to find in its page.
+  /// The new position comes from shared memory; it is not in its page yet.
   struct NewPosition {
     const Shared& shared;
-    __device__ void bring_key(Positions<kType, kSize>& to) const { to.copy_key(shared.key); }
-    __device__ void bring_value(Positions<kType, kSize>& to) const { to.copy_value(shared.value); }
+    __device__ void load_key(Positions<kType, kSize>& to) const { to.copy_key(shared.key); }
+    __device__ void load_value(Positions<kType, kSize>& to) const { to.copy_value(shared.value); }
   };
 
   __device__ void clear_new() {
@@ -107,7 +108,7 @@ class DecodeBlock {
     }
   }
 
-  /// The next tile waits in shared memory, not in registers.
+  /// The next tile is kept in shared memory to save registers.
   __device__ void set_next(const Tile& tile) {
     __syncwarp();
     if (lane_ == 0) shared_.next[warp_] = tile;
@@ -115,21 +116,21 @@ class DecodeBlock {
   }
   __device__ const Tile& next() const { return shared_.next[warp_]; }
 
-  /// Sines and cosines of a tile's position, for all warps. A barrier must follow.
+  /// Computes cosines and sines of a tile's position for all warps. A barrier must follow.
   __device__ void find_angles(const Tile& tile) {
     if (threadIdx.x < a_.rotary_size / 2)
       shared_.angles[threadIdx.x] = angle_of(frequency_, static_cast<std::int32_t>(tile.position));
   }
-  /// Whether blocks of few rows find room beside the product before them: what needs not wait for
-  /// it comes first then.
+  /// Whether the blocks of few rows fit beside the linear kernel before them. Loads that need not
+  /// wait for it are then issued first.
   __device__ bool starts_early() const { return a_.reads_ahead && a_.rows.capacity <= kFewRows; }
 
-  /// Heads of a tile, with those of the new key and value for its last split.
+  /// The heads of a tile, plus the new key and value in its last split.
   __device__ static unsigned items_of(const Tile& tile) {
     return tile.heads + (tile.is_last_split() ? 2 : 0);
   }
-  /// Heads on their way into shared memory, each for the warp that will turn it.
-  __device__ void bring_heads(const Tile& tile) {
+  /// Starts to copy heads into shared memory, each by the warp that will apply RoPE to it.
+  __device__ void load_heads(const Tile& tile) {
     const std::uint32_t size = a_.kv.head_size;
     const std::uint64_t row_heads = a_.heads + 2 * a_.kv.kv_heads;
     const float* row = a_.qkv + tile.row * row_heads * size;
@@ -138,31 +139,31 @@ class DecodeBlock {
                                  : item == tile.heads ? a_.heads + tile.kv_head
                                                       : a_.heads + a_.kv.kv_heads + tile.kv_head;
       for (unsigned at = 4 * lane_; at < size; at += 128)
-        copy_later(shared_.heads[item] + at, row + std::uint64_t{head} * size + at, true);
+        cp_async(shared_.heads[item] + at, row + std::uint64_t{head} * size + at, true);
     }
-    end_copies();
+    cp_async_commit();
   }
-  /// Of heads that were brought: queries, and of the last split the new key and value, into shared
-  /// memory.
+  /// Applies norm and RoPE to the copied heads: stores the queries in shared memory, and in the
+  /// last split the new key and value.
   __device__ void prepare(const Tile& tile) {
     const std::uint32_t size = a_.kv.head_size;
-    Turn turn{a_.query_norm, a_.epsilon, a_.pairs, a_.rotary_size / 2, size};
+    RopeParams rope{a_.query_norm, a_.epsilon, a_.pairs, a_.rotary_size / 2, size};
     Angles<kSize> angles;
     angles.load(shared_.angles);
     const float factor = a_.scale * 1.4426950408889634f;
-    wait_for_copies<0>();
+    cp_async_wait<0>();
     __syncwarp();
     for (unsigned item = warp_; item < items_of(tile); item += kWarps) {
       float* head = shared_.heads[item];
       if (item < tile.heads) {
-        turn_head<kSize>(head, head, angles, turn);
+        rope_head<kSize>(head, head, angles, rope);
         for (unsigned at = 2 * lane_; at < size; at += 64)
-          shared_.rows.queries.template put_two<kIsBfloat>(item, at, head[at] * factor,
-                                                           head[at + 1] * factor);
+          shared_.rows.queries.template store_pair<kIsBfloat>(item, at, head[at] * factor,
+                                                              head[at + 1] * factor);
       } else if (item == tile.heads) {
-        Turn key_turn = turn;
-        key_turn.norm = a_.key_norm;
-        turn_head<kSize>(head, head, angles, key_turn);
+        RopeParams key_rope = rope;
+        key_rope.norm = a_.key_norm;
+        rope_head<kSize>(head, head, angles, key_rope);
         for (unsigned at = 2 * lane_; at < size; at += 64)
           store_two<kType>(shared_.key + at * kBytes, head[at], head[at + 1]);
       } else {
@@ -172,7 +173,7 @@ class DecodeBlock {
     }
   }
 
-  /// The new key and value into their page.
+  /// Stores the new key and value in their page.
   __device__ void store_new(const Tile& tile) {
     const std::uint32_t words = a_.kv.head_size * kBytes / 4;
     const std::uint64_t to = a_.kv.offset(tile.slot, tile.position, tile.kv_head) * kBytes / 4;

@@ -1,5 +1,6 @@
-// mixed_attention.cpp: the kernels of mixed_attention.hpp, one for each type of keys and values and
-// each size of heads; the CUDA body is in mixed_attention.cuh.
+// mixed_attention.cpp: instantiates the kernels of mixed_attention.hpp for each type of keys and
+// values and each head size, with their grids, checks and the host reference. The CUDA body is in
+// mixed_attention.cuh.
 #include "kernels/attention/mixed_attention.hpp"
 
 #include <algorithm>
@@ -19,14 +20,14 @@ namespace {
 
 constexpr char kName[] = "mixed_attention";
 constexpr unsigned kThreads = 128;
-constexpr std::uint32_t kMaxGroup = 64;  // heads of a kv head
+constexpr std::uint32_t kMaxGroup = 64;  // query heads of a kv head
 
-/// Blocks that an SM has room for, as registers and shared memory allow.
+/// Blocks that fit on an SM, limited by registers and shared memory.
 constexpr unsigned blocks_per_processor(unsigned size) { return size > 64 ? 2 : 3; }
-static_assert(blocks_per_processor(64) <= kMostWholeRows);
+static_assert(blocks_per_processor(64) <= kMaxWholeRowBlocks);
 
-/// What a block keeps in shared memory at most: two stages of keys and values, 64 positions or of
-/// large heads 32 and 64 queries; the rests of 64 queries; then the plan.
+/// Most shared memory of a block: two stages of keys and values with 64 positions each (with large
+/// heads 32, and 64 queries besides), the rounding errors of 64 queries, then the plan.
 constexpr unsigned shared_bytes(unsigned size) {
   return 8 * (size > 128 ? 32 + 16 + 16 : 64 + 16) * (size + 8) + 1536;
 }
@@ -40,7 +41,7 @@ void host_row(const MixedAttentionArgs& a, std::uint32_t row) {
     const float* q = a.q + 1ull * row * a.q_stride + 1ull * head * size;
     const auto sum = attended(a.kv, std::vector<double>(q, q + size), a.scale, slot,
                               head / (a.heads / a.kv.kv_heads), first, last);
-    put_attended(sum, 1ull * row * a.heads + head, a.y, a.y_rest);
+    store_attended(sum, 1ull * row * a.heads + head, a.y, a.y_rest);
   }
 }
 
@@ -52,8 +53,8 @@ struct MixedAttention {
   static constexpr unsigned min_blocks = blocks_per_processor(kSize);
   using Args = MixedAttentionArgs;
 
-  /// Contexts are known only when it runs: takes rows to be one prompt that has filled half of its
-  /// block table, or its window.
+  /// The context is known only when the kernel runs. This assumes that the rows are one prompt that
+  /// has filled half of its block table, or its window.
   static Cost cost(const Args& a) {
     double context = 0.5 * a.kv.table_stride * a.kv.page_size;
     if (a.window != 0) context = std::min(context, 1.0 * a.window);

@@ -1,6 +1,8 @@
-// mixed_attention.cuh: the CUDA body of mixed_attention.hpp. Tiles are chunks of neighbouring rows,
-// the last ones first since they see most, then the splits of rows that are alone in their slot.
-// Where rows are computed alone each of the neighbours is a tile, one split after another.
+// mixed_attention.cuh: the CUDA body of mixed_attention.hpp: plans the tiles of a step and runs
+// them. First come chunks of neighbouring rows, the last ones first since they see most, then the
+// splits of rows that are alone in their slot. With computes_rows_alone() each neighbouring row is
+// a tile that runs its splits one after another. Chunks are computed in attention_chunks.cuh, rows
+// in attention_rows.cuh.
 #pragma once
 
 #include <type_traits>
@@ -11,13 +13,14 @@
 
 namespace attacca::kernels::attending {
 
-/// Which tiles a mixed step has. A chunk begins where a slot's rows begin and at each multiple of
-/// its size in positions, so that a row and its neighbours tell; or, where neighbours do not join,
-/// there is one for each row and part of its heads. All threads of a block call all functions.
+/// The tiles of a mixed step. A chunk begins where a slot's rows begin and at each multiple of the
+/// chunk size in positions, so a row and its neighbours determine it. Where neighbours do not join
+/// there is one item for each row and part of its heads instead. All threads of a block call all
+/// functions.
 class MixedPlan {
  public:
   struct Shared {
-    std::uint32_t first_chunks[kThreads];  // of each thread's rows
+    std::uint32_t first_chunks[kThreads];  // before each thread's rows
     std::uint32_t first_tiles[kThreads];
     std::uint32_t warp_sums[2][kThreads / 32];
   };
@@ -30,7 +33,7 @@ class MixedPlan {
         joins_(joins),
         shared_(shared) {}
 
-  /// Counts tiles. Returns at a barrier.
+  /// Counts the tiles. Ends with a barrier.
   __device__ void make(std::uint32_t rows) {
     rows_ = rows;
     each_ = ceil_div(rows, kThreads);
@@ -54,36 +57,37 @@ class MixedPlan {
 
   __device__ std::uint32_t count() const { return chunks_ + tiles_; }
   __device__ bool is_chunk(std::uint32_t index) const { return index < chunks_; }
-  /// The rank of a tile among those of single rows: of its results in the workspace.
+  /// The rank of a tile among those of single rows. It is the index of its partial results in the
+  /// workspace.
   __device__ std::uint32_t rank(std::uint32_t index) const { return index - chunks_; }
 
   __device__ Chunk chunk(std::uint32_t index) const {
-    const Place place = find(shared_.first_chunks, chunks_ - 1 - index, true);
+    const Item item = find(shared_.first_chunks, chunks_ - 1 - index, true);
     Chunk chunk;
-    chunk.row = place.row;
-    chunk.slot = slot(place.row);
-    chunk.position = position(place.row);
-    chunk.kv_head = place.rank;
-    const std::uint32_t most = min(chunk_rows_ - chunk.position % chunk_rows_, rows_ - place.row);
+    chunk.row = item.row;
+    chunk.slot = slot(item.row);
+    chunk.position = position(item.row);
+    chunk.kv_head = item.rank;
+    const std::uint32_t most = min(chunk_rows_ - chunk.position % chunk_rows_, rows_ - item.row);
     chunk.rows = 1;
     for (bool goes_on = true; goes_on && chunk.rows < most;) {
       const std::uint32_t next = chunk.rows + threadIdx.x % 32;
-      const bool is_same = next < most && slot(place.row + next) == chunk.slot;
+      const bool is_same = next < most && slot(item.row + next) == chunk.slot;
       const std::uint32_t same = __ballot_sync(~0u, is_same);
       goes_on = same == ~0u;
       chunk.rows += goes_on ? 32 : lowest_bit(~same);
     }
     return chunk;
   }
-  /// A row that is computed whole, for some of its heads: the first split.
+  /// The first split of a row that is computed whole, for some of its heads.
   __device__ Tile whole(std::uint32_t index) const {
-    const Place place = find(shared_.first_chunks, chunks_ - 1 - index, true);
-    const std::uint32_t at = position(place.row);
-    return cut_.tile(place.row, slot(place.row), at, place.rank * cut_.splits.count(cut_.span(at)));
+    const Item item = find(shared_.first_chunks, chunks_ - 1 - index, true);
+    const std::uint32_t at = position(item.row);
+    return cut_.tile(item.row, slot(item.row), at, item.rank * cut_.splits.count(cut_.span(at)));
   }
   __device__ Tile tile(std::uint32_t index) const {
-    const Place place = find(shared_.first_tiles, rank(index), false);
-    return cut_.tile(place.row, slot(place.row), position(place.row), place.rank);
+    const Item item = find(shared_.first_tiles, rank(index), false);
+    return cut_.tile(item.row, slot(item.row), position(item.row), item.rank);
   }
 
  private:
@@ -91,12 +95,12 @@ class MixedPlan {
     std::uint32_t chunks;
     std::uint32_t tiles;
   };
-  struct Place {
+  struct Item {
     std::uint32_t row;
-    std::uint32_t rank;  // among the row's own
+    std::uint32_t rank;  // among the row's chunks or tiles
   };
 
-  /// Past L1, which may hold what was there in an earlier step.
+  /// Bypasses L1, which may hold values of an earlier step.
   __device__ std::uint32_t slot(std::uint32_t row) const {
     return static_cast<std::uint32_t>(__ldcg(slots_ + row));
   }
@@ -112,8 +116,8 @@ class MixedPlan {
     if (!joins_) return {cut_.groups(), 0};
     return {is_first || position(row) % chunk_rows_ == 0 ? cut_.kv_heads : 0, 0};
   }
-  /// The row whose chunks (or tiles) number `index` is among. Each warp looks for itself.
-  __device__ Place find(const std::uint32_t* firsts, std::uint32_t index, bool is_chunk) const {
+  /// The row that has chunk (or tile) `index`. Each warp searches for itself.
+  __device__ Item find(const std::uint32_t* firsts, std::uint32_t index, bool is_chunk) const {
     const unsigned lane = threadIdx.x % 32;
     const std::uint32_t thread = find_last(firsts, kThreads, index);
     std::uint32_t before = firsts[thread];
@@ -134,14 +138,14 @@ class MixedPlan {
       }
       before += __shfl_sync(~0u, sum, 31);
     }
-    return {0, 0};  // not reached: the index is below the number of all
+    return {0, 0};  // not reached: index is below the total
   }
 
   const std::int32_t* positions_;
   const std::int32_t* slots_;
   Cut cut_;
   std::uint32_t chunk_rows_;
-  bool joins_;  // neighbours of one slot
+  bool joins_;  // whether neighbours of one slot are computed together
   Shared& shared_;
   std::uint32_t rows_ = 0;
   std::uint32_t each_ = 0;  // rows of a thread
@@ -184,13 +188,14 @@ class MixedBlock {
   }
 
  private:
-  /// A loop for each way: in one loop each way's registers would be kept during the other's.
+  /// One loop for each mode: in a common loop the registers of one mode would stay live in the
+  /// other.
   template <bool kJoins>
   __device__ void run_tiles(const MixedPlan& plan) {
     auto* claimed = static_cast<std::uint32_t*>(a_.workspace);
     for (std::uint32_t index = blockIdx.x; index < plan.count();) {
       std::uint32_t claim = 0;
-      if (threadIdx.x == 0) claim = count_relaxed(claimed, plan.count() - 1);
+      if (threadIdx.x == 0) claim = atomic_inc_relaxed(claimed, plan.count() - 1);
       if (!plan.is_chunk(index))
         run_row(plan.tile(index), plan.rank(index));
       else if constexpr (kJoins)
@@ -203,14 +208,14 @@ class MixedBlock {
     }
   }
 
-  /// A row's own position, in its page like the others.
+  /// A row's own position is in its page like the others.
   struct OwnPosition {
     const PagedKv& kv;
     std::uint64_t offset;  // in bytes
-    __device__ void bring_key(Positions<kType, kSize>& to) const {
+    __device__ void load_key(Positions<kType, kSize>& to) const {
       to.load_keys(kv.template keys_as<unsigned char>() + offset, kv.head_size, 0, 1);
     }
-    __device__ void bring_value(Positions<kType, kSize>& to) const {
+    __device__ void load_value(Positions<kType, kSize>& to) const {
       to.load_values(kv.template values_as<unsigned char>() + offset, kv.head_size, 0, 1);
     }
   };
@@ -218,21 +223,21 @@ class MixedBlock {
   __device__ void run_row(const Tile& tile, std::uint32_t rank) {
     Rows rows(a_, shared_.rows);
     rows.start(tile, rows.load_page(tile));
-    put_queries(tile);
+    store_queries(tile);
     __syncthreads();
     rows.attend(tile, own_position(tile));
-    rows.put_down(tile);
+    rows.store_partials(tile);
     __syncthreads();
     rows.finish(tile, rank, tile.slot);
   }
-  /// All splits of a row, as if blocks had shared them. The first positions of the next one are on
-  /// their way while what the warps found in this one is kept; what that reads is overwritten only
-  /// behind the barrier at the top.
+  /// Runs all splits of a row as if several blocks had them. The first positions of the next split
+  /// are loaded while the warps' partial results of this one are combined. Memory that this reads
+  /// is overwritten only behind the barrier at the top.
   __device__ void run_whole_row(Tile tile) {
     Rows rows(a_, shared_.rows);
     rows.keep_splits();
     rows.start(tile, rows.load_page(tile));
-    put_queries(tile);
+    store_queries(tile);
     for (;;) {
       __syncthreads();
       rows.attend(tile, own_position(tile));
@@ -241,7 +246,7 @@ class MixedBlock {
         tile = attended.next_split();
         rows.start(tile, rows.load_page(tile));
       }
-      rows.put_down(attended);
+      rows.store_partials(attended);
       __syncthreads();
       rows.keep(attended);
       if (attended.is_last_split()) break;
@@ -254,7 +259,7 @@ class MixedBlock {
     const std::uint64_t at = a_.kv.offset(tile.slot, tile.position, tile.kv_head);
     return {a_.kv, at * kv_element_bytes(kType)};
   }
-  __device__ void put_queries(const Tile& tile) {
+  __device__ void store_queries(const Tile& tile) {
     const float factor = a_.scale * 1.4426950408889634f;
     for (unsigned head = threadIdx.x / 32; head < tile.heads; head += kWarps) {
       const float* q = a_.q + std::uint64_t{tile.row} * a_.q_stride +
@@ -262,8 +267,8 @@ class MixedBlock {
       for (unsigned at = threadIdx.x % 32 * 2; at < kSize; at += 64) {
         const float2 two =
             at < a_.kv.head_size ? *reinterpret_cast<const float2*>(q + at) : float2{};
-        shared_.rows.queries.template put_two<is_bfloat(kType)>(head, at, two.x * factor,
-                                                                two.y * factor);
+        shared_.rows.queries.template store_pair<is_bfloat(kType)>(head, at, two.x * factor,
+                                                                   two.y * factor);
       }
     }
   }

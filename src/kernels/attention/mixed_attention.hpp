@@ -1,12 +1,12 @@
-// mixed_attention.hpp: attention for steps that mix prompts with decode, for CUDA's bf16 steps:
-// queries are rotated, keys and values are in their pages. Rows of one slot are neighbours and have
-// consecutive positions.
+// mixed_attention.hpp: attention for steps that mix prefill and decode, on CUDA with bf16 results.
+// Queries have had RoPE, and keys and values are already in their pages. Rows of one slot are
+// neighbours with consecutive positions. Pure decode steps are left to decode_attention.hpp.
 //
-// The grid is the same whatever the step holds: blocks pull tiles that they plan themselves. A row
-// that is alone in its slot is computed as in decode_attention of 3 to 16 rows, to the same bits
-// (see splits_of); neighbours are computed together, and a row's result does not depend on which of
-// them are there. Where kv.computes_rows_alone() each row is computed for itself: the same bits
-// alone, beside neighbours and in every decode step.
+// The grid is the same whatever the step holds: blocks plan the tiles themselves and pull them from
+// a counter. A row that is alone in its slot has the same bits as in decode_attention with 3 to 16
+// rows (see splits_of). Neighbouring rows of a slot are computed together, and a row's result does
+// not depend on how many of them there are. With kv.computes_rows_alone() each row is computed by
+// itself: the same bits alone, beside neighbours and in every decode step.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -24,19 +24,19 @@ struct MixedAttentionArgs {
   RowCount rows;
   const std::int32_t* positions;  // [capacity]
   const std::int32_t* slots;      // [capacity]
-  std::uint32_t slot_count;       // slots are below it
+  std::uint32_t slot_count;       // all slots are below it
   float scale;
-  std::uint32_t window;  // looks at no more than this many positions back, itself included; 0: all
+  std::uint32_t window;  // positions that a row sees, itself included; 0: all
   PagedKv kv;
   /// CUDA: `attention_workspace_bytes` for `slot_count` rows and this device, zeroed before the
-  /// first launch; each launch leaves it so that the next one can use it. For one launch at a time.
+  /// first launch. Each launch leaves it ready for the next one. One launch at a time may use it.
   void* workspace;
   std::uint16_t* y;                 // [capacity, heads * head_size] bf16
-  std::uint16_t* y_rest = nullptr;  // as y: bf16 of what rounding it left; null: not wanted
+  std::uint16_t* y_rest = nullptr;  // as y: its rounding error in bf16; or null
 };
 
-/// The kernel for this head size and type of keys and values, and its grid on a device with that
-/// many processors. Throws BadArgument for shapes it does not know.
+/// The kernel for this head size and type of keys and values, and its grid on a device with
+/// `processors` SMs. Both throw BadArgument for unsupported shapes.
 const Kernel<MixedAttentionArgs>& mixed_attention(const MixedAttentionArgs& args);
 Grid grid_of(const MixedAttentionArgs& args, bool is_cuda, unsigned processors);
 

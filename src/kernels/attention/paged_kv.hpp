@@ -1,4 +1,5 @@
-// paged_kv.hpp: keys and values of one layer in a pool of pages, reached through block tables.
+// paged_kv.hpp: a view of one layer's keys and values in a pool of pages, reached through block
+// tables. Allocating pages is left to the engine.
 #pragma once
 
 #include <attacca/target.hpp>
@@ -6,7 +7,7 @@
 
 namespace attacca::kernels {
 
-/// How keys and values are stored. The host knows f32 only.
+/// The element type of keys and values. The host supports f32 only.
 enum class KvType : std::uint32_t { f32, bf16, f16, fp8 };
 ATTACCA_HD constexpr std::uint32_t kv_element_bytes(KvType type) {
   return type == KvType::f32 ? 4 : type == KvType::fp8 ? 1 : 2;
@@ -22,8 +23,8 @@ struct PagedKv {
   std::uint32_t kv_heads = 0;
   std::uint32_t head_size = 0;  // a multiple of 8, at most 256
   KvType type = KvType::f32;
-  /// Attention computes each row for itself and cuts its past alike in every step: the same bits
-  /// alone, beside neighbours and in every decode step. Floats always are.
+  /// Attention computes each row by itself and splits it alike in every step, so it has the same
+  /// bits alone, beside neighbours and in every decode step. With f32 it always does.
   bool rows_alone = false;
 
   ATTACCA_HD constexpr bool computes_rows_alone() const {
@@ -38,7 +39,7 @@ struct PagedKv {
   ATTACCA_HD T* values_as() const {
     return static_cast<T*>(values);
   }
-  /// Where the key (or value) of a position lies, in elements from `keys` (or `values`).
+  /// Offset of a position's key (or value), in elements from `keys` (or `values`).
   ATTACCA_HD std::uint64_t offset(std::uint32_t slot, std::uint32_t position,
                                   std::uint32_t head) const {
     const std::uint64_t page = static_cast<std::uint64_t>(

@@ -1,4 +1,5 @@
-// rope_store.cpp: the kernel of rope_store.hpp; its host body is in host/rope_store.cpp.
+// rope_store.cpp: the kernel of rope_store.hpp with its CUDA body. The host body is in
+// host/rope_store.cpp.
 #include "kernels/attention/rope_store.hpp"
 
 #include <attacca/error.hpp>
@@ -35,7 +36,7 @@ struct RopeStore {
     host::rope_store(a, t.block.x, t.blocks.x);
   }
 
-  /// A block for each row, a warp for each of its heads in turn.
+  /// One block for each row; its warps take the heads in turn.
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
     using namespace attending;
@@ -48,8 +49,8 @@ struct RopeStore {
     const auto position = static_cast<std::uint32_t>(a.positions[row]);
     const auto slot = static_cast<std::uint32_t>(a.slots[row]);
     const unsigned lane = t.thread.x % 32;
-    __shared__ float turning[kThreads / 32][kMaxSize];
-    float* turned = turning[t.thread.x / 32];
+    __shared__ float buffers[kThreads / 32][kMaxSize];
+    float* rotated_head = buffers[t.thread.x / 32];
     Angles<kMaxSize> angles;
     angles.find(a.frequencies, a.rotary_size / 2, a.positions[row]);
     for (std::uint32_t head = t.thread.x / 32; head < heads; head += kThreads / 32) {
@@ -57,15 +58,16 @@ struct RopeStore {
       const bool is_query = head < a.heads;
       const bool is_value = head >= a.heads + a.kv.kv_heads;
       if (!is_value)
-        turn_head(
-            x, turned, angles,
+        rope_head(
+            x, rotated_head, angles,
             {is_query ? a.query_norm : a.key_norm, a.epsilon, a.pairs, a.rotary_size / 2, size});
       if (is_query) {
-        for (std::uint32_t at = lane; at < size; at += 32) x[at] = turned[at];
+        for (std::uint32_t at = lane; at < size; at += 32) x[at] = rotated_head[at];
         continue;
       }
       const std::uint64_t to = a.kv.offset(slot, position, (head - a.heads) % a.kv.kv_heads);
-      store(a.kv.type, is_value ? a.kv.values : a.kv.keys, to, is_value ? x : turned, size, lane);
+      store(a.kv.type, is_value ? a.kv.values : a.kv.keys, to, is_value ? x : rotated_head, size,
+            lane);
     }
 #endif
   }

@@ -1,6 +1,6 @@
-// rope_store.hpp: between the query/key/value product and attention: normalizes queries and keys
-// where the architecture does, rotates them by their positions, and stores keys and values in
-// their pages. Queries stay in place.
+// rope_store.hpp: the kernel between the query/key/value product and attention. It applies the
+// query and key norms where the architecture has them, applies RoPE, and stores keys and values in
+// their pages. Queries stay in place. decode_attention.hpp does all this itself.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -17,13 +17,13 @@ struct RopeStoreArgs {
   float* qkv;  // [capacity, (heads + 2 * kv_heads) * head_size]: queries, keys, values
   RowCount rows;
   const std::int32_t* positions;  // [capacity]
-  const std::int32_t* slots;      // [capacity]: whose block table
+  const std::int32_t* slots;      // the row's block table
   const float* frequencies;       // [rotary_size / 2]: angle = position * frequency
   const float* query_norm;        // [head_size], or null
   const float* key_norm;          // [head_size], or null
   float epsilon;
   RotaryPairs pairs;
-  std::uint32_t rotary_size;  // elements of a head that rotate, the first ones
+  std::uint32_t rotary_size;  // the first elements of a head, which rotate
   std::uint32_t heads;
   PagedKv kv;
 };

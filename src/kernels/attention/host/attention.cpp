@@ -1,5 +1,5 @@
-// attention.cpp: see attention.hpp. Cuts the step into items of work, and lets each item's lines
-// walk over the tiles they see.
+// attention.cpp: cuts a step of attention into items of work on the host, and runs each item's
+// lines over the tiles that they see.
 #include "kernels/attention/host/attention.hpp"
 
 #include <algorithm>
@@ -19,14 +19,14 @@ struct Item {
   std::uint32_t row;
   std::uint32_t tokens;
   std::uint32_t first_head;
-  std::uint32_t last_head;  // one past
+  std::uint32_t last_head;  // past the last
 
   unsigned line(std::uint32_t token, std::uint32_t head) const {
     return token * (last_head - first_head) + head - first_head;
   }
 };
 
-/// Positions [first, last] are seen.
+/// The positions [first, last] that a token sees.
 struct Sight {
   std::uint32_t first;
   std::uint32_t last;
@@ -36,7 +36,7 @@ Sight sight_of(const AttentionArgs& a, std::uint32_t row) {
   return {a.window != 0 && last >= a.window ? last - a.window + 1 : 0, last};
 }
 
-/// Lets the item's lines of heads [first_head, last_head), all of one kv head, look at all tiles.
+/// Runs the item's lines of heads [first_head, last_head), all of one kv head, over all tiles.
 void walk(const AttentionArgs& a, const Item& item, std::uint32_t first_head,
           std::uint32_t last_head, Lines& lines) {
   const std::uint32_t kv_head = first_head / (a.heads / a.kv.kv_heads);
@@ -123,7 +123,7 @@ AttentionCut attention_cut(const AttentionArgs& a) {
 void attention(const AttentionArgs& a, unsigned block, unsigned blocks) {
   const AttentionCut cut = attention_cut(a);
   const std::uint32_t rows = *a.rows.count;
-  unsigned turn = 0;  // items are dealt to blocks like cards: later tokens of a prompt cost more
+  unsigned turn = 0;  // items go to blocks round-robin: later tokens of a prompt cost more
   for (std::uint32_t row = 0; row < rows;) {
     std::uint32_t end = row + 1;
     while (end < rows && end - row < cut.tokens && a.slots[end] == a.slots[row]) ++end;

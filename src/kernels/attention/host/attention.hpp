@@ -1,4 +1,4 @@
-// attention.hpp: attention on the host.
+// attention.hpp: the host body of the attention kernel. The inner loop is in attention_tile.hpp.
 #pragma once
 
 #include "kernels/attention/attention.hpp"

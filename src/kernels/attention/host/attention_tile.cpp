@@ -1,5 +1,5 @@
-// attention_tile.cpp: see attention_tile.hpp. Lines that see the same part of a tile share its
-// loads, four at a time.
+// attention_tile.cpp: the inner loop of attention_tile.hpp, vectorized with Highway. Lines that see
+// the same part of a tile share its loads, four at a time.
 #include "kernels/attention/host/attention_tile.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #define HWY_TARGET_INCLUDE "kernels/attention/host/attention_tile.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
-// After highway.h, which it needs.
+// It needs highway.h first.
 #include <hwy/contrib/math/math-inl.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -73,7 +73,7 @@ HWY_INLINE void score(Lines& lines, const unsigned* index, const float* keys, st
   }
 }
 
-/// Turns the scores of a tile into weights. Never inlined, so that all lines round alike.
+/// Turns the scores of a tile into weights. Never inlined, so that all lines round in the same way.
 HWY_NOINLINE void weigh(Lines& lines, unsigned line, unsigned first, unsigned last) {
   const Floats d;
   float* weight = lines.weight[line];
@@ -99,7 +99,7 @@ HWY_NOINLINE void weigh(Lines& lines, unsigned line, unsigned first, unsigned la
       lines.total[line] * lines.factor[line] + hn::GetLane(hn::SumOfLanes(d, total));
 }
 
-/// sum = sum * factor + the tile's values by their weights, over runs of `kRun` vectors.
+/// sum = sum * factor + the tile's values times their weights, over runs of `kRun` vectors.
 template <unsigned kCount, unsigned kRun>
 HWY_INLINE void add_values(Lines& lines, const unsigned* index, const Tile& tile,
                            std::size_t size) {

@@ -1,5 +1,6 @@
-// rope_store.cpp: see rope_store.hpp. Angles are computed in doubles, once for each token: in
-// floats those of late positions are off by more than the sine's own precision.
+// rope_store.cpp: applies norms and RoPE and stores keys and values on the host, vectorized with
+// Highway. Angles are computed in double precision, once for each token: in floats, late positions
+// are off by more than the sine's own precision.
 #include "kernels/attention/host/rope_store.hpp"
 
 #include <algorithm>

@@ -1,11 +1,11 @@
-// rope_store.hpp: rotates queries and keys and stores keys and values on the host.
+// rope_store.hpp: the host body of the rope_store kernel.
 #pragma once
 
 #include "kernels/attention/rope_store.hpp"
 
 namespace attacca::kernels::host {
 
-/// The rows that block `block` of `blocks` computes.
+/// Computes the rows of block `block` of `blocks`.
 void rope_store(const RopeStoreArgs& args, unsigned block, unsigned blocks);
 
 }  // namespace attacca::kernels::host
