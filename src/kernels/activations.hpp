@@ -1,5 +1,6 @@
-// activations.hpp: the rows of numbers that flow between kernels. A step computes the rows of up
-// to `capacity` tokens at addresses that never move; how many are real is read when it runs.
+// activations.hpp: the rows of activations that flow between kernels. A step computes up to
+// `capacity` rows, one for each token, at addresses that never move. How many are real is read when
+// the step runs.
 #pragma once
 
 #include <attacca/target.hpp>
@@ -7,7 +8,7 @@
 
 namespace attacca::kernels {
 
-/// How rows are stored that a linear kernel reads.
+/// The format of rows that a linear kernel reads.
 ///  f32   plain floats
 ///  i16   for quantized weights on the host: per 32 elements a scale and 16-bit integers. Integer
 ///        products are exact, so a row's result does not depend on what else is in the batch.
@@ -28,7 +29,7 @@ ATTACCA_HD constexpr std::uint64_t row_stride(RowFormat format, std::uint64_t co
                                   : columns / RowBlock::kElements * sizeof(RowBlock);
 }
 
-/// Rows to be read by a linear kernel.
+/// Rows that a linear kernel reads.
 struct Rows {
   void* data = nullptr;  // [capacity, columns] in `format`
   RowFormat format = RowFormat::f32;

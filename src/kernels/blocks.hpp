@@ -1,4 +1,5 @@
-// blocks.hpp: how the rows of a step are shared among a kernel's blocks on the host.
+// blocks.hpp: how a kernel's work is divided among its blocks on the host. CUDA grids are chosen by
+// each kernel.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +9,9 @@
 
 namespace attacca::kernels {
 
-/// A block or more for `work`, none with less than `least` of it: a dispatch costs some
-/// microseconds, so little work stays on one thread, and much is cut into four parts per thread, to
-/// even out.
+/// A grid for `work` units in which no block has less than `least`. A dispatch costs some
+/// microseconds, so little work stays on one thread. Much work is cut into four parts per thread,
+/// which evens out their times.
 inline Grid host_grid(std::uint64_t work, std::uint64_t least) {
   const std::uint64_t most = 4 * std::max(1u, std::thread::hardware_concurrency());
   return Grid::covering(std::clamp<std::uint64_t>(work / least, 1, most), 1);
@@ -19,7 +20,7 @@ inline Grid host_grid(std::uint64_t work, std::uint64_t least) {
 /// The part of `count` rows that a block computes.
 struct RowRange {
   std::uint32_t first;
-  std::uint32_t last;  // one past
+  std::uint32_t last;  // past the last
 };
 inline RowRange rows_of_block(std::uint32_t count, unsigned block, unsigned blocks) {
   const auto cut = [&](std::uint64_t at) {

@@ -1,4 +1,4 @@
-// carry_tokens.cpp: the kernel of carry_tokens.hpp.
+// carry_tokens.cpp: the kernel of carry_tokens.hpp, one body for host and device.
 #include "kernels/carry_tokens.hpp"
 
 #include "kernels/blocks.hpp"

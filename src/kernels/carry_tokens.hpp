@@ -1,5 +1,5 @@
-// carry_tokens.hpp: the head of a step that was planned while the one before it ran: tokens that
-// nobody knew then are taken from what that step has sampled, on the device.
+// carry_tokens.hpp: the first kernel of a step that was planned while the step before it ran. It
+// copies the tokens that the host did not know then from the results of that step, on the device.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -10,7 +10,7 @@
 namespace attacca::kernels {
 
 struct CarryTokensArgs {
-  const std::int32_t* from;  // [capacity]: the row of the step before, or -1 where `tokens` has it
+  const std::int32_t* from;  // [capacity]: row of the step before, or -1 if `tokens` has it
   RowCount rows;
   const Sampled* sampled;  // of the step before
   std::int32_t* tokens;    // [capacity]

@@ -1,4 +1,5 @@
-// embed.cpp: the kernel of embed.hpp.
+// embed.cpp: the two kernels of embed.hpp, one block of rows at a time on the host and one thread
+// for each element on CUDA.
 #include "kernels/embed.hpp"
 
 #include "kernels/blocks.hpp"
@@ -24,7 +25,7 @@ struct Embed {
       for (std::uint32_t column = 0; column < a.table.columns; ++column) write(a, row, column);
   }
 
-  /// A thread for each element.
+  /// One thread for each element.
   ATTACCA_DEVICE static void cuda(Thread& t, const Args& a) {
     const std::uint64_t row = t.index() / a.table.columns;
     if (row < *a.rows.count && row < a.rows.capacity)
@@ -62,7 +63,8 @@ struct EmbedResidual {
       }
   }
 
-  /// A thread for each element; a part's are neighbours in a warp.
+  /// One thread for each element. The elements of a part are neighbours in a warp, which sums their
+  /// squares.
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
     t.release_consumers();
@@ -81,7 +83,7 @@ struct EmbedResidual {
   }
 
  private:
-  /// One element of the residual; returns its square.
+  /// Writes one element of the residual and returns its square.
   ATTACCA_HD static float put(const Args& a, std::uint64_t row, std::uint32_t column) {
     const void* from = a.table.row(static_cast<std::uint32_t>(a.tokens[row]));
     const float value = element(a.table.type, from, column);

@@ -1,4 +1,4 @@
-// embed.hpp: the rows of an embedding table that a step's tokens name.
+// embed.hpp: copies a step's tokens' rows out of the embedding table, as floats or into a Residual.
 #pragma once
 
 #include <attacca/kernel.hpp>

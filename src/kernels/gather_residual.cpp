@@ -1,4 +1,4 @@
-// gather_residual.cpp: a block for each row; see gather_residual.hpp.
+// gather_residual.cpp: the kernel of gather_residual.hpp, one block for each row.
 #include "kernels/gather_residual.hpp"
 
 #include <algorithm>

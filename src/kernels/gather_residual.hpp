@@ -1,5 +1,5 @@
-// gather_residual.hpp: some rows of a residual, one after another, for a product that reads rows as
-// they lie: what was scaled for it, and the squares of its norm.
+// gather_residual.hpp: copies some rows of a residual next to each other, for a linear kernel that
+// cannot gather: the scaled values, their rounding errors and the squares for the norm.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -11,7 +11,7 @@ namespace attacca::kernels {
 
 struct GatherResidualArgs {
   Residual from;               // values are not read
-  const std::int32_t* gather;  // [capacity]: which row
+  const std::int32_t* gather;  // [capacity]: row of `from`
   RowCount rows;
   Residual to;  // values are not written
 };

@@ -1,5 +1,6 @@
-// matrix.hpp: how weights lie in memory. A Matrix is a view of a file's bytes as they are: rows of
-// `columns` elements, whole rows one after another, each row a run of blocks of its type.
+// matrix.hpp: the layout of weights in memory. A Matrix is a view of a file's bytes: rows of
+// `columns` elements, one after another, each row a run of blocks of its type. Decoding is left to
+// quantization.hpp.
 #pragma once
 
 #include <attacca/target.hpp>
@@ -7,10 +8,10 @@
 
 namespace attacca::kernels {
 
-/// The element types weights come in. The quantized ones are GGUF's, bit for bit. The last one is
-/// no file's but made at load: a float of 8 bits, to be multiplied by a scale of its row.
+/// The element types of weights. The quantized ones are GGUF's, bit for bit. No file has e4m3: it
+/// is made at load, with a scale for each row.
 enum class TensorType : std::uint32_t { f32, f16, bf16, q8_0, q4_0, q4_1, q4_k, q5_k, q6_k, e4m3 };
-inline constexpr unsigned kTensorTypes = 9;  // of files
+inline constexpr unsigned kTensorTypes = 9;  // that files have
 
 /// Elements that are stored together, and the bytes they take.
 struct BlockShape {
@@ -69,7 +70,7 @@ struct Matrix {
   ATTACCA_HD const void* row(std::uint64_t index) const {
     return static_cast<const unsigned char*>(data) + index * row_bytes(type, columns);
   }
-  /// What the elements of a row are to be multiplied by.
+  /// The factor of a row's elements.
   ATTACCA_HD float scale(std::uint64_t index) const { return scales ? scales[index] : 1.0f; }
   ATTACCA_HD std::uint64_t bytes() const { return rows * row_bytes(type, columns); }
 };

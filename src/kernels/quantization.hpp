@@ -1,5 +1,6 @@
-// quantization.hpp: what each element of a Matrix is, one at a time. The plain reference of every
-// tensor type, for host and device; the fast readers of the host are in host/formats-inl.hpp.
+// quantization.hpp: decodes the elements of a Matrix one at a time: the plain reference of every
+// tensor type, for host and device. The fast readers are in linear/host/formats-inl.hpp and
+// linear/streamed_weights.cuh.
 //
 // A quantized element is scale * q + offset, with a small integer q and with a scale and an offset
 // that 32 (Q6_K: 16) neighbours share. The types with 256 elements in a block keep the scales and
@@ -16,7 +17,7 @@ ATTACCA_HD inline float float_of_bfloat(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-/// The nearest bf16, the even one of two; what is no number stays none.
+/// Rounds to the nearest bf16, ties to even. NaN stays NaN.
 ATTACCA_HD inline std::uint16_t bfloat_of_float(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if (value != value) return static_cast<std::uint16_t>(bits >> 16 | 0x40u);
@@ -27,12 +28,12 @@ ATTACCA_HD inline float float_of_half(std::uint16_t bits) {
   const std::uint32_t sign = (bits & 0x8000u) << 16;
   const std::uint32_t rest = (bits & 0x7fffu) << 13;
   if (rest >= 0x7c00u << 13) return std::bit_cast<float>(sign | 0x7f800000u | rest);
-  // The exponent's bias goes from 15 to 127; multiplying also brings subnormals in order.
+  // The exponent's bias changes from 15 to 127; the product also normalizes subnormals.
   return std::bit_cast<float>(sign |
                               std::bit_cast<std::uint32_t>(std::bit_cast<float>(rest) * 0x1p112f));
 }
 
-/// Four bits of exponent, three of fraction; no infinity, and 448 is the largest.
+/// e4m3: four bits of exponent, three of fraction, no infinity; 448 is the largest.
 ATTACCA_HD inline float float_of_e4m3(std::uint8_t bits) {
   const std::uint32_t rest = bits & 0x7fu;
   if (rest == 0x7fu) return std::bit_cast<float>(0x7fc00000u);
@@ -40,7 +41,7 @@ ATTACCA_HD inline float float_of_e4m3(std::uint8_t bits) {
   return bits & 0x80u ? -size : size;
 }
 
-/// The nearest one, the even one of two; 448 for what is larger.
+/// Rounds to the nearest e4m3, ties to even; saturates at 448.
 ATTACCA_HD inline std::uint8_t e4m3_of_float(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = bits >> 24 & 0x80u;
@@ -107,7 +108,7 @@ ATTACCA_HD inline float q6_k(Bytes block, unsigned i) {
 
 }  // namespace quantization
 
-/// Element `column` of a row of weights, for e4m3 without the scale of its row.
+/// Element `column` of a row of weights; for e4m3 without the scale of its row.
 ATTACCA_HD inline float element(TensorType type, const void* row, std::uint32_t column) {
   const BlockShape shape = block_shape(type);
   const unsigned i = column % shape.elements;

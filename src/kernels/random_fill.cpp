@@ -1,4 +1,4 @@
-// random_fill.cpp: the kernel of random_fill.hpp.
+// random_fill.cpp: the kernel of random_fill.hpp and its grid.
 #include "kernels/random_fill.hpp"
 
 #include <attacca/error.hpp>
@@ -9,7 +9,7 @@
 namespace attacca::kernels {
 namespace {
 
-constexpr std::uint64_t kEach = 8;  // numbers of a thread: 16 bytes of bf16
+constexpr std::uint64_t kEach = 8;  // numbers for each thread: 16 bytes of bf16
 constexpr unsigned kThreads = 256;
 
 struct RandomFill {

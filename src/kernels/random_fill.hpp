@@ -1,6 +1,6 @@
-// random_fill.hpp: numbers that look normally distributed, made where they are needed: weights and
-// KV pages of a benchmark fill a GPU's memory faster than a file could. Number i of a seed is the
-// same on every device, whatever the grid.
+// random_fill.hpp: fills device memory with random numbers that look normally distributed, for the
+// weights and KV pages of benchmarks: faster than reading a file. Number i of a seed is the same on
+// every device, whatever the grid.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -16,11 +16,11 @@ struct RandomFillArgs {
   TensorType type;  // f32 or bf16
   std::uint64_t count;
   std::uint64_t seed;
-  float deviation;  // the standard one, about a mean of 0
+  float deviation;  // standard deviation; the mean is 0
 };
 
-/// Number `index` of a seed: the sum of four uniform ones, which is never beyond 3.47 deviations.
-/// One rounding for each product, so that host and device agree.
+/// Number `index` of a seed: a sum of four uniform numbers, never beyond 3.47 deviations. Each
+/// product rounds once, so host and device agree.
 ATTACCA_HD inline float random_number(std::uint64_t seed, std::uint64_t index, float deviation) {
   constexpr std::int32_t kMean = 4 * 0xffff / 2;
   constexpr float kStep = 2.64290795e-5f;  // sqrt(3) / 2^16: 1 over the deviation of the sum
@@ -32,7 +32,7 @@ ATTACCA_HD inline float random_number(std::uint64_t seed, std::uint64_t index, f
 }
 
 const Kernel<RandomFillArgs>& random_fill();
-/// Throws BadArgument for a type that it cannot write.
+/// Throws BadArgument for a type other than f32 and bf16.
 Grid grid_of(const RandomFillArgs& args, bool is_cuda);
 
 }  // namespace attacca::kernels

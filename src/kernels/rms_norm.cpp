@@ -1,4 +1,5 @@
-// rms_norm.cpp: the kernel of rms_norm.hpp; its host body is in host/rms_norm.cpp.
+// rms_norm.cpp: the kernel of rms_norm.hpp with its CUDA body. The host body is in
+// host/rms_norm.cpp.
 #include "kernels/rms_norm.hpp"
 
 #include <attacca/error.hpp>
@@ -23,7 +24,7 @@ struct RmsNorm {
 
   static void host_block(Thread& t, const Args& a) { host::rms_norm(a, t.block.x, t.blocks.x); }
 
-  /// A block for each row.
+  /// One block for each row.
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
     if (t.block.x >= *a.rows.count) return;

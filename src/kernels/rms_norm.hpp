@@ -1,5 +1,6 @@
-// rms_norm.hpp: y = x / rms(x) * weight for the rows of a step, in the format the next linear
-// kernel reads. With `gather` it also picks the rows whose logits are wanted.
+// rms_norm.hpp: y = x / rms(x) * weight for the rows of a step, in the format that the next linear
+// kernel reads. With `gather` it also selects the rows whose logits are wanted. CUDA's streamed
+// steps fuse their norms; see residual.hpp.
 #pragma once
 
 #include <attacca/kernel.hpp>

@@ -1,4 +1,4 @@
-// to_fp8.cpp: the kernel of to_fp8.hpp. On CUDA a warp for each row.
+// to_fp8.cpp: the kernel of to_fp8.hpp. On CUDA one warp converts one row.
 #include "kernels/to_fp8.hpp"
 
 #include <cmath>
@@ -45,7 +45,7 @@ struct ToFp8 {
   }
 
  private:
-  /// Every `step`-th element of a row from the first on.
+  /// Converts every `step`-th element of a row from `first` on.
   ATTACCA_HD static float largest(const Args& a, std::uint64_t row, std::uint32_t first,
                                   std::uint32_t step) {
     const void* from = a.from.row(row);

@@ -1,5 +1,5 @@
-// to_fp8.hpp: weights in floats of 8 bits: e4m3, and for each row a scale that makes its largest
-// element 448, the largest there is.
+// to_fp8.hpp: converts weights to e4m3, with a scale for each row that maps its largest element to
+// 448, the largest e4m3. It runs once when a model is loaded.
 #pragma once
 
 #include <attacca/kernel.hpp>

@@ -20,13 +20,13 @@ namespace attacca::kernels {
 /// Lies in shared memory. REQUIRES: blocks of one dimension.
 class WaitBound {
  public:
-  /// By one thread, before the others come; a barrier of the block must follow.
+  /// Called by one thread before any other use; a __syncthreads() must follow.
   __device__ void init() { word_ = 0; }
 
   /// Calls `is_done` until it returns true, or `patience` nanoseconds are over, or another wait of
-  /// the block has ended so: then it returns false. `what` is an index of the kernel's `waits_for`,
-  /// below 16; `wanted` is below 65536. Lanes that wait together find the same word and the same
-  /// time, and so give up together, as what follows needs them to.
+  /// the block has given up; in these cases it returns false. `what` is an index of the kernel's
+  /// `waits_for`, below 16; `wanted` is below 65536. Lanes that wait together find the same word
+  /// and the same time, and so give up together, as what follows needs them to.
   template <class IsDone>
   __device__ bool wait(unsigned what, unsigned wanted, std::uint64_t patience,
                        const IsDone& is_done) {
@@ -39,7 +39,7 @@ class WaitBound {
       return false;
     }
   }
-  /// Ends all waits of the other block of a pair. REQUIRES: it is still there.
+  /// Ends all waits of the other block of a pair. REQUIRES: that block has not exited.
   __device__ void end_in_peer() {
     asm volatile(
         "{ .reg .b32 rank, there;\n"
@@ -51,8 +51,8 @@ class WaitBound {
         : "memory");
   }
 
-  /// By every thread, at the end of the kernel: one that gave up tells the host. `seen(what,
-  /// wanted)` is what is there instead, and `patience(what)` how long it waited.
+  /// Called by every thread at the end of the kernel: a thread that gave up reports to the host.
+  /// `seen(what, wanted)` is the value found instead, and `patience(what)` how long it waited.
   template <class Seen, class Patience>
   __device__ void report(const WaitingThread& t, const Seen& seen, const Patience& patience) const {
     const unsigned word = word_;

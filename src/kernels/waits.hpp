@@ -1,5 +1,5 @@
-// waits.hpp: what the kernels of this folder may wait for, and for how long. The waits themselves
-// are in cuda/.
+// waits.hpp: the names of the waits in this folder's kernels, and their time limit. The waits
+// themselves are in wait_bound.cuh and linear/ring.cuh.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 namespace attacca::kernels {
 
 /// How long a thread waits before it gives up. No healthy wait takes a thousandth of it: a TMA copy
-/// that cannot read its source ends the kernel with an error, so this is only for mistakes of ours
-/// and for blocks that are not resident together.
+/// that cannot read its source ends the kernel with an error, so this only catches bugs and blocks
+/// that are not resident together.
 inline constexpr std::uint64_t kPatienceNanoseconds = 20'000'000'000;
 
 /// The waits of a ring of stages, the first of a kernel's `waits_for`. A report says which stage

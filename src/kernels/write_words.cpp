@@ -1,4 +1,4 @@
-// write_words.cpp: the kernel of write_words.hpp.
+// write_words.cpp: the kernel of write_words.hpp, one block for each write.
 #include "kernels/write_words.hpp"
 
 namespace attacca::kernels {
@@ -12,7 +12,6 @@ struct WriteWords {
     return {.flops = 0, .bytes = 1.0 * a.count * sizeof(WordsWrite)};
   }
 
-  /// A block for each write.
   ATTACCA_HD static void body(Thread& t, const Args& a) {
     const WordsWrite write = a.writes[t.block.x];
     for (std::uint32_t at = t.thread.x; at < write.count; at += t.threads.x)

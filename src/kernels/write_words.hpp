@@ -1,4 +1,4 @@
-// write_words.hpp: scattered words of a device's memory, written by one kernel: what the host has
+// write_words.hpp: one kernel that writes many scattered words of device memory: what the host has
 // changed since the step before.
 #pragma once
 
@@ -8,13 +8,13 @@ namespace attacca::kernels {
 
 struct WordsWrite {
   std::uint32_t* to;
-  std::uint32_t first;  // of `words`
+  std::uint32_t first;  // index of its first word in `words`
   std::uint32_t count;
 };
 
 struct WriteWordsArgs {
-  const WordsWrite* writes;    // [count], to places that do not overlap
-  const std::uint32_t* words;  // of all of them
+  const WordsWrite* writes;    // [count], to ranges that do not overlap
+  const std::uint32_t* words;  // of all writes
   std::uint32_t count;
 };
 

@@ -1,5 +1,5 @@
-// rms_norm.cpp: see rms_norm.hpp. Squares are summed in floats over short runs and in a double
-// across them, so long rows lose nothing.
+// rms_norm.cpp: the RMS norm on the host, vectorized with Highway. Squares are summed in floats
+// over short runs and in a double across them, so long rows lose no precision.
 #include "kernels/host/rms_norm.hpp"
 
 #include <algorithm>

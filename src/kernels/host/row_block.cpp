@@ -1,4 +1,4 @@
-// row_block.cpp: see row_block.hpp.
+// row_block.cpp: to_row_blocks of row_block.hpp, vectorized with Highway for each instruction set.
 #include "kernels/host/row_block.hpp"
 
 #include "kernels/host/simd.hpp"

@@ -1,4 +1,5 @@
-// row_block.hpp: how kernels on the host write rows in the format i16.
+// row_block.hpp: converts floats to rows in the format i16 on the host.
+// linear/host/integer_tiles.hpp reads them.
 #pragma once
 
 #include <cmath>
@@ -7,8 +8,8 @@
 
 namespace attacca::kernels {
 
-/// The largest magnitude of a value: the largest whose two halves, 256 * high + low, are signed
-/// bytes, which is how a processor with byte dot products reads them.
+/// The largest magnitude of a value. Up to it both halves of a value, 256 * high + low, are signed
+/// bytes, as processors with byte dot products read them.
 inline constexpr float kRowBlockMax = 127 * 256 + 127;
 
 /// The scale of a block, and its inverse, from the largest magnitude in it.
@@ -16,13 +17,13 @@ struct RowBlockScale {
   float scale = 0;
   float inverse = 0;
   explicit RowBlockScale(float largest) {
-    if (largest < 1e-30f) return;  // counts as zero: the inverse must be finite
+    if (largest < 1e-30f) return;  // treated as zero, since the inverse must be finite
     scale = largest / kRowBlockMax;
     inverse = kRowBlockMax / largest;
   }
 };
 
-/// One block, written plainly: what `to_row_blocks` does, bit for bit.
+/// A plain version of one block of to_row_blocks, with the same bits.
 inline void to_row_block(const float* x, RowBlock& y) {
   float largest = 0;
   for (unsigned i = 0; i < RowBlock::kElements; ++i) largest = std::fmax(largest, std::fabs(x[i]));
@@ -36,7 +37,7 @@ inline void to_row_block(const float* x, RowBlock& y) {
   y.sum = y.scale * static_cast<float>(sum);
 }
 
-/// A row of `columns` floats as blocks. REQUIRES: `columns` is a multiple of 32.
+/// Converts a row of `columns` floats to blocks. REQUIRES: `columns` is a multiple of 32.
 void to_row_blocks(const float* x, std::uint32_t columns, RowBlock* y);
 
 }  // namespace attacca::kernels

@@ -1,5 +1,5 @@
-// simd.hpp: include before any Highway header, to say what we build for: on x86-64 at least SSE4,
-// and vectors of a known size only, since tiles are arrays of them.
+// simd.hpp: the Highway targets that we build for; include it before any Highway header. On x86-64
+// they start at SSE4. All have vectors of a known size, since tiles are arrays of vectors.
 #pragma once
 
 #if defined(__x86_64__)
