@@ -1,4 +1,5 @@
-// main.cpp: attacca_lab, the command line of the lab.
+// main.cpp: attacca_lab, the command line of the lab. It only parses; the measurements are in
+// products.cpp and copies.cpp.
 #include <charconv>
 #include <cstdio>
 #include <cstring>
@@ -17,16 +18,16 @@ int explain() {
       "to %u rows of x (1)\n"
       "attacca_lab copies           how fast rows come to shared memory, by where they "
       "land\n",
-      lab::kMostRows);
+      lab::kMaxRows);
   return 2;
 }
 
-/// 0 for what is no number of rows.
+/// The number of rows, or 0 if `text` is none.
 std::uint32_t rows_from(const char* text) {
   std::uint32_t rows = 0;
   const char* end = text + std::strlen(text);
   const auto [rest, error] = std::from_chars(text, end, rows);
-  return error == std::errc{} && rest == end && rows <= lab::kMostRows ? rows : 0;
+  return error == std::errc{} && rest == end && rows <= lab::kMaxRows ? rows : 0;
 }
 
 }  // namespace

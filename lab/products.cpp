@@ -1,7 +1,7 @@
-// products.cpp: a variant of streamed_linear, which is whatever
-// "kernels/linear/streamed_linear.cuh" and the files it includes are in the folder
-// ATTACCA_LAB_VARIANT, against the one in the library: results, and times of one layer's products
-// in a chain. Without that folder it is the library's own again.
+// products.cpp: compares a variant of streamed_linear with the library's: the results, and the
+// times of one layer's linear kernels in a chain. The variant is
+// "kernels/linear/streamed_linear.cuh" and the files that it includes, taken from the folder
+// ATTACCA_LAB_VARIANT. Without that folder it is the library's own kernel again.
 #include <attacca/attacca.hpp>
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 #include "lab.hpp"
 #include "step/streamed_step.hpp"
 
-// A name of its own: no linker or profiler takes one for the other.
+// Its own namespace, so that no linker or profiler confuses the two.
 #define streamed streamed_variant
 #include "kernels/linear/streamed_linear.cuh"
 #undef streamed
@@ -41,7 +41,7 @@ struct Variant {
   ATTACCA_DEVICE static void cuda([[maybe_unused]] WaitingThread& t,
                                   [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
-    streamed_variant::Block<streamed_variant::WeightsOf<TensorType::bf16>, kMostRows / 8>(a).run(t);
+    streamed_variant::Block<streamed_variant::WeightsOf<TensorType::bf16>, kMaxRows / 8>(a).run(t);
 #endif
   }
 };
@@ -49,7 +49,8 @@ struct Variant {
 Grid library_grid(const StreamedLinearArgs& args, unsigned processors) {
   return streamed_grid(args, processors);
 }
-/// It may want other threads than the library's; other memory is to be asked for here.
+/// A variant may have other threads than the library's. One that needs more shared memory asks for
+/// it here.
 Grid variant_grid(const StreamedLinearArgs& args, unsigned processors) {
   Grid grid = library_grid(args, processors);
   grid.threads = Dim3{Variant::max_threads};
@@ -59,26 +60,26 @@ Grid variant_grid(const StreamedLinearArgs& args, unsigned processors) {
 constexpr std::uint32_t kHidden = 4096;
 constexpr std::uint32_t kQkv = 6144;
 constexpr std::uint32_t kFeedForward = 14336;
-constexpr unsigned kLayers = 8;  // so many that L2 keeps nothing
+constexpr unsigned kLayers = 8;  // enough that L2 keeps no weights
 constexpr unsigned kLaunches = 20;
 
-/// The weights of some layers, and what their products read and write.
+/// The weights of some layers, and the operands and results of their linear kernels.
 class Layers {
  public:
   Layers(const Device& device, std::uint32_t rows)
       : device_(device),
         processors_(device.processors()),
         weights_(device, kLayers * layer_elements()),
-        x_(device, std::size_t{kMostRows} * kFeedForward),
-        gated_(device, std::vector<std::uint16_t>(std::size_t{kMostRows} * kFeedForward)),
-        scaled_(device, std::vector<std::uint16_t>(std::size_t{kMostRows} * kHidden)),
-        y_(device, std::vector<float>(std::size_t{kMostRows} * kQkv)),
-        values_(device, std::vector<float>(std::size_t{kMostRows} * kHidden)),
-        squares_(device, std::size_t{kMostRows} * kHidden / Residual::kPart),
+        x_(device, std::size_t{kMaxRows} * kFeedForward),
+        gated_(device, std::vector<std::uint16_t>(std::size_t{kMaxRows} * kFeedForward)),
+        scaled_(device, std::vector<std::uint16_t>(std::size_t{kMaxRows} * kHidden)),
+        y_(device, std::vector<float>(std::size_t{kMaxRows} * kQkv)),
+        values_(device, std::vector<float>(std::size_t{kMaxRows} * kHidden)),
+        squares_(device, std::size_t{kMaxRows} * kHidden / Residual::kPart),
         norm_(device, std::vector<float>(kHidden, 1)),
         count_(device, std::vector<std::uint32_t>{rows}) {
     fill(weights_.data(), kLayers * layer_elements(), 1, 0.02f);
-    fill(x_.data(), std::size_t{kMostRows} * kFeedForward, 2, 1);
+    fill(x_.data(), std::size_t{kMaxRows} * kFeedForward, 2, 1);
   }
 
   std::vector<StreamedLinearArgs> products() const {
@@ -98,13 +99,13 @@ class Layers {
     }
     return all;
   }
-  /// What the last products left, for each kind of ending.
+  /// The results of the last layer, for each kind of epilogue.
   std::vector<std::vector<float>> results() const {
     std::vector<float> gated;
     for (const std::uint16_t bits : gated_.read()) gated.push_back(float_of_bfloat(bits));
     return {y_.read(), values_.read(), gated};
   }
-  /// Nothing of what another kernel left.
+  /// Clears the results of another kernel.
   void reset() {
     y_.write(std::vector<float>(y_.size()));
     values_.write(std::vector<float>(values_.size()));
@@ -123,12 +124,12 @@ class Layers {
     stream.kernel(random_fill(), grid_of(args, device_.is_cuda()), args);
     stream.synchronize();
   }
-  StreamedLinearArgs product(const Matrix& w, Epilogue end) const {
+  StreamedLinearArgs product(const Matrix& w, Epilogue epilogue) const {
     StreamedLinearArgs args{};
     args.x = x_.data();
-    args.rows = {count_.data(), kMostRows};
+    args.rows = {count_.data(), kMaxRows};
     args.w = w;
-    args.epilogue = end;
+    args.epilogue = epilogue;
     args.epsilon = 1e-5f;
     args.y = y_.data();
     args.gated = gated_.data();
@@ -146,7 +147,7 @@ class Layers {
 
 using GridOf = Grid (*)(const StreamedLinearArgs&, unsigned processors);
 
-/// Microseconds of a layer, and what the chain left.
+/// Microseconds of a layer, and the results of the chain.
 struct Outcome {
   double microseconds;
   std::vector<std::vector<float>> results;
@@ -203,7 +204,7 @@ void compare_products(std::uint32_t rows) {
   std::printf("variant: %s; rows of x: %u\n", ATTACCA_LAB_VARIANT, rows);
   std::printf("edges         library              variant              off by\n");
   for (const bool is_early : {false, true})
-    for (int round = 0; round < 2; ++round) {  // in turn: what drifts shows
+    for (int round = 0; round < 2; ++round) {  // alternating, so that drift shows
       const Outcome reference =
           run(device, layers, streamed_linear(layers.products()[0]), library_grid, is_early);
       const Outcome trial = run(device, layers, variant, variant_grid, is_early);
