@@ -1,5 +1,5 @@
 // gather_residual.hpp: copies some rows of a residual next to each other, for a linear kernel that
-// cannot gather: the scaled values, their rounding errors and the squares for the norm.
+// cannot gather: the scaled values and the squares for the norm, not the values themselves.
 #pragma once
 
 #include <attacca/kernel.hpp>
