@@ -1,4 +1,5 @@
-// gates.cpp: counting misses over runs, and running again while that can change something.
+// gates.cpp: counts missed gates over runs, and repeats a benchmark while that can change the
+// outcome.
 #include "gates.hpp"
 
 #include <fmt/format.h>
@@ -26,7 +27,8 @@ Gates::Gates(const std::vector<Row>& rows, const std::string& bench, const std::
 
 void Gates::count(const std::vector<Row>& rows) {
   ++runs_;
-  std::map<std::string, std::vector<bool>> held;  // of the gated rows of each name, in order
+  std::map<std::string, std::vector<bool>>
+      held;  // for each name, whether its gated rows held, in order
   for (const Row& row : rows)
     if (row.limit) held[row.name].push_back(row.meets_limit());
   std::map<std::string, std::size_t> next;
@@ -71,7 +73,7 @@ Measured measure(const Benchmark& benchmark, const attacca::Device& device, bool
   benchmark.run(first);
   Gates gates(first.rows(), benchmark.name, origin.device, known);
   EngineChoices of_repetition = engine;
-  of_repetition.has_peer = false;  // no gate is held against a peer
+  of_repetition.has_peer = false;  // no gate depends on a peer
   while (!is_quick && gates.wants_another_run()) {
     const std::string name =
         fmt::format("{}, run {} of {}", benchmark.name, gates.runs() + 1, Gates::kMostRuns);

@@ -1,6 +1,6 @@
-// gates.hpp: which gates a benchmark missed. Figures swing from run to run, so a gate is missed
-// only where each of three runs misses it. A benchmark runs again only where that can change
-// something: a miss that is known, with its reason, costs no second run and fails nothing.
+// gates.hpp: which gates a benchmark missed. Figures vary from run to run, so a gate is missed only
+// if each of three runs misses it. A benchmark runs again only if that can change the outcome. A
+// known miss, listed with its reason, needs no second run and fails nothing.
 #pragma once
 
 #include <optional>
@@ -12,15 +12,15 @@
 
 namespace bench {
 
-/// What became of the gate of one row, over all runs of its benchmark.
+/// The outcome of one row's gate over all runs of its benchmark.
 struct Gate {
   int runs = 1;
   int runs_missed = 0;
-  bool must_always_hold = false;     // as Row has it
-  std::optional<KnownMiss> known{};  // where the list has it
+  bool must_always_hold = false;     // copied from Row
+  std::optional<KnownMiss> known{};  // if the list has it
 
   bool is_missed() const { return must_always_hold ? runs_missed > 0 : runs_missed == runs; }
-  /// Missed, and not known to be: what an exit status reports.
+  /// Missed, and not a known miss. The exit status reports these.
   bool is_failure() const { return is_missed() && !known; }
 };
 
@@ -33,34 +33,35 @@ class Gates {
   Gates(const std::vector<Row>& rows, const std::string& bench, const std::string& device,
         const std::vector<KnownMiss>& known);
 
-  /// Counts another run. The nth gated row of a name is the same one in every run: a benchmark
-  /// keeps its order, while its params may hold what it measured.
+  /// Counts another run. Rows are matched by name and order: a benchmark keeps its order, while its
+  /// params may hold measurements.
   void count(const std::vector<Row>& rows);
   /// Whether another run could still clear a gate.
   bool wants_another_run() const;
 
-  /// By the row's place in the first run; null where the row has no gate.
+  /// By the row's index in the first run; null if the row has no gate.
   const Gate* of(std::size_t row) const { return gates_[row] ? &*gates_[row] : nullptr; }
   int runs() const { return runs_; }
-  /// A sentence for each known miss that is none any more: no row is like it, or all hold.
+  /// A sentence for each known miss that is out of date: no row matches it, or all matching rows
+  /// hold.
   std::vector<std::string> stale() const;
 
  private:
   std::vector<Row> rows_;
-  std::vector<std::optional<Gate>> gates_;  // as rows_
+  std::vector<std::optional<Gate>> gates_;  // parallel to rows_
   std::vector<KnownMiss> known_;
   int runs_ = 1;
 };
 
-/// What `attacca bench` reports of one benchmark: the first run's figures, with its findings and
-/// pictures, which were made from them; and its gates over all runs.
+/// What `attacca bench` reports of one benchmark: the figures, findings and pictures of the first
+/// run, and the gates over all runs.
 struct Measured {
   Run run;
   Gates gates;
 };
 
-/// Runs a benchmark, and again while its gates want it. A quick run is never repeated. Where a
-/// repetition throws, that becomes a note and what was missed stays missed.
+/// Runs a benchmark, and repeats it while its gates need that. A quick run is never repeated. If a
+/// repetition throws, that becomes a note and missed gates stay missed.
 Measured measure(const Benchmark& benchmark, const attacca::Device& device, bool is_quick,
                  const EngineChoices& engine, const Origin& origin,
                  const std::vector<KnownMiss>& known);

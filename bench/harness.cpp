@@ -1,4 +1,4 @@
-// harness.cpp: sampling and statistics, and where a result comes from. Output is in report.cpp.
+// harness.cpp: sampling, statistics and the provenance of a result. Output is in report.cpp.
 #include "harness.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kQuickSamples = 5;
 
-/// Results are left out of what makes a tree dirty: writing them must not taint the next run.
+/// Changed results do not count as a dirty tree: writing them must not taint the next run.
 std::string current_commit() {
   const std::string git = "git -C '" ATTACCA_SOURCE_DIR "' ";
   const auto commit = output_of(git + "rev-parse --short HEAD 2>/dev/null");

@@ -1,7 +1,7 @@
-// harness.hpp: what every benchmark shares: repeated samples taken in turn, medians and spread,
-// published claims and what became of them; a table and a picture for people, JSON for scripts.
-// What is measured lives in overhead/ (attacca against the same by hand) and claims/ (what is said
-// about GPUs against what one does), one file per question.
+// harness.hpp: what all benchmarks share: samples taken in turn, medians and spread, and published
+// claims with their verdicts. Results become a table and a picture for people and JSON for scripts.
+// The measurements are in overhead/ (attacca against the same by hand), claims/ (common statements
+// about GPUs) and llm/, one file per question.
 #pragma once
 
 #include <attacca/device.hpp>
@@ -25,37 +25,37 @@ struct Summary {
 /// REQUIRES: at least one sample.
 Summary summarize(std::vector<double> samples);
 
-/// `value` in another unit: times `factor`.
+/// `value` in another unit: multiplied by `factor`.
 Summary scaled(const Summary& value, double factor);
 
-/// One line of a benchmark's table. Everything is in `unit`; less is better unless said.
+/// One line of a benchmark's table. All values are in `unit`; less is better unless `is_rate`.
 struct Row {
   std::string name;
-  nlohmann::ordered_json params;  // what tells rows of one name apart
+  nlohmann::ordered_json params;  // distinguishes rows of one name
   Summary value;
   std::string unit = "µs";
   std::optional<double> baseline{};  // the peer's median, taken in the same run
   std::optional<double> floor{};     // what the hardware allows
   std::optional<double> limit{};     // what our gate allows
   bool is_rate = false;              // more is better: floor is a ceiling, limit the least allowed
-  bool must_always_hold = false;  // one run that misses the limit counts: it is no matter of noise
+  bool must_always_hold = false;     // a single miss counts, since it is not noise
 
   std::optional<double> ratio() const;     // of the baseline
   std::optional<double> fraction() const;  // of the floor: 1 is as good as it gets
-  bool meets_limit() const;                // in this run; true where there is none
+  bool meets_limit() const;                // in this run; true if there is none
 };
 
-/// A row of what was measured first, with what was measured second as its baseline.
+/// A row of the first measurement with the second as its baseline.
 Row compared(std::string name, nlohmann::ordered_json params, const Summary& ours,
              const Summary& theirs);
 
 /// Whether a published claim held here.
 enum class Verdict { held, partly, failed };
 
-/// A claim that people repeat, and what was measured about it.
+/// A published claim and the measurement of it.
 struct Finding {
   std::string claim;     // a sentence, as published
-  std::string source;    // who says so, with an address where there is one
+  std::string source;    // who says so, with an address if there is one
   std::string measured;  // a sentence with the figures of this run
   Verdict verdict;
 };
@@ -72,17 +72,17 @@ struct Plot {
   enum class Value { median, ratio, fraction } value = Value::median;
 };
 
-/// What the engine's benchmarks shall run. What is empty is left to each.
+/// What the engine's benchmarks run. Each benchmark has its own defaults for empty fields.
 struct EngineChoices {
   std::string model;                // a path or a name
-  std::vector<std::string> shapes;  // models of random weights, instead
+  std::vector<std::string> shapes;  // or models of random weights
   std::vector<unsigned> batches;
   std::vector<unsigned> contexts;
   std::vector<unsigned> tokens;      // of prompts
   std::vector<std::string> graphs;   // modes
   std::vector<std::string> weights;  // types of random weights
   std::vector<unsigned> slots;       // requests at once
-  bool has_peer = true;              // PyTorch beside it, where it is installed
+  bool has_peer = true;              // compare with PyTorch if it is installed
 };
 
 /// One execution of one benchmark: takes samples and collects rows.
@@ -94,17 +94,17 @@ class Run {
         name_(std::move(name)),
         is_quick_(is_quick) {}
 
-  /// Takes `count` samples of each variant in turn and summarizes each variant's. Taking turns,
-  /// and starting each round with another variant, makes drift of clocks and neighbours hit all
-  /// alike. One round before the first is thrown away. `what` is for the progress line.
+  /// Takes `count` samples of each variant in turn and summarizes them by variant. The variants
+  /// alternate, and each round starts with another one, so drift of clocks and load from neighbours
+  /// affect all alike. One warm-up round is discarded. `what` is for the progress line.
   std::vector<Summary> interleave(const std::string& what, int count,
                                   const std::vector<std::function<double()>>& variants);
-  /// A line on standard error where a run takes more than two seconds.
+  /// Prints a line on standard error if a run takes more than two seconds.
   void show_progress(const std::string& what, std::uint64_t done, std::uint64_t count);
   void add(Row row) { rows_.push_back(std::move(row)); }
   void add(Finding finding) { findings_.push_back(std::move(finding)); }
   void add(Plot plot) { plots_.push_back(std::move(plot)); }
-  /// A remark under the table: what was not possible here, or how to read a figure.
+  /// A remark under the table: what could not be measured, or how to read a figure.
   void note(std::string text) { notes_.push_back(std::move(text)); }
   const std::vector<Row>& rows() const { return rows_; }
   const std::vector<Finding>& findings() const { return findings_; }
@@ -133,11 +133,11 @@ struct Benchmark {
   std::string name;
   std::string question;
   Needs needs;
-  void (*run)(Run&);       // null in a build that cannot run it; then it is only listed
-  std::string why_not{};   // why it has no meaning on the other device, unless it needs either
+  void (*run)(Run&);       // null if this build cannot run it; then it is only listed
+  std::string why_not{};   // why it makes no sense on the other device; empty if it runs on both
   bool is_engine = false;  // measures the LLM engine
 };
-/// What stands for the function of a benchmark that this build cannot run.
+/// Stands for the function of a benchmark that this build cannot run.
 inline constexpr void (*kNoRun)(Run&) = nullptr;
 
 /// All benchmarks of this build. A file adds its own with a `Registered` of namespace scope.
@@ -146,9 +146,9 @@ struct Registered {
   explicit Registered(Benchmark benchmark) { benchmarks().push_back(std::move(benchmark)); }
 };
 
-/// What `command` prints, less the last newline; nothing where it fails.
+/// The output of `command` without its last newline; empty if it fails.
 std::optional<std::string> output_of(const std::string& command);
-/// The checkout that this was built from, for the scripts in it.
+/// The checkout that this binary was built from, for the scripts in it.
 std::filesystem::path source_folder();
 
 /// Where and with what a result was measured.
@@ -164,12 +164,12 @@ struct Measured;  // gates.hpp
 void print_report(const Benchmark& benchmark, const Origin& origin, const Measured& measured);
 nlohmann::ordered_json to_json(const Benchmark& benchmark, const Origin& origin,
                                const Measured& measured);
-/// The run's plots, one below the other; empty where it has none.
+/// The run's plots, one below the other; empty if it has none.
 std::string to_svg(const Benchmark& benchmark, const Origin& origin, const Run& run);
 
-/// Several instances of what is measured, taken in turn. A graph with a loop in it runs at a pace
-/// that depends on where the driver put it: one instance is 10 % faster than the next, each of them
-/// steadily. The median over several is what can be compared.
+/// Several instances of a measured object, sampled in turn. The speed of a graph with a loop
+/// depends on where the driver put it: one instance may be steadily 10 % faster than the next. The
+/// median over several can be compared.
 template <class T>
 class InTurn {
  public:

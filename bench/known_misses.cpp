@@ -1,4 +1,4 @@
-// known_misses.cpp: reading the list, with what is wrong in it named.
+// known_misses.cpp: reads and checks the list of known misses, and names whatever is wrong in it.
 #include "known_misses.hpp"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kTexts[] = {"bench", "device", "row", "reason", "since"};
 
-/// What is wrong with an entry; empty where nothing is.
+/// The problem of an entry; empty if there is none.
 std::string fault_of(const json& entry) {
   if (!entry.is_object()) return "it is not an object";
   for (const char* key : kTexts)

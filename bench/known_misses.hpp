@@ -1,5 +1,5 @@
-// known_misses.hpp: the gates that are known to be missed, each with its reason. They stand in
-// known_misses.json; what is done about one is in gates.hpp.
+// known_misses.hpp: reads known_misses.json, the gates that are known to be missed, each with its
+// reason. gates.hpp decides what follows from an entry.
 #pragma once
 
 #include <filesystem>
@@ -15,15 +15,15 @@ struct KnownMiss {
   std::string bench;
   std::string device;  // as results name it: "NVIDIA H200"
   std::string row;
-  nlohmann::ordered_json params;  // what the row's params must hold; they may hold more
+  nlohmann::ordered_json params;  // the row's params must contain these
   std::string reason;
   std::string since;  // the commit of the first result that showed it
 
-  /// Whether `other`, a row of this benchmark on this device, is meant.
+  /// Whether the entry is about `other`, a row of this benchmark on this device.
   bool covers(const Row& other) const;
 };
 
-/// Throws attacca::Error with the file, the entry and the field that is wrong.
+/// Throws attacca::Error that names the file, the entry and the wrong field.
 std::vector<KnownMiss> read_known_misses(const std::filesystem::path& file);
 
 /// A param as people read it: texts without quotes.

@@ -1,5 +1,5 @@
-// plot.cpp: a run's curves as one SVG file: no fonts, scripts or styles from elsewhere, and a
-// background of its own, so that it reads on a dark page too.
+// plot.cpp: draws a run's curves as one SVG file. It needs no external fonts, scripts or styles,
+// and has its own background, so it also reads on a dark page.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ constexpr double kLegendLine = 19;
 constexpr double kFooter = 30;
 constexpr double kLeastTickGap = 44;
 constexpr std::size_t kHalfLine = 50;  // characters of a name that fit half the width
-// Told apart by most eyes: after Okabe and Ito. Past the last, curves are dashed.
+// The palette of Okabe and Ito, which most eyes can tell apart. Further curves are dashed.
 constexpr std::array kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                  "#b8860b", "#56b4e9", "#333333", "#8c2d04"};
 
@@ -50,7 +50,7 @@ std::string escaped(const std::string& text) {
       case '"':
         out += "&quot;";
         break;
-      default:  // XML has no place for control characters
+      default:  // XML does not allow control characters
         if (static_cast<unsigned char>(letter) >= ' ') out += letter;
     }
   return out;
@@ -119,7 +119,7 @@ Axis log_axis(double low, double high) {
   return {ticks.front(), ticks.back(), true, ticks};
 }
 
-/// A logarithmic axis that names the values themselves, where they leave each other room.
+/// A logarithmic axis labelled with the values themselves, where there is room for them.
 Axis log_axis_of(std::vector<double> values, double pixels) {
   std::sort(values.begin(), values.end());
   Axis axis{values.front() / 1.1, values.back() * 1.1, true};
@@ -166,7 +166,7 @@ std::vector<Curve> curves_of(const Plot& plot, const std::vector<Row>& rows) {
   return curves;
 }
 
-/// SVG as it grows downwards; coordinates of a plot start at its own top.
+/// An SVG document that grows downwards; the coordinates of a plot start at its own top.
 class Drawing {
  public:
   void draw(const Plot& plot, const std::vector<Curve>& curves);
@@ -239,7 +239,7 @@ void Drawing::draw_curve(const Curve& curve, const std::string& stroke) {
   add("<polyline points='{}' fill='none' stroke-width='2'/>\n</g>\n", line);
 }
 
-/// Returns where it ends.
+/// Returns the y coordinate of its end.
 double Drawing::draw_legend(const std::vector<Curve>& curves) {
   const bool is_long = std::any_of(curves.begin(), curves.end(), [](const Curve& curve) {
     return curve.name.size() > kHalfLine;

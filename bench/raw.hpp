@@ -1,5 +1,5 @@
-// raw.hpp: the raw CUDA API with owners and checks and nothing else: what baselines are written in.
-// Only for files inside `#if ATTACCA_WITH_CUDA`.
+// raw.hpp: the raw CUDA API with owners and error checks and nothing else. Baselines are written in
+// it. Only for files inside `#if ATTACCA_WITH_CUDA`.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -42,10 +42,10 @@ inline RawExec instantiate(const RawGraph& graph, unsigned long long flags = 0) 
   return RawExec(exec);
 }
 
-/// One block of one warp: what all kernels of the GPU benchmarks run on.
+/// One block of one warp, the grid of all kernels of the GPU benchmarks.
 inline constexpr attacca::Grid kSmallGrid{{1, 1, 1}, {32, 1, 1}};
 
-/// Adds a kernel on the small grid behind `producer`, or behind nothing where that is null.
+/// Adds a kernel on the small grid, after `producer` unless that is null.
 inline cudaGraphNode_t add_kernel(cudaGraph_t graph, cudaGraphNode_t producer, const void* function,
                                   void** args, bool is_programmatic = false) {
   cudaGraphNodeParams params{};
@@ -63,7 +63,7 @@ inline cudaGraphNode_t add_kernel(cudaGraph_t graph, cudaGraphNode_t producer, c
   return node;
 }
 
-/// What every GPU benchmark starts with: the device made current, a stream, a cell to write to.
+/// The setup of a GPU benchmark: the device made current, a stream, a cell to write to.
 struct Gpu {
   explicit Gpu(const attacca::Device& on)
       : device(make_current(on)),
@@ -71,7 +71,7 @@ struct Gpu {
         native(static_cast<cudaStream_t>(stream.native())),
         cells(on, std::vector<unsigned>(1024, 0)) {}
 
-  /// Microseconds of device time between the start and the end of what `work` enqueues.
+  /// Microseconds of device time that the work enqueued by `work` takes.
   template <class F>
   double device_microseconds(F&& work) {
     check(cudaEventRecord(first_.get(), native));
@@ -85,8 +85,8 @@ struct Gpu {
   void synchronize() const { check(cudaStreamSynchronize(native)); }
   void launch(const RawExec& exec) const { check(cudaGraphLaunch(exec.get(), native)); }
 
-  /// Device code that fails says nothing: throws where the first cell was not touched `touches`
-  /// times since the last call.
+  /// Failed device code is silent, so this throws unless the first cell was touched `touches` times
+  /// since the last call.
   void expect_touches(unsigned touches) {
     const unsigned seen = cells.read().front();
     cells.write(std::vector<unsigned>(cells.size(), 0));

@@ -1,5 +1,5 @@
-// report.cpp: what a run found, as text for people and as JSON for scripts. Pictures are in
-// plot.cpp.
+// report.cpp: prints the results of a run as text for people and as JSON for scripts. Pictures are
+// in plot.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::vector<std::string> param_names(const std::vector<Row>& rows) {
   return names;
 }
 
-/// The limit is the first run's, as the figures beside it are.
+/// The limit of the first run, like the figures beside it.
 std::string text_of(const Gate& gate, const Row& row) {
   std::string text = fmt::format("{} {} {}", row.is_rate ? ">=" : "<=", number(*row.limit),
                                  gate.is_missed() ? "MISSED" : "held");
@@ -70,7 +70,7 @@ void print_table(const std::vector<Row>& rows, const Gates& gates) {
   for (std::size_t at = 0; at < rows.size(); ++at)
     table.push_back(cells_of(rows[at], gates.of(at), params));
 
-  std::vector<std::size_t> widths(headings.size(), 0);  // 0: a column that nothing stands in
+  std::vector<std::size_t> widths(headings.size(), 0);  // 0: an empty column
   for (std::size_t column = 0; column < widths.size(); ++column) {
     for (std::size_t line = 1; line < table.size(); ++line)
       widths[column] = std::max(widths[column], width_of(table[line][column]));

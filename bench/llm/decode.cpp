@@ -1,5 +1,6 @@
-// decode.cpp: how close a decode step of a model comes to the time its memory takes to read, and
-// what the engine itself costs beside the graphs. Steps on random weights: synthetic_decode.cpp.
+// decode.cpp: how close a decode step of a model comes to the time that reading its memory takes,
+// and what the engine costs besides the graphs. Steps on random weights are in
+// synthetic_decode.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,11 +17,11 @@ namespace {
 using namespace attacca::llm;
 
 constexpr double kFloorGate = 0.4;      // of the memory floor
-constexpr double kOverheadGate = 0.01;  // of the step, outside graphs
-constexpr std::size_t kPrompt = 129;    // all but one found in the prefix cache
-constexpr std::size_t kNew = 33;        // the first comes with the prompt, 32 are decode steps
+constexpr double kOverheadGate = 0.01;  // of the step, not covered by graphs
+constexpr std::size_t kPrompt = 129;    // all but one are in the prefix cache
+constexpr std::size_t kNew = 33;        // the first comes with the prompt; 32 are decode steps
 
-/// Seconds of the decode steps of `batch` sequences, and how they were spent.
+/// The seconds that decode steps of `batch` sequences took, and how they were spent.
 struct Steps {
   double step_us;
   double outside_us;
@@ -33,7 +34,7 @@ Steps decode(const Model& model, Engine& engine, unsigned batch, unsigned seed) 
     requests[i].max_tokens = 1;
     requests[i].ignores_end = true;
   }
-  engine.generate(requests);  // the prompts are in the prefix cache now
+  engine.generate(requests);  // puts the prompts into the prefix cache
   for (Request& request : requests) request.max_tokens = kNew;
   const EngineStats before = engine.stats();
   engine.generate(requests);

@@ -1,4 +1,4 @@
-// device_clock.cpp: see device_clock.hpp.
+// device_clock.cpp: times launches with CUDA events on a GPU, and with the host's clock elsewhere.
 #include "llm/device_clock.hpp"
 
 #include <memory>
@@ -17,7 +17,7 @@ DeviceClock device_clock(const attacca::Device& device) {
       const double all = gpu->device_microseconds([&] {
         for (unsigned at = 0; at < count; ++at) launch(gpu->stream);
       });
-      gpu->stream.synchronize();  // throws what went wrong
+      gpu->stream.synchronize();  // throws the launches' error, if any
       return all / count;
     };
 #endif

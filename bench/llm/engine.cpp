@@ -1,6 +1,6 @@
-// engine.cpp: what a program that opens a model and asks it things gets: time to load, time to the
-// first token, tokens per second, and the host's work. Beside it stands what the same steps take by
-// themselves, as the benchmarks `prefill` and `decode` measure them.
+// engine.cpp: what a program sees that opens a model and sends it requests: time to load, time to
+// the first token, tokens per second, and the host's work. The same steps without an engine, as the
+// benchmarks `prefill` and `decode` measure them, are the comparison.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ std::vector<unsigned> slots_of(const Run& run, std::vector<unsigned> otherwise) 
   return run.engine.slots.empty() ? std::move(otherwise) : run.engine.slots;
 }
 
-/// The shapes and types asked for, or what docs/performance.md shows.
+/// The requested shapes and types, or those that docs/performance.md shows.
 std::vector<Case> cases_of(const Run& run) {
   const EngineChoices& asked = run.engine;
   std::vector<Case> cases;
@@ -70,8 +70,8 @@ struct Served {
   double load_us = 0;
   Summary first_token_us = {};
   Summary tokens_per_second = {};
-  Summary host_us = {};  // of the host's work, a step
-  Summary idle_us = {};  // of that, while no step ran
+  Summary host_us = {};  // of the host's work, per step
+  Summary idle_us = {};  // of that work while no step ran
 };
 
 /// Microseconds of steps without an engine.
@@ -85,7 +85,7 @@ class EngineRun {
   EngineRun(Run& run, Lengths lengths)
       : run_(run), lengths_(lengths), clock_(device_clock(run.device)) {}
 
-  /// `params`: what rows say of the model; `path`: empty for the embedded one.
+  /// `params` describe the model in rows; `path` is empty for the embedded model.
   void run_model(const ordered_json& params, const std::string& path,
                  const std::vector<unsigned>& slots) {
     std::vector<Served> served;
@@ -102,7 +102,7 @@ class EngineRun {
     return text + fmt::format("{} at once", slots);
   }
 
-  /// An engine for `slots` sequences, asked for as many replies at once.
+  /// An engine for `slots` sequences, which gets as many requests at once.
   Served serve(const ordered_json& params, const std::string& path, unsigned slots,
                attacca::kernels::KvType& kv_type) {
     std::optional<Model> model;
@@ -149,7 +149,7 @@ class EngineRun {
                                            reply.tokens.size(), finish_name(reply.finish),
                                            reply.error));
       const EngineStats after = engine.stats();
-      if (round == 0) {  // what is used for the first time is loaded meanwhile
+      if (round == 0) {  // the first round loads what is used for the first time
         rounds = static_cast<std::size_t>(
             std::clamp(kSeconds * 1e6 / us, run_.is_quick() ? 1.0 : 2.0, 5.0));
         continue;
@@ -167,7 +167,7 @@ class EngineRun {
     served.idle_us = summarize(std::move(idle));
   }
 
-  /// A prompt that nothing is cached of, and a seed that no other has.
+  /// A prompt with no cached prefix, and a seed of its own.
   Request request(const Model& model) {
     Request request;
     request.tokens = random_tokens(model, lengths_.prompt, ++requests_);

@@ -1,4 +1,4 @@
-// engine_runs.cpp: see engine_runs.hpp.
+// engine_runs.cpp: finds the model that the engine's benchmarks run, and makes random tokens.
 #include "llm/engine_runs.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,4 @@
-// engine_runs.hpp: what the engine's benchmarks share: the model they run, tokens that mean
-// nothing.
+// engine_runs.hpp: what the engine's benchmarks share: the model that they run, and random tokens.
 #pragma once
 
 #include <attacca/llm.hpp>
@@ -11,8 +10,8 @@
 
 namespace bench {
 
-/// Where the model lies that was asked for, else SmolLM2 where `attacca pull smollm2` fetched it;
-/// empty for the embedded one, with a note that says so.
+/// The path of the requested model, else of SmolLM2 if `attacca pull smollm2` fetched it; empty for
+/// the embedded model, with a note that says so.
 std::string model_path_of(Run& run);
 attacca::llm::Model model_of(Run& run);
 

@@ -1,4 +1,5 @@
-// graphs_at_start.cpp: see graphs_at_start.hpp.
+// graphs_at_start.cpp: builds the graphs of all default sizes on a shape and measures their time
+// and memory.
 #include "llm/graphs_at_start.hpp"
 
 #include <fmt/format.h>
@@ -16,7 +17,7 @@ namespace {
 using namespace attacca;
 using Clock = std::chrono::steady_clock;
 
-// What the project promises on an H200.
+// The project's gates on an H200.
 constexpr const char* kGatedShape = "llama-8b";
 constexpr double kMostMilliseconds = 2000;
 constexpr double kMostOfWeights = 0.01;

@@ -1,4 +1,5 @@
-// peak.cpp: see peak.hpp. Compiled for every instruction set that Highway knows here.
+// peak.cpp: measures the multiply-add rate of peak.hpp, compiled for every instruction set that
+// Highway knows here.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "bench/llm/peak.cpp"
 #include <hwy/foreach_target.h>
@@ -9,8 +10,8 @@ namespace bench::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// `rounds` products added to each of twelve vectors, which do not wait for each other. Returns how
-/// many single ones that were; `out` keeps the results.
+/// Adds `rounds` products to each of twelve independent vectors. Returns the number of scalar
+/// multiply-adds; `out` keeps the results.
 double multiply_add(unsigned rounds, float* HWY_RESTRICT out) {
   const hn::ScalableTag<float> d;
   const auto factor = hn::Set(d, 1e-3f);

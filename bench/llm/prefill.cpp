@@ -1,5 +1,5 @@
-// prefill.cpp: how close a model's reading of a prompt comes to the processor's peak rate, and how
-// long the first token takes from nothing. Random weights: synthetic_prefill.cpp.
+// prefill.cpp: how close the prefill of a model comes to the processor's peak rate, and how long
+// the first token takes without a cached prefix. Random weights are in synthetic_prefill.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ constexpr double kPeakGate = 0.3;
 constexpr double kFirstTokenGate = 1e6;  // µs
 constexpr std::size_t kLongest = 512;
 
-/// Microseconds from the request to the first token, of prompts that nothing is cached of.
+/// Microseconds from the request to the first token, for prompts without a cached prefix.
 double prefill(const Model& model, Engine& engine, std::size_t tokens, unsigned seed) {
   Request request;
   request.tokens = random_tokens(model, tokens, seed);

@@ -1,6 +1,6 @@
-// quality.cpp: what fp8 costs a model: the perplexity of text that the model itself wrote, drawn at
-// temperature 1, when weights, or keys and values, or both are rounded. The logarithm of a ratio is
-// how many nats a token the rounded model is off.
+// quality.cpp: what fp8 costs a model: the perplexity of text that the model wrote itself, at
+// temperature 1, when weights, or keys and values, or both are rounded. The logarithm of a ratio of
+// perplexities is the loss in nats per token.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 using namespace attacca::llm;
 
 constexpr unsigned kTexts = 8;
-constexpr std::size_t kTokens = 256;  // of a text, at most
+constexpr std::size_t kTokens = 256;  // most tokens of a text
 
 std::vector<std::vector<std::int32_t>> texts_of(const Model& model, const EngineOptions& options) {
   Engine engine(model, options);

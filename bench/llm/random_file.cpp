@@ -1,4 +1,4 @@
-// random_file.cpp: see random_file.hpp.
+// random_file.cpp: writes a model file of random weights into a temporary folder and removes it.
 #include "llm/random_file.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// random_file.hpp: a model's file of random weights, for benchmarks that open one as people do.
+// random_file.hpp: a model file of random weights, for benchmarks that open a model as users do.
 #pragma once
 
 #include <filesystem>
@@ -8,10 +8,12 @@
 
 namespace bench {
 
-/// In a folder of its own under the system's temporary one; gone with this object.
+/// The file is in its own folder under the system's temporary one; both are removed with this
+/// object.
 class RandomFile {
  public:
-  /// What `attacca convert --random SHAPE --weights TYPE` writes, with the embedded model's words.
+  /// Writes what `attacca convert --random SHAPE --weights TYPE` writes, with the embedded model's
+  /// vocabulary.
   RandomFile(Run& run, const std::string& shape, const std::string& weights);
   RandomFile(const RandomFile&) = delete;
   ~RandomFile();

@@ -1,4 +1,4 @@
-// read_bandwidth.cpp: see read_bandwidth.hpp.
+// read_bandwidth.cpp: times passes of the kernel of read_kernels.hpp over a large buffer.
 #include "llm/read_bandwidth.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// read_bandwidth.hpp: how fast a device reads its memory, measured: the floor under a decode step.
+// read_bandwidth.hpp: the measured read bandwidth of a device's memory, the floor of a decode step.
 #pragma once
 
 #include <attacca/device.hpp>

@@ -1,4 +1,4 @@
-// read_kernels.cpp: see read_kernels.hpp.
+// read_kernels.cpp: the kernel of read_kernels.hpp, with many loads in flight.
 #include "llm/read_kernels.hpp"
 
 namespace bench {
@@ -9,7 +9,7 @@ using attacca::Thread;
 
 constexpr unsigned kThreads = 512;
 constexpr unsigned kBlocksPerProcessor = 4;  // as many as fit
-constexpr unsigned kAtOnce = 8;              // loads in flight of a thread
+constexpr unsigned kAtOnce = 8;              // loads in flight per thread
 
 struct ReadMemory {
   static constexpr const char* name = "read_memory";
@@ -17,7 +17,8 @@ struct ReadMemory {
 
   static Cost cost(const Args& a) { return {.bytes = static_cast<double>(a.count) * sizeof(Quad)}; }
 
-  /// Blocks take tiles of kAtOnce quads a thread in turn; neighbours read neighbours.
+  /// Blocks take turns at tiles of kAtOnce quads per thread; neighbouring threads read neighbouring
+  /// quads.
   ATTACCA_HD static void body(Thread& t, const Args& a) {
     const std::uint64_t tile = std::uint64_t{t.threads.x} * kAtOnce;
     std::uint32_t all = 0;

@@ -1,4 +1,4 @@
-// read_kernels.hpp: a kernel that reads memory and does nothing else.
+// read_kernels.hpp: a kernel that only reads memory.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -13,12 +13,12 @@ struct alignas(16) Quad {
 
 struct ReadArgs {
   const Quad* from;
-  std::uint64_t count;  // of quads
-  std::uint32_t* seen;  // [1]; written where the words read cancel out, which keeps the reads
+  std::uint64_t count;  // number of quads
+  std::uint32_t* seen;  // [1]; written if the words cancel out, so the compiler keeps the reads
 };
 
 const attacca::Kernel<ReadArgs>& read_memory();
-/// Blocks for a GPU with that many processors.
+/// Blocks for a GPU with so many SMs.
 attacca::Grid read_grid(unsigned processors);
 
 }  // namespace bench

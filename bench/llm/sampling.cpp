@@ -1,5 +1,5 @@
-// sampling.cpp: what each way to sample adds to a greedy step: the sampler alone, over one row and
-// over many, with the vocabulary of Llama 3.
+// sampling.cpp: the time that each way to sample adds to greedy sampling: the sampler alone, over
+// one row and over many, with the vocabulary of Llama 3.
 #include <fmt/format.h>
 #include <attacca/attacca.hpp>
 
@@ -21,7 +21,7 @@ using kernels::SamplingParams;
 constexpr std::uint32_t kVocabulary = 128'256;
 constexpr int kSamples = 51;
 constexpr int kHostSamples = 5;
-constexpr unsigned kLaunches = 10;  // of a sample
+constexpr unsigned kLaunches = 10;  // in a sample
 
 struct Way {
   const char* name;
@@ -83,7 +83,7 @@ std::vector<Way> ways() {
   };
 }
 
-/// Logits as different from each other as those of models are, or nearly all alike.
+/// Logits spread like those of models, or nearly all equal.
 std::vector<float> logits_of(std::uint32_t rows, float spread) {
   std::mt19937 random(rows);
   std::normal_distribution<float> normal(0, spread);

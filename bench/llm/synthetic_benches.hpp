@@ -1,5 +1,5 @@
-// synthetic_benches.hpp: decode and prefill of shapes with random weights; those of model files are
-// in decode.cpp and prefill.cpp.
+// synthetic_benches.hpp: decode and prefill benchmarks of shapes with random weights. Those of
+// model files are in decode.cpp and prefill.cpp.
 #pragma once
 
 #include "harness.hpp"

@@ -1,6 +1,6 @@
-// synthetic_decode.cpp: whole decode steps on random weights, against the time that reading them
-// takes; a batch of unequal lengths against an even one; what the graphs of all sizes cost at
-// start; PyTorch beside them.
+// synthetic_decode.cpp: whole decode steps on random weights against the time that reading them
+// takes, a batch of unequal lengths against an even one, the graphs' cost at start, and PyTorch as
+// a peer.
 #include "llm/synthetic_benches.hpp"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ using attacca::model::ModelConfig;
 constexpr unsigned kUnequalBatch = 64;
 constexpr double kShortest = 16;
 constexpr double kLongest = 8192;
-constexpr double kUnequalGate = 1.15;  // times the same context spread evenly
+constexpr double kUnequalGate = 1.15;  // times the step with the same context spread evenly
 
 struct Case {
   unsigned batch;
@@ -48,7 +48,7 @@ bool has_unequal(const Run& run) { return run.device.is_cuda() && run.engine.con
 SyntheticBatch even_batch(unsigned sequences, unsigned context) {
   return SyntheticBatch(sequences, {.context = context});
 }
-/// From the shortest to the longest by one factor, in no order.
+/// Lengths from the shortest to the longest in equal ratios, shuffled.
 SyntheticBatch unequal_batch() {
   SyntheticBatch batch;
   for (unsigned at = 0; at < kUnequalBatch; ++at) {
@@ -59,7 +59,7 @@ SyntheticBatch unequal_batch() {
   std::shuffle(batch.begin(), batch.end(), std::mt19937(1));
   return batch;
 }
-/// As many tokens in all, shared out to one.
+/// The same number of tokens, spread evenly.
 SyntheticBatch evened(const SyntheticBatch& batch) {
   const auto total = static_cast<unsigned>(context_of(batch));
   const auto sequences = static_cast<unsigned>(batch.size());
@@ -68,7 +68,7 @@ SyntheticBatch evened(const SyntheticBatch& batch) {
   return even;
 }
 
-/// What the project promises on an H200: microseconds, or a share of the floor.
+/// The project's gates on an H200: microseconds, or a fraction of the floor.
 std::optional<double> gate_of(const std::string& shape, const Case& c, double floor) {
   const bool is_same_bits = c.batch == 8 || c.batch == 64;
   if (shape == "llama-1b" && c.batch == 1 && c.context == 512) return 800;
@@ -120,7 +120,7 @@ class DecodeRun {
     const SyntheticBatch batch = even_batch(c.batch, c.context);
     const double floor = floor_of(model, batch);
     const SyntheticStep step(model, batch);
-    std::optional<SyntheticStep> same;  // bits
+    std::optional<SyntheticStep> same;  // computes the same bits whatever is in the batch
     std::vector<Variant> variants = variants_of({&step}, modes_);
     if (steps_of_batch(run_) == 2)
       variants.push_back({&same.emplace(model, batch, pages_of(batch), true), modes_.front()});

@@ -1,5 +1,5 @@
-// synthetic_prefill.cpp: prompts read on random weights, against the time that their products take
-// at the measured rate; batches that mix a prompt with sequences that decode; PyTorch beside them.
+// synthetic_prefill.cpp: prefill on random weights against the time that its GEMMs take at the
+// measured rate, batches that mix a prompt with decoding sequences, and PyTorch as a peer.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ std::vector<unsigned> tokens_of(const Run& run) {
   return run.device.is_cuda() ? std::vector{512u, kGatedTokens} : std::vector{64u};
 }
 
-/// A prompt's chunk beside sequences that decode, `tokens` in all.
+/// A chunk of a prompt and sequences that decode, `tokens` in all.
 SyntheticBatch mixed_batch(unsigned tokens) {
   SyntheticBatch batch(kDecoding, {.context = kMixedContext});
   batch.push_back({.context = 0, .tokens = tokens - kDecoding});
@@ -54,7 +54,7 @@ class PrefillRun {
     for (const unsigned tokens : mixed) run_mixed(model, tokens);
   }
 
-  /// The rate may come with the peers, so rows wait for it.
+  /// PyTorch may report the rate, so rows are added after the peers ran.
   void finish() {
     const PeerAnswer answer = ask_torch(run_, peer_cases_, true);
     std::optional<double> rate = answer.matrix_rate;
@@ -83,7 +83,7 @@ class PrefillRun {
     const std::string& shape = model.config.name;
     const SyntheticBatch batch{{0, tokens}};
     const SyntheticStep step(model, batch);
-    std::optional<SyntheticStep> same;  // bits
+    std::optional<SyntheticStep> same;  // computes the same bits whatever is in the batch
     std::vector<Variant> variants = variants_of({&step}, modes_);
     if (steps_of_batch(run_) == 2)
       variants.push_back({&same.emplace(model, batch, pages_of(batch), true), modes_.front()});

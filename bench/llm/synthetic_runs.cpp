@@ -1,4 +1,5 @@
-// synthetic_runs.cpp: see synthetic_runs.hpp.
+// synthetic_runs.cpp: runs and times the steps of synthetic_step.hpp in all requested modes, and
+// makes rows of them.
 #include "llm/synthetic_runs.hpp"
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr int kSamples = 21;
 constexpr int kFewest = 3;
-constexpr double kMostMicroseconds = 5e6;     // of all samples, unless they are the fewest
+constexpr double kMostMicroseconds = 5e6;     // of all samples, unless the fewest take longer
 constexpr double kSampleMicroseconds = 4000;  // a sample takes as many launches as fit into this
 constexpr double kMostLaunches = 16;
 
@@ -62,7 +63,7 @@ std::vector<Summary> time_steps(Run& run, const DeviceClock& clock,
   std::vector<std::function<double()>> timed;
   std::vector<Launch> launches;
   std::map<const SyntheticStep*, std::vector<SyntheticDraw>> draws;
-  double round = 0;  // microseconds of a sample of each
+  double round = 0;  // microseconds of one sample of every step
   for (const Variant& variant : variants) {
     const Launch& launch = launches.emplace_back(variant.step->launch(variant.mode));
     const std::vector<SyntheticDraw> drawn = variant.step->draws_of(launch);

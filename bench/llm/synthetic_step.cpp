@@ -1,4 +1,5 @@
-// synthetic_step.cpp: see synthetic_step.hpp.
+// synthetic_step.cpp: allocates the weights and pages of synthetic_step.hpp, plans its batch, and
+// builds and launches its step.
 #include "llm/synthetic_step.hpp"
 
 #include <fmt/format.h>
@@ -25,7 +26,7 @@ namespace {
 
 constexpr std::pair<GraphMode, const char*> kModes[] = {
     {GraphMode::full, "full"}, {GraphMode::piecewise, "piecewise"}, {GraphMode::off, "off"}};
-constexpr std::uint64_t kSeed = 1;  // of tokens and of the order of pages
+constexpr std::uint64_t kSeed = 1;  // for the tokens and the order of pages
 
 step::KvSizes kv_sizes(std::uint64_t pages, KvType type) {
   return {.pages = pages, .page_size = SyntheticModel::kPageSize, .type = type};
@@ -33,7 +34,7 @@ step::KvSizes kv_sizes(std::uint64_t pages, KvType type) {
 double kv_bytes(const ModelConfig& c, const step::KvSizes& sizes) {
   return static_cast<double>(sizes.pages) * static_cast<double>(step::KvPool::page_bytes(c, sizes));
 }
-/// Of weights that are made here.
+/// The usual type of keys and values on a device, and the bytes of random weights.
 KvType usual_type(const Device& device) { return device.is_cuda() ? KvType::bf16 : KvType::f32; }
 double random_bytes(const ModelConfig& c) {
   constexpr double kBytes = 2;  // bf16
@@ -46,7 +47,7 @@ std::uint32_t pages_for(const SyntheticSequence& sequence) {
          SyntheticModel::kPageSize;
 }
 
-/// The device, where all that fits.
+/// Returns the device, or throws if the model does not fit.
 const Device& roomy(const Device& device, const ModelConfig& c, double weights, double kv) {
   constexpr double kGiB = 1 << 30;
   const auto free = static_cast<double>(device.bytes_free());
@@ -179,7 +180,7 @@ const std::int32_t* SyntheticStep::keep(const std::vector<std::int32_t>& values)
   return plan_.emplace_back(model_.device, values).data();
 }
 
-/// Every sequence's pages lie anywhere in the pool, as after hours of serving.
+/// Scatters every sequence's pages over the pool, as after hours of serving.
 const std::int32_t* SyntheticStep::deal_pages(const SyntheticBatch& batch, std::uint32_t stride,
                                               std::uint64_t first_page) {
   std::vector<std::int32_t> pages(model_.pages());

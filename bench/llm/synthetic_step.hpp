@@ -1,5 +1,5 @@
 // synthetic_step.hpp: a step of the engine without the engine: random weights, KV pages of random
-// numbers, and a batch whose plan lies on the device already. What is left is what a step costs.
+// numbers, and a batch whose plan is already on the device. So only the step itself is timed.
 #pragma once
 
 #include <attacca/exec.hpp>
@@ -24,7 +24,7 @@ enum class GraphMode { full, piecewise, off };
 GraphMode graph_mode_called(const std::string& name);
 const char* name_of(GraphMode mode);
 
-/// A sequence of which the next tokens are computed.
+/// A sequence whose next tokens are computed.
 struct SyntheticSequence {
   std::uint32_t context;     // tokens before
   std::uint32_t tokens = 1;  // computed
@@ -32,7 +32,7 @@ struct SyntheticSequence {
 using SyntheticBatch = std::vector<SyntheticSequence>;
 
 std::uint64_t pages_of(const SyntheticBatch& batch);
-/// Tokens before, of all sequences.
+/// The context tokens of all sequences together.
 std::uint64_t context_of(const SyntheticBatch& batch);
 
 /// Weights and a pool of pages, for any batch that fits.
@@ -40,7 +40,7 @@ class SyntheticModel {
  public:
   static constexpr std::uint32_t kPageSize = 16;
 
-  /// Throws attacca::BadArgument with the numbers where the device has too little memory.
+  /// Throws attacca::BadArgument with the sizes if the device has too little memory.
   SyntheticModel(const attacca::model::ModelConfig& config, const attacca::Device& device,
                  std::uint64_t pages, std::uint64_t seed = 1,
                  attacca::model::WeightFormat format = attacca::model::WeightFormat::as_stored);
@@ -56,8 +56,8 @@ class SyntheticModel {
   std::uint64_t pages() const { return kv_.sizes().pages; }
   const attacca::step::KvPool& kv() const { return kv_; }
 
-  /// What a step must read: the weights, but for the embedding where it is not the head too, and
-  /// the keys and values of the context.
+  /// The bytes that a step must read: the weights, without an embedding that is not also the head,
+  /// and the keys and values of the context.
   double bytes_read(const SyntheticBatch& batch) const;
 
  private:
@@ -66,25 +66,25 @@ class SyntheticModel {
   attacca::step::KvPool kv_;
 };
 
-/// A token and its log-probability, in which all logits of a row have a part.
+/// A token and its log-probability, which depends on all logits of the row.
 struct SyntheticDraw {
   std::int32_t token;
   float logprob;
   friend bool operator==(const SyntheticDraw&, const SyntheticDraw&) = default;
 };
 
-/// One batch, ready to run as often as one likes: a run changes nothing that the next one reads.
-/// Steps that run in turn must have pages of their own, for each writes what its rows add.
-/// REQUIRES: the model outlives it, and it what it returns.
+/// One batch that can run any number of times: a run changes nothing that the next one reads. Steps
+/// that alternate must have different pages, because each writes its rows' keys and values.
+/// REQUIRES: the model outlives this object, and this object outlives what it returns.
 class SyntheticStep {
  public:
-  /// `first_page`: how many of the pool's pages are for others. `same_bits`: a row is computed as
-  /// in every other step, else steps are as fast as we know.
+  /// `first_page` is the number of the pool's pages that belong to others. `same_bits`: a row has
+  /// the same bits whatever is in the batch; otherwise the step is as fast as possible.
   SyntheticStep(const SyntheticModel& model, const SyntheticBatch& batch,
                 std::uint64_t first_page = 0, bool same_bits = false);
 
   Launch launch(GraphMode mode) const;
-  /// Launches once, waits, and returns what was sampled. Throws where that is nothing.
+  /// Launches once, waits, and returns the sampled tokens. Throws if there are none.
   std::vector<SyntheticDraw> draws_of(const Launch& launch) const;
 
  private:
@@ -98,7 +98,7 @@ class SyntheticStep {
   attacca::Buffer<std::uint32_t> counts_;
   attacca::Buffer<attacca::kernels::SamplingParams> sampling_;
   attacca::Buffer<std::uint16_t> marks_;
-  mutable std::optional<attacca::step::StepMemory> memory_;  // a launch writes what it sampled
+  mutable std::optional<attacca::step::StepMemory> memory_;  // a launch writes its samples there
   std::optional<attacca::step::Chain> chain_;
 };
 

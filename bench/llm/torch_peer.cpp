@@ -1,4 +1,4 @@
-// torch_peer.cpp: see torch_peer.hpp.
+// torch_peer.cpp: runs scripts/torch_decode.py and parses its lines of JSON.
 #include "llm/torch_peer.hpp"
 
 #include <fmt/format.h>
@@ -44,13 +44,13 @@ std::string torch_request(const std::string& device, int samples, bool wants_mat
   return request.dump();
 }
 
-/// What the script printed; `notes` get what it could not do.
+/// Parses the output of the script; what it could not do goes to `notes`.
 PeerAnswer read_torch_answer(const std::string& lines, std::vector<std::string>& notes) {
   PeerAnswer answer;
   std::istringstream stream(lines);
   for (std::string text; std::getline(stream, text);) {
     const json line = json::parse(text, nullptr, false);
-    if (!line.is_object()) continue;  // a library that has something to say
+    if (!line.is_object()) continue;  // a line that a library printed
     if (line.contains("missing"))
       notes.push_back("without a peer: " + line["missing"].get<std::string>());
     if (line.contains("torch")) answer.version = "PyTorch " + line["torch"].get<std::string>();

@@ -1,4 +1,4 @@
-// torch_peer.hpp: what PyTorch takes for the same steps, from scripts/torch_decode.py.
+// torch_peer.hpp: PyTorch's times for the same steps, from scripts/torch_decode.py.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace bench {
 
-/// A step: `tokens` of each of `batch` sequences, with `context` tokens behind them.
+/// A step: `tokens` tokens of each of `batch` sequences, after `context` tokens.
 struct PeerCase {
   attacca::model::ModelConfig config;
   unsigned batch;
@@ -19,7 +19,7 @@ struct PeerCase {
 };
 
 struct PeerFigure {
-  std::size_t at;    // which case
+  std::size_t at;    // index of the case
   std::string peer;  // "PyTorch eager" or "PyTorch CUDA graph"
   double microseconds;
 };
@@ -30,8 +30,8 @@ struct PeerAnswer {
   std::string version{};                // "PyTorch 2.11"
 };
 
-/// Runs it, where it is wanted and here; says why not in a note of the run. It uses GPUs only.
-/// Cases of one shape should follow each other: weights are made once for them.
+/// Runs the script if it is wanted and installed, otherwise adds a note that says why not. It needs
+/// a GPU. Cases of one shape should follow each other: weights are made once for them.
 PeerAnswer ask_torch(Run& run, const std::vector<PeerCase>& cases, bool wants_matrix_rate);
 
 }  // namespace bench

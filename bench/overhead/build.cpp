@@ -1,4 +1,4 @@
-// build.cpp: the host time from nothing to an executable graph, and of giving it back.
+// build.cpp: the host time to build and instantiate a graph, and to destroy it.
 #include "harness.hpp"
 
 #if ATTACCA_WITH_CUDA
@@ -16,7 +16,7 @@ namespace {
 #if ATTACCA_WITH_CUDA
 
 constexpr double kGate = 1.2;
-constexpr double kSymbolGate = 1.5;  // of the same graph in attacca without the condition or memory
+constexpr double kSymbolGate = 1.5;  // times the same graph in attacca without the condition or memory
 
 struct Ours {
   Ours(const attacca::Device& device, const ChainOf& of)
@@ -31,7 +31,7 @@ struct Theirs {
   RawExec exec;
 };
 
-/// The same chain with a condition or with memory of its own.
+/// The same chain with a condition or with its own memory.
 void build_with(Run& run, const Gpu& gpu, Extra extra) {
   constexpr unsigned kNodes = 500;
   const ChainOf plain{kNodes, gpu.cells.data()};

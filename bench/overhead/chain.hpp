@@ -14,7 +14,7 @@
 namespace bench {
 
 /// What a chain has besides its kernels: memory that its first node writes to and that is freed
-/// behind its last, or a condition that is set there and that an IF looks at.
+/// after its last, or a condition that is set there and read by an IF.
 enum class Extra { none, allocation, condition };
 
 /// REQUIRES: not `none`.
@@ -26,10 +26,10 @@ struct ChainOf {
   unsigned nodes;
   unsigned* cell;
   attacca::EdgeKind edges = attacca::EdgeKind::full;
-  unsigned add = 1;       // what each node adds to the cell
-  unsigned last_add = 1;  // and the last one
+  unsigned add = 1;  // added to the cell by each node
+  unsigned last_add = 1;  // added by the last one
   Extra extra = Extra::none;
-  unsigned* first_cell = nullptr;  // where the first node writes, if not where the others do
+  unsigned* first_cell = nullptr;  // the first node's cell, if not the others'
 
   bool is_programmatic() const { return edges == attacca::EdgeKind::programmatic; }
   kernels::TouchArgs args(unsigned node) const {

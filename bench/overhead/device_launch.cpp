@@ -1,4 +1,5 @@
-// device_launch.cpp: from a launch on the host through a graph that launches another, to the end.
+// device_launch.cpp: the time from a launch on the host, through a graph that launches another one,
+// to the end of that.
 #include "harness.hpp"
 
 #if ATTACCA_WITH_CUDA

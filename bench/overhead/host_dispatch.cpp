@@ -1,5 +1,5 @@
-// host_dispatch.cpp: what the host executor spends per node, beside oneTBB's own flow graph on the
-// same random graph with the same work, and what a node costs in memory.
+// host_dispatch.cpp: the host executor's time per node against oneTBB's flow graph on the same
+// random graph with the same work, and a node's memory.
 #include <fmt/format.h>
 #include <malloc.h>
 #include <tbb/flow_graph.h>
@@ -88,7 +88,7 @@ struct TbbDag {
   std::vector<Node*> roots;
 };
 
-/// Bytes the heap lends out, on this thread's arena and straight from the system.
+/// Bytes allocated on the heap, on this thread's arena and straight from the system.
 double heap_bytes() {
   const struct mallinfo2 info = mallinfo2();
   return static_cast<double>(info.uordblks + info.hblkhd);

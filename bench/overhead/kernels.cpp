@@ -1,4 +1,5 @@
-// kernels.cpp: see kernels.hpp. Compiled by nvcc in a CUDA build.
+// kernels.cpp: the kernels of kernels.hpp and their hand-written twins. Compiled by nvcc in a CUDA
+// build.
 #include "kernels.hpp"
 
 namespace bench::kernels {
@@ -9,10 +10,10 @@ using attacca::Thread;
 
 namespace {
 
-/// Of a grid in one dimension, as the twins ask.
+/// The thread's index in a one-dimensional grid, as the twins need it.
 ATTACCA_HD bool is_first(const Thread& t) { return t.block.x == 0 && t.thread.x == 0; }
 
-/// Whether there is another pass; the last one starts the count again for the next launch.
+/// Whether there is another pass; after the last one the count is zero again for the next launch.
 ATTACCA_HD bool has_another_pass(unsigned* passes, unsigned limit) {
   const unsigned done = *passes + 1;
   *passes = done < limit ? done : 0;

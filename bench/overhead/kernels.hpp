@@ -1,5 +1,5 @@
-// kernels.hpp: the kernels the benchmarks run, each with its hand-written CUDA twin: the same work
-// as a plain __global__ function, for graphs made with the raw API.
+// kernels.hpp: the kernels that the overhead benchmarks run, each with a hand-written CUDA twin:
+// the same work as a plain __global__ function, for graphs made with the raw API.
 #pragma once
 
 #include <attacca/handles.hpp>
@@ -8,7 +8,7 @@
 
 namespace bench::kernels {
 
-/// Adds to a cell from one thread: as little as a kernel can do and still be seen to run.
+/// Adds to a cell from one thread: the least work that can be checked.
 struct TouchArgs {
   unsigned* cell;
   unsigned add;
@@ -17,7 +17,8 @@ extern const attacca::Kernel<TouchArgs> touch;
 /// The same between programmatic edges: releases its consumers at once, waits, then adds.
 extern const attacca::Kernel<TouchArgs> touch_early;
 
-/// Counts passes of a loop and says whether there is another; at the last it starts from zero.
+/// Counts passes of a loop and reports whether there is another; after the last one it starts from
+/// zero.
 struct CountArgs {
   attacca::Condition again;
   unsigned* passes;
@@ -50,7 +51,7 @@ struct WorkArgs {
 ATTACCA_HD inline void do_work(const WorkArgs& args) {
   unsigned number = args.turns;
   for (unsigned turn = 0; turn < args.turns; ++turn) number = number * 1664525u + 1013904223u;
-  asm volatile("" : "+r"(number));  // or the loop, whose result nobody reads, goes
+  asm volatile("" : "+r"(number));  // keeps the loop, whose result is not read
   ++*args.cell;
 }
 extern const attacca::Kernel<WorkArgs> work;

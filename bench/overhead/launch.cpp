@@ -1,4 +1,4 @@
-// launch.cpp: the host time of a launch, the call alone and with the wait for its end.
+// launch.cpp: the host time of a launch: the call alone, and with the wait for its end.
 #include "harness.hpp"
 
 #if ATTACCA_WITH_CUDA
@@ -23,7 +23,7 @@ void launch(Run& run) {
     const RawChain raw_chain(of);
     const RawExec raw_exec = instantiate(raw_chain.graph);
 
-    // Few enough launches to stay clear of a full queue, where a launch waits for the device.
+    // Few enough launches that the queue does not fill; then a launch would wait for the device.
     const int batch = nodes == 1 ? 50 : nodes == 100 ? 20 : 10;
     const auto call = [&](auto launch_one) {
       return [&gpu, batch, launch_one] {

@@ -1,5 +1,5 @@
-// loops.cpp: the device time of one pass of a loop that never asks the host: a WHILE node and a
-// graph that relaunches itself, each beside the same by hand, and every form a Loop can take.
+// loops.cpp: the device time of one pass of a loop that runs without the host: a WHILE node and a
+// graph that relaunches itself, each against the same by hand, and every form that a Loop can take.
 #include "harness.hpp"
 
 #if ATTACCA_WITH_CUDA
@@ -28,16 +28,16 @@ constexpr double kGate = 1.05;
 constexpr double kNodeMicroseconds = 0.75;
 constexpr double kWhileMicroseconds = 3.3;
 constexpr double kRelaunchMicroseconds = 3.5;
-constexpr unsigned kCellsApart = 64;  // words: each in a line of its own
+constexpr unsigned kCellsApart = 64;  // words, so that each cell has its own cache line
 
 struct Shape {
-  unsigned kernels;  // in a pass, the one that counts included
+  unsigned kernels;  // in a pass, including the one that counts
   unsigned passes;
   unsigned* cell;
   unsigned* counter;
 };
 
-/// A line of touches; returns the last of them, where there is one.
+/// A line of touches; returns the last node, if there is one.
 std::optional<attacca::KernelNode<kernels::TouchArgs>> add_touches(Graph& graph,
                                                                    const Shape& shape) {
   std::optional<attacca::KernelNode<kernels::TouchArgs>> last;
@@ -104,8 +104,8 @@ RawExec raw_relaunching_exec(const RawGraph& graph, const Shape& shape, cudaStre
   check(cudaGraphUpload(exec.get(), stream));
   return exec;
 }
-/// What a Loop's self-relaunch form is by hand: any kernel of the body may set the condition, so a
-/// node of its own asks it at the end.
+/// The self-relaunch form of a Loop by hand: any kernel of the body may set the condition, so an
+/// extra node checks it at the end.
 RawExec raw_asking_exec(const RawGraph& graph, const Shape& shape, cudaStream_t stream) {
   unsigned* again = shape.counter + kCellsApart;
   unsigned* counter = shape.counter;

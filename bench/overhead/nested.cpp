@@ -1,4 +1,4 @@
-// nested.cpp: the device time per kernel, spawned by a kernel and launched by the host.
+// nested.cpp: the device time per kernel, spawned by a kernel or launched by the host.
 #include "harness.hpp"
 
 #if ATTACCA_WITH_CUDA
@@ -20,7 +20,7 @@ constexpr unsigned kChildren = 100;
 void nested(Run& run) {
   Gpu gpu(run.device);
   unsigned* cells = gpu.cells.data();
-  unsigned samples = 0;  // each touches every cell once
+  unsigned samples = 0;  // each sample touches every cell once
   const auto ours = [&](SpawnMode mode) {
     return [&gpu, &samples, cells, mode] {
       ++samples;
@@ -61,7 +61,7 @@ void nested(Run& run) {
        by_hand(SpawnMode::tail), from_host(ours_from_host), from_host(raw_from_host)});
   gpu.stream.synchronize();
   gpu.expect_touches(samples);
-  // The last of them, cudaLaunchKernel on the host, is the baseline of all.
+  // The last one, cudaLaunchKernel on the host, is the baseline of the others.
   const char* names[] = {"spawned, fire-and-forget", "spawned, tail",
                          "spawned by hand, fire-and-forget", "spawned by hand, tail",
                          "launched by the host"};

@@ -1,5 +1,5 @@
-// nested_kernels.hpp: kernels that spawn kernels, and their twins by hand. Apart from kernels.hpp,
-// since they need relocatable device code.
+// nested_kernels.hpp: kernels that spawn kernels, and their hand-written twins. They need
+// relocatable device code, so they are not in kernels.hpp.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -7,13 +7,13 @@
 
 namespace bench::kernels {
 
-/// Writes to one cell: what is spawned.
+/// The spawned kernel; it writes to one cell.
 struct ChildArgs {
   unsigned* cell;
 };
 extern const attacca::Kernel<ChildArgs> child;
 
-/// Spawns `children` of them from one thread, each with a cell of its own.
+/// Spawns `children` kernels from one thread, each with its own cell.
 struct SpawnArgs {
   unsigned* cells;
   unsigned children;

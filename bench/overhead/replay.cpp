@@ -1,4 +1,4 @@
-// replay.cpp: the device time of replaying a graph of small kernels, where every gap shows.
+// replay.cpp: the device time of replaying a graph of small kernels, in which every gap counts.
 #include "harness.hpp"
 
 #if ATTACCA_WITH_CUDA

@@ -17,10 +17,11 @@ namespace {
 
 constexpr unsigned kNodes = 100;
 constexpr int kSamples = 201;
-constexpr double kSymbolGate = 2.0;  // of setting a node where the graph has no symbols
-constexpr double kUpdateGate = 1.3;  // of the same by hand
+constexpr double kSymbolGate = 2.0;  // times setting a node of a graph without symbols
+constexpr double kUpdateGate = 1.3;  // times the same by hand
 
-/// Measures both in turn and adds the row. `gate`: how many times as long ours may take.
+/// Measures both in turn and adds the row. `gate` is the most that ours may take, relative to the
+/// same by hand.
 void compare(Run& run, const std::string& name, const std::function<double()>& ours,
              const std::function<double()>& theirs, std::optional<double> gate = {}) {
   const auto times = run.interleave(name, kSamples, {ours, theirs});
@@ -53,7 +54,7 @@ void must_be_in_place(const attacca::UpdateReport& report) {
     throw attacca::Error(fmt::format("an update was not made in place: {}", report.reason));
 }
 
-/// One chain, in attacca and by hand, whose nodes are set one after another; the times are of one.
+/// One chain in attacca and by hand. Its nodes are set one after another; the times are per node.
 class SetNodes {
  public:
   SetNodes(const attacca::Device& device, const ChainOf& of)
@@ -98,7 +99,7 @@ void set_nodes(Run& run, Gpu& gpu) {
   SetNodes plain(gpu.device, ChainOf{kNodes, gpu.cells.data()});
   compare(
       run, "set one node", [&] { return plain.ours(); }, [&] { return plain.theirs(); });
-  // What a graph has besides must not make setting its nodes dear.
+  // Conditions and memory in a graph must not make setting its nodes expensive.
   for (const Extra extra : {Extra::allocation, Extra::condition}) {
     ChainOf of{kNodes, gpu.cells.data()};
     of.extra = extra;
@@ -113,8 +114,8 @@ void set_nodes(Run& run, Gpu& gpu) {
   }
 }
 
-/// Graphs that are there already, all of whose nodes differ: attacca compares, copies and hands
-/// over; by hand the nodes of the one source graph are set and the executable updated from it.
+/// Updates between existing graphs in which all nodes differ. attacca compares, copies and updates;
+/// by hand the nodes of the one source graph are set and the executable is updated from it.
 void update_built(Run& run, Gpu& gpu) {
   const ChainOf of[] = {{kNodes, gpu.cells.data(), attacca::EdgeKind::full, 1, 1},
                         {kNodes, gpu.cells.data(), attacca::EdgeKind::full, 2, 2}};
@@ -142,7 +143,7 @@ void update_built(Run& run, Gpu& gpu) {
           kUpdateGate);
 }
 
-/// A new graph of the same shape, built and handed over.
+/// Builds a new graph of the same shape and updates from it.
 void rebuild(Run& run, Gpu& gpu, const char* name, bool all_differ) {
   unsigned value = 1;
   const auto next = [&] {
@@ -162,7 +163,7 @@ void rebuild(Run& run, Gpu& gpu, const char* name, bool all_differ) {
   compare(run, name, ours, theirs);
 }
 
-/// The same from stream code recorded anew.
+/// The same with stream code that is captured again.
 void recapture(Run& run, Gpu& gpu) {
   unsigned value = 0;
   const auto capture_ours = [&] {
@@ -196,7 +197,7 @@ void recapture(Run& run, Gpu& gpu) {
   compare(run, "recapture and update, all nodes differ", ours, theirs);
 }
 
-/// A graph of another shape: nothing can be changed in place.
+/// A graph of another shape, which cannot be updated in place.
 void reinstantiate(Run& run, Gpu& gpu) {
   const ChainOf shorter{kNodes - 1, gpu.cells.data()};
   const ChainOf longer{kNodes, gpu.cells.data()};
