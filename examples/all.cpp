@@ -1,4 +1,4 @@
-// all.cpp: the examples, in the order in which to read them.
+// all.cpp: the list of all examples, in reading order.
 #include "example.hpp"
 
 namespace attacca::examples {

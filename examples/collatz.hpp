@@ -42,7 +42,7 @@ struct Record {
     ++a.times_done[*a.item];
   }
 };
-/// The answers in plain C++, each number's steps from those of a number met before.
+/// The answers in plain C++. Each number reuses the steps of a smaller number met on its way.
 inline std::vector<unsigned> expected_answers() {
   std::vector<unsigned> steps(kItems * kNumbers + 1, 0), answers(kItems, 0);
   for (unsigned start = 2; start < steps.size(); ++start) {

@@ -1,5 +1,5 @@
-// compressor_blocks.hpp: what compressor.cpp does with one block: measuring it, and three ways of
-// writing it.
+// compressor_blocks.hpp: the kernels of compressor.cpp for one block: measuring it, and three ways
+// to write it.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -20,7 +20,7 @@ struct Entry {
 };
 struct State {
   unsigned taken, written;  // blocks, bytes
-  // Of this block; depth is 255 less the lowest value, so that all three start at 0.
+  // Of this block. depth is 255 minus the lowest value, so that all three start at 0.
   unsigned highest, depth, runs;
 };
 
@@ -53,7 +53,7 @@ struct EncodeRaw : BlockKernel {
     a.out[a.index[block].offset + t.index()] = a.in[block * kBlock + t.index()];
   }
 };
-struct EncodeRuns : BlockKernel {  // the value, and in two bytes its length less one
+struct EncodeRuns : BlockKernel {  // writes each value, then its run length minus one in two bytes
   static constexpr const char* name = "encode runs";
   ATTACCA_HD static void body(Thread& t, const Args& a) {
     const unsigned block = a.state->taken - 1, i = static_cast<unsigned>(t.index());
@@ -68,7 +68,7 @@ struct EncodeRuns : BlockKernel {  // the value, and in two bytes its length les
     out[2] = static_cast<std::uint8_t>(more >> 8);
   }
 };
-struct EncodePacked : BlockKernel {  // a thread writes one byte: eight bits of some values
+struct EncodePacked : BlockKernel {  // each thread writes one byte: eight bits of some values
   static constexpr const char* name = "encode packed";
   ATTACCA_HD static void body(Thread& t, const Args& a) {
     const unsigned block = a.state->taken - 1, i = static_cast<unsigned>(t.index());

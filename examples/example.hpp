@@ -1,5 +1,5 @@
-// example.hpp: what the examples offer to the command line tool and the tests, and the few helpers
-// they share. Each example is one .cpp; start with replay.cpp.
+// example.hpp: the interface of the examples to the command line tool and the tests, and the few
+// helpers that they share. Each example is one .cpp; start with replay.cpp.
 #pragma once
 
 #include <attacca/attacca.hpp>
@@ -11,9 +11,9 @@
 
 namespace attacca::examples {
 
-/// `run` does the whole job, tells `out` what happened, compares the result with one computed in
-/// plain C++ and throws where they differ. `graph` builds the graph that `run` launches, to print.
-/// Neither leaves a file behind; `write` makes the one that an example has to show, if any.
+/// `run` does the whole job, reports to `out`, compares the result with one computed in plain C++
+/// and throws if they differ. `graph` builds the graph that `run` launches, for printing. Neither
+/// leaves a file behind; `write` writes the file that an example has to show, if any.
 struct Example {
   const char* name;
   const char* summary;
@@ -25,12 +25,13 @@ struct Example {
 extern const Example replay, batch_sizes, heat, compressor, nested_mandelbrot, resident_scheduler;
 std::vector<Example> all_examples();
 
-/// Throws where an example's result is not what it must be.
+/// Throws if an example's result is wrong.
 inline void expect(bool is_right, const std::string& what) {
   if (!is_right) throw std::runtime_error("wrong result: " + what);
 }
 
-/// Atomic operations for kernels, on host and device. Relaxed: what follows is ordered by an edge.
+/// Atomic operations for kernels, on host and device. They are relaxed: graph edges order what
+/// follows.
 using SharedCount = device::AtomicRef<unsigned, device::Scope::gpu>;
 ATTACCA_HD inline unsigned fetch_add(unsigned& value, unsigned amount) {
   return SharedCount(value).fetch_add(amount, device::relaxed);

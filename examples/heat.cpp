@@ -1,10 +1,10 @@
 // heat: a loop that ends when the data says so.
 //
 // Heat spreads over a plate: in each pass every cell becomes the mean of its neighbours, until no
-// cell changes by more than a thousandth of a degree. How many passes that takes only the device
-// knows. The loop is written once, as a body and a condition; the plan says which forms it may take
+// cell changes by more than a thousandth of a degree. Only the device knows how many passes that
+// takes. The loop is written once, as a body and a condition; the plan says which forms it may take
 // here (a WHILE node, a graph that relaunches itself, one persistent kernel, a loop on the host),
-// what a pass costs in each, and which one was taken.
+// what a pass costs in each, and which one was chosen.
 #include "heat.hpp"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct Relax {
         0.25f * (a.from[i - 1] + a.from[i + 1] + a.from[i - kSide] + a.from[i + kSide]);
     const float change = mean > a.from[i] ? mean - a.from[i] : a.from[i] - mean;
     a.to[i] = mean;
-    // Floats that are not negative compare as their bits do, and a maximum has no order to keep.
+    // Non-negative floats compare as their bits do, and a maximum does not depend on the order.
     raise_to(*a.change, std::bit_cast<unsigned>(change));
   }
 };

@@ -1,4 +1,4 @@
-// heat.hpp: the plate of heat.cpp, which `attacca demo` runs too.
+// heat.hpp: the plate of heat.cpp, which `attacca demo` also runs.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ struct HeatPlate {
   static constexpr float kTolerance = 1e-3f;  // degrees
 
   explicit HeatPlate(const Device& device);
-  /// Cold again but for the edge.
+  /// Makes the plate cold again, except for the edge.
   void reset();
 
   Buffer<float> cells;      // [kSide, kSide]

@@ -1,5 +1,5 @@
-// mandelbrot_pixels.hpp: the pixels of nested_mandelbrot.cpp: steps of a point, the border of a
-// square, and its inside.
+// mandelbrot_pixels.hpp: the kernels of nested_mandelbrot.cpp: the steps of a point, the border of
+// a square, and its inside.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -14,8 +14,8 @@ constexpr unsigned kSmallest = 32;  // squares of this side are not quartered
 constexpr unsigned kSquares = 341;  // of sides 512, 256, 128, 64 and 32
 constexpr unsigned kSteps = 96;
 
-/// Steps until the point of a pixel is farther than 2 from the origin, kSteps where it never is.
-/// In fixed point, so that host and GPU agree to the last bit.
+/// Steps until the point of a pixel is farther than 2 from the origin; kSteps if it never is. In
+/// fixed point, so that host and GPU agree to the last bit.
 ATTACCA_HD inline unsigned steps_at(unsigned x, unsigned y) {
   constexpr int kBits = 24;
   constexpr std::int64_t kOne = 1 << kBits;
@@ -36,7 +36,7 @@ struct Square {
   unsigned id;  // in the tree of squares: the quarters of n are 4n + 1 to 4n + 4
 };
 struct Range {
-  unsigned most, saved;  // saved: kSteps less the fewest steps, so that both start at 0
+  unsigned most, saved;  // saved is kSteps minus the fewest steps; both start at 0
   ATTACCA_HD bool is_one_value() const { return most + saved == kSteps; }
 };
 struct SquareKernel {

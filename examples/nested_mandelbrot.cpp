@@ -2,8 +2,8 @@
 //
 // The Mariani-Silver method draws the Mandelbrot set by squares. When all pixels on a square's
 // border take the same number of steps, so do those inside, and it is filled; when they do not, it
-// is quartered, and each quarter is looked at by a kernel of its own. Nothing on the device waits
-// for a spawned kernel: what comes after the border goes into a tail.
+// is quartered, and each quarter gets a kernel of its own. Nothing on the device waits for a
+// spawned kernel, so the work after the border is launched as a tail.
 #include <attacca/attacca.hpp>
 #include <attacca/nested.hpp>
 #include <fstream>
@@ -50,7 +50,7 @@ Graph build(const Device& device, const Args& args) {
 
 struct Picture {
   std::vector<std::uint8_t> pixels;
-  unsigned steps;  // that were computed for it
+  unsigned steps;  // steps computed for the image
 };
 
 Picture draw(const Device& device) {

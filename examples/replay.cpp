@@ -1,8 +1,8 @@
 // replay: build a graph once, launch it many times.
 //
-// Three short kernels, each waiting for the one before, advance 256 random number generators by
-// one step. As a graph a step is one launch; as stream calls it is three, and what a launch costs
-// is what the device waits for.
+// Three short kernels, each waiting for the one before, advance 256 random number generators by one
+// step. As a graph a step is one launch; as stream calls it is three, and the device waits for each
+// launch.
 #include <attacca/attacca.hpp>
 #include <chrono>
 #include <functional>
@@ -72,7 +72,7 @@ void run(const Device& device, std::ostream& out) {
   const Stream stream(device);
 
   Exec exec = build(device, x.data()).instantiate();
-  exec.launch(stream);  // the first launch may still load code
+  exec.launch(stream);  // warm-up: the first launch may load code
   const auto replayed = microseconds(stream, [&] {
     for (int step = 1; step < kSteps; ++step) exec.launch(stream);
   });

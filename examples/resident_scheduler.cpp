@@ -18,7 +18,7 @@ constexpr unsigned kSchedulers = 4;
 struct Take {
   static constexpr const char* name = "take";
   struct Args {
-    unsigned* next_item;  // of all schedulers
+    unsigned* next_item;  // shared by all schedulers
     unsigned* item;       // for this scheduler's worker
     DeviceGraph worker;
   };
