@@ -1,4 +1,4 @@
-// access.cpp: what the pattern of an access costs: stride and alignment against the 32-byte sectors
+// access.cpp: what an access pattern costs: stride and alignment against the 32-byte sectors that
 // they touch, bytes per access, and shared-memory banks. The host's part is in access_host.cpp.
 #include "harness.hpp"
 
@@ -55,8 +55,8 @@ class Copies {
   Arrays arrays() const { return {in_.data(), out_.data(), kWords}; }
   cudaStream_t stream() const { return gpu_.native; }
 
-  /// A function that gives the GB/s read and written by `launch`, of which `words` words count.
-  /// Checks first that it copies: `count_wrong` compares what it left.
+  /// Returns a function that measures the GB/s read and written by `launch`, counting `words`
+  /// words. It first checks the copy: `count_wrong` compares the output.
   template <class Launch, class CountWrong>
   std::function<double()> sample(std::string what, std::uint64_t words, Launch launch,
                                  CountWrong count_wrong) {
@@ -113,7 +113,7 @@ Row rate(std::string name, nlohmann::ordered_json params, const Summary& value, 
              .is_rate = true};
 }
 
-/// Copies of all widths; returns the fastest, the floor of all that copies.
+/// Measures copies of all widths and returns the fastest, the floor of all copies.
 double measure_widths(Run& run, Copies& copies) {
   constexpr unsigned kBytes[] = {1, 2, 4, 8, 16};
   std::vector<std::function<double()>> samples;

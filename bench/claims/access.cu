@@ -1,4 +1,4 @@
-// access.cu: see access.hpp.
+// access.cu: the kernels of access.hpp and their launchers.
 #include "claims/access.hpp"
 
 #include <cuda_runtime.h>
@@ -60,7 +60,7 @@ void start_wide(const Arrays& arrays, bool is_four_each, cudaStream_t stream) {
 
 constexpr unsigned kRowsAtOnce = kThreads / kTile;
 
-/// A tile as it is mostly written down, whose columns lie in one bank.
+/// A tile as it is usually written, whose columns lie in one bank.
 struct PlainTile {
   unsigned cells[kTile][kTile];
   __device__ unsigned& at(unsigned row, unsigned column) { return cells[row][column]; }

@@ -9,7 +9,7 @@
 namespace bench::accessing {
 
 inline constexpr unsigned kThreads = 256;         // of a block
-inline constexpr unsigned kPoison = 0xA5A5A5A5u;  // what outputs hold before they are written
+inline constexpr unsigned kPoison = 0xA5A5A5A5u;  // outputs hold it before they are written
 inline constexpr unsigned kTile = 32;             // side of a transposing block's tile
 
 /// Sets words[i] to a value that depends on i, never to the poison.
@@ -22,18 +22,18 @@ struct Arrays {
   std::uint64_t words;
 };
 
-/// Thread i copies word offset + i * stride, as far as there are words.
+/// Thread i copies word offset + i * stride, if there is one.
 struct Pattern {
   unsigned stride;
   unsigned offset;
 };
-/// Threads that a pattern has work for.
+/// The number of threads that have a word to copy.
 constexpr std::uint64_t accesses(std::uint64_t words, Pattern pattern) {
   return words <= pattern.offset ? 0
                                  : (words - pattern.offset + pattern.stride - 1) / pattern.stride;
 }
 cudaError_t launch_strided(const Arrays& arrays, Pattern pattern, cudaStream_t stream);
-/// Counts the words of `out` that are not what the pattern leaves: copies and poison.
+/// Counts the words of `out` that are wrong: neither the copy nor, where none is made, the poison.
 cudaError_t launch_check_strided(const Arrays& arrays, Pattern pattern, unsigned* wrong,
                                  cudaStream_t stream);
 

@@ -17,10 +17,10 @@ namespace {
 
 constexpr unsigned kLineBytes = 64;
 
-/// Every `step`-th word times three, as in the claim.
+/// Multiplies every `step`-th word by three, as in the claim.
 void walk(std::vector<unsigned>& words, unsigned step) {
   for (std::size_t at = 0; at < words.size(); at += step) words[at] *= 3;
-  asm volatile("" ::"r"(words.data()) : "memory");  // or two walks could become one
+  asm volatile("" ::"r"(words.data()) : "memory");  // keeps two walks from becoming one
 }
 
 void measure_steps(Run& run) {
@@ -98,7 +98,7 @@ double measure_alignment(Run& run, const std::string& where, std::size_t bytes, 
       const double us = microseconds([&] {
         for (unsigned repeat = 0; repeat < repeats; ++repeat) {
           sum += add_up(start + offset, count);
-          asm volatile("" : "+r"(sum)::"memory");  // or the sums could become one product
+          asm volatile("" : "+r"(sum)::"memory");  // keeps the sums from becoming one product
         }
       });
       if (sum != expected * repeats)

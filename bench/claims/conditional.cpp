@@ -1,5 +1,5 @@
-// conditional.cpp: decisions made inside a graph by IF, WHILE and SWITCH nodes, and the same made
-// by a host that waits for the device, looks and launches what follows.
+// conditional.cpp: decisions made inside a graph by IF, WHILE and SWITCH nodes, against a host that
+// waits for the device, reads the condition and launches what follows.
 #include <attacca/exec.hpp>
 #include <attacca/graph.hpp>
 #include <attacca/loop.hpp>
@@ -24,7 +24,7 @@ const char* const kBlog =
     "NVIDIA, Dynamic Control Flow in CUDA Graphs with Conditional Nodes (2024), "
     "developer.nvidia.com/blog/dynamic-control-flow-in-cuda-graphs-with-conditional-nodes";
 
-/// What all ways to decide work on. One launch at a time.
+/// The state that all ways to decide share. One launch at a time.
 class Field {
  public:
   Field(const attacca::Device& on, unsigned kernels)
@@ -34,7 +34,7 @@ class Field {
         cells_(on, std::vector<unsigned>(3, 0)),
         flags_(on, std::vector<unsigned>(2, 0), attacca::Visibility::shared) {}
 
-  /// What is decided about: a line of kernels. Returns its last one.
+  /// The work that depends on a decision: a line of kernels. Returns its last one.
   attacca::Node add_work(Graph& graph) const {
     auto last = graph.kernel(bench::kernels::touch, kOneWarp, {cells_.data(), 1});
     for (unsigned at = 1; at < kernels_; ++at)
@@ -44,7 +44,7 @@ class Field {
   auto add_decision(Graph& graph, Condition choice, unsigned choices) const {
     return graph.kernel(decide, kOneWarp, {choice, cells_.data() + 1, choices});
   }
-  /// Says whether there is another pass of a loop.
+  /// Decides whether there is another pass of a loop.
   auto add_count(Graph& graph, Condition again) const {
     return graph.kernel(bench::kernels::count, kOneWarp, {again, cells_.data() + 2, kDecisions});
   }
@@ -52,18 +52,18 @@ class Field {
     return std::vector<Graph::Fill>(kChoices, [this](Graph& body) { add_work(body); });
   }
 
-  /// A condition the host can read, for kernels that are in no conditional.
+  /// A condition that the host can read, for kernels outside of conditionals.
   Condition flag(unsigned number) const {
     return Condition(reinterpret_cast<std::uint64_t>(flags_.data() + number),
                      attacca::detail::HandleKind::cell);
   }
-  /// Waits for the device and looks.
+  /// Waits for the device and reads the condition.
   unsigned look(unsigned number) const {
     stream.synchronize();
     return *static_cast<volatile unsigned*>(flags_.data() + number);
   }
 
-  /// Throws where the work was not done `times` times since the last call.
+  /// Throws unless the work was done `times` times since the last call.
   void expect_work(unsigned times) {
     const unsigned seen = cells_.read().front();
     if (seen != times * kernels_)
@@ -89,7 +89,7 @@ struct Kind {
   std::function<void()> in_graph, by_host;
 };
 
-/// Runs an exec that the function then owns.
+/// Returns a function that owns an exec and runs it.
 template <class ExecType>
 std::function<void()> launching(const Field& field, ExecType exec) {
   return [&field, shared = std::make_shared<ExecType>(std::move(exec))] {
@@ -102,7 +102,7 @@ std::shared_ptr<Exec> exec_of(const Field& field, const char* name, Fill fill) {
   fill(graph);
   return std::make_shared<Exec>(graph.instantiate());
 }
-/// A graph of one kernel that decides where the host can see it.
+/// A graph of one kernel whose decision the host can read.
 std::shared_ptr<Exec> asking(const Field& field, unsigned choices) {
   return exec_of(field, "ask",
                  [&](Graph& graph) { field.add_decision(graph, field.flag(0), choices); });

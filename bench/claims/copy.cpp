@@ -1,5 +1,5 @@
-// copy.cpp: ways to bring an array into shared memory (through registers, with cp.async, with the
-// copy engine) against the number of buffers, beside a kernel that reads without shared memory.
+// copy.cpp: ways to bring an array into shared memory (through registers, with cp.async, with TMA
+// bulk copies) by the number of buffers, against a kernel that reads without shared memory.
 #include "harness.hpp"
 
 #if ATTACCA_WITH_CUDA
@@ -22,7 +22,7 @@ using copying::Way;
 
 constexpr unsigned kBlocksForFloor = 8;  // per SM: as many threads as fit
 
-/// How much of an SM a block may take, which decides how much waiting its stages must hide.
+/// How much of an SM a block may take. It decides how much latency its stages must hide.
 struct Setting {
   unsigned chunk_bytes;
   unsigned blocks_per_sm;
@@ -81,7 +81,7 @@ class Words {
   unsigned launches_ = 0;
 };
 
-/// What was measured in one setting: GB/s by way and stages.
+/// The measurements of one setting: GB/s by way and stages.
 using Rates = std::map<Way, std::map<unsigned, double>>;
 
 double best(const std::map<unsigned, double>& by_stages) {
@@ -101,7 +101,7 @@ Verdict verdict_of(std::size_t held, std::size_t of) {
   return held == of ? Verdict::held : held > 0 ? Verdict::partly : Verdict::failed;
 }
 
-/// Compares each setting's figure `of(rates)` with what the claim asks for.
+/// Compares each setting's figure `of(rates)` with the claim.
 template <class Of, class IsRight>
 void judge(Run& run, const std::vector<Rates>& settings, std::string claim, std::string source,
            const std::string& what, Of of, IsRight is_right) {

@@ -1,4 +1,4 @@
-// copy.cu: see copy.hpp.
+// copy.cu: the kernels of copy.hpp.
 #include "claims/copy.hpp"
 
 #include <cuda_runtime.h>
@@ -20,8 +20,8 @@ __device__ void add_to(unsigned* sum, unsigned own) {
   if (threadIdx.x % 32 == 0) atomicAdd(sum, warp);
 }
 
-/// The block's digest of a chunk of kElements. Each thread reads what one of another warp copied,
-/// so that no way gets by without telling the block.
+/// The block's digest of a chunk of kElements. Each thread reads what a thread of another warp
+/// copied, so every way must synchronize the block.
 template <unsigned kElements>
 __device__ unsigned use(const uint4* chunk) {
   unsigned own = 0;
@@ -31,7 +31,7 @@ __device__ unsigned use(const uint4* chunk) {
   return own;
 }
 
-/// The chunks of this block: whole ones, as even as they go.
+/// The chunks of this block: whole chunks, spread as evenly as possible.
 struct Chunks {
   std::uint64_t first;
   std::uint64_t last;

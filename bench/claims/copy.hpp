@@ -1,5 +1,5 @@
-// copy.hpp: kernels that add up an array, taking it through shared memory in different ways, or not
-// at all. Only for files inside `#if ATTACCA_WITH_CUDA`.
+// copy.hpp: kernels that add up an array, through shared memory in different ways or without it.
+// Only for files inside `#if ATTACCA_WITH_CUDA`.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -43,7 +43,7 @@ cudaError_t launch_direct(const unsigned* words, std::uint64_t count, unsigned* 
                           unsigned blocks, cudaStream_t stream);
 cudaError_t launch(const Variant& variant, const unsigned* words, std::uint64_t count,
                    unsigned* sum, unsigned blocks, cudaStream_t stream);
-/// Lets the kernel use its shared memory, and says how many of its blocks fit an SM.
+/// Lets the kernel use its shared memory, and returns how many of its blocks fit an SM.
 cudaError_t prepare(const Variant& variant, int* blocks_per_sm);
 
 }  // namespace bench::copying

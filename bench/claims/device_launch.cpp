@@ -1,6 +1,5 @@
-// device_launch.cpp: a graph launched by the host and the same graph launched by a kernel, in three
-// modes: how long until its first kernel runs and until all of it has. Against its length and
-// width.
+// device_launch.cpp: a graph launched by the host and the same graph launched by a kernel in three
+// modes: the time until its first kernel runs and until all of it has run, by its length and width.
 #include <algorithm>
 #include <atomic>
 #include <attacca/exec.hpp>
@@ -25,8 +24,9 @@ const char* const kBlog =
 constexpr double kClaimedFactor = 2;
 constexpr double kFlat = 1.2;
 constexpr double kLongestPollMicroseconds = 1e6;
-// A store by the device until the host sees it: half of a round trip through pinned memory, 3.06 µs
-// on an H200 (`attacca bench signal`). Taken off what the host measures before it is judged.
+// The time from a store by the device until the host sees it: half of a round trip through pinned
+// memory, 3.06 µs on an H200 (`attacca bench signal`). It is subtracted from what the host measures
+// before a verdict.
 constexpr double kSeenAfterMicroseconds = 1.5;
 
 struct Mode {
@@ -38,7 +38,7 @@ constexpr Mode kModes[] = {{"tail", LaunchMode::tail},
                            {"sibling", LaunchMode::sibling}};
 constexpr std::size_t kLaunchers = 1 + std::size(kModes);  // the host is the first
 
-/// A straight line of `nodes`, or one kernel, `width` beside each other and another one.
+/// A straight line of `nodes`, or one kernel, then `width` side by side, then another one.
 struct Shape {
   bool is_line;
   unsigned size;
@@ -46,7 +46,7 @@ struct Shape {
   const char* axis() const { return is_line ? "nodes" : "width"; }
 };
 
-/// Where the kernels leave their times and counts.
+/// The memory for the kernels' times and counts.
 struct Board {
   explicit Board(const attacca::Device& device)
       : times(device, 3), flag(device, 1, Visibility::shared), cells(device, 512) {
@@ -114,7 +114,8 @@ double sample_host(const attacca::Stream& stream, Board& board, attacca::Exec& e
   board.clear();
   const std::int64_t start = now_ns();
   exec.launch(stream);
-  // The host's clock is not the GPU's: there the host looks for a flag. On the host it is one.
+  // The host and the GPU have different clocks, so the host polls a flag. On the host device there
+  // is one clock.
   if (stream.device().is_cuda()) poll(*board.flag.data());
   const std::int64_t seen = now_ns();
   stream.synchronize();

@@ -1,5 +1,5 @@
-// divergence.cpp: what it costs when the lanes of a warp, the warps of a block or the blocks take
-// different paths, and what the lanes of a warp pay to add up a value.
+// divergence.cpp: the cost of different paths taken by the lanes of a warp, the warps of a block or
+// the blocks, and of a sum over the lanes of a warp.
 #include "harness.hpp"
 
 #if ATTACCA_WITH_CUDA
@@ -24,8 +24,8 @@ using divergence::Walk;
 
 constexpr unsigned kWarp = 32;
 
-/// How full the GPU is: a full one is bound by how many instructions it issues, a thin one by how
-/// long each takes.
+/// How full the GPU is. A full one is bound by its issue rate, a thin one by the latency of
+/// instructions.
 struct Load {
   const char* name;
   unsigned blocks_per_sm;
@@ -45,7 +45,7 @@ unsigned sm_count() {
   return static_cast<unsigned>(count);
 }
 
-/// Room for what every thread stores.
+/// Memory for every thread's result.
 struct Output {
   explicit Output(Gpu& gpu) : cells(gpu.device, sm_count() * kFull.blocks_per_sm * kFull.threads) {}
   /// Throws unless the first `count` cells hold what `expected(cell)` says.
@@ -69,7 +69,7 @@ const char* name_of(Grain grain) {
 
 constexpr unsigned kPathCounts[] = {1, 2, 4, 8, 16, divergence::kMostPaths};
 
-/// Where each path leads.
+/// The result of each path.
 std::vector<unsigned> ends_of_walks(unsigned turns) {
   std::vector<unsigned> ends;
   for (unsigned path = 0; path < divergence::kMostPaths; ++path) {
@@ -93,7 +93,7 @@ void expect_walked(Gpu& gpu, Output& output, const Walk& walk, const std::vector
   });
 }
 
-/// Times of a load, over that of one path: by grain and number of paths.
+/// Times of a load relative to one path, by grain and number of paths.
 using Slowdowns = std::map<Grain, std::map<unsigned, double>>;
 
 Slowdowns measure_paths(Run& run, Gpu& gpu, Output& output, const Load& load) {

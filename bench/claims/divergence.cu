@@ -1,4 +1,4 @@
-// divergence.cu: see divergence.hpp.
+// divergence.cu: the kernels of divergence.hpp.
 #include "claims/divergence.hpp"
 
 #include <cooperative_groups.h>
@@ -15,7 +15,7 @@ namespace cg = cooperative_groups;
 constexpr unsigned kWarp = 32;
 constexpr unsigned kAll = 0xFFFFFFFFu;
 
-/// Assembly, so that the compiler cannot make one path with variable constants of them all.
+/// Inline assembly, so that the compiler cannot merge all paths into one with variable constants.
 template <unsigned kPath>
 __device__ unsigned walk(unsigned from, unsigned turns) {
 #pragma unroll 1  // all paths together fit the instruction cache

@@ -9,15 +9,16 @@ namespace bench::divergence {
 
 inline constexpr unsigned kMostPaths = 32;
 
-/// Who takes a path together: the path's number is that of the lane, warp or block, modulo `paths`.
+/// Which threads take a path together: the path's number is that of the lane, warp or block, modulo
+/// `paths`.
 enum class Grain { lane, warp, block };
 
-/// One turn of path `path`. Paths differ in their constants alone, so each costs the same.
+/// One turn of path `path`. Paths differ only in their constants, so each costs the same.
 ATTACCA_HD constexpr unsigned factor_of(unsigned path) { return 1'664'525u + 8 * path; }
 ATTACCA_HD constexpr unsigned summand_of(unsigned path) { return 1'013'904'223u + 2 * path; }
 inline constexpr unsigned kStepsPerTurn = 16;
 
-/// Every thread goes `turns` turns of its path, from 1 on, and stores where it came to.
+/// Every thread does `turns` turns of its path, starting from 1, and stores the result.
 struct Walk {
   unsigned* out;  // [blocks * threads]
   Grain grain;

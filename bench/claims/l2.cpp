@@ -1,6 +1,6 @@
-// l2.cpp: where L2 hints help and where they hurt. A stencil swept forward into scratch memory and
-// backward out of it, against the size of its working set; and data used again beside data used
-// once, as in NVIDIA's guide, against the size of what is used again.
+// l2.cpp: where L2 hints help and where they hurt. A stencil is swept forward into scratch memory
+// and backward out of it, by the size of its working set. And data used repeatedly is read beside
+// data used once, as in NVIDIA's guide, by the size of the former.
 #include <fmt/format.h>
 
 #include "harness.hpp"
@@ -39,8 +39,8 @@ constexpr const char* kGuide =
     "CUDA C++ Best Practices Guide, L2 Cache, "
     "https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/";
 
-/// What is asked of L2. Nothing set aside: no window either. Setting aside without a window shows
-/// what the part that is taken away costs all others.
+/// The L2 settings. With nothing set aside there is no window either. Setting aside without a
+/// window shows what the reserved part costs all other accesses.
 struct Hints {
   const char* name;
   double set_aside = 0;  // share of L2
@@ -66,7 +66,7 @@ constexpr Hints kReuseHints[] = {
     {"reuse, set aside, no window", 0.75, false, false, false, false},
 };
 
-/// Runs `work` with the hints in force; the window is on what is used again.
+/// Runs `work` with the hints; the window is on the data used repeatedly.
 template <class F>
 auto with_hints(Gpu& gpu, const Hints& hints, const void* base, std::size_t bytes, F&& work) {
   if (hints.set_aside == 0) return work();
@@ -80,7 +80,8 @@ auto with_hints(Gpu& gpu, const Hints& hints, const void* base, std::size_t byte
   return work();
 }
 
-/// Device time of one round of what `enqueue` enqueues, in the caches a round before it left.
+/// Device time of one round of the work that `enqueue` enqueues, with the caches as the round
+/// before left them.
 template <class F>
 double microseconds_of_a_round(Gpu& gpu, F&& enqueue) {
   enqueue();

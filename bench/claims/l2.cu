@@ -90,7 +90,7 @@ __global__ void count_wrong_kernel(const float* in, const float* out, std::uint6
   const float expected =
       weigh(once_swept(in, at == 0 ? 0 : at - 1, count), once_swept(in, at, count),
             once_swept(in, at + 1 == count ? at : at + 1, count));
-  if (!(out[at] == expected)) atomicAdd(wrong, 1u);  // poison is no number
+  if (!(out[at] == expected)) atomicAdd(wrong, 1u);  // the poison is NaN
 }
 
 /// In 32 bits: the remainder of 64-bit numbers would cost more than the memory that is measured.

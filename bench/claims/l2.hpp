@@ -1,4 +1,5 @@
-// l2.hpp: the kernels of l2.cu. Each launcher returns what the launch did.
+// l2.hpp: the kernels of l2.cu: stencils with L2 hints, and data used repeatedly beside data used
+// once. Each launcher returns the launch's error code.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -23,7 +24,7 @@ cudaError_t launch_forward(const Sweeps& sweeps, cudaStream_t stream);
 cudaError_t launch_backward(const Sweeps& sweeps, cudaStream_t stream);
 /// Gives `in` values that two sweeps keep exact.
 cudaError_t launch_set_input(float* in, std::uint64_t count, cudaStream_t stream);
-/// *wrong += how many elements of `out` are not what the two sweeps make of `in`.
+/// Adds to *wrong the number of elements of `out` that differ from two sweeps over `in`.
 cudaError_t launch_count_wrong(const Sweeps& sweeps, unsigned* wrong, cudaStream_t stream);
 
 /// cold[i] += hot[i % hot_count]: data used again and again beside data used once. Elements are of
@@ -36,11 +37,11 @@ struct Reuse {
 };
 cudaError_t launch_reuse(const Reuse& reuse, cudaStream_t stream);
 cudaError_t launch_set_hot(uint4* hot, std::uint64_t count, cudaStream_t stream);
-/// *wrong += how many elements of `cold` are not `times` those of `hot`.
+/// Adds to *wrong the number of elements of `cold` that are not `times` those of `hot`.
 cudaError_t launch_count_wrong(const Reuse& reuse, unsigned times, unsigned* wrong,
                                cudaStream_t stream);
 
-/// Keeps the stream busy for that long, so that what is enqueued behind it starts without gaps.
+/// Keeps the stream busy for that long, so that the work behind it starts without gaps.
 cudaError_t launch_hold(unsigned microseconds, cudaStream_t stream);
 
 }  // namespace bench::l2

@@ -1,5 +1,5 @@
-// launch.cpp: three kernels that follow one another, A → B → C, launched one by one into a stream
-// and as one graph: what the host spends, what lies between the kernels, and what a pass takes.
+// launch.cpp: three dependent kernels, A → B → C, launched one by one into a stream and as one
+// graph: the host's time, the gaps between the kernels, and the time of a pass.
 #include "claims/launch.hpp"
 
 #include <attacca/exec.hpp>
@@ -56,7 +56,7 @@ Way as_graph(const attacca::Device& device, const attacca::Stream& stream, EdgeK
 }
 
 #if ATTACCA_WITH_CUDA
-/// Each kernel may start while the one before it in the stream still runs.
+/// Each kernel may start while the one before it still runs (programmatic dependent launch).
 Way one_by_one_early(cudaStream_t stream) {
   return {"stream launches, programmatic", kPlaces, [stream](const StepArgs& first) {
             cudaLaunchAttribute early{};
@@ -77,7 +77,7 @@ Way one_by_one_early(cudaStream_t stream) {
 }
 #endif
 
-/// Microseconds, of one pass.
+/// Microseconds of one pass.
 struct Samples {
   std::vector<double> pass, host, gap, busy;
 };

@@ -1,5 +1,5 @@
-// launch.hpp: what the experiments about launching share on the host: how long their kernels'
-// arithmetic takes, and how measurements become a verdict.
+// launch.hpp: what the launch experiments share on the host: how long their kernels' arithmetic
+// takes, and how measurements become a verdict.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 
 namespace bench::claims {
 
-/// Where most of these claims are found in one place.
+/// A source that has most of these claims.
 inline const std::string kBook =
     "C. Fregly, AI Systems Performance Engineering (O'Reilly, 2025), chapter 12, as noted in "
     "github.com/rajk97/AI_perf_engg, chap12.md";
@@ -24,13 +24,13 @@ inline Verdict verdict_of(std::size_t held, std::size_t all) {
   return held == all ? Verdict::held : held == 0 ? Verdict::failed : Verdict::partly;
 }
 
-/// Of what a variant noted beside its result, without the round that interleave throws away.
+/// The summary of a variant's additional measurements, without the warm-up round of interleave.
 inline Summary summarize_rounds(std::vector<double> values) {
   values.erase(values.begin());
   return summarize(std::move(values));
 }
 
-/// "1.00, 2.00 and 3.00": what was measured, case by case.
+/// Formats measurements case by case: "1.00, 2.00 and 3.00".
 inline std::string in_words(const std::vector<double>& values, int digits = 1) {
   std::string text;
   for (std::size_t at = 0; at < values.size(); ++at)
@@ -57,7 +57,7 @@ inline double turns_per_microsecond(const attacca::Device& device, attacca::Stre
   return kTurns / (static_cast<double>(seen.busy_ns) / 1000);
 }
 
-/// Says how fine the clock is that kernels read.
+/// Notes the resolution of the clock that kernels read.
 inline void note_clock(Run& run, attacca::StreamRef stream) {
   const attacca::Buffer<std::int64_t> ns(run.device, 1);
   stream.kernel(tick, kOneWarp, {ns.data()});

@@ -1,4 +1,4 @@
-// launch_kernels.cpp: see launch_kernels.hpp. Compiled by nvcc in a CUDA build.
+// launch_kernels.cpp: the kernels of launch_kernels.hpp. Compiled by nvcc in a CUDA build.
 #include "claims/launch_kernels.hpp"
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// launch_kernels.hpp: the kernels of the experiments about launching. They note when they start and
-// end, so that what lies between them is measured where it happens.
+// launch_kernels.hpp: the kernels of the launch experiments. They record when they start and end,
+// so the gaps between them are measured on the device.
 #pragma once
 
 #include <attacca/handles.hpp>
@@ -28,12 +28,12 @@ ATTACCA_HD inline std::int64_t now_ns() {
 ATTACCA_HD inline unsigned turned(unsigned number, unsigned turns) {
   for (unsigned turn = 0; turn < turns; ++turn) {
     number = number * 1664525u + 1013904223u;
-    asm volatile("" : "+r"(number));  // one step is one step, wherever this is compiled into
+    asm volatile("" : "+r"(number));  // keeps each step, wherever this is inlined
   }
   return number;
 }
 
-/// What steps that follow one another leave behind.
+/// The results of dependent steps.
 inline constexpr unsigned kPlaces = 3;
 struct Trace {
   unsigned number = 1;  // turned over by each step
@@ -47,10 +47,11 @@ struct StepArgs {
   unsigned turns;
   unsigned place;
 };
-/// Turns the number over. Fit for programmatic edges: releases its consumers at once and waits.
+/// Turns the number over. Works with programmatic edges: it releases its consumers at once, then
+/// waits.
 extern const attacca::Kernel<StepArgs> step;
 
-/// Counts itself in `cell` and notes the time where it is asked to.
+/// Counts itself in `cell` and records the time if asked to.
 struct MarkArgs {
   unsigned* cell;
   std::int64_t* started;  // may be null, as the others
@@ -59,7 +60,7 @@ struct MarkArgs {
 };
 extern const attacca::Kernel<MarkArgs> mark;
 
-/// Notes the time and launches a graph.
+/// Records the time and launches a graph.
 struct LaunchArgs {
   std::int64_t* at;
   attacca::DeviceGraph graph;

@@ -1,5 +1,5 @@
-// litmus.cpp: how often a GPU shows outcomes that contradict the order of the code, for each way to
-// pass a value from one thread to another, and whether those that its memory model forbids appear.
+// litmus.cpp: how often a GPU shows outcomes that contradict program order, for each way to pass a
+// value between threads, and whether outcomes appear that its memory model forbids.
 #include "litmus.hpp"
 
 #include <fmt/format.h>
@@ -63,8 +63,8 @@ const char* name_of(Form form) {
   return "";
 }
 
-/// What each way looks like in each pattern, and again between threads of one block where that
-/// makes a difference. On the host plain accesses would be undefined and there is but one scope.
+/// All variants: each way in each pattern, and again between threads of one block where that makes
+/// a difference. On the host plain accesses would be undefined, and there is only one scope.
 std::vector<Variant> variants(bool is_cuda) {
   std::vector<Variant> all;
   for (const Pattern pattern :
@@ -93,12 +93,12 @@ struct Result {
     return static_cast<double>(count) / static_cast<double>(tries());
   }
   double weak() const { return kPer * share(outcomes[litmus::weak_outcome(of.pattern)]); }
-  /// In message passing: how often the reader saw the flag at all.
+  /// In message passing: how often the reader saw the flag.
   double seen() const { return share(outcomes[2] + outcomes[3]); }
   bool is_forbidden() const { return litmus::is_forbidden(of.pattern, of.form, of.place); }
 };
 
-/// How much is tried: launches, each of so many rounds by so many pairs of threads.
+/// The number of launches, of rounds in each, and of pairs of threads.
 struct Extent {
   std::uint32_t launches;
   std::uint32_t instances;
@@ -154,7 +154,7 @@ const Result& find(const std::vector<Result>& results, Pattern pattern, Form for
   throw attacca::Error("a variant was not run");
 }
 
-/// A claim that a form passes messages: it holds where the flag is seen and what is behind it too.
+/// A claim that a form passes messages: it holds if the flag is seen, and with it the data.
 Finding passes_messages(const Result& result, const char* claim, const char* source) {
   return {claim, source,
           fmt::format("the reader saw the flag in {:.1f} % of the tries, and then old data in "

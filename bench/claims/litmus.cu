@@ -1,4 +1,4 @@
-// litmus.cu: the kernels of the experiment `litmus`.
+// litmus.cu: instantiates the kernels of litmus.hpp for the benchmark `litmus`.
 #include "litmus.hpp"
 
 namespace bench::litmus {

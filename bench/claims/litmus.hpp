@@ -21,8 +21,8 @@ using attacca::device::Scope;
 
 enum class Pattern : std::uint8_t { message_passing, store_buffering, load_buffering };
 
-/// How x and y are used. In message passing x is data: where the last four say nothing else, it is
-/// read and written plainly, as the data behind a flag is.
+/// How x and y are accessed. In message passing x is the data behind a flag: it is accessed plainly
+/// unless one of the last four says otherwise.
 enum class Form : std::uint8_t {
   plain,
   volatile_access,
@@ -48,7 +48,7 @@ constexpr bool is_forbidden(Pattern pattern, Form form, Place place) {
 }
 
 /// Each round of an instance uses the next of its slots: more of them than a first-level cache
-/// holds, so that some reads find an old line there and some do not.
+/// holds, so that only some reads find an old line there.
 inline constexpr std::uint32_t kSlots = 4;
 inline constexpr std::size_t kLineBytes = 128;
 constexpr std::size_t line_bytes(std::uint32_t instances) {
@@ -78,7 +78,7 @@ constexpr Scope scope_of(Form form) {
 template <Form kForm>
 using Word = Atomic<std::uint32_t, scope_of(kForm)>;
 
-// Plain and volatile accesses, out of the compiler's sight. On the host, where racing ones would be
+// Plain and volatile accesses, opaque to the compiler. On the host, where racing ones would be
 // undefined, they are relaxed.
 template <bool kIsVolatile, class W>
 ATTACCA_HD void put_raw(W& word, std::uint32_t value) {
@@ -133,7 +133,7 @@ ATTACCA_HD void between() {
     attacca::device::fence<scope_of(kForm)>(attacca::device::acq_rel);
 }
 
-/// One side of one round: r1 * 2 + r2, of what this side read.
+/// Plays one side of one round. Returns r1 * 2 + r2 of what this side read.
 template <Pattern kPattern, Form kForm>
 ATTACCA_HD unsigned play_side(unsigned side, Word<kForm>& x, Word<kForm>& y, std::uint32_t round) {
   [[maybe_unused]] Word<kForm>& mine = side == 0 ? x : y;
@@ -167,7 +167,7 @@ ATTACCA_HD inline std::uint32_t mixed(std::uint32_t a, std::uint32_t b) {
   hash = (hash ^ hash >> 13) * 0xc2b2ae35u;
   return hash ^ hash >> 16;
 }
-/// Nothing, for a while that the hash says: of no length up to about a round trip.
+/// Delays by an amount from the hash: from nothing up to about a round trip.
 ATTACCA_HD inline void linger(std::uint32_t hash) {
   for (std::uint32_t turns = hash >> 8 & ((1u << (hash & 7)) - 1); turns > 0; --turns) {
     hash = mixed(hash, turns);
@@ -178,8 +178,9 @@ ATTACCA_HD inline void linger(std::uint32_t hash) {
 }  // namespace detail
 
 /// One side of one instance, all rounds. The rounds start together: each side says that it has
-/// arrived, with its outcome of the two rounds before, and waits for the other, relaxed, so that
-/// meeting orders nothing. A side that waits too long leaves; the rounds played are counted.
+/// arrived, with its outcome of the two rounds before, and waits for the other with relaxed
+/// accesses, so that this adds no order. A side that waits too long leaves; the rounds played are
+/// counted.
 template <Pattern kPattern, Form kForm>
 ATTACCA_HD void play(const Args& a, unsigned side, std::uint32_t instance) {
   using attacca::device::relaxed;
@@ -207,13 +208,13 @@ ATTACCA_HD void play(const Args& a, unsigned side, std::uint32_t instance) {
         [&] { return std::uint64_t{seen}; });
     if (!is_there) break;
     if (side == 1 && round > 1) {
-      // The other side may be done with this round already; then what we ask for has moved up.
+      // The other side may have finished this round already; then its value has moved on.
       const unsigned theirs = (seen >> 2 == round ? seen : seen >> 1) & 1;
       for (unsigned outcome = 0; outcome < 4; ++outcome)
         counts[outcome] += (theirs << 1 | mine) == outcome;
     }
     if (round > a.rounds) break;
-    // By warp: lanes of one go on together.
+    // By warp, since the lanes of one proceed together.
     detail::linger(detail::mixed(a.salt + side, (instance >> 5) + round * 0x10001u));
     const std::uint32_t slot = 2 + 2 * (round % kSlots);
     mine = detail::play_side<kPattern, kForm>(side, *reinterpret_cast<Word*>(line(slot)),

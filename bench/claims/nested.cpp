@@ -1,5 +1,5 @@
-// nested.cpp: a kernel with two children, and deeper trees of them: spawned by their parents, or
-// launched by the host, which waits for the parents first. Time of a tree, and how long none ran.
+// nested.cpp: trees of kernels in which each has two children, spawned by their parents or launched
+// by the host, which waits for the parents first: the time of a tree, and how long no kernel ran.
 #include <algorithm>
 #include <cmath>
 
@@ -52,7 +52,7 @@ void launch_level(const attacca::Stream& stream, BranchArgs args, unsigned level
 void spawn_tree(const attacca::Stream& stream, const BranchArgs& root) {
   stream.kernel(branch, kOneWarp, root);
 }
-/// Waits for each level, as a host must that learns from it what to launch next.
+/// Waits for each level, as a host must if the level decides what to launch next.
 void wait_for_levels(const attacca::Stream& stream, const BranchArgs& root) {
   for (unsigned level = 0; level <= root.levels; ++level) {
     launch_level(stream, root, level);
@@ -88,7 +88,7 @@ struct Case {
   unsigned turns;
 };
 
-/// Microseconds of one tree; what share was idle is added to `idle`.
+/// Microseconds of one tree; adds the idle percentage to `idle`.
 double sample(const attacca::Stream& stream, Grove& grove, const Way& way, const Case& of,
               std::vector<double>& idle) {
   grove.clear();

@@ -1,4 +1,5 @@
-// nested_kernels.cpp: see nested_kernels.hpp. Compiled by nvcc with -rdc=true in a CUDA build.
+// nested_kernels.cpp: the kernels of nested_kernels.hpp. Compiled by nvcc with -rdc=true in a CUDA
+// build.
 #include "claims/nested_kernels.hpp"
 
 #include "claims/launch_kernels.hpp"

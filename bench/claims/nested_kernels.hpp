@@ -1,6 +1,6 @@
-// nested_kernels.hpp: a tree of kernels, of which each does some arithmetic and then has two
-// children: spawned by it, or launched by the host. Apart from launch_kernels.hpp, since spawning
-// needs relocatable device code.
+// nested_kernels.hpp: a tree of kernels. Each does some arithmetic and has two children, which it
+// spawns or the host launches. Spawning needs relocatable device code, so they are not in
+// launch_kernels.hpp.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -15,10 +15,10 @@ struct Span {
   std::int64_t end = 0;
 };
 
-/// One kernel of a tree. Kernel 0 is the root; those of kernel k are 2k + 1 and 2k + 2.
+/// One kernel of a tree. Kernel 0 is the root; the children of kernel k are 2k + 1 and 2k + 2.
 struct BranchArgs {
   Span* spans;        // one for each kernel
-  unsigned* numbers;  // what came out of the arithmetic, one for each kernel
+  unsigned* numbers;  // results of the arithmetic, one for each kernel
   unsigned kernel;
   unsigned levels;  // below this one
   unsigned turns;
@@ -26,7 +26,7 @@ struct BranchArgs {
 };
 /// Spawns its children.
 extern const attacca::Kernel<BranchArgs> branch;
-/// Leaves them to the host.
+/// Leaves its children to the host.
 extern const attacca::Kernel<BranchArgs> lone_branch;
 
 }  // namespace bench::claims

@@ -1,5 +1,5 @@
-// occupancy.cpp: what a launch loses that does not fill the GPU: grids of a few blocks, waves that
-// are not full, and processors with few blocks to switch between.
+// occupancy.cpp: what a launch loses if it does not fill the GPU: grids of a few blocks, partial
+// waves, and SMs with few blocks to switch between.
 #include <fmt/format.h>
 
 #include "harness.hpp"
@@ -118,7 +118,7 @@ std::map<std::uint64_t, double> waves(Run& run, Gpu& gpu, unsigned shared_bytes,
   for (std::size_t at = 0; at < counts.size(); ++at) medians[counts[at]] = times[at].median;
   for (std::size_t at = 0; at < counts.size(); ++at) {
     const Occupancy fit = attacca::occupancy(gpu.device, occupancy::scramble, grid_of(counts[at]));
-    // As many blocks at the speed of a full wave.
+    // The time of as many blocks at the speed of a full wave.
     Row row{grid_name(one),
             {{"blocks", counts[at]}, {"waves", std::round(fit.waves * 1000) / 1000}},
             times[at]};

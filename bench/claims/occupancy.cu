@@ -1,4 +1,5 @@
-// occupancy.cu: a kernel that waits for itself and one that waits for memory.
+// occupancy.cu: the kernels of occupancy.hpp: one bound by the latency of its arithmetic, one by
+// memory.
 #include "claims/occupancy.hpp"
 
 #include <cuda_runtime.h>

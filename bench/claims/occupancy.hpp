@@ -1,4 +1,4 @@
-// occupancy.hpp: the kernels of occupancy.cu.
+// occupancy.hpp: the kernels of the benchmark `occupancy`, defined in occupancy.cu.
 #pragma once
 
 #include <attacca/kernel.hpp>

@@ -1,5 +1,5 @@
-// overlap.cpp: a job copied in, computed and copied out: at once or one after another, over one to
-// four streams and in few or many chunks. What allocation costs is in overlap_allocation.cpp.
+// overlap.cpp: a job that is copied in, computed and copied out, with or without overlap, over one
+// to four streams and in few or many chunks. The cost of allocation is in overlap_allocation.cpp.
 #include "claims/overlap.hpp"
 
 #include <fmt/format.h>
@@ -85,7 +85,7 @@ struct Job {
                 });
   }
 
-  /// Runs once into poisoned memory and looks whether the result is right.
+  /// Runs once into poisoned memory and checks the result.
   template <class F>
   void verify(const char* what, F&& work) {
     std::fill_n(out.data(), out.size(), Word{0});

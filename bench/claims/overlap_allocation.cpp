@@ -1,5 +1,5 @@
-// overlap_allocation.cpp: memory that is allocated, written and freed, again and again: in stream
-// order from a pool, or at once; and whether allocating at once waits for other streams.
+// overlap_allocation.cpp: memory that is allocated, written and freed repeatedly, from a pool in
+// stream order or directly; and whether direct allocation waits for other streams.
 #include <fmt/format.h>
 #include <attacca/error.hpp>
 #include <attacca/memory.hpp>
@@ -30,7 +30,7 @@ struct Allocator {
   std::function<void(Stream&, std::size_t bytes)> use;
 };
 
-/// The ways that every device has: at once, for which the stream must be waited for, and pooled.
+/// The ways that every device has: direct, which must wait for the stream, and pooled.
 std::vector<Allocator> portable(const attacca::Device& device, Pool& pool) {
   return {{"Buffer",
            [device](Stream& stream, std::size_t bytes) {
@@ -88,7 +88,7 @@ Calls while_busy(Stream& busy, const Buffer<std::uint32_t>& cells, unsigned turn
   return calls;
 }
 
-/// Whether allocating and freeing wait for work of a stream that has nothing to do with them.
+/// Whether allocating and freeing wait for the work of an unrelated stream.
 void measure_waiting(Run& run) {
   constexpr std::size_t kBytes = 64 << 20;
   Gpu gpu(run.device);

@@ -1,17 +1,17 @@
-// queue.cpp: work that is unequal, shared out beforehand or taken from a counter: when does a queue
-// pay, what does its hot word cost, and how fast does a WorkQueue pass items on?
+// queue.cpp: items of unequal length, partitioned statically or taken from a counter: when does a
+// queue pay, what does its hot word cost, and how fast does a WorkQueue pass items on?
 //
-// Where a static partition takes x times the ideal, no queue can be more than x times as fast, and
-// some loads that are called skewed have a small x:
+// If a static partition takes x times the ideal, no queue can be more than x times as fast. Some
+// loads that are called skewed have a small x:
 // - Long items in random order: a part's sum varies with the longest item, and so does the end of a
 //   queue that serves in order, which may begin that item last. For shuffled Zipf lengths both
 //   grow with the cap, and their ratio stays near 1.3 whatever it is.
-// - Many warps on an SM: who is left alone there has the SM to itself and runs several times as
-//   fast, so that twice the work of a warp is not twice the time. A giant is therefore given to
-//   large blocks too, of which an SM holds only two.
-// So a load counts as skewed where x is at least 1.3 * 1.05, and both gates can be asked of it: 1.3
-// times as fast as the static partition, and within 5 % of the ideal. Of the others only the second
-// is asked, and a note under the table says so with their x.
+// - Many warps on an SM: the last warp has the SM to itself and runs several times as fast, so
+//   twice the work of a warp is not twice the time. So a giant item is also given to large blocks,
+//   of which an SM holds only two.
+// So a load counts as skewed if x is at least 1.3 * 1.05. Both gates then apply: 1.3 times as fast
+// as the static partition, and within 5 % of the ideal. Only the second applies to other loads, and
+// a note under the table says so with their x.
 #include <attacca/occupancy.hpp>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ constexpr std::uint32_t kMeanTurns = 128;
 constexpr unsigned kBatch = 32;  // of calibration and claims
 constexpr unsigned kAdaptive = 0;
 constexpr double kLeastGain = 1.3;
-constexpr const char* kOurs = "tickets, as they come";  // what the gates are about
+constexpr const char* kOurs = "tickets, as they come";  // the way that the gates are about
 constexpr double kMostOverIdeal = 1.05;
 constexpr double kMostOverStatic = 1.02;
 constexpr unsigned kLargeBlock = 1024;
@@ -72,7 +72,7 @@ Turns shuffled(Turns turns) {
   std::shuffle(turns.begin(), turns.end(), std::mt19937(1));
   return turns;
 }
-/// All alike but the first, which is `share` of what a worker has to do.
+/// All equal except the first, which is `share` of a worker's total work.
 Turns with_giant(Turns turns, std::size_t workers, double share) {
   turns.front() = static_cast<std::uint32_t>(
       share * static_cast<double>(turns.front() * (turns.size() / workers)));
@@ -85,7 +85,7 @@ double total_of(const Turns& turns) {
   return sum;
 }
 
-/// Work on a device, ready to be shared out again and again.
+/// Work on a device that can be done repeatedly, in each way.
 class Shared {
  public:
   Shared(const Device& device, const Turns& turns)
@@ -100,7 +100,7 @@ class Shared {
     stream.fill(counter_.data(), 0, counter_.bytes());
   }
   void poison(attacca::StreamRef stream) const { stream.fill(out_.data(), 0xdb, out_.bytes()); }
-  /// Throws where an item was left out.
+  /// Throws if an item was left out.
   void verify(const std::string& how) const {
     const Turns seen = out_.read();
     const auto wrong = std::mismatch(seen.begin(), seen.end(), expected_.begin()).first;
@@ -127,7 +127,7 @@ class Shared {
   Buffer<TicketCounter> counter_;
 };
 
-/// Who works on an item: a warp, or a large block. On the host a thread.
+/// What works on an item: a warp or a large block; on the host a thread.
 struct Teams {
   attacca::Kernel<Load> one_each;
   attacca::Kernel<StaticArgs> parts;
@@ -135,7 +135,7 @@ struct Teams {
   attacca::WorkerOptions options;
   Grid grid;          // of persistent workers
   unsigned threads;   // that work on one item
-  std::string plain;  // what a grid with one team for each item is called
+  std::string plain;  // name of a grid with one team for each item
   std::size_t count() const { return grid.blocks.count() * grid.threads.x / threads; }
 
   void start_tickets(attacca::StreamRef stream, const Shared& work, unsigned batch) const {
@@ -162,7 +162,7 @@ struct Way {
   std::function<void()> launch;
 };
 
-/// Every way to share `work` out on a device.
+/// All ways to distribute `work` on a device.
 std::vector<Way> ways_of(const Device& device, attacca::StreamRef stream, const Teams& teams,
                          const Shared& work, const std::vector<unsigned>& batches) {
   const Load load = work.load();
@@ -199,7 +199,7 @@ const Timed& find(const std::vector<Timed>& timed, std::string_view name) {
                        [&](const Timed& one) { return one.way.name == name; });
 }
 
-/// What a perfectly shared load would take: a little for each item and the rest for its turns.
+/// The time of a perfectly balanced load: a little for each item and the rest for its turns.
 struct Ideal {
   double per_item = 0;  // µs
   double per_turn = 0;
@@ -208,7 +208,7 @@ struct Ideal {
   }
 };
 
-/// From even work, all of it and with half the turns, taken `batch` items at a time.
+/// Fitted to even work, with all and with half of the turns, taken `batch` items at a time.
 template <class Time>
 Ideal calibrate(Run& run, const Device& device, const Teams& teams, const Turns& work,
                 unsigned batch, attacca::StreamRef stream, Time time) {
@@ -335,10 +335,10 @@ void add_findings(Run& run, const std::vector<Outcome>& outcomes) {
 
 #if ATTACCA_WITH_CUDA
 
-/// The same with large blocks, each of which works on one item. Begun first, the giant ends with
-/// the rest. On top of a fixed part it nearly doubles that part's work; the SM, of which it then
-/// has the other half too, does the second half of that in half the time, and all takes almost 1.5
-/// of the ideal.
+/// The same with large blocks, each of which works on one item. If the giant begins first, it ends
+/// with the rest. On top of a static part it nearly doubles that part's work. The giant then has
+/// the whole SM for its second half, which takes half the time, so everything takes almost 1.5
+/// times the ideal.
 template <class Time>
 std::vector<Outcome> measure_by_block(Run& run, const Device& device, std::size_t items,
                                       attacca::StreamRef stream, Time time) {

@@ -1,4 +1,4 @@
-// queue_kernels.cpp: see queue_kernels.hpp. Compiled by nvcc in a CUDA build.
+// queue_kernels.cpp: the kernels of queue_kernels.hpp. Compiled by nvcc in a CUDA build.
 #include "claims/queue_kernels.hpp"
 
 namespace bench::claims {
@@ -12,7 +12,8 @@ using namespace attacca::device;
 
 constexpr std::uint32_t kRefill = 1024;
 
-/// Who works on one item, as one of its threads sees it. On the host a thread is a worker.
+/// The team that works on one item, as one of its threads sees it. On the host a thread is a
+/// worker.
 template <Team kTeam>
 struct Crew {
   std::uint64_t index;
@@ -34,7 +35,7 @@ struct Crew {
 };
 ATTACCA_HD unsigned lane_of(const Thread& t) { return Crew<Team::warp>(t).rank; }
 
-/// All threads turn, and the first leaves its result.
+/// All threads do the turns, and the first stores the result.
 ATTACCA_HD void do_item(const Load& load, std::uint64_t item, unsigned rank) {
   std::uint32_t number = churned(rank, load.turns[item]);
   asm volatile("" : "+r"(number));

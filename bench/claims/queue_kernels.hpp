@@ -1,26 +1,25 @@
-// queue_kernels.hpp: many items of unequal length, and the ways to share them out: one warp or
-// block each, a fixed part per worker, tickets from a counter. And a queue that only passes numbers
-// on.
+// queue_kernels.hpp: items of unequal length and the ways to distribute them: one warp or block
+// each, a fixed part per worker, tickets from a counter. And a queue that only passes numbers on.
 #pragma once
 
 #include <attacca/workers.hpp>
 
 namespace bench::claims {
 
-/// Item i turns a number over turns[i] times and leaves it in out[i].
+/// Item i turns a number over turns[i] times and stores it in out[i].
 struct Load {
   const std::uint32_t* turns;
   std::uint32_t* out;
   std::uint64_t items;
 };
-/// Something that no compiler folds.
+/// Arithmetic that no compiler can fold.
 ATTACCA_HD inline std::uint32_t churned(std::uint32_t number, std::uint32_t turns) {
   for (std::uint32_t turn = 0; turn < turns; ++turn)
     number = (number ^ (number >> 15)) * 0x2c1b3c6du + turn;
   return number;
 }
 
-/// A warp for each item, in a grid that is as large as the work. The hardware balances.
+/// One warp for each item, in a grid as large as the work. The hardware balances it.
 extern const attacca::Kernel<Load> one_warp_each;
 
 /// As many workers as fit, each with its part from the start.
@@ -33,12 +32,12 @@ extern const attacca::Kernel<StaticArgs> static_parts;
 /// As many workers as fit, each taking tickets.
 extern const attacca::TicketWorkers<Load> ticket_workers;
 
-/// These three with a block as the worker, all of whose warps turn.
+/// The same three with a block as the worker, all of whose warps do the turns.
 extern const attacca::Kernel<Load> one_block_each;
 extern const attacca::Kernel<StaticArgs> static_block_parts;
 extern const attacca::TicketWorkers<Load> ticket_blocks;
 
-/// The same through a counter per block, refilled 1024 at a time.
+/// The same with a counter per block, refilled 1024 at a time.
 struct TwoLevelArgs {
   Load load;
   attacca::device::TicketCounter* counter;
@@ -57,8 +56,8 @@ struct ClaimArgs {
 };
 extern const attacca::Kernel<ClaimArgs> claim_only;
 
-/// The tutorials' example: thread i turns a number over i % 256 times; plainly, or with the indices
-/// handed out by a counter, one atomic operation per warp.
+/// The tutorials' example: thread i turns a number over i % 256 times; with fixed indices, or with
+/// indices from a counter, one atomic operation per warp.
 struct ModuloArgs {
   std::uint32_t* out;
   std::uint64_t count;

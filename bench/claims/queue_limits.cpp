@@ -1,4 +1,5 @@
-// queue_limits.cpp: see queue_limits.hpp.
+// queue_limits.cpp: measures what a counter and a queue allow without any work, for the benchmark
+// `queue`.
 #if ATTACCA_WITH_CUDA
 #include "claims/queue_limits.hpp"
 

@@ -1,5 +1,5 @@
-// queue_limits.hpp: what a counter and a queue allow by themselves; parts of the benchmark "queue".
-// Only for files inside `#if ATTACCA_WITH_CUDA`.
+// queue_limits.hpp: the parts of the benchmark `queue` that measure the limits of a counter and of
+// a queue. Only for files inside `#if ATTACCA_WITH_CUDA`.
 #pragma once
 
 #include "harness.hpp"
@@ -9,8 +9,8 @@ namespace bench::claims {
 
 /// The example of the tutorials.
 void measure_modulo(Run& run, Gpu& gpu);
-/// Claims and no work: what the hot word allows, beside items of `turns` turns that are worked off
-/// at `items_a_microsecond`.
+/// Claims without work: the limit of the hot word, against items of `turns` turns that are done at
+/// `items_a_microsecond`.
 void measure_claims(Run& run, Gpu& gpu, std::uint32_t turns, double items_a_microsecond);
 /// Small items that warps take one at a time, from one counter and through a second level in shared
 /// memory.

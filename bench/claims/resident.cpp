@@ -1,6 +1,5 @@
-// resident.cpp: items that are decided on one by one, by a scheduler on the device and by a loop on
-// the host: what an item costs beside its own work, and what happens to that when other programs
-// want the host's cores.
+// resident.cpp: items that are dispatched one by one, by a scheduler on the device and by a loop on
+// the host: the overhead of an item, and how it changes when other programs use the host's cores.
 #include <attacca/memory.hpp>
 
 #include <algorithm>
@@ -52,14 +51,14 @@ class Hogs {
   std::vector<std::thread> threads_;
 };
 
-/// One way to get all items done: on return they are.
+/// A way to do all items; they are done when it returns.
 struct Way {
   std::string name;
   double host_calls;  // per item
   std::function<void()> run;
 };
 
-/// Microseconds between the starts of neighbouring items, less what the first of them worked.
+/// Microseconds between the starts of neighbouring items, minus the first one's work.
 std::vector<double> gaps_of(const std::vector<ItemStamp>& stamps) {
   std::vector<double> gaps;
   for (std::size_t at = 1; at < stamps.size(); ++at) {
@@ -168,7 +167,7 @@ Way by_host(const Setting& of) {
 }
 
 #if ATTACCA_WITH_CUDA
-/// A counter instead of a queue, and two graphs: what one writes without this library.
+/// A counter instead of a queue, and two graphs: the hand-written version.
 struct ByHand {
   explicit ByHand(const Setting& of)
       : words(of.device, 2),

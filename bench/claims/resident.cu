@@ -1,5 +1,5 @@
-// resident.cu: the scheduler as one writes it by hand: a kernel that counts, launches the work's
-// graph as a tail and then its own graph again.
+// resident.cu: the hand-written scheduler: a kernel that counts, launches the work's graph as a
+// tail and then its own graph again.
 #include <cuda_runtime.h>
 
 #include "claims/resident.hpp"

@@ -1,4 +1,4 @@
-// resident_kernels.cpp: see resident_kernels.hpp. Compiled by nvcc in a CUDA build.
+// resident_kernels.cpp: the kernels of resident_kernels.hpp. Compiled by nvcc in a CUDA build.
 #include "claims/resident_kernels.hpp"
 
 #include "claims/launch_kernels.hpp"

@@ -1,5 +1,5 @@
-// resident_kernels.hpp: items that come one after another, each decided on by whoever runs the
-// loop: a scheduler on the device, a persistent worker, or the host.
+// resident_kernels.hpp: the kernels of items that are dispatched one after another by a scheduler
+// on the device, a persistent worker or the host.
 #pragma once
 
 #include <attacca/device/ring.hpp>
@@ -14,7 +14,7 @@ struct ItemStamp {
   std::int64_t ended;
 };
 struct ItemArgs {
-  const std::uint32_t* item;  // which one it is
+  const std::uint32_t* item;  // its index
   ItemStamp* stamps;
   std::uint32_t turns;
 };
@@ -31,7 +31,7 @@ extern const attacca::QueueWorkers<std::uint32_t, WorkerItemArgs> item_workers;
 /// For a ResidentScheduler whose payload is the item's number.
 extern const attacca::Scheduler<std::uint32_t> schedule_items;
 
-/// Sends back what comes, `count` times or until two seconds pass without anything.
+/// Echoes every value, `count` times or until two seconds pass without one.
 struct EchoArgs {
   attacca::device::RingRef<std::uint64_t> in;
   attacca::device::RingRef<std::uint64_t> out;

@@ -1,4 +1,4 @@
-// scrambled.hpp: arithmetic that takes as long as one likes, each step waiting for the one before.
+// scrambled.hpp: a chain of dependent arithmetic of any length, so that kernels take a chosen time.
 #pragma once
 
 #include <attacca/target.hpp>

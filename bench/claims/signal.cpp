@@ -1,5 +1,5 @@
-// signal.cpp: what it costs to tell another thread that something is there: by scope, by way of
-// waiting, by number of flags and by number of waiters.
+// signal.cpp: the cost of signalling another thread: by scope, by way of waiting, by number of
+// flags and by number of waiters.
 #include "signal.hpp"
 
 #include <fmt/format.h>
@@ -45,7 +45,7 @@ const char* name_of(Way way) {
   return "";
 }
 
-/// Throws where one side did not see all rounds, with who waited for what.
+/// Throws if one side did not see all rounds, and says who waited for what.
 void expect_rounds(const WaitLog& log, std::uint32_t seen, std::uint32_t wanted) {
   if (seen == wanted) return;
   std::string text = fmt::format("{} of {} rounds went right", seen, wanted);
@@ -131,7 +131,7 @@ struct Variant {
   friend auto operator<=>(const Variant&, const Variant&) = default;
 };
 
-/// What the parts below share: the GPU, and lines that are zero before each launch.
+/// The GPU, and lines that are zeroed before each launch.
 struct Bench {
   explicit Bench(Run& of)
       : run(of),

@@ -38,7 +38,7 @@ __global__ void ping_pong_in_cluster_kernel(const PingPong a) {
   if (is_worker())
     play_side<Scope::cluster, Way::signal>(a, worker(), *cluster.map_shared_rank(&line.word, 1),
                                            *cluster.map_shared_rank(&line.word, 0));
-  cluster.sync();  // the other side may still be at our word
+  cluster.sync();  // the other side may still read our word
 }
 
 template <Scope kScope, std::size_t... kAt>
@@ -123,7 +123,7 @@ const void* ping_pong_of(Route route, Way way) {
   return nullptr;
 }
 
-/// All blocks at once, as a cluster or wherever there is room.
+/// Launches all blocks at once, as a cluster or cooperatively.
 template <class Args>
 cudaError_t launch_together(const void* kernel, unsigned blocks, unsigned threads, bool is_cluster,
                             Args args, cudaStream_t stream) {

@@ -1,5 +1,5 @@
-// signal.hpp: ways to say to another thread that a value is there and to wait for it, written once
-// for host and device, and the kernels of the experiment `signal` (signal.cu).
+// signal.hpp: ways to signal another thread and to wait for it, written once for host and device,
+// and the kernels of the benchmark `signal` (signal.cu).
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ enum class Way : std::uint8_t {
   wait_notify,   // the standard library's; on the device at system scope with its defaults
 };
 
-/// Where two threads are, and where the words lie that they meet at.
+/// Where two threads are, and where their shared words lie.
 enum class Route : std::uint8_t {
   block_shared,
   block_memory,
@@ -52,8 +52,8 @@ struct PingPong {
   enum At : std::uint8_t { there, back, data_there, data_back, done_0, done_1, kLines };
   Line* lines;  // [kLines], zero
   std::uint32_t rounds;
-  std::uint32_t first_side;  // of the kernel's first warp
-  bool has_data;             // each message is a word written plainly before, and checked
+  std::uint32_t first_side;  // the side of the kernel's first warp
+  bool has_data;             // each message is a plainly written word, which is checked
   Patience patience;
 };
 
@@ -65,7 +65,7 @@ struct Publish {
   bool is_one_fence;  // or a release each
 };
 
-/// One block that raises a flag, and `waiters` blocks that wait for it and say that they saw it.
+/// One block that raises a flag, and `waiters` blocks that wait for it and confirm.
 struct Broadcast {
   enum At : std::uint8_t { flag, answers, done, kLines };
   Line* lines;  // [kLines], zero
@@ -100,7 +100,7 @@ ATTACCA_HD void announce(std::uint32_t& word, std::uint32_t value) {
   }
 }
 
-/// Polls with Signal's back-off and deadline, and acquires nothing.
+/// Polls with Signal's back-off and deadline, without acquiring.
 template <Scope kScope>
 ATTACCA_HD bool poll_relaxed(const Atomic<std::uint32_t, kScope>& word, std::uint32_t value,
                              const Patience& patience) {
@@ -110,7 +110,7 @@ ATTACCA_HD bool poll_relaxed(const Atomic<std::uint32_t, kScope>& word, std::uin
       [&] { return std::uint64_t{value - 1}; });
 }
 
-/// Waits for `value`; the one before it stands there at first. False where it took too long.
+/// Waits for `value` where the value before it was. Returns false if it took too long.
 template <Scope kScope, Way kWay>
 ATTACCA_HD bool await(std::uint32_t& word, std::uint32_t value, const Patience& patience) {
   using namespace attacca::device;
@@ -131,7 +131,7 @@ ATTACCA_HD bool await(std::uint32_t& word, std::uint32_t value, const Patience& 
     const auto& atomic = reinterpret_cast<const Atomic<std::uint32_t, kScope>&>(word);
     if (!poll_relaxed(atomic, value, patience)) return false;
 #if defined(__SANITIZE_THREAD__)
-    (void)atomic.load(acquire);  // which does not know fences
+    (void)atomic.load(acquire);  // for a sanitizer that does not know fences
 #else
     fence<kScope>(acquire);
 #endif
@@ -155,7 +155,8 @@ ATTACCA_HD bool await(std::uint32_t& word, std::uint32_t value, const Patience& 
   }
 }
 
-/// One side of a ping-pong over the words `there` and `back`. Leaves the rounds it saw right.
+/// One side of a ping-pong over the words `there` and `back`. Stores the number of rounds that were
+/// right.
 template <Scope kScope, Way kWay>
 ATTACCA_HD void play_side(const PingPong& a, unsigned side, std::uint32_t& there,
                           std::uint32_t& back) {

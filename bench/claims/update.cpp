@@ -1,5 +1,5 @@
-// update.cpp: changing a straight line of kernels that is ready to run: one node of it, all of it
-// from another graph, all of it captured again, and starting over. Against the line's length.
+// update.cpp: changing an executable graph of a straight line of kernels, by its length: one node,
+// all nodes from another graph, all nodes captured again, and starting over.
 #include <attacca/capture.hpp>
 #include <attacca/exec.hpp>
 #include <attacca/graph.hpp>
@@ -38,7 +38,7 @@ void must_be_in_place(const attacca::UpdateReport& report) {
     throw attacca::Error(fmt::format("an update was not made in place: {}", report.reason));
 }
 
-/// 2, 1, 2, …: what nodes that start with 1 are changed to, so that no change is of nothing.
+/// 2, 1, 2, …: the values that nodes are set to. They start with 1, so every change is real.
 unsigned next(unsigned& value) { return value = 3 - value; }
 
 /// A line in which every node adds `add`, as attacca builds, changes and launches it.
@@ -55,7 +55,8 @@ struct Line {
   std::vector<attacca::KernelNode<kernels::TouchArgs>> nodes;
 };
 
-/// The four ways in attacca, and a launch of what nobody changed. Not to be moved: they refer here.
+/// The four ways in attacca, and a launch without a change. Not movable: the ways refer to this
+/// object.
 struct Ours {
   Ours(const attacca::Stream& on, unsigned nodes, unsigned* to)
       : stream(on), count(nodes), cell(to) {}

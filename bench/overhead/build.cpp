@@ -16,7 +16,8 @@ namespace {
 #if ATTACCA_WITH_CUDA
 
 constexpr double kGate = 1.2;
-constexpr double kSymbolGate = 1.5;  // times the same graph in attacca without the condition or memory
+constexpr double kSymbolGate =
+    1.5;  // times the same graph in attacca without the condition or memory
 
 struct Ours {
   Ours(const attacca::Device& device, const ChainOf& of)

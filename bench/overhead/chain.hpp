@@ -26,7 +26,7 @@ struct ChainOf {
   unsigned nodes;
   unsigned* cell;
   attacca::EdgeKind edges = attacca::EdgeKind::full;
-  unsigned add = 1;  // added to the cell by each node
+  unsigned add = 1;       // added to the cell by each node
   unsigned last_add = 1;  // added by the last one
   Extra extra = Extra::none;
   unsigned* first_cell = nullptr;  // the first node's cell, if not the others'
