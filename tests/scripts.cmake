@@ -86,6 +86,10 @@ if(NOT ATTACCA_SANITIZE AND NOT ATTACCA_CUDA)
   add_test(NAME layers COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/layers.py ${PROJECT_SOURCE_DIR})
   add_test(NAME layers_notices_a_forbidden_include
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/layers_test.py)
+  add_test(NAME first_lines
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/first_lines.py ${PROJECT_SOURCE_DIR})
+  add_test(NAME first_lines_test
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/first_lines_test.py)
 
   # tests/compile_fail/<name>.cpp must compile with -DCORRECT, and without it fail with the message it names.
   file(GLOB compile_fail_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/compile_fail/*.cpp)
@@ -128,7 +132,8 @@ if(NOT ATTACCA_SANITIZE AND NOT ATTACCA_CUDA)
   add_test(NAME links_of_the_documentation
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/docs_check.py --links)
   add_test(NAME docs_check_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/docs_check_test.py)
-  list(APPEND scripted public_headers_compile_alone layers layers_notices_a_forbidden_include tables_are_generated
+  list(APPEND scripted public_headers_compile_alone layers layers_notices_a_forbidden_include first_lines
+    first_lines_test tables_are_generated
     tables_test measurements_are_generated measurements_test performance_is_generated performance_test
     chart_is_generated overview_is_generated chart_test checks_are_generated checks_test torch_decode_test demo_output_test
     links_of_the_documentation docs_check_test code_of_the_interop_page_is_compiled)

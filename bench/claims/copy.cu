@@ -1,4 +1,5 @@
-// copy.cu: the kernels of copy.hpp.
+// copy.cu: adds up an array straight from memory, through registers and shared memory, and by staged
+// copies.
 #include "claims/copy.hpp"
 
 #include <cuda_runtime.h>

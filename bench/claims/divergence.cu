@@ -1,4 +1,4 @@
-// divergence.cu: the kernels of divergence.hpp.
+// divergence.cu: threads that branch by lane, warp or block, and ways to add up the lanes of a warp.
 #include "claims/divergence.hpp"
 
 #include <cooperative_groups.h>

@@ -1,4 +1,4 @@
-// bandwidth.cpp: see bandwidth.hpp.
+// bandwidth.cpp: threads read one large block at the same time, a few passes; the best one counts.
 #include "instruments/bandwidth.hpp"
 
 #include <algorithm>

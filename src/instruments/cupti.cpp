@@ -1,4 +1,5 @@
-// cupti.cpp: see cupti.hpp. Only this file knows CUPTI.
+// cupti.cpp: finds CUPTI with dlopen, starts and stops its activity records and turns them into
+// spans. Only this file knows CUPTI.
 #include "instruments/cupti.hpp"
 
 #if ATTACCA_WITH_CUDA && __has_include(<cupti.h>)
