@@ -1,5 +1,4 @@
-// schedule.cpp: the host's side of the scheduling policy: checks its options and lays out its
-// memory.
+// host.cpp: checks limits, carves plans and states out of memory, and words refusals.
 #include <attacca/error.hpp>
 
 #include <fmt/format.h>
@@ -23,7 +22,7 @@ void check_range(const char* name, std::uint32_t value, std::uint32_t least, std
     throw BadArgument(fmt::format("schedule: {} = {}; use {} to {}", name, value, least, most));
 }
 
-/// `limit` is named `limit_name`.
+/// No size may be larger than `limit`; messages call it `limit_name`.
 void check_sizes(const char* name, const Sizes& sizes, const char* limit_name,
                  std::uint32_t limit) {
   if (sizes.count > Sizes::kMost)
@@ -43,7 +42,8 @@ void check_sizes(const char* name, const Sizes& sizes, const char* limit_name,
   }
 }
 
-/// Gives out pieces of one block of memory in turn.
+/// Hands out aligned pieces of one block of memory, one after another. With no memory it only adds
+/// up their sizes.
 class Carver {
  public:
   explicit Carver(void* memory) : base_(reinterpret_cast<std::uintptr_t>(memory)) {}

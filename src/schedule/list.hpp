@@ -1,5 +1,6 @@
-// list.hpp: doubly linked lists of small numbers (requests, slots, pages), the links in fixed
-// memory. Lists may share one array of links as long as a number is in at most one of them.
+// list.hpp: doubly linked lists of small numbers (entries, slots, pages) with links in fixed
+// memory. Lists may share one array of links as long as a number is in at most one of them. A list
+// does not own its links.
 #pragma once
 
 #include <attacca/target.hpp>
@@ -51,7 +52,7 @@ struct List {
     --count;
   }
 
-  /// Removes the first and returns it; kNone where there is none.
+  /// Removes and returns the first; kNone if the list is empty.
   ATTACCA_HD std::uint32_t pop_front() {
     const std::uint32_t number = first;
     if (number != kNone) remove(number);

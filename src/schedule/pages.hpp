@@ -1,10 +1,11 @@
 // pages.hpp: pages of the KV pool, counted by the block tables that hold them, and the prefix
 // cache: full pages found again by their content, and idle ones evicted least recently used first.
 //
-// A cached page is its parent page and its own tokens, both compared in full: a hash that collides
-// costs a look, never a wrong key. The parent's number is enough to stand for the whole prefix,
-// because a parent outlives its children: every table that holds a page holds its parent before it,
-// and a table is given back from its end, so children become idle, and are evicted, first.
+// A cached page is identified by its parent page and its own tokens, both compared in full: a hash
+// collision costs a comparison, never a wrong page. The parent's number is enough to stand for the
+// whole prefix, because a parent outlives its children: every table that holds a page holds its
+// parent before it, and a table is given back from its end, so children become idle, and are
+// evicted, first.
 #pragma once
 
 #include "schedule/state.hpp"
@@ -51,7 +52,7 @@ ATTACCA_HD inline void forget_page(State& state, std::uint32_t page) {
   state.pages[page].is_cached = 0;
 }
 
-/// A page for one table, free or idle before; kNone where every page is in use.
+/// Takes a free page, else evicts an idle one; kNone if every page is in use.
 ATTACCA_HD inline std::uint32_t take_page(State& state) {
   std::uint32_t page = state.free_pages.pop_front();
   if (page == kNone) {
@@ -64,7 +65,7 @@ ATTACCA_HD inline std::uint32_t take_page(State& state) {
   return page;
 }
 
-/// One more table holds a cached page.
+/// Counts one more table that holds a cached page.
 ATTACCA_HD inline void share_page(State& state, std::uint32_t page) {
   if (state.pages[page].references++ == 0) state.idle_pages.remove(page);
 }
@@ -77,7 +78,7 @@ ATTACCA_HD inline void release_page(State& state, std::uint32_t page) {
     state.free_pages.push_front(page);
 }
 
-/// Gives a slot's pages back, the last first.
+/// Gives a slot's pages back from the last to the first.
 ATTACCA_HD inline void release_table(State& state, std::uint32_t slot) {
   const std::int32_t* table = state.table(slot);
   state.slots[slot].told = 0;
@@ -90,8 +91,9 @@ ATTACCA_HD inline std::uint32_t parent_of(const std::int32_t* table, std::uint32
   return index == 0 ? kNone : static_cast<std::uint32_t>(table[index - 1]);
 }
 
-/// Writes the cached pages that go on with the first `index` of a table to it, and returns where
-/// they end. Takes none. Stops before a page with a position whose logits are wanted.
+/// Looks up cached pages that continue the first `index` pages of a table, writes them to the table
+/// and returns where they end. Takes no references. Stops before a page with a position whose
+/// logits are wanted.
 ATTACCA_HD inline std::uint32_t match_pages(const State& state, std::uint32_t entry,
                                             std::int32_t* table, std::uint32_t index) {
   const std::uint32_t page_size = state.limits.page_size;
@@ -105,7 +107,7 @@ ATTACCA_HD inline std::uint32_t match_pages(const State& state, std::uint32_t en
   return index;
 }
 
-/// Pages that `match_pages` found become part of a running request's table.
+/// Takes references to the pages that `match_pages` wrote to a running request's table.
 ATTACCA_HD inline void adopt_pages(State& state, std::uint32_t entry, std::uint32_t end) {
   Entry& e = state.entries[entry];
   Slot& slot = state.slots[e.slot];
@@ -116,8 +118,8 @@ ATTACCA_HD inline void adopt_pages(State& state, std::uint32_t entry, std::uint3
   }
 }
 
-/// Enters a page that has become full into the cache. Where the same was computed elsewhere
-/// meanwhile, the table takes that one, so that equal prefixes are the same pages.
+/// Enters a page that has become full into the prefix cache. If an equal page was cached meanwhile,
+/// the table takes that one instead, so equal prefixes are the same pages.
 ATTACCA_HD inline void cache_page(State& state, std::uint32_t entry, std::uint32_t index) {
   const std::int32_t* tokens = state.history(entry) + index * state.limits.page_size;
   const std::uint32_t slot = state.entries[entry].slot;

@@ -1,5 +1,6 @@
-// requests.hpp: how a request comes in and leaves: reserve an entry, fill it, admit it; cancel it.
-// Between admission and its end it waits or runs, and may be preempted in between.
+// requests.hpp: the life of a request outside steps: reserve an entry, fill it, admit it, preempt
+// it, end or cancel it. From admission to its end it waits or runs. step.hpp decides which
+// requests run.
 #pragma once
 
 #include "schedule/pages.hpp"
@@ -8,15 +9,15 @@ namespace attacca::schedule {
 
 enum class Admission : std::uint32_t { done, no_prompt, over_context, over_pages };
 
-/// An entry to fill: its `request` and its history's first tokens. kNone where all are taken.
-/// Every reserved entry goes on to `admit`.
+/// Takes a free entry; kNone if all are taken. The caller fills in its `request` and writes the
+/// prompt to its history. Every reserved entry must go on to `admit`.
 ATTACCA_HD inline std::uint32_t reserve(State& state) {
   const std::uint32_t entry = state.free_entries.pop_front();
   if (entry != kNone) state.entries[entry].state = EntryState::reserved;
   return entry;
 }
 
-/// Whether a request could ever finish.
+/// Decides whether a request could ever finish.
 ATTACCA_HD inline Admission judge(const Limits& limits, const Request& request) {
   const std::uint64_t most = static_cast<std::uint64_t>(request.prompt) + request.max_new;
   if (request.prompt == 0) return Admission::no_prompt;
@@ -26,7 +27,7 @@ ATTACCA_HD inline Admission judge(const Limits& limits, const Request& request) 
   return Admission::done;
 }
 
-/// Puts a filled entry at the end of the queue. One that is refused is free again.
+/// Puts a filled entry at the end of the queue. A refused entry is free again.
 ATTACCA_HD inline Admission admit(State& state, std::uint32_t entry) {
   Entry& e = state.entries[entry];
   const Admission admission = judge(state.limits, e.request);
@@ -44,8 +45,8 @@ ATTACCA_HD inline Admission admit(State& state, std::uint32_t entry) {
 
 namespace detail {
 
-/// What steps in flight compute of it is void. They may still write to its pages: those go to steps
-/// that run after them.
+/// Frees a running request's slot and pages. Its parts of steps in flight are void. Those steps may
+/// still write to its pages; the pages' next owners run in later steps.
 ATTACCA_HD inline void leave_slot(State& state, std::uint32_t entry) {
   Entry& e = state.entries[entry];
   release_table(state, e.slot);
@@ -70,8 +71,8 @@ ATTACCA_HD inline void retire(State& state, std::uint32_t entry) {
   state.free_entries.push_front(entry);
 }
 
-/// The newest running request waits again, before all that wait already. What is known of its
-/// history stays; a token in flight is sampled again.
+/// Preemption by recompute: the newest running request waits again, ahead of all waiting requests.
+/// It keeps the known tokens of its history. A token in flight is sampled again.
 ATTACCA_HD inline void preempt_newest(State& state) {
   const std::uint32_t entry = state.running.last;
   leave_slot(state, entry);
@@ -82,8 +83,8 @@ ATTACCA_HD inline void preempt_newest(State& state) {
 
 }  // namespace detail
 
-/// Ends a request without an event. False: it has ended already. Allowed while steps run, too: its
-/// pages go to nobody before the next `plan_step`.
+/// Ends a request without an event. False: it has ended already. Allowed while steps run: nothing
+/// takes its pages before the next `plan_step`.
 ATTACCA_HD inline bool cancel(State& state, std::uint32_t entry, std::uint64_t id) {
   if (entry >= state.limits.requests) return false;
   const Entry& e = state.entries[entry];

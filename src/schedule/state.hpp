@@ -1,5 +1,6 @@
-// state.hpp: all that the scheduling policy knows, as plain data in fixed memory, for the host and
-// for kernels alike. host.hpp checks its limits and lays it out in memory; `reset` makes it empty.
+// state.hpp: everything the scheduling policy knows, as plain data in fixed memory that the host
+// and kernels both can use. The policy itself is in requests.hpp, pages.hpp and step.hpp; host.hpp
+// checks the limits and lays the state out in memory. `reset` empties it.
 #pragma once
 
 #include "core/ending.hpp"
@@ -7,7 +8,7 @@
 
 namespace attacca::schedule {
 
-/// Tokens of a step that graphs exist for, ascending.
+/// Step sizes, in tokens, that have a graph; ascending.
 struct Sizes {
   static constexpr std::uint32_t kMost = 32;
 
@@ -15,22 +16,22 @@ struct Sizes {
   std::uint32_t of[kMost] = {};
 };
 
-/// What an engine was sized for.
+/// The sizes of an engine, fixed when it starts.
 struct Limits {
   std::uint32_t slots = 0;          // sequences that run at once
   std::uint32_t requests = 0;       // running and waiting together
-  std::uint32_t pages = 0;          // of the KV pool
+  std::uint32_t pages = 0;          // in the KV pool
   std::uint32_t page_size = 0;      // tokens; the policy takes any, attention 16, 32 or 64
   std::uint32_t max_context = 0;    // tokens of one request, prompt and generated
-  std::uint32_t prefill_chunk = 0;  // tokens of one request in one step, most
-  std::uint32_t logit_rows = 0;     // of one step, most; no fewer than slots
-  std::uint32_t step_tokens = 0;    // of one step, most; no fewer than slots
-  bool shares_prefixes = true;      // full pages are cached and found again
+  std::uint32_t prefill_chunk = 0;  // most tokens of one request in one step
+  std::uint32_t logit_rows = 0;     // most rows of one step; no fewer than slots
+  std::uint32_t step_tokens = 0;    // most tokens of one step; no fewer than slots
+  bool shares_prefixes = true;      // the prefix cache is on
   bool pads = true;                 // a step may be smaller than the graph that runs it
-  Sizes decode_sizes;               // of graphs for decode steps; none is more than slots
-  Sizes mixed_sizes;                // of graphs for any step
+  Sizes decode_sizes;               // graphs for decode steps; none is larger than slots
+  Sizes mixed_sizes;                // graphs for any step
 
-  // Graphs have numbers: those of decode sizes, then those of mixed sizes.
+  // Graphs are numbered: first the decode sizes, then the mixed sizes.
   ATTACCA_HD std::uint32_t graph_count() const { return decode_sizes.count + mixed_sizes.count; }
   ATTACCA_HD bool is_decode_graph(std::uint32_t graph) const { return graph < decode_sizes.count; }
   ATTACCA_HD std::uint32_t graph_tokens(std::uint32_t graph) const {
@@ -50,44 +51,44 @@ struct Limits {
   ATTACCA_HD std::uint32_t table_stride() const { return pages_for(max_context); }
 };
 
-/// How much of a plan's buffers is real.
+/// How much of each of a plan's buffers is in use.
 struct Counts {
   std::uint32_t tokens;
   std::uint32_t rows;
-  std::uint32_t decodes;    // the first so many tokens are of sequences that compute just one
+  std::uint32_t decodes;    // leading tokens; their sequences compute one token each
   std::uint32_t placed;     // sequences that got a slot in this step
-  std::uint32_t changes;    // of block tables
-  std::uint32_t is_decode;  // every token is the newest of a sequence of its own, and has a row
-  std::uint32_t graph;      // the smallest that takes the step; kNone where none does
+  std::uint32_t changes;    // to block tables
+  std::uint32_t is_decode;  // every token is the newest of its own sequence, and has a row
+  std::uint32_t graph;      // the smallest that fits the step; kNone if none does
 };
 
-/// Pages of a table that steps before did not have.
+/// Pages that were added to a block table since the step before.
 struct TableChange {
   std::uint32_t slot;
   std::uint32_t first;
   std::uint32_t count;
 };
 
-/// One step, as its kernels read it up to `row_forced`; the rest is for the host, which keeps what
-/// kernels read of tables. The addresses never move. A token that the step before it
-/// samples is not known when this one is planned: `token_from` has the row it comes from there, and
-/// -1 where `tokens` has it.
+/// One step. Kernels read the fields up to `row_forced`. The rest is for the host, which sends
+/// `changes` to the block tables that kernels read. The addresses never move.
+/// A token that the step before samples is not known when this step is planned. Then `token_from`
+/// is the row of that step that samples it; it is -1 where `tokens` has the token.
 struct Plan {
   Counts* counts = nullptr;
   std::int32_t* tokens = nullptr;         // [step_tokens]
   std::int32_t* token_from = nullptr;     // [step_tokens]: see above
   std::int32_t* positions = nullptr;      // [step_tokens]
   std::int32_t* slots = nullptr;          // [step_tokens]
-  std::int32_t* gather = nullptr;         // [logit_rows]: which token of the step a row is of
+  std::int32_t* gather = nullptr;         // [logit_rows]: the row's token, by its place in the step
   std::int32_t* row_slots = nullptr;      // [logit_rows]
-  std::int32_t* row_positions = nullptr;  // [logit_rows]: where the sampled token will stand
-  std::int32_t* row_forced = nullptr;     // [logit_rows]: the token there if it is known, or -1
-  std::int32_t* placed = nullptr;         // [slots]: what they sample with must be set anew
-  TableChange* changes = nullptr;         // [slots]: of `tables`, since the step before
-  std::int32_t* tables = nullptr;         // [slots, table_stride]: pages, by position / page_size
+  std::int32_t* row_positions = nullptr;  // [logit_rows]: the position of the sampled token
+  std::int32_t* row_forced = nullptr;  // [logit_rows]: the token at that position if known, or -1
+  std::int32_t* placed = nullptr;      // [slots]: slots that need new sampling parameters
+  TableChange* changes = nullptr;      // [slots]: to `tables`, since the step before
+  std::int32_t* tables = nullptr;      // [slots, table_stride]: page of position / page_size
 };
 
-/// What a caller asks for. It writes the prompt to `State::history`.
+/// The caller's request. The caller writes the prompt itself to `State::history`.
 struct Request {
   std::uint64_t id = 0;           // the caller's own, unique among live requests
   std::uint32_t prompt = 0;       // tokens, at least 1
@@ -97,24 +98,25 @@ struct Request {
 
 enum class EntryState : std::uint32_t { free, reserved, waiting, running };
 
-/// A live request, as it is once the steps in flight have run, if it goes on; `settled` is what was
-/// committed. INVARIANT: computed <= wanted < length, unless it is spent.
+/// A live request as it will be after the steps in flight, if it does not end before; only
+/// `settled` counts committed steps alone.
+/// INVARIANT: computed <= wanted < length, unless the request is spent.
 struct Entry {
   Request request;
   EntryState state;
   std::uint32_t slot;      // kNone unless running
-  std::uint32_t length;    // tokens in its history: the prompt and what was generated
+  std::uint32_t length;    // tokens in its history: prompt and generated
   std::uint32_t computed;  // leading tokens whose keys and values are in its pages
-  std::uint32_t wanted;    // logits are wanted from this position on
-  std::uint32_t settled;   // they were, before this position
-  std::uint32_t planned;   // tokens of it in the newest step
-  std::uint32_t row;       // where the newest step that has it samples its newest token
+  std::uint32_t wanted;    // the first position whose logits are wanted and not planned yet
+  std::uint32_t settled;   // the first position whose logits are wanted and not committed yet
+  std::uint32_t planned;   // its tokens in the newest step
+  std::uint32_t row;       // the row that samples its newest token, in the newest step that has it
 
-  /// Leading tokens of its history that are known. The one after them may be in flight.
+  /// Leading tokens of the history that are known. The next one may be in flight.
   ATTACCA_HD std::uint32_t known() const {
     return settled < request.prompt ? request.prompt : settled + 1;
   }
-  /// Nothing is left to plan: it ends when the steps in flight are committed, if not before.
+  /// Nothing is left to plan: the request ends when the steps in flight are committed, or before.
   ATTACCA_HD bool is_spent() const {
     return wanted == request.prompt + (request.max_new > 0 ? request.max_new - 1 : 0);
   }
@@ -123,21 +125,22 @@ struct Entry {
 struct Slot {
   std::uint32_t entry;  // kNone where free
   std::uint32_t pages;  // in its table
-  std::uint32_t told;   // of them, the leading ones that `changes` have told of
-  std::uint32_t turn;   // how many requests have left it
+  std::uint32_t told;   // leading pages that some step's `changes` already had
+  std::uint32_t turn;   // how many requests have left the slot
 };
 
-/// A page is in use (references > 0), idle (none, but its content may be asked for again) or free.
-/// The content of a cached page is exact: the tokens kept for it, after those of its parent.
+/// A page is in use (references > 0), idle (no references, but cached) or free.
+/// A cached page holds the keys and values of exactly the tokens kept for it, after those of its
+/// parent.
 struct Page {
-  std::uint32_t references;  // tables that hold it
+  std::uint32_t references;  // block tables that hold it
   std::uint32_t is_cached;
-  std::uint32_t parent;  // the page before it, kNone for a first one
+  std::uint32_t parent;  // the page before it; kNone for the first
   std::uint32_t hash;    // of parent and tokens
   std::uint32_t next_in_bucket;
 };
 
-/// What one sequence computes in a step. It is void once the sequence has left its slot.
+/// One sequence's share of a step. It is void once the sequence has left its slot.
 struct Part {
   std::uint32_t entry;
   std::uint32_t slot;
@@ -148,32 +151,32 @@ struct Part {
   std::uint32_t rows;
 };
 
-/// A row of a committed step. A request's rows come in the order of their positions; its last has
-/// an ending, and the entry is free again by then.
+/// A row of a committed step. A request's rows come in order of position. The last one has an
+/// ending; by then the entry is free again.
 struct Event {
   std::uint64_t id;
   std::uint32_t entry;
   std::uint32_t row;
-  std::uint32_t position;  // where the token stands; in the prompt where all logits were wanted
-  std::int32_t token;      // -1 where the row is the last of a request that generates nothing
+  std::uint32_t position;  // of the token; may be in the prompt if the request wants all logits
+  std::int32_t token;      // -1 for the last row of a request that generates nothing
   Ending ending;
 };
 
-/// Steps that are planned and not yet committed, at most.
+/// The most steps that may be planned and not yet committed.
 inline constexpr std::uint32_t kMostInFlight = 2;
 
 struct Statistics {
   std::uint64_t steps = 0;
-  std::uint64_t ahead = 0;      // of them, planned while the one before was in flight
-  std::uint64_t voided = 0;     // tokens of sequences that left their slots meanwhile
+  std::uint64_t ahead = 0;      // steps planned while the step before was in flight
+  std::uint64_t voided = 0;     // tokens computed for sequences that had left their slots
   std::uint64_t prefilled = 0;  // tokens computed several at a time
   std::uint64_t decoded = 0;    // tokens computed one by one
-  std::uint64_t padding = 0;    // tokens between the steps and their graphs
+  std::uint64_t padding = 0;    // tokens of graphs that their steps did not use
   std::uint64_t shared = 0;     // tokens found in the prefix cache instead of computed
-  std::uint64_t merged = 0;     // pages computed twice at a time, then kept once
+  std::uint64_t merged = 0;     // pages that two sequences computed, of which one was kept
   std::uint64_t evictions = 0;
   std::uint64_t preemptions = 0;
-  std::uint64_t shortened = 0;  // chunks cut or put off because no page was left
+  std::uint64_t shortened = 0;  // chunks cut short or put off because no page was left
   std::uint64_t finished = 0;
   std::uint64_t cancelled = 0;
 };
@@ -188,21 +191,22 @@ struct State {
   Slot* slots = nullptr;              // [slots]
   Page* pages = nullptr;              // [pages]
   std::int32_t* contents = nullptr;   // [pages, page_size]: tokens of cached pages
-  std::uint32_t* buckets = nullptr;   // [bucket_mask + 1]: first cached page with such a hash
+  std::uint32_t* buckets = nullptr;   // [bucket_mask + 1]: first cached page of each hash bucket
   std::uint32_t bucket_mask = 0;
   Part* parts = nullptr;    // [kMostInFlight, slots]
   Event* events = nullptr;  // [logit_rows]
   std::uint32_t part_count[kMostInFlight] = {};
-  std::uint32_t oldest = 0;     // of the steps in flight, where its parts are
+  std::uint32_t oldest = 0;     // where the parts of the oldest step in flight are
   std::uint32_t in_flight = 0;  // steps
   std::uint32_t event_count = 0;
 
-  // INVARIANT: every running request arrived before every waiting one; both lists are in order.
+  // INVARIANT: every running request arrived before every waiting one, and both lists are in order
+  // of arrival.
   List free_entries, waiting, running;  // entries
   List free_slots;
-  List free_pages, idle_pages;  // idle ones least recently used first
+  List free_pages, idle_pages;  // idle pages are least recently used first
 
-  // The waiting request that found too few pages to spare, and how many that was.
+  // The waiting request that found too few spare pages, and how many it found.
   std::uint64_t blocked_id = 0;
   std::uint32_t blocked_spare = 0;
   bool is_blocked = false;
@@ -218,18 +222,18 @@ struct State {
   ATTACCA_HD std::int32_t* content(std::uint32_t page) const {
     return contents + static_cast<std::uint64_t>(page) * limits.page_size;
   }
-  /// Where the parts of a step are, by its age: 0 is the oldest in flight.
+  /// Where the parts of a step are. Age 0 is the oldest step in flight.
   ATTACCA_HD std::uint32_t place_of_step(std::uint32_t age) const {
     return (oldest + age) % kMostInFlight;
   }
   ATTACCA_HD Part* parts_at(std::uint32_t place) const {
     return parts + static_cast<std::uint64_t>(place) * limits.slots;
   }
-  /// Pages that can be had without taking one from a sequence.
+  /// Pages that can be taken without a preemption.
   ATTACCA_HD std::uint32_t spare_pages() const { return free_pages.count + idle_pages.count; }
 };
 
-/// Nothing running, nothing waiting, nothing cached.
+/// Empties the state: no request runs or waits, and no page is cached.
 ATTACCA_HD inline void reset(State& state) {
   const Limits& limits = state.limits;
   state.free_entries.clear();

@@ -1,7 +1,8 @@
-// step.hpp: one step of continuous batching. `plan_step` chooses what is computed and writes it
-// where the kernels read; `commit_step` takes what was sampled. A step may be planned while the one
-// before it runs: every sequence is taken to go on, and a token that is not known yet is named by
-// the row it comes from. The rules are in docs/scheduling.md.
+// step.hpp: one step of continuous batching with chunked prefill. `plan_step` chooses the tokens to
+// compute and writes them where the kernels read. `commit_step` takes the sampled tokens. A step
+// may be planned while the step before it runs: the plan assumes that every sequence goes on, and
+// names an unknown token by the row that samples it. The rules are in docs/scheduling.md. Nothing
+// here launches a kernel.
 #pragma once
 
 #include "schedule/requests.hpp"
@@ -10,7 +11,7 @@ namespace attacca::schedule {
 
 namespace detail {
 
-/// What is left of a step while it is planned.
+/// Tokens and rows that a step still has room for while it is planned.
 struct Budget {
   std::uint32_t tokens;
   std::uint32_t rows;
@@ -18,7 +19,7 @@ struct Budget {
 
 ATTACCA_HD inline std::uint32_t least(std::uint32_t a, std::uint32_t b) { return a < b ? a : b; }
 
-/// Tokens to compute next, once the first `computed` are.
+/// How many tokens to compute next, after the first `computed`.
 ATTACCA_HD inline std::uint32_t chunk_of(const State& state, const Entry& e, std::uint32_t computed,
                                          const Budget& left) {
   const std::uint32_t chunk = least(e.length - computed, state.limits.prefill_chunk);
@@ -33,8 +34,9 @@ ATTACCA_HD inline std::uint32_t rows_of(const Entry& e) {
 
 ATTACCA_HD inline bool is_decode(const Entry& e) { return e.length - e.computed == 1; }
 
-/// Plans a chunk of a running request and takes pages for it, from younger requests if it must.
-/// The youngest makes do with what there is. What a preempted request had of the budget is lost.
+/// Plans a chunk of a running request and takes pages for it, by preemption of newer requests if it
+/// must. The newest request only gets the pages that are left, so its chunk may be cut. A preempted
+/// request's part of the budget is lost.
 ATTACCA_HD inline void allot(State& state, std::uint32_t entry, Budget& left) {
   const std::uint32_t page_size = state.limits.page_size;
   Entry& e = state.entries[entry];
@@ -58,7 +60,7 @@ ATTACCA_HD inline void allot(State& state, std::uint32_t entry, Budget& left) {
   left.rows -= rows_of(e);
 }
 
-/// A request whose pages are all full takes over pages that others have computed meanwhile.
+/// If a request's pages are all full, it takes over pages that others have cached meanwhile.
 ATTACCA_HD inline void catch_up(State& state, std::uint32_t entry) {
   const Entry& e = state.entries[entry];
   const std::uint32_t pages = state.slots[e.slot].pages;
@@ -66,8 +68,8 @@ ATTACCA_HD inline void catch_up(State& state, std::uint32_t entry) {
     adopt_pages(state, entry, match_pages(state, entry, state.table(e.slot), pages));
 }
 
-/// Gives the first waiting request a slot, if there is one, and pages for its next chunk beside one
-/// more for each running request. Nobody overtakes it.
+/// Gives the first waiting request a free slot, if the spare pages are enough for its next chunk
+/// and one more page for each running request. No request overtakes the first.
 ATTACCA_HD inline bool place_next(State& state, const Budget& left) {
   const std::uint32_t entry = state.waiting.first;
   const std::uint32_t slot = state.free_slots.first;
@@ -75,7 +77,7 @@ ATTACCA_HD inline bool place_next(State& state, const Budget& left) {
   if (state.spare_pages() <= state.running.count) return false;
   Entry& e = state.entries[entry];
   const std::uint32_t spare = state.spare_pages() - state.running.count;
-  // Its prefix is looked up again only once there is more to spare than when that was too little.
+  // If the spare pages were too few before, the prefix is looked up again only when there are more.
   if (state.is_blocked && state.blocked_id == e.request.id && spare <= state.blocked_spare)
     return false;
 
@@ -138,7 +140,7 @@ ATTACCA_HD inline void write_parts(State& state, std::uint32_t place, bool decod
   }
 }
 
-/// Takes a request to where it will be when its part of a step has run.
+/// Moves a request to where it will be after its part of a step has run.
 ATTACCA_HD inline void advance(State& state, const Part& part) {
   Entry& e = state.entries[part.entry];
   e.computed += part.tokens;
@@ -148,14 +150,14 @@ ATTACCA_HD inline void advance(State& state, const Part& part) {
   ++e.length;
 }
 
-/// The place of the smallest size that takes the tokens; kNone where there is none.
+/// The index of the smallest size that fits the tokens; kNone if none does.
 ATTACCA_HD inline std::uint32_t find_size(const Sizes& sizes, std::uint32_t tokens, bool pads) {
   for (std::uint32_t at = 0; at < sizes.count; ++at)
     if (sizes.of[at] == tokens || (sizes.of[at] > tokens && pads)) return at;
   return kNone;
 }
 
-/// What the row of a request's first position that is not settled comes to.
+/// Commits the row of a request's first position that is not settled, and returns its event.
 ATTACCA_HD inline Event settle_row(State& state, const Part& part, std::uint32_t row,
                                    std::int32_t sampled, Ending ending) {
   Entry& e = state.entries[part.entry];
@@ -175,8 +177,8 @@ ATTACCA_HD inline Event settle_row(State& state, const Part& part, std::uint32_t
 
 }  // namespace detail
 
-/// The graph for a step: of a decode size if it is a decode step and one takes it, else of a mixed
-/// size; kNone where no graph takes it.
+/// The number of the graph for a step: for a decode step the smallest decode size that fits, else
+/// the smallest mixed size that fits; kNone if no graph fits.
 ATTACCA_HD inline std::uint32_t choose_graph(const Limits& limits, std::uint32_t tokens,
                                              bool is_decode) {
   std::uint32_t at = kNone;
@@ -186,8 +188,8 @@ ATTACCA_HD inline std::uint32_t choose_graph(const Limits& limits, std::uint32_t
   return at == kNone ? kNone : limits.decode_sizes.count + at;
 }
 
-/// Plans the next step into `state.plan`, to run after those in flight; no tokens means that there
-/// is nothing to do before one of them is committed.
+/// Plans the next step into `state.plan`, to run after the steps in flight. If the plan has no
+/// tokens, there is nothing to do before one of those steps is committed.
 /// REQUIRES: steps in flight read copies of their plans.
 ATTACCA_HD inline void plan_step(State& state) {
   const Limits& limits = state.limits;
@@ -231,9 +233,9 @@ ATTACCA_HD inline void plan_step(State& state) {
     statistics.padding += limits.graph_tokens(counts.graph) - counts.tokens;
 }
 
-/// Takes what the oldest step in flight computed: `sampled[row]` has a `token` and an `ending`
-/// numbered as ours. Requests that were cancelled, preempted or have ended since it was planned are
-/// left out. What happened is in `state.events`.
+/// Commits the oldest step in flight: `sampled[row]` has its `token` and its `ending`. Skips
+/// requests that were cancelled, were preempted or have ended since the step was planned. Writes
+/// `state.events`.
 template <class Sampled>
 ATTACCA_HD void commit_step(State& state, const Sampled* sampled) {
   const std::uint32_t page_size = state.limits.page_size;
@@ -248,7 +250,7 @@ ATTACCA_HD void commit_step(State& state, const Sampled* sampled) {
       state.statistics.voided += part.tokens;
       continue;
     }
-    // All that it computed is known now: the step before it was committed.
+    // The step before is committed, so every token that this part computed is known.
     if (state.limits.shares_prefixes) {
       const std::uint32_t end = (part.first + part.tokens) / page_size;
       for (std::uint32_t index = part.first / page_size; index < end; ++index)
