@@ -1,4 +1,4 @@
-// coverage.cpp: see coverage.hpp.
+// coverage.cpp: asks the policy for the graph of every step size and joins the answers to ranges.
 #include "engine/coverage.hpp"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ using llm::StepMode;
 
 namespace {
 
-/// The largest graph that such steps could have; 0 where there is none.
+/// The size of the largest graph for decode steps or for mixed steps; 0 if there is none.
 std::uint32_t largest_graph(const schedule::Limits& limits, bool is_decode) {
   std::uint32_t largest = 0;
   for (std::uint32_t graph = 0; graph < limits.graph_count(); ++graph)

@@ -1,4 +1,4 @@
-// coverage.hpp: which steps have graphs, and why others have none.
+// coverage.hpp: tells which steps have graphs, and why the others have none. It builds no graph.
 #pragma once
 
 #include <attacca/llm.hpp>
@@ -9,14 +9,14 @@
 
 namespace attacca::engine {
 
-/// How a step runs that was given this graph, kNone for none.
+/// How a step with this graph runs; kNone stands for no graph.
 llm::StepMode mode_of(const schedule::Limits& limits, llm::GraphMode graphs, std::uint32_t graph);
 
 /// Why a step has no graph. REQUIRES: it has none.
 llm::Miss miss_of(const schedule::Limits& limits, llm::GraphMode graphs, std::uint32_t tokens,
                   bool is_decode);
 
-/// Asks the policy itself, for every step that it can form.
+/// Asks the policy about every step that it can form.
 std::vector<llm::GraphCoverage> coverage_of(const schedule::Limits& limits, llm::GraphMode graphs);
 
 }  // namespace attacca::engine

@@ -1,4 +1,5 @@
-// engine_core.cpp: the loop: admit requests, plan, launch, wait, commit, hand out text.
+// engine_core.cpp: the engine's loop: it admits requests, plans, launches, waits, commits and hands
+// out text. Requests are checked and translated in request.cpp.
 #include "engine/engine_core.hpp"
 
 #include <fmt/format.h>
@@ -145,8 +146,7 @@ void EngineCore::admit(std::vector<Job>& jobs) {
   }
 }
 
-/// Runs one step to its end and launches the next one, if it can be planned already, right behind
-/// it.
+/// Runs one step to its end. If the next step can be planned already, launches it right behind.
 bool EngineCore::step() {
   const engine::StepClock::Running running(clock_);
   if (launched_.empty() && !launch_next()) return false;
@@ -157,7 +157,7 @@ bool EngineCore::step() {
   return true;
 }
 
-/// False: there is nothing to plan before the step in flight is committed, or at all.
+/// False: there is nothing to plan, at least until the step in flight is committed.
 bool EngineCore::launch_next() {
   schedule::plan_step(state_);
   const schedule::Counts& counts = *runner_->plan().counts;
@@ -198,7 +198,7 @@ void EngineCore::prepare_placed_slots() {
     const std::uint32_t entry = state_.slots[slot].entry;
     Job& job = *job_of_entry_[entry];
     const schedule::Entry& e = state_.entries[entry];
-    // What it found cached counts once: a request preempted finds its own pages again.
+    // Cached tokens count only on first placement: a preempted request finds its own pages again.
     if (e.known() == e.request.prompt) job.reply.cached_tokens = e.computed - e.planned;
     runner_->slots().place(slot, job.sampling, {state_.history(entry), e.known()},
                            e.request.prompt);
@@ -228,7 +228,7 @@ void EngineCore::take_in(const schedule::Event& event) {
   }
 }
 
-/// What it generated so far stays.
+/// Ends a job whose logits are not finite. It keeps the tokens generated so far.
 void EngineCore::fail(Job& job, const schedule::Event& event) {
   const std::string error = fmt::format(
       "the model's logits for position {} are infinite or not numbers; its weights, or what this "
@@ -241,7 +241,7 @@ void EngineCore::fail(Job& job, const schedule::Event& event) {
   finish(job, Finish::failed);
 }
 
-/// Hands text out; the job is done where a stop string came or the receiver has had enough.
+/// Hands out text. Finishes the job at a stop string, or when `on_text` returns false.
 void EngineCore::emit(Job& job, std::string text) {
   job.reply.text += text;
   const bool goes_on = text.empty() || !job.on_text || job.on_text(text);
@@ -258,7 +258,7 @@ void EngineCore::finish(Job& job, Finish how) {
   if (job.on_done) job.on_done(job.reply);
 }
 
-/// After a failure: nothing of these jobs stays in the engine.
+/// After a failure, removes every trace of these jobs from the engine.
 void EngineCore::drop(std::vector<Job>& jobs) {
   runner_->drain();
   clock_.drained();
@@ -268,7 +268,7 @@ void EngineCore::drop(std::vector<Job>& jobs) {
     if (job >= jobs.data() && job < jobs.data() + jobs.size())
       schedule::cancel(state_, entry, state_.entries[entry].request.id);
   }
-  while (state_.in_flight > 0) schedule::commit_step(state_, sampled_);  // all of it is void
+  while (state_.in_flight > 0) schedule::commit_step(state_, sampled_);  // every part is void
 }
 
 EngineMemory EngineCore::memory() const {

@@ -1,5 +1,6 @@
-// engine_core.hpp: the host-driven engine: plan a step, launch its graph, plan and launch the next
-// one behind it, take in what the first sampled, hand out text; see llm.hpp for the public face.
+// engine_core.hpp: the engine behind llm::Engine, driven by the host. It plans a step, launches its
+// graph, plans and launches the next step behind it, commits the tokens of the first and hands out
+// text. The policy is in schedule/, the device's side in step_runner.hpp, the API in llm.hpp.
 #pragma once
 
 #include <attacca/llm.hpp>
@@ -19,6 +20,7 @@
 
 namespace attacca::llm::detail {
 
+/// Not thread-safe.
 class EngineCore {
  public:
   EngineCore(std::shared_ptr<const ModelData> model, const EngineOptions& options,
@@ -84,10 +86,10 @@ class EngineCore {
   std::vector<schedule::Line> state_memory_;
   schedule::State state_;
   std::vector<Job*> job_of_entry_;
-  std::deque<Launched> launched_;              // the oldest first
-  const kernels::Sampled* sampled_ = nullptr;  // of the step being committed
+  std::deque<Launched> launched_;              // the steps in flight, oldest first
+  const kernels::Sampled* sampled_ = nullptr;  // by the step that is committed
   std::uint64_t next_id_ = 1;
-  std::size_t next_job_ = 0;  // of the jobs being run, the first not yet admitted
+  std::size_t next_job_ = 0;  // the first job not yet admitted
   engine::StepClock clock_;
 };
 

@@ -1,4 +1,5 @@
-// products.cpp: see products.hpp.
+// products.cpp: groups a model's matrices by the kernel that multiplies them and by the reason for
+// that kernel, and words the result.
 #include "engine/products.hpp"
 
 #include <fmt/format.h>
@@ -26,7 +27,7 @@ using kernels::TensorType;
 using kernels::type_name;
 using model::LayerWeights;
 
-/// Matrices that are multiplied at once, in one layer or in none.
+/// Matrices that one kernel multiplies together. Only the head is in no layer.
 struct Group {
   std::vector<std::pair<const char*, Matrix>> matrices;
   std::optional<std::uint32_t> layer;
@@ -62,7 +63,7 @@ std::string types_text(const Group& group) {
   return fmt::format("{} and {}", fmt::join(parts, ", "), last);
 }
 
-/// What keeps these from being streamed; empty: nothing does.
+/// Why these cannot be streamed; empty if they can.
 std::string why_not_streamed(const Group& group) {
   if (!are_of_one_type(group)) return types_text(group) + ", and one type is streamed";
   Matrix all = group.matrices[0].second;
@@ -80,26 +81,26 @@ std::string place_of(const Group& group) {
                      : std::string(group.matrices[0].first);
 }
 
-/// Answers for a CUDA device.
+/// Names the kernels on a CUDA device.
 class CudaKernels {
  public:
   CudaKernels(const model::Weights& weights, const ProductDevice& device,
               const std::vector<Group>& groups)
       : can_stream_(step::can_stream(weights)), device_(device) {
     if (!can_stream_) {
-      layers_ = "the layers cannot be streamed";
+      why_not_layers_ = "the layers cannot be streamed";
       for (const Group& group : groups)
         if (const std::string why = why_not_streamed(group); group.layer && !why.empty()) {
-          layers_ = fmt::format("layers are streamed all or none, and {} is not: {}",
-                                place_of(group), why);
+          why_not_layers_ = fmt::format("layers are streamed all or none, and {} is not: {}",
+                                        place_of(group), why);
           break;
         }
     }
     for (const Group& group : groups)
       for (const auto& [role, matrix] : group.matrices)
-        if (narrow_.empty() && !step::can_be_tiled(matrix))
-          narrow_ = fmt::format("{} is {} of {} columns", place_of(group), type_name(matrix.type),
-                                matrix.columns);
+        if (untiled_.empty() && !step::can_be_tiled(matrix))
+          untiled_ = fmt::format("{} is {} of {} columns", place_of(group), type_name(matrix.type),
+                                 matrix.columns);
   }
 
   /// The kernel, and why there is no faster one.
@@ -108,24 +109,24 @@ class CudaKernels {
     const bool is_streamed = can_stream_ && (group.layer || why.empty());
     if (!is_streamed)
       return {group.is_gate ? kernels::gated_linear().info().name : kernels::linear().info().name,
-              why.empty() ? layers_ : why};
+              why.empty() ? why_not_layers_ : why};
     kernels::StreamedLinearArgs args{};
     args.w = group.matrices[0].second;
     const std::string streamed = kernels::streamed_linear(args).info().name;
     if (!device_.has_tiled) return {streamed, {}};
     const char* tiled =
         device_.same_bits ? kernels::same_bits_linear().info().name : "tiled_linear";
-    if (narrow_.empty()) return {fmt::format("{}, {} for many rows", streamed, tiled), {}};
+    if (untiled_.empty()) return {fmt::format("{}, {} for many rows", streamed, tiled), {}};
     return {streamed,
             fmt::format("{} for many rows is for bf16 of 64n columns in all matrices, and {}",
-                        tiled, narrow_)};
+                        tiled, untiled_)};
   }
 
  private:
   bool can_stream_;
   ProductDevice device_;
-  std::string layers_;  // why they are not streamed
-  std::string narrow_;  // the first matrix that cannot be tiled
+  std::string why_not_layers_;  // why the layers are not streamed
+  std::string untiled_;         // the first matrix that cannot be tiled
 };
 
 std::pair<std::string, std::string> host_kernel(const Group& group) {
@@ -152,7 +153,7 @@ std::string ranges_text(const std::vector<std::uint32_t>& layers) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-/// Collects the matrices of one line.
+/// One llm::Product in the making: a kernel, a reason, and the matrices that share both.
 class Line {
  public:
   Line(std::string kernel, std::string reason)
@@ -187,7 +188,7 @@ class Line {
   struct Entry {
     std::string role;
     TensorType type;
-    std::vector<std::uint32_t> layers;  // none of the head
+    std::vector<std::uint32_t> layers;  // empty for the head
     bool is_beside(const Entry& other) const {
       return type == other.type && layers == other.layers;
     }

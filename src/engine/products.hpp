@@ -1,5 +1,6 @@
-// products.hpp: which kernel multiplies which matrices, and why it is not a faster one. It asks the
-// predicates by which steps are emitted (transformer.cpp, streamed_step.cpp, tiled_products.cpp).
+// products.hpp: tells which kernel multiplies which matrices, and why not a faster one. It asks the
+// same predicates that the steps ask (plain_step.cpp, streamed_step.cpp, tiled_products.cpp). It
+// launches nothing.
 #pragma once
 
 #include <attacca/llm.hpp>
@@ -9,7 +10,7 @@
 
 namespace attacca::engine {
 
-/// What the answer depends on besides the weights.
+/// Properties of the device and the options that the answer depends on.
 struct ProductDevice {
   bool is_cuda = false;
   bool has_tiled = false;  // step::has_tiled_products

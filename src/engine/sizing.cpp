@@ -1,4 +1,5 @@
-// sizing.cpp: see sizing.hpp.
+// sizing.cpp: fills in default options, estimates the memory of weights and steps, and gives the
+// rest to KV pages.
 #include "engine/sizing.hpp"
 
 #include <fmt/format.h>
@@ -21,9 +22,10 @@ namespace {
 constexpr std::size_t kDefaultContext = 4096;
 constexpr unsigned kGpuStepTokens = 2048;
 constexpr unsigned kHostStepTokens = 512;
-constexpr std::uint32_t kScoreRows = 64;       // logits computed at once when every position counts
-constexpr std::uint32_t kRequestsPerSlot = 8;  // that wait inside the engine
-// The pool by default, by what all slots can use at once; prefixes of others stay in what is more.
+constexpr std::uint32_t kScoreRows = 64;       // most rows of logits in a step that scores
+constexpr std::uint32_t kRequestsPerSlot = 8;  // running and waiting inside the engine
+// The KV pool's default size, in multiples of what all slots can use at once. Pages beyond the
+// first multiple keep cached prefixes.
 constexpr std::size_t kMostPools = 16;
 constexpr std::size_t kMostHostPools = 2;
 
@@ -33,7 +35,7 @@ void check_range(const char* name, T value, T least, T most) {
     throw BadArgument(fmt::format("{} is {}; use {} to {}", name, value, least, most));
 }
 
-/// 1, 2, 4, then every eighth of the next power of two, no finer than 8: few tokens are padded.
+/// 1, 2, 4, 8, then steps of an eighth of the next power of two, at least 8: little is padded.
 std::vector<unsigned> default_decode_sizes(unsigned slots) {
   std::vector<unsigned> sizes;
   for (unsigned size = 1; size < slots;
@@ -43,7 +45,7 @@ std::vector<unsigned> default_decode_sizes(unsigned slots) {
   return sizes;
 }
 
-/// Powers of two from 8 on and, from 64 on, what is halfway between them.
+/// Powers of two from 8 on; from 64 on also the numbers halfway between them.
 std::vector<unsigned> default_mixed_sizes(unsigned most) {
   std::vector<unsigned> sizes;
   for (unsigned size = 8; size < most; size += size < 64 ? size : std::bit_floor(size) / 2)
@@ -61,7 +63,7 @@ schedule::Sizes sizes_of(const char* name, const std::vector<unsigned>& given) {
   return sizes;
 }
 
-/// Lists that were given are checked in every mode; a mode that does not use one drops it.
+/// Checks the lists of sizes in every mode, then drops those that the mode does not use.
 void choose_sizes(schedule::Limits& limits, llm::EngineOptions& options) {
   limits.decode_sizes = sizes_of("decode_sizes", options.decode_sizes);
   limits.mixed_sizes = sizes_of("mixed_sizes", options.mixed_sizes);
@@ -76,7 +78,7 @@ void choose_sizes(schedule::Limits& limits, llm::EngineOptions& options) {
   limits.mixed_sizes = sizes_of("mixed_sizes", options.mixed_sizes);
 }
 
-/// The kernels around streamed products know every type of keys and values, the others f32 only.
+/// Streamed steps support every type of keys and values; plain steps support f32 only.
 llm::KvType choose_kv_type(const GpuWeights& weights, const llm::EngineOptions& options) {
   using llm::KvType;
   const bool has_choice = options.device.is_cuda() && weights.are_streamed;
@@ -93,7 +95,8 @@ llm::KvType choose_kv_type(const GpuWeights& weights, const llm::EngineOptions& 
 double mebi(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 constexpr const char* kQkv = ".qkv";
-/// Query, key and value of a layer are one product, and so are gate and up.
+/// The name of the product that multiplies a tensor. Query, key and value of a layer are one
+/// product, and so are gate and up.
 std::string product_of(const std::string& tensor) {
   const auto with = [&](const char* name, const char* instead) -> std::string {
     const std::size_t at = tensor.find(name);
@@ -110,9 +113,9 @@ std::string product_of(const std::string& tensor) {
 
 GpuWeights gpu_weights(const model::Checkpoint& checkpoint, llm::WeightFormat format) {
   GpuWeights result{.bytes = checkpoint.config().rotary_size / 2 * sizeof(float)};  // frequencies
-  std::map<std::string, kernels::Matrix> joint;  // what a layer multiplies at once, by its name
+  std::map<std::string, kernels::Matrix> joint;  // the products of all layers, by name
   for (const formats::Tensor& tensor : checkpoint.tensors()) {
-    if (tensor.name == "rope_freqs.weight") continue;  // it is in the frequencies
+    if (tensor.name == "rope_freqs.weight") continue;  // part of the frequencies
     if (tensor.shape.size() != 2) {
       result.bytes += tensor.count() * sizeof(float);
       continue;
@@ -129,11 +132,11 @@ GpuWeights gpu_weights(const model::Checkpoint& checkpoint, llm::WeightFormat fo
       result.bytes += matrix.bytes() + matrix.rows * sizeof(float);  // a scale for each row
     }
     result.are_quantized |= kernels::is_quantized(matrix.type);
-    if (is_head) continue;  // it is multiplied by itself
+    if (is_head) continue;  // a product of its own, outside the layers
     const auto [found, is_first] = joint.try_emplace(product_of(tensor.name), matrix);
     if (is_first) continue;
     result.are_streamed &= found->second.type == matrix.type;
-    if (found->first.ends_with(kQkv)) found->second.rows += matrix.rows;  // one matrix
+    if (found->first.ends_with(kQkv)) found->second.rows += matrix.rows;  // stacked as one matrix
   }
   for (const auto& [name, matrix] : joint)
     result.are_streamed &= kernels::can_stream_weights(matrix);
@@ -168,7 +171,7 @@ schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights&
   limits.pads = options.pads;
   limits.shares_prefixes = options.shares_prefixes;
   limits.logit_rows = std::max(options.slots, std::min(kScoreRows, options.step_tokens));
-  limits.pages = 1;  // for the checks of the rest
+  limits.pages = 1;  // so that the other limits pass their checks
   choose_sizes(limits, options);
   options.kv_type = choose_kv_type(weights, options);
 
@@ -221,5 +224,3 @@ std::size_t most_tokens(const schedule::Limits& limits) {
 }
 
 }  // namespace attacca::engine
-
-namespace attacca::llm {}  // namespace attacca::llm

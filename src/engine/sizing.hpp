@@ -1,5 +1,5 @@
-// sizing.hpp: from options and free memory to the limits of an engine, or to a refusal with the
-// numbers.
+// sizing.hpp: computes the limits of an engine from its options and the free memory, or refuses
+// with the numbers. It allocates nothing.
 #pragma once
 
 #include <attacca/llm.hpp>
@@ -12,26 +12,26 @@
 
 namespace attacca::engine {
 
-/// A model's weights as a GPU will have them.
+/// A model's weights as a GPU will hold them.
 struct GpuWeights {
-  std::size_t bytes = 0;       // that are still to be allocated
-  bool are_streamed = true;    // in all products of layers, see step::can_stream
-  bool are_quantized = false;  // in some product
+  std::size_t bytes = 0;       // still to be allocated
+  bool are_streamed = true;    // all linear layers but the head are; see step::can_stream
+  bool are_quantized = false;  // some linear layer is
 };
 GpuWeights gpu_weights(const model::Checkpoint& checkpoint, llm::WeightFormat format);
 
-/// Fills in the options that were left to us. Throws BadArgument where something cannot fit.
+/// Fills in the options that have defaults. Throws BadArgument when something does not fit.
 schedule::Limits size_engine(const model::Checkpoint& checkpoint, llm::EngineOptions& options);
 schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights& weights,
                              llm::EngineOptions& options);
 
-/// What steps need to know of options that were filled in.
+/// The options that steps depend on. REQUIRES: `size_engine` filled them in.
 StepSetup setup_of(const schedule::Limits& limits, const llm::EngineOptions& options);
 
-/// A type that is not automatic, as kernels know it.
+/// The kernels' name for a type. REQUIRES: it is not automatic.
 kernels::KvType kernel_type(llm::KvType type);
 
-/// The longest sequence that these limits can finish.
+/// The tokens of the longest sequence that these limits can finish.
 std::size_t most_tokens(const schedule::Limits& limits);
 
 }  // namespace attacca::engine

@@ -1,4 +1,5 @@
-// slot_memory.cpp: see slot_memory.hpp.
+// slot_memory.cpp: collects changes to slots as lists of words and their addresses, and enqueues
+// the kernels that write them.
 #include "engine/slot_memory.hpp"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace {
 using kernels::SamplingParams;
 using kernels::TokenBias;
 
-/// Puts values into memory that both sides see; it grows where they do not fit.
+/// Copies values to memory that host and device share; grows it if they do not fit.
 template <class T>
 void fill(Buffer<T>& to, const std::vector<T>& from, const Device& device) {
   if (to.size() < from.size())

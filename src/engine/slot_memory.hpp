@@ -1,6 +1,6 @@
-// slot_memory.hpp: what slots hold on the device from step to step (block tables, sampling
-// parameters and the tokens they speak of) and how it is changed: the host collects what a step
-// changes, and one kernel writes it behind the steps in flight. Nothing else of it is sent.
+// slot_memory.hpp: memory that slots keep on the device from step to step: block tables, sampling
+// parameters and their token lists. The host collects a step's changes, and one kernel writes them
+// behind the steps in flight. Only changes are sent. KV pages are in step/kv_pool.hpp.
 #pragma once
 
 #include <attacca/device.hpp>
@@ -15,15 +15,15 @@
 
 namespace attacca::engine {
 
-/// What a sequence samples with.
+/// A sequence's sampling parameters and their token lists.
 struct SlotSampling {
-  kernels::SamplingParams params;  // its counts are those of the lists below
+  kernels::SamplingParams params;  // its counts are the lengths of the lists below
   std::vector<std::int32_t> stop_tokens;
   std::vector<kernels::TokenBias> biases;  // by token, ascending, each once
   std::vector<std::uint32_t> allowed;      // a mask; see SlotTokens
 };
 
-/// The device's memory of all slots. Not thread-safe.
+/// The memory of all slots. Not thread-safe.
 class SlotMemory {
  public:
   SlotMemory(const Device& device, const schedule::Limits& limits, std::uint32_t vocabulary);
@@ -34,22 +34,23 @@ class SlotMemory {
   std::size_t bytes() const;
   static std::size_t bytes_for(const schedule::Limits& limits, std::uint32_t vocabulary);
 
-  /// The slot's next sequence: how it samples, and what is known of its history.
+  /// Gives a slot to its next sequence. `history` holds the known tokens; the first `prompt` of
+  /// them are the prompt.
   void place(std::uint32_t slot, const SlotSampling& sampling,
              std::span<const std::int32_t> history, std::size_t prompt);
-  /// Pages that the plan's tables have got.
+  /// Collects the plan's changes to block tables.
   void change_tables(const schedule::Plan& plan);
 
-  /// Writes on their way to the device.
+  /// Staging buffers for changes on their way to the device.
   struct Sent {
     Buffer<std::uint32_t> words;
     Buffer<kernels::WordsWrite> writes;
     Buffer<kernels::SlotHistory> histories;
   };
   Sent make_sent() const;
-  /// Enqueues all that was changed. `sent` stays until that has run, then it can be used again.
+  /// Enqueues all collected changes. `sent` must live until they have run; then it can be reused.
   void send(StreamRef stream, Sent& sent);
-  /// Forgets what was changed and not sent.
+  /// Forgets changes that were not sent.
   void forget();
 
  private:

@@ -1,4 +1,4 @@
-// step_log.cpp: see step_log.hpp.
+// step_log.cpp: keeps a ring of step records and writes them as lines of JSON.
 #include "engine/step_log.hpp"
 
 #include <fmt/format.h>

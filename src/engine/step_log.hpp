@@ -1,5 +1,5 @@
-// step_log.hpp: what became of each step: the last ones in memory, all of them counted and, where
-// a file is given, written down.
+// step_log.hpp: keeps records of the last steps in memory, counts all steps and, if a file is
+// given, writes each record to it. Times come from step_clock.hpp.
 #pragma once
 
 #include <array>
@@ -15,12 +15,12 @@ class StepLog {
  public:
   static constexpr std::size_t kKept = 4096;
 
-  /// `path`: empty for no file. Throws BadArgument where it cannot be written.
+  /// `path`: empty for no file. Throws BadArgument if it cannot be written.
   explicit StepLog(const std::string& path);
 
-  /// Gives the record its number.
+  /// Numbers the record and adds it.
   void add(llm::StepRecord record);
-  /// Throws DeviceError where the file did not take what was added.
+  /// Throws DeviceError if the records could not be written to the file.
   void flush();
 
   std::vector<llm::StepRecord> records() const;  // the last kKept, oldest first

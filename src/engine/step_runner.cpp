@@ -1,4 +1,5 @@
-// step_runner.cpp: builds the graphs of all step sizes, and launches and awaits steps.
+// step_runner.cpp: builds the graphs of all step sizes, launches steps and waits for them. Which
+// kernels a step has is in step/.
 #include "engine/step_runner.hpp"
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@ namespace {
 
 using kernels::Sampled;
 
-constexpr std::size_t kMostGraphless = 64;  // shapes without a graph that stay ready
+constexpr std::size_t kMostGraphless = 64;  // most step shapes without a graph that are kept
 
 step::KvSizes kv_sizes(const StepSetup& setup) {
   return {.pages = setup.limits.pages, .page_size = setup.limits.page_size, .type = setup.kv_type};
@@ -29,7 +30,7 @@ step::StepSizes step_sizes(const StepSetup& setup) {
           .same_bits = setup.same_bits};
 }
 
-/// What kernels read of a plan that lies on the device.
+/// The kernels' view of a plan in device memory.
 step::StepInput input_of(const schedule::Plan& plan, const SlotMemory& slots,
                          const StepSetup& setup) {
   return {.tokens = plan.tokens,
@@ -72,19 +73,19 @@ StepRunner::StepRunner(const model::ModelConfig& config, model::Weights weights,
                        const formats::Progress& progress)
     : device_(device),
       stream_(device),
-      waiting_(device),
+      wait_stream_(device),
       setup_(setup),
       config_(config),
       weights_(std::move(weights)),
       kv_(device, config_, kv_sizes(setup)),
       slots_(device, setup.limits, config_.vocabulary),
       input_bytes_(schedule::step_bytes(setup.limits)),
-      written_(schedule::plan_bytes(setup.limits) / sizeof(schedule::Line)),
+      plan_memory_(schedule::plan_bytes(setup.limits) / sizeof(schedule::Line)),
       input_(device, input_bytes_),
       memory_(device, config_, weights_, kv_, step_sizes(setup),
               input_of(schedule::bind_plan(setup.limits, input_.data()), slots_, setup)),
       flights_{make_flight(), make_flight()},
-      plan_(schedule::bind_plan(setup.limits, written_.data())) {
+      plan_(schedule::bind_plan(setup.limits, plan_memory_.data())) {
   build_all(progress);
 }
 
@@ -162,7 +163,7 @@ void StepRunner::launch() {
   Flight& flight = flights_[(oldest_ + in_flight_) % schedule::kMostInFlight];
   slots_.change_tables(plan_);
   slots_.send(stream_, flight.slots);
-  std::memcpy(flight.input.data(), written_.data(), input_bytes_);
+  std::memcpy(flight.input.data(), plan_memory_.data(), input_bytes_);
   stream_.copy(input_.data(), flight.input.data(), input_bytes_);
   launch(counts.graph == schedule::kNone ? without_graph(counts) : graphs_[counts.graph]);
   stream_.copy(flight.sampled.data(), memory_.sampled().data(), counts.rows * sizeof(Sampled));
@@ -176,8 +177,8 @@ const Sampled* StepRunner::wait() {
   if (--in_flight_ == 0) {
     stream_.synchronize();
   } else {
-    waiting_.wait(flight.done);
-    waiting_.synchronize();
+    wait_stream_.wait(flight.done);
+    wait_stream_.synchronize();
   }
   return flight.sampled.data();
 }
@@ -187,7 +188,7 @@ void StepRunner::drain() noexcept {
   slots_.forget();
   try {
     stream_.synchronize();
-  } catch (...) {  // it comes after another failure, which is the one to tell of
+  } catch (...) {  // an earlier failure is already on its way to the caller
   }
 }
 
@@ -213,7 +214,7 @@ void StepRunner::launch(Ready& ready) {
 }
 
 std::size_t StepRunner::step_bytes() const {
-  std::size_t bytes = written_.size() * sizeof(schedule::Line) + input_.bytes() +
+  std::size_t bytes = plan_memory_.size() * sizeof(schedule::Line) + input_.bytes() +
                       memory_.sampled().bytes() + slots_.bytes() + memory_.scratch_bytes();
   for (const Flight& flight : flights_) bytes += flight.input.bytes() + flight.sampled.bytes();
   return bytes;

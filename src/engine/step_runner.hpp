@@ -1,6 +1,7 @@
 // step_runner.hpp: a model on a device, ready to run steps: weights, buffers at fixed addresses,
-// the KV pool, and a graph for each step size, all on the same memory since one runs at a time. The
-// host may launch a step while the one before it runs.
+// the KV pool, and a graph for each step size. All graphs use the same memory, because one runs at
+// a time. The host may launch a step while the one before it runs. The runner does not decide what
+// a step computes: it launches the plan that the policy wrote.
 #pragma once
 
 #include <array>
@@ -24,36 +25,37 @@ struct StepSetup {
   schedule::Limits limits;
   llm::GraphMode graphs = llm::GraphMode::full;
   kernels::KvType kv_type = kernels::KvType::f32;
-  bool overlap = true;    // steps take tokens from the step before
+  bool overlap = true;    // steps may take tokens from the step before, on the device
   bool same_bits = true;  // all steps add up in the same order
 };
 
-/// Not thread-safe. REQUIRES: the configuration, and what weights map, outlive it.
+/// Not thread-safe. REQUIRES: the configuration and the files that the weights map outlive it.
 class StepRunner {
  public:
-  /// Builds all graphs, the largest first. Throws DeviceError, with the numbers, where the device
+  /// Builds all graphs, the largest first. Throws DeviceError, with the numbers, when the device
   /// has no memory left for one.
   StepRunner(const model::ModelConfig& config, model::Weights weights, const Device& device,
              const StepSetup& setup, const formats::Progress& progress);
 
-  /// Where the host writes what the next step shall do.
+  /// The host's memory of the next step's plan. The policy writes it.
   const schedule::Plan& plan() const { return plan_; }
-  /// Where it says what a slot samples with from the next step on.
+  /// The slots' memory; changes count from the next step on.
   SlotMemory& slots() { return slots_; }
-  /// Launches the planned step behind those in flight, in its graph or, where it has none, kernel
-  /// by kernel. It works on a copy: the plan can be written again at once. REQUIRES: fewer than
+  /// Launches the planned step behind those in flight: in its graph or, if it has none, kernel by
+  /// kernel. It copies the plan, which can be rewritten at once. REQUIRES: fewer than
   /// schedule::kMostInFlight steps are in flight.
   void launch();
-  /// Waits for the oldest step in flight and returns what it sampled, which stays until as many
-  /// others were launched. Throws what kernels threw, at the latest when none is in flight behind.
+  /// Waits for the oldest step in flight and returns its samples. They stay until kMostInFlight
+  /// more steps are launched. Rethrows a kernel's error, at the latest when no other step is in
+  /// flight.
   const kernels::Sampled* wait();
-  /// Waits for all steps in flight, whatever comes of them.
+  /// Waits for all steps in flight and ignores their errors.
   void drain() noexcept;
   const model::Weights& weights() const { return weights_; }
   std::size_t arena_bytes() const { return memory_.arena_bytes(); }
   std::size_t step_bytes() const;
   std::size_t graph_bytes() const;
-  /// What building the graphs took of a GPU's memory.
+  /// GPU memory that building the graphs took.
   std::size_t graph_device_bytes() const { return graph_device_bytes_; }
   std::size_t kv_bytes() const { return kv_.bytes(); }
 
@@ -62,16 +64,16 @@ class StepRunner {
                                  const StepSetup& setup);
 
  private:
-  /// A shape of step made ready: one graph for all of it; or its kernels, with a graph for each
-  /// piece between attention, or with none.
+  /// A step shape that is ready to launch: one graph for the whole step; or its kernels, with a
+  /// graph for each piece between attention kernels or with no graph at all.
   struct Ready {
     std::vector<Exec> graphs;
-    std::optional<step::Chain> kernels;  // none: the graph is whole
+    std::optional<step::Chain> kernels;  // none: one graph has them all
   };
 
-  /// What the host and a step in flight hand each other. Copies to and from what kernels know are
-  /// made on the stream around a graph: which of these they are of changes with every step, and
-  /// what a graph knows does not.
+  /// Buffers that the host and one step in flight exchange. A graph's addresses are fixed, but the
+  /// flight changes with every step. So the stream copies between a flight and the graph's buffers,
+  /// before and after the graph.
   struct Flight {
     Buffer<std::byte> input;
     SlotMemory::Sent slots;
@@ -89,18 +91,18 @@ class StepRunner {
 
   Device device_;
   Stream stream_;
-  Stream waiting_;  // for a step, but not for those behind it
+  Stream wait_stream_;  // waits for one step, but not for those behind it
   StepSetup setup_;
   const model::ModelConfig& config_;
   model::Weights weights_;
   step::KvPool kv_;
   SlotMemory slots_;
   std::size_t input_bytes_;
-  std::vector<schedule::Line> written_;  // what the host writes: the plan
-  Buffer<std::byte> input_;              // what kernels read of it: all but the block tables
+  std::vector<schedule::Line> plan_memory_;  // on the host; the policy writes it
+  Buffer<std::byte> input_;                  // the kernels' copy: all but the block tables
   step::StepMemory memory_;
   std::array<Flight, schedule::kMostInFlight> flights_;
-  std::uint32_t oldest_ = 0;  // of the flights
+  std::uint32_t oldest_ = 0;  // index of the oldest flight
   std::uint32_t in_flight_ = 0;
   schedule::Plan plan_;
   std::vector<Ready> graphs_;                                  // by Counts::graph

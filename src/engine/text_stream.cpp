@@ -1,4 +1,4 @@
-// text_stream.cpp: see text_stream.hpp.
+// text_stream.cpp: decodes tokens and finds stop strings, also across the borders of tokens.
 #include "engine/text_stream.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace attacca::engine {
 
 namespace {
 
-/// The longest end of `text` that a stop string could begin with.
+/// The length of the longest end of `text` that is the start of a stop string.
 std::size_t held_length(std::string_view text, const std::vector<std::string>& stops) {
   std::size_t longest = 0;
   for (const std::string_view stop : stops) {
@@ -25,7 +25,7 @@ std::size_t held_length(std::string_view text, const std::vector<std::string>& s
 TextStream::TextStream(const text::Tokenizer& tokenizer, std::span<const std::int32_t> prompt,
                        std::vector<std::string> stops)
     : detokenizer_(tokenizer, true), stops_(std::move(stops)) {
-  // A text begins otherwise than it goes on: some tokenizers drop its first space.
+  // Some tokenizers drop the first space of a text, so the reply must not be decoded as a new text.
   for (const std::int32_t token : prompt) detokenizer_.push(token);
   std::erase(stops_, std::string());
 }

@@ -1,5 +1,6 @@
-// text_stream.hpp: from the tokens of one reply to its text, piece by piece: whole characters only,
-// and nothing that may turn out to be the beginning of a stop string.
+// text_stream.hpp: turns the tokens of one reply into text, piece by piece. It gives out whole
+// characters only, and holds back text that may become a stop string. Stop tokens are the sampling
+// kernel's matter.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +15,15 @@ namespace attacca::engine {
 
 class TextStream {
  public:
-  /// For what follows `prompt`. Ends before the first of `stops`; empty ones are ignored.
+  /// Streams the text after `prompt`. It ends before the first of `stops`; empty ones are ignored.
   TextStream(const text::Tokenizer& tokenizer, std::span<const std::int32_t> prompt,
              std::vector<std::string> stops);
 
   /// The text that is certain after one more token; special tokens have none.
   std::string push(std::int32_t token);
-  /// What was held back, once no token follows.
+  /// The text that was held back. Call it after the last token.
   std::string finish();
-  /// Whether a stop string has come. Nothing comes after it.
+  /// Whether a stop string was found. No text comes after it.
   bool is_stopped() const { return is_stopped_; }
 
  private:
@@ -30,7 +31,7 @@ class TextStream {
 
   text::Detokenizer detokenizer_;
   std::vector<std::string> stops_;
-  std::string held_;  // may be the beginning of a stop string
+  std::string held_;  // may be the start of a stop string
   bool is_stopped_ = false;
 };
 
