@@ -12,7 +12,7 @@ namespace {
 
 // The most tokens of a step whose kernels start early, whose attention does, and whose kernels
 // behind attention do. In larger steps a kernel that waits takes the place of blocks that work; see
-// docs/performance.md.
+// docs/trials.md.
 constexpr std::uint32_t kMostEarly = 64;
 constexpr std::uint32_t kMostEarlyOfAttention = 16;
 constexpr std::uint32_t kMostEarlyBehindAttention = 2;
