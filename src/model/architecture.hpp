@@ -1,6 +1,7 @@
-// architecture.hpp: the architectures that are known. Each is described by one file in
-// architectures/, which gives its names in both kinds of files and the tensors it needs.
-// To add one: write that file, declare its function here, and name it in architecture.cpp.
+// architecture.hpp: the architectures that are supported. One file in architectures/ describes
+// each: its names in both kinds of files and the tensors it needs. To add one, write that file,
+// declare its function here, and list it in architecture.cpp. The kernels that compute it are
+// chosen in step/.
 #pragma once
 
 #include <string>
@@ -13,13 +14,13 @@ namespace attacca::model {
 
 struct ModelConfig;
 
-/// What a dimension of a tensor follows from.
+/// The size of a model that a tensor's dimension equals.
 enum class Size { vocabulary, hidden, queries, keys, head, feed_forward, rotary_half };
 
 std::uint64_t size_in(const ModelConfig& config, Size size);
 
-/// A tensor that an architecture has, under its name in GGUF files and in safetensors files.
-/// {} stands for the layer.
+/// A tensor that an architecture has, with its names in GGUF and in safetensors files. In names {}
+/// stands for the layer.
 struct TensorRule {
   const char* name = "";
   const char* hf_name = "";  // empty: safetensors files have none
@@ -43,14 +44,15 @@ struct Architecture {
 };
 
 const std::vector<Architecture>& architectures();
-/// By general.architecture; null where there is none.
+/// Looks up general.architecture; null if it is not supported.
 const Architecture* find_architecture(std::string_view name);
-/// By a name in "architectures", or by "model_type"; null where there is none.
+/// Looks up a name of "architectures" or a "model_type"; null if it is not supported.
 const Architecture* find_hf_architecture(std::string_view name);
 /// For messages: "llama, qwen2, qwen3"
 std::string architecture_names();
 
-/// Embedding, layers of grouped-query attention and a gated feed-forward, norm, head.
+/// The tensors of a decoder: embedding, layers of grouped-query attention and a gated feed-forward,
+/// norm, head.
 std::vector<TensorRule> decoder_tensors(bool has_qkv_bias, bool has_qk_norm);
 
 Architecture llama();

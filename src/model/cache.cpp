@@ -1,3 +1,4 @@
+// cache.cpp: finds the cache folder by the XDG rules, and models in it.
 #include "model/cache.hpp"
 
 #include <attacca/error.hpp>
@@ -6,7 +7,7 @@
 namespace attacca::model {
 namespace {
 
-/// The folder that a variable names. A relative one does not count, says the XDG specification.
+/// The folder that a variable names. The XDG specification says to ignore relative ones.
 std::filesystem::path folder_in(const char* variable) {
   const char* value = std::getenv(variable);
   std::filesystem::path folder = value ? value : "";

@@ -1,4 +1,4 @@
-// checkpoint.cpp: opens the files, and holds what they have against what the architecture needs.
+// checkpoint.cpp: opens the files, and checks their tensors against those the architecture needs.
 #include "model/checkpoint.hpp"
 
 #include <fmt/format.h>
@@ -44,8 +44,8 @@ std::optional<std::string> template_of(const std::filesystem::path& path) {
   return std::nullopt;
 }
 
-void refuse_shape(const std::filesystem::path& file, const formats::Tensor& tensor,
-                  std::string_view name, std::span<const std::uint64_t> expected) {
+void check_shape(const std::filesystem::path& file, const formats::Tensor& tensor,
+                 std::string_view name, std::span<const std::uint64_t> expected) {
   if (std::equal(tensor.shape.begin(), tensor.shape.end(), expected.begin(), expected.end()))
     return;
   throw BadArgument(fmt::format("{}: tensor {} has shape {}; {} is expected", file.string(),
@@ -132,7 +132,7 @@ void Checkpoint::add_tensors(const std::vector<formats::Tensor>& found, bool is_
     }
     formats::Tensor tensor = *entry->second;
     left.erase(entry);
-    refuse_shape(path_, tensor, source, shape);
+    check_shape(path_, tensor, source, shape);
     if (shape.size() == 1 && kernels::is_quantized(tensor.type))
       throw BadArgument(fmt::format("{}: tensor {} is {}; F32, F16 or BF16 is expected",
                                     path_.string(), in_quotes(source),

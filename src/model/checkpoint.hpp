@@ -1,5 +1,6 @@
-// checkpoint.hpp: a model that was opened: its configuration, its tensors under one set of names
-// whatever the files call them, and where its tokenizer and chat template are.
+// checkpoint.hpp: an opened model: its configuration, its tensors under GGUF names whatever the
+// files call them, and where its tokenizer and chat template are. Weights are mapped, not copied;
+// that is weights.hpp.
 #pragma once
 
 #include "formats/safetensors.hpp"
@@ -7,13 +8,13 @@
 
 namespace attacca::model {
 
-/// Where a Hugging Face model keeps its tokenizer; empty paths for what is not there.
+/// Where a Hugging Face model keeps its tokenizer. The path of a missing file is empty.
 struct TokenizerFiles {
   std::filesystem::path tokenizer_json;
   std::filesystem::path tokenizer_config_json;
 };
 
-/// What weights take, by type.
+/// Counts and bytes of the weights, by type.
 struct WeightSummary {
   struct OfType {
     kernels::TensorType type;
@@ -21,38 +22,39 @@ struct WeightSummary {
     std::uint64_t parameters = 0;
     std::uint64_t bytes = 0;
   };
-  std::vector<OfType> types;  // those that occur, most bytes first
+  std::vector<OfType> types;  // the types that occur, most bytes first
   std::uint64_t tensors = 0;
   std::uint64_t parameters = 0;
   std::uint64_t bytes = 0;
 };
 
-/// Tensors are views of the mapped files, which live as long as this does, moved or not. Const
-/// functions may be called from many threads.
+/// Owns the mapped files. Tensors are views of them, and a move keeps them valid. Const functions
+/// may be called from many threads.
 class Checkpoint {
  public:
-  /// A .gguf file, a .safetensors file with config.json beside it, or a folder of Hugging Face's.
-  /// Every tensor the architecture needs is there afterwards, in the right shape, and no other.
-  /// Throws BadArgument with the file and the field, or DeviceError where a file cannot be read.
+  /// `path`: a .gguf file, a .safetensors file with config.json beside it, or a Hugging Face
+  /// folder. Afterwards every tensor that the architecture needs is there in the right shape, and
+  /// no other. Throws BadArgument with the file and the field, or DeviceError if a file cannot be
+  /// read.
   static Checkpoint open(const std::filesystem::path& path, const formats::Progress& progress = {});
-  /// The bytes of a .gguf file, which outlive it; `name` is what messages call them.
+  /// Reads the bytes of a .gguf file. Messages call them `name`. REQUIRES: the bytes outlive it.
   static Checkpoint parse(std::span<const std::byte> bytes, const std::string& name);
 
   const std::filesystem::path& path() const { return path_; }
   const ModelConfig& config() const { return config_; }
 
-  /// Named as in GGUF files; those of no layer first, then layer by layer.
+  /// Under their GGUF names: first the tensors outside layers, then layer by layer.
   const std::vector<formats::Tensor>& tensors() const { return tensors_; }
-  /// Null where there is none.
+  /// Null if there is none.
   const formats::Tensor* find(std::string_view name) const;
-  /// output.weight, or the embedding where that is the head too.
+  /// output.weight, or the embedding if the model ties them.
   const formats::Tensor& head() const;
   WeightSummary weights() const;
 
   /// Null for Hugging Face models.
   const formats::GgufFile* gguf() const { return gguf_ ? &*gguf_ : nullptr; }
   const TokenizerFiles& tokenizer_files() const { return tokenizer_files_; }
-  /// The template that is used unless another is asked for by name.
+  /// The default template, if the files have several.
   std::optional<std::string> chat_template() const;
 
   /// Reads every page once, so that the first step does not wait for the disk.

@@ -1,5 +1,5 @@
-// config.cpp: what holds for every configuration, wherever it was read: bounds, and the rotary
-// frequencies. Reading it: config_gguf.cpp and config_json.cpp.
+// config.cpp: checks the bounds of a configuration and computes its RoPE frequencies. The files are
+// read in config_gguf.cpp and config_json.cpp.
 #include "model/config.hpp"
 
 #include <fmt/format.h>
@@ -49,8 +49,8 @@ void check_config(const ModelConfig& config, const std::string& file, const Size
   if (config.heads % config.kv_heads != 0)
     throw BadArgument(fmt::format("{}: {} is {}, which is not a multiple of {}, {}", file,
                                   keys.heads, config.heads, keys.kv_heads, config.kv_heads));
-  // Streamed steps keep a float for every 16 elements of a hidden row where attention writes later,
-  // see streamed_step.cpp.
+  // Streamed steps keep one float for every 16 elements of a hidden row in a buffer that attention
+  // writes later; see streamed_step.cpp.
   const std::uint64_t queries = std::uint64_t{config.heads} * config.head_size;
   if (config.hidden > kPart * queries)
     throw BadArgument(fmt::format(

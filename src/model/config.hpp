@@ -1,5 +1,5 @@
-// config.hpp: what a model is made of, read from GGUF metadata or from Hugging Face's config.json
-// and generation_config.json, and checked.
+// config.hpp: a model's sizes and hyperparameters, read from GGUF metadata or from Hugging Face's
+// config.json and generation_config.json, and checked. Tensors are in checkpoint.hpp.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace attacca::model {
 
-/// How rotary frequencies are stretched for contexts longer than those of training.
+/// How RoPE frequencies are scaled for contexts longer than those of training.
 struct RopeScaling {
   enum class Kind { none, linear, llama3 };
   Kind kind = Kind::none;
@@ -25,7 +25,7 @@ struct RopeScaling {
   bool operator==(const RopeScaling&) const = default;
 };
 
-/// What generation_config.json advises; what it does not mention is empty.
+/// The advice of generation_config.json. Fields that it does not mention are empty.
 struct GenerationDefaults {
   std::optional<bool> does_sample;
   std::optional<float> temperature;
@@ -46,41 +46,42 @@ struct ModelConfig {
   std::uint32_t head_size = 0;  // a multiple of 8, at most 256
   std::uint32_t feed_forward = 0;
   std::uint32_t context = 0;
-  std::uint32_t window = 0;  // positions that attention sees, its own the last; 0: all
+  std::uint32_t window = 0;  // positions that attention sees, up to its own; 0: all
   float norm_epsilon = 0;
   double rope_theta = 10000;
-  std::uint32_t rotary_size = 0;  // elements of a head that rotate, the first ones; even
+  std::uint32_t rotary_size = 0;  // leading elements of a head that rotate; even
   kernels::RotaryPairs pairs = kernels::RotaryPairs::halves;
   RopeScaling scaling;
   std::vector<float> rope_divisors;  // [rotary_size / 2] or empty: GGUF's rope_freqs.weight
-  // The head is the embedding; empty: where the file has no head. A Checkpoint's is never empty.
+  // The head is the embedding. Empty: only if the file has no head. A Checkpoint's is never empty.
   std::optional<bool> is_tied;
   std::optional<std::int32_t> bos_id;
   std::optional<std::int32_t> eos_id;
   std::optional<std::int32_t> pad_id;
-  std::vector<std::int32_t> eos_ids;  // all that end a text, eos_id among them
+  std::vector<std::int32_t> eos_ids;  // all tokens that end a text, with eos_id
   GenerationDefaults generation;
-  std::vector<std::string> notes;  // of the files, that whoever uses the model should read
+  std::vector<std::string> notes;  // surprises in the files that a user should know
 };
 
-/// Throw BadArgument with the file, the key and the value for what cannot be.
+/// Throws BadArgument with the file, the key and the value.
 ModelConfig config_from_gguf(const formats::GgufFile& file);
-/// The texts of the two files; `generation` may be empty. `folder` is for messages.
+/// Takes the texts of the two files; `generation` may be empty. `folder` is for messages. Throws as
+/// above.
 ModelConfig config_from_json(std::string_view config, std::string_view generation,
                              const std::string& folder);
 
 /// [rotary_size / 2]: the angle of pair i at a position is position * frequency[i].
 std::vector<float> rotary_frequencies(const ModelConfig& config);
 
-/// Of keys and values in float, all layers.
+/// Bytes of the keys and values of one token in f32, over all layers.
 std::uint64_t kv_bytes_per_token(const ModelConfig& config);
 
-/// The names of sizes in a kind of file, for messages.
+/// The keys under which a kind of file has the sizes, for messages.
 struct SizeKeys {
   std::string vocabulary, hidden, layers, heads, kv_heads, head_size, feed_forward, context,
       norm_epsilon, rope_theta, rotary_size, scaling;
 };
-/// Throws where a size is out of bounds or does not fit the others.
+/// Throws BadArgument if a size is out of bounds or does not fit the others.
 void check_config(const ModelConfig& config, const std::string& file, const SizeKeys& keys);
 
 }  // namespace attacca::model

@@ -1,4 +1,4 @@
-// config_gguf.cpp: a configuration out of GGUF metadata.
+// config_gguf.cpp: reads a configuration from GGUF metadata. The table of keys is config_keys.cpp.
 #include <fmt/format.h>
 #include <attacca/error.hpp>
 
@@ -61,7 +61,7 @@ std::uint32_t vocabulary_of(const formats::GgufFile& file) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(rows, 0xffffffff));
 }
 
-/// Refuses what attacca does not compute; a note names the keys that are in no table.
+/// Refuses keys that ask for arithmetic attacca does not have, and notes keys it does not know.
 void check_keys(const formats::GgufFile& file, ModelConfig& config) {
   const auto refuse = [&](const std::string& key, const std::string& supported) {
     const nlohmann::json value = json_of(*file.value(key));
@@ -75,7 +75,7 @@ void check_keys(const formats::GgufFile& file, ModelConfig& config) {
   check.add_note(file.name(), config.notes);
 }
 
-/// Scores are divided by the root of a head's size; a file may say so.
+/// Attention divides scores by the root of the head's size. A file may say so, but nothing else.
 void check_scale(const Keys& keys, const ModelConfig& config) {
   const double scale = keys.find<double>("attention.scale").value_or(0);
   const double root = std::sqrt(static_cast<double>(config.head_size));
@@ -87,7 +87,7 @@ void check_scale(const Keys& keys, const ModelConfig& config) {
 void read_rope(const formats::GgufFile& file, const Keys& keys, ModelConfig& config) {
   config.rotary_size = keys.find<std::uint32_t>("rope.dimension_count").value_or(config.head_size);
   config.rope_theta = keys.find<double>("rope.freq_base").value_or(10000);
-  // llama.cpp takes a factor without a type for a linear one.
+  // As llama.cpp does, read a factor without a type as linear scaling.
   const bool has_factor = keys.find<double>("rope.scaling.factor").value_or(0) != 0;
   const auto kind =
       keys.find<std::string_view>("rope.scaling.type").value_or(has_factor ? "linear" : "none");

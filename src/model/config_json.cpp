@@ -1,4 +1,5 @@
-// config_json.cpp: a configuration out of Hugging Face's config.json and generation_config.json.
+// config_json.cpp: reads a configuration from Hugging Face's config.json and
+// generation_config.json. The table of keys is config_keys.cpp.
 #include <fmt/format.h>
 #include <attacca/error.hpp>
 
@@ -32,7 +33,7 @@ const Architecture& architecture_of(const formats::JsonFields& fields) {
   fields.refuse("model_type", architecture_names() + " are supported");
 }
 
-/// Refuses what attacca does not compute; a note names the keys that are in no table.
+/// Refuses keys that ask for arithmetic attacca does not have, and notes keys it does not know.
 void check_keys(const formats::JsonFields& fields, const std::string& file, ModelConfig& config) {
   const auto refuse = [&](const std::string& key, const std::string& supported) {
     fields.refuse(key.c_str(), supported);
@@ -46,7 +47,7 @@ void check_keys(const formats::JsonFields& fields, const std::string& file, Mode
   check.add_note(file, config.notes);
 }
 
-/// What an object of rotary parameters says.
+/// The contents of a "rope_parameters" or "rope_scaling" object.
 struct Rope {
   RopeScaling scaling;
   std::optional<double> theta;
@@ -83,7 +84,8 @@ std::optional<Rope> read_rope(const formats::JsonFields& fields, const char* key
   return result;
 }
 
-/// Newer files hold all of it in one object, older ones the base beside the scaling, some both.
+/// Newer files hold base and scaling in one object, older ones the base beside the scaling. Some
+/// files have both forms.
 void read_rope(const formats::JsonFields& fields, const std::string& file, ModelConfig& config) {
   const auto newer = read_rope(fields, "rope_parameters", file, config.notes);
   const auto older = read_rope(fields, "rope_scaling", file, config.notes);
@@ -101,7 +103,7 @@ bool is_mistral(const formats::JsonFields& fields) {
   return names && std::count(names->begin(), names->end(), json("MistralForCausalLM")) != 0;
 }
 
-/// How many layers "layer_types" lets slide; none where it is absent.
+/// How many layers have a sliding window by "layer_types"; none if the key is absent.
 std::optional<std::uint32_t> sliding_layers(const formats::JsonFields& fields,
                                             std::uint32_t layers) {
   const json* types = fields.find("layer_types");
@@ -116,11 +118,12 @@ std::optional<std::uint32_t> sliding_layers(const formats::JsonFields& fields,
   return count("sliding_attention");
 }
 
-/// The window of all layers, as transformers finds it. A model that has it in some only is refused.
+/// The window of all layers, by the rules of transformers. Refuses a model in which only some
+/// layers have one.
 std::uint32_t window_of(const formats::JsonFields& fields, const std::string& file,
                         ModelConfig& config) {
-  constexpr std::uint32_t kDefaultWindow = 4096;  // where a file does not even say null
-  constexpr std::uint32_t kDefaultFull = 28;      // layers of Qwen that have none
+  constexpr std::uint32_t kDefaultWindow = 4096;  // if the key is absent, which differs from null
+  constexpr std::uint32_t kDefaultFull = 28;      // layers of Qwen without a window
   const bool is_qwen = config.architecture->name != std::string_view("llama");
   const std::optional<std::uint32_t> listed = sliding_layers(fields, config.layers);
   std::uint32_t window =
@@ -154,12 +157,12 @@ std::uint32_t window_of(const formats::JsonFields& fields, const std::string& fi
   return sliding ? window : 0;
 }
 
-/// A token's id, or a list of them.
+/// Reads a token's id, or a list of ids.
 std::vector<std::int32_t> token_ids(const formats::JsonFields& fields, const char* key,
                                     std::uint32_t vocabulary) {
   std::vector<std::int32_t> ids;
   const auto add = [&](const json& id) {
-    if (id == -1) return;  // "there is none", in some files
+    if (id == -1) return;  // some files say "none" that way
     if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= vocabulary)
       fields.refuse(key, fmt::format("an id below the vocabulary's {} is expected", vocabulary));
     ids.push_back(id.get<std::int32_t>());
@@ -216,7 +219,7 @@ ModelConfig config_from_json(std::string_view config_text, std::string_view gene
   config.hidden = fields.require_count("hidden_size");
   config.layers = fields.require_count("num_hidden_layers");
   config.heads = fields.require_count("num_attention_heads");
-  // Where these are absent, and not null, transformers has numbers of other models in mind.
+  // If these keys are absent, which differs from null, transformers has defaults for each model.
   const bool is_llama = config.architecture->name == std::string_view("llama");
   if (!is_llama || is_mistral(fields)) fields.require("num_key_value_heads");
   if (config.architecture->has_qk_norm) fields.require("head_dim");

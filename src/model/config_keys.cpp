@@ -1,6 +1,7 @@
-// config_keys.cpp: see config_keys.hpp. The keys of config.json are those of transformers 5.22's
-// LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config and their base class, and those by which
-// files of neighbouring architectures change the arithmetic; those of GGUF are llama.cpp's.
+// config_keys.cpp: the tables of keys, and the check against them. The keys of config.json are
+// those of LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config and their base class in
+// transformers 5.22, and keys by which related architectures change the arithmetic. The GGUF keys
+// are llama.cpp's.
 #include "model/config_keys.hpp"
 
 #include <fmt/format.h>
@@ -57,8 +58,8 @@ constexpr KeyRule kConfigJson[] = {
     {"use_mrope", fixed, "[false]"},
     {"rope_interleaved", fixed, "[false]"},
     {"rope_interleave", fixed, "[false]"},
-    // Rotation of part of a head: transformers passes it over in these architectures, others do
-    // not.
+    // RoPE on part of a head. transformers ignores the key in these architectures, other programs
+    // do not.
     {"partial_rotary_factor", fixed, "[1]"},
     {"rotary_pct", fixed, "[1]"},
     {"rope_ratio", fixed, "[1]"},
@@ -84,8 +85,8 @@ constexpr KeyRule kConfigJson[] = {
     {"quantization_config", fixed, "[]"},
     {"compression_config", fixed, "[]"},
 
-    {"num_experts_per_tok", irrelevant},  // of none
-    {"pretraining_tp", irrelevant},       // slices of the same products
+    {"num_experts_per_tok", irrelevant},  // there are no experts
+    {"pretraining_tp", irrelevant},       // it only slices the same products
     {"initializer_range", irrelevant},
     {"attention_dropout", irrelevant},
     {"hidden_dropout", irrelevant},
@@ -157,7 +158,7 @@ constexpr KeyRule kGguf[] = {
     {"{}.rope.scaling.type", read},
     {"{}.rope.scaling.factor", read},
 
-    // A scale of 0 is none, in llama.cpp's words.
+    // llama.cpp reads a scale of 0 as no scale.
     {"{}.logit_scale", fixed, "[0, 1]"},
     {"{}.embedding_scale", fixed, "[0, 1]"},
     {"{}.residual_scale", fixed, "[0, 1]"},
@@ -178,7 +179,7 @@ constexpr KeyRule kGguf[] = {
 
     {"{}.vocab_size", irrelevant},  // the embedding's rows count
     {"{}.tensor_data_layout", irrelevant},
-    {"{}.expert_used_count", irrelevant},  // of none
+    {"{}.expert_used_count", irrelevant},  // there are no experts
     {"{}.attention.layer_norm_epsilon", irrelevant},
     {"{}.rope.scaling.original_context_length", irrelevant},
     {"{}.rope.scaling.finetuned", irrelevant},
@@ -188,7 +189,7 @@ constexpr KeyRule kGguf[] = {
     {"tokenizer.*", irrelevant},  // the tokenizer reads what it needs
 };
 
-/// As a message says it: "silu", "0 or 1".
+/// The supported values in words: "silu", "0 or 1".
 std::string text_of(const json& supported) {
   std::string text;
   for (const json& value : supported)

@@ -1,6 +1,6 @@
-// config_keys.hpp: what becomes of every key that a configuration can have. A key that would change
-// the answer is read or has the one value that attacca computes with; nothing of the kind is passed
-// over. The tables: config_keys.cpp. Included by sources only, as json.hpp.
+// config_keys.hpp: what attacca does with every key that a configuration can have. A key that would
+// change the model's output is either read or must have a supported value; none is ignored. The
+// tables are in config_keys.cpp. Include it in sources only, as json.hpp.
 #pragma once
 
 #include <functional>
@@ -15,33 +15,33 @@
 namespace attacca::model {
 
 /// What attacca does with a key.
-///  read        it is in ModelConfig
-///  irrelevant  training and bookkeeping: the answer is the same
-///  fixed       only some values are supported, others are refused
+///  read        the value goes to ModelConfig
+///  irrelevant  the key is for training or bookkeeping: the output is the same
+///  fixed       some values are supported, others are refused
 enum class KeyUse { read, irrelevant, fixed };
 
 struct KeyRule {
-  std::string_view key;  // one that ends with '*' is every key that begins so
+  std::string_view key;  // "a.*" stands for every key that begins with "a."
   KeyUse use;
-  std::string_view supported = {};  // fixed: a list in JSON; an empty one: the key must be absent
+  std::string_view supported = {};  // if fixed: a JSON list; an empty list: no value is supported
 };
 
-/// Of config.json, of its "rope_parameters" and "rope_scaling", and of GGUF metadata, where {} is
-/// the architecture's name.
+/// The keys of config.json, of its objects "rope_parameters" and "rope_scaling", and of GGUF
+/// metadata. In GGUF keys {} is the architecture's name.
 std::span<const KeyRule> config_json_keys();
 std::span<const KeyRule> rope_json_keys();
 std::span<const KeyRule> gguf_keys();
 
-/// Holds keys against a table and remembers those that are not in it.
+/// Checks keys against a table and remembers those that are not in it.
 class KeyCheck {
  public:
-  /// Told a key whose value is not supported, and which values are.
+  /// Called with a key whose value is not supported, and with the values that are.
   using Refuse = std::function<void(const std::string& key, const std::string& supported)>;
   KeyCheck(std::span<const KeyRule> rules, Refuse refuse, std::string architecture = {});
 
   /// A null counts as absent.
   void check(std::string_view key, const nlohmann::json& value);
-  /// One that names the keys that are not in the table; none where there are none.
+  /// Adds a note that names the keys that are not in the table, if there are any.
   void add_note(const std::string& file, std::vector<std::string>& notes) const;
 
  private:
@@ -53,7 +53,7 @@ class KeyCheck {
   std::vector<std::string> unknown_;
 };
 
-/// A number, truth or text of a GGUF file; a list is an empty one.
+/// A number, bool or string of a GGUF file as JSON. An array becomes an empty list.
 nlohmann::json json_of(const formats::GgufValue& value);
 
 }  // namespace attacca::model

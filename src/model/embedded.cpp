@@ -1,5 +1,5 @@
-// embedded.cpp: see embedded.hpp. The assembler puts the file's bytes among the constants of the
-// program, where the operating system maps them as it would map the file.
+// embedded.cpp: links the model's file in. The assembler puts its bytes among the program's
+// constants, and the operating system maps them as it would map the file.
 #include "model/embedded.hpp"
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// embedded.hpp: the model that comes with the library, models/attacca-small.gguf, linked in.
+// embedded.hpp: the model that is linked into the library, models/attacca-small.gguf.
 #pragma once
 
 #include "model/checkpoint.hpp"

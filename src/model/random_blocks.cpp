@@ -1,5 +1,5 @@
-// random_blocks.cpp: see random_blocks.hpp. One 64-bit random word makes 4 elements of a type
-// without blocks, each drawn from a table, or 8 bytes of blocks.
+// random_blocks.cpp: makes random weights. One 64-bit random word makes 4 elements of a type
+// without blocks, each drawn from a table, or 8 bytes of a block.
 #include "model/random_blocks.hpp"
 
 #include <algorithm>
@@ -19,24 +19,24 @@ namespace {
 constexpr std::uint64_t kValues = 4096;
 constexpr std::uint64_t kMostGroupBytes = 4 * RandomBlocks::kGroup;
 
-/// The nearest half, the even one of two. REQUIRES: it is finite.
+/// The nearest half; ties go to the even one. REQUIRES: the value is finite.
 std::uint16_t half_of_float(float value) {
   const auto sign = std::bit_cast<std::uint32_t>(value) >> 16 & 0x8000u;
   const auto bits = std::bit_cast<std::uint32_t>(std::fabs(value) * 0x1p-112f);
   return static_cast<std::uint16_t>(sign | (bits + 0xfffu + (bits >> 13 & 1u)) >> 13);
 }
 
-/// The deviation of integers that are equally probable.
+/// The standard deviation of `count` successive integers that are equally probable.
 double deviation_of(double count) { return std::sqrt((count * count - 1) / 12); }
 
-/// Scales within blocks of 256 elements are 32 to 63: their root mean square.
+/// The root mean square of the scales within blocks of 256 elements, which are 32 to 63.
 constexpr double kPartScale = 48.39;
 
 struct Scales {
   double scale;
   double offset;
 };
-/// What spreads random bytes by 1, about 0 where there is an offset.
+/// The scale that gives random bytes a deviation of 1, and the offset that makes their mean 0.
 Scales scales_of(TensorType type) {
   switch (type) {
     case TensorType::q8_0:
@@ -111,8 +111,8 @@ void RandomBlocks::fill_group(std::uint64_t group, std::byte* to) const {
   for (std::uint64_t at = 0; at < group_bytes_; at += block) set_scales(next(), to + at);
 }
 
-/// A type without offsets has one more value below zero than above: a scale of either sign makes
-/// their mean 0.
+/// A type without offsets has one more value below zero than above. Scales of random sign make the
+/// mean 0.
 void RandomBlocks::set_scales(std::uint64_t bits, std::byte* block) const {
   const auto sign = static_cast<std::uint16_t>(bits & 1u ? 0x8000u : 0u);
   switch (type_) {
@@ -124,8 +124,8 @@ void RandomBlocks::set_scales(std::uint64_t bits, std::byte* block) const {
     case TensorType::q5_k: {
       put_half(scale_, block);
       put_half(offset_, block + 2);
-      // Scale and offset of a part are the same number: 32 to 63 in 6 bits, of which the last
-      // four parts keep their upper two bits, 2 or 3, with the first four.
+      // Scale and offset of a part are the same 6-bit number, 32 to 63. The last four parts store
+      // their upper two bits, 2 or 3, in the bytes of the first four.
       for (unsigned part = 0; part < 4; ++part) {
         const auto random = static_cast<unsigned>(bits >> (10 * part + 1));
         const unsigned first = 32 + (random & 31u);

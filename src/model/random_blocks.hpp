@@ -1,6 +1,6 @@
-// random_blocks.hpp: weights that mean nothing, as files store them. Quantized blocks are random
-// bytes under scales that spread their elements as asked for, so nothing is quantized and a file
-// is made as fast as a disk takes it.
+// random_blocks.hpp: random weights in the types of files. Quantized blocks are random bytes with
+// scales that give their elements the wanted deviation. So nothing is quantized, and a file is made
+// as fast as the disk can write it.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,16 @@ namespace attacca::model {
 /// The elements of one tensor. Const functions may be called from many threads.
 class RandomBlocks {
  public:
-  /// Elements that are made together: whole blocks of every type.
+  /// Elements that are made together; a multiple of every type's block.
   static constexpr std::uint64_t kGroup = 256;
 
-  /// Elements have a mean of 0 and about that standard deviation. REQUIRES: a type of files.
+  /// Elements have a mean of 0 and about that standard deviation. REQUIRES: files can have the
+  /// type.
   RandomBlocks(kernels::TensorType type, std::uint64_t seed, float deviation);
 
   std::uint64_t group_bytes() const { return group_bytes_; }
-  /// The groups from `first` on, and of the last one as much as there is room for. A group is the
-  /// same whatever is filled before or beside it.
+  /// Fills `to` with the groups from `first` on; the last one may be cut. A group's bytes depend
+  /// only on the seed and its number.
   void fill(std::uint64_t first, std::span<std::byte> to) const;
 
  private:
@@ -33,9 +34,9 @@ class RandomBlocks {
   kernels::TensorType type_;
   std::uint64_t seed_;
   std::uint64_t group_bytes_;
-  std::uint16_t scale_ = 0;        // a half; of blocks
-  std::uint16_t offset_ = 0;       // a half; of blocks that have one
-  std::vector<std::byte> values_;  // [kValues] encoded; of types without blocks
+  std::uint16_t scale_ = 0;        // a half; for types with blocks
+  std::uint16_t offset_ = 0;       // a half; for types whose blocks have an offset
+  std::vector<std::byte> values_;  // [kValues] encoded; for types without blocks
 };
 
 }  // namespace attacca::model

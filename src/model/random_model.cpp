@@ -1,5 +1,5 @@
-// random_model.cpp: see random_model.hpp. The header is put together first; then threads make
-// pieces of tensors and write each to its place.
+// random_model.cpp: writes the header of a GGUF file first; then threads make pieces of tensors and
+// write each to its place.
 #include "model/random_model.hpp"
 
 #include <fcntl.h>
@@ -31,14 +31,15 @@ namespace {
 constexpr std::uint64_t kPieceBytes = 4u << 20;
 constexpr std::int32_t kUnused = 5;  // a token's type in GGUF files
 constexpr float kUnusedScore = -1e9f;
-/// Of logits. Over a vocabulary of 100,000 a few tokens then hold most of the probability, as they
-/// do in a trained model; weights that keep activations' size alone would make all alike.
+/// The standard deviation of logits. With a vocabulary of 100,000 a few tokens then hold most of
+/// the probability, as in a trained model. With a deviation of 1 all tokens would be about equally
+/// probable.
 constexpr float kLogitDeviation = 3;
 
-/// The file under a name of its own until it is whole.
-class FileInTheMaking {
+/// A file that is written under the name "PATH.part" and renamed when it is complete.
+class UnfinishedFile {
  public:
-  FileInTheMaking(const std::filesystem::path& path, std::uint64_t bytes)
+  UnfinishedFile(const std::filesystem::path& path, std::uint64_t bytes)
       : path_(path), part_(path.string() + ".part") {
     descriptor_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (descriptor_ < 0) fail(errno);
@@ -53,8 +54,8 @@ class FileInTheMaking {
           static_cast<double>(space.available) / 1e9));
     }
   }
-  FileInTheMaking(const FileInTheMaking&) = delete;
-  ~FileInTheMaking() { discard(); }
+  UnfinishedFile(const UnfinishedFile&) = delete;
+  ~UnfinishedFile() { discard(); }
 
   /// Thread-safe.
   void write(std::uint64_t offset, std::span<const std::byte> bytes) const {
@@ -155,24 +156,25 @@ void declare_tensors(formats::GgufWriter& writer, const RandomModel& model) {
   }
 }
 
-/// Products keep the size of what they multiply. So does an embedding that is the head too; it must
-/// be small beside what layers add, or every token would be the most probable one to follow itself.
+/// The deviation of a matrix. With 1 / sqrt(columns) a product keeps the size of its input. A tied
+/// embedding has that too: it must be small beside the layers' outputs, or every token would be the
+/// most probable one to follow itself.
 float deviation_of(const formats::Tensor& tensor, const ModelConfig& config) {
   if (tensor.name == "token_embd.weight" && !config.is_tied.value_or(false)) return 1;
   return 1 / std::sqrt(static_cast<float>(tensor.shape.back()));
 }
 
-/// Of a norm's weights or a bias.
+/// The value of all elements of a norm's weights or a bias.
 float value_of(const formats::Tensor& tensor) {
   if (tensor.name == "output_norm.weight") return kLogitDeviation;
   return tensor.name.ends_with(".bias") ? 0 : 1;
 }
 
-/// What one thread makes at once.
+/// Part of a tensor that one thread makes and writes.
 struct Piece {
   const formats::Tensor* tensor;
   std::uint64_t number;  // of the tensor in the file
-  std::uint64_t group;   // the first
+  std::uint64_t group;   // the piece's first
   std::uint64_t offset;  // in the file
   std::uint64_t bytes;
 };
@@ -202,9 +204,9 @@ void make(const Piece& piece, const RandomModel& model, std::span<std::byte> to)
       .fill(piece.group, to);
 }
 
-/// Hands pieces to threads, of which the caller is one. The first failure ends all of them.
+/// Hands pieces to threads; the calling thread works too. The first failure ends all of them.
 void write_pieces(const std::vector<Piece>& pieces, const RandomModel& model,
-                  const FileInTheMaking& file, std::uint64_t bytes,
+                  const UnfinishedFile& file, std::uint64_t bytes,
                   const formats::Progress& progress) {
   std::atomic<std::size_t> next = 0;
   std::atomic<std::uint64_t> written = 0;
@@ -268,7 +270,7 @@ void write_random_model(const RandomModel& model, const formats::GgufFile& token
   set_tokenizer(writer, model.config, tokenizer);
   declare_tensors(writer, model);
   const formats::GgufWriter::Layout layout = writer.layout();
-  FileInTheMaking file(output, layout.bytes);
+  UnfinishedFile file(output, layout.bytes);
   file.write(0, std::as_bytes(std::span(layout.header)));
   write_pieces(pieces_of(writer.tensors(), layout.offsets), model, file, layout.bytes, progress);
   file.finish(layout.bytes);

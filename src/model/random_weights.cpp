@@ -1,5 +1,5 @@
-// random_weights.cpp: weights that mean nothing, for benchmarks of shapes whose files are large.
-// Only their sizes and places are those of a model.
+// random_weights.cpp: makes random weights on the device, for benchmarks of shapes without their
+// large files. Only their sizes and layout are those of a model.
 #include <vector>
 
 #include "kernels/random_fill.hpp"

@@ -1,4 +1,4 @@
-// shapes.cpp: see shapes.hpp.
+// shapes.cpp: the table of shapes, and how a row of it becomes a configuration.
 #include "model/shapes.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// weights.cpp: see weights.hpp.
+// weights.cpp: finds each tensor's role, copies tensors to a GPU and converts them to fp8 there.
 #include "model/weights.hpp"
 
 #include <attacca/error.hpp>
@@ -29,7 +29,7 @@ Weights::Weights(const Checkpoint& checkpoint, const Device& device,
                  const formats::Progress& progress, WeightFormat format)
     : Weights(device, format) {
   const ModelConfig& c = checkpoint.config();
-  if (!device_.is_cuda()) checkpoint.read_ahead(progress);  // they stay where they are mapped
+  if (!device_.is_cuda()) checkpoint.read_ahead(progress);  // the mapped file is used as it is
   const std::uint64_t steps = c.layers + 1;
   const auto report = [&](std::uint64_t done) {
     if (device_.is_cuda() && progress) progress("copying weights", done, steps);
@@ -43,7 +43,7 @@ Weights::Weights(const Checkpoint& checkpoint, const Device& device,
   if (checkpoint.find("output.weight"))
     head = product(checkpoint.head());
   else if (format_ == WeightFormat::fp8)
-    convert({&head, 1});
+    convert_to_fp8({&head, 1});
   final_norm = vector(checkpoint.find("output_norm.weight"));
   frequencies = keep(rotary_frequencies(c));
   report(1);
@@ -91,18 +91,18 @@ kernels::Matrix Weights::matrix(const formats::Tensor& tensor) {
 
 kernels::Matrix Weights::product(const formats::Tensor& tensor) {
   kernels::Matrix result = matrix(tensor);
-  if (format_ == WeightFormat::fp8) replace({&result, 1});
+  if (format_ == WeightFormat::fp8) replace_with_fp8({&result, 1});
   return result;
 }
 
-void Weights::replace(std::span<kernels::Matrix> matrices) {
+void Weights::replace_with_fp8(std::span<kernels::Matrix> matrices) {
   const Buffer<std::byte> old = std::move(matrices_.back());
   matrices_.pop_back();
   bytes_copied_ -= old.bytes();
-  convert(matrices);
+  convert_to_fp8(matrices);
 }
 
-void Weights::convert(std::span<kernels::Matrix> matrices) {
+void Weights::convert_to_fp8(std::span<kernels::Matrix> matrices) {
   std::uint64_t rows = 0;
   for (const kernels::Matrix& matrix : matrices) rows += matrix.rows;
   const std::uint64_t columns = matrices[0].columns;
@@ -143,7 +143,7 @@ std::array<kernels::Matrix, 3> Weights::neighbours(const std::array<formats::Ten
   }
   all.write(bytes);
   bytes_copied_ += bytes.size();
-  if (format_ == WeightFormat::fp8) replace(result);
+  if (format_ == WeightFormat::fp8) replace_with_fp8(result);
   return result;
 }
 

@@ -1,6 +1,6 @@
-// weights.hpp: a checkpoint's tensors by the part they play, at addresses a device can read. On the
-// host matrices stay where the file is mapped; a GPU gets a copy of everything, on request in 8
-// bits.
+// weights.hpp: a checkpoint's tensors by their role, at addresses that a device can read. On the
+// host matrices stay in the mapped file. A GPU gets a copy of everything, in fp8 if asked. Files
+// are opened in checkpoint.hpp.
 #pragma once
 
 #include <array>
@@ -16,17 +16,18 @@
 
 namespace attacca::model {
 
-/// What matrices become on a GPU.
-///  as_stored  nothing else
-///  fp8        e4m3 with a scale for each row; not the embedding, of which little is read
+/// How a GPU holds the matrices.
+///  as_stored  in the file's types
+///  fp8        as e4m3 with a scale for each row; the embedding stays as stored, because a step
+///             reads few of its rows
 enum class WeightFormat { as_stored, fp8 };
 
 struct LayerWeights {
   const float* attention_norm;  // [hidden]
   kernels::Matrix query;        // [heads * head_size, hidden]
   kernels::Matrix key;          // [kv_heads * head_size, hidden]
-  kernels::Matrix value;        // as key; on a GPU these three are neighbours in memory
-  const float* query_bias;      // [query.rows], or null; the next two alike, and its neighbours
+  kernels::Matrix value;        // as key; on a GPU the three are adjacent in memory
+  const float* query_bias;      // [query.rows], or null; key and value alike, all adjacent on a GPU
   const float* key_bias;
   const float* value_bias;
   const float* query_norm;  // [head_size], or null
@@ -38,18 +39,18 @@ struct LayerWeights {
   kernels::Matrix down;            // [hidden, feed_forward]
 };
 
-/// Owns what had to be copied. REQUIRES: the checkpoint outlives it.
+/// Owns the copies. REQUIRES: the checkpoint outlives it.
 class Weights {
  public:
   Weights(const Checkpoint& checkpoint, const Device& device,
           const formats::Progress& progress = {}, WeightFormat format = WeightFormat::as_stored);
-  /// Random numbers, bf16 if stored, made on the device; norms are 1. The same for the same seed.
-  /// Without a seed matrices are left as memory was, for a caller who only looks at kernels.
-  Weights(const ModelConfig& config, const Device& device, std::optional<std::uint64_t> seed,
+  /// Random weights, made on the device, in bf16 if `format` is as_stored; norms are 1. The same
+  /// seed gives the same weights.
+  Weights(const ModelConfig& config, const Device& device, std::uint64_t seed,
           WeightFormat format = WeightFormat::as_stored);
 
   kernels::Matrix embedding;  // [vocabulary, hidden]
-  kernels::Matrix head;       // as stored the same memory where the model ties them
+  kernels::Matrix head;       // the embedding's memory if the model ties them, but not in fp8
   const float* final_norm;    // [hidden]
   const float* frequencies;   // [rotary_size / 2]
   std::vector<LayerWeights> layers;
@@ -62,13 +63,13 @@ class Weights {
 
   kernels::Matrix matrix(const formats::Tensor& tensor);
   kernels::Matrix product(const formats::Tensor& tensor);
-  /// Tensors of one type, on a GPU one after another.
+  /// Three matrices of one type; on a GPU they are adjacent in memory.
   std::array<kernels::Matrix, 3> neighbours(const std::array<formats::Tensor, 3>& tensors);
   std::array<const float*, 3> neighbours(const std::array<const formats::Tensor*, 3>& tensors);
-  /// Makes of matrices, all in the newest memory, others that take its place.
-  void replace(std::span<kernels::Matrix> matrices);
-  /// Copies of matrices of as many columns, one after another.
-  void convert(std::span<kernels::Matrix> matrices);
+  /// Converts matrices that are all in the newest buffer, and frees that buffer.
+  void replace_with_fp8(std::span<kernels::Matrix> matrices);
+  /// Replaces matrices of equally many columns by adjacent copies in fp8.
+  void convert_to_fp8(std::span<kernels::Matrix> matrices);
   const float* vector(const formats::Tensor* tensor);
   const float* keep(const std::vector<float>& values);
 

@@ -1,5 +1,5 @@
-// llama.cpp: Llama, and what has its shape: Mistral, SmolLM2. GGUF files of it hold the rows of
-// queries and keys reordered, so that neighbours rotate together.
+// llama.cpp: describes Llama and the models of its shape, Mistral and SmolLM2. Their GGUF files
+// hold the rows of queries and keys in another order, so that RoPE rotates neighbouring elements.
 #include "model/architecture.hpp"
 
 namespace attacca::model {

@@ -1,4 +1,4 @@
-// qwen2.cpp: Qwen2 and Qwen2.5: queries, keys and values have biases.
+// qwen2.cpp: describes Qwen2 and Qwen2.5, where queries, keys and values have biases.
 #include "model/architecture.hpp"
 
 namespace attacca::model {

@@ -1,4 +1,4 @@
-// qwen3.cpp: Qwen3: each head's queries and keys are normalized before they rotate.
+// qwen3.cpp: describes Qwen3, where each head's queries and keys are normalized before RoPE.
 #include "model/architecture.hpp"
 
 namespace attacca::model {
