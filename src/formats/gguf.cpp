@@ -1,5 +1,5 @@
-// gguf.cpp: reads a GGUF file from front to back. Reader knows where it stands, so that a refusal
-// names the offset, the entry and the field.
+// gguf.cpp: reads a GGUF file from front to back. Reader keeps track of its place, so a refusal can
+// name the offset, the entry and the field.
 #include "formats/gguf.hpp"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ constexpr std::uint32_t kVersion = 3;
 constexpr std::uint32_t kMostDimensions = 4;
 constexpr std::uint64_t kMostAlignment = 1u << 20;
 
-/// Types of tensors, by their number in the file.
+/// Tensor types by their numbers in the file.
 constexpr std::pair<std::uint32_t, TensorType> kTensorTypes[] = {
     {0, TensorType::f32},   {1, TensorType::f16},   {2, TensorType::q4_0},
     {3, TensorType::q4_1},  {8, TensorType::q8_0},  {12, TensorType::q4_k},
@@ -36,7 +36,7 @@ class Reader {
   std::uint64_t offset() const { return offset_; }
   std::uint64_t left() const { return bytes_.size() - offset_; }
 
-  /// What refusals speak of from here on: "tensor 3", and its name once it is known.
+  /// Sets the entry that refusals name from here on: "tensor 3", and its name once it is known.
   void enter(const char* kind, std::uint64_t index) {
     kind_ = kind;
     index_ = index;
@@ -70,7 +70,7 @@ class Reader {
     return gguf_detail::text_of(take(length, field));
   }
 
-  /// How many entries follow, each of at least `smallest` bytes.
+  /// Reads how many entries follow. Each must have at least `smallest` bytes.
   std::uint64_t count(std::uint64_t smallest, const char* field) {
     const std::uint64_t start = offset_;
     const auto count = number<std::uint64_t>(field);
@@ -155,11 +155,11 @@ TensorType read_tensor_type(Reader& reader) {
   reader.fail(start, "type", fmt::format("{} is not supported; {} are", number, known));
 }
 
-/// What the file says of a tensor before the place of the data is known.
+/// Where the header says that a tensor's data is.
 struct Entry {
   std::string_view name;
-  std::uint64_t offset_place;  // where in the file the offset stands
-  std::uint64_t offset;        // of the data, from where all data begins
+  std::uint64_t offset_place;  // the place in the file of `offset`
+  std::uint64_t offset;        // of the tensor's data, from the start of all data
 };
 
 Entry read_tensor(Reader& reader, Tensor& tensor) {

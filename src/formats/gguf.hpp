@@ -1,5 +1,6 @@
-// gguf.hpp: GGUF files, version 3, little endian: metadata and tensors, as views of the bytes.
-// Every count, length and offset is checked against the bytes that are there before it is used.
+// gguf.hpp: reads GGUF files, version 3, little endian: metadata and tensors, as views of the
+// bytes. Every count, length and offset is checked against the file's bytes before it is used. What
+// the metadata means is up to model/ and text/.
 #pragma once
 
 #include <bit>
@@ -38,9 +39,9 @@ enum class GgufType : std::uint32_t {
 };
 const char* type_name(GgufType type);
 
-/// One value of the metadata: a view of its bytes.
+/// A value of the metadata, as a view of its bytes.
 struct GgufValue {
-  GgufType type = GgufType::uint8;  // of the elements, for an array
+  GgufType type = GgufType::uint8;  // for an array, of its elements
   bool is_array = false;
   std::uint64_t count = 1;  // of elements
   std::span<const std::byte> bytes =
@@ -51,17 +52,18 @@ struct GgufValue {
   /// "42", "true", "'llama'", "49152 elements"
   std::string text() const;
   /// The value as a T: any integer type that holds it, float or double, bool, std::string_view,
-  /// std::string, or a std::vector of one of these. None where it is no such thing.
+  /// std::string, or a std::vector of one of these. None if the value does not fit a T.
   template <class T>
   std::optional<T> as() const;
 };
 
 class GgufFile {
  public:
-  /// Maps the file and reads what stands before the tensors' data. Throws BadArgument with the
-  /// offset and the field for what it cannot use.
+  /// Maps the file and reads its header: all that comes before the tensors' data. Throws
+  /// BadArgument with the offset and the field.
   static GgufFile open(const std::filesystem::path& path);
-  /// The same for bytes that outlive the result; `name` is what messages call them.
+  /// The same for bytes in memory. Messages call them `name`. REQUIRES: the bytes outlive the
+  /// result.
   static GgufFile parse(std::span<const std::byte> bytes, std::string name);
 
   /// In the file's order.
@@ -74,7 +76,7 @@ class GgufFile {
   const GgufValue* value(std::string_view key) const;
   const Tensor* tensor(std::string_view name) const;
 
-  /// None where the key is not there; throws where it is and holds no T.
+  /// None if there is no such key. Throws BadArgument if its value is no T.
   template <class T>
   std::optional<T> find(std::string_view key) const {
     const GgufValue* found = value(key);
@@ -83,7 +85,7 @@ class GgufFile {
     if (!result) refuse_type(key, *found, wanted<T>());
     return result;
   }
-  /// Throws where the key is not there too.
+  /// As `find`, but also throws if there is no such key.
   template <class T>
   T get(std::string_view key) const {
     std::optional<T> result = find<T>(key);
@@ -100,7 +102,7 @@ class GgufFile {
   void read();
 
   std::string name_;
-  MappedFile file_;                   // where the bytes are our own
+  MappedFile file_;                   // empty if `parse` got the bytes
   std::span<const std::byte> bytes_;  // keys and values point into these
   std::uint64_t alignment_ = 32;
   std::vector<std::pair<std::string_view, GgufValue>> metadata_;
@@ -109,7 +111,7 @@ class GgufFile {
   std::map<std::string_view, std::size_t> tensor_index_;
 };
 
-// Below: how values become what is asked for.
+// Below: conversions of stored values to the type that is asked for.
 
 namespace gguf_detail {
 
@@ -128,7 +130,7 @@ T load(const std::byte* from) {
   return value;
 }
 
-/// A number of the file as a T, where that loses nothing but a double's last digits.
+/// A number of the file as a T; none if it does not fit. Only a double may lose digits.
 template <class T, class Stored>
 std::optional<T> fit(const std::byte* from) {
   const Stored stored = load<Stored>(from);

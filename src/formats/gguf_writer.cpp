@@ -1,4 +1,4 @@
-// gguf_writer.cpp: the header is put together in memory, the tensors' bytes go straight out.
+// gguf_writer.cpp: builds the header in memory and writes the tensors' bytes straight to the file.
 #include "formats/gguf_writer.hpp"
 
 #include <fmt/format.h>

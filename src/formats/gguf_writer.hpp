@@ -22,29 +22,29 @@ class GgufWriter {
   /// A number, a bool, a text, or a vector of numbers or of strings.
   template <class T>
   void set(std::string_view key, const T& value);
-  /// As another file has it.
+  /// Copies a value of another file.
   void set(std::string_view key, const GgufValue& value);
 
-  /// Shape outermost first. Throws where bytes and shape do not agree.
+  /// The shape is outermost first. Throws if it does not agree with the bytes.
   void add(std::string name, kernels::TensorType type, std::vector<std::uint64_t> shape,
            std::span<const std::byte> data);
   void add(std::string name, std::vector<std::uint64_t> shape, std::span<const float> data);
 
-  /// A tensor whose bytes the caller writes, at the offset that `layout` has for it.
+  /// Adds a tensor whose bytes the caller will write at the offset that `layout` gives.
   void declare(std::string name, kernels::TensorType type, std::vector<std::uint64_t> shape);
 
   /// A file without its tensors' bytes.
   struct Layout {
     std::string header;
-    std::vector<std::uint64_t> offsets;  // of each tensor's bytes in the file
+    std::vector<std::uint64_t> offsets;  // in the file, of each tensor's bytes
     std::uint64_t bytes;                 // of the whole file; gaps between tensors are zeros
   };
   Layout layout() const;
   const std::vector<Tensor>& tensors() const { return tensors_; }
 
-  /// REQUIRES: no tensor was only declared.
+  /// REQUIRES: every tensor was added with its bytes.
   void write(std::ostream& out) const;
-  /// Throws where it cannot; what was there before is lost.
+  /// Overwrites the file. Throws if it cannot be written; the old contents are lost then too.
   void write(const std::filesystem::path& path) const;
 
  private:
@@ -56,7 +56,7 @@ class GgufWriter {
     to.append(reinterpret_cast<const char*>(&number), sizeof number);
   }
 
-  std::string metadata_;  // as it stands in the file
+  std::string metadata_;  // encoded
   std::uint64_t metadata_count_ = 0;
   std::vector<Tensor> tensors_;
 };

@@ -1,4 +1,4 @@
-// json.cpp: nlohmann's parser behind our limits and our messages.
+// json.cpp: runs nlohmann's parser with limits of its own, and words its errors.
 #include "formats/json.hpp"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ using nlohmann::json;
 
 json parse_json(std::string_view text, const std::string& file, int most_nesting,
                 std::uint64_t first_byte) {
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  std::vector<std::set<std::string>> keys;  // of each open object
   const auto watch = [&](int depth, json::parse_event_t event, json& parsed) {
     using Event = json::parse_event_t;
     const bool is_start = event == Event::object_start || event == Event::array_start;
@@ -34,7 +34,7 @@ json parse_json(std::string_view text, const std::string& file, int most_nesting
   } catch (const json::parse_error& error) {
     throw BadArgument(fmt::format("{}: byte {}: not JSON: {}", file, first_byte + error.byte,
                                   in_quotes(error.what())));
-  } catch (const json::exception& error) {  // a number that no double holds
+  } catch (const json::exception& error) {  // a number is too large for a double
     throw BadArgument(fmt::format("{}: not usable JSON: {}", file, in_quotes(error.what())));
   }
 }

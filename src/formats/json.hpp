@@ -1,5 +1,6 @@
-// json.hpp: JSON out of files, with bounded nesting and no key twice, and its fields with messages
-// that name the file, the key and the value. Included by sources only: nlohmann's header is slow.
+// json.hpp: reads JSON files with bounded nesting and without duplicate keys, and their fields with
+// messages that name the file, the key and the value. Include it in sources only: nlohmann's header
+// compiles slowly.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +15,21 @@ namespace attacca::formats {
 nlohmann::json parse_json(std::string_view text, const std::string& file, int most_nesting,
                           std::uint64_t first_byte = 0);
 
-/// The fields of an object. A null counts as absent. REQUIRES: the object outlives this.
+/// The fields of an object. A null counts as absent. REQUIRES: the object outlives it.
 class JsonFields {
  public:
   JsonFields(const nlohmann::json& object, std::string file);
 
   const nlohmann::json& object() const { return object_; }
   const nlohmann::json* find(const char* key) const;
-  /// Even if it is null.
+  /// Whether the object has the key, even with a null.
   bool names(const char* key) const { return object_.contains(key); }
   std::optional<std::uint32_t> count(const char* key) const;
   std::optional<double> number(const char* key) const;
   std::optional<bool> truth(const char* key) const;
   std::optional<std::string> text(const char* key) const;
   std::uint32_t require_count(const char* key) const;
-  /// Throws where it is not there; it may be null.
+  /// Throws if the object does not have the key; a null will do.
   void require(const char* key) const;
 
   [[noreturn]] void refuse(const char* key, const std::string& why) const;
@@ -38,7 +39,7 @@ class JsonFields {
   std::string file_;
 };
 
-/// A value for a message, cut where it is long.
+/// A value's text for a message, cut if it is long.
 std::string json_text(const nlohmann::json& value);
 
 }  // namespace attacca::formats

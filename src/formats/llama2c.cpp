@@ -1,5 +1,6 @@
-// llama2c.cpp: seven numbers, then float32 tensors, layers innermost in each kind. Neighbours
-// rotate together, as in GGUF files, so that nothing is reordered or copied.
+// llama2c.cpp: reads a llama2.c checkpoint: seven numbers, then float32 tensors, for each kind
+// those of all layers. RoPE rotates neighbouring elements, as in GGUF files, so no tensor is
+// reordered or copied.
 #include "formats/llama2c.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +20,7 @@ namespace {
 constexpr std::int32_t kUnknown = 0, kBegin = 1, kEnd = 2;  // ids of the special tokens
 enum class TokenKind : std::int32_t { normal = 1, unknown = 2, control = 3, byte = 6 };
 
-/// Takes what lies next in a file, and says what was missing where.
+/// Reads a file piece by piece. If it ends too soon, the message names the offset and the field.
 class Cursor {
  public:
   explicit Cursor(const MappedFile& file) : file_(file) {}
@@ -57,7 +58,7 @@ Header read_header(Cursor& cursor) {
   const auto size = [&](const char* what, std::uint32_t most) {
     const auto value = cursor.number<std::int32_t>(what);
     const auto magnitude = static_cast<std::uint32_t>(std::abs(std::int64_t{value}));
-    // A vocabulary below zero says that the head is a tensor of its own.
+    // A negative vocabulary says that the head is a tensor of its own.
     const bool may_be_negative = std::string_view(what) == "vocab_size";
     if (magnitude == 0 || magnitude > most || (value < 0 && !may_be_negative))
       cursor.fail(fmt::format("{} before it is {}; 1 to {} is possible", what, value, most));
@@ -115,7 +116,7 @@ void add_tensors(GgufWriter& writer, const Header& h, Cursor& cursor) {
   take_layers("ffn_up", {h.feed_forward, h.hidden});
   take("output_norm.weight", {h.hidden});
   const std::uint64_t table_bytes = h.context * (h.head_size() / 2) * sizeof(float);
-  cursor.take(table_bytes, "freq_cis_real");  // cosines and sines, which are computed
+  cursor.take(table_bytes, "freq_cis_real");  // cosines and sines; attacca computes its own
   cursor.take(table_bytes, "freq_cis_imag");
   if (h.has_head) take("output.weight", {h.vocabulary, h.hidden});
   if (cursor.left() != 0)
@@ -127,7 +128,7 @@ bool is_byte_token(std::string_view text) {
 }
 
 /// SentencePiece writes a space as U+2581.
-std::string with_marks(std::string_view text) {
+std::string with_space_marks(std::string_view text) {
   std::string result;
   for (const char letter : text)
     if (letter == ' ')
@@ -153,8 +154,8 @@ void add_tokens(GgufWriter& writer, std::uint32_t vocabulary, Cursor& cursor) {
     if (id == kUnknown) kind = TokenKind::unknown;
     if (id == kBegin || id == kEnd) kind = TokenKind::control;
     kinds.push_back(static_cast<std::int32_t>(kind));
-    // The exporter puts lines around these two.
-    tokens.push_back(id == kBegin ? "<s>" : id == kEnd ? "</s>" : with_marks(text));
+    // The exporter writes newlines around these two.
+    tokens.push_back(id == kBegin ? "<s>" : id == kEnd ? "</s>" : with_space_marks(text));
   }
   if (cursor.left() != 0)
     cursor.fail(

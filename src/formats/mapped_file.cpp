@@ -1,4 +1,4 @@
-// mapped_file.cpp: open, map, close; the mapping outlives the descriptor.
+// mapped_file.cpp: opens a file, maps it and closes it. The mapping outlives the descriptor.
 #include "formats/mapped_file.hpp"
 
 #include <fcntl.h>
@@ -29,7 +29,7 @@ struct Descriptor {
 }  // namespace
 
 MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
-  // Without O_NONBLOCK a FIFO would wait for a writer.
+  // Without O_NONBLOCK, opening a FIFO would wait for a writer.
   const int number = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (number < 0) fail("open", path_, errno);
   const Descriptor descriptor{number};

@@ -1,4 +1,4 @@
-// mapped_file.hpp: a file's bytes, mapped read-only. Nothing is read until it is looked at.
+// mapped_file.hpp: a file's bytes, mapped read-only. The system reads a page on its first access.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace attacca::formats {
 
-/// Owns the mapping; moving it keeps the addresses. REQUIRES: nobody shortens the file meanwhile
-/// (the operating system then ends the process at the first look at what is gone).
+/// Owns the mapping; a move keeps the addresses. REQUIRES: nobody shortens the file meanwhile. If
+/// they do, the operating system ends the process at the first access to a missing page.
 class MappedFile {
  public:
   MappedFile() = default;

@@ -1,4 +1,5 @@
-// safetensors.cpp: a length, a JSON header, then the tensors' bytes.
+// safetensors.cpp: reads safetensors files (a length, a JSON header, then the tensors' bytes) and
+// the index of a model in several files.
 #include "formats/safetensors.hpp"
 
 #include <fmt/format.h>
@@ -22,7 +23,7 @@ constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::uint64_t kMostHeaderBytes = 100'000'000;
 constexpr int kHeaderNesting = 3;  // { tensor: { shape: [ ] } }
 
-/// Checks one entry of the header against the bytes of data that are there.
+/// Checks one entry of the header against the file's bytes.
 class EntryReader {
  public:
   EntryReader(const std::string& file, const std::string& name, const json& entry)

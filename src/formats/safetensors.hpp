@@ -1,5 +1,5 @@
-// safetensors.hpp: tensors of safetensors files, one or the shards that an index names, as views of
-// the mapped bytes.
+// safetensors.hpp: reads the tensors of a safetensors file, or of all files that an index names, as
+// views of the mapped bytes. It writes none.
 #pragma once
 
 #include <functional>
@@ -14,17 +14,18 @@
 
 namespace attacca::formats {
 
-/// Called while a model is opened: what is done, and how much of it.
+/// Called while a model is opened, with a task's name, the units done and the total.
 using Progress =
     std::function<void(std::string_view what, std::uint64_t done, std::uint64_t total)>;
 
-/// The tensors of one file's bytes, in the order of their names. Throws BadArgument with the tensor
-/// and the field for what it cannot use; `name` is what messages call the file.
+/// The tensors of one file's bytes, in the order of their names. Messages call the file `name`.
+/// Throws BadArgument with the tensor and the field.
 std::vector<Tensor> parse_safetensors(std::span<const std::byte> bytes, const std::string& name);
 
 class Safetensors {
  public:
-  /// A .safetensors file, or a folder with model.safetensors or model.safetensors.index.json.
+  /// `path`: a .safetensors file, or a folder with model.safetensors or
+  /// model.safetensors.index.json.
   static Safetensors open(const std::filesystem::path& path, const Progress& progress = {});
 
   const std::vector<Tensor>& tensors() const { return tensors_; }

@@ -1,4 +1,4 @@
-// tensor.cpp: sizes of tensors, computed without overflow, and the small ones as floats.
+// tensor.cpp: computes sizes of tensors without overflow, and converts small tensors to floats.
 #include "formats/tensor.hpp"
 
 #include <fmt/format.h>
