@@ -1,4 +1,4 @@
-// A half-open range of bytes of a text.
+// text_range.hpp: a half-open range of bytes of a text. It does not hold the text.
 #pragma once
 
 #include <cstddef>

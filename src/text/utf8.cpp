@@ -1,4 +1,4 @@
-// utf8.cpp: reading, repairing and streaming UTF-8.
+// utf8.cpp: reads, repairs and streams UTF-8.
 #include "text/utf8.hpp"
 
 namespace attacca::text {
@@ -8,7 +8,7 @@ unsigned byte_at(std::string_view bytes, std::size_t at) {
   return static_cast<unsigned char>(bytes[at]);
 }
 
-/// Length of the leading ASCII.
+/// The length of the leading run of ASCII.
 std::size_t ascii_prefix(std::string_view bytes) {
   std::size_t at = 0;
   while (at < bytes.size() && byte_at(bytes, at) < 0x80) ++at;
@@ -26,8 +26,8 @@ Utf8Character first_character(std::string_view bytes) {
   for (std::size_t at = 1; at < length; ++at) {
     if (at == bytes.size()) return {.length = at, .is_cut = true};
     const unsigned next = byte_at(bytes, at);
-    // The second byte of some leads is narrower: no overlong forms, surrogates or codes past
-    // U+10FFFF.
+    // After some lead bytes the second byte has a narrower range. That excludes overlong forms,
+    // surrogates and codes past U+10FFFF.
     const unsigned low = at > 1 ? 0x80 : lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
     const unsigned high = at > 1 ? 0xBF : lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
     if (next < low || next > high) return {.length = at};

@@ -1,5 +1,5 @@
-// utf8.hpp: reading and writing UTF-8. Text from outside may be broken; everything behind
-// `repaired` may rely on valid UTF-8.
+// utf8.hpp: reads and writes UTF-8. Text from outside may be broken; code that gets the result of
+// `repaired` may rely on valid UTF-8. Chat templates, which keep broken bytes, have chat/utf8.hpp.
 #pragma once
 
 #include <cstddef>
@@ -10,33 +10,33 @@ namespace attacca::text {
 
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
 
-/// What stands at the start of some bytes.
+/// The character, or the broken sequence, at the start of some bytes.
 struct Utf8Character {
-  char32_t code = 0;       // meaningful where is_valid
-  std::size_t length = 0;  // bytes; of a broken sequence, those one U+FFFD stands for
+  char32_t code = 0;       // meaningful if is_valid
+  std::size_t length = 0;  // in bytes; for a broken sequence, the bytes that one U+FFFD replaces
   bool is_valid = false;
-  bool is_cut = false;  // broken only for want of more bytes
+  bool is_cut = false;  // broken only because the bytes end too soon
 };
 
 /// REQUIRES: bytes not empty. Broken sequences are measured as Unicode recommends (the longest
 /// prefix of a valid one, or one byte), like Python's errors="replace" and Rust's lossy decoding.
 Utf8Character first_character(std::string_view bytes);
 
-/// The first character of valid UTF-8, not empty.
+/// The first character. REQUIRES: the text is valid UTF-8 and not empty.
 char32_t first_code(std::string_view text, std::size_t* length);
 
 bool is_utf8(std::string_view bytes);
 
-/// Every broken sequence replaced by U+FFFD.
+/// The text with every broken sequence replaced by U+FFFD.
 std::string repaired(std::string_view bytes);
 
 void append_utf8(std::string& text, char32_t code);
 
-/// Unicode's White_Space.
+/// Whether Unicode's property White_Space holds.
 bool is_white_space(char32_t code);
 
-/// Turns bytes that come in portions into valid UTF-8: concatenated, its answers are `repaired` of
-/// all that was pushed. What may become a character is held back.
+/// Turns bytes that come in portions into valid UTF-8. Its answers, concatenated, are `repaired` of
+/// all bytes pushed. It holds back bytes that may become a character.
 class Utf8Stream {
  public:
   void push(std::string_view bytes, std::string& out);

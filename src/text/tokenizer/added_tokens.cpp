@@ -1,5 +1,5 @@
-// added_tokens.cpp: the search is a walk down a sorted list, one byte at a time, narrowing it to
-// the tokens that agree so far.
+// added_tokens.cpp: finds added tokens in a text. The search goes byte by byte and narrows a sorted
+// list to the tokens that agree so far.
 #include "text/tokenizer/added_tokens.hpp"
 
 #include <utf8proc.h>
@@ -11,7 +11,7 @@
 namespace attacca::text {
 namespace {
 
-/// What Unicode counts as part of a word: letters, marks, digits, connectors and joiners.
+/// Whether Unicode counts a character as part of a word: letter, mark, digit, connector or joiner.
 bool is_word(char32_t code) {
   if (code == 0x200C || code == 0x200D) return true;
   switch (utf8proc_category(static_cast<utf8proc_int32_t>(code))) {
@@ -27,7 +27,7 @@ bool is_word(char32_t code) {
     case UTF8PROC_CATEGORY_NL:
     case UTF8PROC_CATEGORY_PC:
       return true;
-    default:  // symbols that are alphabetic: letters in circles and squares
+    default:  // some symbols are alphabetic: letters in circles and squares
       return (code >= 0x24B6 && code <= 0x24E9) || (code >= 0x1F130 && code <= 0x1F149) ||
              (code >= 0x1F150 && code <= 0x1F169) || (code >= 0x1F170 && code <= 0x1F189);
   }
@@ -97,7 +97,7 @@ const AddedToken* AddedTokens::longest_at(const MarkedText& text, std::size_t at
 
 void AddedTokens::cut(const MarkedText& text, bool finds_special, const Found& found) const {
   const std::string_view all = text.text;
-  std::size_t cut_end = 0;  // up to here `found` was told
+  std::size_t cut_end = 0;  // `found` was called for the text up to here
   for (std::size_t at = 0; at < all.size();) {
     const AddedToken* token =
         begins_[static_cast<unsigned char>(all[at])] ? longest_at(text, at) : nullptr;
@@ -109,7 +109,7 @@ void AddedTokens::cut(const MarkedText& text, bool finds_special, const Found& f
     at = range.end;
     if (token->is_special && !finds_special) continue;
     if (token->is_single_word && !stands_alone(all, range)) continue;
-    // A token may lie in white space that the one before it took along.
+    // A token may lie in white space that the token before it has stripped.
     range.begin = std::max(range.begin, cut_end);
     range.end = std::max(range.end, cut_end);
     if (token->strips_left)

@@ -1,5 +1,5 @@
-// added_tokens.hpp: tokens that are found in the text before anything else happens to it, such as
-// <|im_start|>.
+// added_tokens.hpp: tokens such as <|im_start|>, which are found in the text before it is
+// normalized and merged. BPE does not produce them.
 #pragma once
 
 #include <array>
@@ -18,15 +18,15 @@ struct AddedToken {
   std::int32_t id = -1;
   std::string text;
   bool is_special = false;
-  bool strips_left = false;   // takes the white space before it along
-  bool strips_right = false;  // and after it
+  bool strips_left = false;   // the white space before it is part of it
+  bool strips_right = false;  // the white space after it is part of it
   bool is_single_word = false;
-  bool is_normalized = false;  // looked for in normalized text
+  bool is_normalized = false;  // it is looked for in normalized text
 };
 
 inline constexpr std::size_t kMostAddedTokenBytes = 1024;
 
-/// Finds the tokens of a list in texts: the leftmost, and there the longest.
+/// Finds the tokens of a list in texts: the leftmost token, and the longest that starts there.
 class AddedTokens {
  public:
   AddedTokens() = default;
@@ -34,9 +34,9 @@ class AddedTokens {
 
   bool empty() const { return tokens_.empty(); }
 
-  /// Cuts `text` at the tokens in it: calls `found(token, range)` front to back, with a null token
-  /// for what lies between; no such range is empty. A token with a literal byte is no token, nor is
-  /// a special one unless `finds_special`.
+  /// Cuts `text` at its tokens: calls `found(token, range)` front to back, with a null token for
+  /// the text between tokens, which is never empty. A token with a literal byte does not count, nor
+  /// does a special token unless `finds_special` is set.
   using Found = std::function<void(const AddedToken*, TextRange)>;
   void cut(const MarkedText& text, bool finds_special, const Found& found) const;
 

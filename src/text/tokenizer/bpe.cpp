@@ -1,4 +1,4 @@
-// bpe.cpp: merging with a heap of candidates over a list of symbols.
+// bpe.cpp: merges the symbols of a word, in a linked list, with a heap of candidate merges.
 #include "text/tokenizer/bpe.hpp"
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 namespace attacca::text {
 namespace {
 
-/// For std heaps, whose top is the largest: lower priority first, then further left.
+/// The order for std heaps, whose top is the largest: the lowest priority first, then the leftmost.
 bool merges_later(const BpeScratch::Candidate& one, const BpeScratch::Candidate& other) {
   return one.priority != other.priority ? one.priority > other.priority : one.left > other.left;
 }
@@ -35,7 +35,7 @@ void Bpe::add_merge(std::uint32_t rank, std::int32_t left, std::int32_t right,
   if (!is_excluded_[static_cast<std::size_t>(result)]) merges_.set(left, right, {rank, result});
 }
 
-/// The token spelled so, -1 where there is none that text may become.
+/// The token with this spelling; -1 if there is none that text may become.
 std::int32_t Bpe::find_text(std::string_view text) const {
   const std::optional<std::int32_t> id = tokens_->find(text);
   return id && !is_excluded_[static_cast<std::size_t>(*id)] ? *id : -1;
@@ -44,7 +44,7 @@ std::int32_t Bpe::find_text(std::string_view text) const {
 std::int32_t Bpe::find_character(std::string_view text, char32_t code) const {
   const std::int32_t id =
       code < low_characters_.size() ? low_characters_[code] : tokens_->find(text).value_or(-1);
-  // Excluded, but without a fallback the character would be lost.
+  // An excluded token is allowed if the character would be lost without a fallback.
   const bool may_be_excluded = !options_.has_byte_fallback && !merges_by_score();
   return id >= 0 && is_excluded_[static_cast<std::size_t>(id)] && !may_be_excluded ? -1 : id;
 }
@@ -55,8 +55,8 @@ bool Bpe::bytes_have_tokens(std::string_view text) const {
          });
 }
 
-/// The word's characters as symbols. A character without a token becomes its bytes, the unknown
-/// token or nothing; where scores decide, it waits for a merge first.
+/// Makes symbols of the word's characters. A character without a token becomes its bytes, the
+/// unknown token or nothing. If scores decide the merges, it stays without a token until it merges.
 void Bpe::start(std::string_view word, BpeScratch& scratch) const {
   auto& symbols = scratch.symbols;
   symbols.clear();
@@ -86,7 +86,7 @@ void Bpe::start(std::string_view word, BpeScratch& scratch) const {
   if (!symbols.empty()) symbols.back().next = -1;
 }
 
-/// Puts the merge of `left` with its neighbour on the heap, where there is one.
+/// Puts the merge of `left` with its right neighbour on the heap, if the two merge.
 void Bpe::consider(std::string_view word, std::int32_t left, BpeScratch& scratch) const {
   const auto& first = scratch.symbols[static_cast<std::size_t>(left)];
   if (first.next < 0) return;
@@ -122,8 +122,8 @@ void Bpe::merge(std::string_view word, BpeScratch& scratch) const {
     heap.pop_back();
     auto& left = symbols[static_cast<std::size_t>(best.left)];
     auto& right = symbols[static_cast<std::size_t>(best.right)];
-    // Stale: one of the two has merged with another since. A symbol that was taken into its left
-    // neighbour is empty.
+    // The candidate is stale if one of the two has merged with another since. A symbol that merged
+    // into its left neighbour is empty.
     if (left.begin == left.end || left.next != best.right || right.end != best.end) continue;
     left.id = best.id;
     left.end = right.end;

@@ -1,5 +1,6 @@
-// bpe.hpp: byte-pair encoding of one word. Two ways to say which neighbours merge first: a list of
-// merges (tokenizer.json, GPT-2 style GGUF) or the scores of the pieces (SentencePiece style GGUF).
+// bpe.hpp: byte-pair encoding of one word. The order of merges comes from a list of merges
+// (tokenizer.json, GPT-2 style GGUF) or from the scores of the pieces (SentencePiece style GGUF).
+// Text is cut into words in pre_tokenizer.hpp.
 #pragma once
 
 #include <array>
@@ -15,7 +16,7 @@ namespace attacca::text {
 
 struct BpeOptions {
   bool ignores_merges = false;     // a word that is a token needs no merges
-  bool has_byte_fallback = false;  // a character without a token becomes its bytes' <0xNN>
+  bool has_byte_fallback = false;  // a character without a token becomes a <0xNN> for each byte
   bool fuses_unknown = false;      // unknown characters in a row give one token
   std::int32_t unknown = -1;       // for a character that has no token; -1: it is dropped
 };
@@ -30,7 +31,7 @@ struct BpeScratch {
   struct Candidate {
     double priority;  // the lowest merges first
     std::int32_t left, right;
-    std::uint32_t end;  // of the right one, when this was considered
+    std::uint32_t end;  // of the right symbol, when the candidate was made
     std::int32_t id;
   };
   std::vector<Symbol> symbols;
@@ -38,19 +39,19 @@ struct BpeScratch {
 };
 
 /// Immutable after `add_merge` and `set_scores`; then safe to use from many threads, each with a
-/// scratch of its own. REQUIRES: the table outlives this and holds the ids that are given.
+/// scratch of its own. REQUIRES: the table outlives it and has all ids passed to it.
 class Bpe {
  public:
-  /// `is_excluded[id]`: text never becomes this token, however it is spelled.
+  /// `is_excluded[id]`: text never becomes this token, whatever its spelling.
   Bpe(const TokenTable& tokens, const BpeOptions& options, std::vector<bool> is_excluded);
 
   void reserve_merges(std::size_t count) { merges_.reserve(count); }
-  /// The merge of this rank. One that would make an excluded token is passed over.
+  /// Adds the merge of this rank. A merge that makes an excluded token is ignored.
   void add_merge(std::uint32_t rank, std::int32_t left, std::int32_t right, std::int32_t result);
-  /// From here on pieces merge by scores[id], the highest first.
+  /// Makes pieces merge by scores[id], the highest first.
   void set_scores(std::vector<float> scores) { scores_ = std::move(scores); }
 
-  /// Appends the tokens of `word`, valid UTF-8, to `ids`. Time n log n in its length.
+  /// Appends the tokens of `word` to `ids`, in time n log n of its length. REQUIRES: valid UTF-8.
   void encode(std::string_view word, BpeScratch& scratch, std::vector<std::int32_t>& ids) const;
 
  private:
@@ -65,7 +66,7 @@ class Bpe {
   const TokenTable* tokens_;
   BpeOptions options_;
   std::vector<bool> is_excluded_;
-  std::array<std::int32_t, 512> low_characters_;  // by code point; -1 where there is no such token
+  std::array<std::int32_t, 512> low_characters_;  // by code point; -1: there is no such token
   std::array<std::int32_t, 256> byte_tokens_;     // <0xNN>
   MergeTable merges_;
   std::vector<float> scores_;

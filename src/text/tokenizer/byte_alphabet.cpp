@@ -1,4 +1,4 @@
-// byte_alphabet.cpp: the table of byte-level tokenizers, both ways.
+// byte_alphabet.cpp: builds the tables from bytes to characters and back.
 #include "text/tokenizer/byte_alphabet.hpp"
 
 #include <array>
@@ -11,7 +11,7 @@ namespace {
 
 struct Alphabet {
   std::array<std::string, 256> characters;
-  std::array<std::int16_t, 0x144> bytes;  // by character; -1 where it stands for none
+  std::array<std::int16_t, 0x144> bytes;  // by character; -1: it stands for no byte
 
   Alphabet() {
     bytes.fill(-1);

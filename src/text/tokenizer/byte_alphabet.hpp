@@ -1,5 +1,6 @@
 // byte_alphabet.hpp: the printable character that stands for each byte in the vocabularies of
-// byte-level tokenizers: itself where it is printable Latin-1, else the next free one from U+0100.
+// byte-level tokenizers. It is the byte's own Latin-1 character if that is printable, else the next
+// free character from U+0100 on.
 #pragma once
 
 #include <optional>
@@ -11,11 +12,11 @@ namespace attacca::text {
 /// The character for a byte, as UTF-8.
 std::string_view character_of(unsigned char byte);
 
-/// The byte a character stands for; none where it stands for none.
+/// The byte that a character stands for, if any.
 std::optional<unsigned char> byte_of(char32_t character);
 
-/// The bytes a token's spelling stands for; the spelling itself where a character of it stands for
-/// no byte, as in added tokens with spaces.
+/// The bytes that a token's spelling stands for. If one of its characters stands for no byte, as in
+/// added tokens with spaces, the spelling itself.
 std::string bytes_of(std::string_view spelling);
 
 }  // namespace attacca::text

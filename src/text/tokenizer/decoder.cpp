@@ -1,4 +1,5 @@
-// decoder.cpp: a chain of steps, each of which passes on what it is sure of.
+// decoder.cpp: runs the steps of a decoder as a chain. Each step passes on the text that later
+// tokens cannot change.
 #include "text/tokenizer/decoder.hpp"
 
 #include <fmt/format.h>
@@ -98,7 +99,7 @@ void DecodeStream::feed(std::size_t step, std::string_view text, std::string& ou
   }
 }
 
-/// Passes on what a step still holds, now that nothing more comes.
+/// Passes on the text that a step still holds, after the last token.
 void DecodeStream::flush(std::size_t step, std::string& out) {
   State& state = states_[step];
   if (std::holds_alternative<Decoder::ByteLevel>(decoder_->steps[step])) {
@@ -157,7 +158,7 @@ void DecodeStream::run(const Decoder::Strip& strip, std::size_t step, std::strin
     ++state.count;
   }
   state.has_begun = state.has_begun || !text.empty();
-  // The last letters are held, for they may be the end.
+  // The last letters are held back: if the text ends there, they are stripped.
   state.held += text;
   const std::size_t certain = stripped({strip.letter, 0, strip.at_end}, state.held).size();
   const std::string passed = state.held.substr(0, certain);

@@ -1,4 +1,5 @@
-// decoder.hpp: from the spellings of tokens back to text, one token at a time.
+// decoder.hpp: turns the spellings of tokens back into text, one token at a time. Which tokens are
+// skipped is decided in tokenizer.hpp.
 #pragma once
 
 #include <optional>
@@ -14,11 +15,11 @@ namespace attacca::text {
 
 /// The steps that spellings go through, in order; their results are joined. Immutable.
 struct Decoder {
-  /// From the byte alphabet to bytes; broken UTF-8 becomes U+FFFD. All is one text from here on.
+  /// Turns the byte alphabet into bytes, and broken UTF-8 into U+FFFD. Later steps see one text.
   struct ByteLevel {};
-  /// <0xNN> to bytes. A run of such tokens that is no valid UTF-8 becomes a U+FFFD each.
+  /// Turns <0xNN> into bytes. If a run of such tokens is not valid UTF-8, each becomes a U+FFFD.
   struct ByteFallback {};
-  /// `mark` to a space; in the first token to nothing, where `drops_first`.
+  /// Turns `mark` into a space. With `drops_first`, drops it from the first token.
   struct Metaspace {
     std::string mark;
     bool drops_first = true;
@@ -27,30 +28,31 @@ struct Decoder {
     Regex pattern;
     std::string with;
   };
-  /// All is one text from here on.
+  /// Joins all tokens. Later steps see one text.
   struct Fuse {};
-  /// Takes up to so many `letter`s away at both ends: of every token, or of the one text.
+  /// Removes up to so many `letter`s at both ends of every token, or of the one text.
   struct Strip {
     std::string letter;  // one character
     std::size_t at_start = 0;
     std::size_t at_end = 0;
     bool is_after_fuse = false;
   };
-  /// A space between the tokens, for a tokenizer that names no decoder.
+  /// Puts a space between tokens, for a tokenizer that names no decoder.
   struct JoinWithSpaces {};
   using Step =
       std::variant<ByteLevel, ByteFallback, Metaspace, Replace, Fuse, Strip, JoinWithSpaces>;
 
   std::vector<Step> steps;  // after ByteLevel or Fuse, only Strip
 
-  /// What one token stands for by itself: maybe part of a character.
+  /// The bytes of one token by itself. They may be part of a character.
   std::string bytes_of_token(std::string_view spelling) const;
 };
 
-/// One decoding. `push` appends what is certain to `out`; after `finish` that is all there is.
+/// One decoding. `push` appends to `out` the text that later tokens cannot change; `finish` appends
+/// the rest.
 class DecodeStream {
  public:
-  /// REQUIRES: the decoder outlives this.
+  /// REQUIRES: the decoder outlives it.
   explicit DecodeStream(const Decoder& decoder);
 
   void push(std::string_view spelling, std::string& out);

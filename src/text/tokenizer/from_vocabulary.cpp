@@ -1,4 +1,4 @@
-// from_vocabulary.cpp: a tokenizer out of a GGUF file's metadata.
+// from_vocabulary.cpp: builds a tokenizer from a GGUF file's metadata. open.cpp reads the metadata.
 #include <fmt/format.h>
 #include <attacca/error.hpp>
 
@@ -118,7 +118,7 @@ class Builder {
       const std::string_view left = merge.substr(0, space);
       const std::string_view right = merge.substr(space + 1);
       joined.assign(left).append(right);
-      // One after the other: the first that is no token is the one to name.
+      // Look up the left side first: a message names the first side that is no token.
       const std::int32_t left_id = id(left);
       const std::int32_t right_id = id(right);
       parts_->bpe->add_merge(static_cast<std::uint32_t>(rank), left_id, right_id, id(joined));

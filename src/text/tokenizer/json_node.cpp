@@ -1,4 +1,4 @@
-// json_node.cpp: fields of JSON, and messages for those that are not what they should be.
+// json_node.cpp: reads fields of JSON, and words the message if one has the wrong type.
 #include "text/tokenizer/json_node.hpp"
 
 #include <fmt/format.h>
@@ -67,7 +67,7 @@ bool JsonNode::truth_or(const char* key, bool otherwise) const {
 }
 
 void JsonNode::refuse(std::string_view why) const {
-  // A container is named by its kind: writing it out could take as long as the file.
+  // A message names a container by its kind: its text could be as long as the file.
   const std::string shown = value_->is_structured() ? std::string("an ") + value_->type_name()
                             : value_->is_string() ? in_quotes(value_->get_ref<const std::string&>())
                                                   : value_->dump();
@@ -80,7 +80,7 @@ json parse_tokenizer_json(std::string_view text, std::string_view file) {
   } catch (const json::parse_error& error) {
     throw BadArgument(
         fmt::format("{}: byte {}: not JSON: {}", file, error.byte, in_quotes(error.what())));
-  } catch (const json::exception& error) {  // a number that no double holds
+  } catch (const json::exception& error) {  // a number is too large for a double
     throw BadArgument(fmt::format("{}: not usable JSON: {}", file, in_quotes(error.what())));
   }
 }

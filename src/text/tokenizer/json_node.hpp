@@ -10,7 +10,7 @@
 
 namespace attacca::text {
 
-/// REQUIRES: the JSON outlives this.
+/// A view of one value. REQUIRES: the JSON outlives it.
 class JsonNode {
  public:
   JsonNode(const nlohmann::json& value, std::string file)
@@ -20,11 +20,11 @@ class JsonNode {
   /// "tokenizer.json: model.vocab"
   std::string place() const { return path_.empty() ? file_ : file_ + ": " + path_; }
 
-  /// A field of an object; none where it is absent or null.
+  /// A field of an object; none if it is absent or null.
   std::optional<JsonNode> find(const char* key) const;
-  /// A field that must be there.
+  /// A field of an object. Throws BadArgument if it is absent or null.
   JsonNode at(const char* key) const;
-  /// The elements of an array, one after the other.
+  /// Visits the elements of an array in order.
   template <class Visit>
   void for_each(const Visit& visit) const {
     for (std::size_t index = 0; index < length(); ++index) visit(item(index));
@@ -50,7 +50,7 @@ class JsonNode {
   std::string path_;
 };
 
-/// Throws BadArgument with the byte where the text is no JSON.
+/// Throws BadArgument with the byte at which the text stops being JSON.
 nlohmann::json parse_tokenizer_json(std::string_view text, std::string_view file);
 
 }  // namespace attacca::text

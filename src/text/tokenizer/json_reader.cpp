@@ -1,5 +1,5 @@
-// json_reader.cpp: a tokenizer.json as the parts of a tokenizer. Truncation and padding, which the
-// file may ask for, are left to the caller.
+// json_reader.cpp: builds the parts of a tokenizer from a tokenizer.json. Truncation and padding,
+// which the file may ask for, are left to the caller.
 #include <fmt/format.h>
 #include <attacca/error.hpp>
 
@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Ids may have holes, but not so many that the table is mostly holes.
+/// Ids may have holes, but a table of mostly holes is refused.
 constexpr std::uint64_t kMostHoles = 65536;
 
 class Reader {
@@ -132,7 +132,7 @@ class Reader {
     for (const json& merge : merges.value()) {
       const auto [left, right] = sides(merge, rank);
       joined.assign(left).append(right);
-      // One after the other: the first that is no token is the one to name.
+      // Look up the left side first: a message names the first side that is no token.
       const std::int32_t left_id = merged(left, rank);
       const std::int32_t right_id = merged(right, rank);
       parts_->bpe->add_merge(rank, left_id, right_id, merged(joined, rank));
@@ -165,7 +165,7 @@ class Reader {
   void read_post_processor(const JsonNode& node, int depth) {
     constexpr int kMostNesting = 16;
     const JsonNode type = node.at("type");
-    if (type.text() == "ByteLevel") return;  // moves offsets only
+    if (type.text() == "ByteLevel") return;  // it only changes offsets, and attacca keeps none
     if (type.text() == "Sequence") {
       if (depth == kMostNesting) node.refuse(fmt::format("nested deeper than {}", kMostNesting));
       return node.at("processors").for_each([&](const JsonNode& item) {
@@ -194,7 +194,7 @@ class Reader {
     parts_->prefix.insert(parts_->prefix.begin(), before.begin(), before.end());
   }
 
-  /// tokenizer_config.json: which tokens begin and end a text.
+  /// Reads from tokenizer_config.json which tokens begin and end a text.
   void read_config(std::string_view text) {
     const json parsed = parse_tokenizer_json(text, "tokenizer_config.json");
     const JsonNode config(parsed, "tokenizer_config.json");

@@ -1,4 +1,4 @@
-// json_steps.cpp: normalizers, pre-tokenizers and decoders out of a tokenizer.json.
+// json_steps.cpp: builds normalizers, pre-tokenizers and decoders from a tokenizer.json.
 #include "text/tokenizer/json_steps.hpp"
 
 #include <fmt/format.h>
@@ -103,7 +103,7 @@ void add_pre_tokenizer(const JsonNode& node, int depth, std::vector<PreTokenizer
   } else if (name == "ByteLevel") {
     if (node.truth_or("add_prefix_space", true)) steps.emplace_back(PreTokenizer::Prefix{" "});
     if (node.truth_or("use_regex", true)) split(kGpt2Pattern, SplitBehavior::isolated, false);
-    // Bytes spelled twice over would double the text each time.
+    // A second step that spells bytes would double the text again.
     if (std::any_of(steps.begin(), steps.end(), [](const PreTokenizer::Step& step) {
           return std::holds_alternative<PreTokenizer::SpellBytes>(step);
         }))

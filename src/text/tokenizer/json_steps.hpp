@@ -1,5 +1,5 @@
-// json_steps.hpp: the parts of a tokenizer.json that are chains of steps. What is not supported is
-// refused by name.
+// json_steps.hpp: reads the parts of a tokenizer.json that are chains of steps. A step that is not
+// supported is refused by name. The vocabulary is read in json_reader.cpp.
 #pragma once
 
 #include <string_view>

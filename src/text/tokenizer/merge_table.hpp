@@ -1,5 +1,5 @@
-// merge_table.hpp: which two neighbours merge, into what and in which order. A flat hash table:
-// encoding asks it for every pair of neighbours.
+// merge_table.hpp: for each pair of tokens that merge, the token they become and the rank of the
+// merge. It is a flat hash table, because encoding looks up every pair of neighbours.
 #pragma once
 
 #include <bit>
@@ -10,7 +10,7 @@ namespace attacca::text {
 
 struct Merge {
   std::uint32_t rank = 0;  // the lowest merges first
-  std::int32_t id = -1;    // what the two become
+  std::int32_t id = -1;    // the token that the two become
 };
 
 class MergeTable {
@@ -19,7 +19,7 @@ class MergeTable {
     if (2 * count > slots_.size()) rehash(std::bit_ceil(2 * count + 1));
   }
 
-  /// A pair that is there already gets the new merge.
+  /// Adds a merge, or replaces that of the pair.
   void set(std::int32_t left, std::int32_t right, Merge merge) {
     reserve(count_ + 1);
     Slot& slot = slots_[place(key(left, right))];
@@ -27,7 +27,7 @@ class MergeTable {
     slot = {key(left, right), merge};
   }
 
-  /// Null where the two do not merge.
+  /// Null if the two do not merge.
   const Merge* find(std::int32_t left, std::int32_t right) const {
     if (slots_.empty()) return nullptr;
     const Slot& slot = slots_[place(key(left, right))];
@@ -45,7 +45,8 @@ class MergeTable {
            static_cast<std::uint32_t>(right);
   }
 
-  /// Of the key, or where it would go. At most half the slots are taken, so there is such a place.
+  /// The slot of the key, or the free slot where it would go. At most half the slots are taken, so
+  /// the search ends.
   std::size_t place(std::uint64_t key) const {
     const std::size_t mask = slots_.size() - 1;
     std::size_t at = (key * 0x9E3779B97F4A7C15u) >> 32 & mask;
@@ -60,7 +61,7 @@ class MergeTable {
       if (slot.merge.id >= 0) slots_[place(slot.key)] = slot;
   }
 
-  std::vector<Slot> slots_;  // a power of two, or none
+  std::vector<Slot> slots_;  // a power of two of them, or none
   std::size_t count_ = 0;
 };
 

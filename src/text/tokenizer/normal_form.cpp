@@ -1,5 +1,5 @@
-// normal_form.cpp: Unicode's normal forms, with utf8proc's tables. Marks are put in order by a
-// stable sort, since utf8proc's own takes quadratic time over a long run of them.
+// normal_form.cpp: converts text to Unicode's normal forms with utf8proc's tables. A stable sort
+// puts marks in order, because utf8proc's own sort takes quadratic time over a long run of them.
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ void decompose(std::int32_t code, utf8proc_option_t options, std::vector<std::in
   }
 }
 
-/// The normal form of one stretch, in `out`. `codes` is scratch.
+/// Writes the normal form of one stretch to `out`. `codes` is scratch.
 void normalize(std::string_view text, NormalForm form, std::vector<std::int32_t>& codes,
                std::string& out) {
   const bool is_composed = form == NormalForm::nfc || form == NormalForm::nfkc;
@@ -69,13 +69,13 @@ void normalize(std::string_view text, NormalForm form, std::vector<std::int32_t>
 }  // namespace
 
 MarkedText normal_form(MarkedText text, NormalForm form) {
-  // No character below U+0300 joins what stands before it, so each begins a stretch of its own; in
-  // NFC such a character alone is normal, in the others only ASCII is.
+  // No character below U+0300 combines with the character before it, so each begins a stretch of
+  // its own. In NFC such a character alone is already normal; in the other forms only ASCII is.
   constexpr unsigned char kFirstMark = 0xCC;  // lead byte of U+0300
   const unsigned char inert_below = form == NormalForm::nfc ? kFirstMark : 0x80;
   const std::string_view all = text.text;
   const auto byte_at = [&](std::size_t at) { return static_cast<unsigned char>(all[at]); };
-  // Nor does U+11A7, which utf8proc takes for a final of Hangul and drops.
+  // U+11A7 does not combine either, but utf8proc takes it for a final of Hangul and drops it.
   constexpr std::string_view kBeforeFinals = "\xE1\x86\xA7";
   const auto begins_stretch = [&](std::size_t at) {
     return byte_at(at) < 0x80 || (byte_at(at) >= 0xC0 && byte_at(at) < kFirstMark) ||

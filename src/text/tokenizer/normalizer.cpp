@@ -1,4 +1,4 @@
-// normalizer.cpp: the steps of a normalizer, each a rewriting of the text.
+// normalizer.cpp: runs the steps of a normalizer. Each rewrites the text.
 #include "text/tokenizer/normalizer.hpp"
 
 #include <fmt/format.h>
@@ -12,7 +12,8 @@
 namespace attacca::text {
 namespace {
 
-/// A chain of replacements can grow a text without bound; no sensible one does.
+/// The most bytes of output for each byte of input. A chain of replacements can grow a text without
+/// bound; no sensible one does.
 constexpr std::size_t kMostGrowth = 256;
 constexpr std::size_t kAlwaysAllowed = 65536;
 

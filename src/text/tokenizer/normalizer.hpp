@@ -1,5 +1,5 @@
-// normalizer.hpp: what a tokenizer does to text before it is split: Unicode normal forms, lower
-// case, replacements, a prefix, stripping.
+// normalizer.hpp: changes a tokenizer makes to text before it is cut into words: Unicode normal
+// forms, lower case, replacements, a prefix, stripping.
 #pragma once
 
 #include <string>
@@ -11,24 +11,24 @@
 
 namespace attacca::text {
 
-/// Text that remembers which bytes are literal, meaning that no added token may be read in them.
+/// Text that remembers which bytes are literal. No added token is recognised in literal bytes.
 struct MarkedText {
   std::string text;        // valid UTF-8
   std::string is_literal;  // empty, or one flag (0 or 1) per byte of `text`
 };
 
-/// Writes a changed copy of a text, front to back, and carries the flags along.
+/// Writes a changed copy of a text, front to back, with its flags.
 class TextRewriter {
  public:
-  /// Throws Error rather than write more than `most_bytes`.
+  /// Throws Error if the copy would have more than `most_bytes`.
   explicit TextRewriter(const MarkedText& from, std::size_t most_bytes = std::string::npos)
       : from_(from), most_bytes_(most_bytes) {}
   /// Copies the next `count` bytes.
   void keep(std::size_t count);
-  /// Writes `with` for the next `count` bytes. Bytes equal at either end keep their flags; what
-  /// changed is literal where any of the bytes it replaces was.
+  /// Replaces the next `count` bytes by `with`. Equal bytes at either end keep their flags. The
+  /// bytes between are literal if any byte they replace was.
   void replace(std::size_t count, std::string_view with);
-  /// What was written, followed by what was not yet read.
+  /// Returns the copy, with the rest of the original behind it.
   MarkedText finish() &&;
 
  private:
@@ -47,7 +47,7 @@ struct Normalizer {
     std::string with;
   };
   struct Prepend {
-    std::string text;  // before every text that is not empty
+    std::string text;  // put before every text that is not empty
   };
   struct Strip {
     bool is_left = true;

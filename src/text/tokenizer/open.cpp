@@ -1,4 +1,4 @@
-// open.cpp: finds the tokenizer among a model's files.
+// open.cpp: finds the tokenizer among a model's files and reads it.
 #include "text/tokenizer/open.hpp"
 
 #include <fmt/format.h>
@@ -49,8 +49,8 @@ Tokenizer read_tokenizer(const formats::GgufFile& file) {
   if (auto merges = file.find<std::vector<std::string_view>>("tokenizer.ggml.merges"))
     vocabulary.merges = *std::move(merges);
 
-  // What a file leaves out has the value of the tokenizers that GGUF was made for: Llama's, whose
-  // first tokens are <unk>, <s> and </s>, and Llama 3's, which begins a text too.
+  // Missing keys have the values of the tokenizers that GGUF was made for: Llama's, whose first
+  // tokens are <unk>, <s> and </s>, and Llama 3's, which also puts BOS before a text.
   const bool is_llama = vocabulary.model == "llama" && vocabulary.tokens.size() > 2;
   const PrePattern* pre = find_pre_pattern(vocabulary.pre);
   const auto token = [&](const char* key, std::int32_t otherwise) {

@@ -1,5 +1,5 @@
-// parts.hpp: what a tokenizer is made of, put together by the readers of tokenizer.json and of
-// GGUF's vocabularies.
+// parts.hpp: the parts of a tokenizer. json_reader.cpp and from_vocabulary.cpp fill them in;
+// tokenizer.cpp encodes and decodes with them.
 #pragma once
 
 #include <memory>
@@ -19,19 +19,19 @@ namespace attacca::text {
 struct TokenizerParts {
   TokenTable tokens;
   std::vector<bool> is_special;  // by id
-  AddedTokens added;             // looked for in the text as it is
+  AddedTokens added;             // looked for in the original text
   AddedTokens normalized_added;  // looked for in normalized text
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
-  std::optional<Bpe> bpe;  // of `tokens`
+  std::optional<Bpe> bpe;  // points to `tokens`
   Decoder decoder;
-  std::vector<std::int32_t> prefix, suffix;  // what add_special puts around
+  std::vector<std::int32_t> prefix, suffix;  // add_special puts them around a text
   std::int32_t bos = -1, eos = -1, unknown = -1, pad = -1;
 
   TokenizerParts() = default;
-  TokenizerParts(const TokenizerParts&) = delete;  // `bpe` points at `tokens`
+  TokenizerParts(const TokenizerParts&) = delete;  // `bpe` would point to the other's `tokens`
 
-  /// Sorts added tokens into the two kinds. REQUIRES: the normalizer is set.
+  /// Divides added tokens between `added` and `normalized_added`. REQUIRES: the normalizer is set.
   void set_added(std::vector<AddedToken> tokens_to_add);
 };
 

@@ -1,4 +1,4 @@
-// pre_patterns.cpp: the patterns, as the tokenizer.json of the models have them.
+// pre_patterns.cpp: the table of patterns, copied from the models' tokenizer.json.
 #include "text/tokenizer/pre_patterns.hpp"
 
 #include <algorithm>

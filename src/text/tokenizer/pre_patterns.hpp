@@ -1,5 +1,5 @@
-// pre_patterns.hpp: how the byte-level tokenizers of GGUF files split text, by the name in
-// tokenizer.ggml.pre.
+// pre_patterns.hpp: the patterns by which byte-level tokenizers of GGUF files split text. GGUF only
+// gives a name for them, tokenizer.ggml.pre.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@ namespace attacca::text {
 
 struct PrePattern {
   std::vector<std::string_view> names;
-  std::vector<std::string_view> patterns;  // one after the other, matches isolated
+  std::vector<std::string_view> patterns;  // applied in order; matches are isolated
   bool ignores_merges = false;
-  bool is_nfc = false;  // the tokenizer normalizes, which GGUF does not say
+  bool is_nfc = false;  // the tokenizer normalizes to NFC, which GGUF does not say
 };
 
-/// Null where the name is not known.
+/// Null if the name is not known.
 const PrePattern* find_pre_pattern(std::string_view name);
 
 /// All names, for messages.

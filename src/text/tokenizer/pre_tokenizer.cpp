@@ -1,5 +1,5 @@
-// pre_tokenizer.cpp: the steps of a pre-tokenizer. A split cuts pieces further; the other steps
-// rewrite them.
+// pre_tokenizer.cpp: runs the steps of a pre-tokenizer. A split cuts pieces further; the other
+// steps rewrite them.
 #include "text/tokenizer/pre_tokenizer.hpp"
 
 #include "text/tokenizer/byte_alphabet.hpp"
@@ -27,7 +27,7 @@ class Cutter {
         joins = is_match && !was_match_;
         break;
       case SplitBehavior::merged_with_next:
-        // The last of several matches in a row goes with what follows.
+        // The last of several matches in a row joins the text behind it.
         joins = !is_match && was_match_;
         break;
       case SplitBehavior::contiguous:

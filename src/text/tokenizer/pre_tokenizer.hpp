@@ -1,4 +1,4 @@
-// pre_tokenizer.hpp: how a text is cut into the words that merging never crosses.
+// pre_tokenizer.hpp: cuts a text into words. BPE never merges across their borders.
 #pragma once
 
 #include <string>
@@ -11,23 +11,23 @@
 
 namespace attacca::text {
 
-/// A text and its cut, in order; what no piece covers was removed.
+/// A text and its pieces, in order. Text that no piece covers was removed.
 struct Pieces {
   std::string text;
   std::vector<TextRange> ranges;  // none empty
-  bool is_at_start = true;        // of all that is encoded, no added token before it
+  bool is_at_start = true;  // the text is the first that is encoded, with no added token before
 };
 
-/// What becomes of the matches of a split.
+/// What a split does with its matches.
 enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
 struct PreTokenizer {
   struct Split {
     Regex pattern;
     SplitBehavior behavior = SplitBehavior::isolated;
-    bool is_inverted = false;  // what lies between matches counts as matched
+    bool is_inverted = false;  // the text between matches counts as matched
   };
-  /// Writes `with` for every space.
+  /// Replaces every space by `with`.
   struct ReplaceSpaces {
     std::string with;
   };

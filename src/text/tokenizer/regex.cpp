@@ -1,4 +1,4 @@
-// regex.cpp: compiling with PCRE2 (with its JIT where there is one) and finding all matches.
+// regex.cpp: compiles patterns with PCRE2, with its JIT if there is one, and finds all matches.
 #include "text/tokenizer/regex.hpp"
 
 #include <fmt/format.h>
@@ -64,7 +64,7 @@ Regex::Regex(std::string_view pattern, const std::string& translated, std::strin
   pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
   int code = 0;
   std::size_t offset = 0;
-  // Oniguruma's ^ and $ mean lines.
+  // In Oniguruma ^ and $ match at every line.
   code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
                             PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
                             &code, &offset, context.get()));
@@ -73,7 +73,7 @@ Regex::Regex(std::string_view pattern, const std::string& translated, std::strin
                                   in_quotes(pattern), reason_for(code),
                                   in_quotes(std::string_view(translated).substr(offset, 20))));
   }
-  pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // without it, matching is slower, not other
+  pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // if it fails, matching is only slower
 }
 
 void Regex::for_each_match(std::string_view text,

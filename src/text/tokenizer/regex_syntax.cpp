@@ -1,6 +1,6 @@
-// regex_syntax.cpp: from Oniguruma's pattern language to PCRE2's. The differences that matter:
-// \s, \w and \h name other sets, {n,m}+ repeats instead of being possessive, {,n} is a repeat,
-// \uHHHH is a code point. What has no counterpart is refused by name.
+// regex_syntax.cpp: translates Oniguruma's pattern language to PCRE2's. In Oniguruma \s, \w and \h
+// name other sets, {n,m}+ repeats instead of being possessive, {,n} is a repeat, and \uHHHH is a
+// code point. Syntax without a counterpart is refused by name.
 #include <fmt/format.h>
 #include <attacca/error.hpp>
 
@@ -64,7 +64,7 @@ class Translator {
     at_ += count;
   }
 
-  /// A repeat in braces; false where the brace is a character.
+  /// Translates a repeat in braces. False: the brace is a plain character.
   bool take_repeat() {
     std::size_t end = at_ + 1;
     while (end < pattern_.size() && is_digit(pattern_[end])) ++end;
@@ -105,7 +105,7 @@ class Translator {
       case 's':
         return named_set(kSpaceSet, false, is_in_set);
       case 'S':
-        // The complement of \s is a list of ranges too, so it may stand in a set.
+        // The complement of \s is written as a list of ranges, so that it can be part of a set.
         if (!is_in_set) return named_set(kSpaceSet, true, false);
         at_ += 2;
         out_ +=
@@ -178,7 +178,7 @@ class Translator {
     const std::size_t end = after.find_first_not_of("ix-", 1);
     const char last = end == std::string_view::npos ? '\0' : after[end];
     if (end == 1 || (last != ':' && last != ')')) refuse("(? with an option");
-    // Elsewhere an option without a colon opens a group of its own.
+    // An option without a colon opens a group of its own, unless it is at the start.
     if (last == ')' && !out_.empty()) refuse("an option that is not at the start");
     copy(end + 1);
   }
@@ -187,8 +187,8 @@ class Translator {
   std::string_view where_;
   std::size_t at_ = 0;
   std::string out_;
-  std::size_t atom_ = 0;             // where in `out_` what a repeat repeats begins
-  std::vector<std::size_t> groups_;  // where in `out_` the open ones begin
+  std::size_t atom_ = 0;             // where the atom that a repeat applies to begins in `out_`
+  std::vector<std::size_t> groups_;  // where the open groups begin in `out_`
 };
 
 }  // namespace

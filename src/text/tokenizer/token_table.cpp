@@ -1,4 +1,5 @@
-// token_table.cpp: a flat hash table; reading a tokenizer asks it three times per merge.
+// token_table.cpp: looks up ids by spelling in a flat hash table. Reading a tokenizer asks it three
+// times for each merge.
 #include "text/tokenizer/token_table.hpp"
 
 #include <algorithm>
@@ -41,7 +42,7 @@ std::optional<std::int32_t> TokenTable::find(std::string_view spelling) const {
   return id < 0 ? std::nullopt : std::optional(id);
 }
 
-/// Of the spelling, or where it would go.
+/// The slot of the spelling, or the free slot where it would go.
 std::size_t TokenTable::place(std::string_view spelling, std::uint32_t hash) const {
   const std::size_t mask = slots_.size() - 1;
   std::size_t at = hash & mask;

@@ -9,13 +9,12 @@
 
 namespace attacca::text {
 
-/// Ids may have holes, which spell nothing. Owns the spellings; they never move, so that views of
-/// them stay good as long as the table.
+/// Ids may have holes, which have no spelling. Owns the spellings. They never move, so views of
+/// them are valid as long as the table lives.
 class TokenTable {
  public:
   void reserve(std::size_t tokens);
-  /// REQUIRES: `id` is not taken. A spelling that is there already goes on meaning the token that
-  /// came first.
+  /// REQUIRES: `id` is not taken. If two tokens have the same spelling, it means the first.
   void add(std::int32_t id, std::string_view spelling);
 
   /// One more than the largest id.
@@ -23,7 +22,7 @@ class TokenTable {
   bool has(std::int32_t id) const {
     return id >= 0 && id < size() && spellings_[static_cast<std::size_t>(id)].data();
   }
-  /// Empty for an id that is not there.
+  /// Empty if there is no such id.
   std::string_view spelling(std::int32_t id) const {
     return has(id) ? spellings_[static_cast<std::size_t>(id)] : std::string_view();
   }
@@ -40,7 +39,7 @@ class TokenTable {
   std::vector<std::unique_ptr<char[]>> blocks_;
   std::size_t block_left_ = 0;
   char* block_next_ = nullptr;
-  std::vector<std::string_view> spellings_;  // null where an id is not taken
+  std::vector<std::string_view> spellings_;  // by id; null: the id is not taken
   std::vector<Slot> slots_;                  // a power of two, at most half taken
   std::size_t taken_ = 0;
 };

@@ -1,5 +1,5 @@
-// tokenizer.cpp: encoding and decoding with the parts of a tokenizer. A text is cut at added
-// tokens; what lies between is normalized, cut into words, and each word is merged into tokens.
+// tokenizer.cpp: encodes and decodes with the parts of a tokenizer. A text is cut at added tokens.
+// The text between them is normalized and cut into words, and each word is merged into tokens.
 #include "text/tokenizer/tokenizer.hpp"
 
 #include <fmt/format.h>
@@ -49,7 +49,7 @@ class Encoding {
 
   void words(std::string text, bool is_at_start) {
     const Pieces pieces = parts_.pre_tokenizer.apply(std::move(text), is_at_start);
-    // A word that came before has its tokens in `ids_` already.
+    // If the word came before, its tokens are already in `ids_`.
     constexpr std::size_t kLongestKept = 64;
     std::unordered_map<std::string_view, TextRange> seen;
     for (const TextRange range : pieces.ranges) {
