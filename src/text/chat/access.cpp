@@ -1,4 +1,4 @@
-// access.cpp: attributes, indices and slices.
+// access.cpp: reads attributes, indices and slices of values. The operators are in operators.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ Value missing(const Value& object, const std::string& name) {
   return Value::undefined(fmt::format("{} has no '{}'", object.kind(), name));
 }
 
-/// The place that a Python index means, or none if it is outside.
+/// The place of a Python index, which may be negative; none if it is outside.
 std::optional<std::size_t> place(std::int64_t index, std::size_t size) {
   const auto count = static_cast<std::int64_t>(size);
   if (index < 0) index += count;
@@ -107,7 +107,7 @@ Text slice_text(const Text& text, const Range& range) {
     return text.part(
         begin, begin + byte_of_character(rest, static_cast<std::size_t>(range.end - range.begin)));
   }
-  std::vector<std::size_t> starts;  // of the characters, and of the end
+  std::vector<std::size_t> starts;  // where each character starts, and the end
   for (std::size_t at = 0; at < text.size(); at += character_at(text.bytes(), at).size)
     starts.push_back(at);
   starts.push_back(text.size());

@@ -1,3 +1,4 @@
+// arguments.cpp: matches arguments to parameters and checks their kinds.
 #include "text/chat/arguments.hpp"
 
 #include <fmt/format.h>

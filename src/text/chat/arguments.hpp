@@ -1,4 +1,5 @@
-// arguments.hpp: the arguments of a filter, a test, a method or a function, by place and by name.
+// arguments.hpp: the arguments of a filter, a test, a method or a function, by position and by
+// name. They are evaluated in evaluate.cpp.
 #pragma once
 
 #include <initializer_list>
@@ -19,10 +20,10 @@ class Bound {
 
   const Value* operator[](std::size_t index) const { return values_[index]; }
 
-  /// These throw a Problem where an argument is missing or of another kind.
+  /// These throw a Problem if an argument is missing or of another kind.
   const Value& required(std::size_t index) const;
   const Text& text(std::size_t index) const;
-  /// Null where it was not given, or none was.
+  /// Null if the argument was not given or is None.
   const Text* text_if_given(std::size_t index) const;
   std::int64_t integer(std::size_t index, std::int64_t otherwise) const;
   bool flag(std::size_t index, bool otherwise) const;
@@ -38,8 +39,8 @@ struct Arguments {
 
   /// The argument given under this name, or null.
   const Value* find(std::string_view name) const;
-  /// Throws a Problem that names the callee where there are too many, or one of an unknown name.
-  /// The arguments and the callee's name outlive what is returned.
+  /// Throws a Problem that names the callee if there are too many arguments or one has an unknown
+  /// name. REQUIRES: the arguments and the callee's name outlive the result.
   Bound bind(std::string_view callee, std::initializer_list<std::string_view> parameters) const;
 };
 

@@ -1,4 +1,5 @@
-// budget.hpp: what one rendering may spend, so that no template runs for ever or fills the memory.
+// budget.hpp: limits on the steps, memory and nesting of one rendering, so that no template runs
+// for ever or fills the memory.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@ class Budget {
     if (steps_ > kSteps) throw Problem("the template takes too many steps; does a loop not end?");
   }
 
-  /// For a value just made, which is returned.
+  /// Counts the cost of a new value, and returns it.
   Value spend_for(Value made) {
     bytes_ += made.cost();
     spend_steps(1 + made.cost() / 64);

@@ -1,3 +1,5 @@
+// chat_template.cpp: parses a template, gives it its variables and renders it. Values from the
+// caller are marked as such here.
 #include "text/chat/chat_template.hpp"
 
 #include <fmt/format.h>
@@ -25,7 +27,7 @@ namespace {
 constexpr std::string_view kRoles[] = {"assistant", "developer", "function",
                                        "system",    "tool",      "user"};
 
-/// A common role is a word that anyone may use, and templates make special tokens of it.
+/// The names of common roles count as the author's, because templates make special tokens of them.
 Origin origin_of_role(const nlohmann::ordered_json& role) {
   const bool is_common =
       role.is_string() && std::find(std::begin(kRoles), std::end(kRoles),

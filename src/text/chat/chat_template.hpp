@@ -1,6 +1,6 @@
 // chat_template.hpp: a model's chat template, which turns a conversation into the text the model
-// was trained on. Templates are written in Jinja; docs/chat-templates.md says how much of it there
-// is.
+// was trained on. Templates are written in Jinja; docs/chat-templates.md says how much of it is
+// supported.
 #pragma once
 
 #include <chrono>
@@ -17,19 +17,20 @@ namespace attacca::text {
 struct ChatOptions {
   std::string bos_token;
   std::string eos_token;
-  /// Ends the text with what opens the assistant's answer.
+  /// Ends the text with the opening of the assistant's answer.
   bool add_generation_prompt = true;
-  nlohmann::ordered_json tools;      // null where there are none
-  nlohmann::ordered_json variables;  // an object of further ones, such as enable_thinking; or null
+  nlohmann::ordered_json tools;  // null: there are none
+  nlohmann::ordered_json
+      variables;  // an object of more variables, such as enable_thinking; or null
   /// For templates that print the date; the system's clock if not given.
   std::optional<std::chrono::system_clock::time_point> now;
 };
 
 struct Rendered {
   std::string text;
-  /// What came from messages, tools and variables: sorted, disjoint. No special token may be
-  /// recognised in or across these bytes, or users could forge one. The names of the common roles
-  /// are not in it: templates build tokens of them, as in "<|" + role + "|>".
+  /// Bytes that came from messages, tools and variables: sorted, disjoint. No special token may be
+  /// recognised in or across them, or users could forge one. The names of the common roles are not
+  /// included: templates build tokens of them, as in "<|" + role + "|>".
   std::vector<TextRange> literal;
 };
 
@@ -38,12 +39,12 @@ class ChatTemplate {
  public:
   static constexpr std::size_t kMaxSource = 1 << 20;
 
-  /// Throws BadArgument with the line, the column and what was found there. `where` names the
-  /// template in messages.
+  /// `where` names the template in messages. Throws BadArgument with the line, the column and the
+  /// token found there.
   explicit ChatTemplate(std::string source, std::string where = "chat_template");
 
-  /// `messages`: an array of objects with a role and a content. Throws BadArgument where the
-  /// template refuses the conversation, or does what cannot be done, with the line.
+  /// `messages`: an array of objects with a role and a content. Throws BadArgument, with the line,
+  /// if the template refuses the conversation or fails.
   Rendered render(const nlohmann::ordered_json& messages, const ChatOptions& options = {}) const;
 
   const std::string& source() const;

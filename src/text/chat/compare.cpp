@@ -1,4 +1,4 @@
-// compare.cpp: truth, equality, order and membership, as Python has them.
+// compare.cpp: truth, equality, order and membership of values, by Python's rules.
 #include <algorithm>
 
 #include "text/chat/value.hpp"
@@ -15,7 +15,7 @@ const std::int64_t* integer_of(const Value& value, std::int64_t& room) {
   return value.as_integer();
 }
 
-/// -1, 0, 1 for two numbers; 2 where one is not a number (in either sense).
+/// -1, 0 or 1 for two numbers; 2 if one is NaN or no number at all.
 int compare_numbers(const Value& a, const Value& b) {
   std::int64_t room_a = 0;
   std::int64_t room_b = 0;
@@ -71,7 +71,7 @@ bool equal(const Value& a, const Value& b) {
 
 bool is_less(const Value& a, const Value& b) {
   if (is_number(a) && is_number(b)) return compare_numbers(a, b) == -1;
-  // Bytes of UTF-8 are in the order of the characters.
+  // UTF-8 bytes have the same order as their characters.
   if (const Text* x = a.as_text(), *y = b.as_text(); x && y) return x->bytes() < y->bytes();
   if (const List* x = a.as_list(), *y = b.as_list(); x && y && x->is_tuple == y->is_tuple) {
     const auto [left, right] =

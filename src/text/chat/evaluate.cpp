@@ -1,4 +1,4 @@
-// evaluate.cpp: what expressions give.
+// evaluate.cpp: evaluates expressions. Statements are in interpreter.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace attacca::text::chat {
 namespace {
 
-/// How long comparing the two may take.
+/// A bound on the steps that a comparison takes.
 std::size_t comparison_cost(Operator op, const Value& left, const Value& right) {
   if (op == Operator::in || op == Operator::not_in)
     return right.extent().weight + right.cost() / 64;
@@ -133,7 +133,7 @@ struct Evaluate {
     std::size_t weight = object.extent().weight;
     for (const Value& argument : arguments.positional) weight += argument.extent().weight;
     run.budget_.spend_steps(arguments.positional.empty() ? 1 : weight);
-    return Value::boolean(node.test->holds(object, arguments) != node.is_negated);
+    return Value::boolean(node.predicate->holds(object, arguments) != node.is_negated);
   }
 };
 

@@ -1,4 +1,5 @@
-// filters.hpp: the filters a template may use, by name.
+// filters.hpp: looks up jinja's filters by name. The filters are in text_filters.cpp,
+// list_filters.cpp and number_filters.cpp.
 #pragma once
 
 #include <string_view>
@@ -13,10 +14,10 @@ struct Filter {
   Value (*apply)(Budget& budget, const Value& input, const Arguments& arguments);
 };
 
-/// Null where there is no such filter.
+/// Null if there is no such filter.
 const Filter* find_filter(std::string_view name);
 
-// The filters, by what they work on; each searched by find_filter.
+// One lookup for each file of filters; find_filter asks them all.
 const Filter* find_text_filter(std::string_view name);
 const Filter* find_list_filter(std::string_view name);
 const Filter* find_number_filter(std::string_view name);

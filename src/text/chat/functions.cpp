@@ -1,4 +1,4 @@
-// functions.cpp: the functions every template can call.
+// functions.cpp: the functions that every template can call, such as `range` and `strftime_now`.
 #include <fmt/format.h>
 
 #include <array>
@@ -53,7 +53,8 @@ Value formatted_time(std::chrono::system_clock::time_point now, const Text& form
   std::tm local{};
   ::localtime_r(&seconds, &local);
   std::array<char, 1024> buffer{};
-  // strftime cannot tell an empty result from one that does not fit; a mark at the end can.
+  // strftime returns 0 both for an empty result and for one that does not fit. A mark at the end of
+  // the format tells them apart.
   const std::string marked = format.bytes() + '.';
   const std::size_t size = std::strftime(buffer.data(), buffer.size(), marked.c_str(), &local);
   if (size == 0) throw Problem("the format of 'strftime_now' is too long");

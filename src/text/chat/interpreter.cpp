@@ -1,3 +1,4 @@
+// interpreter.cpp: executes statements and macros. Expressions are in evaluate.cpp.
 #include "text/chat/interpreter.hpp"
 
 #include <fmt/format.h>
@@ -8,7 +9,8 @@
 
 namespace attacca::text::chat {
 
-/// A scope for as long as it lives, or until the end of the run if a macro was made in it.
+/// Opens a scope for as long as it lives. If a macro was made in the scope, the scope is kept until
+/// the end of the run.
 class Interpreter::ScopeGuard {
  public:
   ScopeGuard(Interpreter& run, Scope* parent)
@@ -156,7 +158,7 @@ Interpreter::Flow Interpreter::execute(const Statement& statement) {
 }
 
 Interpreter::Flow Interpreter::run_scoped(const Scoped& node) {
-  std::vector<Value> values;  // evaluated outside, so that none sees another
+  std::vector<Value> values;  // evaluated outside the scope, so that no variable sees another
   for (const auto& variable : node.variables) values.push_back(evaluate(*variable.second));
   const ScopeGuard guard(*this);
   for (std::size_t index = 0; index < values.size(); ++index)

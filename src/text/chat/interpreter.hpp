@@ -1,5 +1,5 @@
-// interpreter.hpp: one run of a parsed template. Variables live in scopes: a loop's body and a
-// macro's have their own, `if` has none.
+// interpreter.hpp: one run of a parsed template. Variables live in scopes: the body of a loop and
+// of a macro has its own, the body of an `if` has none.
 #pragma once
 
 #include <chrono>
@@ -21,15 +21,15 @@ struct Scope {
 
 class Interpreter {
  public:
-  /// `variables` are visible everywhere, and shadowed by what the template sets.
+  /// `variables` are visible everywhere. Variables that the template sets shadow them.
   Interpreter(std::vector<std::pair<std::string, Value>> variables,
               std::chrono::system_clock::time_point now);
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
-  /// Throws a Problem; `at` says where.
+  /// Throws a Problem; then `at` tells the place.
   Text run(const Body& body);
-  /// The byte of the source that is being worked on.
+  /// The byte of the source that is executed.
   std::size_t at() const { return at_; }
 
  private:
@@ -41,7 +41,7 @@ class Interpreter {
   Flow execute(const Statement& statement);
   Flow run_for(const For& node);
   Flow run_scoped(const Scoped& node);
-  /// Of a body that may not end the loop around it, in a scope of its own.
+  /// The output of a body, run in a scope of its own. It may not end the loop around it.
   Text captured(const Body& body);
   Value callable_of(const Macro& macro);
   Value call_macro(const Macro& macro, Scope* around, const Arguments& arguments);

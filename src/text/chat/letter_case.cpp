@@ -1,5 +1,5 @@
-// letter_case.cpp: upper and lower case, and what kind of character one is, as Python's str sees
-// them. Unicode's mappings of one character to several are left out, but for the German sharp s.
+// letter_case.cpp: upper and lower case, and character classes, by the rules of Python's str.
+// Unicode's mappings of one character to several are left out, except for the German sharp s.
 #include <utf8proc.h>
 
 #include "text/chat/strings.hpp"
@@ -39,7 +39,7 @@ void append_in_case(std::string& out, char32_t code, Case wanted) {
   append_utf8(out, wanted == Case::upper ? utf8proc_toupper(point) : utf8proc_totitle(point));
 }
 
-/// Each character in the case that choose(code) says, called in order.
+/// The text with each character in the case that choose(code) returns. It is called in order.
 template <class Choose>
 Text in_case(const Text& text, Choose choose) {
   Text result;

@@ -1,3 +1,4 @@
+// lexer.cpp: splits a template's source into tokens and applies the whitespace rules.
 #include "text/chat/lexer.hpp"
 
 #include <fmt/format.h>
@@ -58,7 +59,7 @@ class Lexer {
     return text;
   }
 
-  /// Text before a block: whitespace between the start of the line and the block goes.
+  /// The text before a block, without the whitespace from the start of the line to the block.
   std::string_view without_indentation(std::string_view text) const {
     const std::size_t newline = text.rfind('\n');
     if (newline == std::string_view::npos && !is_line_start_) return text;
@@ -67,7 +68,7 @@ class Lexer {
     return kept <= line ? text.substr(0, line) : text;
   }
 
-  /// Text up to the next {{, {% or {#, and then what that opens.
+  /// Reads text up to the next {{, {% or {#, and then the output, block or comment that it opens.
   void read_data() {
     const std::size_t begin = at_;
     std::size_t open = begin;
@@ -92,7 +93,7 @@ class Lexer {
       read_inside(Kind::output_begin, Kind::output_end, "}}", open);
   }
 
-  /// Takes the sign after the opening mark, which says what whitespace before it goes.
+  /// Adds the text before an opening mark. The sign after the mark says which whitespace to strip.
   void add_data_before(std::string_view text, std::size_t begin, bool is_block) {
     if (take("-"))
       text = without_space_at_end(text);
@@ -101,7 +102,8 @@ class Lexer {
     if (!text.empty()) add(Kind::data, std::string(text), begin);
   }
 
-  /// Whitespace after a closing mark, whose sign was '-', '+' or something else.
+  /// Skips whitespace after a closing mark. `sign` is the character before the mark: '-' skips all
+  /// whitespace, '+' none.
   void end_mark(char sign, bool is_block) {
     const std::size_t begin = at_;
     if (sign == '-')
@@ -119,7 +121,7 @@ class Lexer {
     end_mark(sign, true);
   }
 
-  /// {% raw %} up to {% endraw %} is data.
+  /// Reads {% raw %} up to {% endraw %} as data. False: the block is none.
   bool read_raw(std::size_t open) {
     const std::size_t back = at_;
     at_ = past_space(at_);

@@ -1,5 +1,5 @@
-// lexer.hpp: a template's source in tokens, with jinja's whitespace rules already applied as
-// transformers sets them: trim_blocks, lstrip_blocks, and no newline at the very end.
+// lexer.hpp: splits a template's source into tokens and applies jinja's whitespace rules with the
+// options of transformers: trim_blocks, lstrip_blocks, and no newline at the very end.
 #pragma once
 
 #include <cstddef>
@@ -43,10 +43,10 @@ struct Token {
 /// "'%}'", "name 'foo'", "the end of the template", for messages.
 std::string describe(const Token& token);
 
-/// Every line ends with \n, and the last one of a file without any.
+/// The source with \n as newlines, and without the newline at its very end.
 std::string with_plain_newlines(std::string_view source);
 
-/// The last token is of kind `end`. The source has plain newlines.
+/// The last token is of kind `end`. REQUIRES: the source has plain newlines.
 std::vector<Token> tokenize(std::string_view source);
 
 /// "line 3, column 14" of a byte.

@@ -1,4 +1,4 @@
-// list_filters.cpp: the filters that go through a container.
+// list_filters.cpp: the filters that go through the items of a container.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,12 +17,12 @@ Items items_of(Budget& budget, const Value& input) {
   return items;
 }
 
-/// An attribute, where one is asked for; the item itself otherwise.
+/// The item's attribute at `path`, or the item itself if there is no path.
 Value key_of(const Value& item, const Value* path) {
   return path && !path->is_none() ? path_of(item, *path) : item;
 }
 
-/// What to compare: without case, unless asked.
+/// The value to compare: text in lower case unless `has_case`.
 Value folded(Value value, bool has_case) {
   const Text* text = value.as_text();
   return text && !has_case ? Value::text(lower(*text)) : value;
@@ -141,7 +141,7 @@ Value extreme(Budget& budget, const Value& input, const Arguments& arguments) {
   return found == items.end() ? Value::undefined("the 'min' or 'max' of nothing") : *found;
 }
 
-/// The arguments after the first one or ones.
+/// The arguments without the first `skipped`.
 Arguments rest_of(const Arguments& arguments, std::size_t skipped) {
   Arguments rest;
   rest.positional.assign(arguments.positional.begin() + static_cast<std::ptrdiff_t>(skipped),
@@ -177,24 +177,24 @@ Value map_items(Budget& budget, const Value& input, const Arguments& arguments) 
   return Value::list(std::move(items), input.origin());
 }
 
-/// select, reject, selectattr and rejectattr: the items for which a test holds, or does not.
+/// select, reject, selectattr and rejectattr: the items for which a test holds or does not hold.
 template <bool kByAttribute, bool kWanted>
 Value choose(Budget& budget, const Value& input, const Arguments& arguments) {
   constexpr std::size_t kFirst = kByAttribute ? 1 : 0;
   if (kByAttribute) name_at(arguments, 0, "selectattr' or 'rejectattr");
-  const Test* test = nullptr;
+  const Predicate* predicate = nullptr;
   Arguments rest;
   if (arguments.positional.size() > kFirst) {
     const std::string& name = name_at(arguments, kFirst, "select' or 'reject");
-    test = find_test(name);
-    if (!test) throw Problem(fmt::format("the test '{}' is not supported", name));
+    predicate = find_predicate(name);
+    if (!predicate) throw Problem(fmt::format("the test '{}' is not supported", name));
     rest = rest_of(arguments, kFirst + 1);
   }
   Items kept;
   for (Value& item : items_of(budget, input)) {
     const Value value = kByAttribute ? path_of(item, arguments.positional[0]) : item;
     budget.spend_steps(value.extent().weight);
-    if ((test ? test->holds(value, rest) : is_true(value)) == kWanted)
+    if ((predicate ? predicate->holds(value, rest) : is_true(value)) == kWanted)
       kept.push_back(std::move(item));
   }
   return Value::list(std::move(kept), input.origin());

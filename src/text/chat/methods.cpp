@@ -1,4 +1,4 @@
-// methods.cpp: the methods of mappings and lists. Those that would change one refuse, as they do in
+// methods.cpp: the methods of mappings and lists. Methods that would change one throw, as in
 // transformers' sandbox.
 #include "text/chat/methods.hpp"
 

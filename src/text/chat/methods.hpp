@@ -1,4 +1,4 @@
-// methods.hpp: the methods of strings, lists and mappings.
+// methods.hpp: looks up the methods of strings, lists and mappings by name.
 #pragma once
 
 #include <string_view>
@@ -12,7 +12,7 @@ struct Method {
   Value (*call)(const Value& self, const Arguments& arguments);
 };
 
-/// Null where this kind of value has no such method.
+/// Null if this kind of value has no such method.
 const Method* find_method(const Value& object, std::string_view name);
 
 // text_methods.cpp

@@ -15,7 +15,7 @@ namespace attacca::text::chat {
 namespace {
 
 constexpr std::int64_t kMostDigits = 300;
-constexpr double kMostInteger = 9.2e18;  // less than this fits into 64 bits
+constexpr double kMostInteger = 9.2e18;  // smaller numbers fit into 64 bits
 
 Value default_to(Budget&, const Value& input, const Arguments& arguments) {
   const Bound bound = arguments.bind("default", {"default_value", "boolean"});
@@ -55,7 +55,7 @@ std::optional<std::int64_t> parse_integer(std::string_view digits, int base) {
   return number;
 }
 
-/// What the value is as a number, if it is one or says one.
+/// The value as a number, if it is one or is text that spells one.
 std::optional<double> real_of(const Value& value) {
   if (value.is_undefined()) throw Problem(value.why());
   if (const double* real = value.as_real()) return *real;
@@ -85,7 +85,7 @@ Value to_real(Budget&, const Value& input, const Arguments& arguments) {
   return bound[0] ? *bound[0] : Value::real(0);
 }
 
-/// Rounded as Python does it: the exact value, half to even.
+/// Rounds as Python does: the exact value, half to even.
 double round_to(double number, std::int64_t digits) {
   if (digits < 0) {
     const double scale = std::pow(10.0, static_cast<double>(-digits));

@@ -1,3 +1,5 @@
+// operators.cpp: arithmetic on numbers, strings and lists with Python's results. Comparisons are in
+// compare.cpp, attributes and slices in access.cpp.
 #include "text/chat/operators.hpp"
 
 #include <fmt/format.h>
@@ -141,7 +143,7 @@ Value repeated(const List& list, std::int64_t times, Origin origin) {
                        : Value::list(std::move(items), origin);
 }
 
-/// Strings and lists added to each other, or multiplied by an integer.
+/// Adds strings or lists, or multiplies one by an integer.
 Value on_sequences(Operator op, const Value& left, const Value& right) {
   const Origin origin = either(left.origin(), right.origin());
   if (op == Operator::add) {

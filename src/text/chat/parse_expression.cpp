@@ -1,4 +1,4 @@
-// parse_expression.cpp: expressions, with jinja's precedence.
+// parse_expression.cpp: parses expressions with jinja's precedence.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 using Kind = Token::Kind;
 
-/// The deepest of the expressions in a node.
+/// The depth of the deepest expression in a node.
 struct DepthInside {
   unsigned operator()(const ExpressionPtr& one) const { return one ? one->depth : 0; }
   unsigned operator()(const std::vector<ExpressionPtr>& all) const {
@@ -340,8 +340,9 @@ ExpressionPtr Parser::parse_test(ExpressionPtr object) {
   tested.is_negated = take_word("not");
   const std::size_t at = now().at;
   const std::string name = expect_name("the name of a test");
-  tested.test = find_test(name);
-  if (!tested.test) throw SyntaxProblem(at, fmt::format("the test '{}' is not supported", name));
+  tested.predicate = find_predicate(name);
+  if (!tested.predicate)
+    throw SyntaxProblem(at, fmt::format("the test '{}' is not supported", name));
   static constexpr std::string_view kOperators[] = {"else", "or", "and", "if", "is", "in", "not"};
   const bool is_operator =
       std::find(std::begin(kOperators), std::end(kOperators), now().text) != std::end(kOperators);

@@ -1,4 +1,4 @@
-// parse_statement.cpp: the text and the blocks of a template.
+// parse_statement.cpp: parses the text and the blocks of a template.
 #include <fmt/format.h>
 
 #include <algorithm>

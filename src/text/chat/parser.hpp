@@ -1,4 +1,5 @@
-// parser.hpp: from tokens to a parsed template.
+// parser.hpp: turns tokens into a parsed template. Names of filters and tests are looked up here;
+// names of variables are not.
 #pragma once
 
 #include <initializer_list>
@@ -18,7 +19,7 @@ class Parser {
 
   explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
-  /// Throws a SyntaxProblem that says what was found instead of what.
+  /// Throws a SyntaxProblem with the token found and the one expected.
   Body parse();
 
  private:
@@ -38,9 +39,9 @@ class Parser {
   [[noreturn]] void fail(const std::string& what) const;
 
   // parse_statement.cpp
-  /// Stops at a block that begins with one of these words, which is left to be read.
+  /// Stops before a block that begins with one of the words in `ends`.
   Body parse_body(std::initializer_list<std::string_view> ends, std::string_view inside);
-  /// The body of a block that `break` and `continue` cannot leave, and its end.
+  /// Parses the body of a block that `break` and `continue` cannot leave, and the block's end.
   Body parse_closed_body(std::string_view end, std::string_view inside);
   void skip_end(std::string_view word);
   Statement parse_block();
@@ -57,7 +58,7 @@ class Parser {
   Target parse_single_target(bool may_be_field);
   std::vector<std::pair<std::string, ExpressionPtr>> parse_parameters();
 
-  // parse_expression.cpp, from what binds least to what binds most
+  // parse_expression.cpp, from the lowest precedence to the highest
   ExpressionPtr parse_tuple_or_expression();
   ExpressionPtr parse_expression(bool with_choice = true);
   ExpressionPtr parse_or();

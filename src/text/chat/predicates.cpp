@@ -1,3 +1,4 @@
+// predicates.cpp: the table of jinja's tests, such as `is defined`.
 #include "text/chat/predicates.hpp"
 
 #include <algorithm>
@@ -32,8 +33,8 @@ bool is_divisible(const Value& value, const Arguments& arguments) {
 
 bool same(const Value& a, const Value& b) { return a.kind() == b.kind() && equal(a, b); }
 
-// Each takes the value and the arguments after the test's name.
-constexpr Test kTests[] = {
+// Each takes the value and the arguments behind the test's name.
+constexpr Predicate kPredicates[] = {
     {"boolean", [](const Value& v, const Arguments&) { return v.as_boolean() != nullptr; }},
     {"callable", [](const Value& v, const Arguments&) { return v.as_callable() != nullptr; }},
     {"defined", [](const Value& v, const Arguments&) { return !v.is_undefined(); }},
@@ -77,10 +78,11 @@ constexpr Test kTests[] = {
 
 }  // namespace
 
-const Test* find_test(std::string_view name) {
-  const auto* found = std::find_if(std::begin(kTests), std::end(kTests),
-                                   [&](const Test& test) { return test.name == name; });
-  return found == std::end(kTests) ? nullptr : found;
+const Predicate* find_predicate(std::string_view name) {
+  const auto* found =
+      std::find_if(std::begin(kPredicates), std::end(kPredicates),
+                   [&](const Predicate& predicate) { return predicate.name == name; });
+  return found == std::end(kPredicates) ? nullptr : found;
 }
 
 }  // namespace attacca::text::chat

@@ -1,4 +1,5 @@
-// tests.hpp: the tests a template may use after `is`, by name.
+// predicates.hpp: looks up the predicates that may follow `is` in a template, which jinja calls
+// tests. How they are parsed and applied is in parse_expression.cpp and evaluate.cpp.
 #pragma once
 
 #include <string_view>
@@ -7,12 +8,12 @@
 
 namespace attacca::text::chat {
 
-struct Test {
+struct Predicate {
   std::string_view name;
   bool (*holds)(const Value& value, const Arguments& arguments);
 };
 
-/// Null where there is no such test.
-const Test* find_test(std::string_view name);
+/// Null if there is no such test.
+const Predicate* find_predicate(std::string_view name);
 
 }  // namespace attacca::text::chat

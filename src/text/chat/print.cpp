@@ -1,4 +1,4 @@
-// print.cpp: values as Python's str and repr print them.
+// print.cpp: prints values as Python's str and repr do. JSON is in to_json.cpp.
 #include <fmt/format.h>
 
 #include <cmath>

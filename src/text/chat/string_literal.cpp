@@ -1,3 +1,4 @@
+// string_literal.cpp: reads quoted strings and resolves their escapes.
 #include "text/chat/string_literal.hpp"
 
 #include <fmt/format.h>
@@ -71,7 +72,7 @@ class Unescape {
     return code;
   }
 
-  /// Two \u escapes may be one character, as UTF-16 writes those past U+FFFF.
+  /// Reads one \u escape, or two that are a UTF-16 surrogate pair.
   char32_t read_pair(std::size_t start) {
     const char32_t first = read_hex(4, start);
     const bool is_high = first >= 0xD800 && first < 0xDC00;

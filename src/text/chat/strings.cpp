@@ -1,3 +1,5 @@
+// strings.cpp: strips, splits, joins, replaces and searches Text. Upper and lower case are in
+// letter_case.cpp.
 #include "text/chat/strings.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +30,7 @@ bool is_stripped(char32_t code, const Text* characters) {
   return false;
 }
 
-/// The end of the run of characters from `at` that are whitespace, or are not.
+/// The end of the run of characters from `at` on that are all whitespace, or all not.
 std::size_t end_of_run(std::string_view bytes, std::size_t at, bool is_whitespace) {
   while (at < bytes.size()) {
     const Character one = character_at(bytes, at);
@@ -254,7 +256,7 @@ Text escape_html(const Text& text) {
 
 Text indent(const Text& text, const Text& prefix, bool first_too, bool blank_too) {
   Text with_end = text;
-  with_end.append("\n", Origin::author);  // as the filter does, so that a last empty line counts
+  with_end.append("\n", Origin::author);  // jinja's filter does that, so a last empty line counts
   const std::vector<Text> lines = split_lines(with_end);
   Text result;
   for (std::size_t index = 0; index < lines.size(); ++index) {

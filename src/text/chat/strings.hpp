@@ -11,9 +11,9 @@ namespace attacca::text::chat {
 
 enum class Side { left, right, both };
 
-/// Without `characters`, whitespace goes.
+/// Strips `characters`, or whitespace if there are none.
 Text strip(const Text& text, Side side, const Text* characters = nullptr);
-/// Without a separator, runs of whitespace separate. A negative `most` means all.
+/// Without a separator, splits at runs of whitespace. A negative `most` means all.
 std::vector<Text> split(const Text& text, const Text* separator, std::int64_t most = -1);
 std::vector<Text> split_from_right(const Text& text, const Text* separator, std::int64_t most);
 std::vector<Text> split_lines(const Text& text, bool keep_ends = false);
@@ -30,13 +30,13 @@ Text title(const Text& text);
 /// A capital after whitespace and -({[< only (the filter `title`).
 Text title_words(const Text& text);
 
-/// Every character of its own.
+/// Every character as a Text of its own.
 std::vector<Text> characters(const Text& text);
 Text reversed(const Text& text);
-/// The character where the first or last occurrence starts; -1 where there is none.
+/// The character at which the first or last occurrence starts; -1 if there is none.
 std::int64_t find(const Text& text, const Text& what, bool from_right = false);
 std::int64_t count(const Text& text, const Text& what);
-/// For pattern characters that all satisfy it: str.isdigit, isalpha, isalnum, isspace.
+/// The classes of str.isdigit, isalpha, isalnum and isspace.
 enum class Class { digit, alpha, alnum, space };
 bool is_all(const Text& text, Class what);
 /// str.isupper and str.islower: some letter has this case, and none the other.
@@ -44,7 +44,7 @@ bool is_upper(const Text& text);
 bool is_lower(const Text& text);
 
 Text escape_html(const Text& text);
-/// Puts `prefix` before every line but the first, and that one too if asked.
+/// Puts `prefix` before every line but the first; before that too with `first_too`.
 Text indent(const Text& text, const Text& prefix, bool first_too, bool blank_too);
 
 }  // namespace attacca::text::chat

@@ -1,5 +1,5 @@
 // syntax.hpp: a parsed template: expressions and statements as plain data. `at` is a byte of the
-// source.
+// source, for messages.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ using Body = std::vector<Statement>;
 
 struct CallArguments {
   std::vector<ExpressionPtr> positional;
-  ExpressionPtr rest;  // of *list, whose items follow those; or null
+  ExpressionPtr rest;  // the list of `*list`, whose items follow the others; or null
   std::vector<std::pair<std::string, ExpressionPtr>> named;
 };
 
@@ -72,7 +72,7 @@ struct Binary {
   ExpressionPtr left;
   ExpressionPtr right;
 };
-/// a < b < c, where each is compared with the next.
+/// a < b < c: each value is compared with the next.
 struct Comparison {
   ExpressionPtr first;
   std::vector<std::pair<Operator, ExpressionPtr>> rest;
@@ -92,7 +92,7 @@ struct Subscript {
 };
 struct Slice {
   ExpressionPtr object;
-  ExpressionPtr begin;  // or null, as the others
+  ExpressionPtr begin;  // each of these may be null
   ExpressionPtr end;
   ExpressionPtr step;
 };
@@ -111,7 +111,7 @@ struct Filtered {
 };
 struct Tested {
   ExpressionPtr object;
-  const Test* test = nullptr;
+  const Predicate* predicate = nullptr;
   CallArguments arguments;
   bool is_negated = false;
 };
@@ -124,10 +124,10 @@ struct Expression {
   unsigned depth = 1;
 };
 
-/// What `set` and `for` assign to: a name, a field of a namespace, or several of them.
+/// The target of a `set` or a `for`: a name, a field of a namespace, or several of them.
 struct Target {
   std::string name;
-  std::string field;  // of the namespace `name`, unless empty
+  std::string field;  // of the namespace `name`; empty: the name itself
   std::vector<Target> parts;
 };
 
@@ -163,7 +163,7 @@ struct Macro {
   std::vector<std::pair<std::string, ExpressionPtr>> parameters;  // with a default, or null
   Body body;
 };
-/// {% call f(x) %}...{% endcall %}: the body is the macro that f knows as `caller`.
+/// {% call f(x) %}...{% endcall %}: f can call the body as the macro `caller`.
 struct CallBlock {
   ExpressionPtr call;
   Macro body;

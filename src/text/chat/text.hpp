@@ -1,5 +1,6 @@
-// text.hpp: a string that knows which of its bytes came from the caller. Everything a template does
-// to strings goes through here, so that text from a message stays marked as such to the end.
+// text.hpp: a string that knows which of its bytes came from the caller. Every string in a template
+// is a Text, so text from a message stays marked as such to the end. Python's operations on it are
+// in strings.hpp.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +14,13 @@
 
 namespace attacca::text::chat {
 
-/// What a template did that cannot be done. Whoever runs the template adds the place.
+/// An error of a template while it runs. ChatTemplate adds the place.
 class Problem : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Who wrote a value: the template and the tokenizer, or the one who sends messages.
+/// Who wrote a value: the template's author, or the caller that sends messages.
 enum class Origin : bool { author, caller };
 
 inline Origin either(Origin a, Origin b) {
@@ -37,12 +38,12 @@ class Text {
   std::size_t size() const { return bytes_.size(); }
   bool empty() const { return bytes_.empty(); }
 
-  /// What came from the caller: sorted, not empty, with a gap between any two.
+  /// Ranges that came from the caller: sorted, not empty, with a gap between any two.
   const std::vector<TextRange>& literal() const { return literal_; }
-  /// Caller if any byte is.
+  /// The caller, if any byte is the caller's.
   Origin origin() const { return literal_.empty() ? Origin::author : Origin::caller; }
 
-  /// These throw a Problem where the text would grow past kMaxBytes.
+  /// These throw a Problem if the text would grow past kMaxBytes.
   void append(std::string_view bytes, Origin origin);
   void append(const Text& other) { append(other, 0, other.size()); }
   void append(const Text& other, std::size_t begin, std::size_t end);

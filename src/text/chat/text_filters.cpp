@@ -1,4 +1,4 @@
-// text_filters.cpp: the filters that give text, and find_filter.
+// text_filters.cpp: the filters that return text, and find_filter.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ Value indent_lines(Budget&, const Value& input, const Arguments& arguments) {
 Value to_json_text(Budget& budget, const Value& input, const Arguments& arguments) {
   const Bound bound =
       arguments.bind("tojson", {"ensure_ascii", "indent", "separators", "sort_keys"});
-  // jinja's own `tojson` has `indent` first, transformers' has `ensure_ascii`.
+  // The first parameter of jinja's own `tojson` is `indent`, that of transformers' `ensure_ascii`.
   JsonStyle style;
   style.is_ascii = bound.flag(0, false);
   style.is_sorted = bound.flag(3, false);

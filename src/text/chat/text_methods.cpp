@@ -1,4 +1,4 @@
-// text_methods.cpp: the methods of strings.
+// text_methods.cpp: the methods of strings. methods.cpp has those of lists and mappings.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -118,7 +118,8 @@ Value test_case(const Value& self, const Arguments& arguments) {
   return Value::boolean(kTest(text_of(self)));
 }
 
-/// What a field of `format` names: nothing (the next argument), a place or a name.
+/// The argument for a field of `format`: the next one if the field is empty, else by position or by
+/// name.
 const Value& argument_called(const std::string& field, std::size_t& next,
                              const Arguments& arguments) {
   if (field.find_first_of("!:.[") != std::string::npos)

@@ -1,3 +1,4 @@
+// to_json.cpp: prints values as JSON.
 #include "text/chat/to_json.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// to_json.hpp: the filter `tojson`, which prints as Python's json.dumps does with
+// to_json.hpp: prints values for the filter `tojson`, as Python's json.dumps does with
 // ensure_ascii=False.
 #pragma once
 
@@ -9,14 +9,14 @@
 namespace attacca::text::chat {
 
 struct JsonStyle {
-  std::optional<Text> indent;  // for one level; without it all is on one line
+  std::optional<Text> indent;  // of one level; none: all on one line
   Text between_items{", "};
   Text after_key{": "};
   bool is_ascii = false;
   bool is_sorted = false;
 };
 
-/// Throws a Problem for what JSON cannot say.
+/// Throws a Problem for a value that JSON does not have.
 Text to_json(const Value& value, const JsonStyle& style);
 
 }  // namespace attacca::text::chat

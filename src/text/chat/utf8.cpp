@@ -1,3 +1,4 @@
+// utf8.cpp: walks UTF-8 text character by character.
 #include "text/chat/utf8.hpp"
 
 #include <utf8proc.h>

@@ -1,3 +1,4 @@
+// value.cpp: makes values, converts them from JSON and bounds their depth and size.
 #include "text/chat/value.hpp"
 
 #include <fmt/format.h>
@@ -11,7 +12,7 @@
 namespace attacca::text::chat {
 namespace {
 
-/// One level more around what is inside.
+/// The extent of a container around `inside`: one level more.
 Extent wrapped(Extent inside) {
   if (inside.depth >= kMaxValueDepth)
     throw Problem(fmt::format("values nest deeper than {} levels", kMaxValueDepth));

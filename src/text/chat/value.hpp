@@ -1,6 +1,6 @@
-// value.hpp: the values of a template: what Python calls None, bool, int, float, str, list, tuple
-// and dict, and jinja's undefined, namespaces, loops and callables. Values never change once made,
-// except namespaces and loops, which their run owns; so no value can contain itself.
+// value.hpp: the values of a template: Python's None, bool, int, float, str, list, tuple and dict,
+// and jinja's undefined, namespaces, loops and callables. Values never change once made, except
+// namespaces and loops, which belong to their run. So no value can contain itself.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ struct Loop;
 using Items = std::vector<Value>;
 using Entries = std::vector<std::pair<Value, Value>>;
 
-inline constexpr unsigned kMaxValueDepth = 100;          // walking a value needs little stack
-inline constexpr std::size_t kMaxValueWeight = 1 << 20;  // and a bounded time
+inline constexpr unsigned kMaxValueDepth = 100;          // bounds the stack to walk a value
+inline constexpr std::size_t kMaxValueWeight = 1 << 20;  // bounds the time to walk a value
 inline constexpr std::size_t kMaxItems = 1 << 18;
 
-/// How deeply a value nests, and of how many values it consists, counting shared ones every time.
+/// How deeply a value nests, and how many values it has. Shared values count every time.
 struct Extent {
   unsigned depth = 0;
   std::size_t weight = 1;
@@ -48,7 +48,7 @@ struct Dict {
   const Value* find(const Value& key) const;
   const Value* find(std::string_view key) const;
 };
-/// What `namespace()` makes: the one kind of value that `set` changes.
+/// The result of `namespace()`, the one kind of value that `set` changes.
 struct Namespace {
   std::vector<std::pair<std::string, Value>> fields;
 };
@@ -74,7 +74,7 @@ class Value {
   }
   static Value real(double number, Origin origin = Origin::author) { return {number, origin}; }
   static Value text(Text text);
-  /// These throw a Problem where the value would nest too deeply or hold too much.
+  /// These throw a Problem if the value would nest too deeply or hold too many values.
   static Value list(Items items, Origin origin = Origin::author) {
     return sequence(std::move(items), false, origin);
   }
@@ -84,10 +84,10 @@ class Value {
   static Value dict(Entries entries, Origin origin = Origin::author);
   static Value space(Namespace* space) { return {space, Origin::author}; }
   static Value loop(std::shared_ptr<const Loop> loop) { return {std::move(loop), Origin::author}; }
-  /// `held`: what the function keeps, such as the object of a method.
+  /// `held`: a value that the function keeps, such as the object of a method.
   static Value callable(std::string name, std::function<Value(const Arguments&)> call,
                         const Value* held = nullptr);
-  /// Throws a Problem where it nests too deeply.
+  /// Throws a Problem if it nests too deeply.
   static Value from_json(const nlohmann::ordered_json& json, Origin origin);
 
   bool is_undefined() const { return std::holds_alternative<Undefined>(data_); }
@@ -105,14 +105,14 @@ class Value {
     return space ? *space : nullptr;
   }
 
-  /// Of a number, a constant or the shape of a container; a Text knows its own in detail.
+  /// Who wrote a number or a constant, or shaped a container. A Text knows it byte by byte.
   Origin origin() const;
   Extent extent() const;
   /// "a string", for messages.
   std::string kind() const;
   /// Why an undefined value is undefined.
   std::string why() const;
-  /// About how many bytes of memory making this took.
+  /// About how many bytes of memory the value took.
   std::size_t cost() const;
 
  private:
@@ -136,22 +136,22 @@ struct Loop {
   Extent extent;
 };
 
-/// Of what holds these. Throws a Problem where that would be too deep or too much.
+/// The extent of a container of these items. Throws a Problem if it is too deep or too large.
 Extent extent_around(const Items& items);
 
 void add_item(Items& items, Value item);
 
 bool is_true(const Value& value);
 bool equal(const Value& a, const Value& b);
-/// Throws a Problem where Python has no order between the two.
+/// Throws a Problem if Python has no order between the two.
 bool is_less(const Value& a, const Value& b);
 /// `what in where`.
 bool contains(const Value& where, const Value& what);
 
-/// What a loop over it goes through. Throws a Problem where it is no container.
+/// The items that a loop goes through. Throws a Problem if the value is no container.
 Items iterate(const Value& value);
 
-/// As str() and repr() of Python print it; undefined prints as nothing.
+/// Prints as Python's str() and repr() do; undefined prints as nothing.
 Text to_text(const Value& value);
 Text to_repr(const Value& value);
 std::string format_real(double number);
