@@ -1,5 +1,6 @@
-// The engine against Hugging Face transformers and against itself: greedy text is the same alone
-// and in every company, cut and page size; what is asked for wrongly is refused and costs nothing.
+// Tests of the engine against Hugging Face transformers and against itself: greedy text is the same
+// whatever else is in the batch, however prompts are cut and for every page size. Bad requests are
+// refused and leave nothing behind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <attacca/error.hpp>
@@ -8,7 +9,7 @@
 #include <cmath>
 #include <string>
 
-#include "engine/company.hpp"
+#include "engine/batches.hpp"
 #include "engine/quantized.hpp"
 #include "model/small_model.hpp"
 #include "support/on_each_device.hpp"
@@ -25,7 +26,7 @@ using llm::Reply;
 using llm::Request;
 using testing::HasSubstr;
 
-/// What a call that must be refused says.
+/// The message of a call that must be refused.
 template <class F>
 std::string message_of(F call) {
   try {
@@ -45,16 +46,16 @@ class EngineOnEachDevice : public test::OnEachDevice {
     options.context = 128;
     return options;
   }
-  /// What same_bits can be to make a difference.
+  /// The values of same_bits that make a difference on this device.
   std::vector<bool> same_bits_or_not() const {
     return is_cuda() ? std::vector<bool>{true, false} : std::vector<bool>{true};
   }
 };
 ATTACCA_ON_EACH_DEVICE(EngineOnEachDevice);
 
-/// With weights in bf16 CUDA has all rows in bf16. Rounding is coarse in models this small: their
-/// logits come out within 2 % of the size of a row's, and of two tokens as good as equally probable
-/// it may take the other.
+/// With weights in bf16 a CUDA device holds all rows in bf16. Rounding is coarse in models this
+/// small: logits are within 2 % of the size of their row, and of two tokens that are almost equally
+/// probable the device may take the other.
 bool is_rounded(const Engine& engine) { return engine.options().kv_type != llm::KvType::f32; }
 double tolerance(const Engine& engine) { return is_rounded(engine) ? 2e-2 : 1e-4; }
 
@@ -120,7 +121,7 @@ TEST_P(EngineOnEachDevice, keys_and_values_in_fp8_take_a_quarter_and_change_scor
 }
 
 TEST_P(EngineOnEachDevice, gives_the_same_tokens_alone_and_in_every_company) {
-  expect_same_in_every_company(Model(fixture("qwen3")), options(), text_of("qwen3"));
+  expect_same_in_every_batch(Model(fixture("qwen3")), options(), text_of("qwen3"));
 }
 
 TEST_P(EngineOnEachDevice, gives_the_same_tokens_for_every_cut_and_page_size) {
@@ -138,11 +139,11 @@ TEST_P(EngineOnEachDevice, gives_the_same_tokens_whatever_the_type_of_keys_and_v
     const Model model(fixture(name));
     EngineOptions with = options();
     with.kv_type = type;
-    expect_same_in_every_company(model, with, text_of(name));
+    expect_same_in_every_batch(model, with, text_of(name));
     expect_same_for_every_cut_and_page_size(model, with, text_of(name));
     expect_same_when_pages_run_out(model, with, text_of(name));
   };
-  expect_same_in_every_way("llama", KvType::automatic);  // floats, as its weights are
+  expect_same_in_every_way("llama", KvType::automatic);  // f32, because its weights are
   if (is_cuda())
     for (const KvType type : {KvType::bf16, KvType::f16, KvType::fp8, KvType::f32})
       expect_same_in_every_way("qwen3", type);
@@ -153,14 +154,14 @@ TEST_P(EngineOnEachDevice, gives_the_same_tokens_with_weights_in_fp8_too) {
   const Model model(fixture("qwen3"));
   EngineOptions with = options();
   with.weights = llm::WeightFormat::fp8;
-  expect_same_in_every_company(model, with, text_of("qwen3"));
+  expect_same_in_every_batch(model, with, text_of("qwen3"));
   expect_same_for_every_cut_and_page_size(model, with, text_of("qwen3"));
   expect_same_when_pages_run_out(model, with, text_of("qwen3"));
 }
 
-/// How far apart two tokens may be, in nats, that a GPU takes for each other without same_bits
-/// where a prompt is cut otherwise. Few and many rows are multiplied by kernels that add up in
-/// other orders; rows rounded to bf16 then differ here and there in their last bit.
+/// The most nats between two tokens that a GPU without same_bits may exchange when a prompt is cut
+/// differently. Kernels for few rows and for many rows add up in different orders, so rows rounded
+/// to bf16 differ here and there in their last bit.
 constexpr double kRounding = 0.02;
 
 TEST_P(EngineOnEachDevice, gives_the_same_tokens_but_for_near_ties_without_same_bits) {
@@ -172,7 +173,7 @@ TEST_P(EngineOnEachDevice, gives_the_same_tokens_but_for_near_ties_without_same_
   expect_same_when_pages_run_out(model, with, text_of("qwen3"), tie);
 }
 
-/// What compute-sanitizer watches: every kernel of a step, for few and for many rows.
+/// Tests for compute-sanitizer: they run every kernel of a step, for few and for many rows.
 class SmallModel : public EngineOnEachDevice {
  protected:
   void expect_answers(const Model& model, llm::WeightFormat weights = {}) const {
@@ -268,7 +269,7 @@ TEST(Engine, ends_at_the_end_token_and_says_so) {
   Engine engine(model, options);
   Request request = greedy(e.prompt, 64);
   request.ignores_end = false;
-  // The model seldom ends by itself: a bias makes it.
+  // The model seldom ends by itself, so a bias makes it end.
   request.sampling.bias = {{2, 1000.0f}};
   const Reply reply = engine.generate(request);
   EXPECT_EQ(reply.tokens, Tokens{2});

@@ -1,4 +1,5 @@
-// fixtures.hpp: the small models of tests/engine/fixtures and what transformers computed with them.
+// fixtures.hpp: the small models of tests/engine/fixtures and the results of transformers for them.
+// make_models.py writes both.
 #pragma once
 
 #include <attacca/llm.hpp>
@@ -18,9 +19,9 @@ inline std::string fixture(const std::string& name) { return "tests/engine/fixtu
 
 struct Expected {
   std::vector<std::int32_t> prompt;
-  std::vector<std::int32_t> greedy;         // what follows the prompt
+  std::vector<std::int32_t> greedy;         // the greedy continuation
   std::vector<double> logprobs;             // of the prompt's tokens but the first
-  std::vector<double> norms;                // of the logits of each position
+  std::vector<double> norms;                // of each position's logits
   std::vector<std::size_t> probes;          // entries of the vocabulary
   std::vector<std::vector<double>> logits;  // [position][probe]
 };
@@ -37,7 +38,7 @@ inline Expected expected(const std::string& name) {
   return e;
 }
 
-/// A prompt and what follows it.
+/// A prompt and its greedy continuation.
 inline std::vector<std::int32_t> text_of(const std::string& name) {
   const Expected e = expected(name);
   std::vector<std::int32_t> text = e.prompt;
@@ -45,7 +46,7 @@ inline std::vector<std::int32_t> text_of(const std::string& name) {
   return text;
 }
 
-/// Continues tokens by `count` others, whatever they are.
+/// A request for exactly `count` greedy tokens; end tokens do not end it.
 inline llm::Request greedy(std::vector<std::int32_t> tokens, std::size_t count) {
   llm::Request request;
   request.tokens = std::move(tokens);

@@ -1,5 +1,5 @@
-// Which steps run as graphs: every mode gives the same tokens, every step leaves a record with a
-// reason where it had no graph, and what an engine says of its graphs at start comes true.
+// Tests of graph modes: every mode gives the same tokens, every step leaves a record with a reason
+// if it had no graph, and the engine's report of its graphs at start is right.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <attacca/error.hpp>
@@ -33,7 +33,7 @@ constexpr GraphMode kModes[] = {GraphMode::full, GraphMode::piecewise, GraphMode
                                 GraphMode::off};
 
 /// Prompts of several lengths, more than there are slots, some with penalties and draws.
-std::vector<Request> company(const std::vector<std::int32_t>& text) {
+std::vector<Request> requests_of(const std::vector<std::int32_t>& text) {
   std::vector<Request> requests;
   for (const std::size_t length : {1, 17, 3, 40, 33, 5, 16}) {
     Request request;
@@ -60,7 +60,7 @@ std::string report_of(const std::vector<GraphCoverage>& coverage) {
   return text;
 }
 
-/// That records, counters and the report agree.
+/// Checks that records, counters and the report agree.
 void expect_consistent(const Engine& engine) {
   const EngineStats stats = engine.stats();
   const std::vector<StepRecord> records = engine.records();
@@ -132,11 +132,11 @@ TEST_P(GraphModes, all_give_the_same_tokens_and_use_the_graphs_they_should) {
   for (const std::string& path : models) {
     SCOPED_TRACE(path);
     const Model model(path);
-    const auto requests =
-        company(path.empty() ? model.tokenize("Once upon a time there was a fox that had no "
-                                              "lantern, and it went into the wood to look for "
-                                              "one, for the nights were long and dark and cold.")
-                             : expected("llama").prompt);
+    const auto requests = requests_of(
+        path.empty() ? model.tokenize("Once upon a time there was a fox that had no "
+                                      "lantern, and it went into the wood to look for "
+                                      "one, for the nights were long and dark and cold.")
+                     : expected("llama").prompt);
     std::vector<std::vector<std::int32_t>> first;
     for (const GraphMode mode : kModes) {
       SCOPED_TRACE(graph_mode_name(mode));
@@ -161,7 +161,7 @@ TEST_P(GraphModes, all_give_the_same_tokens_without_same_bits_too) {
   for (const char* name : {"llama3-rope", "qwen2", "qwen3"}) {
     SCOPED_TRACE(name);
     const Model model(fixture(name));
-    const auto requests = company(expected("llama").prompt);
+    const auto requests = requests_of(expected("llama").prompt);
     std::vector<std::vector<std::int32_t>> first;
     for (const GraphMode mode : kModes) {
       SCOPED_TRACE(graph_mode_name(mode));
@@ -176,7 +176,7 @@ TEST_P(GraphModes, all_give_the_same_tokens_without_same_bits_too) {
 
 TEST_P(GraphModes, odd_sizes_give_the_same_tokens_and_every_miss_has_its_reason) {
   const Model model(fixture("qwen3"));
-  const auto requests = company(expected("qwen3").prompt);
+  const auto requests = requests_of(expected("qwen3").prompt);
   Engine reference(model, options(GraphMode::full));
   const auto tokens = tokens_of(reference.generate(requests));
   for (const GraphMode mode : kModes) {
@@ -204,7 +204,7 @@ TEST_P(GraphModes, a_decode_step_above_the_decode_sizes_runs_in_a_mixed_graph) {
   EngineOptions with = options(GraphMode::full);
   with.decode_sizes = {1};
   Engine engine(Model(fixture("llama")), with);
-  engine.generate(company(expected("llama").prompt));
+  engine.generate(requests_of(expected("llama").prompt));
   EXPECT_EQ(engine.stats().graph_hits, engine.stats().steps);
   const auto records = engine.records();
   EXPECT_TRUE(std::any_of(records.begin(), records.end(), [](const StepRecord& r) {
@@ -217,7 +217,7 @@ TEST_P(GraphModes, the_step_log_has_a_line_of_json_for_each_step) {
   EngineOptions with = options(GraphMode::decode);
   with.step_log = path;
   Engine engine(Model(fixture("llama")), with);
-  engine.generate(company(expected("llama").prompt));
+  engine.generate(requests_of(expected("llama").prompt));
   const std::vector<StepRecord> records = engine.records();
   std::ifstream file(path);
   std::size_t at = 0;
@@ -240,7 +240,7 @@ TEST_P(GraphModes, the_step_log_has_a_line_of_json_for_each_step) {
   std::filesystem::remove(path);
 }
 
-// --- what needs no device ----------------------------------------------------------------------
+// --- without a device --------------------------------------------------------------------------
 
 EngineOptions host_options() {
   EngineOptions options;
@@ -249,7 +249,7 @@ EngineOptions host_options() {
   return options;
 }
 
-/// The report of an engine with these options, which are filled in.
+/// The report of an engine with these options. Fills in the defaults.
 std::string report(EngineOptions& options) {
   const model::Checkpoint checkpoint = model::Checkpoint::open(fixture("llama"));
   const schedule::Limits limits = engine::size_engine(checkpoint, options);
@@ -326,7 +326,7 @@ TEST(GraphCoverage, says_which_steps_have_no_graph_and_why) {
 TEST(GraphOptions, that_make_no_sense_are_refused_with_the_value_and_the_remedy) {
   const auto refused = [](auto change, const std::string& value, const std::string& remedy) {
     EngineOptions options = host_options();
-    options.graphs = GraphMode::off;  // lists are checked all the same
+    options.graphs = GraphMode::off;  // lists of sizes are checked in every mode
     change(options);
     EXPECT_THAT([&] { report(options); },
                 ThrowsMessage<BadArgument>(AllOf(HasSubstr(value), HasSubstr(remedy))));

@@ -1,5 +1,5 @@
-// The graph of a step against Hugging Face transformers: small random models of each architecture,
-// logits at every position of a prompt. The fixtures are made by make_models.py.
+// Tests of a step's graph against Hugging Face transformers: small random models of each
+// architecture, logits at every position of a prompt. make_models.py makes the fixtures.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,10 +19,10 @@ using engine_tests::Expected;
 using engine_tests::fixture;
 using model::Checkpoint;
 
-/// One sequence on a device, with as many pages as it needs, in an order that is not theirs.
+/// One sequence on a device. It has as many pages as it needs, in a shuffled order.
 class OneSequence {
  public:
-  /// `step`: tokens that a step may have; 0: all of them.
+  /// `step`: the most tokens of a step; 0: all of them.
   OneSequence(const Device& device, const Checkpoint& checkpoint, std::uint32_t tokens,
               std::uint32_t page_size, bool is_streamed = false, bool same_bits = true,
               std::uint32_t step = 0)
@@ -53,7 +53,7 @@ class OneSequence {
 
   bool can_stream() const { return step::can_stream(weights_); }
 
-  /// Logits of all positions of `tokens`, which stand at `first` and after.
+  /// The logits of all positions of `tokens`, which start at position `first`.
   std::vector<float> logits(std::span<const std::int32_t> tokens, std::int32_t first) {
     std::vector<std::int32_t> positions, gather;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -137,7 +137,7 @@ TEST_P(Logits, of_each_architecture_are_those_of_transformers) {
   }
 }
 
-/// A prompt's logits, computed so many tokens at a time.
+/// A prompt's logits, computed in steps of a given number of tokens.
 std::vector<float> logits_of(OneSequence& sequence, std::span<const std::int32_t> prompt,
                              std::size_t chunk) {
   std::vector<float> joined;

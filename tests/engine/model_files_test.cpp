@@ -1,5 +1,5 @@
-// A model's files as an engine meets them: tokens without a row, templates that nobody can read, a
-// head that is not the promised one, and texts longer than the pages.
+// Tests of an engine with odd model files: tokens without a row, templates that cannot be used, a
+// head that differs from the configuration, and texts longer than the pages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <attacca/error.hpp>
@@ -25,7 +25,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::ThrowsMessage;
 
-/// The fixture llama, which has 288 tokens, with a tokenizer that knows a few of them.
+/// The fixture llama, which has 288 tokens, with a tokenizer that has a few of them.
 class LlamaWithTokenizer {
  public:
   LlamaWithTokenizer() {

@@ -1,6 +1,7 @@
-// A step planned and launched while the one before it runs: the same tokens, texts and endings as
-// without, whatever ends, is preempted or is cancelled meanwhile, and nothing left behind. Without
-// same_bits replies are compared where their company is the same.
+// Tests of overlap, where a step is planned and launched while the one before it runs: tokens,
+// texts and endings are the same as without, whatever ends, is preempted or is cancelled meanwhile,
+// and nothing is left behind. Without same_bits, replies are compared only if they ran in equal
+// batches.
 #include <gtest/gtest.h>
 #include <attacca/error.hpp>
 #include <attacca/llm.hpp>
@@ -21,8 +22,8 @@ using engine_tests::fixture;
 using engine_tests::greedy;
 using Tokens = std::vector<std::int32_t>;
 
-/// Prompts of several lengths from a model's own.
-std::vector<Request> company(const std::string& model, std::size_t count) {
+/// Requests of several lengths, cut from the model's prompt.
+std::vector<Request> requests_of(const std::string& model, std::size_t count) {
   const Tokens text = expected(model).prompt;
   std::vector<Request> requests;
   for (const std::size_t length : {1, 17, 3, 40, 33, 5, 16, 24})
@@ -60,7 +61,8 @@ class Overlap : public test::OnEachDevice {
     options.overlap = overlap;
     return options;
   }
-  /// That both ways of running give the same replies; returns what the overlapping engine did.
+  /// Checks that replies are the same with and without overlap. Returns the overlapping engine's
+  /// statistics.
   template <class Change>
   EngineStats compare(const Model& model, const std::vector<Request>& requests, Change change) {
     EngineOptions with = options(true), without = options(false);
@@ -77,7 +79,7 @@ class Overlap : public test::OnEachDevice {
     EXPECT_EQ(overlapping.records().size(), stats.steps) << "nothing is left in flight";
     EXPECT_EQ(waiting.stats().steps_ahead, 0u);
     EXPECT_EQ(waiting.stats().tokens_voided, 0u);
-    // And it goes on as if nothing had been.
+    // Afterwards the engine works as before.
     expect_same(overlapping.generate(requests), waiting.generate(requests));
     return stats;
   }
@@ -90,7 +92,7 @@ ATTACCA_ON_EACH_DEVICE(Overlap);
 TEST_P(Overlap, gives_the_same_tokens_and_computes_none_in_vain_where_lengths_end_sequences) {
   for (const std::string& name : engine_tests::kModels) {
     SCOPED_TRACE(name);
-    EXPECT_EQ(compare(Model(fixture(name)), company(name, 20)).tokens_voided, 0u);
+    EXPECT_EQ(compare(Model(fixture(name)), requests_of(name, 20)).tokens_voided, 0u);
   }
 }
 
@@ -98,7 +100,7 @@ TEST_P(Overlap, gives_the_same_tokens_without_same_bits_where_the_company_is_the
   if (!is_cuda()) GTEST_SKIP() << "the host computes the same bits in any case";
   for (const char* name : {"llama3-rope", "qwen2", "qwen3"}) {
     SCOPED_TRACE(name);
-    std::vector<Request> requests = company(name, 20);
+    std::vector<Request> requests = requests_of(name, 20);
     std::erase_if(requests, [](const Request& request) { return request.tokens.size() > 17; });
     for (std::size_t i = 0; i < requests.size(); ++i) requests[i].max_tokens += 3 * i;
     compare(Model(fixture(name)), requests, [](EngineOptions& o) {
@@ -113,12 +115,12 @@ TEST_P(Overlap, gives_the_same_tokens_in_every_graph_mode) {
   for (const GraphMode mode :
        {GraphMode::full, GraphMode::piecewise, GraphMode::decode, GraphMode::off}) {
     SCOPED_TRACE(graph_mode_name(mode));
-    compare(model, company("llama", 6), [&](EngineOptions& o) { o.graphs = mode; });
+    compare(model, requests_of("llama", 6), [&](EngineOptions& o) { o.graphs = mode; });
   }
 }
 
 TEST_P(Overlap, gives_the_same_tokens_for_seeds_penalties_and_log_probabilities) {
-  std::vector<Request> requests = company("llama", 12);
+  std::vector<Request> requests = requests_of("llama", 12);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     requests[i].sampling = {.temperature = 1.2f, .top_k = 50, .top_p = 0.9f, .seed = i / 2};
     if (i % 2) requests[i].sampling.repetition_penalty = 1.3f;
@@ -131,7 +133,7 @@ TEST_P(Overlap, gives_the_same_tokens_for_seeds_penalties_and_log_probabilities)
 TEST_P(Overlap, gives_the_same_tokens_when_pages_run_out) {
   for (const bool shares : {true, false}) {
     const EngineStats stats =
-        compare(Model(fixture("llama")), company("llama", 24), [&](EngineOptions& o) {
+        compare(Model(fixture("llama")), requests_of("llama", 24), [&](EngineOptions& o) {
           o.pages = 5;
           o.shares_prefixes = shares;
         });
@@ -140,7 +142,7 @@ TEST_P(Overlap, gives_the_same_tokens_when_pages_run_out) {
 }
 
 TEST_P(Overlap, ends_at_an_end_token_though_the_next_step_is_on_its_way) {
-  std::vector<Request> requests = company("llama", 40);
+  std::vector<Request> requests = requests_of("llama", 40);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     requests[i].ignores_end = false;
     requests[i].sampling = {.temperature = 1, .seed = i};

@@ -1,4 +1,5 @@
-// Which kernel multiplies which matrices: what cannot have the fastest one says why.
+// Tests of the list of kernels that multiply a model's matrices: where the fastest one cannot be
+// used, the list says why.
 #include "engine/products.hpp"
 
 #include <gmock/gmock.h>
@@ -29,7 +30,7 @@ constexpr ProductDevice kHopper{.is_cuda = true, .has_tiled = true, .same_bits =
 
 constexpr const char* kAll = "query, key, value, output, gate, up, down";
 
-/// Three layers whose sizes suit every kernel, in bf16. Nobody multiplies them.
+/// Three layers in bf16 whose sizes suit every kernel. They have no data; nothing multiplies them.
 model::Weights whole_weights() {
   model::ModelConfig sizes = test::SmallModel::sizes();
   sizes.architecture = model::find_architecture("llama");
@@ -42,7 +43,7 @@ model::Weights whole_weights() {
 void set_type(LayerWeights& w, TensorType type) {
   w.query.type = w.key.type = w.value.type = w.output.type = type;
   w.gate.type = w.up.type = w.down.type = type;
-  // As Weights lays them out.
+  // Adjacent, as Weights lays them out.
   w.key.data = w.query.row(w.query.rows);
   w.value.data = w.key.row(w.key.rows);
 }

@@ -15,7 +15,7 @@
 
 namespace attacca::engine_tests {
 
-/// The next half towards 0. REQUIRES: it is 0 or a normal one.
+/// The value rounded to a half towards 0. REQUIRES: the half is 0 or normal.
 inline std::uint16_t half_towards_zero(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t size = bits & 0x7fffffffu;
@@ -23,7 +23,7 @@ inline std::uint16_t half_towards_zero(float value) {
   return static_cast<std::uint16_t>((bits >> 16 & 0x8000u) | rebiased);
 }
 
-/// 32 neighbours as one block.
+/// Appends 32 adjacent values as one block.
 inline void append_block(kernels::TensorType type, std::span<const float, 32> values,
                          std::vector<std::byte>& to) {
   using kernels::TensorType;
@@ -52,8 +52,8 @@ inline void append_block(kernels::TensorType type, std::span<const float, 32> va
     put(is_tiled ? static_cast<unsigned>(q(i, -127, 127)) : nibble(i) | nibble(i + 16) << 4);
 }
 
-/// REQUIRES: a fixture without scaling of its rotary frequencies, of an architecture whose pairs
-/// are halves in GGUF files too.
+/// REQUIRES: the fixture has no RoPE scaling, and its architecture rotates halves in GGUF files
+/// too.
 inline void write_quantized(const std::string& name, kernels::TensorType type,
                             const std::filesystem::path& path) {
   const model::Checkpoint from = model::Checkpoint::open(fixture(name));

@@ -1,10 +1,11 @@
-// Models with quantized weights, which every device uses as they are: the tokens of the host, and
-// the same ones alone and in every company. SmolLM2 where `attacca pull smollm2` has put it.
+// Tests of models with quantized weights, which every device uses as they are: tokens equal the
+// host's, and are the same whatever else is in the batch. SmolLM2 is tested if `attacca pull
+// smollm2` has fetched it.
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "engine/company.hpp"
+#include "engine/batches.hpp"
 #include "engine/quantized.hpp"
 #include "model/cache.hpp"
 #include "model/small_model.hpp"
@@ -45,7 +46,7 @@ class QuantizedModels : public test::OnEachDevice {
     write_quantized(name, type, path);
     return Model(path.string());
   }
-  /// That 64 tokens after each prompt are those of the host, but for ties.
+  /// Checks that the 64 tokens after each prompt equal the host's, except for ties.
   void expect_tokens_of_host(const Model& model, const std::vector<Tokens>& prompts,
                              double tie = 0) const {
     std::vector<Request> requests;
@@ -90,7 +91,7 @@ TEST_P(QuantizedModels, the_embedded_one_gives_the_tokens_of_the_host) {
 TEST_P(QuantizedModels, give_the_same_tokens_alone_and_in_every_company) {
   for (const TensorType type : kTypes) {
     SCOPED_TRACE(kernels::type_name(type));
-    expect_same_in_every_company(fixture("qwen3", type), options(), text_of("qwen3"));
+    expect_same_in_every_batch(fixture("qwen3", type), options(), text_of("qwen3"));
   }
 }
 
@@ -112,7 +113,7 @@ TEST_P(QuantizedModels, the_embedded_one_gives_the_same_tokens_alone_and_in_ever
   if (!is_cuda()) GTEST_SKIP() << "takes long on the host, which has the smaller models for it";
   const Model model("");
   const Tokens story = model.tokenize(kStory);
-  expect_same_in_every_company(model, options(), story);
+  expect_same_in_every_batch(model, options(), story);
   expect_same_for_every_cut_and_page_size(model, options(), story);
   expect_same_when_pages_run_out(model, options(), story);
 }

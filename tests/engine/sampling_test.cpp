@@ -1,5 +1,5 @@
-// What requests ask of sampling, through the engine: stop tokens, biases, masks, penalties, and
-// what becomes of logits that are no numbers.
+// Tests of sampling through the engine: stop tokens, biases, masks, penalties, and logits that are
+// not finite.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <attacca/error.hpp>
@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/company.hpp"
+#include "engine/batches.hpp"
 #include "model/small_model.hpp"
 #include "support/on_each_device.hpp"
 
@@ -61,7 +61,7 @@ TEST_P(EngineSampling, a_hundred_biases_and_a_mask_choose_what_can_come) {
   Request pushed = request();
   for (std::int32_t token = 0; token < 100; ++token)
     pushed.sampling.bias.emplace_back(token, token == 77 ? 500.0f : -500.0f);
-  pushed.sampling.bias.emplace_back(77, 100.0f);  // they add up
+  pushed.sampling.bias.emplace_back(77, 100.0f);  // biases of one token add up
   EXPECT_EQ(engine.generate(pushed).tokens, Tokens(12, 77));
   Request masked = request(40);
   masked.sampling.temperature = 2;

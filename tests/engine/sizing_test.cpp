@@ -1,8 +1,8 @@
-// What an engine counts on before it is made: weights as a GPU will have them.
+// Tests of the estimate of a GPU's weights, which an engine makes before it allocates anything.
 #include <gtest/gtest.h>
 #include <attacca/llm.hpp>
 
-#include "engine/company.hpp"
+#include "engine/batches.hpp"
 #include "engine/quantized.hpp"
 #include "engine/sizing.hpp"
 #include "model/small_model.hpp"
@@ -38,14 +38,14 @@ TEST_P(Sizing, counts_the_weights_that_a_gpu_gets) {
     }
 }
 
-/// Floats of the vectors of a llama: norms, and the rotary frequencies.
+/// Bytes of a llama's vectors: norms and RoPE frequencies, in floats.
 std::size_t vector_bytes(const model::ModelConfig& c) {
   return ((2 * c.layers + 1) * c.hidden + c.rotary_size / 2) * sizeof(float);
 }
 std::size_t embedding_elements(const model::ModelConfig& c) {
   return std::size_t{c.vocabulary} * c.hidden;
 }
-/// Rows of all products but the head's.
+/// Rows of all linear layers but the head.
 std::size_t rows_of(const model::ModelConfig& c) {
   return c.layers *
          std::size_t{(c.heads + 2 * c.kv_heads) * c.head_size + 2 * c.hidden + 2 * c.feed_forward};

@@ -1,5 +1,5 @@
-// The text of a reply as it comes: whole characters, and never the beginning of what may become a
-// stop string.
+// Tests of a reply's text as it comes: whole characters, and never the start of a possible stop
+// string.
 #include "engine/text_stream.hpp"
 
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@ namespace {
 using text::Tokenizer;
 using Pieces = std::vector<std::string>;
 
-/// Of a few tokens. "Ġ" spells a space and "Ċ" a line's end; "Ã", "©", "ð", "Ł", "Ļ" and "Ĥ" spell
-/// the bytes C3, A9, F0, 9F, 99 and 82, parts of é and 🙂.
+/// A tokenizer of a few tokens. "Ġ" spells a space and "Ċ" a newline; "Ã", "©", "ð", "Ł", "Ļ" and
+/// "Ĥ" spell the bytes C3, A9, F0, 9F, 99 and 82, parts of é and 🙂.
 Tokenizer tokenizer() {
   const Pieces pieces = {
       "a",     "b",    "c",  "ab",    "E",      "EN",   "END",  "N",         "D", "nd", "xENDy",
@@ -40,8 +40,8 @@ std::int32_t id_of(const Tokenizer& tokenizer, const std::string& piece) {
   return *id;
 }
 
-/// What each token brings, and at the end what `finish` does. Ends, as an engine does, with the
-/// token that completes a stop string.
+/// The text of each token, and at the end the text of `finish`. As in an engine, the token that
+/// completes a stop string is the last.
 Pieces streamed(const Pieces& tokens, const Pieces& stops) {
   const Tokenizer known = tokenizer();
   TextStream stream(known, {}, stops);
@@ -91,7 +91,7 @@ TEST(TextStream, what_only_began_like_a_stop_string_is_released_with_the_token_t
 }
 
 TEST(TextStream, only_what_may_still_begin_a_stop_string_stays_withheld) {
-  // "ababac" is not "abac" at its first letters but is at its third.
+  // "ababac" has "abac" not at its first letter but at its third.
   EXPECT_EQ(streamed({"abab", "a", "c"}, {"abac"}), (Pieces{"ab", "", "", ""}));
   EXPECT_EQ(streamed({"a", "abab", "b"}, {"abac"}), (Pieces{"", "aab", "abb", ""}));
   EXPECT_EQ(streamed({"E", "E", "EN", "E"}, {"END"}), (Pieces{"", "E", "E", "EN", "E"}));
@@ -150,7 +150,7 @@ TEST(TextStream, a_stop_string_may_end_in_a_character_of_two_tokens) {
 }
 
 TEST(TextStream, a_withheld_beginning_is_whole_characters_too) {
-  // é is C3 A9 and ê C3 AA: what they share is no text, and is not torn apart.
+  // é is C3 A9 and ê is C3 AA. The shared byte is no text, and characters are not torn apart.
   EXPECT_EQ(streamed({"a", "Ã©", "b"}, {"ê"}), (Pieces{"a", "é", "b", ""}));
 }
 

@@ -1,5 +1,5 @@
-// The scheduling policy rule by rule: what a step holds, who waits, what is shared, what is
-// refused. Random workloads: schedule_simulation_test.cpp.
+// Tests of the scheduling policy, rule by rule: the tokens of a step, the order of waiting, prefix
+// sharing and refusals. Random workloads are in simulation_test.cpp.
 #include <gmock/gmock.h>
 #include <attacca/error.hpp>
 
@@ -53,12 +53,12 @@ class SchedulePolicy : public testing::Test {
   const Plan& plan() { return state().plan; }
   const Counts& counts() { return *plan().counts; }
 
-  /// Ids count from 1.
+  /// Gives requests the ids 1, 2, 3, …
   std::uint32_t submit(const Tokens& prompt, std::uint32_t max_new, bool wants_all_logits = false) {
     return schedule_->submit(
         {++last_id_, static_cast<std::uint32_t>(prompt.size()), max_new, wants_all_logits}, prompt);
   }
-  /// Commits the planned step, with 100 sampled in each row.
+  /// Commits the planned step as if each row had sampled `token`.
   std::vector<Event> commit(std::int32_t token = 100, Ending ending = Ending::none) {
     const std::vector<Outcome> outcomes(counts().rows, {token, ending});
     commit_step(state(), outcomes.data());
@@ -268,7 +268,7 @@ TEST_F(SchedulePolicy, a_prompt_catches_up_with_pages_that_others_have_computed_
 }
 
 TEST_F(SchedulePolicy, a_hash_that_collides_never_shares_a_page) {
-  // Two pages with the same hash, by the birthday paradox.
+  // By the birthday paradox two pages with the same hash are soon found.
   std::unordered_map<std::uint32_t, std::int32_t> seen;
   Tokens one = counting(0, 5), two = counting(0, 5);
   for (std::int32_t token = 0;; ++token) {
@@ -303,7 +303,7 @@ TEST_F(SchedulePolicy, the_least_recently_used_page_is_evicted_first) {
     submit(counting(prompt, 5), 1);
     finish_all();
   }
-  submit(counting(10, 5), 1);  // used again
+  submit(counting(10, 5), 1);  // uses its cached page again
   finish_all();
   submit(counting(40, 6), 1);  // takes the free page and evicts one
   finish_all();

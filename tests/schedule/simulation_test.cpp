@@ -1,8 +1,8 @@
-// The scheduling policy alone, in thousands of random workloads: requests that arrive over time,
-// share prefixes and are cancelled, on pools too small for them, each step planned after the one
-// before or while it runs. A store of keys and values records which prefix each position holds, so
-// that a page shared wrongly, lost or overwritten is seen; and every request must get the tokens it
-// would get alone.
+// Tests of the scheduling policy alone, in thousands of random workloads: requests arrive over
+// time, share prefixes and are cancelled, on pools too small for them; a step is planned after the
+// one before or while it runs. A store of keys and values records the prefix that each position
+// holds, so a page that is shared wrongly, lost or overwritten is noticed. Every request must get
+// the tokens it would get alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,37 +37,37 @@ class Dice {
   std::mt19937 engine_;
 };
 
-/// A request as the test knows it: what it asks for and all that must come of it.
+/// The test's view of a request: its prompt, and the tokens and events that must follow.
 struct Tracked {
   Request request;
   std::uint32_t entry = kNone;
   std::vector<std::int32_t> tokens;     // prompt and answer, computed alone
   std::vector<std::uint64_t> prefixes;  // of each position
-  bool stops = false;                   // with the stop token
-  std::uint32_t next_event = 0;         // position
+  bool stops = false;                   // it ends with the stop token
+  std::uint32_t next_event = 0;         // position of the next event
   std::uint32_t next_row = 0;           // position whose logits are planned next
-  std::uint32_t row_before = 0;         // the same before the newest plan
-  std::uint32_t next_write = 0;         // position, since it got its slot
-  std::uint64_t deadline = 0;           // the step it must have ended by
+  std::uint32_t row_before = 0;         // next_row before the newest plan
+  std::uint32_t next_write = 0;         // next position to write, since it got its slot
+  std::uint64_t deadline = 0;           // the step by which it must have ended
 
   std::uint32_t known() const { return std::max(next_event, request.prompt); }
-  /// Tokens before the newest plan, one in flight included.
+  /// Its tokens before the newest plan, with one in flight.
   std::uint32_t length() const { return std::max(row_before + 1, request.prompt); }
   std::uint32_t row_end() const { return request.prompt + std::max(request.max_new, 1u) - 1; }
   bool was_spent() const { return row_before == row_end(); }
-  /// Nothing of it is in flight.
+  /// Forgets what is in flight, after a preemption.
   void starts_over() {
     next_row = row_before = next_event - 1;
     next_write = 0;
   }
 };
 
-/// A step as its kernels see it: a copy, which runs some time between its launch and its commit.
+/// The kernels' view of a step: a copy that runs at some time between its launch and its commit.
 struct Launched {
   Counts counts = {};
   std::vector<std::int32_t> tokens, token_from, positions, slots, gather, row_positions, tables;
   std::vector<std::uint64_t> ids;      // of each token's request
-  std::vector<std::uint64_t> row_ids;  // of each row's
+  std::vector<std::uint64_t> row_ids;  // of each row's request
   bool has_run = false;
   std::vector<Outcome> outcomes;
 };
@@ -144,7 +144,7 @@ class World {
   }
 
   const Statistics& statistics() { return state().statistics; }
-  // Steps with a graph for decode steps, with one for mixed ones, and with none.
+  // Steps in a graph of a decode size, in one of a mixed size, and without a graph.
   std::uint64_t decoded_ = 0, mixed_ = 0, graphless_ = 0;
 
  private:
@@ -162,7 +162,7 @@ class World {
     return cells_.at(page * limits_.page_size + position % limits_.page_size);
   }
 
-  /// Tokens that the oldest request computes in each step, at least.
+  /// The fewest tokens that the oldest request computes in a step.
   std::uint32_t pace(const Request& request) const {
     const std::uint32_t rows = limits_.logit_rows - limits_.slots + 1;
     const std::uint32_t tokens =
@@ -170,7 +170,7 @@ class World {
     return request.wants_all_logits ? std::min(tokens, rows) : tokens;
   }
 
-  /// How many requests are dealt with: one, or none where there was no entry.
+  /// Submits a request. Returns 1, or 0 if there was no free entry.
   std::uint32_t submit() {
     const auto& base = bases_[dice_.from(0, 1)];
     std::vector<std::int32_t> prompt(base.begin(),
@@ -191,7 +191,8 @@ class World {
     t.deadline = steps_;
     ever_.emplace(request.id, t);
     live_.emplace(request.id, std::move(t));
-    // Running ahead, a step is planned before what the one before it ended gives its place back.
+    // With steps ahead, a step is planned before requests that end in the one before free their
+    // slots.
     for (const auto& [id, older] : live_)
       live_.at(request.id).deadline +=
           older.request.max_new + runs_ahead_ +
@@ -257,7 +258,7 @@ class World {
       Tracked& t = in_slot(plan.placed[at]);
       t.starts_over();
       require(state().entries[t.entry].planned > 0, "who gets a slot computes");
-      // The longest chain of cached pages is shared: no page goes on with it.
+      // The longest chain of cached pages is shared: no cached page continues it.
       const Entry& e = state().entries[t.entry];
       const std::int32_t* table = state().table(e.slot);
       const std::uint32_t shared = (e.computed - e.planned) / limits_.page_size;
@@ -322,7 +323,7 @@ class World {
             "the oldest keeps its pace");
   }
 
-  /// A token that is not known yet.
+  /// Checks the source of a token that is not known yet.
   void check_source(std::int32_t row, std::uint64_t id, std::uint32_t position) {
     require(launched_.size() == 1, "unknown tokens are of the step in flight");
     const Launched& step = launched_.back();
@@ -383,8 +384,8 @@ class World {
     for (Launched& step : launched_) compute(step);
   }
 
-  /// Runs a step on the store of keys and values, unless it has run. REQUIRES: those before it
-  /// have.
+  /// Runs a step on the store of keys and values, unless it has run. REQUIRES: the steps before
+  /// have run.
   void compute(Launched& step) {
     if (std::exchange(step.has_run, true)) return;
     std::vector<std::uint64_t> seen(step.counts.tokens);
@@ -399,7 +400,7 @@ class World {
       const std::int32_t from = step.token_from[at];
       const std::int32_t token =
           from < 0 ? step.tokens[at] : last_outcomes_.at(static_cast<std::size_t>(from)).token;
-      // What stopped in the step before is computed for nothing.
+      // A request that stopped in the step before is computed in vain.
       require(position >= end || token == t.tokens[position], "the token is the right one");
       require(position <= end, "a sequence runs ahead by one token");
       seen[at] = extend(position == 0 ? 0 : cell(step, slot, position - 1), token);
@@ -413,7 +414,8 @@ class World {
       step.outcomes.push_back({token, token == kStopToken         ? Ending::stop_token
                                       : is_last && request.id % 2 ? Ending::length
                                                                   : Ending::none});
-      if (position < request.prompt) step.outcomes.back() = {-7, Ending::stop_token};  // not for us
+      if (position < request.prompt)
+        step.outcomes.back() = {-7, Ending::stop_token};  // the policy must ignore it
     }
     last_outcomes_ = step.outcomes;
   }
@@ -452,8 +454,8 @@ class World {
     return pages;
   }
 
-  /// Pages leave the list at its front if evicted, anywhere if shared; others come to its end. A
-  /// page that was merged with in a commit may be shared and idle again by its end.
+  /// An evicted page leaves the list at its front, a shared one anywhere; new idle pages come at
+  /// its end. A page that a commit merged with may be shared and idle again when the commit ends.
   void check_idle_order(const std::vector<std::uint32_t>& before, std::uint64_t merged) {
     const std::vector<std::uint32_t> now = idle_pages();
     std::size_t kept = 0;
@@ -519,11 +521,11 @@ class World {
   bool runs_ahead_;
   Limits limits_;
   Schedule schedule_;
-  std::vector<std::uint64_t> cells_;  // the prefix whose key and value a position of a page holds
-  std::vector<std::int32_t> tables_;  // as the changes of steps told of them
+  std::vector<std::uint64_t> cells_;  // for each position of each page, the prefix it holds
+  std::vector<std::int32_t> tables_;  // block tables, built from the steps' changes
   std::vector<std::int32_t> bases_[2];
   std::map<std::uint64_t, Tracked> live_;  // by id, which is the order of arrival
-  std::map<std::uint64_t, Tracked> ever_;  // all that were admitted, as they were then
+  std::map<std::uint64_t, Tracked> ever_;  // all admitted requests, as they were on admission
   std::deque<Launched> launched_;          // steps in flight, the oldest first
   std::vector<Outcome> last_outcomes_;     // of the step that ran last
   std::map<std::uint32_t, std::uint32_t> decode_graphs_, mixed_graphs_;  // by size
@@ -562,7 +564,7 @@ TEST_P(ScheduleSimulation, random_workloads_end_as_if_each_request_were_alone) {
       FAIL() << "seed " << seed << ": not so: " << error.what();
     }
   }
-  // The workloads are worth something only if everything happens in them, often.
+  // The workloads are only worth something if every event happens in them often.
   for (const std::uint64_t count :
        {sum.shared, sum.merged, sum.evictions, sum.preemptions, sum.shortened, sum.finished,
         sum.cancelled, decoded, mixed, graphless})

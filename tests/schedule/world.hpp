@@ -1,5 +1,5 @@
-// schedule_world.hpp: what tests of the scheduling policy share: a schedule in host memory, and a
-// model whose next token is a hash of the whole prefix.
+// world.hpp: helpers of the scheduling policy's tests: a schedule in host memory, and a model whose
+// next token is a hash of the whole prefix.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class Schedule {
     reset(state);
   }
 
-  /// kNone where it is refused or there is no entry.
+  /// kNone if the request is refused or there is no free entry.
   std::uint32_t submit(const schedule::Request& request, std::span<const std::int32_t> prompt) {
     const std::uint32_t entry = schedule::reserve(state);
     if (entry == schedule::kNone) return entry;
@@ -39,13 +39,13 @@ class Schedule {
   schedule::State state;
 };
 
-/// What a sampler says of a row.
+/// A sampler's result for a row.
 struct Outcome {
   std::int32_t token;
   Ending ending;
 };
 
-/// Stands for the keys and values of a position: all tokens up to it, in order.
+/// A hash that stands for the keys and values of a position: of all tokens up to it, in order.
 inline std::uint64_t extend(std::uint64_t prefix, std::int32_t token) {
   prefix = (prefix ^ (static_cast<std::uint64_t>(token) + 0x9e3779b97f4a7c15ull)) *
            0xbf58476d1ce4e5b9ull;

@@ -1,4 +1,4 @@
-// Tests of a chain of kernels: a graph, pieces of one and a stream run the same list.
+// Tests of a chain of kernels: a graph, several graphs and a stream run the same list.
 #include "step/chain.hpp"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ int after_one_run(int x) { return ((x * 2 + 1) * 3 + 1) * 5 + 1; }
 
 class StepChain : public OnEachDevice {
  protected:
-  /// Does after_one_run to x; the second of its three kernels is attention.
+  /// Three kernels that turn x into after_one_run; the second counts as attention.
   Chain chain_of(Buffer<int>& x) const {
     Chain chain(device());
     const auto add = [&](Part part, const char* name, int factor) {

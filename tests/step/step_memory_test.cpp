@@ -1,4 +1,4 @@
-// Tests of a step's memory: what kernels keep in the arena fits, and sizes are known beforehand.
+// Tests of a step's memory: kernels' buffers fit into the arena, and sizes are known beforehand.
 #include "step/step_memory.hpp"
 
 #include <gmock/gmock.h>

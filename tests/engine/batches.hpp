@@ -1,5 +1,6 @@
-// company.hpp: that greedy decoding continues a prompt alike alone and in every company, cut, page
-// size and shortage of pages; where it does not, how near the two tokens were.
+// batches.hpp: checks that greedy decoding continues a prompt alike whatever else is in the batch,
+// however prompts are cut, for every page size and when pages run out. Where two runs differ, it
+// tells how close the two tokens were.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,8 +14,8 @@ namespace attacca::engine_tests {
 
 using Tokens = std::vector<std::int32_t>;
 
-/// That `got` continues the prompt as `expected` does. It may take another token that the host
-/// holds to be less probable by less than `tie`, in nats; what follows is not compared.
+/// Checks that `got` continues the prompt as `expected` does. A token may differ if the host finds
+/// it less probable by less than `tie`, in nats; tokens behind it are not compared.
 inline void expect_tokens(const llm::Model& model, const Tokens& prompt, const Tokens& got,
                           const Tokens& expected, double tie = 0) {
   ASSERT_EQ(got.size(), expected.size());
@@ -36,16 +37,16 @@ inline void expect_tokens(const llm::Model& model, const Tokens& prompt, const T
       << " instead of " << *theirs << ", which the host holds to be more probable by " << nats;
 }
 
-/// Prompts of many lengths cut from a text of 90 tokens or more, and what greedy decoding adds to
-/// each when it is alone.
-struct Company {
+/// Prompts of many lengths from one text, and the greedy continuation of each when it runs alone.
+struct Batch {
   std::vector<llm::Request> requests;
   std::vector<Tokens> alone;
 };
 
-inline Company company(const llm::Model& model, const llm::EngineOptions& options,
-                       const Tokens& text) {
-  Company result;
+/// REQUIRES: the text has at least 90 tokens.
+inline Batch batch_of(const llm::Model& model, const llm::EngineOptions& options,
+                      const Tokens& text) {
+  Batch result;
   llm::Engine engine(model, options);
   for (const std::size_t length : {1, 3, 16, 17, 33, 40, 64, 90, 5, 48, 31}) {
     result.requests.push_back(greedy({text.begin(), text.begin() + static_cast<long>(length)}, 20));
@@ -54,24 +55,24 @@ inline Company company(const llm::Model& model, const llm::EngineOptions& option
   return result;
 }
 
-/// That replies, which may be longer, begin as they did alone, but for ties.
-inline void expect_same(const llm::Model& model, const Company& company,
+/// Checks that replies begin as they did alone, except for ties. They may be longer.
+inline void expect_same(const llm::Model& model, const Batch& batch,
                         const std::vector<llm::Reply>& replies, double tie = 0) {
-  ASSERT_EQ(replies.size(), company.alone.size());
+  ASSERT_EQ(replies.size(), batch.alone.size());
   for (std::size_t i = 0; i < replies.size(); ++i) {
     SCOPED_TRACE("request " + std::to_string(i));
     Tokens got = replies[i].tokens;
-    ASSERT_GE(got.size(), company.alone[i].size());
-    got.resize(company.alone[i].size());
-    expect_tokens(model, company.requests[i].tokens, got, company.alone[i], tie);
+    ASSERT_GE(got.size(), batch.alone[i].size());
+    got.resize(batch.alone[i].size());
+    expect_tokens(model, batch.requests[i].tokens, got, batch.alone[i], tie);
   }
 }
 
-// REQUIRES of all three: options with a context of 128.
+// The next three require options with a context of 128.
 
-inline void expect_same_in_every_company(const llm::Model& model, const llm::EngineOptions& options,
-                                         const Tokens& text) {
-  const Company all = company(model, options, text);
+inline void expect_same_in_every_batch(const llm::Model& model, const llm::EngineOptions& options,
+                                       const Tokens& text) {
+  const Batch all = batch_of(model, options, text);
   for (const unsigned slots : {1u, 3u, 11u}) {
     SCOPED_TRACE(std::to_string(slots) + " slots");
     llm::EngineOptions with = options;
@@ -86,7 +87,7 @@ inline void expect_same_in_every_company(const llm::Model& model, const llm::Eng
 inline void expect_same_for_every_cut_and_page_size(const llm::Model& model,
                                                     const llm::EngineOptions& options,
                                                     const Tokens& text, double tie = 0) {
-  const Company all = company(model, options, text);
+  const Batch all = batch_of(model, options, text);
   for (const unsigned page_size : {16u, 32u, 64u}) {
     for (const unsigned chunk : {1u, 5u, 16u}) {
       SCOPED_TRACE("pages of " + std::to_string(page_size) + ", chunks of " +
@@ -105,7 +106,7 @@ inline void expect_same_for_every_cut_and_page_size(const llm::Model& model,
 inline void expect_same_when_pages_run_out(const llm::Model& model,
                                            const llm::EngineOptions& options, const Tokens& text,
                                            double tie = 0) {
-  const Company all = company(model, options, text);
+  const Batch all = batch_of(model, options, text);
   llm::EngineOptions with = options;
   with.pages = 9;  // the longest request needs eight
   for (const bool shares : {true, false}) {
