@@ -1,4 +1,5 @@
-// Gates of benchmarks: how often a miss is tried again, what counts as one, and which are known.
+// Tests of benchmark gates: what counts as a miss, how often a miss is tried again, and which
+// misses are known.
 #include "bench/gates.hpp"
 
 #include <gmock/gmock.h>
@@ -34,7 +35,7 @@ KnownMiss known(const char* name, nlohmann::ordered_json params) {
   return {"test", kDevice, name, std::move(params), "the bus is narrow", "abc1234"};
 }
 
-/// A benchmark whose nth run has the nth rows; a run without rows throws.
+/// Run n of the benchmark returns rows n; a run without rows throws.
 std::vector<std::vector<Row>> rows_of_runs;
 std::size_t runs_made = 0;
 std::vector<bool> runs_with_peer;

@@ -1,4 +1,5 @@
-// The pictures of benchmarks: well-formed, complete, and finite whatever was measured.
+// Tests of the pictures of benchmarks: they are well-formed, complete, and finite for any
+// measurements.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,8 +38,8 @@ std::string svg_of(const std::vector<Row>& rows, const Plot& plot) {
 }
 Plot plot_over(const char* x) { return {"a title", x, "x label", "y label"}; }
 
-/// Every tag is closed in turn, and no text or attribute holds what XML forbids there. By hand, for
-/// <regex> does not compile without warnings under the address sanitizer.
+/// Checks that every tag is closed in turn, and that no text or attribute has characters that XML
+/// forbids there. It does not use <regex>, which gives warnings under the address sanitizer.
 void expect_well_formed(const std::string& svg) {
   std::vector<std::string> open;
   std::string text;  // outside tags, and the values of attributes

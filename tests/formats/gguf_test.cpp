@@ -1,5 +1,5 @@
-// Tests of the GGUF reader: files of another writer, our own, and files that lie. The fixture is
-// made by tests/formats/make_gguf.py.
+// Tests of the GGUF reader: files of another writer, attacca's own, and corrupt files.
+// tests/formats/make_gguf.py makes the fixture.
 #include "formats/gguf.hpp"
 
 #include <gmock/gmock.h>
@@ -33,7 +33,7 @@ void expect_refused(std::string_view text, Parts... parts) {
   EXPECT_THAT([&] { parse(text); }, ThrowsMessage<BadArgument>(AllOf(HasSubstr(parts)...)));
 }
 
-/// A file put together by hand.
+/// A file built field by field.
 struct Raw {
   std::string text = "GGUF";
 
@@ -264,7 +264,7 @@ TEST(Gguf, every_truncation_is_refused) {
 
 TEST(Gguf, thousands_of_damaged_files_are_read_or_refused) {
   SmallModel small("llama", true, false);
-  std::erase_if(small.shapes, [](const auto& entry) {  // norms and the embedding will do
+  std::erase_if(small.shapes, [](const auto& entry) {  // norms and the embedding are enough
     return entry.second.size() > 1 && entry.first != "token_embd.weight";
   });
   const std::string text = text_of(small.writer());
@@ -273,7 +273,7 @@ TEST(Gguf, thousands_of_damaged_files_are_read_or_refused) {
   for (int round = 0; round < 3000; ++round) {
     std::string damaged = text;
     for (std::uint32_t flips = 1 + random() % 4; flips > 0; --flips) {
-      const std::size_t at = random() % 900;  // the header, which is what can be wrong
+      const std::size_t at = random() % 900;  // in the header
       constexpr char kExtremes[] = {'\0', '\1', '\x7f', '\xff'};
       damaged[at] = random() % 2 ? kExtremes[random() % 4] : static_cast<char>(random());
     }

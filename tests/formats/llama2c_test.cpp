@@ -1,5 +1,5 @@
-// Tests of the converter: a checkpoint written here, the fixture in ../shared/fixtures where it is
-// there, and files that lie.
+// Tests of the llama2.c converter: a checkpoint written here, the fixture in ../shared/fixtures if
+// it is there, and corrupt files.
 #include "formats/llama2c.hpp"
 
 #include <gmock/gmock.h>
@@ -72,7 +72,7 @@ TEST(Llama2c, a_checkpoint_becomes_a_gguf_file) {
   const auto first = [&](const char* name) {
     return static_cast<int>(formats::to_floats(*checkpoint.find(name)).front());
   };
-  int at = 0;  // the order of the file, each kind for both layers
+  int at = 0;  // the file has each kind of tensor for both layers in turn
   EXPECT_EQ(first("token_embd.weight"), at);
   EXPECT_EQ(first("blk.0.attn_norm.weight"), at += kTokens * kHidden);
   EXPECT_EQ(first("blk.1.attn_norm.weight"), at + kHidden);

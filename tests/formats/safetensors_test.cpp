@@ -1,5 +1,5 @@
-// Tests of the safetensors reader: a file of the format's own library, shards, and files that lie.
-// The fixture is made by tests/formats/make_safetensors.py.
+// Tests of the safetensors reader: a file of the format's own library, shards, and corrupt files.
+// tests/formats/make_safetensors.py makes the fixture.
 #include "formats/safetensors.hpp"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ std::vector<Tensor> parse(std::string_view text) {
   return formats::parse_safetensors(bytes_of(text), "test.safetensors");
 }
 
-/// A header of this length and text, padded so that data is aligned, and `bytes` of data.
+/// A file: the header's length, the header padded to align the data, and `bytes` of data.
 std::string file_of(std::string header, std::size_t bytes) {
   header.append((8 - header.size() % 8) % 8, ' ');
   const std::uint64_t length = header.size();

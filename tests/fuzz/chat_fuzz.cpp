@@ -1,5 +1,5 @@
-// chat_fuzz.cpp: any bytes as a chat template: parsed and rendered, or refused with a BadArgument;
-// nothing else.
+// chat_fuzz.cpp: feeds any bytes to the chat template's parser. They are either rendered or refused
+// with a BadArgument.
 #include <attacca/error.hpp>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// gguf_fuzz.cpp: any bytes as a GGUF file, and as the configuration and tokenizer of a model where
-// they are one: no token of a text is outside of the embedding then.
+// gguf_fuzz.cpp: feeds any bytes to the GGUF reader. If they are a file, reads a configuration and
+// a tokenizer from it; then no token of a text is outside the embedding.
 #include <attacca/error.hpp>
 
 #include "fuzz/read_all.hpp"

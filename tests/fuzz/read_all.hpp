@@ -1,5 +1,5 @@
-// read_all.hpp: looks at everything that a reader of files says is there, so that a sanitizer sees
-// every byte of it.
+// read_all.hpp: reads all bytes that a reader of files returned views of, so that a sanitizer
+// checks every one.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // replay.cpp: feeds a fuzz target without a fuzzer: every file of a folder as it is, then COUNT
-// changed copies of them, the same ones each time. The input that is being read lies in
-// LAST, which is what is left of a crash or a hang.
+// changed copies, the same ones each time. The current input is in the file LAST, so it is there
+// after a crash or a hang.
 //
 //   chat_replay SEEDS COUNT LAST
 #include <fcntl.h>
@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// In the order of their names, so that every machine changes the same ones alike.
+/// Sorted by name, so that every machine makes the same changes.
 std::vector<std::string> contents_of(const fs::path& folder) {
   std::vector<fs::path> paths(fs::directory_iterator(folder), fs::directory_iterator{});
   std::sort(paths.begin(), paths.end());
@@ -50,7 +50,7 @@ class Changes {
  private:
   std::size_t below(std::size_t end) { return end == 0 ? 0 : random_() % end; }
 
-  /// More often near the beginning, where headers are.
+  /// A random place, more often near the beginning, where headers are.
   std::size_t place_in(const std::string& text) { return below(text.size() >> below(6)); }
 
   void change(std::string& text) {
@@ -87,7 +87,7 @@ class Changes {
   std::mt19937_64 random_{20251115};
 };
 
-/// So that a huge allocation fails. Sanitizers reserve more than that for themselves.
+/// Makes a huge allocation fail. Not under sanitizers, which reserve more than that for themselves.
 void limit_memory() {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   const rlimit limit{rlim_t{1} << 30, rlim_t{1} << 30};
@@ -95,7 +95,7 @@ void limit_memory() {
 #endif
 }
 
-/// The input that is being read, in a file that is written over each time.
+/// A file with the current input; each input overwrites it.
 class LastInput {
  public:
   explicit LastInput(const char* path) : file_(::open(path, O_RDWR | O_CREAT | O_TRUNC, 0644)) {

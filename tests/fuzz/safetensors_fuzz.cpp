@@ -1,4 +1,4 @@
-// safetensors_fuzz.cpp: any bytes as a safetensors file, and as a config.json.
+// safetensors_fuzz.cpp: feeds any bytes to the readers of safetensors files and of config.json.
 #include <attacca/error.hpp>
 
 #include "formats/safetensors.hpp"

@@ -1,6 +1,6 @@
-// tokenizer_fuzz.cpp: tokenizer.json files and texts that nobody meant. The input is a
-// tokenizer.json and, behind a zero byte, a text; without one, the text is encoded by a tokenizer
-// that is in order. What may come of it is an attacca::Error, or ids and a text.
+// tokenizer_fuzz.cpp: feeds any tokenizer.json and text to the tokenizer. The input is a
+// tokenizer.json and, behind a zero byte, a text; without a zero byte it is a text for a correct
+// tokenizer. The result is an attacca::Error, or ids and a text.
 #include <attacca/error.hpp>
 #include <cstdint>
 #include <cstdlib>

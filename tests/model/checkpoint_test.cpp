@@ -1,5 +1,5 @@
-// Tests of opened models: the same tensors whatever the files are, nothing missing, nothing over,
-// and where tokenizer and chat template come from.
+// Tests of opened models: the same tensors for every kind of files, none missing and none left
+// over, and the sources of tokenizer and chat template.
 #include "model/checkpoint.hpp"
 
 #include <gmock/gmock.h>

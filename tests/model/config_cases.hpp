@@ -1,5 +1,5 @@
 // config_cases.hpp: configurations of small models with one thing changed, for tests of what is
-// read out of them and what is refused.
+// read and what is refused.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ void expect_refused(const char* key, const json& value, Parts... parts) {
       << key << " " << value;
 }
 
-/// A GGUF file of a small model, with one value more.
+/// A GGUF file of a small model with one more value.
 struct SmallGguf {
   std::string text;
   formats::GgufFile file;

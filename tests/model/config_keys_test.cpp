@@ -1,5 +1,5 @@
-// Tests of a configuration's keys: what would change the answer is honoured or refused by name,
-// what nobody knows is told of, and what a file leaves out means what it means in transformers.
+// Tests of a configuration's keys: a key that would change the output is read or refused by name,
+// an unknown key gives a note, and a missing key has the default of transformers.
 #include "model/config_keys.hpp"
 
 #include <gmock/gmock.h>
@@ -70,7 +70,7 @@ TEST(ConfigKeys, values_that_change_nothing_pass_and_leave_no_note) {
                  {"use_mrope", false}});
   EXPECT_THAT(from_json(config).notes, IsEmpty());
   json qwen2 = small_json("qwen2");
-  qwen2["attention_bias"] = true;  // it has them
+  qwen2["attention_bias"] = true;  // Qwen2 has biases
   EXPECT_THAT(from_json(qwen2).notes, IsEmpty());
 }
 

@@ -1,5 +1,5 @@
-// Tests of configurations: what is read out of both kinds of files, what is refused, and the rotary
-// frequencies against those of the library transformers.
+// Tests of configurations: what is read from both kinds of files, what is refused, and the RoPE
+// frequencies against those of transformers.
 #include "model/config.hpp"
 
 #include <gmock/gmock.h>
@@ -89,7 +89,7 @@ TEST(Config, sizes_that_cannot_be_are_refused_by_key_and_value) {
 
 TEST(Config, rows_too_long_for_the_buffer_that_keeps_their_squares_are_refused) {
   json config = small_json();
-  config["head_dim"] = 8;  // 4 heads of 8: squares of 16 * 32 elements fit where attention writes
+  config["head_dim"] = 8;  // 4 heads of 8: sums for 16 * 32 elements fit into attention's output
   config["hidden_size"] = 512;
   EXPECT_EQ(from_json(config).hidden, 512u);
   config["hidden_size"] = 528;

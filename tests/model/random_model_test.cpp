@@ -1,5 +1,5 @@
-// Tests of models with random weights: what their blocks hold, that a file of them opens, speaks
-// and is the same however it was made, and what is refused.
+// Tests of models with random weights: the contents of blocks, refusals, and files that open,
+// generate text and are the same for any number of threads.
 #include "model/random_model.hpp"
 
 #include <gmock/gmock.h>
@@ -63,7 +63,7 @@ TEST_P(RandomType, a_group_is_the_same_whatever_is_filled_beside_it) {
                          all.begin() + static_cast<std::ptrdiff_t>(2 * blocks.group_bytes())));
 }
 
-/// A llama of a few layers with the embedded model's words and some more ids.
+/// A llama of a few layers with the embedded model's tokens and some more.
 RandomModel small(TensorType type) {
   RandomModel model{.config = model::shape_called("smollm2-135m"), .weights = type};
   model.config.vocabulary = 5000;

@@ -1,4 +1,4 @@
-// small_folder.hpp: the small models of small_model.hpp as files of Hugging Face's.
+// small_folder.hpp: writes the small models of small_model.hpp as Hugging Face folders.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 namespace attacca::test {
 
-/// The text of a safetensors file of the tensors whose names `is_in` says.
+/// The bytes of a safetensors file with the tensors whose names `is_in` accepts.
 inline std::string safetensors_of(
     const SmallModel& small,
     const std::function<bool(const std::string&)>& is_in = [](const auto&) { return true; }) {

@@ -1,5 +1,5 @@
-// small_model.hpp: models of a few kilobytes, for tests of what reads them. As files of Hugging
-// Face's: small_folder.hpp.
+// small_model.hpp: models of a few kilobytes, for tests of their readers. small_folder.hpp writes
+// them as Hugging Face folders.
 #pragma once
 
 #include <unistd.h>
@@ -15,7 +15,7 @@
 
 namespace attacca::test {
 
-/// A folder that is gone afterwards.
+/// A folder that is deleted afterwards.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -90,7 +90,7 @@ struct SmallModel {
   }
   void remove(const std::string& name) { shapes.erase(name); }
 
-  /// Borrows the values.
+  /// The writer borrows the values.
   formats::GgufWriter writer(const model::ModelConfig& config = sizes()) const {
     formats::GgufWriter result;
     const auto key = [&](const char* name) { return architecture + "." + name; };

@@ -1,4 +1,4 @@
-// Tests of weights in the format that was asked for, from a file and random ones.
+// Tests of weights in both formats, from a file and random ones.
 #include "model/weights.hpp"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ using kernels::TensorType;
 using model::WeightFormat;
 using model::Weights;
 
-/// Sizes that 32 divides, but for the vocabulary, of which 16 does.
+/// Sizes that are multiples of 32, except for the vocabulary, which is a multiple of 16.
 model::ModelConfig even_sizes() {
   model::ModelConfig sizes = SmallModel::sizes();
   sizes.architecture = model::find_architecture("llama");
@@ -26,7 +26,7 @@ model::ModelConfig even_sizes() {
   return sizes;
 }
 
-/// A file of such a model, in F32.
+/// The file of a model of these sizes, in F32.
 std::string even_model(bool has_head) {
   const model::ModelConfig sizes = even_sizes();
   SmallModel model("llama", true, has_head);
@@ -42,7 +42,7 @@ std::string even_model(bool has_head) {
 
 class ModelWeights : public OnEachDevice {
  protected:
-  /// Elements of a matrix on the device, with their rows' scales.
+  /// The elements of a matrix on the device, times their rows' scales.
   std::vector<float> numbers(const Matrix& matrix) {
     std::vector<std::byte> bytes(matrix.bytes());
     std::vector<float> scales(matrix.rows, 1);
@@ -57,7 +57,7 @@ class ModelWeights : public OnEachDevice {
     return result;
   }
 
-  /// That they are the same numbers, but for what e4m3 loses.
+  /// Checks that they are the same numbers within e4m3's rounding.
   void expect_near(const Matrix& stored, const Matrix& converted) {
     ASSERT_EQ(converted.type, TensorType::e4m3);
     ASSERT_EQ(converted.rows, stored.rows);

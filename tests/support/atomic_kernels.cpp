@@ -1,4 +1,4 @@
-// atomic_kernels.cpp: see atomic_kernels.hpp.
+// atomic_kernels.cpp: the body of the kernel that uses every atomic operation.
 #include "support/atomic_kernels.hpp"
 
 namespace attacca::test {

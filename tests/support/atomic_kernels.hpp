@@ -11,9 +11,9 @@ namespace attacca::test {
 template <class T, device::Scope kScope>
 struct AtomicCells {
   device::Atomic<T, kScope> added;      // each thread adds its number + 1
-  device::Atomic<T, kScope> taken;      // each thread takes off its number + 1
-  device::Atomic<T, kScope> exchanged;  // each thread leaves its number + 1
-  device::Atomic<T, kScope> received;   // and adds here what it found there
+  device::Atomic<T, kScope> taken;      // each thread subtracts its number + 1
+  device::Atomic<T, kScope> exchanged;  // each thread stores its number + 1
+  device::Atomic<T, kScope> received;   // each thread adds the value it found in `exchanged`
   device::Atomic<T, kScope> compared;   // each thread adds 1 by comparing and exchanging
   device::Atomic<T, kScope> bits;       // thread n sets bit n % 31
   device::Atomic<T, kScope> least;      // of what each thread has, see lopsided
@@ -42,7 +42,7 @@ struct AtomicArgs {
 };
 extern const Kernel<AtomicArgs> use_atomics;
 
-/// Below zero for every other thread, where T has a sign; else near its greatest.
+/// Negative for every other thread if T is signed; else near T's maximum.
 template <class T>
 ATTACCA_HD T lopsided(std::uint64_t index) {
   using Unsigned = std::make_unsigned_t<T>;
@@ -50,7 +50,7 @@ ATTACCA_HD T lopsided(std::uint64_t index) {
   return static_cast<T>(index % 2 ? Unsigned{0} - number : number);
 }
 
-/// What thread `index` does to the cells.
+/// The operations of thread `index` on the cells.
 template <class T, device::Scope kScope>
 ATTACCA_HD void use_cells(AtomicCells<T, kScope>& cells, std::uint64_t index) {
   using namespace device;

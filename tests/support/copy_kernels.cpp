@@ -1,4 +1,5 @@
-// copy_kernels.cpp: see copy_kernels.hpp. Compiled by nvcc in a CUDA build.
+// copy_kernels.cpp: the bodies of the kernels that stream and transpose. nvcc compiles them in a
+// CUDA build.
 #include "support/copy_kernels.hpp"
 
 #include <attacca/device/staged_copy.hpp>
@@ -32,7 +33,7 @@ ATTACCA_HD void write_backwards(const Thread& t, T* out, const T* chunk, unsigne
   for (unsigned i = t.thread.x; i < n; i += t.threads.x) out[i] = chunk[n - 1 - i];
 }
 
-/// What both stream kernels share.
+/// The common part of both stream kernels.
 template <class Copy>
 struct StreamOf {
   static constexpr const char* waits_for[] = {"a chunk to be copied by TMA"};
@@ -109,7 +110,7 @@ struct Transpose {
 
   static Cost cost(const Args& a) { return {.bytes = 2.0 * sizeof(T) * a.rows * a.columns}; }
 
-  /// What thread (x, y) of the block at tile (column, row) reads, and then writes.
+  /// The reads, and then the writes, of thread (x, y) of the block at tile (column, row).
   ATTACCA_HD static void read(Tile& tile, const Args& a, Dim3 block, Dim3 thread) {
     const unsigned column = block.x * kTransposeTile + thread.x;
     for (unsigned y = thread.y; y < kTransposeTile; y += kTransposeRows) {

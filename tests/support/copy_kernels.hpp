@@ -1,5 +1,5 @@
-// copy_kernels.hpp: kernels that stream arrays through shared memory and turn tiles around, in the
-// shapes that the tests of staged_copy.hpp and tile.hpp go through.
+// copy_kernels.hpp: kernels that stream arrays through shared memory and transpose tiles, in the
+// shapes of the tests of staged_copy.hpp and tile.hpp.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -9,8 +9,9 @@
 namespace attacca::test {
 
 /// Block b takes `per_block` elements from element b * per_block on, chunk by chunk, and writes
-/// each chunk backwards: element i of n comes from another thread's copy. It does so `passes` times
-/// with one pipeline, pass p on the elements p further on, into the p-th copy of the output.
+/// each chunk backwards, so that element i of n comes from another thread's copy. It makes `passes`
+/// passes with one pipeline. Pass p starts p elements further on and writes the p-th copy of the
+/// output.
 struct StreamArgs {
   const void* in;           // [count + passes - 1]
   void* out;                // [passes, count]

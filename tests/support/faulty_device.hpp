@@ -1,4 +1,4 @@
-// faulty_device.hpp: a device that does what another one does, and fails where it is told to.
+// faulty_device.hpp: a device that forwards to another one, and fails where a test asks for it.
 #pragma once
 
 #include <attacca/device.hpp>
@@ -10,10 +10,10 @@
 
 namespace attacca::test {
 
-/// What the next calls shall do, one entry for each; those beyond the last do as they should.
+/// What the next calls do, one entry for each call. Calls beyond the last entry work.
 struct Faults {
   enum class Kind { none, refuses, throws };
-  std::deque<Kind> applies;         // half of the changes are made before it fails
+  std::deque<Kind> applies;         // a failing call makes half of the changes
   std::deque<Kind> instantiations;  // these only throw
 
   static Kind next(std::deque<Kind>& of) {
@@ -54,7 +54,7 @@ class FaultyDevice final : public graph::DeviceImpl {
  public:
   FaultyDevice(const Device& inner, std::shared_ptr<Faults> faults)
       : FaultyDevice(inner, std::move(faults), inner.kind()) {}
-  /// Says it is of another kind than it is.
+  /// `pretended`: the kind that it claims to be.
   FaultyDevice(const Device& inner, std::shared_ptr<Faults> faults, DeviceKind pretended)
       : device_(inner),
         inner_(graph::impl_of(device_)),

@@ -1,4 +1,4 @@
-// kernels.cpp: bodies of the test kernels, host and device at once; see kernels.hpp.
+// kernels.cpp: the bodies of the test kernels, for host and device.
 #include "support/kernels.hpp"
 
 #include <atomic>
@@ -21,7 +21,7 @@ ATTACCA_HD void tally(const Tally& t, LaunchStatus status) {
   if (t.counts) fetch_add(t.counts[static_cast<unsigned>(status)], 1);
 }
 
-/// What every test kernel says it costs.
+/// The cost that every test kernel declares.
 struct Free {
   template <class Args>
   static Cost cost(const Args&) {
@@ -54,7 +54,7 @@ struct Affine {
   }
   ATTACCA_HD static void body(Thread& t, const Args& a) {
     for (std::uint64_t i = t.index(); i < a.count; i += t.stride()) {
-      // Unsigned, since it may wrap around.
+      // Unsigned, because it may wrap around.
       const unsigned x = static_cast<unsigned>(a.x[i]) * static_cast<unsigned>(a.factor);
       a.x[i] = static_cast<int>(x + static_cast<unsigned>(a.summand));
     }
@@ -190,7 +190,7 @@ struct ReadAgain : Free {
     int wrong = 0;
     for (unsigned pass = 0; pass < a.passes; ++pass) {
       for (unsigned i = t.thread.x; i < a.count; i += t.threads.x) wrong += a.x[i] != a.value;
-      asm volatile("" ::: "memory");  // or it would be read once
+      asm volatile("" ::: "memory");  // else the compiler would read it only once
     }
     a.wrong[t.index()] += wrong;
   }

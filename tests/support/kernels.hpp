@@ -1,5 +1,5 @@
-// kernels.hpp: the kernels the tests run, each as small as its one purpose allows. Their bodies are
-// in kernels.cpp, which nvcc compiles in a CUDA build; the test files themselves see only this.
+// kernels.hpp: the kernels of the tests, each as small as its one purpose allows. Their bodies are
+// in kernels.cpp, which nvcc compiles in a CUDA build; test files only see this header.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -35,13 +35,13 @@ struct AffineArgs {
   int summand;
 };
 extern const Kernel<AffineArgs> affine;
-/// The same with another function, for updates that change it.
+/// The same by another function, for updates that change the function.
 extern const Kernel<AffineArgs> other_affine;
 
-/// The same, which says what it touches.
+/// The same, with declared accesses.
 extern const Kernel<AffineArgs> declared_affine;
 
-/// *sum = the values at in[0..count) added up, plus `more`.
+/// *sum = the sum of the values at in[0..count), plus `more`.
 struct SumArgs {
   static constexpr unsigned kMaxInputs = 16;
   int* sum;
@@ -81,7 +81,7 @@ struct SetConditionArgs {
 };
 extern const Kernel<SetConditionArgs> set_condition;
 
-/// condition = values[*at], and one step on.
+/// condition = values[*at], then ++*at.
 struct NextConditionArgs {
   Condition condition;
   const unsigned* values;
@@ -89,7 +89,7 @@ struct NextConditionArgs {
 };
 extern const Kernel<NextConditionArgs> next_condition;
 
-/// Takes one off *left and sets the condition to whether any are left.
+/// Decrements *left and sets the condition to whether it is not zero.
 struct CountDownArgs {
   Condition again;
   unsigned* left;
@@ -125,7 +125,7 @@ struct ReadAgainArgs {
 };
 extern const Kernel<ReadAgainArgs> read_again;
 /// Reads all of x before it waits for producers, with many loads under way in every thread:
-/// sums[thread] = what it read, added up.
+/// sums[thread] = the sum of the values it read.
 struct CrowdArgs {
   const std::uint32_t* x;
   unsigned count;
@@ -160,7 +160,7 @@ struct LaunchManyArgs {
 };
 extern const Kernel<LaunchManyArgs> launch_many;
 
-/// While *left is not zero: takes one off and calls relaunch_self `times` times.
+/// If *left is not zero: decrements it and calls relaunch_self `times` times.
 struct RelaunchArgs {
   unsigned* left;
   unsigned times;
@@ -173,7 +173,7 @@ struct RaiseArgs {
   unsigned* flag;
 };
 extern const Kernel<RaiseArgs> raise_flag;
-/// Waits for the flag, a second or so at most, and leaves in *was_raised whether it came.
+/// Waits for the flag, for about a second at most, and stores in *was_raised whether it came.
 struct AwaitArgs {
   unsigned* flag;
   unsigned* was_raised;
@@ -182,7 +182,7 @@ extern const Kernel<AwaitArgs> await_flag;
 
 // --- reports -------------------------------------------------------------------------------------
 
-/// Each thread of block number `block` says that it gave up waiting for a letter.
+/// Each thread of block `block` reports that its wait for a letter timed out.
 inline constexpr unsigned kEveryBlock = ~0u;
 struct GiveUpArgs {
   unsigned block;
@@ -190,7 +190,7 @@ struct GiveUpArgs {
   std::uint64_t seen;
 };
 extern const Kernel<GiveUpArgs> give_up;
-/// Says that source number `source` broke.
+/// Reports that source number `source` broke.
 struct LoseSourceArgs {
   unsigned source;
 };
@@ -226,7 +226,7 @@ struct NothingArgs {
 };
 extern const Kernel<NothingArgs> throw_on_host;
 
-/// cells[self] = hash of itself, the salt and the cells it reads; what the property tests run.
+/// cells[self] = hash of itself, the salt and the cells it reads. The property tests run it.
 struct MixArgs {
   static constexpr unsigned kMaxReads = 6;
   std::uint32_t* cells;
@@ -253,7 +253,7 @@ struct ChooseArgs {
 };
 extern const Kernel<ChooseArgs> choose;
 
-/// Adds one to cells[counter] and sets the condition to whether it is no multiple of `passes`.
+/// Adds one to cells[counter] and sets the condition to whether it is not a multiple of `passes`.
 struct PassArgs {
   Condition again;
   std::uint32_t* cells;
@@ -271,7 +271,7 @@ extern const Kernel<LingerArgs> linger;
 
 /// Runs affine and count_down as one persistent kernel.
 extern const PersistentProgram affine_and_count_down;
-/// The same made each time anew.
+/// The same, a new one each time.
 PersistentProgram make_affine_and_count_down();
 extern const PersistentProgram affine_and_stop_at_zero;
 extern const PersistentProgram linger_and_count_down;

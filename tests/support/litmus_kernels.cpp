@@ -1,4 +1,4 @@
-// litmus_kernels.cpp: see litmus_kernels.hpp.
+// litmus_kernels.cpp: makes a kernel for each pattern and form of a litmus test.
 #include "support/litmus_kernels.hpp"
 
 namespace attacca::test {

@@ -1,5 +1,5 @@
-// litmus_kernels.hpp: the litmus tests of bench/claims/litmus.hpp as kernels: on the host one of
-// them is two threads, whatever its grid.
+// litmus_kernels.hpp: the litmus tests of bench/claims/litmus.hpp as kernels. On the host each is
+// two threads, whatever its grid.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -8,7 +8,7 @@
 
 namespace attacca::test {
 
-/// Wants a grid of litmus::kBlocks of litmus::kThreads on CUDA.
+/// REQUIRES: on CUDA, a grid of litmus::kBlocks blocks of litmus::kThreads threads.
 Kernel<bench::litmus::Args> litmus_kernel(bench::litmus::Pattern pattern, bench::litmus::Form form);
 
 }  // namespace attacca::test

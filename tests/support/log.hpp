@@ -1,4 +1,4 @@
-// log.hpp: the host's side of what kernels leave behind: logs of tags and tallies of statuses.
+// log.hpp: reads on the host what kernels recorded: logs of tags and tallies of statuses.
 #pragma once
 
 #include <attacca/memory.hpp>

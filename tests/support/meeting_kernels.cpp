@@ -1,4 +1,5 @@
-// meeting_kernels.cpp: see meeting_kernels.hpp. Compiled by nvcc in a CUDA build.
+// meeting_kernels.cpp: the bodies of kernels whose blocks wait for each other. nvcc compiles them
+// in a CUDA build.
 #include "support/meeting_kernels.hpp"
 
 #include <attacca/device/memory_model.hpp>
@@ -11,7 +12,7 @@ ATTACCA_HD void come_together(WaitingThread& t, const MeetArgs& a) {
   t.wait_for_producers();
   if (t.thread.x != 0) return;
   const auto blocks = static_cast<std::uint32_t>(t.blocks.count());
-  // Each launch has a round of its own: it ends at the next multiple of the number of blocks.
+  // Each launch has its own round, which ends at the next multiple of the number of blocks.
   const std::uint32_t wanted = (a.come->fetch_add(1, device::acq_rel) / blocks + 1) * blocks;
   const std::uint64_t start = device::NativeMemory::now();
   device::NativeMemory::Backoff backoff;

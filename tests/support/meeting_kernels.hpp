@@ -10,20 +10,20 @@ namespace attacca::test {
 
 using MeetingCount = device::Atomic<std::uint32_t, device::Scope::gpu>;
 
-/// Every block comes, waits until all others have come, and adds one to `met`. A block that waits
-/// longer than that gives up, and does not add.
+/// Every block arrives, waits until all others have arrived, and adds one to `met`. A block that
+/// waits longer than its deadline gives up and does not add.
 struct MeetArgs {
-  MeetingCount* come;  // by all launches so far
+  MeetingCount* come;  // arrivals of all launches so far
   MeetingCount* met;
   std::uint64_t patience_nanoseconds;
 };
 extern const Kernel<MeetArgs> meet;
-/// The same on a GPU. The host's body has no blocks that wait.
+/// The same on a GPU. On the host no block waits.
 extern const Kernel<MeetArgs> meet_on_gpu;
-/// A body of one call for each block on the host, which does not wait either.
+/// The same, with one call for each block on the host.
 extern const Kernel<MeetArgs> meet_on_gpu_by_block;
 
-/// Stands for persistent workers: each adds one.
+/// Stands in for persistent workers: each adds one.
 struct WorkArgs {
   MeetingCount* done;
 };

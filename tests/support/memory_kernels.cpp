@@ -1,4 +1,4 @@
-// memory_kernels.cpp: see memory_kernels.hpp.
+// memory_kernels.cpp: the bodies of kernels that copy with L2 hints and discard lines.
 #include "support/memory_kernels.hpp"
 
 #include <attacca/l2.hpp>

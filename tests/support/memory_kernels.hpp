@@ -1,4 +1,4 @@
-// memory_kernels.hpp: kernels for the tests of memory helpers, as kernels.hpp.
+// memory_kernels.hpp: kernels for the tests of memory helpers: L2 hints and discarding.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -6,7 +6,7 @@
 
 namespace attacca::test {
 
-/// Four words that travel as one.
+/// Four words that are loaded and stored at once.
 struct alignas(16) Quad {
   std::uint32_t word[4];
   friend bool operator==(const Quad&, const Quad&) = default;

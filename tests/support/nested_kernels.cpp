@@ -1,4 +1,4 @@
-// nested_kernels.cpp: see nested_kernels.hpp.
+// nested_kernels.cpp: the bodies of kernels that spawn kernels.
 #include "support/nested_kernels.hpp"
 
 #include <atomic>
@@ -6,7 +6,7 @@
 
 namespace attacca::test {
 
-// Not anonymous: nvcc takes the name of a kernel that is only spawned for unused there.
+// Not anonymous: there nvcc would treat the name of a kernel that is only spawned as unused.
 namespace spawning {
 
 ATTACCA_HD unsigned fetch_add(unsigned& cell, unsigned value) {

@@ -1,4 +1,5 @@
-// on_each_device.cpp: see on_each_device.hpp.
+// on_each_device.cpp: makes the devices that tests share, and checks after each test that its
+// device still works.
 #include "support/on_each_device.hpp"
 
 #include "support/kernels.hpp"

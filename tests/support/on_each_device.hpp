@@ -1,5 +1,5 @@
 // on_each_device.hpp: the fixture of every semantics test: one device per parameter, a stream, and
-// after each test a check that the device still works, whatever the test made it refuse.
+// after each test a check that the device still works.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 
 namespace attacca::test {
 
-/// The kinds of device this build has. "cuda" is among them where the build has it; whether the
-/// machine does is found out by each test.
+/// The kinds of device that this build supports. Whether the machine has a GPU is checked by each
+/// test.
 std::vector<DeviceKind> device_kinds();
 std::string device_kind_name(const testing::TestParamInfo<DeviceKind>& info);
 

@@ -1,4 +1,4 @@
-// page_kernels.cpp: see page_kernels.hpp.
+// page_kernels.cpp: the body of the kernel that takes and gives back pages.
 #include "support/page_kernels.hpp"
 
 namespace attacca::test {
@@ -38,7 +38,7 @@ struct UsePages {
         ++a.uses[page];
         if (a.owners[page].exchange(0, relaxed) != me) ++wrong;
       }
-      // Some give back in two parts, others the wrong way round.
+      // Some threads give back in two parts, others in reverse order.
       const std::uint32_t first = hash % 3 == 0 ? count / 2 : count;
       if (hash % 3 == 1) {
         const std::uint32_t last = pages[count - 1];

@@ -1,4 +1,4 @@
-// queue_kernels.cpp: see queue_kernels.hpp.
+// queue_kernels.cpp: the bodies of kernels that push and pop, and grow trees of work.
 #include "support/queue_kernels.hpp"
 
 #include <thread>
@@ -24,18 +24,18 @@ ATTACCA_HD std::uint32_t hashed(std::uint32_t value) {
   return value ^ value >> 15;
 }
 
-/// Takes the lanes of a warp apart, for as long as they do not meet again by themselves.
+/// Makes the lanes of a warp diverge until they reconverge by themselves.
 ATTACCA_HD bool detour(Divergence divergence, std::uint32_t salt) {
   std::uint32_t hash = salt;
   if (divergence == Divergence::odd_sets)
     for (std::uint32_t at = 0; at < hashed(salt) % 5; ++at) hash = hashed(hash);
-  return hash == 0xdeadbeef;  // which the compiler cannot know to be as good as never
+  return hash == 0xdeadbeef;  // practically never, but the compiler cannot know that
 }
 ATTACCA_HD bool takes_part(Divergence divergence, std::uint64_t index) {
   return divergence != Divergence::single_lane || index % 32 == 17;
 }
 
-/// Counts an item that came.
+/// Counts a popped item.
 ATTACCA_HD void count(const PopArgs& a, std::uint32_t item) {
   if (item < a.count)
     a.counts[item].fetch_add(1, relaxed);
@@ -71,7 +71,7 @@ struct PushItems : Free {
       const auto value = static_cast<std::uint32_t>(item);
       if (detour(a.divergence, value)) return;
       const bool is_even = hashed(value) % 2 == 0;
-      // Two functions, so that lanes beside each other call different ones.
+      // Neighbouring lanes call different functions.
       if ((is_even ? a.queue.try_push(value) : a.queue.push(value)) != Push::done)
         a.refused->fetch_add(1, relaxed);
     }
@@ -125,7 +125,7 @@ struct GrowTree : Free {
     a.results[node] = TreeArgs::result_of(node);
     return {a.offsets[node], a.offsets[node + 1]};
   }
-  /// Depth first through those for which there is no room.
+  /// Works off the nodes that the queue has no room for, depth first.
   ATTACCA_HD static void work_under(std::uint32_t node, const Args& a) {
     Frame frames[kDepth];
     frames[0] = work_on(node, a);
@@ -154,7 +154,7 @@ struct GrowTree : Free {
       else
         a.pop.wrong->fetch_add(1, relaxed);
     });
-    // Whoever sees the end sees what everybody did.
+    // A thread that sees the end also sees the results of all others.
     for (std::uint32_t at = 0; at < 4; ++at) {
       const std::uint32_t node = hashed(index * 4 + at) % a.pop.count;
       if (a.results[node] != TreeArgs::result_of(node)) a.pop.wrong->fetch_add(1, relaxed);
@@ -172,7 +172,7 @@ struct CancelAfter : Free {
       if (result == Pop::empty) continue;
       if (result == Pop::broken) a.broken->fetch_add(1, relaxed);
       if (result != Pop::done) return;
-      // Each item leads to another, so this would never end.
+      // Each item pushes another, so without the cancel this would never end.
       (void)a.queue.try_push(item + 1);
       a.queue.done();
       if (a.popped->fetch_add(1, relaxed) + 1 >= a.items) a.queue.cancel();

@@ -1,4 +1,4 @@
-// queues.hpp: what the tests of WorkQueue with threads and those with kernels share.
+// queues.hpp: helpers for the tests of WorkQueue, with threads and with kernels.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,8 @@ inline std::vector<std::uint32_t> numbers(std::uint32_t count) {
   for (std::uint32_t at = 0; at < count; ++at) values[at] = at;
   return values;
 }
-/// `counts` of each consumer say how often it got each item.
+/// Checks that each item was popped once. `counts` has, for each consumer, how often it got each
+/// item.
 inline void expect_one_each(const std::vector<std::vector<unsigned>>& counts) {
   for (std::size_t item = 0; item < counts.front().size(); ++item) {
     unsigned sum = 0;
@@ -33,7 +34,7 @@ inline void expect_one_each(const std::vector<std::vector<unsigned>>& counts) {
     ASSERT_EQ(sum, 1u) << "item " << item;
   }
 }
-/// Pushes through a host producer's ring, which may be full for a while.
+/// Pushes through a host producer's ring; waits while it is full.
 inline void send(device::Producer<std::uint32_t>& to, std::uint32_t item,
                  const Deadline& deadline) {
   while (to.try_push(item) == device::Push::full) {
@@ -42,7 +43,7 @@ inline void send(device::Producer<std::uint32_t>& to, std::uint32_t item,
   }
 }
 
-/// A random tree: a node's parent is any node before it.
+/// A random tree. A node's parent is any node before it.
 struct Tree {
   std::vector<std::uint32_t> offsets, children;
   explicit Tree(std::uint32_t count) : offsets(count + 1), children(count - 1) {

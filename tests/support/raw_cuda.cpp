@@ -1,4 +1,4 @@
-// raw_cuda.cpp: see raw_cuda.hpp.
+// raw_cuda.cpp: calls the CUDA runtime directly, without attacca; throws in a build without CUDA.
 #include "support/raw_cuda.hpp"
 
 #include <stdexcept>

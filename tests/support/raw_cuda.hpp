@@ -1,6 +1,6 @@
-// raw_cuda.hpp: the program that attacca is a guest in: plain CUDA kernels, streams and graphs,
-// made and launched the plain CUDA way. In a build without CUDA everything but the function
-// pointers throws.
+// raw_cuda.hpp: stands in for a CUDA program that attacca is a guest in: plain CUDA kernels,
+// streams and graphs, without attacca. In a build without CUDA everything but the function pointers
+// throws.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace attacca::test {
 /// Enqueues x[i] += value on a cudaStream_t.
 void launch_raw_add(void* cuda_stream, int* x, int value, std::size_t count);
 
-/// The calling thread's device, as plain CUDA code selects it and sees it. Throw without CUDA.
+/// Select and read the calling thread's device by plain CUDA calls.
 void select_raw_device(int index);
 int current_raw_device();
 /// SMs of the calling thread's device. Throws without CUDA.
@@ -30,7 +30,7 @@ extern void (*const raw_set_condition)(unsigned long long handle, unsigned value
 /// The cudaKernel_t of a __global__ function.
 void* raw_kernel_handle(const void* function);
 
-/// Owns a cudaStream_t that waits for the legacy stream, as cudaStreamCreate makes them.
+/// Owns a cudaStream_t made by cudaStreamCreate, which waits for the legacy stream.
 class RawStream {
  public:
   RawStream();
@@ -46,10 +46,10 @@ class RawStream {
   void* stream_ = nullptr;
 };
 
-/// memset y to zero, x[i] = x[i] * 2 + 3 by raw_affine, y[i] = x[i] by a copy, then in a child
-/// graph raw_add of 1 to y. Its nodes come in that order.
+/// A graph with these nodes, in this order: memset y to zero, x[i] = x[i] * 2 + 3 by raw_affine,
+/// y[i] = x[i] by a copy, and a child graph that adds 1 to y by raw_add.
 void* make_raw_graph(int* x, int* y, std::size_t count);
-/// A fill and a host call after it.
+/// A graph of a fill and a host call after it.
 void* make_raw_graph_with_host_call(int* x);
 std::size_t count_raw_nodes(void* cuda_graph);
 void run_raw_graph(void* cuda_graph, void* cuda_stream);

@@ -1,4 +1,4 @@
-// real_threads.hpp: what the tests of lock-free structures with std::threads share.
+// real_threads.hpp: helpers for the tests of lock-free structures with std::threads.
 #pragma once
 
 #include <barrier>
@@ -28,8 +28,8 @@ void run_threads(unsigned count, const Run& run) {
   for (std::thread& thread : threads) thread.join();
 }
 
-/// Ends loops that wait for another thread, should that one never come. On a machine that is busy
-/// with other things it may take long.
+/// Ends loops that wait for another thread, in case it never comes. It is long, because a busy
+/// machine may be slow.
 class Deadline {
  public:
   explicit Deadline(std::chrono::seconds in = std::chrono::seconds(120))

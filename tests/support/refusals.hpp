@@ -1,5 +1,5 @@
-// refusals.hpp: what every refused graph is held to: the rule, the node, and a message that names
-// the node and says what to do.
+// refusals.hpp: checks a graph's refusal: the rule, the node, and a message that names the node and
+// the remedy.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 namespace attacca::test {
 
-/// What a graph must be refused for. `remedy` is found in the message.
+/// The expected refusal of a graph. The message must contain `remedy`.
 struct Expected {
   Rule rule;
   std::string node;

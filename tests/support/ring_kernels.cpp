@@ -1,4 +1,5 @@
-// ring_kernels.cpp: see ring_kernels.hpp. Compiled by nvcc in a CUDA build.
+// ring_kernels.cpp: the bodies of kernels that wait at rings in vain. nvcc compiles them in a CUDA
+// build.
 #include "support/ring_kernels.hpp"
 
 #include <attacca/device/staged_copy.hpp>
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kLittlePatience = 50'000'000;  // ns
 
-/// What these kernels share: nothing to do on the host.
+/// The common part of these kernels: on the host they do nothing.
 template <class A>
 struct OnGpu {
   using Args = A;
@@ -49,7 +50,7 @@ struct UseRing : OnGpu<RingArgs> {
     unsigned sum = 0;
     unsigned given_up = 0;
     for (unsigned i = 0; i < a.stages; ++i) {
-      // Those that are not released are two, and must have come before the block ends.
+      // Two stages stay unreleased. Their data must have arrived before the block exits.
       if (a.lack == RingLack::release && i == 2) break;
       if (!ring.wait_full(at)) {
         ++given_up;
@@ -105,7 +106,7 @@ struct StarvePair : OnGpu<StarveArgs> {
       if (!is_answered) ++given_up;
     }
     if (threadIdx.x == 0) a.given_up[blockIdx.x] = given_up;
-    if (blockIdx.x % 2 != 0) ring.report(t);  // heard, had it not been told
+    if (blockIdx.x % 2 != 0) ring.report(t);  // reports only if its peer has not told it
     kernels::synchronize_pair();
     if (blockIdx.x % 2 == 0) ring.report(t);
 #endif

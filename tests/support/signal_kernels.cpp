@@ -1,4 +1,4 @@
-// signal_kernels.cpp: see signal_kernels.hpp.
+// signal_kernels.cpp: the bodies of kernels that pass messages with signals.
 #include "support/signal_kernels.hpp"
 
 #include <thread>

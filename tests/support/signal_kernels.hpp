@@ -1,5 +1,5 @@
-// signal_kernels.hpp: kernels that pass messages with signals. Their workers are the first lanes of
-// warps on a GPU and threads of their own on the host, for they wait for each other.
+// signal_kernels.hpp: kernels that pass messages with signals. Their workers wait for each other.
+// On a GPU they are the first lanes of warps, on the host threads of their own.
 #pragma once
 
 #include <attacca/device/signal.hpp>
@@ -19,10 +19,10 @@ struct RelayArgs {
   device::Signal<kScope>* there;
   device::Signal<kScope>* back;
   std::uint32_t* payload;  // [kWords]
-  std::uint32_t* wrong;    // words that were not what was published
-  std::uint32_t start;     // where both signals stand
+  std::uint32_t* wrong;    // words that differ from those published
+  std::uint32_t start;     // the value of both signals at first
   std::uint32_t rounds;
-  std::uint32_t first_side;  // of worker 0; the next worker is the next side
+  std::uint32_t first_side;  // the side of worker 0; the next worker has the next side
   device::Patience patience;
 };
 template <device::Scope kScope>
@@ -54,13 +54,13 @@ struct FanOutArgs {
   static constexpr unsigned kSignals = 3;
   device::Signal<device::Scope::gpu>* signals;  // [kSignals]
   std::uint32_t* payload;
-  std::uint32_t* seen;  // [kSignals]: the payload as each waiter found it
+  std::uint32_t* seen;  // [kSignals]: the payload that each waiter found
   std::uint32_t value;
   device::Patience patience;
 };
 extern const Kernel<FanOutArgs> fan_out;
 
-/// Workers from 1 on write a number each and raise the signal; worker 0 adds the numbers up.
+/// Workers from 1 on write one number each and raise the signal; worker 0 adds the numbers up.
 struct GatherArgs {
   device::Signal<device::Scope::gpu>* signal;
   std::uint32_t* numbers;  // [workers]
@@ -70,7 +70,7 @@ struct GatherArgs {
 };
 extern const Kernel<GatherArgs> gather;
 
-/// Every worker waits for `value`, which nobody publishes meanwhile. One after another on the host.
+/// Every worker waits for `value`, which nobody publishes meanwhile. On the host they wait in turn.
 struct AwaitValueArgs {
   const device::Signal<device::Scope::gpu>* signal;
   std::uint32_t value;

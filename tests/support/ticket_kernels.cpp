@@ -1,4 +1,4 @@
-// ticket_kernels.cpp: see ticket_kernels.hpp.
+// ticket_kernels.cpp: the body of the kernel that claims tickets.
 #include "support/ticket_kernels.hpp"
 
 namespace attacca::test {
@@ -42,7 +42,7 @@ ATTACCA_HD Tickets claim(std::uint32_t lane, const ClaimArgs& a, Local& local, C
     case Claiming::two_levels:
       return local.claim_together(*a.counter, a.batch, a.limit);
     case Claiming::some_lanes:
-      // The compiler cannot know that the number is never reached.
+      // The compiler cannot know that this is never true.
       if (dawdle(lane) == 0xdeadbeef) return {};
       return a.counter->claim_each(a.limit);
     default:
@@ -66,7 +66,7 @@ struct ClaimTickets {
   static Cost cost(const Args& a) {
     return {.flops = 0, .bytes = 12.0 * static_cast<double>(a.limit)};
   }
-  /// One thread after another; the first one gets most.
+  /// Threads run one after another, so the first one gets most tickets.
   ATTACCA_HD static void body(Thread& t, const Args& a) {
 #if defined(__CUDA_ARCH__)
     __shared__ Local local;

@@ -1,4 +1,5 @@
-// worker_kernels.cpp: see worker_kernels.hpp. Compiled by nvcc in a CUDA build.
+// worker_kernels.cpp: the bodies of persistent workers and of the resident scheduler's jobs. nvcc
+// compiles them in a CUDA build.
 #include "support/worker_kernels.hpp"
 
 namespace attacca::test {

@@ -9,19 +9,18 @@ namespace attacca::test {
 
 using Counter = device::Atomic<unsigned, device::Scope::gpu>;
 
-/// A tree of work: an item of depth d pushes two of depth d - 1, or counts them itself where the
-/// queue is full.
+/// A tree of work: an item of depth d pushes two of depth d - 1, or counts them itself if the queue
+/// is full.
 struct Branch {
   unsigned depth;
 };
 struct CountArgs {
-  Counter* items;    // worked on
-  Counter* members;  // threads that took part, over all items
+  Counter* items;    // items worked on
+  Counter* members;  // threads that took part, summed over all items
 };
 QueueWorkers<Branch, CountArgs> tree_workers(Team team);
 
-/// Says that it began, and goes on until the queue is cancelled; an item below zero is done at
-/// once.
+/// Sets `has_begun` and runs until the queue is cancelled. A negative item is done at once.
 struct LingerArgs {
   device::Atomic<unsigned, device::Scope::system>* has_begun;  // in memory that the host sees
 };
@@ -39,16 +38,16 @@ struct HitArgs {
 };
 TicketWorkers<HitArgs> hit_workers(Team team);
 
-/// What a job is about.
+/// A job's parameters.
 struct Sum {
   unsigned at;
   unsigned value;
-  unsigned more;      // jobs that this one leads to, pushed by its own graph
+  unsigned more;      // how many jobs follow this one; its own graph pushes them
   unsigned kind = 2;  // of those jobs
 };
 extern const Scheduler<Sum> schedule_sums;
-/// totals[at] += times * value of the job; where it has `more`, pushes a job of its kind with one
-/// less.
+/// totals[at] += times * value of the job. If the job has `more`, pushes a job of that kind with
+/// one less.
 struct AddArgs {
   const Sum* job;
   unsigned* totals;

@@ -1,4 +1,5 @@
-// A template comes from outside: whatever it says, the answer is text or a message with its place.
+// Tests of hostile chat templates: whatever a template says, the result is text or a message with
+// the place.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <attacca/error.hpp>

@@ -1,5 +1,5 @@
-// What a caller writes stays marked as the caller's through everything a template does to it, so
-// that no message can forge a special token.
+// Tests of origin: a caller's text stays marked as the caller's through everything a template does,
+// so no message can forge a special token.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// The caller's part of the text, with a '|' where the template's text lies between.
+/// The caller's parts of the text, with a '|' between them.
 std::string literal_text(const Rendered& rendered) {
   std::string all;
   std::size_t end = 0;
@@ -134,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(
         Operation{"{{ strftime_now(c) }}", " a<x>b "}, Operation{"{{ c if y else '' }}", " a<x>b "},
         Operation{"{{ c and 'q' }}{{ z or 'q' }}", ""}));
 
-/// Caller text made of letters that no template contains, so that origin can be read off the bytes.
+/// The text in letters that no template contains, so that the bytes themselves tell their origin.
 std::string disguised(const std::string& text) {
   std::string private_use;
   for (std::size_t count = 0; count <= text.size() % 7; ++count) private_use += "\uE000\uE001";

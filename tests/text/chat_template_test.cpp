@@ -1,5 +1,6 @@
-// Chat templates against jinja2, which made fixtures/chat/cases.json (see make_chat_cases.py):
-// published templates with whole conversations, and small ones for each feature of the language.
+// Tests of chat templates against jinja2, which made fixtures/chat/cases.json (see
+// make_chat_cases.py): published templates with whole conversations, and small templates for each
+// feature of the language.
 #include <gtest/gtest.h>
 #include <attacca/error.hpp>
 
@@ -41,7 +42,7 @@ ChatOptions options_of(const ordered_json& recorded) {
   return options;
 }
 
-/// What came out, or null where rendering was refused, as the fixture has it.
+/// The output in the fixture's form: null if rendering was refused.
 ordered_json rendered(const ChatTemplate& source, const ordered_json& messages,
                       const ordered_json& recorded) {
   try {

@@ -1,5 +1,5 @@
-// The tokenizer against others: the `tokenizers` and `sentencepiece` libraries on 20,480 strings
-// (hashes of what they gave, written by make_tokenizer_cases.py), and the goldens of Qwen2.5.
+// Tests of the tokenizer against others: the `tokenizers` and `sentencepiece` libraries on 20,480
+// strings (make_tokenizer_cases.py wrote hashes of their results), and the goldens of Qwen2.5.
 #include <gtest/gtest.h>
 #include <algorithm>
 #include <cstring>
@@ -53,7 +53,8 @@ std::uint32_t hash_of_ids(const Ids& ids) {
   return static_cast<std::uint32_t>(state ^ (state >> 32));
 }
 
-/// Of three decodings: as they are, backwards (which breaks characters) and without special tokens.
+/// The hash of three decodings of the ids: in order, backwards (which breaks characters) and
+/// without special tokens.
 std::uint16_t hash_of_texts(const Tokenizer& tokenizer, const Ids& ids) {
   const Ids backwards(ids.rbegin(), ids.rend());
   const std::uint64_t state = fnv(tokenizer.decode(ids) + "\xFF" + tokenizer.decode(backwards) +
@@ -73,7 +74,7 @@ Hashes hashes_at(std::string_view bytes, std::size_t index) {
   return hashes;
 }
 
-/// Compares with the hashes of the library, and shows the first few that differ.
+/// Compares with the library's hashes, and shows the first few strings that differ.
 void compare(const Tokenizer& tokenizer, std::string_view expected,
              const std::vector<std::string>& texts, bool decodes = true) {
   const std::size_t count = expected.size() / kHashBytes;
@@ -124,7 +125,7 @@ TEST(Tokenizer, every_kind_of_step_does_what_the_library_does) {
   }
 }
 
-/// What a GGUF file would say of a tokenizer.json. REQUIRES: the JSON outlives the result.
+/// A tokenizer.json as GGUF metadata. REQUIRES: the JSON outlives the result.
 Vocabulary vocabulary_of(const json& data, const std::string& pre) {
   Vocabulary vocabulary{.model = "gpt2", .pre = pre};
   const auto put = [&](const std::string& spelling, std::size_t id, std::int32_t type) {
@@ -171,7 +172,7 @@ TEST(Tokenizer, a_sentence_piece_vocabulary_of_a_gguf_gives_the_ids_of_the_libra
   const std::vector<std::string> texts = strings();
   std::size_t wrong = 0;
   for (std::size_t index = 0; index < texts.size(); ++index) {
-    // The library reads no control token in text.
+    // The library recognises no control token in text.
     const Ids ids = tokenizer.encode(texts[index], {.parse_special = false});
     if (hash_of_ids(ids) != hashes_at(expected, index).ids && ++wrong <= 3)
       ADD_FAILURE() << testing::PrintToString(texts[index]) << " -> "

@@ -1,5 +1,5 @@
-// Tokenizer files that lie: each gets a message that names the field and the value, and none
-// crashes or takes memory it need not.
+// Tests of corrupt tokenizer files: each gets a message with the field and the value, and none
+// crashes or takes much memory.
 #include <gtest/gtest.h>
 #include <attacca/error.hpp>
 
@@ -24,7 +24,7 @@ json qwen() {
   return kData;
 }
 
-/// The message that refuses the tokenizer after `change`; empty where it is not refused.
+/// The message that refuses the tokenizer after `change`; empty if it is not refused.
 std::string refusal(const std::function<void(json&)>& change, std::string_view config = {}) {
   json data = qwen();
   change(data);
@@ -112,7 +112,7 @@ TEST(TokenizerRefusal, templates_and_configs_that_name_no_token_are_refused) {
              "tokenizer_config.json: eos_token is '<none>'");
 }
 
-/// The tokenizer with a normalizer in so many sequences.
+/// The tokenizer with a normalizer nested in so many sequences.
 std::string nested(int depth) {
   std::string opening;
   std::string closing;
@@ -180,7 +180,7 @@ TEST(TokenizerRefusal, patterns_are_rewritten_for_what_they_mean_to_oniguruma) {
   EXPECT_EQ(to_pcre("{a}", ""), "{a}");
 }
 
-/// A vocabulary that is accepted as it is.
+/// A correct vocabulary, for tests to change.
 Vocabulary bytes_and_one_merge() {
   return {.model = "gpt2",
           .pre = "gpt-2",
@@ -241,7 +241,7 @@ TEST(TokenizerRefusal, literal_ranges_outside_the_text_are_refused) {
 }
 
 TEST(TokenizerRefusal, files_with_random_changes_are_read_or_refused) {
-  // A small vocabulary, so that changes hit what matters.
+  // The vocabulary is small, so that most changes hit other fields.
   json data = qwen();
   json vocab;
   for (const auto& [spelling, id] : data["model"]["vocab"].items())

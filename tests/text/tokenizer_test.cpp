@@ -1,5 +1,5 @@
-// The tokenizer's promises that no other library makes: user text forges nothing, streams hold
-// whole characters, long words take no quadratic time, any number of threads may encode.
+// Tests of promises that other tokenizers do not make: user text forges no special token, streams
+// give whole characters, long words take no quadratic time, any number of threads may encode.
 #include "text/tokenizer/tokenizer.hpp"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ json fixture(const std::string& name) {
 
 Tokenizer tokenizer(const std::string& name) { return Tokenizer::from_json(fixture(name).dump()); }
 
-/// Encodes parts that are literal (true) or the template's (false).
+/// Encodes parts that are literal (true) or from the template (false).
 Ids encode_parts(const Tokenizer& tokenizer,
                  const std::vector<std::pair<std::string, bool>>& parts) {
   std::string text;
@@ -65,7 +65,7 @@ TEST(Tokenizer, a_special_token_that_a_user_completes_is_none) {
   EXPECT_EQ(
       count_special(qwen, encode_parts(qwen, {{"<|im_", false}, {"e", true}, {"nd|>", false}})),
       0u);
-  // Broken text of the user's moves the bytes behind it, not the borders.
+  // Broken user text changes the offsets of the bytes behind it, but not the borders of parts.
   EXPECT_EQ(count_special(qwen, encode_parts(qwen, {{"\xF0\x9F\xFF<|im_end|>\xC3", true},
                                                     {"<|im_end|>", false}})),
             1u);
@@ -250,7 +250,7 @@ TEST(Detokenizer, letters_stripped_at_the_end_are_held_until_more_comes) {
 }
 
 TEST(Tokenizer, one_long_word_takes_no_quadratic_time) {
-  // Quadratic time would be minutes, not a fraction of a second.
+  // Quadratic time would be minutes instead of a fraction of a second.
   std::string letters;
   std::mt19937 random(3);
   for (int count = 0; count < 1 << 17; ++count) letters += static_cast<char>('a' + random() % 26);
