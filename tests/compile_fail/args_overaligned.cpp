@@ -1,5 +1,5 @@
 // expect: kernel arguments are aligned to at most 16 bytes
-// Argument structs are kept where 16 bytes is the alignment one can count on.
+// Argument structs are stored with an alignment of 16 bytes.
 #include <attacca/kernel.hpp>
 
 using namespace attacca;

@@ -1,5 +1,5 @@
 // expect: kernel arguments are limited to 4000 bytes
-// A struct of arguments has a limit; what is larger goes behind a pointer.
+// An argument struct has a size limit; larger data goes behind a pointer.
 #include <attacca/kernel.hpp>
 
 using namespace attacca;

@@ -1,5 +1,5 @@
 // expect: 'class attacca::DeviceExec' has no member named 'launch'
-// A DeviceExec is launched by device code; where the host starts it, that is said.
+// Device code launches a DeviceExec; the host has a call of another name for it.
 #include <attacca/exec.hpp>
 
 using namespace attacca;

@@ -1,5 +1,5 @@
 // expect: a kernel that launches or spawns cannot be part of a persistent kernel
-// A persistent kernel is one launch, so its parts compute and nothing else.
+// A persistent kernel is one launch, so its parts may not launch anything.
 #include <attacca/persistent.hpp>
 
 using namespace attacca;

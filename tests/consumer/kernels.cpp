@@ -1,4 +1,4 @@
-// A kernel file: attacca_kernels compiles it with nvcc where attacca has CUDA.
+// A kernel file of a consumer project. attacca_kernels compiles it with nvcc if attacca has CUDA.
 #include "kernels.hpp"
 
 namespace consumer {

@@ -1,4 +1,4 @@
-// Two kernels of this project's own.
+// Two kernels of a consumer project.
 #pragma once
 
 #include <attacca/attacca.hpp>
@@ -17,7 +17,7 @@ struct SpawnArgs {
   std::uint32_t* values;
   std::uint32_t kernels;
 };
-/// Spawns a kernel for each value, which adds one to it.
+/// Spawns a kernel for each value; it adds one to the value.
 extern const attacca::Kernel<SpawnArgs> spawn_additions;
 
 }  // namespace consumer

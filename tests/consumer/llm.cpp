@@ -1,5 +1,5 @@
-// The smallest program that uses an installed attacca::llm: it prints how the embedded model goes
-// on from a text, and after how many tokens.
+// The smallest program that uses an installed attacca::llm. It prints the embedded model's
+// continuation of a text, and the number of its tokens.
 #include <attacca/llm.hpp>
 #include <cstdio>
 

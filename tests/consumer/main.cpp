@@ -1,5 +1,5 @@
-// A small program that uses an installed attacca: it runs a graph of its own kernels, one of which
-// spawns kernels, on the host and on the GPU where there is one.
+// A small program that uses an installed attacca. It runs a graph of its own kernels, one of which
+// spawns kernels, on the host and on the GPU if there is one.
 #include <attacca/attacca.hpp>
 #include <cstdio>
 #include <exception>
@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint32_t kCount = 1000;
 constexpr std::uint32_t kSpawned = 8;
 
-/// Whether the values were doubled and the first ones, behind that, raised by one.
+/// Whether all values were doubled and then the first ones raised by one.
 bool run_on(const attacca::Device& device) {
   std::vector<std::uint32_t> values(kCount);
   for (std::uint32_t at = 0; at < kCount; ++at) values[at] = at;

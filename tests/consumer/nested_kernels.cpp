@@ -1,11 +1,12 @@
-// A kernel file whose kernels spawn kernels: attacca_nested_kernels makes a library of it.
+// A kernel file of a consumer project whose kernels spawn kernels. attacca_nested_kernels makes a
+// library of it.
 #include <attacca/nested.hpp>
 
 #include "kernels.hpp"
 
 namespace consumer {
 
-// Not anonymous: nvcc takes the name of a kernel that is only spawned for unused there.
+// Not anonymous: there nvcc would treat the name of a kernel that is only spawned as unused.
 namespace spawning {
 
 struct AddOne {

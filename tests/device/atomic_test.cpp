@@ -1,6 +1,6 @@
-// Tests of Atomic and AtomicRef: each operation gives back and leaves behind what it should, alone
-// and among many threads, in every scope and for every type. Order between threads: tests/relacy
-// and litmus_test.
+// Tests of Atomic and AtomicRef: each operation returns and stores the right value, alone and among
+// many threads, in every scope and for every type. The order between threads is tested in
+// tests/relacy and litmus_test.cpp.
 #include <attacca/device/atomic.hpp>
 
 #include <algorithm>
@@ -23,10 +23,10 @@ using attacca::device::release;
 using attacca::device::Scope;
 using attacca::device::seq_cst;
 
-/// Checks what `threads` threads left behind in use_cells.
+/// Checks the cells after use_cells by `threads` threads.
 template <class T, Scope kScope>
 void expect_used(const AtomicCells<T, kScope>& cells, std::uint64_t threads) {
-  // Where 32 bits are too few, they wrap.
+  // The sum wraps if it needs more than 32 bits.
   const auto sum = static_cast<T>(threads * (threads + 1) / 2);
   const auto minus = static_cast<T>(0 - threads * (threads + 1) / 2);
   EXPECT_EQ(cells.added.load(relaxed), sum);
@@ -44,7 +44,7 @@ void expect_used(const AtomicCells<T, kScope>& cells, std::uint64_t threads) {
   EXPECT_EQ(cells.plain_sum, sum);
   EXPECT_EQ(cells.plain_least, least);
   EXPECT_EQ(cells.plain_greatest, greatest);
-  // Each number was found by one thread, but for the one that is still there.
+  // One thread found each number, except for the one that is still stored.
   using Unsigned = std::make_unsigned_t<T>;
   EXPECT_EQ(static_cast<T>(static_cast<Unsigned>(cells.received.load(relaxed)) +
                            static_cast<Unsigned>(cells.exchanged.load(relaxed))),

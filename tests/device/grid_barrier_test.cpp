@@ -1,5 +1,5 @@
-// Tests of the barrier between the blocks of a persistent kernel, with a thread for each block: all
-// see what all did, the last decides, and one that does not come is found out.
+// Tests of the barrier between the blocks of a persistent kernel, with a thread for each block:
+// after it all blocks see all writes, the last block decides, and a missing block is reported.
 #include <gtest/gtest.h>
 #include <attacca/persistent.hpp>
 
@@ -26,8 +26,8 @@ struct Words {
   GridBarrier barrier{words.data(), kBlocks};
 };
 
-/// Each block writes its cell before a step and reads those of all after it, plainly: were they not
-/// ordered, it would be a race.
+/// Each block writes its cell before a step and reads all cells after it, without atomics. If the
+/// barrier did not order them, the thread sanitizer would see a race.
 void expect_ordered(Words& of, unsigned first_step, unsigned steps) {
   std::vector<unsigned> cells(2 * kBlocks);
   run_threads(kBlocks, [&](unsigned block) {
@@ -52,7 +52,7 @@ TEST(GridBarrier, counts_steps_for_ever) {
   for (const unsigned last : {(1u << 30) - 1, (1u << 31) - 1, ~0u}) {
     SCOPED_TRACE(last);
     Words words;
-    words.words[0].store((last - 3) * kBlocks, device::relaxed);  // as it stands before
+    words.words[0].store((last - 3) * kBlocks, device::relaxed);  // as after step last - 3
     words.words[1].store(((last - 3) & ((1u << 30) - 1)) * 2 + 1, device::relaxed);
     expect_ordered(words, last - 2, 6);
   }

@@ -1,5 +1,5 @@
-// Tests of launch counts that kernels share: however many ask at once, no more are given out than
-// there are.
+// Tests of launch counts that kernels share: however many threads ask at once, no more launches are
+// given out than the limit.
 #include <gtest/gtest.h>
 #include <attacca/thread.hpp>
 

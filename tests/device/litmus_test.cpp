@@ -1,5 +1,5 @@
 // Litmus tests: the correct forms never show an outcome that the memory model forbids, and the
-// harness is able to see one. What the other forms show is printed by `attacca bench litmus`.
+// harness is able to see one. `attacca bench litmus` prints the outcomes of the other forms.
 #include "support/litmus_kernels.hpp"
 #include "support/on_each_device.hpp"
 

@@ -1,5 +1,5 @@
-// Tests of PageStack: a page has one owner, several are taken all or none, and none is lost. Under
-// a relaxed memory model: tests/relacy.
+// Tests of PageStack: a page has one owner, several are taken all or none, and none is lost. Tests
+// under a relaxed memory model are in tests/relacy.
 #include <gmock/gmock.h>
 #include <attacca/device/page_stack.hpp>
 #include <attacca/error.hpp>
@@ -21,7 +21,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-/// Four threads take 1 … 4 of `pages` at a time; with 16 or more, always with success.
+/// Four threads take 1 … 4 of `pages` at a time. With 16 or more pages they always succeed.
 void expect_shared(std::uint32_t pages) {
   SCOPED_TRACE(testing::Message() << pages << " pages");
   constexpr std::uint32_t kRounds = 50'000 / kSlowdown;
@@ -74,7 +74,7 @@ TEST(PageStack, follows_a_set) {
           taken.push_back(some[at]);
         }
       } else if (taken.size() >= count) {
-        std::copy(taken.begin(), taken.begin() + count, some);  // the oldest: not as a stack would
+        std::copy(taken.begin(), taken.begin() + count, some);  // the oldest, not the newest
         taken.erase(taken.begin(), taken.begin() + count);
         for (std::uint32_t at = 0; at < count; ++at) is_taken.erase(some[at]);
         RC_ASSERT(ref.give(some, count) == Give::done);
@@ -84,7 +84,7 @@ TEST(PageStack, follows_a_set) {
   }));
 }
 
-/// What `give` must answer: about the first page of the list that is wrong.
+/// The answer that `give` must return: about the first page of the list that is wrong.
 Give expected_of(const std::vector<std::uint32_t>& list, std::uint32_t pages,
                  const std::set<std::uint32_t>& is_taken) {
   std::set<std::uint32_t> seen;
@@ -130,7 +130,7 @@ TEST(PageStack, a_page_that_two_threads_give_comes_back_once) {
     ASSERT_LE(done, 1);
     ASSERT_EQ(stack.count_free(), done == 1 ? 3u : 1u) << "both or none";
     if (done == 1) continue;
-    // Each held up the other, and the pages are still taken.
+    // Each thread stopped the other, so the pages are still taken.
     ASSERT_EQ(stack.ref().give(pages, 2), Give::done);
   }
 }
@@ -171,7 +171,7 @@ TEST(PageStack, refuses_what_it_cannot_be_made_of) {
 
 class DevicePageStack : public OnEachDevice {
  protected:
-  /// `is_enough`: there are pages for all threads at once, so that nobody may be refused.
+  /// `is_enough`: there are pages for all threads at once, so no thread may be refused.
   void expect_shared(const Grid& grid, std::uint32_t pages, std::uint32_t rounds,
                      std::uint32_t most, bool is_enough) {
     SCOPED_TRACE(testing::Message() << pages << " pages");

@@ -1,6 +1,6 @@
 // Tests of Ring: everything arrives once and in order, a full ring refuses and loses nothing, and
-// both directions work between the host and a running kernel. Under a relaxed memory model:
-// tests/relacy.
+// both directions work between the host and a running kernel. Tests under a relaxed memory model
+// are in tests/relacy.
 #include <gmock/gmock.h>
 #include <attacca/device/ring.hpp>
 #include <attacca/error.hpp>
@@ -22,7 +22,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-/// What goes through: large enough to be torn.
+/// A message, large enough to be torn.
 struct Message {
   std::uint64_t number;
   std::uint64_t squared;
@@ -42,7 +42,7 @@ void send_all(RingWriter<std::uint32_t> writer, std::uint32_t count, std::uint32
   }
   writer.close();
 }
-/// Receives until the end, in batches of 1 … most, and compares with what `expected` says.
+/// Receives until the end, in batches of 1 … most, and compares with `expected`.
 template <class Expected>
 void receive_all(RingReader<std::uint32_t> reader, std::uint32_t count, std::uint32_t most,
                  const Expected& expected) {
@@ -61,7 +61,7 @@ void receive_all(RingReader<std::uint32_t> reader, std::uint32_t count, std::uin
 TEST(Ring, threads_send_and_receive_in_order) {
   for (const std::size_t capacity : {1, 2, 64}) {
     SCOPED_TRACE(testing::Message() << capacity << " places");
-    const std::uint64_t count = 3'200 * capacity / kSlowdown;  // the threads take turns as often
+    const std::uint64_t count = 3'200 * capacity / kSlowdown;  // equally many turns of the threads
     Ring<Message> ring(Device::host_serial(), capacity);
     RingWriter<Message> writer(ring.writer());
     RingReader<Message> reader(ring.reader());

@@ -1,4 +1,4 @@
-// Tests of Signal and WaitLog: what a wait makes visible, and what becomes of one that is in vain.
+// Tests of Signal and WaitLog: the writes that a wait makes visible, and waits that time out.
 #include <gmock/gmock.h>
 #include <attacca/device/signal.hpp>
 
@@ -23,11 +23,11 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr std::uint32_t kNever = 0xdead;  // what stands in memory that a kernel must write
+constexpr std::uint32_t kNever = 0xdead;  // the contents of memory that a kernel must overwrite
 
 class SmallDeviceSignal : public OnEachDevice {
  protected:
-  /// Signals that stand at `value`.
+  /// Signals with this value.
   template <Scope kScope = Scope::gpu>
   Buffer<Signal<kScope>> signals(std::size_t count, std::uint32_t value,
                                  Visibility visibility = Visibility::device) const {
@@ -55,7 +55,7 @@ class SmallDeviceSignal : public OnEachDevice {
     EXPECT_EQ(wrong.read().front(), 0u);
   }
 
-  /// Waits in vain on a signal that stands at 4.
+  /// Waits in vain on a signal whose value is 4.
   void wait_in_vain(WaitLog& log, unsigned workers, std::chrono::nanoseconds deadline) {
     const auto signal = signals(1, 4);
     const auto was_there = buffer(std::vector<std::uint32_t>(workers, kNever));
@@ -138,7 +138,7 @@ TEST_P(SmallDeviceSignal, host_and_device_pass_messages_both_ways) {
                                   100,
                                   host_side,
                                   log.patience(10s, "the host", "the device")};
-    // A thread of its own, for a kernel on host_serial has ended when the call returns.
+    // A thread of its own, because a kernel on host_serial has ended when the call returns.
     std::thread host([args] { relay_side(args.first_side, args); });
     RelayArgs<Scope::system> of_device = args;
     of_device.first_side = 1 - host_side;
@@ -210,7 +210,7 @@ TEST_P(SmallDeviceSignal, the_same_name_has_the_same_number) {
   EXPECT_NE(second.who, first.who);
 }
 
-/// Not small: compute-sanitizer's racecheck knows no order in shared memory but that of barriers.
+/// Not "Small": compute-sanitizer's racecheck knows no order in shared memory except barriers.
 class DeviceSignalInSharedMemory : public SmallDeviceSignal {};
 ATTACCA_ON_EACH_DEVICE(DeviceSignalInSharedMemory);
 

@@ -1,5 +1,5 @@
-// Tests of StagedCopy, BulkCopy and for_each_chunk: every element arrives once, in its place,
-// whatever the element's size, the chunks' number, the alignment and the block.
+// Tests of StagedCopy, BulkCopy and for_each_chunk: every element arrives once, in its place, for
+// any element size, number of chunks, alignment and block.
 #include <algorithm>
 #include <cstring>
 #include <random>

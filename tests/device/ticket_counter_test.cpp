@@ -1,5 +1,5 @@
 // Tests of TicketCounter and LocalTickets: every ticket below the limit goes to one claimer,
-// whoever claims and in whatever company. Under a relaxed memory model: tests/relacy.
+// however many threads claim together. Tests under a relaxed memory model are in tests/relacy.
 #include <attacca/device/ticket_counter.hpp>
 
 #include <bit>
@@ -17,14 +17,14 @@ using attacca::device::LocalTickets;
 using attacca::device::TicketCounter;
 using attacca::device::Tickets;
 
-/// Claims until there are none; how often each ticket came.
+/// Claims until there are none left, and counts how often each ticket came.
 template <class Claim>
 void claim_all(std::vector<unsigned>& counts, const Claim& claim) {
   while (const Tickets tickets = claim())
     for (std::uint32_t at = 0; at < tickets.count; ++at) ++counts.at(tickets.first + at);
 }
 
-/// Whether `run(thread, its counts)`, in four threads, gives out each of `limit` tickets once.
+/// Checks that `run(thread, its counts)`, in four threads, gives out each of `limit` tickets once.
 template <class Run>
 void expect_one_each(std::size_t limit, const Run& run) {
   std::vector<std::vector<unsigned>> counts(4, std::vector<unsigned>(limit));
@@ -73,7 +73,7 @@ TEST(TicketCounter, a_refill_that_does_not_end_holds_nobody_up) {
   TicketCounter counter{};
   LocalTickets<16> local;
   local.reset();
-  // A thread took the flag, which lies behind the word, and went no further.
+  // A thread has taken the flag, which is behind the word, and got no further.
   const std::uint32_t is_refilling = 1;
   static_assert(std::is_trivially_copyable_v<LocalTickets<16>>);
   std::memcpy(reinterpret_cast<std::byte*>(&local) + sizeof(std::uint64_t), &is_refilling,
@@ -157,8 +157,8 @@ ATTACCA_ON_EACH_DEVICE(DeviceTickets);
 class SmallDeviceTickets : public DeviceTickets {};
 ATTACCA_ON_EACH_DEVICE(SmallDeviceTickets);
 
-// Without the second level: racecheck takes strong loads and stores of shared memory for plain
-// ones.
+// Without the second level, because racecheck treats strong loads and stores of shared memory as
+// plain ones.
 TEST_P(SmallDeviceTickets, each_goes_to_one_claimer) {
   expect_one_each(Grid{{2}, {96}}, 1000, 3, false);
   expect_one_each(Grid{{3}, {64}}, 10, 32, false);

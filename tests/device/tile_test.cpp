@@ -1,5 +1,5 @@
 // Tests of the count of bank conflicts, by hand and by a slower count of another kind, and of
-// PaddedTile: no conflicts along rows and columns, whatever the element's size and the width.
+// PaddedTile: no conflicts along rows and columns, for any element size and width.
 #include <attacca/device/tile.hpp>
 
 #include <cstring>
@@ -25,7 +25,7 @@ constexpr unsigned conflicts_of_stride(unsigned stride, unsigned bytes) {
   return bank_conflicts(kWarpLanes, bytes, [=](unsigned lane) { return lane * stride * bytes; });
 }
 
-// Lanes a power of two apart fall on the banks that it leaves; odd strides reach them all.
+// A stride of a power of two reaches only some banks; odd strides reach them all.
 static_assert(conflicts_of_stride(1, 4) == 0);
 static_assert(conflicts_of_stride(2, 4) == 1);
 static_assert(conflicts_of_stride(8, 4) == 7);
@@ -109,7 +109,7 @@ TEST(DeviceTile, a_padded_row_never_conflicts) {
 }
 
 TEST(DeviceTile, no_narrower_pitch_of_whole_banks_would_do) {
-  // One bank less, where that still holds the row, is an even number of banks and conflicts.
+  // One bank less, if the row still fits, is an even number of banks and gives conflicts.
   for (const unsigned bytes : kElementSizes)
     for (unsigned columns = 32; columns <= 130; ++columns) {
       const unsigned unit = bytes < 4 ? 4 / bytes : 1;
@@ -127,7 +127,7 @@ TEST(DeviceTile, a_tile_counts_the_conflicts_of_any_access) {
   using Place = Tile::Place;
   EXPECT_EQ(Tile::conflicts(32, [](unsigned lane) { return Place{lane, 5}; }), 0u);
   EXPECT_EQ(Tile::conflicts(32, [](unsigned lane) { return Place{5, lane}; }), 0u);
-  // Along the other diagonal lanes are 32 banks apart: what padding moves the trouble to.
+  // Along the other diagonal, lanes are 32 banks apart: padding moves the conflicts there.
   EXPECT_EQ(Tile::conflicts(32, [](unsigned lane) { return Place{lane, 31 - lane}; }), 31u);
 }
 

@@ -1,5 +1,5 @@
-// Tests of WorkQueue in kernels: many warps, in and out of step, small queues, work that grows, and
-// host threads that feed a kernel while it runs.
+// Tests of WorkQueue in kernels: many warps, converged and diverged, small queues, work that grows,
+// and host threads that feed a kernel while it runs.
 #include <attacca/device/work_queue.hpp>
 
 #include <optional>
@@ -17,13 +17,13 @@ class DeviceWorkQueue : public OnEachDevice {
   static constexpr Divergence kDivergences[] = {Divergence::none, Divergence::odd_sets,
                                                 Divergence::single_lane};
 
-  /// What popping kernels write; reset for `count` items.
+  /// Arguments of popping kernels, with results reset for `count` items.
   PopArgs pop_args(const Queue& queue, std::uint32_t count, Divergence divergence) {
     counts_.emplace(buffer(std::vector<Cell>(count)));
     cells_.emplace(buffer(std::vector<Cell>(2)));
     return {queue.ref(), count, counts_->data(), cells_->data(), cells_->data() + 1, divergence};
   }
-  /// Waits, and checks that everything came once.
+  /// Waits, and checks that every item was popped once.
   void expect_all_popped(const Queue& queue) {
     stream().synchronize();
     for (const WaitReport& report : queue.reports()) ADD_FAILURE() << report.message();

@@ -1,5 +1,5 @@
-// Tests of WorkQueue: nothing lost, nothing doubled, order kept per producer and consumer, an end
-// that is found, and one that is forced. Under a relaxed memory model: tests/relacy.
+// Tests of WorkQueue: no item is lost or doubled, items of one producer reach one consumer in
+// order, and the end is found or forced. Tests under a relaxed memory model are in tests/relacy.
 #include <gmock/gmock.h>
 #include <attacca/device/work_queue.hpp>
 #include <attacca/error.hpp>
@@ -36,7 +36,7 @@ void expect_status(const WorkQueueStatus& status, const WorkQueueStatus& expecte
   EXPECT_EQ(status.open_producers, expected.open_producers) << status.message();
   EXPECT_EQ(status.end, expected.end);
 }
-/// One report, by a wait of at least `patience`.
+/// Checks that there is one report, of a wait of at least `patience`.
 void expect_report(const Queue& queue, const char* who, const char* what,
                    std::chrono::nanoseconds patience) {
   const std::vector<WaitReport> reports = queue.reports();
@@ -45,7 +45,7 @@ void expect_report(const Queue& queue, const char* who, const char* what,
   EXPECT_GE(reports.front().record.nanoseconds, static_cast<std::uint64_t>(patience.count()));
 }
 
-/// Pops until the end; of each producer, who pushed `each`, in order.
+/// Pops until the end. Items of each producer, which pushed `each`, must come in order.
 void consume(const QueueRef& ref, std::uint32_t each, std::vector<unsigned>& counts) {
   std::int64_t last[2] = {-1, -1};
   for (;;) {
@@ -61,7 +61,7 @@ void consume(const QueueRef& ref, std::uint32_t each, std::vector<unsigned>& cou
   }
 }
 
-/// Works off what comes until the end. Whether the queue broke.
+/// Pops until the end. Returns whether the queue broke.
 bool ends_broken(const Queue& queue) {
   std::uint32_t item = 0;
   Pop result = Pop::empty;
@@ -123,7 +123,7 @@ TEST(WorkQueue, threads_that_push_work_see_its_end_and_its_results) {
         for (own.assign(1, node); !own.empty();) {
           node = own.back();
           own.pop_back();
-          ++results[node];  // plainly: a node that came twice is a race
+          ++results[node];  // not atomic: a node that came twice is a race
           for (std::uint32_t at = tree.offsets[node]; at < tree.offsets[node + 1]; ++at)
             if (ref.try_push(tree.children[at]) == Push::full) own.push_back(tree.children[at]);
         }
@@ -325,8 +325,8 @@ TEST(WorkQueue, can_be_filled_again_after_its_producers_have_closed) {
 // --- how it ends --------------------------------------------------------------------------------
 
 TEST(WorkQueue, waiting_for_a_producer_is_no_fault) {
-  // Eight consumers and items that come further apart than patience goes. Once each waiter's own
-  // idle time counted, and the queue broke for all.
+  // Eight consumers, and items that come further apart than the patience. When each waiter's own
+  // idle time counted, the queue broke for all.
   constexpr std::uint32_t kItems = 5;
   Queue queue(Device::host_serial(), {.capacity = 4, .producers = 1, .inbox = 2, .patience = 20ms});
   std::vector<unsigned> done(8);
@@ -434,7 +434,7 @@ TEST(WorkQueue, the_host_cancels_it_while_others_wait) {
   EXPECT_TRUE(queue.ref().is_cancelled());
   EXPECT_FALSE(producer.is_open());
   EXPECT_TRUE(queue.reports().empty()) << "nobody lost patience";
-  queue.ref().done();  // what is in hand is still finished
+  queue.ref().done();  // an item that was popped before is still finished
   const WorkQueueStatus status = queue.status();
   EXPECT_EQ(status.end, QueueEnd::cancelled);
   EXPECT_EQ(status.accepted, accepted);

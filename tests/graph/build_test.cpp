@@ -1,4 +1,4 @@
-// Tests of building: what a Graph knows about itself before anyone runs it.
+// Tests of building graphs: what a Graph knows about itself before it runs.
 #include <gtest/gtest.h>
 #include <attacca/adopt.hpp>
 #include <attacca/exec.hpp>
@@ -64,7 +64,7 @@ TEST_F(Building, elements_that_no_memory_holds_are_refused) {
   EXPECT_EQ(graph.node_count(), 0u);
 }
 
-/// A body that adds a node of each sort everywhere it can, and throws.
+/// The body adds a node of each kind everywhere it can, and throws.
 TEST_F(Building, a_body_that_throws_is_taken_back_whole) {
   struct Enough {};
   const Condition on = graph.condition("on", 1);
@@ -98,7 +98,7 @@ TEST_F(Building, a_body_that_throws_is_taken_back_whole) {
   EXPECT_EQ(data_of(graph).symbols.size(), 1u);
   EXPECT_EQ(data_of(graph).scopes.size(), 1u);
 
-  // It goes on as if nothing had been, and what went cannot be taken for what comes.
+  // The graph can be built on, and new nodes are not confused with those that were removed.
   (void)first.device_updatable();
   EXPECT_EQ(data_of(graph).symbols.size(), 2u);
   const auto last = graph.if_("if", on, [&](Graph& body) { body.fill(cells, 0, 4); }).after(first);
@@ -159,7 +159,7 @@ TEST_F(Building, every_rule_has_a_name_of_its_own) {
   EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
 }
 
-// --- what an update can bridge ------------------------------------------------------------------
+// --- differences that an update allows ----------------------------------------------------------
 
 TEST_F(Building, graphs_that_differ_in_parameters_have_the_same_structure) {
   const auto make = [&](int factor, bool is_enabled) {

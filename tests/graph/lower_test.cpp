@@ -1,4 +1,4 @@
-// Tests of lower.hpp: the order of a scope's nodes, and children laid open.
+// Tests of lower.hpp: the order of a scope's nodes, and inlined children.
 #include "graph/lower.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace attacca::graph {
 namespace {
 
-/// Nodes by name, since ids say little in a failure.
+/// Names nodes, because ids say little in a failure.
 class Lowering : public testing::Test {
  protected:
   PlainNode add(Graph& in, const std::string& name) {

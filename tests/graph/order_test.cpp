@@ -1,4 +1,4 @@
-// Tests of order.hpp: sweeps over a scope answer as a walk from node to node does.
+// Tests of order.hpp: sweeps over a scope give the same answers as a walk from node to node.
 #include "graph/order.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace attacca::graph {
 namespace {
 
-/// Whether `first` ends before `second` starts, by walking the edges of their one scope.
+/// Whether `first` ends before `second` starts, found by a walk along the edges of their scope.
 bool walk_finds(const GraphData& data, NodeId first, NodeId second) {
   std::vector<std::pair<NodeId, bool>> open{{second, false}};
   std::set<std::pair<NodeId, bool>> seen;
@@ -45,7 +45,7 @@ TEST_F(Ordering, sweeps_agree_with_walks_on_random_graphs) {
     std::vector<KernelNode<test::ConsumeArgs>> nodes;
     const unsigned count = 2 + random() % 24;
     for (unsigned at = 0; at < count; ++at) nodes.push_back(made.kernel(test::consume, Grid{}, {}));
-    // Edges from a higher number to a lower one too, so that the order is not that of the list.
+    // Some edges go from a higher number to a lower one, so the order is not that of the list.
     std::vector<unsigned> rank(count);
     for (unsigned& value : rank) value = random() % 1000;
     for (unsigned from = 0; from < count; ++from)

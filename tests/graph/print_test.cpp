@@ -1,5 +1,5 @@
-// The three printed forms of a graph. What a reader sees is compared with what was built, not with
-// what the printers think of it.
+// Tests of the three printed forms of a graph. The text is compared with the graph that was built,
+// not with the printers' own data.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <attacca/graph.hpp>
@@ -50,7 +50,7 @@ const Grid kGrid{{4, 2}, {32}, 1024};
 
 Graph new_graph(std::string name = "test") { return Graph(Device::host_serial(), std::move(name)); }
 
-/// Everything a graph can hold, with the names of two nodes alike.
+/// A graph of everything it can hold. Two nodes have the same name.
 Graph rich_graph() {
   static float memory[64];
   Graph graph = new_graph("rich");
@@ -87,7 +87,7 @@ Graph rich_graph() {
   return graph;
 }
 
-/// The line of a text that holds `part`.
+/// The line of a text that contains `part`.
 std::string line_with(const std::string& text, const std::string& part) {
   const std::size_t at = text.find(part);
   if (at == std::string::npos) return "no line with " + part;

@@ -1,5 +1,5 @@
-// Tests of stand-in addresses: conditions, allocations and node handles while a graph is data, and
-// what becomes of them when graphs are copied into one another.
+// Tests of stand-in addresses of conditions, allocations and node handles while a graph is data,
+// and when graphs are copied into one another.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -51,7 +51,7 @@ TEST_F(Symbols, an_address_inside_an_allocation_or_one_past_its_end_finds_it) {
 }
 
 TEST_F(Symbols, the_end_of_an_allocation_is_never_the_start_of_another) {
-  // Whole pages, so that the one would start where the other ends.
+  // The sizes are whole pages: without a gap, one would start where the other ends.
   std::vector<Allocation<char>> pages;
   for (int at = 0; at < 20; ++at) pages.push_back(graph.allocate<char>("page", 4096));
   const GraphData& data = data_of(graph);

@@ -1,5 +1,4 @@
-// Tests of machine.hpp: what is read from text and files, and that this machine can be described at
-// all.
+// Tests of machine.hpp: what it reads from text and files, and that it can describe this machine.
 #include "instruments/machine.hpp"
 
 #include <gmock/gmock.h>

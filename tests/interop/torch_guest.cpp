@@ -1,5 +1,5 @@
-// torch_guest.cpp: a library that a Python program loads beside PyTorch. Each function is given a
-// cudaStream_t and device addresses of PyTorch's. tests/oracle/torch_stream.py calls it.
+// torch_guest.cpp: a library that a Python program loads beside PyTorch. Each function gets a
+// cudaStream_t and device addresses from PyTorch. tests/oracle/torch_stream.py calls it.
 #include <attacca/attacca.hpp>
 
 #include <cstdint>
@@ -42,7 +42,7 @@ struct Guest {
 
 std::string last_error;
 
-/// 0, or 1 with the reason in `last_error`: no exception crosses into Python.
+/// Returns 0, or 1 with the reason in `last_error`. No exception reaches Python.
 template <class Work>
 int guarded(Work work) {
   try {
@@ -60,7 +60,7 @@ extern "C" {
 
 const char* guest_error() { return last_error.c_str(); }
 
-/// A graph of x = x * factor + by, in two kernels: one of attacca's, one plain. Null on failure.
+/// A graph of x = x * factor + by, in two kernels: one of attacca and one plain. Null on failure.
 void* guest_make(int device, std::int32_t* x, std::uint64_t count, std::int32_t factor,
                  std::int32_t by) {
   auto guest = std::make_unique<Guest>(Guest{Device::host(), {}, {}});
@@ -91,7 +91,7 @@ int guest_set_shift(void* self, std::int32_t* x, std::int32_t by, std::uint64_t 
   });
 }
 
-/// The same kernel without a graph: what a capture of the stream's owner records.
+/// The same kernel without a graph, for the stream's owner to capture.
 int guest_enqueue(int device, void* cuda_stream, std::int32_t* x, std::uint64_t count,
                   std::int32_t factor) {
   return guarded([&] {

@@ -1,5 +1,5 @@
-// Tests of attention over pages against doubles, and that a token's result is the same bits in any
-// company.
+// Tests of attention over pages against doubles, and that a token's result has the same bits
+// whatever else is in the step.
 #include "kernels/attention/attention.hpp"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,8 @@ struct Token {
   std::int32_t position;
 };
 
-/// Three slots: one in the middle of its prompt, one far on, one at its start; rows are mixed.
+/// Three slots: one in the middle of its prompt, one far on, one at its start. Their rows
+/// alternate.
 const std::vector<Token> kMixed = [] {
   std::vector<Token> tokens{{1, 70}};
   for (std::int32_t position = 11; position < 36; ++position) tokens.push_back({0, position});
@@ -43,7 +44,7 @@ const std::vector<Token> kMixed = [] {
   return tokens;
 }();
 constexpr std::uint32_t kSlots = 3;
-constexpr std::uint32_t kLength = 128;  // positions a slot has room for
+constexpr std::uint32_t kLength = 128;  // positions of a slot
 
 std::vector<float> random_floats(std::size_t count, unsigned seed) {
   std::minstd_rand random(seed);  // quick, and good enough
@@ -111,7 +112,7 @@ struct World {
 class Attention : public OnEachDevice {
  protected:
   /// The rows of a step with these tokens, in `blocks` blocks or as many as the kernel likes. Pages
-  /// are shuffled, and cells that no token may see hold what is not a number.
+  /// are shuffled, and cells that no token may see are NaN.
   std::vector<float> attend(const World& world, const std::vector<Token>& tokens,
                             std::uint32_t page_size = 16, unsigned blocks = 0) {
     return run_step<float>(world, tokens, page_size, blocks, RowFormat::f32,
@@ -144,7 +145,7 @@ class Attention : public OnEachDevice {
           std::copy_n(&world.keys[from], shape.head_size, &keys[to]);
           std::copy_n(&world.values[from], shape.head_size, &values[to]);
         }
-    // Queries lead longer rows.
+    // Queries are the start of longer rows.
     const std::uint32_t q_stride = shape.columns() + 2 * shape.kv_heads * shape.head_size;
     std::vector<float> q(tokens.size() * q_stride);
     std::vector<std::int32_t> positions;

@@ -1,4 +1,4 @@
-// Tests of the kernel that takes a step's unknown tokens from what the step before has sampled.
+// Tests of the kernel that takes a step's unknown tokens from the samples of the step before.
 #include "kernels/carry_tokens.hpp"
 
 #include <gtest/gtest.h>

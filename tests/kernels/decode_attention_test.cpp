@@ -1,5 +1,5 @@
 // Tests of decode attention against doubles: shapes, types, windows, long and short contexts in one
-// batch, and that a row's result is the same bits in any company.
+// batch, and that a row's result has the same bits whatever else is in the batch.
 #include "kernels/attention/decode_attention.hpp"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ struct Result {
   Cells values;
 };
 
-/// One head of a row, normalized and rotated.
+/// One head of a row, after normalization and RoPE.
 std::vector<double> turned(const Shape& shape, const float* head, const float* norm,
                            std::uint32_t position, const std::vector<float>& frequencies) {
   std::vector<double> x(head, head + shape.head_size);
@@ -65,7 +65,7 @@ std::vector<double> turned(const Shape& shape, const float* head, const float* n
   return x;
 }
 
-/// A sequence for each row: row r, slot r, position positions[r]; a row more is not real.
+/// A sequence for each row: row r has slot r and position positions[r]. One more row is padding.
 class World {
  public:
   World(const Shape& shape, std::vector<std::uint32_t> positions)
@@ -84,7 +84,8 @@ class World {
   const std::vector<std::uint32_t>& positions() const { return positions_; }
   float scale() const { return 1 / std::sqrt(static_cast<float>(shape_.head_size)); }
 
-  /// Keys (or values) of all that rows see but their own; the same numbers for any page size.
+  /// Keys (or values) of all positions that rows see, except their own. They are the same numbers
+  /// for any page size.
   Cells cells(unsigned seed) const {
     Cells cells(std::size_t{tables_.count} * shape_.kv_heads * shape_.page_size * shape_.head_size,
                 shape_.type);
@@ -126,20 +127,21 @@ class World {
 
 class DecodeAttention : public OnEachDevice {
  protected:
-  /// Types that the device knows.
+  /// Types that the device supports.
   std::vector<KvType> types() const {
     if (!is_cuda()) return {KvType::f32};
     return {KvType::f32, KvType::bf16, KvType::f16, KvType::fp8};
   }
 
-  /// Runs some of the world's rows, in that order, `launches` times with one workspace. There is
-  /// room for one row more than the world has: how many may come decides how rows are cut.
+  /// Runs some of the world's rows, in that order, `launches` times with one workspace. The
+  /// capacity is always one row more than the world has, because the capacity decides how rows are
+  /// split.
   Result run_rows(const World& world, const std::vector<std::uint32_t>& rows, unsigned launches = 1,
                   bool reads_ahead = false) {
     const Buffer<unsigned char> workspace = workspace_for(world);
     return run_rows(world, rows, world.rows() + 1, workspace, launches, reads_ahead);
   }
-  /// As large as steps of all rows and one more need it.
+  /// A workspace for steps of all rows and one more.
   Buffer<unsigned char> workspace_for(const World& world) {
     const Shape& shape = world.shape();
     kernels::PagedKv kv{};
@@ -163,7 +165,7 @@ class DecodeAttention : public OnEachDevice {
       positions.push_back(static_cast<std::int32_t>(world.positions()[row]));
       slots.push_back(static_cast<std::int32_t>(row));
     }
-    qkv.resize(capacity * shape.row_size());  // some rows are not real
+    qkv.resize(capacity * shape.row_size());  // some rows are padding
     positions.resize(capacity);
     slots.resize(capacity);
     const Buffer<float> x = buffer(qkv);
@@ -216,8 +218,8 @@ class DecodeAttention : public OnEachDevice {
     return rows;
   }
 
-  /// y is rounded to bf16; with what that left it is nearly exact, for queries, weights and floats
-  /// are each multiplied as two numbers in 16 bits.
+  /// y is rounded to bf16. With the remainder of that rounding it is nearly exact, because queries,
+  /// weights and floats are each multiplied as two 16-bit numbers.
   static void expect_attended(const World& world, const Result& result) {
     const Shape& shape = world.shape();
     const std::uint32_t group = shape.heads / shape.kv_heads;
@@ -240,7 +242,7 @@ class DecodeAttention : public OnEachDevice {
       }
     }
   }
-  /// New keys and values are where they belong, and no other cell was written.
+  /// Checks that new keys and values are in their cells, and that no other cell was written.
   static void expect_stored(const World& world, const Result& result) {
     const Shape& shape = world.shape();
     std::size_t written = 0;

@@ -1,4 +1,4 @@
-// Tests of the matrix kernels against doubles, and of their rows' independence.
+// Tests of the matrix kernels against doubles, and that rows do not depend on each other.
 #include "kernels/linear/linear.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using kernels::RowFormat;
 using kernels::Rows;
 using kernels::TensorType;
 
-/// A product in doubles, and the size that its error is relative to.
+/// A product in doubles, and the magnitude that errors are relative to.
 struct Product {
   double value = 0;
   double norms = 0;
@@ -41,7 +41,7 @@ Product product_of(const Matrix& w, std::uint32_t row, const float* x) {
 
 double tolerance(RowFormat format) { return format == RowFormat::i16 ? 3e-5 : 1e-6; }
 
-/// Weights on a device, and the same where the test can read them.
+/// Weights on a device, and a copy that the test can read.
 struct Weights {
   std::vector<unsigned char> bytes;
   Buffer<unsigned char> buffer;
@@ -82,7 +82,7 @@ class Linear : public OnEachDevice {
     run(graph);
   }
 
-  /// y of `count` rows of x with one matrix; rows of y past them stay -7.
+  /// y for `count` rows of x and one matrix. The rows of y behind them stay -7.
   std::vector<float> multiply(const Weights& w, const std::vector<float>& x, RowFormat format,
                               std::uint32_t count, std::uint32_t capacity, unsigned blocks = 0) {
     const Buffer<unsigned char> rows = rows_of(x, format);

@@ -1,5 +1,5 @@
 // Tests of attention for mixed steps against doubles: prompts, decode and both in one step, and
-// that a row's result does not depend on its company.
+// that a row's result does not depend on what else is in the step.
 #include "kernels/attention/mixed_attention.hpp"
 
 #include <gtest/gtest.h>
@@ -49,14 +49,14 @@ std::vector<Token> tokens_of(const std::vector<Stretch>& runs) {
   return tokens;
 }
 
-/// Slots that have been filled up to these lengths; keys, values and queries depend on slot and
-/// position alone.
+/// Slots that are filled up to these lengths. Keys, values and queries depend only on slot and
+/// position.
 class World {
  public:
   World(const Shape& shape, const std::vector<std::uint32_t>& lengths)
       : shape_(shape), lengths_(lengths), tables_(lengths, shape.page_size) {}
 
-  /// What lies before `from[slot]` is not a number.
+  /// Positions before `from[slot]` are NaN.
   Cells cells(unsigned seed, const std::vector<std::uint32_t>& from,
               const std::vector<std::uint32_t>& to) const {
     Cells cells(std::size_t{tables_.count} * shape_.kv_heads * shape_.page_size * shape_.head_size,
@@ -96,7 +96,7 @@ class MixedAttention : public OnEachDevice {
     if (!is_cuda()) return {KvType::f32};
     return {KvType::f32, KvType::bf16, KvType::f16, KvType::fp8};
   }
-  /// Each type as neighbours are computed together and as they are computed alone.
+  /// Each type, with neighbouring rows computed together and computed alone.
   std::vector<std::pair<KvType, bool>> ways() const {
     std::vector<std::pair<KvType, bool>> ways;
     for (const KvType type : types()) {
@@ -174,8 +174,8 @@ class MixedAttention : public OnEachDevice {
     return {{y.read(), rest.read()}, std::move(keys), std::move(values)};
   }
 
-  /// What a row of a mixed step comes to in a decode step with room for so many, as `row_of` says
-  /// it. Nothing rotates there, and the new key and value are in qkv.
+  /// The result of a mixed step's row in a decode step of the given capacity, in the form of
+  /// `row_of`. That step applies no RoPE, and the new key and value are in qkv.
   std::vector<std::uint16_t> decoded(const World& world, const Token& token, const Result& mixed,
                                      std::uint32_t room) {
     const Shape& shape = world.shape_;
@@ -220,7 +220,7 @@ class MixedAttention : public OnEachDevice {
     stream().synchronize();
     return row_of({y.read(), rest.read()}, shape, 0);
   }
-  /// y of a row, then what rounding it left.
+  /// y of a row, then the remainder of its rounding.
   static std::vector<std::uint16_t> row_of(const Attended& result, const Shape& shape,
                                            std::size_t row) {
     std::vector<std::uint16_t> bits;
@@ -231,8 +231,8 @@ class MixedAttention : public OnEachDevice {
     return bits;
   }
 
-  /// y is rounded to bf16; with what that left it is nearly exact, for queries, weights and floats
-  /// are each multiplied as two numbers in 16 bits.
+  /// y is rounded to bf16. With the remainder of that rounding it is nearly exact, because queries,
+  /// weights and floats are each multiplied as two 16-bit numbers.
   static void expect_attended(const World& world, const std::vector<Stretch>& runs,
                               const Result& result) {
     const Shape& shape = world.shape_;
@@ -334,7 +334,7 @@ TEST_P(MixedAttention, a_row_alone_in_its_slot_is_the_same_bits_as_in_a_decode_s
   for (const KvType type : types()) {
     const World world({80, 12, 1, type}, {701, 40});
     const Result mixed = attend(world, {{0, 700, 700}, {1, 20, 39}});
-    // With room for others, or it would be cut smaller.
+    // The capacity leaves room for others: else the row would be split into smaller parts.
     EXPECT_EQ(row_of(mixed, world.shape_, 0), decoded(world, {0, 700}, mixed, 3));
   }
 }

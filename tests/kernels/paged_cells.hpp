@@ -1,5 +1,5 @@
-// paged_cells.hpp: keys and values for tests of attention: random numbers that every type holds
-// exactly, in shuffled pages; what no token may see is not a number.
+// paged_cells.hpp: keys and values for tests of attention: random numbers that every type
+// represents exactly, in shuffled pages. Cells that no token may see are NaN.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ inline FloatShape shape_of(KvType type) {
       return {8, 23};
   }
 }
-/// The bits of a number that the type holds exactly, as a normal one or as zero.
+/// The bits of a number in the type. REQUIRES: the type has it exactly, as a normal number or zero.
 inline std::uint32_t narrowed(float value, KvType type) {
   const FloatShape shape = shape_of(type);
   const auto bits = std::bit_cast<std::uint32_t>(value);
@@ -50,8 +50,7 @@ inline double widened(std::uint32_t bits, KvType type) {
   const FloatShape shape = shape_of(type);
   const std::uint32_t mantissa = bits & ((1u << shape.mantissa) - 1);
   const int exponent = static_cast<int>(bits >> shape.mantissa & ((1u << shape.exponent) - 1));
-  const bool is_fp8 =
-      type == KvType::fp8;  // the one type that ends in a lone NaN, and has no infinity
+  const bool is_fp8 = type == KvType::fp8;  // the one type without infinity and with a single NaN
   if (exponent == (1 << shape.exponent) - 1 && (is_fp8 ? mantissa == 7 : mantissa != 0))
     return std::numeric_limits<double>::quiet_NaN();
   const double sign = bits >> (shape.exponent + shape.mantissa) & 1u ? -1 : 1;
@@ -68,7 +67,7 @@ inline double rounding_of(double value, KvType type) {
 /// Keys or values of a pool of pages.
 class Cells {
  public:
-  /// Not numbers.
+  /// All cells are NaN.
   Cells(std::size_t count, KvType type)
       : type_(type), numbers_(count, std::numeric_limits<float>::quiet_NaN()) {}
   Cells(const std::vector<unsigned char>& bytes, KvType type) : type_(type) {
@@ -87,7 +86,7 @@ class Cells {
                                             static_cast<std::size_t>(bytes[2 * at + 1]) << 8];
   }
 
-  /// All bits are set in what is not a number.
+  /// A NaN has all bits set.
   std::vector<unsigned char> bytes() const {
     const std::size_t width = kernels::kv_element_bytes(type_);
     std::vector<unsigned char> bytes(numbers_.size() * width, 0xff);
@@ -120,9 +119,9 @@ inline std::vector<float> random_eighths(std::size_t count, unsigned seed) {
   return values;
 }
 
-/// Block tables of slots of these lengths, pages shuffled; no more pages than needed.
+/// Block tables of slots of these lengths, with shuffled pages and no more of them than needed.
 struct Tables {
-  std::vector<std::int32_t> pages;  // [slots, stride]; -1 where there is none
+  std::vector<std::int32_t> pages;  // [slots, stride]; -1: none
   std::uint32_t stride = 0;
   std::uint32_t count = 0;
 
@@ -140,7 +139,7 @@ struct Tables {
   }
 };
 
-/// What a query sees of some positions, and of the values' magnitudes, in doubles.
+/// A query's attention over some positions, of the values and of their magnitudes, in doubles.
 struct Seen {
   std::vector<double> sum;
   std::vector<double> magnitude;

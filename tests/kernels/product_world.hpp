@@ -1,4 +1,4 @@
-// product_world.hpp: all that a product of bf16 weights reads and writes, on one device, for tests
+// product_world.hpp: the inputs and outputs of a product of bf16 weights on one device, for tests
 // of kernels that multiply many rows.
 #pragma once
 
@@ -19,8 +19,9 @@ using Bits = std::vector<std::uint16_t>;
 
 inline constexpr float kUntouched = -7;
 
-/// Rows of x are few, repeated: the reference need not multiply more, and what a row becomes must
-/// not depend on its place. No two rows at the same place in groups of eight of a tile are alike.
+/// The number of distinct rows of x, which are repeated. The reference multiplies no more, and a
+/// row's result must not depend on its place. No two rows at the same place in a tile's groups of
+/// eight are alike.
 inline constexpr std::uint32_t kDistinct = 17;
 
 inline Bits random_bits(std::size_t count, std::uint32_t seed) {
@@ -30,7 +31,7 @@ inline Bits random_bits(std::size_t count, std::uint32_t seed) {
   return bits;
 }
 
-/// The first rows again and again, so that there are `rows`.
+/// The distinct rows repeated until there are `rows`.
 template <class T>
 std::vector<T> repeated(const std::vector<T>& distinct, std::uint32_t rows) {
   const std::size_t width = distinct.size() / kDistinct;
@@ -52,7 +53,7 @@ inline std::ostream& operator<<(std::ostream& out, const ProductSizes& s) {
   return out << s.rows << " x " << s.columns << ", " << s.count << " of " << s.capacity;
 }
 
-/// All that a product reads and writes, on one device.
+/// The inputs and outputs of a product on one device.
 struct ProductWorld {
   ProductWorld(const Device& device, const ProductSizes& s, kernels::Epilogue end)
       : sizes(s),
@@ -79,7 +80,7 @@ struct ProductWorld {
     product.epsilon = 0.5f;
     if (end != kernels::Epilogue::add) product.squares = squares.data();
   }
-  /// Made where they are needed: they are many.
+  /// Makes them on the device, because they are many.
   static Buffer<std::uint16_t> random_weights(const Device& device, const ProductSizes& s,
                                               std::uint64_t seed) {
     Buffer<std::uint16_t> weights(device, std::size_t{s.rows} * s.columns);

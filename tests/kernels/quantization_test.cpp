@@ -36,7 +36,8 @@ TEST(Quantization, each_type_means_what_the_gguf_package_says) {
     std::vector<float> expected(raw.size() / sizeof(float));
     std::memcpy(expected.data(), raw.data(), raw.size());
     ASSERT_EQ(bytes.size(), kernels::row_bytes(type, expected.size()));
-    // A block's offset may cancel: an error of the rounded product is relative to the largest.
+    // A block's offset may cancel the product, so the rounding error is relative to the largest
+    // value.
     float largest = 0;
     for (const float value : expected) largest = std::max(largest, std::abs(value));
     const float tolerance = kernels::is_quantized(type) ? largest * 1e-7f : 0;

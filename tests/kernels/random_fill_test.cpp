@@ -1,4 +1,5 @@
-// Tests of random numbers made on the device: their moments, and that every device makes the same.
+// Tests of random numbers made on the device: their moments, and that every device makes the same
+// numbers.
 #include "kernels/random_fill.hpp"
 
 #include <gtest/gtest.h>
@@ -62,7 +63,7 @@ TEST(RandomNumber, moments_are_those_of_a_normal_distribution_without_its_tails)
   }
   EXPECT_NEAR(sum / kCount, 0, 0.01);
   EXPECT_NEAR(squares / kCount, 1, 0.01);
-  EXPECT_NEAR(fourths / kCount, 2.7, 0.05);  // 3 - 6 / 5 / 4, of a sum of four
+  EXPECT_NEAR(fourths / kCount, 2.7, 0.05);  // 3 - 6 / 5 / 4, for a sum of four
   EXPECT_NEAR(products / kCount, 0, 0.01);
   EXPECT_LT(most, 3.47);
 }

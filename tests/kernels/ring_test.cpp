@@ -1,6 +1,6 @@
-// Tests of the rings of src/kernels/linear, and of BulkCopy, where a wait is not answered: it ends
-// after a while, so do all others of the block, the host is told who waited for what, and the
-// device works on.
+// Tests of waits that time out at the rings of src/kernels/linear and at BulkCopy: the wait ends,
+// so do all other waits of the block, the host learns which thread waited for what, and the device
+// works on.
 #include <gmock/gmock.h>
 
 #include "support/on_each_device.hpp"
@@ -27,7 +27,7 @@ class SmallRing : public OnEachDevice {
     std::vector<std::uint32_t> given_up;
     std::uint32_t sum;
   };
-  /// Runs the kernel in a graph called "rings". `check` is given what waits for it.
+  /// Runs the kernel in a graph called "rings". `check` gets a function that waits for it.
   template <class Check>
   Outcome use(RingLack lack, std::uint32_t stages, Check check) {
     const Buffer<std::uint32_t> source = buffer<std::uint32_t>({5, 0, 0, 0});
@@ -75,7 +75,7 @@ TEST_P(SmallRing, a_stage_that_is_never_released_is_named) {
 TEST_P(SmallRing, a_block_that_gives_up_takes_its_peer_along) {
   const Buffer<std::uint32_t> given_up = buffer<std::uint32_t>({0, 0});
   stream().kernel(starve_pair, Grid{{2}, {32}}, {given_up.data()});
-  // Had the peer not been told, it would have waited on, and been heard of instead.
+  // If the first block did not tell its peer, the peer would wait on and report instead.
   EXPECT_THAT([&] { stream().synchronize(); },
               ThrowsMessage<WaitOverdue>(AllOf(HasSubstr("block 0"), HasSubstr("waited 0.05 s"),
                                                HasSubstr("for a stage to be filled by TMA"))));

@@ -1,4 +1,5 @@
-// Tests of root-mean-square normalization against doubles, and of its rows' independence.
+// Tests of root-mean-square normalization against doubles, and that rows do not depend on each
+// other.
 #include "kernels/rms_norm.hpp"
 
 #include <gtest/gtest.h>
@@ -42,7 +43,8 @@ void expect_near(const float* y, const std::vector<double>& expected) {
 
 class RmsNorm : public OnEachDevice {
  protected:
-  /// Runs `count` rows of a step of `capacity` in `blocks` blocks, or in as many as it likes.
+  /// Runs `count` rows of a step of `capacity` in `blocks` blocks, or in as many as the kernel
+  /// likes.
   std::vector<float> run_rows(const std::vector<float>& x, const std::vector<float>& weight,
                               std::uint32_t count, std::uint32_t capacity,
                               const std::vector<std::int32_t>& gather, unsigned blocks = 0) {

@@ -1,4 +1,4 @@
-// Tests of rotation and of storing keys and values in pages, against doubles.
+// Tests of RoPE and of storing keys and values in pages, against doubles.
 #include "kernels/attention/rope_store.hpp"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ struct Case {
 struct Step {
   std::vector<std::int32_t> positions;
   std::vector<std::int32_t> slots;
-  std::uint32_t count;  // of rows that are real
+  std::uint32_t count;  // of rows; the others are padding
 };
 
 std::vector<float> random_floats(std::size_t count, unsigned seed) {
@@ -43,7 +43,7 @@ std::vector<float> random_floats(std::size_t count, unsigned seed) {
   return values;
 }
 
-/// One head, normalized where there is a norm, then rotated.
+/// One head, normalized if there is a norm, then rotated.
 std::vector<double> rotated(const float* head, const Case& c, std::int32_t position,
                             const std::vector<float>& frequencies, const float* norm) {
   std::vector<double> x(head, head + c.head_size);
@@ -154,7 +154,7 @@ TEST_P(RopeStore, queries_rotate_in_place_and_keys_and_values_reach_their_pages)
         expect_near(&result.values[cell], {value, value + c.head_size});
       }
     }
-    // What is not a real row is neither rotated nor stored.
+    // Padding rows are neither rotated nor stored.
     for (std::size_t at = std::size_t{4} * row_size; at < qkv.size(); ++at)
       ASSERT_EQ(result.qkv[at], qkv[at]);
     const auto untouched = [](const std::vector<float>& cells) {
@@ -243,7 +243,7 @@ TEST_P(RopeStore, angles_of_late_positions_are_exact) {
   const auto qkv = random_floats(std::size_t{2} * row_size, 3);
   const std::vector<std::int32_t> table(2 * 62'500, 0);
   const std::vector<float> frequencies{1, 0.7f, 0.31f, 0.1f, 0.03f, 0.01f, 0.001f, 0.0001f};
-  // All positions in one page: run_step would make as many pages as the table has entries.
+  // All positions are in one page; run_step would make as many pages as the table has entries.
   const Buffer<float> x = buffer(qkv);
   const Buffer<float> cells = buffer(std::vector<float>(kKvHeads * kPageSize * c.head_size));
   const Buffer<std::int32_t> tables = buffer(table);

@@ -1,5 +1,5 @@
 // Tests of sampling: each parameter against a plain computation in doubles, the statistics of
-// draws, and that a row's token depends on nothing but its own logits, parameters and position.
+// draws, and that a row's token depends only on its own logits, parameters and position.
 #include "kernels/sample/sample.hpp"
 
 #include <fmt/format.h>
@@ -27,9 +27,9 @@ using kernels::TokenMark;
 using testing::HasSubstr;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr std::int32_t kFarAway = 1 << 30;  // a last position no test reaches
+constexpr std::int32_t kFarAway = 1 << 30;  // a last position that no test reaches
 
-/// How a slot samples, with the tokens that its parameters speak of.
+/// A slot's sampling parameters and their token lists.
 struct Ways {
   Ways(const SamplingParams& way) : params(way) {}  // NOLINT: a slot without such tokens
   SamplingParams params;
@@ -75,7 +75,7 @@ std::vector<std::size_t> by_probability(const std::vector<double>& p) {
   return order;
 }
 
-/// The probabilities that the parameters leave, by the textbook.
+/// The probabilities after all parameters, by their textbook definitions.
 std::vector<double> expected_probabilities(const std::vector<float>& logits,
                                            const SamplingParams& params) {
   const std::vector<double> all = softmax(logits, params.temperature);
@@ -148,7 +148,7 @@ class Sample : public OnEachDevice {
                      std::vector<std::uint16_t> marks = {}) {
     return sample({{logits}}, {ways}, std::move(marks)).front().token;
   }
-  /// What the host's function makes of a row, called by itself.
+  /// A row sampled by the host's function itself, without a kernel.
   static Sampled sample_on_host(const Row& row, const Ways& ways,
                                 std::vector<std::uint16_t> marks) {
     Slots slots_here({ways}, static_cast<std::uint32_t>(row.logits.size()), std::move(marks));
@@ -169,8 +169,9 @@ class Sample : public OnEachDevice {
     return out;
   }
 
-  /// Draws at thousands of positions and compares how often each token came with what the textbook
-  /// expects: Pearson's chi-square, far beyond its mean, which is the number of degrees.
+  /// Draws at thousands of positions and compares the count of each token with the expected one, by
+  /// Pearson's chi-square. The limit is far above its mean, which is the number of degrees of
+  /// freedom.
   void expect_distribution(const std::vector<float>& logits, const SamplingParams& params,
                            int draws = 4000) {
     std::vector<Row> rows;
@@ -273,7 +274,7 @@ TEST_P(Sample, bias_moves_the_choice) {
   Ways ways = greedy();
   ways.bias = {{2, 1.5f}};
   EXPECT_EQ(token({1, 2, 0.75f, 0}, ways), 2);
-  // As many as there can be, and each is added to its own token.
+  // The most biases there can be; each is added to its own token.
   std::vector<float> logits(3 * SamplingParams::kMaxBiases, 0.0f);
   ways.bias.clear();
   for (unsigned at = 0; at < SamplingParams::kMaxBiases; ++at) {
@@ -309,13 +310,14 @@ TEST_P(Sample, penalties_lower_what_was_seen) {
   const std::uint16_t prompt = TokenMark::kInPrompt;
   SamplingParams params = greedy();
   params.repetition_penalty = 2;
-  // In the prompt or generated: positive logits are divided, negative ones multiplied.
+  // The penalty applies to prompt and generated tokens: it divides positive logits and multiplies
+  // negative ones.
   EXPECT_EQ(token({4, 3, 2.5f}, params, {prompt, 0, 0}), 1);
   EXPECT_EQ(token({4, 3, 2.5f}, params, {prompt, 1, 0}), 2);
   EXPECT_EQ(token({-1, -1.5f}, params, {prompt, 0}), 1);
   params = greedy();
   params.presence_penalty = 1.5f;
-  // Generated only, once however often.
+  // The penalty applies to generated tokens only, and once however often they came.
   EXPECT_EQ(token({4, 3, 1}, params, {prompt, 0, 0}), 0);
   EXPECT_EQ(token({4, 3, 1}, params, {9, 0, 0}), 1);
   params = greedy();
@@ -413,7 +415,8 @@ TEST_P(Sample, cuts_among_equal_logits_keep_the_lowest_ids) {
   EXPECT_EQ(highest_of(params), 0);
 }
 
-/// Every option, alone and with others; a slot for each row, since slots count what they drew.
+/// Every option, alone and with others. Each row has a slot of its own, because slots count the
+/// tokens they drew.
 std::vector<Ways> many_ways(std::uint32_t vocabulary) {
   const auto id = [&](std::uint32_t token) {
     return static_cast<std::int32_t>(token % vocabulary);
@@ -452,12 +455,13 @@ TEST_P(Sample, every_device_draws_what_the_host_draws_whatever_the_batch) {
     std::vector<std::uint16_t> marks(ways.size() * vocabulary);
     for (std::size_t at = 0; at < marks.size(); at += 13)
       marks[at] = static_cast<std::uint16_t>(at % 3 == 0 ? at % 5 : TokenMark::kInPrompt + at % 4);
-    for (const float spread : {3.0f, 0.05f, 0.0f}) {  // all alike in the end
+    for (const float spread : {3.0f, 0.05f, 0.0f}) {  // with 0 all logits are equal
       std::vector<std::vector<float>> logits;
       for (unsigned seed = 0; seed < 4; ++seed)
         logits.push_back(random_logits(vocabulary, seed, spread));
       for (const unsigned rows_at_once : {3u, 20u, 40u, 100u}) {
-        if (vocabulary > 10'000 && rows_at_once > 3 && !is_cuda()) continue;  // one code for all
+        // On the host the same code runs for any number of rows.
+        if (vocabulary > 10'000 && rows_at_once > 3 && !is_cuda()) continue;
         std::vector<Row> rows;
         for (unsigned at = 0; at < rows_at_once; ++at)
           rows.push_back({logits[at % 4],

@@ -1,6 +1,6 @@
-// Tests of products of many rows against those of few, to the bit: every ending, ragged sizes,
-// blocks with more tiles than they take at a time and with none. Skipped where there are no such
-// products.
+// Tests that the kernel for many rows gives the same bits as the kernel for few: every epilogue,
+// ragged sizes, blocks with more tiles than they take at a time and with none. Skipped on devices
+// without the kernel.
 #include "kernels/linear/sm90_same_bits_linear.hpp"
 
 #include <gtest/gtest.h>
@@ -66,13 +66,13 @@ constexpr Sizes kSizes[] = {
     {256, 320, 1, 40},     // a stage and a part of one
     {576, 64, 0, 64},      // no rows
     {2048, 1024, 64, 64},  // two tiles each, or one
-    {4096, 1088, 33, 64},  // four, and a chunk that is nearly empty
+    {4096, 1088, 33, 64},  // four tiles each, and a chunk that is nearly empty
     {3072, 2048, 63, 64},  // chunks in two orders
-    {8448, 448, 40, 64},   // eight tiles, or of gates sixteen: two times eight
+    {8448, 448, 40, 64},   // eight tiles each; with gates sixteen, in two turns of eight
     {8704, 256, 40, 64},   // one of a pair has a tile more than eight
     {17152, 64, 20, 32},   // many tiles of one stage
     {1536, 4096, 65, 65},  // one row in a second tile of x
-    {272, 192, 129, 200},  // and in a third one
+    {272, 192, 129, 200},  // one row in a third tile of x
     {768, 576, 150, 256}, {1040, 3136, 300, 320}, {48, 320, 1100, 1100}};
 
 TEST_P(SameBitsLinear, every_row_is_the_same_bits_as_among_few) {

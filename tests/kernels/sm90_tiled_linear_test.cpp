@@ -1,6 +1,6 @@
-// Tests of products of whole tiles against the host's reference, which works in doubles: every
-// epilogue, ragged sizes, columns that blocks share and tiles that they do not. Skipped where there
-// are no such products. And of the rows they are given.
+// Tests of tiled linear layers against the host's reference in doubles: every epilogue, ragged
+// sizes, tiles with split columns and whole tiles. Skipped on devices without the kernel. The last
+// tests are of the kernel that gathers rows for them.
 #include "kernels/linear/sm90_tiled_linear.hpp"
 
 #include <gmock/gmock.h>
@@ -69,7 +69,8 @@ class TiledLinear : public OnEachDevice {
     graph.instantiate().launch(stream);
     stream.synchronize();
   }
-  /// Each row is what the reference made of its like, and those past the last are as they were.
+  /// Checks that each row equals the reference of its distinct row, and that rows behind the last
+  /// are unchanged.
   template <class T>
   static void expect_rows(const Sizes& s, const std::vector<T>& got,
                           const std::vector<T>& reference, float relative, float absolute) {
@@ -93,23 +94,23 @@ class TiledLinear : public OnEachDevice {
 };
 ATTACCA_ON_EACH_DEVICE(TiledLinear);
 
-// What pairs of blocks, 66 at most, have of such products: first with 64 rows of x at a time.
+// How at most 66 pairs of blocks divide these products. At first with 64 rows of x at a time.
 constexpr Sizes kSizes[] = {
     {16, 64, 17, 20},        // less than a tile
-    {48, 128, 64, 64},       // two that share less than a tile
+    {48, 128, 64, 64},       // two pairs share less than a tile
     {256, 64, 1, 40},        // a tile of one stage
     {576, 64, 0, 64},        // no rows
-    {2048, 512, 64, 64},     // eight to a tile
-    {1536, 1024, 33, 64},    // eleven to a tile, whose stages they cannot share equally
-    {17152, 64, 20, 32},     // a tile each, and one has two
-    {15632, 128, 20, 32},    // a whole tile each, the last one ragged; of gates a tall one
-    {14336, 576, 61, 64},    // of gates a tall one each, of nine stages
-    {29456, 192, 33, 64},    // a tall one each, the last one ragged
-    {25600, 128, 20, 32},    // a whole one and a part; of gates some have part, whole, whole, part
+    {2048, 512, 64, 64},     // eight pairs to a tile
+    {1536, 1024, 33, 64},    // eleven pairs to a tile, whose stages they cannot share equally
+    {17152, 64, 20, 32},     // a tile each, and one pair has two
+    {15632, 128, 20, 32},    // a whole tile each, the last one ragged; with gates a tall one
+    {14336, 576, 61, 64},    // with gates a tall tile each, of nine stages
+    {29456, 192, 33, 64},    // a tall tile each, the last one ragged
+    {25600, 128, 20, 32},    // a tile and a part; with gates some have part, whole, whole, part
     {3584, 512, 61, 64},     // some have parts of two tiles
     {256, 4096, 60, 64},     // 64 to one tile
-    {272, 192, 65, 65},      // then with 128 rows: a stage each, one row in the second tile of x
-    {96, 576, 129, 200},     // one has parts of two tiles, with one row in the second
+    {272, 192, 65, 65},      // from here on 128 rows: a stage each, one row in x's second tile
+    {96, 576, 129, 200},     // one pair has parts of two tiles, with one row in the second
     {768, 576, 150, 256},    // some have parts of two tiles
     {4352, 64, 300, 320},    // three whole tiles of one stage each
     {3856, 128, 400, 416},   // two whole tiles each, the last one ragged
@@ -165,8 +166,8 @@ TEST_P(TiledLinear, a_block_that_waits_in_vain_for_partial_sums_gives_up_and_say
   const Sizes s{256, 4096, 60, 64};  // 64 pairs share one tile
   World world(device(), s, Epilogue::store);
   World reference = reference_of(s, Epilogue::store);
-  // As if the last product had left one short of a whole round: the first to count begins the next
-  // one, and 63 follow.
+  // The counters are one short of a whole round: the first pair to count begins the next round, and
+  // 63 follow.
   std::vector<std::uint32_t> counters = empty_workspace();
   counters[0] = counters[1] = 2 * 64 - 1;
   Buffer<std::uint32_t> workspace(device(), counters);

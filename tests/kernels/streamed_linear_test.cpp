@@ -1,4 +1,4 @@
-// Tests of the streamed products against doubles: every type of weights and every ending, odd
+// Tests of streamed linear layers against doubles: every type of weights and every epilogue, odd
 // sizes, norms, gathered rows, and rows that do not depend on each other. On a GPU also behind
 // programmatic edges.
 #include "kernels/linear/streamed_linear.hpp"
@@ -28,8 +28,8 @@ using Bits = std::vector<std::uint16_t>;
 constexpr TensorType kTypes[] = {TensorType::bf16, TensorType::e4m3, TensorType::q8_0,
                                  TensorType::q4_0, TensorType::q4_1};
 
-/// Millions of numbers are wanted, so a simple generator: from -1.7 to 1.7 times `scale`, which is
-/// their size on average.
+/// A simple generator, because tests need millions of numbers: from -1.7 to 1.7 times `scale`,
+/// which is their root mean square.
 class Random {
  public:
   explicit Random(std::uint32_t seed) : state_(seed) {}
@@ -60,7 +60,8 @@ std::ostream& operator<<(std::ostream& out, const Sizes& s) {
   return out << s.rows << " x " << s.columns << ", " << s.count << " of " << s.capacity;
 }
 
-/// Rows of weights, of the size `scale` on average. Quants are any, and their scales of any sign.
+/// Rows of weights with an average size of `scale`. Quants are random, and scales have random
+/// signs.
 std::vector<unsigned char> random_bytes(TensorType type, const Sizes& s, std::uint32_t seed,
                                         float scale) {
   Random random(seed);
@@ -102,7 +103,7 @@ class StreamedLinear : public OnEachDevice {
     run(graph);
   }
 
-  /// Weights on a device, and the same where the test can read them.
+  /// Weights on a device, and a copy that the test can read.
   struct Weights {
     std::vector<unsigned char> bytes;
     std::vector<float> scales;
@@ -134,7 +135,7 @@ class StreamedLinear : public OnEachDevice {
             matrix};
   }
 
-  /// Rows of x: rounded, and what that leaves.
+  /// Rows of x: rounded, and the remainder of that rounding.
   struct Rows {
     std::uint32_t columns;
     Bits x;
@@ -161,7 +162,7 @@ class StreamedLinear : public OnEachDevice {
     return {columns, std::move(x), std::move(rest), std::move(x_buffer), std::move(rest_buffer)};
   }
 
-  /// A product that is stored, with nothing around it.
+  /// A product that is stored, without norm and epilogue.
   static StreamedLinearArgs plain(const Rows& x, const Buffer<std::uint32_t>& count,
                                   std::uint32_t capacity, const Matrix& w) {
     StreamedLinearArgs args{};
@@ -173,7 +174,7 @@ class StreamedLinear : public OnEachDevice {
     return args;
   }
 
-  /// A product in doubles, and how far off sums of it in floats may be.
+  /// A product in doubles, and the error that sums in floats may have.
   struct Product {
     double value = 0;
     double tolerance = 0;
@@ -205,7 +206,7 @@ std::vector<Sizes> sizes(bool is_cuda, TensorType type) {
                          {64, 96, 0, 3},   {32, 32, 33, 48},   {80, 544, 2, 8},
                          {16, 1536, 1, 8}, {32, 1088, 17, 24}, {16, 2080, 16, 16}};
   if (!is_cuda) return all;
-  // Several tiles for each block, and whole models' shapes.
+  // Several tiles for each block, and shapes of real models.
   for (const Sizes& s : {Sizes{6144, 4096, 1, 1}, Sizes{4224, 4096, 0, 8}, Sizes{28672, 512, 8, 8},
                          Sizes{4096, 14336, 5, 8}, Sizes{2048, 8192, 33, 40}, Sizes{960, 576, 8, 8},
                          Sizes{1536, 576, 7, 8}, Sizes{576, 1536, 2, 8}, Sizes{49152, 576, 17, 24}})
@@ -217,7 +218,7 @@ std::vector<Sizes> sizes(bool is_cuda, TensorType type) {
     all.push_back(s);
   return all;
 }
-/// All outputs of a small matrix, some of a large one.
+/// Checks all outputs of a small matrix and some of a large one.
 std::uint32_t stride_of(const Sizes& s) { return s.rows > 1000 ? s.rows / 40 + 1 : 1; }
 
 TEST_P(StreamedLinear, products_are_stored_with_their_bias_and_no_other_row_is_written) {
@@ -441,7 +442,8 @@ TEST_P(StreamedLinear, what_is_added_to_the_residual_leaves_its_squares_and_its_
 }
 
 TEST_P(StreamedLinear, products_behind_programmatic_edges_read_what_came_before) {
-  // A chain that adds W x to the same residual again and again, x being its own scaled rows.
+  // A chain that adds W x to the same residual again and again. x is the residual's own scaled
+  // rows.
   const std::uint32_t size = is_cuda() ? 256 : 64;
   const Sizes s{size, size, 2, 8};
   for (const TensorType type : kTypes) {
@@ -530,8 +532,8 @@ TEST(StreamedLinearShapes, whole_tiles_of_some_types_can_be_streamed) {
 }
 
 TEST_P(StreamedLinear, no_stage_is_filled_again_while_other_kernels_keep_its_readers_waiting) {
-  // A load from shared memory can wait behind those of a kernel that started early, for longer than
-  // TMA takes to fill a stage that was given back too soon.
+  // A load from shared memory can wait behind loads of a kernel that started early, for longer than
+  // TMA takes to fill a stage that was released too soon.
   const Sizes s{is_cuda() ? 6144u : 32u, is_cuda() ? 4096u : 64u, 8, 8};
   constexpr int kPairs = 4;
   const Weights w = weights(TensorType::bf16, s, 1);
@@ -552,7 +554,7 @@ TEST_P(StreamedLinear, no_stage_is_filled_again_while_other_kernels_keep_its_rea
 
   std::vector<Buffer<float>> results;
   for (int i = 0; i < 2 * kPairs; ++i) results.push_back(buffer(nothing));
-  // As much shared memory as blocks need, so that two of them crowd an SM.
+  // Blocks ask for no more shared memory than they need, so two of them fit on an SM.
   StreamedLinearArgs added = products_into(alone);
   added.epilogue = Epilogue::add;
   const Grid crowded = kernels::streamed_grid(added, processors());

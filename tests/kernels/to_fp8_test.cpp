@@ -18,7 +18,7 @@ using kernels::float_of_e4m3;
 using kernels::Matrix;
 using kernels::TensorType;
 
-/// By the definition of the format.
+/// The number that e4m3 bits stand for, by the format's definition.
 double number(unsigned bits) {
   const unsigned exponent = bits >> 3 & 15;
   const unsigned fraction = bits & 7;
@@ -84,7 +84,7 @@ TEST_P(ToFp8, rows_of_each_type_keep_their_largest_element_and_lose_a_sixteenth_
         for (std::uint32_t i = 0; i < columns; ++i) {
           const float value = kernels::element(type, here.row(row), i);
           const float kept = float_of_e4m3(result[row * columns + i]) * scale[row];
-          // Half of a last bit; of the smallest numbers it is as large as of 2^-6.
+          // Half of the last bit; for the smallest numbers it is as large as for 2^-6.
           ASSERT_NEAR(kept, value, std::max(std::abs(value) / 16, scale[row] / 1024) * 1.0001f);
           back = std::max(back, std::abs(kept));
         }

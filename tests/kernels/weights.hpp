@@ -21,7 +21,7 @@ inline std::vector<float> random_floats(std::size_t count, unsigned seed) {
   return values;
 }
 
-/// Rows of any bytes, but with scales and numbers of moderate size: halves from 2^-8 to 2^-4.
+/// Rows of random bytes, but with scales and halves of moderate size: from 2^-8 to 2^-4.
 inline std::vector<unsigned char> random_weights(kernels::TensorType type, std::uint32_t rows,
                                                  std::uint32_t columns, unsigned seed) {
   using kernels::TensorType;

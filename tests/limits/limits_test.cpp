@@ -1,6 +1,6 @@
-// Limits of nested launches that are set with success. On CUDA that is possible only before the
-// first launch of the process, so these tests are a binary of their own, and none of them uses the
-// shared fixture, which launches.
+// Tests of limits of nested launches that are set with success. On CUDA that is only possible
+// before the first launch of the process. So these tests are a binary of their own, and none uses
+// the shared fixture, which launches.
 #include <gmock/gmock.h>
 
 #include "support/log.hpp"
@@ -22,7 +22,7 @@ class SetLimits : public testing::TestWithParam<DeviceKind> {
 ATTACCA_ON_EACH_DEVICE(SetLimits);
 
 TEST_P(SetLimits, more_launches_may_be_pending_and_stacks_be_deeper) {
-  // One test for both, since in one process the second would come after a launch. The default of
+  // One test for both, because in one process the second would come after a launch. The default of
   // 2048 pending launches refuses some of these, as SpawnBudget shows.
   const Device device = device_of(GetParam());
   nested::set_limits(device, {.pending_launches = 8192, .stack_bytes = 16 * 1024});
@@ -41,7 +41,7 @@ TEST_P(SetLimits, more_launches_may_be_pending_and_stacks_be_deeper) {
   EXPECT_EQ(statuses.of(LaunchStatus::launched), 4096u);
   EXPECT_EQ(count.read().front(), 4096u);
 
-  // Too late or not, as the driver likes: either way the device works on.
+  // The driver decides whether this is too late. Either way the device works on.
   try {
     nested::set_limits(device, {.pending_launches = 10});
     nested::set_limits(device, {.pending_launches = 8192});

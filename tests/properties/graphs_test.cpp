@@ -1,5 +1,5 @@
 // Properties of whole graphs: random programs give the interpreter's result on every device, byte
-// for byte, launch after launch; and updates leave an exec as a fresh one would be.
+// for byte, launch after launch, and an updated exec gives the same result as a new one.
 #include <cstdlib>
 
 #include "properties/program.hpp"
@@ -10,12 +10,13 @@
 namespace attacca::test {
 namespace {
 
-// The same cases every time, unless RC_PARAMS says otherwise. Read at the first check.
+// Makes rapidcheck try the same cases every time, unless RC_PARAMS is set. It reads the variable at
+// the first check.
 const bool kIsSeeded = [] { return ::setenv("RC_PARAMS", "seed=7 max_success=200", 0) == 0; }();
 
 class GraphProperty : public OnEachDevice {
  protected:
-  /// Fewer cases where each instantiates on a GPU.
+  /// Ends early on a GPU, where each case instantiates graphs.
   bool is_enough() { return is_cuda() && ++cases_ > 40; }
 
   std::vector<std::uint32_t> launch_and_read(Exec& exec, Buffer<std::uint32_t>& cells,

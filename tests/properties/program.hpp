@@ -1,7 +1,7 @@
-// program.hpp: random programs: graphs with control flow whose result depends on every edge, and an
-// interpreter that says what the result must be. As graphs they are built in program_graph.hpp.
+// program.hpp: random programs, which are graphs with control flow whose result depends on every
+// edge, and an interpreter that computes the expected result. program_graph.hpp builds the graphs.
 // Each step owns one cell, and reads only cells of steps that the edges put before it, so the
-// result does not depend on what runs side by side.
+// result does not depend on which steps run at the same time.
 #pragma once
 
 #include <rapidcheck.h>
@@ -41,9 +41,9 @@ struct Step {
   std::uint32_t cell = 0;  // its own; also its number in the program
   std::uint32_t salt = 0;
   std::vector<unsigned> after;       // places of earlier steps of the same scope
-  std::vector<std::uint32_t> reads;  // cells; what a conditional chooses by is the first
+  std::vector<std::uint32_t> reads;  // cells; a conditional chooses by the first
   bool is_enabled = true;            // mix, copy, fill
-  bool is_programmatic = false;      // mix: behind kernels, by programmatic edges
+  bool is_programmatic = false;      // mix: its edges from kernels are programmatic
   bool is_copied = false;            // child: built as a graph of its own and copied in
   std::uint32_t passes = 1;          // while
   std::vector<Steps> bodies;
@@ -54,7 +54,7 @@ struct Program {
   std::uint32_t cell_count = 0;
 };
 
-// --- making one up ------------------------------------------------------------------------------
+// --- generator ----------------------------------------------------------------------------------
 
 struct Shape {
   unsigned max_steps = 60;
@@ -76,14 +76,14 @@ class ProgramMaker {
  private:
   using Cells = std::vector<std::uint32_t>;
 
-  /// Evenly, where inRange alone would prefer small numbers in the first cases.
+  /// Picks evenly; inRange alone would prefer small numbers in the first cases.
   static unsigned pick(unsigned below) {
     return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(0u, below));
   }
 
   Steps scope(unsigned depth, bool is_body, const Cells& seen, unsigned most) {
     Steps steps;
-    std::vector<Cells> seen_after;  // by each step so far
+    std::vector<Cells> seen_after;  // cells that each step so far, and those after it, may read
     const unsigned count = 1 + pick(most);
     for (unsigned at = 0; at < count && (at == 0 || steps_left_ > 0); ++at) {
       if (steps_left_ > 0) --steps_left_;
@@ -174,7 +174,7 @@ inline rc::Gen<Program> programs(const Shape& shape = {}) {
   return rc::gen::exec([shape] { return ProgramMaker(shape).make(); });
 }
 
-// --- saying what it does ------------------------------------------------------------------------
+// --- interpreter --------------------------------------------------------------------------------
 
 class Interpreter {
  public:
@@ -236,7 +236,7 @@ inline std::vector<std::uint32_t> first_cells(const Program& program) {
   return cells;
 }
 
-// --- showing it ---------------------------------------------------------------------------------
+// --- printing -----------------------------------------------------------------------------------
 
 inline void show(const Steps& steps, const std::string& indent, std::ostream& os) {
   for (std::size_t at = 0; at < steps.size(); ++at) {

@@ -1,4 +1,4 @@
-// program_graph.hpp: a random program as a graph.
+// program_graph.hpp: builds the graph of a random program.
 #pragma once
 
 #include <attacca/attacca.hpp>
@@ -44,7 +44,7 @@ class ProgramBuilder {
 
  private:
   struct Built {
-    std::optional<Node> exit;  // what follows the step follows this
+    std::optional<Node> exit;  // nodes behind the step follow this one
     bool is_kernel = false;
   };
 

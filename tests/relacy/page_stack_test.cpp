@@ -1,5 +1,5 @@
-// PageStack under relacy: a page has one owner at a time, several are taken all or none, and a page
-// that comes back while another thread looks at it is not taken for itself.
+// Tests of PageStack under relacy: a page has one owner at a time, several are taken all or none,
+// and a page that comes back while another thread looks at it is noticed (the ABA problem).
 #include "relacy/relacy_memory.hpp"
 
 namespace attacca::test {
@@ -25,7 +25,7 @@ struct Pages {
   }
   Ref ref() { return Ref(&head, next, kPages); }
 
-  /// Writes to the pages as their owner does.
+  /// Writes to the pages as their owner.
   void use(const std::uint32_t* pages, std::uint32_t count, unsigned mark) {
     for (std::uint32_t at = 0; at < count; ++at) {
       RL_ASSERT(pages[at] < kPages);
@@ -58,7 +58,7 @@ struct TakenByOne : rl::test_suite<TakenByOne<kFlaw>, 3> {
   void after() { pages.expect_all_free(); }
 };
 
-/// Two threads take two of `kPages` each; one more takes one. With five pages all succeed.
+/// Two threads take two of `kPages` each; a third takes one. With five pages all succeed.
 template <Flaw kFlaw, std::uint32_t kPages>
 struct TakenByTwos : rl::test_suite<TakenByTwos<kFlaw, kPages>, 3> {
   Pages<kFlaw, kPages> pages;
@@ -76,8 +76,8 @@ struct TakenByTwos : rl::test_suite<TakenByTwos<kFlaw, kPages>, 3> {
   void after() { pages.expect_all_free(); }
 };
 
-/// Thread 0 takes the top; thread 1 takes two and gives the first back, so that the top looks as
-/// before and what is under it does not. Then both take one more; there are always enough.
+/// Thread 0 takes the top. Thread 1 takes two and gives the first back, so the top looks as before
+/// but the page under it has changed. Then both take one more; there are always enough.
 template <Flaw kFlaw>
 struct GivenBackMeanwhile : rl::test_suite<GivenBackMeanwhile<kFlaw>, 2> {
   Pages<kFlaw, 4> pages;
@@ -98,8 +98,8 @@ struct GivenBackMeanwhile : rl::test_suite<GivenBackMeanwhile<kFlaw>, 2> {
   void after() { pages.expect_all_free(); }
 };
 
-/// Two threads wrongly give the same two pages, in opposite order, beside one that takes and gives
-/// the third as it should. A list goes back whole or not at all.
+/// Two threads wrongly give the same two pages, in opposite order, while another takes and gives
+/// the third correctly. A list goes back whole or not at all.
 struct GivenByTwo : rl::test_suite<GivenByTwo, 3> {
   Pages<Flaw::none, 3> pages;
   bool is_given[2] = {};

@@ -1,10 +1,10 @@
-// relacy_memory.hpp: what the structures of include/attacca/device are made of, under relacy: every
-// atomic operation is a point where the scheduler may switch, a relaxed load may see an old value,
-// and a plain value that two threads touch unordered is reported. `Flaw` breaks the memory on
-// purpose: a suite that passes with its flaw as well proves nothing.
+// relacy_memory.hpp: memory for the structures of include/attacca/device under relacy. Every atomic
+// operation is a point where the scheduler may switch, a relaxed load may see an old value, and
+// unordered accesses of two threads to a plain value are reported. `Flaw` breaks the memory on
+// purpose: a suite that passes even with its flaw proves nothing.
 #pragma once
 
-// Before relacy, whose macros break them.
+// Included before relacy, whose macros break them.
 #include <gtest/gtest.h>
 #include <attacca/device/page_stack.hpp>
 #include <attacca/device/signal.hpp>
@@ -48,8 +48,8 @@ enum class Flaw : std::uint8_t {
   no_tag,      // a 64-bit exchange compares only the 24 bits of a page
 };
 
-/// With `kLooks`, waiters look at the clock and at what the host says at every poll, and the clock
-/// goes on by one with every look: patience may end anywhere.
+/// With `kLooks`, waiters read the clock and the host's flag at every poll, and every read advances
+/// the clock by one. So patience may end in any wait.
 template <Flaw kFlaw = Flaw::none, bool kLooks = false>
 struct RelacyMemory {
   template <Order kOrder>
@@ -121,7 +121,7 @@ struct RelacyMemory {
     rl::atomic<T> value_;
   };
 
-  /// relacy watches numbers only, so one stands guard for the value.
+  /// relacy checks accesses to numbers only, so a number stands in for the value.
   template <class T>
   class Plain {
    public:
@@ -145,7 +145,7 @@ struct RelacyMemory {
     void pause() { rl::yield(1, RL_INFO); }
     bool is_time_to_look() const { return kLooks; }
   };
-  static inline std::uint64_t clock = 1;  // set it back before each run
+  static inline std::uint64_t clock = 1;  // reset it before each run
   static std::uint64_t now() { return clock++; }
   template <class Word>
   static bool is_turn_to_look_across(Word&) {
@@ -159,7 +159,8 @@ struct RelacyMemory {
   }
 };
 
-/// What relacy prints: the start of it, since relacy counts what is allocated during a search.
+/// Keeps the start of relacy's output, in fixed memory, because relacy counts allocations during a
+/// search.
 class Text : std::streambuf {
  public:
   Text() : stream_(this) { setp(text_, text_ + sizeof(text_)); }
@@ -171,7 +172,7 @@ class Text : std::streambuf {
   std::ostream stream_;
 };
 
-/// Lets relacy search. Returns what it found, after which `text` tells how.
+/// Runs relacy's search. Returns its finding; `text` gets the history.
 template <class Suite>
 rl::test_result_e search(rl::test_params& params, std::string& text) {
   Text out;
@@ -187,15 +188,15 @@ testing::AssertionResult holds(rl::test_params& params) {
   if (search<Suite>(params, text) == rl::test_result_success) return testing::AssertionSuccess();
   return testing::AssertionFailure() << text;
 }
-/// Whether nothing is found, in `count` random schedules.
+/// Whether relacy finds nothing in `count` random schedules.
 template <class Suite>
 testing::AssertionResult holds_at_random(unsigned count) {
   rl::test_params params;
   params.iteration_count = count;
   return holds<Suite>(params);
 }
-/// Whether nothing is found, in all schedules with at most `switches` switches away from a thread
-/// that could go on.
+/// Whether relacy finds nothing in all schedules with at most `switches` switches away from a
+/// thread that could go on.
 template <class Suite>
 testing::AssertionResult holds_for_all(unsigned switches) {
   rl::test_params params;
@@ -203,14 +204,14 @@ testing::AssertionResult holds_for_all(unsigned switches) {
   params.context_bound = switches;
   return holds<Suite>(params);
 }
-/// The same, for all schedules there are.
+/// The same, for all schedules.
 template <class Suite>
 testing::AssertionResult holds_for_all() {
   rl::test_params params;
   params.search_type = rl::sched_full;
   return holds<Suite>(params);
 }
-/// Whether something is found, as it should be in a suite with a flaw.
+/// Whether relacy finds something, as it should in a suite with a flaw.
 template <class Suite>
 testing::AssertionResult is_caught() {
   rl::test_params params;

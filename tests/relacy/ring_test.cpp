@@ -1,5 +1,5 @@
-// Ring under relacy: what comes out is what went in, in order, and places are not written while
-// they are read.
+// Tests of Ring under relacy: items come out as they went in, in order, and no place is written
+// while it is read.
 #include "relacy/relacy_memory.hpp"
 
 namespace attacca::test {
@@ -41,7 +41,7 @@ struct Sent : rl::test_suite<Sent<kFlaw, kCapacity, kWrite, kRead>, 2> {
     device::RingReader<int, Memory> reader(ref());
     typename Memory::Backoff backoff;
     int last = 0;
-    // Finished means finished: nothing comes after.
+    // Nothing may come after the ring is finished.
     while (!reader.is_finished()) {
       int items_read[kRead] = {};
       const std::uint32_t count = reader.try_pop(items_read, kRead);

@@ -1,4 +1,4 @@
-// Signal under relacy: what was written before publishing is seen after waiting.
+// Tests of Signal under relacy: writes before publishing are seen after waiting.
 #include "relacy/relacy_memory.hpp"
 
 namespace attacca::test {
@@ -31,7 +31,7 @@ struct Published : rl::test_suite<Published<kFlaw>, 3> {
   }
 };
 
-/// One fence publishes two signals, each waited for by another thread.
+/// One fence publishes two signals; a thread waits for each.
 template <Flaw kFlaw>
 struct PublishedTogether : rl::test_suite<PublishedTogether<kFlaw>, 3> {
   using Memory = RelacyMemory<kFlaw>;
@@ -53,7 +53,7 @@ struct PublishedTogether : rl::test_suite<PublishedTogether<kFlaw>, 3> {
   }
 };
 
-/// Two threads raise; the third sees what both wrote.
+/// Two threads raise; the third sees the writes of both.
 template <Flaw kFlaw>
 struct Raised : rl::test_suite<Raised<kFlaw>, 3> {
   using Memory = RelacyMemory<kFlaw>;

@@ -1,4 +1,5 @@
-// TicketCounter and LocalTickets under relacy: every ticket below the limit goes to one claimer.
+// Tests of TicketCounter and LocalTickets under relacy: every ticket below the limit goes to one
+// claimer.
 #include "relacy/relacy_memory.hpp"
 
 namespace attacca::test {
@@ -6,7 +7,8 @@ namespace {
 
 using device::Tickets;
 
-/// How often each ticket was dealt. Threads of relacy never run at the same time.
+/// How often each ticket was claimed. Not atomic, because relacy's threads never run at the same
+/// time.
 template <std::uint64_t kLimit>
 struct Tally {
   unsigned counts[kLimit] = {};
@@ -57,7 +59,8 @@ struct ClaimedLocally : rl::test_suite<ClaimedLocally<kFlaw, kRefill>, 3> {
   void after() { tally.expect_one_each(); }
 };
 
-/// Two blocks of one thread, each with refills of its own, beside one that goes to the counter.
+/// Two blocks of one thread, each with refills of its own, and a thread that uses the counter
+/// itself.
 template <Flaw kFlaw>
 struct ClaimedByBlocks : rl::test_suite<ClaimedByBlocks<kFlaw>, 3> {
   static constexpr std::uint64_t kLimit = 7;

@@ -1,5 +1,6 @@
-// WorkQueue under relacy: nothing is lost or doubled, one producer's items reach one consumer in
-// order, the end is seen once there is one and not before, and a broken queue lets everybody go.
+// Tests of WorkQueue under relacy: no item is lost or doubled, one producer's items reach one
+// consumer in order, the end is seen when it has come and not before, and a broken queue releases
+// all waiters.
 #include "relacy/relacy_memory.hpp"
 
 namespace attacca::test {
@@ -23,7 +24,7 @@ struct Queue {
 
   std::unique_ptr<Control> control = std::make_unique<Control>();
   std::unique_ptr<HostWords> host = std::make_unique<HostWords>();
-  std::uint64_t patience = 0;  // looks
+  std::uint64_t patience = 0;  // in reads of the clock
   typename Memory::template Atomic<std::uint32_t, Scope::gpu> turns[kPlaces];
   typename Memory::template Plain<int> items[kPlaces];
   std::unique_ptr<RingControl> rings[kInboxes + 1];
@@ -64,7 +65,7 @@ struct Queue {
   }
 };
 
-/// How often each item was popped. Threads of relacy never run at the same time.
+/// How often each item was popped. Not atomic, because relacy's threads never run at the same time.
 template <unsigned kItems>
 struct Tally {
   unsigned counts[kItems] = {};
@@ -107,7 +108,7 @@ struct Passed
   void after() { tally.expect_one_each(); }
 };
 
-/// The same without waiting, and by batches: what one thread claims, it moves itself.
+/// The same without waiting, and in batches. A thread moves the items that it claims itself.
 template <Flaw kFlaw>
 struct PassedInBatches : rl::test_suite<PassedInBatches<kFlaw>, 3> {
   Queue<kFlaw, 1> queue;
@@ -149,8 +150,8 @@ struct PassedInBatches : rl::test_suite<PassedInBatches<kFlaw>, 3> {
   void after() { tally.expect_one_each(); }
 };
 
-/// Two workers share a tree: item n leads to 2n+1 and 2n+2 below `kNodes`. Whoever sees the end
-/// sees what all nodes left behind.
+/// Two workers share a tree: item n pushes 2n+1 and 2n+2 if they are below `kNodes`. A thread that
+/// sees the end also sees the writes of all nodes.
 template <Flaw kFlaw, std::uint32_t kLog2>
 struct Grown : rl::test_suite<Grown<kFlaw, kLog2>, 2> {
   static constexpr int kNodes = 5;
@@ -214,8 +215,8 @@ struct SentIn : rl::test_suite<SentIn<kFlaw, kLog2, kConsumers>, 1 + kConsumers>
   void after() { tally.expect_one_each(); }
 };
 
-/// One thread cancels the queue, on the device or as the host does, that one waits for room in and,
-/// at first, one for items.
+/// One thread cancels the queue, on the device or as the host does. Another waits for room in it,
+/// and a third, at first, for items.
 template <bool kByHost>
 struct Cancelled : rl::test_suite<Cancelled<kByHost>, 3> {
   Queue<Flaw::none, 0, 0, kByHost> queue;
@@ -247,8 +248,8 @@ struct Cancelled : rl::test_suite<Cancelled<kByHost>, 3> {
   }
 };
 
-/// Patience so short that it may end in any wait. Whether it does or not, what was accepted is done
-/// or still counted, and who was told `broken` does not count.
+/// Patience is so short that it may end in any wait. Either way accepted items are done or still
+/// counted, and items whose push returned `broken` are not.
 template <std::uint32_t kLog2, unsigned kSides>
 struct Impatient : rl::test_suite<Impatient<kLog2, kSides>, 2 * kSides> {
   Queue<Flaw::none, kLog2, 0, true> queue;
@@ -282,7 +283,7 @@ struct Impatient : rl::test_suite<Impatient<kLog2, kSides>, 2 * kSides> {
   }
 };
 
-/// A consumer waits, with no patience at all, for a producer that takes its time: no fault.
+/// A consumer without any patience waits for a slow producer. That is no fault.
 struct Idle : rl::test_suite<Idle, 2> {
   Queue<Flaw::none, 0, 0, true> queue;
   void before() {

@@ -1,5 +1,5 @@
-// Tests of declared accesses: edges derived from them, and nodes named that touch the same bytes in
-// no order.
+// Tests of declared accesses: edges are derived from them, and unordered nodes that touch the same
+// bytes are named.
 #include <gmock/gmock.h>
 
 #include "support/kernels.hpp"
@@ -43,7 +43,7 @@ TEST_P(SmallAccesses, derived_edges_order_reads_and_writes_as_they_were_added) {
   step(graph, x.span(), 2, 0);           // 0
   graph.copy(y.span(), x.span());        // 1: reads what 0 wrote
   step(graph, x.span().first(1), 3, 0);  // 2: writes what 1 reads
-  step(graph, x.span().last(1), 5, 0);   // 3: another half, as 2
+  step(graph, x.span().last(1), 5, 0);   // 3: the same for the other half
   graph
       .kernel(
           sum, Grid{},  // 4: reads both halves and y
@@ -193,7 +193,7 @@ TEST_P(SmallAccesses, a_graph_that_declares_nothing_is_as_it_was) {
   const Buffer<int> x = buffer<int>({1});
   Graph graph(device());
   graph.fill(x.span(), 0);
-  graph.fill(x.span(), 0);  // in no order with the first: accepted, not launched, as they race
+  graph.fill(x.span(), 0);  // not ordered with the first: accepted, but it races, so never launched
   EXPECT_TRUE(graph.problems().empty());
   EXPECT_THAT(to_json(graph), testing::Not(HasSubstr("accesses")));
   EXPECT_NO_THROW(graph.instantiate());
@@ -206,7 +206,7 @@ TEST_P(SmallAccesses, a_child_copied_in_declares_what_it_did_for_its_own_memory)
   step(part, scratch.span(), 2, 0).after(first);
   Graph graph(device());
   graph.child("one", part);
-  graph.child("two", part);  // side by side: each has memory of its own
+  graph.child("two", part);  // not ordered, but each has memory of its own
   EXPECT_TRUE(graph.problems().empty());
   run(graph);
 }

@@ -1,4 +1,4 @@
-// Tests of memory that lives inside a graph: allocate, use, free, and launch again.
+// Tests of memory that a graph allocates: allocate, use, free, and launch again.
 #include "support/kernels.hpp"
 #include "support/on_each_device.hpp"
 
@@ -104,7 +104,7 @@ TEST_P(SmallAllocation, allocations_are_aligned_like_buffers) {
 }
 
 TEST_P(SmallAllocation, the_end_of_an_allocation_is_relocated_with_it) {
-  // Whole pages, so that stand-ins without a gap would touch.
+  // The sizes are whole pages: without a gap, stand-in addresses would touch.
   constexpr int kCount = 3;
   constexpr std::size_t kBytes = 4096;
   const Buffer<std::uint64_t> addresses = buffer(std::vector<std::uint64_t>(2 * kCount));

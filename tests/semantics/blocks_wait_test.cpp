@@ -1,5 +1,5 @@
-// Tests of kernels whose blocks wait for each other: they run where all of their blocks fit on the
-// device at once, and are refused where they may not.
+// Tests of kernels whose blocks wait for each other: they run if all of their blocks fit on the
+// device at once, and are refused if they may not fit.
 #include <gmock/gmock.h>
 
 #include "support/kernels.hpp"
@@ -202,7 +202,8 @@ TEST_P(SmallBlocksWait, two_branches_of_one_choice_never_run_side_by_side) {
 
 TEST_P(SmallBlocksWait, blocks_that_wait_in_vain_end_and_say_so) {
   if (most() == 1) GTEST_SKIP() << "one block has nobody to wait for";
-  // Of an odd number that have come, one was of no pair: the second of the next pair waits in vain.
+  // An odd number has arrived, so one has no partner, and the second of the next pair waits in
+  // vain.
   const std::vector<std::uint32_t> come{1, 0, 0};
   const Buffer<std::uint32_t> counts(device(), come);
   Graph graph(device(), "party");

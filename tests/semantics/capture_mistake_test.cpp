@@ -1,4 +1,4 @@
-// Tests of captures that cannot be: each is refused, and the stream works afterwards.
+// Tests of wrong captures: each is refused, and the stream works afterwards.
 #include <attacca/capture.hpp>
 
 #include <stdexcept>
@@ -16,7 +16,7 @@ class SmallCaptureMistake : public OnEachDevice {
   AffineArgs step(const Buffer<int>& x, int factor, int summand) const {
     return {.x = x.data(), .count = x.size(), .factor = factor, .summand = summand};
   }
-  /// After a refused capture the stream enqueues again.
+  /// Checks that the stream enqueues again after a refused capture.
   void expect_stream_works() {
     const Buffer<int> x = buffer<int>({1});
     stream().kernel(affine, Grid{}, step(x, 4, 0));
@@ -95,7 +95,7 @@ TEST_P(SmallCaptureMistake, an_event_of_a_capture_that_has_ended_is_refused) {
     on.record(event);
   });
   EXPECT_THROW(stream().wait(event), BadArgument);
-  // Recorded again, outside, it is an ordinary event.
+  // Recorded again outside the capture, it is an ordinary event.
   stream().record(event);
   stream().wait(event);
   expect_stream_works();
@@ -139,7 +139,7 @@ TEST_P(SmallCaptureMistake, a_stream_of_another_device_cannot_join) {
             "of one device");
       },
       {Rule::two_devices, "of one device", "capture a graph for each"});
-  side.fill(x.data(), 0, 1);  // it is not being captured
+  side.fill(x.data(), 0, 1);  // this stream is not captured
   side.synchronize();
   expect_stream_works();
 }

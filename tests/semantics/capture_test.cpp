@@ -1,4 +1,4 @@
-// Tests of capture: stream code becomes a graph that does what the code would have done.
+// Tests of capture: stream code becomes a graph with the same effect.
 #include <attacca/capture.hpp>
 
 #include <atomic>
@@ -92,7 +92,7 @@ TEST_P(SmallCapture, a_fork_does_not_order_the_two_branches) {
     side.record(joined);
     on.wait(joined);
   });
-  // Adding the missing edge one way and then the other closes a cycle, so neither was there.
+  // The edge is added one way and then the other. That closes a cycle only if neither was there.
   EXPECT_EQ(graph.node_count(), 3u);
   EXPECT_TRUE(graph.problems().empty());
   run(graph);

@@ -1,4 +1,4 @@
-// Tests of child graphs: both ways to make one, nesting, copies, and the order they keep.
+// Tests of child graphs: both ways to make one, nesting, copies, and the order of their nodes.
 #include "support/kernels.hpp"
 #include "support/log.hpp"
 #include "support/on_each_device.hpp"

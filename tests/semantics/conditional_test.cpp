@@ -26,7 +26,7 @@ class SmallConditional : public OnEachDevice {
     run(graph);
     return log().read();
   }
-  /// A graph that sets a condition, chooses by it and notes 9.
+  /// Runs a graph that sets a condition, chooses by it and notes 9.
   std::vector<int> choose_by(unsigned value,
                              const std::function<PlainNode(Graph&, Condition)>& conditional) {
     Graph graph(device());
@@ -109,7 +109,7 @@ TEST_P(SmallConditional, a_body_runs_its_nodes_in_the_order_of_its_edges) {
   const Buffer<unsigned> left = buffer<unsigned>({2});
   Graph graph(device());
   graph.while_("loop", [&](Graph& body, Condition again) {
-    // Added in reverse, so that only the edges can give the order.
+    // The nodes are added in reverse, so that only the edges give the order.
     const auto last = body.kernel(count_down, Grid{}, {.again = again, .left = left.data()});
     const auto third = body.kernel(note, Grid{}, {.log = log().view(), .tag = 3});
     const auto second = body.kernel(note, Grid{}, {.log = log().view(), .tag = 2});
@@ -137,7 +137,7 @@ TEST_P(SmallConditional, the_initial_value_comes_back_at_each_launch) {
   const Buffer<unsigned> at = buffer<unsigned>({0});
   const Buffer<unsigned> left = buffer<unsigned>({1});
   Graph graph(device());
-  // The body clears the condition that its own while looks at.
+  // The body clears the condition of its own while.
   graph.while_("once per launch", [&](Graph& body, Condition again) {
     const auto step = body.kernel(note, Grid{}, {.log = log().view(), .tag = 1});
     body.kernel(set_condition, Grid{}, {.condition = again, .value = 0}).after(step);

@@ -87,7 +87,7 @@ TEST_P(SmallNesting, a_while_in_an_if_loops_or_does_not) {
 
 TEST_P(SmallNesting, a_while_in_a_while_runs_anew_when_its_condition_is_set_in_each_pass) {
   const DeviceLog log(device());
-  // Two passes, of three and of two inner ones; the inner counter is refilled by the outer body.
+  // Two outer passes, with three and with two inner ones. The outer body refills the inner counter.
   const Buffer<int> inner_left = buffer<int>({0});
   const Buffer<unsigned> outer_left = buffer<unsigned>({2});
   Graph graph(device());
@@ -117,7 +117,7 @@ TEST_P(SmallNesting, a_while_in_a_while_runs_anew_when_its_condition_is_set_in_e
 }
 
 TEST_P(SmallNesting, an_if_keeps_its_value_from_pass_to_pass) {
-  // The initial value applies once per launch, so what the first pass sets holds in the others.
+  // The initial value applies once per launch, so the value of the first pass holds in the others.
   const DeviceLog log(device());
   const Script first_pass(device(), {1, 0, 0, 0});
   const Buffer<unsigned> left = buffer<unsigned>({3});

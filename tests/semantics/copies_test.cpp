@@ -74,7 +74,7 @@ TEST_P(SmallCopies, rows_are_copied_from_pitch_to_pitch) {
   run(exec);
   EXPECT_EQ(to.read(), (std::vector<int>{2, 0, 5, 0, 8, 0}));
 
-  // CUDA changes no copy of rows in place, and says so; what runs is right either way.
+  // CUDA cannot change a copy of rows in place, and says so. The result is right either way.
   const UpdateReport report =
       exec.set(copy, {to.data() + 1, 2 * kInt}, {from.data(), 3 * kInt}, kInt, 2);
   if (report.was_reinstantiated) {

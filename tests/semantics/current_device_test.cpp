@@ -1,5 +1,5 @@
 // Tests of how CUDA calls borrow the calling thread's device, and of limits that are only raised.
-// Both are tried on a runtime of their own, so that one GPU, or none, is enough.
+// Both use a fake runtime, so one GPU or none is enough.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -128,7 +128,7 @@ ATTACCA_ON_EACH_DEVICE(SmallCallersDevice);
 
 TEST_P(SmallCallersDevice, is_the_same_after_every_call) {
   if (!is_cuda()) GTEST_SKIP() << "the host has no current device";
-  // Where there are two GPUs the caller's is the other one.
+  // If there are two GPUs, the caller uses the other one.
   const int mine = Device::cuda_count() > 1 ? 1 : 0;
   select_raw_device(mine);
   const auto expect_mine = [&](const char* after) {

@@ -1,4 +1,4 @@
-// Tests of graphs launched from kernels: the three modes and the order they promise.
+// Tests of graphs launched from kernels: the three modes and their order.
 #include <algorithm>
 
 #include "support/kernels.hpp"
@@ -157,14 +157,14 @@ TEST_P(SmallDeviceLaunch, a_sibling_has_run_when_synchronize_returns) {
   const auto first = graph.kernel(launch, Grid{}, launching(sibling, LaunchMode::sibling));
   graph.kernel(launch, Grid{}, launching(tail, LaunchMode::tail)).after(first);
   run(graph);
-  // Siblings do not hold tails back, so the order is open.
+  // Tails do not wait for siblings, so the order is open.
   Tags tags = log().read();
   std::sort(tags.begin(), tags.end());
   EXPECT_EQ(tags, (Tags{4, 9}));
 }
 
 TEST_P(SmallDeviceLaunch, a_sibling_does_not_hold_tails_back) {
-  // The sibling ends when it sees what the tail wrote; it would never, if the tail waited for it.
+  // The sibling ends when it sees the tail's write. If the tail waited for it, it would never end.
   const Buffer<unsigned> flags = buffer<unsigned>({0, 0});
   Graph waiting(device(), "waiting");
   waiting.kernel(await_flag, Grid{}, {.flag = flags.data(), .was_raised = flags.data() + 1});

@@ -1,4 +1,4 @@
-// Tests of updates that meet the device: nodes that kernels change, and device execs that the host
+// Tests of updates and device code: nodes that kernels change, and device execs that the host
 // changes between device launches.
 #include "support/kernels.hpp"
 #include "support/log.hpp"
@@ -214,7 +214,7 @@ TEST_P(SmallDeviceExecUpdate, a_new_handle_is_announced_and_can_be_given_to_the_
 }
 
 TEST_P(SmallDeviceExecUpdate, a_graph_that_relaunches_itself_can_be_set_while_it_is_in_flight) {
-  // On the host, changing a graph with updatable nodes waits for its launches, which must go on.
+  // On the host, a change to a graph with updatable nodes waits for its launches, which must go on.
   if (is_cuda()) GTEST_SKIP() << "host and device may not use one exec at a time";
   const Buffer<int> x = buffer<int>({0});
   const Buffer<unsigned> left = buffer<unsigned>({50});

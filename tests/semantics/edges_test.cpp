@@ -1,4 +1,4 @@
-// Tests of what orders nodes: full and programmatic edges, priorities, and nodes switched off.
+// Tests of the order of nodes: full and programmatic edges, priorities, and nodes switched off.
 #include <algorithm>
 
 #include "support/kernels.hpp"
@@ -69,7 +69,7 @@ TEST_P(SmallEdges, a_wide_fan_runs_every_branch_and_joins_them_all) {
             .kernel(affine, Grid{},
                     {.x = x.data() + at, .count = 1, .factor = 1, .summand = static_cast<int>(at)})
             .after(start));
-  // Join by adding up chunks, each behind every branch.
+  // The join adds up chunks. Each chunk is behind every branch.
   Node last = graph.fill(total.data(), 0, total.bytes()).after(partial);
   for (unsigned at = 0; at < kWidth; at += 10) {
     SumArgs args{.sum = total.data(), .in = {total.data()}, .count = 11, .more = 0};
@@ -117,8 +117,8 @@ TEST_P(SmallEdges, programmatic_edges_chain) {
 }
 
 TEST_P(SmallEdges, programmatic_consumers_read_nothing_that_earlier_kernels_left_in_a_cache) {
-  // Every kernel lets the next one start at once, so that readers of an old value still fill the
-  // caches beside those that wait for the new one.
+  // Every kernel lets the next one start at once. So readers of an old value still fill the caches
+  // while others wait for the new one.
   constexpr unsigned kCount = 512, kBlocks = 264, kThreads = 64;
   const Buffer<int> x = buffer(std::vector<int>(kCount, 0));
   const Buffer<int> wrong = buffer(std::vector<int>(std::size_t{kBlocks} * kThreads, 0));
@@ -176,7 +176,7 @@ TEST_P(SmallEdges, higher_priority_runs_first_where_there_is_a_choice) {
   if (GetParam() == DeviceKind::host_serial) {
     EXPECT_EQ(tags, (Tags{3, 4, 2, 1}));
   }
-  // Elsewhere a priority is a wish; an edge is not.
+  // On other devices a priority is only a hint; an edge is not.
   EXPECT_LT(std::find(tags.begin(), tags.end(), 3), std::find(tags.begin(), tags.end(), 4));
   std::sort(tags.begin(), tags.end());
   EXPECT_EQ(tags, (Tags{1, 2, 3, 4}));
@@ -196,7 +196,7 @@ TEST_P(SmallEdges, a_node_switched_off_does_nothing_and_keeps_its_place_in_the_o
 }
 
 TEST_P(SmallEdges, a_node_switched_off_still_holds_its_followers_back) {
-  // The first kernel takes long enough that a follower which does not wait is seen.
+  // The first kernel takes long enough to show a follower that does not wait.
   const std::vector<int> ones(std::size_t{1} << 18, 1);
   const Grid grid = Grid::covering(ones.size());
   for (const int kind : {0, 1, 2}) {

@@ -1,4 +1,4 @@
-// Tests of events that are asked instead of waited for, and of stream priorities.
+// Tests of events that are queried instead of waited for, and of stream priorities.
 #include <chrono>
 #include <future>
 
@@ -16,7 +16,7 @@ ATTACCA_ON_EACH_DEVICE(SmallEvents);
 
 TEST_P(SmallEvents, query_tells_whether_an_event_was_reached) {
   const Event event(device());
-  EXPECT_TRUE(event.query());  // never recorded: nobody would wait for it
+  EXPECT_TRUE(event.query());  // never recorded, so there is nothing to wait for
   std::promise<void> go;
   stream().host("hold", [held = go.get_future().share()] { held.wait(); });
   stream().record(event);

@@ -1,5 +1,5 @@
 // Tests of docs/failures.md, line by line: whatever fails, device work goes on, host calls of the
-// stream wait until synchronize has thrown it, and other streams see nothing of it.
+// stream wait until synchronize has thrown the error, and other streams do not see it.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -43,7 +43,7 @@ class SmallFailureRule : public OnEachDevice {
     OnEachDevice::TearDown();
   }
 
-  /// One of each line of the table. They fail while `is_failing_` is set.
+  /// One mistake for each line of the table. They fail while `is_failing_` is set.
   std::vector<Mistake> mistakes() {
     const auto is = []<class E>() {
       return [](const NodeFailed& error) { return dynamic_cast<const E*>(&error) != nullptr; };
@@ -87,7 +87,7 @@ class SmallFailureRule : public OnEachDevice {
          "the well is dry", is.operator()<SourceBroken>()},
     };
   }
-  /// From here on it does not fail.
+  /// Changes the exec so that it does not fail from here on.
   void repair(Exec& exec, const Node& culprit, const Mistake& mistake) {
     is_failing_ = false;
     if (mistake.is_kernel) exec.enable(culprit, false);
@@ -133,7 +133,7 @@ TEST_P(SmallFailureRule, device_work_goes_on_and_host_calls_wait_for_synchronize
     Exec exec = graph.instantiate();
 
     exec.launch(stream());
-    exec.launch(stream());  // the culprit fails again, which is the same failure
+    exec.launch(stream());  // the culprit fails again, which counts as the same failure
     stream().kernel(set_value, Grid{}, {.to = ran.data() + 2, .value = 1});
     stream().host("later", [&] { ++later; });
     expect_failed(stream(), mistake);
@@ -293,7 +293,7 @@ TEST_P(SmallFailureRule, of_two_streams_that_launch_from_the_device_the_one_that
   first.launch(stream());
   second.launch(other);
   try {
-    other.synchronize();  // on CUDA nobody knows which of the two launched it
+    other.synchronize();  // CUDA does not tell which of the two launched it
   } catch (const WaitOverdue&) {
     EXPECT_TRUE(is_cuda()) << "the host can tell them apart";
   }

@@ -1,4 +1,4 @@
-// Tests of nodes that fail while a graph runs: synchronize says which, once, and then all works.
+// Tests of nodes that fail while a graph runs: synchronize names the node once, and then all works.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -167,7 +167,7 @@ TEST_P(SmallFailure, a_failure_inside_a_graph_launched_from_the_device_is_named_
 TEST_P(SmallFailure, a_library_call_that_throws_is_reported) {
   Graph graph(device());
   graph.library("broken", [](StreamRef) { throw std::runtime_error("cannot plan"); });
-  // CUDA calls it when the graph is instantiated, the host when it runs.
+  // CUDA calls the function when the graph is instantiated, the host when it runs.
   EXPECT_THROW(run(graph), std::runtime_error);
 }
 

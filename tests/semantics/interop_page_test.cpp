@@ -1,5 +1,5 @@
-// The code of docs/interop.md, compiled and run. tests/scripts/page_code.py checks that the page
-// has no other.
+// Compiles and runs the code of docs/interop.md. tests/scripts/page_code.py checks that the page
+// has no other code.
 #include "support/kernels.hpp"
 #include "support/on_each_device.hpp"
 #include "support/raw_cuda.hpp"

@@ -1,6 +1,6 @@
 // Tests of attacca as a guest in a CUDA program: plain kernels as nodes, borrowed streams, the
-// driver's exec, adopted graphs. On host devices: that each is refused by name. The host calls and
-// streams of that program are in support/raw_cuda.hpp.
+// driver's exec, adopted graphs. On host devices each is refused by name. The plain CUDA code is in
+// support/raw_cuda.hpp.
 #include <gmock/gmock.h>
 
 #include <memory>
@@ -59,7 +59,7 @@ TEST_P(SmallInterop, a_plain_kernel_uses_memory_and_conditions_of_its_graph) {
   const auto zero = graph.fill(scratch.span(), 0).after(scratch);
   const auto work =
       graph.kernel(affine_, Grid{}, scratch.data() + 3, 1, Pair{7, 0}, std::size_t{1}).after(zero);
-  // A handle in 8 bytes: what relocation writes must leave the parameter behind it alone.
+  // The handle has 8 bytes. Relocation must not write to the parameter behind it.
   const auto decide = graph.kernel(cuda_kernel("decide", raw_set_condition), Grid{}, is_on.target(),
                                    1u, result.data() + 1, 99);
   graph
@@ -148,7 +148,7 @@ TEST_P(SmallInterop, a_graph_on_a_borrowed_stream_runs_between_its_owner_s_kerne
     Exec exec = graph.instantiate();
     for (int at = 0; at < 10; ++at) {
       launch_raw_add(native, x.data(), 1, kCount);
-      const BorrowedStream borrowed(device(), native);  // its end neither waits nor destroys
+      const BorrowedStream borrowed(device(), native);  // its destructor neither waits nor destroys
       exec.launch(borrowed);
     }
     launch_raw_add(native, x.data(), 1, kCount);
@@ -261,7 +261,7 @@ TEST_P(SmallInterop, an_adopted_graph_runs_prints_and_its_nodes_are_set) {
   std::fill(expected.begin() + kCount / 2, expected.end(), 5);
   EXPECT_EQ(x.read(), expected);
   EXPECT_EQ(y.read().front(), 16);
-  EXPECT_EQ(y.read().back(), 1);  // filled with zero, then one was added
+  EXPECT_EQ(y.read().back(), 1);  // filled with zero, then one added
   EXPECT_TRUE(exec.enable(kernel, false));
   EXPECT_EQ(exec.counters().reinstantiations, 0u);
 

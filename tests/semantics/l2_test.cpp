@@ -1,5 +1,5 @@
-// Tests of l2.hpp: what is set aside and the windows of streams come and go with their guards,
-// those of graph nodes belong to the graph, bad ones are refused, and hints change no result.
+// Tests of l2.hpp: set-aside memory and windows of streams come and go with their guards, windows
+// of graph nodes belong to the graph, bad windows are refused, and hints change no result.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ using testing::ThrowsMessage;
 
 class SmallL2 : public OnEachDevice {
  protected:
-  /// Whether this device lets its cache be steered at all; a GPU that is shared out does not.
+  /// Whether this device has a persisting cache; a GPU that is partitioned has none.
   bool can_persist() const { return l2_cache(device()).max_set_aside != 0; }
 
   Buffer<int> x_of_hundred() const {

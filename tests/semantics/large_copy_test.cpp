@@ -1,5 +1,5 @@
 // A test of copies and fills over 2 GiB. It takes 5 GiB of memory and some seconds, so it runs only
-// where ATTACCA_LARGE_TESTS is set.
+// if ATTACCA_LARGE_TESTS is set.
 #include <cstdlib>
 
 #include "support/on_each_device.hpp"
@@ -23,7 +23,7 @@ TEST_P(LargeCopy, two_and_a_half_gibibytes_arrive_whole) {
     GTEST_SKIP() << "not enough memory for two buffers of 2.5 GiB";
   const Buffer<std::uint8_t> from(device(), kBytes);
   const Buffer<std::uint8_t> to(device(), kBytes);
-  // The last byte tells whether all arrived.
+  // The last byte tells whether all bytes arrived.
   const auto last_of = [&](const Buffer<std::uint8_t>& bytes) {
     const Buffer<std::uint8_t> one(device(), 1);
     stream().copy(one.data(), bytes.data() + kBytes - 1, 1);

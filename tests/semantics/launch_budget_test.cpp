@@ -1,5 +1,5 @@
-// Tests of the limits on device launches: each is counted, refused by name and number at the next
-// synchronize, told to the kernel as a status, and leaves the device working.
+// Tests of the limits on device launches: launches are counted, a launch over the limit gives the
+// kernel a status and the next synchronize an error with name and number, and the device works on.
 #include <gmock/gmock.h>
 
 #include "support/kernels.hpp"
@@ -28,7 +28,7 @@ class LaunchBudget : public OnEachDevice {
   }
   const DeviceTally& statuses() const { return *tally_; }
 
-  /// `count` device graphs; number i adds one to cell i of what is returned.
+  /// Makes `count` device graphs. Graph i adds one to cell i of the result.
   const Buffer<int>& make_targets(unsigned count) {
     const Buffer<int>& cells = cells_.emplace_back(device(), std::vector<int>(count));
     std::vector<DeviceGraph> handles;
@@ -61,7 +61,7 @@ class LaunchBudget : public OnEachDevice {
     }
     EXPECT_NO_THROW(stream().synchronize());
   }
-  /// The last graph was refused and did not run; what was admitted before it ran.
+  /// Checks that all graphs but the last ran. The last was refused.
   void expect_only_admitted_ran(const Buffer<int>& cells) const {
     std::vector<int> expected(cells.size(), 1);
     expected.back() = 0;
@@ -85,7 +85,7 @@ TEST_P(LaunchBudget, the_120th_fire_and_forget_launch_is_made) {
   Graph graph(device());
   graph.kernel(launch_many, Grid{}, launching(0, 120, LaunchMode::fire_and_forget));
   Exec exec = graph.instantiate();
-  // The budget is per execution, so a second launch has all of it again.
+  // The budget is per execution, so a second launch has the whole budget again.
   run(exec);
   run(exec);
   EXPECT_EQ(cells.read(), std::vector<int>(120, 2));
@@ -273,7 +273,7 @@ TEST_P(SmallLaunchRefusal, a_graph_that_is_no_device_graph_cannot_relaunch_itsel
   expect_refused(exec, "again", "'plain'", "instantiate_for_device");
   EXPECT_EQ(statuses().of(LaunchStatus::not_a_device_graph), 1u);
   EXPECT_EQ(statuses().of(LaunchStatus::launched), 0u);
-  // The next launch, with nothing left to ask for, is fine.
+  // The next launch asks for nothing more, so it works.
   run(exec);
 }
 

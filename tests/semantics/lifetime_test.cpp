@@ -1,5 +1,6 @@
-// Tests of owners that go while their work is in flight: execs, loops, pools, and what host calls
-// captured. Address sanitizer watches the host's side, compute-sanitizer the device's.
+// Tests of owners that are destroyed while their work is in flight: execs, loops, pools, and
+// captures of host calls. The address sanitizer checks the host's side, compute-sanitizer the
+// device's.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -16,7 +17,7 @@ namespace {
 
 class SmallLifetime : public OnEachDevice {
  protected:
-  /// Holds a stream back until it is opened, so that what comes after is in flight till then.
+  /// Holds a stream back until it is opened, so that later work is in flight until then.
   class Gate {
    public:
     explicit Gate(StreamRef stream) {
@@ -91,7 +92,7 @@ TEST_P(SmallLifetime, an_exec_made_anew_in_flight_leaves_the_launch_alone) {
   const Graph next = graph_with(after);
   Exec exec = graph_with(before).instantiate();
   run(exec);
-  run(next);  // the driver has loaded all it needs
+  run(next);  // makes the driver load all it needs
   Gate gate(stream());
   exec.launch(stream());
   EXPECT_TRUE(exec.update(next).was_reinstantiated) << "a host call is a function";
@@ -213,7 +214,7 @@ TEST_P(SmallLifetime, a_pool_destroyed_in_flight_keeps_its_memory_till_then) {
   }
   stream().fill(out.data(), 0, out.bytes());
   std::optional<Pool> pool(device());
-  pool->free(stream(), pool->allocate_bytes(stream(), 4));  // the driver has made its memory now
+  pool->free(stream(), pool->allocate_bytes(stream(), 4));  // makes the driver get its memory
   stream().synchronize();
   Gate gate(stream());
   use(*pool, true);
@@ -243,7 +244,7 @@ TEST_P(SmallLifetime, memory_of_a_pool_that_is_gone_is_kept_for_other_streams_to
   EXPECT_EQ(out.read().front(), 5);
 }
 
-/// Notes where it is destroyed, and uses the device then.
+/// Its destructor records the thread, and uses the device.
 struct Captured {
   Captured(Device on, std::atomic<int>& count, std::thread::id& where)
       : device(std::move(on)), destroyed(count), thread(where) {}

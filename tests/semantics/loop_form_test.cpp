@@ -1,5 +1,5 @@
-// Tests of what the four forms of a Loop must agree on beside the result: when the condition holds
-// if nobody sets it, what waits for the loop, and that a form that is not legal cannot be forced.
+// Tests of what the four forms of a Loop agree on besides the result: when the condition holds if
+// no kernel sets it, what waits for the loop, and that an illegal form cannot be forced.
 #include <gmock/gmock.h>
 #include <attacca/loop.hpp>
 
@@ -64,7 +64,7 @@ class SmallLoopForm : public OnEachDevice {
   static const LoopOption& option(const LoopPlan& plan, LoopForm form) {
     return plan.options[static_cast<std::size_t>(form)];
   }
-  /// `form` is not legal, for a reason that names `node`, and cannot be forced.
+  /// Checks that `form` is not legal, for a reason that names `node`, and cannot be forced.
   void expect_illegal(const Loop& loop, LoopForm form, const std::string& node) {
     const LoopPlan plan = loop.plan();
     EXPECT_FALSE(option(plan, form).is_legal) << loop_form_name(form);

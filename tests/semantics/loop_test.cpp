@@ -1,4 +1,4 @@
-// Tests of Loop: one body in four forms, which of them are legal, and the reasons against the rest.
+// Tests of Loop: one body in four forms, which of them are legal, and why the others are not.
 #include <gmock/gmock.h>
 #include <attacca/l2.hpp>
 
@@ -248,7 +248,7 @@ TEST_P(SmallLoop, a_block_that_does_not_come_to_the_grid_barrier_is_named) {
   };
   run_loop(0);
   EXPECT_EQ(left_.read().front(), 0u);
-  if (is_cuda()) {  // the host runs the blocks of a step and is then done with it: nobody waits
+  if (is_cuda()) {  // the host runs all blocks of a step before the next, so no block waits
     try {
       run_loop(600);
       FAIL() << "nobody lost patience";

@@ -1,4 +1,4 @@
-// Tests of kernels that spawn kernels: modes, order, recursion, and the limit on what is pending.
+// Tests of kernels that spawn kernels: modes, order, recursion, and the limit on pending launches.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ TEST_P(SmallSpawn, tails_run_in_order_after_the_kernel_and_what_it_fired) {
   run(graph);
   std::vector<int> tags = log.read();
   ASSERT_EQ(tags.size(), 6u);
-  // The kernel and what it fired run in any order; then the tails.
+  // The kernel and its fire-and-forget launches run in any order; then the tails.
   std::sort(tags.begin(), tags.begin() + 3);
   EXPECT_EQ(tags, (std::vector<int>{0, 10, 11, 1, 2, 3}));
 }
@@ -154,7 +154,7 @@ TEST_P(SmallSpawn, limits_out_of_range_are_refused_with_the_remedy) {
   refuse({.pending_launches = 0}, "0 pending launches", "use 1 to");
   refuse({.pending_launches = std::size_t{1} << 40}, "1099511627776", "use 1 to");
   refuse({.stack_bytes = std::size_t{1} << 30}, "1073741824", "use at most");
-  // Nothing was changed by being refused.
+  // The refusal changed nothing.
   const Buffer<unsigned> leaves = buffer<unsigned>({0});
   stream().kernel(tree, Grid{}, {.leaves = leaves.data(), .depth = 2});
   stream().synchronize();
@@ -188,7 +188,7 @@ TEST_P(SpawnBudget, more_kernels_than_may_be_pending_are_refused) {
     EXPECT_EQ(statuses.of(LaunchStatus::launched), 2048u);
   }
 
-  // All of the budget is there again.
+  // The whole budget is available again.
   const DeviceTally again(device());
   Graph modest(device());
   modest.kernel(spawn, Grid{}, spawning(count, 1000, SpawnMode::tail, again));

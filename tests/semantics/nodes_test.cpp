@@ -11,7 +11,7 @@ namespace {
 
 class SmallNodes : public OnEachDevice {
  protected:
-  /// Every thread of the grid ran once, with its own coordinates.
+  /// Checks that every thread of the grid ran once, with its own coordinates.
   void expect_stamps(const Grid& grid) {
     const std::size_t count = grid.blocks.count() * grid.threads.count();
     const Buffer<std::uint32_t> out = buffer(std::vector<std::uint32_t>(count, ~0u));

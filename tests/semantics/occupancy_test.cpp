@@ -1,4 +1,4 @@
-// Tests of occupancy.hpp: waves counted right, on devices that are here and on ones that are not.
+// Tests of occupancy.hpp: waves are counted right, on this machine's devices and on others.
 #include <gmock/gmock.h>
 
 #include "support/kernels.hpp"
@@ -11,7 +11,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-/// An H200, and a kernel of which eight blocks of 256 threads fit on an SM.
+/// An H200, and a kernel with eight blocks of 256 threads on an SM.
 constexpr Residency kLarge{132, 8, 2048, OccupancyLimit::threads};
 
 Occupancy on_large(unsigned blocks) {

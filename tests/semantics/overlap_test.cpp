@@ -1,5 +1,5 @@
-// Tests of overlap.hpp: every element goes through its chunk once, whatever the cut; what a chunk
-// throws comes out, and the next job runs.
+// Tests of overlap.hpp: every element goes through its chunk once, for any chunk size; a chunk's
+// exception reaches the caller, and the next job runs.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -101,7 +101,7 @@ TEST_P(SmallOverlap, an_empty_job_has_no_chunks) {
 TEST_P(SmallOverlap, the_next_chunk_is_copied_in_while_one_computes) {
   const Buffer<int> input = counting(2);
   const Buffer<int> output = filled(2, 0);
-  // A kernel's first launch loads it, and on CUDA that waits for host calls that run.
+  // A kernel's first launch loads it. On CUDA that would wait for running host calls.
   overlap<int, int>(device(), in(input), out(output), {.chunk = 1, .streams = 2}, enqueue);
   std::atomic<bool> is_second_there = false;
   bool was_seen = false;
@@ -114,7 +114,7 @@ TEST_P(SmallOverlap, the_next_chunk_is_copied_in_while_one_computes) {
                           was_seen = is_second_there;
                         });
                       else if (is_cuda())
-                        is_second_there = true;  // host calls of two streams may share a thread
+                        is_second_there = true;  // two streams' host calls may share a thread
                       else
                         stream.host("arrive", [&] { is_second_there = true; });
                       enqueue(stream, chunk);

@@ -1,5 +1,5 @@
-// Tests of graphs refused for their shape: cycles, empty graphs and bodies, edges that cannot be,
-// and nodes of two devices. Each is repaired afterwards and then runs.
+// Tests of graphs refused for their shape: cycles, empty graphs and bodies, impossible edges, and
+// nodes of two devices. Each is repaired afterwards and then runs.
 #include <bit>
 
 #include "support/kernels.hpp"
@@ -191,7 +191,7 @@ TEST_P(SmallRefusedOrder, an_updatable_node_that_does_not_follow_its_updater) {
 }
 
 TEST_P(SmallRefusedOrder, an_updatable_node_that_follows_its_updater_programmatically_only) {
-  // Behind such an edge it may have started before the update.
+  // Behind a programmatic edge the node may have started before the update.
   Graph graph(device());
   const auto target = graph.kernel(consume, Grid{}, {.to = x(), .from = x() + 1}).named("target");
   // Any kernel that carries the handle counts as an updater.

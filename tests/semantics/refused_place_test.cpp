@@ -1,4 +1,4 @@
-// Tests of graphs refused because a node stands where it may not: in a body, in a device graph, or
+// Tests of graphs refused because a node is in the wrong place: in a body, in a device graph, or
 // outside any graph; and of kernels without a body for their device.
 #include "support/kernels.hpp"
 #include "support/nested_kernels.hpp"
@@ -43,7 +43,7 @@ class SmallRefusedPlace : public OnEachDevice {
     run(graph);
     EXPECT_EQ(x_->read().front(), 1 << times);
   }
-  /// The graph is sound again once what broke it is left out.
+  /// Checks that the graph is sound without the part that broke it.
   void expect_sound_without() {
     expect_doubles(with_body([](Graph&) {}), 2);
     x_->write(std::vector<int>{1});
@@ -89,7 +89,7 @@ TEST_P(SmallRefusedPlace, an_allocation_in_a_device_graph) {
   Graph graph = device_graph();
   graph.allocate<int>("scratch", 4);
   expect_refused_for_device(graph, {Rule::allocation_in_device_graph, "scratch", "use an Arena"});
-  // For the host to launch it is sound.
+  // The host may launch it.
   expect_doubles(graph, 1);
   expect_sound_without();
 }
@@ -154,7 +154,7 @@ TEST_P(SmallRefusedPlace, a_spawning_kernel_in_a_device_graph) {
   expect_sound_without();
 }
 
-/// A kernel made in a file that nvcc never sees.
+/// A kernel in a file that nvcc does not compile.
 struct HostOnly {
   static constexpr const char* name = "host_only";
   using Args = SetArgs;

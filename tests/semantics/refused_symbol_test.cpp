@@ -1,4 +1,4 @@
-// Tests of graphs refused for what they do with conditions and allocations. Each is repaired by the
+// Tests of graphs refused for wrong uses of conditions and allocations. Each is repaired by the
 // edge or node that its message asks for.
 #include "support/kernels.hpp"
 #include "support/on_each_device.hpp"
@@ -106,7 +106,7 @@ TEST_P(SmallRefusedSymbol, a_while_whose_body_never_sets_its_condition) {
 }
 
 TEST_P(SmallRefusedSymbol, an_inner_while_whose_condition_is_not_set_anew) {
-  // Its initial value applies once per launch, so in the second pass it would not run.
+  // The condition's initial value applies once per launch, so in the second pass it would not run.
   const Buffer<unsigned> inner_left = buffer<unsigned>({1});
   const auto make = [&](bool sets_anew) {
     Graph graph(device());
@@ -246,7 +246,7 @@ TEST_P(SmallRefusedSymbol, an_allocation_of_another_graph_in_a_kernel_a_copy_and
   Exec exec = graph.instantiate();
   expect_throws([&] { exec.set(writer, {.to = foreign.data(), .value = 4}); },
                 {Rule::foreign_handle, "writer", "make it with this graph"});
-  run(exec);  // as it was before
+  run(exec);  // the exec is unchanged
   expect_gives(graph, 3);
 }
 

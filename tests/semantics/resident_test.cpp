@@ -1,5 +1,5 @@
 // Tests of the resident scheduler: jobs from a queue run as graphs, one after another, without the
-// host; more come from the host and from the jobs themselves.
+// host. The host and the jobs themselves push more.
 #include <gmock/gmock.h>
 
 #include <thread>
@@ -19,7 +19,7 @@ using Jobs = std::vector<Job<Sum>>;
 
 class SmallDeviceResident : public OnEachDevice {
  protected:
-  /// Three kinds of jobs: 0 adds its value, 1 adds it twice, 2 adds it and may lead to others.
+  /// Three kinds of jobs: 0 adds its value, 1 adds it twice, 2 adds it and may push others.
   ResidentScheduler<Sum> scheduler_of_sums(const device::WorkQueueOptions& options,
                                            const Buffer<unsigned>& sums) const {
     ResidentScheduler<Sum> scheduler(device(), schedule_sums, options);
@@ -130,7 +130,7 @@ TEST_P(SmallDeviceResident, the_host_cancels_it_idle_or_not) {
   EXPECT_NO_THROW(stream().synchronize()) << "idle";
   EXPECT_EQ(producer.try_push({0, {1, 1, 0}}), device::Push::broken);
 
-  // Each job leads to another, so that this would not end. A count that is never reached here.
+  // Each job pushes another, up to a count that is never reached, so this would not end.
   scheduler.fill(Jobs{{2, {3, 1, ~0u}}});
   scheduler.start(stream());
   const Deadline deadline;
@@ -161,7 +161,7 @@ TEST_P(SmallDeviceResident, a_job_for_a_graph_that_is_not_there_is_refused_and_t
   EXPECT_THAT([&] { producer.try_push(unknown); }, names_it);
   producer.close();
 
-  // Device code may name any graph: these jobs lead to one of graph 9 each.
+  // Device code may name any graph: each of these jobs pushes one for graph 9.
   Jobs jobs(3, {2, {0, 1, 1, 9}});
   jobs.resize(12, {0, {1, 1, 0}});
   scheduler.fill(jobs);

@@ -1,5 +1,4 @@
-// Tests of devices, streams and events, and of execs launched more than once or side by side.
-#include <algorithm>
+// Tests of devices, streams and events, and of execs launched more than once or concurrently.
 #include <atomic>
 #include <future>
 #include <thread>
@@ -48,7 +47,7 @@ TEST_P(SmallStreams, the_same_exec_launched_twice_runs_twice_in_order) {
 }
 
 TEST_P(SmallStreams, launches_of_one_exec_on_two_streams_do_not_overlap) {
-  // Each adds one in two steps that would lose counts if two launches were interleaved.
+  // Each launch adds one in two steps, which would lose counts if two launches interleaved.
   const Buffer<int> x = buffer<int>({0, 0});
   Graph graph(device());
   const auto read = graph.copy(x.data() + 1, x.data(), sizeof(int));
@@ -143,7 +142,7 @@ TEST_P(SmallStreams, a_stream_waits_for_an_event_of_another) {
   const Buffer<int> x = buffer<int>({1});
   Stream other(device());
   const Event ready(device());
-  // Loads the kernel: CUDA would wait for the host call below to do so.
+  // This launch loads the kernel. Later, CUDA would wait for the host call below first.
   stream().kernel(affine, Grid{}, step(x, 1, 0));
   stream().synchronize();
   std::promise<void> gate;

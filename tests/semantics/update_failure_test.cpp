@@ -1,4 +1,4 @@
-// Tests of updates that fail half-way: the exec runs on as it was before.
+// Tests of updates that fail half-way: the exec runs as before.
 #include <gmock/gmock.h>
 
 #include "support/faulty_device.hpp"

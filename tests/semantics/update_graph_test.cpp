@@ -1,5 +1,5 @@
-// Tests of updating an exec from a whole new graph: in place where only parameters differ, else by
-// instantiating anew with a reason; and of device execs, which are uploaded again each time.
+// Tests of updating an exec from a whole new graph: in place if only parameters differ, else by a
+// new instantiation with a reason; and of device execs, which are uploaded again each time.
 #include <gmock/gmock.h>
 
 #include "graph/access.hpp"
@@ -38,7 +38,8 @@ class SmallGraphUpdate : public OnEachDevice {
     graph.kernel(affine, Grid{}, step(1, 1)).named("second").after(first);
     return graph;
   }
-  /// Updating `from` with `to` is refused for `reason` at `node`, and yet the exec then runs `to`.
+  /// Checks that `from` cannot be updated in place with `to`, for `reason` at `node`, and that the
+  /// exec runs `to` afterwards.
   void expect_reinstantiated(const Graph& from, const Graph& to, const std::string& reason,
                              const std::string& node, int from_one) {
     Exec exec = from.instantiate();
@@ -146,7 +147,7 @@ TEST_P(SmallGraphUpdate, many_nodes_at_once_keep_what_was_set_and_switched_befor
   const Made first = make(1, 0);
   Exec exec = first.graph.instantiate();
   EXPECT_EQ(run_from(exec, 5), kEach);
-  // Set one by one, so that only the executable graph knows; then all others at once.
+  // Some are set one by one, so that only the executable graph knows; then all others at once.
   EXPECT_TRUE(exec.set(first.kernels[3], step(1, 1000)));
   EXPECT_TRUE(exec.enable(*first.fill, false));
   EXPECT_TRUE(exec.enable(first.kernels[5], false));

@@ -98,7 +98,7 @@ TEST_P(SmallUpdate, nodes_in_the_body_of_a_while_can_be_set) {
   EXPECT_EQ(x.read(), (std::vector<int>{3, 3}));
   EXPECT_EQ(y.read().front(), 0);
 
-  // In place or not: what counts is that the next launch does as told.
+  // In place or not, the next launch must use the new parameters.
   exec.set(*kernel, {.x = x.data(), .count = 1, .factor = 1, .summand = 10});
   left.write(std::vector<unsigned>{2});
   run(exec);

@@ -1,5 +1,5 @@
-// Tests of WaitingThread: a kernel whose wait ends unanswered tells the stream it ran on, who
-// waited for what, and the device stays usable.
+// Tests of WaitingThread: a kernel whose wait times out reports to its stream which thread waited
+// for what, and the device stays usable.
 #include <gmock/gmock.h>
 
 #include "core/fault_sources.hpp"

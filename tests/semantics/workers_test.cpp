@@ -129,7 +129,7 @@ TEST_P(SmallDeviceWorkers, a_long_item_is_seen_at_work_and_ends_itself_once_canc
     EXPECT_EQ(producer.try_push(1), device::Push::done);
     while (has_begun.data()->load(device::acquire) == 0 && !deadline.is_over())
       std::this_thread::yield();
-    std::this_thread::sleep_for(20ms);  // longer than the patience of those who wait
+    std::this_thread::sleep_for(20ms);  // longer than the waiters' patience
     const device::WorkQueueStatus status = queue.status();
     EXPECT_EQ(status.in_work, 1u) << status.message();
     EXPECT_EQ(status.done, 1u) << status.message();
@@ -146,7 +146,7 @@ TEST_P(SmallDeviceWorkers, a_long_item_is_seen_at_work_and_ends_itself_once_canc
 }
 
 TEST_P(SmallDeviceWorkers, a_queue_that_breaks_is_explained_at_synchronize) {
-  for (const unsigned blocks : {1u, 0u}) {  // one worker, and all that fit
+  for (const unsigned blocks : {1u, 0u}) {  // one block, and as many as fit
     device::WorkQueue<Branch> queue(
         device(), {.capacity = 8, .producers = 1, .patience = 20ms, .name = "branches"});
     queue.fill(std::vector<Branch>{{0}, {0}});

@@ -11,7 +11,7 @@ namespace attacca::test {
 using MeetingCount = device::Atomic<std::uint32_t, device::Scope::gpu>;
 
 /// Every block arrives, waits until all others have arrived, and adds one to `met`. A block that
-/// waits longer than its deadline gives up and does not add.
+/// waits longer than `patience_nanoseconds` gives up and does not add.
 struct MeetArgs {
   MeetingCount* come;  // arrivals of all launches so far
   MeetingCount* met;
