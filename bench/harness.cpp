@@ -1,4 +1,4 @@
-// harness.cpp: sampling, statistics and the provenance of a result. Output is in report.cpp.
+// harness.cpp: sampling and statistics, and where a result comes from. Output is in report.cpp.
 #include "harness.hpp"
 
 #include <fmt/format.h>
@@ -11,6 +11,8 @@
 
 #include "instruments/machine.hpp"
 
+extern const char* const kBuiltCommit;  // the build writes it, see cmake/commit.cmake
+
 namespace bench {
 
 using namespace std::chrono_literals;
@@ -18,15 +20,6 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr int kQuickSamples = 5;
-
-/// Changed results do not count as a dirty tree: writing them must not taint the next run.
-std::string current_commit() {
-  const std::string git = "git -C '" ATTACCA_SOURCE_DIR "' ";
-  const auto commit = output_of(git + "rev-parse --short HEAD 2>/dev/null");
-  if (!commit || commit->empty()) return "unknown";
-  const auto changes = output_of(git + "status --porcelain -- . ':!bench/results' 2>/dev/null");
-  return changes && changes->empty() ? *commit : *commit + "+dirty";
-}
 
 std::string today() {
   const std::time_t now = std::time(nullptr);
@@ -125,8 +118,7 @@ std::vector<Benchmark>& benchmarks() {
 
 Origin origin_of(const attacca::Device& device) {
   static const auto machine = attacca::instruments::describe_machine();
-  static const std::string commit = current_commit();
-  Origin origin{machine.cpu.model, "", commit, today()};
+  Origin origin{machine.cpu.model, "", kBuiltCommit, today()};
   if (device.is_cuda()) {
     const auto index = static_cast<std::size_t>(std::stoi(device.name().substr(5)));
     origin.device = index < machine.gpus.size() ? machine.gpus[index].name : device.name();

@@ -155,7 +155,7 @@ std::filesystem::path source_folder();
 struct Origin {
   std::string device;  // GPU or processor
   std::string driver;  // empty for the host
-  std::string commit;
+  std::string commit;  // that this was built from
   std::string date;
 };
 Origin origin_of(const attacca::Device& device);

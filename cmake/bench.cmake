@@ -5,6 +5,11 @@ find_package(nlohmann_json CONFIG REQUIRED)
 file(GLOB harness_sources CONFIGURE_DEPENDS bench/*.cpp)
 add_library(attacca_harness STATIC EXCLUDE_FROM_ALL ${harness_sources})
 attacca_only_drives(attacca_harness)
+add_custom_target(attacca_commit BYPRODUCTS ${PROJECT_BINARY_DIR}/commit.cpp VERBATIM COMMENT ""
+  COMMAND ${CMAKE_COMMAND} -D source=${PROJECT_SOURCE_DIR} -D output=${PROJECT_BINARY_DIR}/commit.cpp
+    -P ${PROJECT_SOURCE_DIR}/cmake/commit.cmake)
+target_sources(attacca_harness PRIVATE ${PROJECT_BINARY_DIR}/commit.cpp)
+add_dependencies(attacca_harness attacca_commit)
 target_compile_definitions(attacca_harness PRIVATE "ATTACCA_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\"")
 target_include_directories(attacca_harness PUBLIC bench PRIVATE src)
 target_link_libraries(attacca_harness PUBLIC attacca::attacca nlohmann_json::nlohmann_json fmt::fmt)

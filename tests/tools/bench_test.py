@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Tests of `attacca bench`: bench_test.py <binary> <1 for a build with benchmarks>."""
 import json
+import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -12,9 +14,9 @@ BINARY, WITH_BENCH = sys.argv[1], sys.argv[2] == "1"
 HOST = "overhead-host-dispatch"  # runs on the host, in about a second
 
 
-def bench(*arguments):
+def bench(*arguments, **environment):
     return subprocess.run([BINARY, "bench", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          check=False)
+                          check=False, env={**os.environ, **environment})
 
 
 def has_gpu():
@@ -71,6 +73,13 @@ class Bench(unittest.TestCase):
             self.assertLessEqual(row["p10"], row["median"])
             self.assertLessEqual(row["median"], row["p90"])
         self.assertNotIn("findings", result)
+
+    def test_the_commit_is_the_one_that_was_built_not_that_of_the_checkout(self):
+        for environment in {}, {"GIT_DIR": str(self.folder)}, {"PATH": "/no-such-folder"}:
+            commit = re.search("commit ([^,]+)", bench(HOST, "--quick", "--device", "host", **environment).stdout)[1]
+            self.assertRegex(commit, r"^([0-9a-f]{7,}(\+dirty)?|unknown)$")
+            first = commit if not environment else first
+            self.assertEqual(first, commit)
 
     def test_writes_the_files_of_each_to_a_folder(self):
         self.assertEqual(0, bench(HOST, "--quick", "--json-dir", str(self.folder / "new")).returncode)

@@ -293,7 +293,7 @@ void add_bench(Program& program) {
                  "Write NAME.json, and NAME.svg where there is a curve, to a folder");
   command.flag("--quick", choices->is_quick, "A few samples, to see that it runs");
   command.option("--commit", text(choices->commit),
-                 "What was built, where the checkout cannot say it itself");
+                 "What was built, where git could not say it during the build");
   command.option("--known-misses", text(choices->known_misses),
                  "Gates that may be missed, each with its reason; without it, "
                  "bench/known_misses.json of the checkout that this was built from");
