@@ -160,6 +160,13 @@ class Bench(unittest.TestCase):
         self.assertEqual((1, ""), (done.returncode, done.stdout))
         self.assertIn("/no-such-folder/file", done.stderr)
 
+    def test_a_file_that_cannot_be_written_is_noticed_before_the_run(self):
+        for option in "--json", "--svg":
+            done = bench(HOST, option, str(self.folder))
+            self.assertEqual((1, ""), (done.returncode, done.stdout))
+            self.assertIn(f"cannot write '{self.folder}': Is a directory", done.stderr)
+        self.assertEqual([], list(self.folder.iterdir()))
+
     def test_a_quick_run_decides_no_gate(self):
         done = bench(HOST, "--quick", "--device", "host")
         self.assertEqual(0, done.returncode, done.stderr)

@@ -5,11 +5,13 @@
 #include <attacca/error.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <system_error>
 
 #include "command.hpp"
 #include "gates.hpp"
@@ -127,6 +129,16 @@ void write(const std::filesystem::path& path, const std::string& text) {
   if (!(file << text).flush()) throw Error(fmt::format("cannot write '{}'", path.string()));
 }
 
+/// A benchmark may take minutes, so a file that cannot be written is refused before it starts.
+void require_writable(const std::filesystem::path& path) {
+  const bool is_new = !std::filesystem::exists(path);
+  errno = 0;
+  if (!std::ofstream(path, std::ios::app))
+    throw Error(fmt::format("cannot write '{}': {}; name another file", path.string(),
+                            std::generic_category().message(errno)));
+  if (is_new) std::filesystem::remove(path);
+}
+
 /// The list beside the benchmarks' sources, or the one that was asked for.
 std::vector<bench::KnownMiss> known_misses(const Choices& choices) {
   if (!choices.known_misses.empty()) return bench::read_known_misses(choices.known_misses);
@@ -241,9 +253,8 @@ void run(const Choices& choices) {
     for (const std::string& name : names) chosen.push_back(benchmark_called(name));
   if ((is_all || names.size() > 1) && !(choices.json_file.empty() && choices.svg_file.empty()))
     throw UsageError("--json and --svg take one benchmark; --json-dir writes the files of several");
-  for (const std::filesystem::path file : {choices.json_file, choices.svg_file})
-    if (file.has_parent_path() && !std::filesystem::is_directory(file.parent_path()))
-      throw Error(fmt::format("cannot write '{}': there is no such folder", file.string()));
+  for (const std::string& file : {choices.json_file, choices.svg_file})
+    if (!file.empty()) require_writable(file);
   run_all(chosen, is_all, choices);
 }
 
