@@ -59,6 +59,11 @@ class Prompt(UsageTest):
         self.assert_echoed("Once upon a time", "--same-bits", "Once upon a time")
         self.assert_echoed("Once upon a time", "--same-bits", "off", "Once upon a time")
 
+    def test_a_word_behind_same_bits_that_is_neither_on_nor_off_is_no_prompt(self):
+        for word in "maybe", "true", "of":
+            self.assert_refused(attacca("run", "--same-bits", word, "Hello"), "--same-bits", f"'{word}'", "before the flag")
+        self.assert_echoed("maybe", "maybe", "--same-bits")
+
     def test_a_file_of_the_same_name_is_not_asked(self):
         (self.folder / "hello").mkdir()
         self.file("Why", b"")

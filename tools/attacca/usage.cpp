@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "command_line.hpp"
+
 namespace attacca::tool {
 
 namespace {
@@ -31,8 +33,11 @@ std::vector<std::string> words_of(int argc, const char* const* argv) {
   for (const char* const* word = argv + 1; word < argv + argc; ++word) {
     const std::string text = *word;
     const bool is_value = !is_text && !words.empty() && words.back() == "--same-bits" &&
-                          (text == "on" || text == "off");
+                          !text.starts_with('-') && text.find(' ') == std::string::npos;
     is_text |= text == "--";
+    if (is_value && text != "on" && text != "off")
+      throw UsageError("the word behind --same-bits must be on or off, not '" + text +
+                       "'; put a model or a prompt before the flag");
     if (is_value)
       words.back() += "=" + text;
     else

@@ -6,8 +6,9 @@
 
 namespace attacca::tool {
 
-/// The words behind the program's name. A flag that "on" or "off" may follow is joined with it,
-/// which CLI11 does not do: --same-bits=off.
+/// The words behind the program's name. The flag --same-bits is joined with the "on" or "off"
+/// behind it, which CLI11 does not do. Any other single word there is refused: it may be a misspelt
+/// value.
 std::vector<std::string> words_of(int argc, const char* const* argv);
 
 /// A library's message with its fields named by the options that set them: "kv_type is fp8" becomes

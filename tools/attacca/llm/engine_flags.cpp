@@ -97,10 +97,9 @@ void add_engine_flags(Command& command, EngineFlags& flags) {
   add_switch(command, "--overlap", engine.overlap,
              "off: a step is planned only when the one before it has ended [on]");
   command
-      .flag(
-          "--same-bits", engine.same_bits,
-          "the same bits whatever else is in the batch; may be followed by on or off. Default off "
-          "on a GPU, for speed; on the host results are the same bits always")
+      .flag("--same-bits", engine.same_bits,
+            "the same bits whatever else is in the batch; on or off may follow. Default off "
+            "on a GPU, for speed; on the host results are the same bits always")
       .group(kGroup);
   command.option("--step-log", text(engine.step_log), "write a line of JSON for each step")
       .group(kGroup);
