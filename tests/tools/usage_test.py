@@ -212,6 +212,13 @@ class Values(UsageTest):
         reply = json.loads(attacca("run", "Who are you?", *GREEDY, "--json", "--stop-token", str(whole[3])).stdout)
         self.assertEqual(("stop", whole[:whole.index(whole[3]) + 1]), (reply["finish"], reply["tokens"]))
 
+    def test_many_more_threads_than_cores_are_refused(self):
+        most = 4 * os.cpu_count()
+        for count in most + 1, 100000:
+            self.assert_refused(attacca("run", "hi", "--device", "host", "--threads", str(count)), f"--threads {count}",
+                                f"give {most} or fewer")
+        self.assertEqual(0, attacca("run", "hi", "-n", "1", "--device", "host", "--threads", str(most)).returncode)
+
     def test_any_number_of_threads_gives_the_same_text(self):
         texts = {attacca("run", "Who are you?", *GREEDY, "--threads", count).stdout for count in "12"}
         self.assertEqual({attacca("run", "Who are you?", *GREEDY).stdout}, texts)

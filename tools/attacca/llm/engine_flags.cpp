@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <thread>
 #include <vector>
 
 #include "choice.hpp"
@@ -16,6 +17,7 @@ namespace attacca::tool {
 namespace {
 
 constexpr const char* kGroup = "Engine";
+constexpr unsigned kThreadsPerCore = 4;
 constexpr unsigned kMost = std::numeric_limits<unsigned>::max();
 
 /// An option that takes one of the first `count` enumerators, by name.
@@ -58,7 +60,7 @@ void add_engine_flags(Command& command, EngineFlags& flags) {
               "host, host-serial, cuda or cuda:N; the best there is")
       .group(kGroup);
   command
-      .option("--threads", whole_number(flags.threads, 1, 4096),
+      .option("--threads", whole_number(flags.threads, 1, kMost),
               "of the host that compute, with --device host [all]")
       .group(kGroup);
   add_number(command, "--slots", engine.slots, 1, "sequences that run at once");
@@ -114,6 +116,11 @@ llm::EngineOptions engine_options(const EngineFlags& flags) {
     throw UsageError(
         fmt::format("--threads {} is of no use on {}; leave it out, or say --device host",
                     flags.threads, options.device.name()));
+  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  if (flags.threads > kThreadsPerCore * cores)
+    throw UsageError(fmt::format(
+        "--threads {} is more than {} for each of this machine's {} cores; give {} or fewer",
+        flags.threads, kThreadsPerCore, cores, kThreadsPerCore * cores));
   options.device = Device::host(flags.threads);
   return options;
 }
