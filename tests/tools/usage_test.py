@@ -263,6 +263,13 @@ class Files(UsageTest):
         self.assertEqual(attacca("score", "small", "--text", self.file("text", text)).stdout, piped.stdout)
         self.assertLess(json.loads(piped.stdout)["perplexity"], 20)
 
+    def test_a_text_to_tokenize_comes_from_standard_input_too(self):
+        text = b"Once upon a time"
+        ids = attacca("tokenize", "small", text).stdout
+        for arguments in ("-",), ("--file", "-"):
+            self.assertEqual(ids, attacca("tokenize", "small", *arguments, given=text).stdout)
+        self.assertEqual(text.decode() + "\n", attacca("tokenize", "small", "--decode", "-", given=ids.encode()).stdout)
+
     def test_a_folder_is_no_text(self):
         for arguments in (("run", "-f"), ("run", "hi", "--config"), ("score", "small", "--text"), ("tokenize", "small", "--file")):
             self.assert_refused(attacca(*arguments, str(self.folder)), "it is a folder", status=1)

@@ -31,7 +31,8 @@ struct Request {
 };
 
 std::string input_of(const Request& request) {
-  return request.file.empty() ? request.text : read_text("--file", request.file);
+  if (!request.file.empty()) return read_text("--file", request.file);
+  return request.text == "-" ? read_text("text", "-") : request.text;
 }
 
 /// Numbers between anything that is none: "1 2", "1,2" and "[1, 2]" all do.
@@ -84,13 +85,15 @@ void add_tokenize(Program& program) {
       "Examples:\n"
       "  attacca tokenize model.gguf 'Hello, world!'\n"
       "  attacca tokenize folder/with/tokenizer.json --file notes.txt --json\n"
+      "  echo Hello | attacca tokenize model.gguf -\n"
       "  attacca tokenize model.gguf --decode '9707 11 1879 0'");
   const auto request = std::make_shared<Request>();
   command
       .option("model", text(request->model),
               "A GGUF file, a tokenizer.json or a folder that has one")
       .required();
-  const Option given = command.option("text", text(request->text), "The text; with --decode, ids");
+  const Option given = command.option("text", text(request->text),
+                                      "The text, with --decode the ids; - is standard input");
   const Option file =
       command.option("--file", text(request->file), "Read the text from here; - is standard input");
   command.flag("--json", request->is_json, "Print JSON: ids and pieces; the text of --decode");
