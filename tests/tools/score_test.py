@@ -21,6 +21,16 @@ class Score(unittest.TestCase):
         self.assertEqual(0, done.returncode, done.stderr)
         return json.loads(done.stdout)
 
+    def test_progress_is_told_without_a_terminal_too(self):
+        with tempfile.TemporaryDirectory() as folder:
+            text = pathlib.Path(folder) / "text.txt"
+            text.write_text(TEXT * 1000)  # a minute's work
+            with subprocess.Popen([BINARY, "score", "small", "--text", str(text), "--summary", "--context", "64"],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as running:
+                line = running.stderr.readline()
+                running.kill()
+        self.assertRegex(line, r"^scoring: \d+ %$")
+
     def test_a_text_is_cut_by_what_the_pages_hold(self):
         whole = self.score()
         self.assertEqual(whole["tokens"] - 1, whole["scored"])

@@ -11,13 +11,18 @@ namespace attacca::tool {
 
 namespace {
 constexpr int kColumns = 30;
-constexpr std::chrono::seconds kPatience(2);
+constexpr std::chrono::seconds kBetweenLines(5);
 }  // namespace
 
 void ProgressBar::show(std::string_view what, std::uint64_t done, std::uint64_t all) {
-  if (all == 0 || ::isatty(STDERR_FILENO) != 1) return;
-  if (std::chrono::steady_clock::now() - start_ < kPatience) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (all == 0 || now < next_) return;
   const int percent = static_cast<int>(100 * done / all);
+  if (::isatty(STDERR_FILENO) != 1) {
+    next_ = now + kBetweenLines;
+    fmt::print(stderr, "{}: {} %\n", what, percent);
+    return;
+  }
   if (percent == percent_shown_) return;
   percent_shown_ = percent;
   const auto filled = static_cast<std::size_t>(kColumns * done / all);

@@ -1,5 +1,5 @@
-// progress.hpp: a bar on standard error for what takes long. Shows nothing before two seconds have
-// passed and nothing at all where standard error is not a terminal.
+// progress.hpp: a bar on standard error for what takes long. It shows nothing for the first two
+// seconds. Where standard error is not a terminal, it is a line every five seconds instead.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,8 @@ class ProgressBar {
   void clear();
 
  private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  static constexpr std::chrono::seconds kPatience{2};
+  std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + kPatience;
   int percent_shown_ = -1;
 };
 
