@@ -1,10 +1,9 @@
-# A thin front for CMake and the scripts: `make` lists the targets. Presets and options are in CMakePresets.json.
+# Short names for CMake and the scripts: `make` lists the targets. Presets and options are in CMakePresets.json.
 .DEFAULT_GOAL := help
 .PHONY: help deps demo test bench gpu-check oracle docs-check format install
 
 PREFIX ?= /usr/local
-BENCH ?= all
-# The preset for tools that run: cuda where there are both a compiler and a GPU for it, else host.
+# The preset for tools that run here: cuda if there are both nvcc and a GPU, else host.
 preset = $(shell scripts/preset.sh)
 
 help: ## list the targets

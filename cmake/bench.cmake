@@ -1,6 +1,6 @@
-# The benchmarks, for the command `attacca bench`: bench/*.cpp is the harness, which tests link too; bench/overhead,
-# bench/claims and bench/llm hold the benchmarks. Files called kernels.cpp or *_kernels.cpp are kernel files, and nested_* may launch
-# kernels from kernels.
+# Builds the benchmarks of the command `attacca bench`. bench/*.cpp is the harness, which tests link too; bench/overhead,
+# bench/claims and bench/llm hold the benchmarks. Files called kernels.cpp or *_kernels.cpp are kernel files, and nested_*
+# may launch kernels from kernels.
 find_package(nlohmann_json CONFIG REQUIRED)
 file(GLOB harness_sources CONFIGURE_DEPENDS bench/*.cpp)
 add_library(attacca_harness STATIC EXCLUDE_FROM_ALL ${harness_sources})
@@ -34,7 +34,8 @@ if(ATTACCA_BENCH)
   attacca_nested_kernels(attacca_bench_nested ${bench_nested})
   target_include_directories(attacca_bench_nested PRIVATE ${PROJECT_SOURCE_DIR} src bench)
 
-  # Objects, for nothing names a benchmark that registers itself: a linker would leave it in its archive.
+  # An object library, because a benchmark registers itself: nothing refers to it, so a linker would drop it from an
+  # archive.
   add_library(attacca_bench OBJECT ${bench_sources})
   attacca_kernels(attacca_bench ${bench_kernels})
   target_include_directories(attacca_bench PRIVATE ${PROJECT_SOURCE_DIR} src bench)

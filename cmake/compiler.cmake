@@ -1,10 +1,9 @@
-# Compiler settings for this project alone: ccache, warnings, sanitizers and the CUDA language.
+# Compiler settings for this project, not for its consumers: ccache, warnings, sanitizers and the CUDA language.
 find_program(CCACHE_PROGRAM ccache)
 mark_as_advanced(CCACHE_PROGRAM)
 if(CCACHE_PROGRAM AND PROJECT_IS_TOP_LEVEL)
-  # What g++ makes of a file does not depend on the build folder, so presets with the same flags share it. Files with a
-  # precompiled header are cached only with this sloppiness.
-  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
+  # An object file does not depend on the build folder, so presets with the same flags share it.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
 endif()
 if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)
@@ -24,7 +23,7 @@ if(ATTACCA_CUDA)
     find_program(CMAKE_CUDA_COMPILER nvcc PATHS /usr/local/cuda/bin)
   endif()
   enable_language(CUDA)
-  set(CMAKE_CUDA_STANDARD 20)  # kernels.cmake teaches it to old versions of CMake
+  set(CMAKE_CUDA_STANDARD 20)  # kernels.cmake adds it to old versions of CMake
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   set(CMAKE_CUDA_EXTENSIONS OFF)
   add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
@@ -46,9 +45,9 @@ if(ATTACCA_SANITIZE)
   add_link_options(-fsanitize=${ATTACCA_SANITIZE})
 endif()
 
-# attacca_only_drives(<target>): the target's own code only drives the library. The checks of every pointer and reference
-# before its use are left out of it: with gtest, gmock and CLI11 they are half of what g++ compiles, and a null pointer
-# ends the program without them too.
+# attacca_only_drives(<target>): the target's own code only drives the library, so it is compiled without sanitizer checks
+# of every pointer and reference. With gtest, gmock and CLI11 these checks are half of what g++ compiles, and a null
+# pointer ends the program without them too.
 function(attacca_only_drives target)
   if(ATTACCA_SANITIZE MATCHES "undefined")
     target_compile_options(${target} PRIVATE -fno-sanitize=null,alignment,vptr)

@@ -1,4 +1,4 @@
-# The examples: libraries that the command line tool, the tests and the benchmarks can link.
+# Builds the examples as libraries that the command line tool, the tests and the benchmarks can link.
 file(GLOB example_sources CONFIGURE_DEPENDS examples/*.cpp)
 set(nested_example_sources ${example_sources})
 list(FILTER nested_example_sources INCLUDE REGEX "/nested_[^/]*$")

@@ -1,4 +1,4 @@
-# Installation and the package that find_package(attacca) reads.
+# Installs the library, the command and the package that find_package(attacca) reads.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/attacca)
 # Tells a consumer's executable that it has device code to link.

@@ -15,15 +15,15 @@ function(attacca_kernels target)
         "or in /usr/local/cuda/bin; set CMAKE_CUDA_COMPILER, or use an attacca that was built without CUDA")
     endif()
     set_source_files_properties(${files} TARGET_DIRECTORY ${target} PROPERTIES LANGUAGE CUDA)
-    # What the public headers need.
+    # The public headers need C++20.
     set_target_properties(${target} PROPERTIES CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
   endif()
 endfunction()
 
-# attacca_nested_kernels(<new library> <files...>): a static library of kernel files that use dynamic parallelism.
-# Its relocatable device code is linked by the executable that uses it, once: two libraries that had each linked the
-# device runtime would define its symbols twice. Links attacca::nested. With no files it is an interface library.
+# attacca_nested_kernels(<new library> <files...>): adds a static library of kernel files that use dynamic parallelism.
+# The executable that uses it links its relocatable device code, once: if two libraries each linked the device runtime,
+# its symbols would be defined twice. Links attacca::nested. With no files it is an interface library.
 function(attacca_nested_kernels target)
   if(NOT ARGN)
     add_library(${target} INTERFACE)
@@ -36,7 +36,7 @@ function(attacca_nested_kernels target)
   target_link_libraries(${target} PUBLIC attacca::nested)
 endfunction()
 
-# FindCUDAToolkit does not offer the device runtime in CMake 3.25.
+# In CMake 3.25 FindCUDAToolkit does not offer the device runtime.
 if(ATTACCA_CUDA AND NOT TARGET CUDA::cudadevrt)
   find_library(ATTACCA_CUDADEVRT cudadevrt HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)
   mark_as_advanced(ATTACCA_CUDADEVRT)
@@ -44,7 +44,7 @@ if(ATTACCA_CUDA AND NOT TARGET CUDA::cudadevrt)
   set_target_properties(CUDA::cudadevrt PROPERTIES IMPORTED_LOCATION ${ATTACCA_CUDADEVRT})
 endif()
 if(ATTACCA_CUDA AND CMAKE_VERSION VERSION_LESS 3.25.2)
-  # 3.25.1 does not know that nvcc 12 and later take C++20.
+  # CMake 3.25.1 does not know that nvcc 12 and later support C++20.
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
 endif()

@@ -1,5 +1,5 @@
-# attacca_lab: variants of kernels against those of the library, and what the hardware does; see lab/README.md. Neither
-# installed nor tested. ATTACCA_LAB_VARIANT names a folder whose kernels/linear/*.cuh come before the library's own.
+# Builds attacca_lab, which compares variants of kernels with the library's and measures the hardware; see lab/README.md.
+# It is neither installed nor tested. ATTACCA_LAB_VARIANT names a folder whose kernels/linear/*.cuh replace the library's.
 set(ATTACCA_LAB_VARIANT "" CACHE PATH "Where attacca_lab finds a variant's kernels/linear/*.cuh")
 add_executable(attacca_lab lab/main.cpp)
 attacca_kernels(attacca_lab lab/copies.cpp lab/products.cpp)

@@ -1,5 +1,5 @@
-# attacca::llm: model files, tokenizers, chat templates, the kernels of a transformer and the engine that batches requests.
-# A library of its own, so a program that only wants graphs needs none of the libraries below.
+# Builds attacca::llm: model files, tokenizers, chat templates, the kernels of a transformer and the engine that batches
+# requests. It is a library of its own, so a program that only wants graphs needs none of the libraries below.
 include(cmake/llm_libraries.cmake)
 
 file(GLOB_RECURSE llm_sources CONFIGURE_DEPENDS
@@ -13,7 +13,7 @@ list(REMOVE_ITEM llm_kernel_sources ${sm90_kernel_sources})
 add_library(attacca_llm STATIC ${llm_sources} ${llm_host_kernel_sources})
 add_library(attacca::llm ALIAS attacca_llm)
 attacca_kernels(attacca_llm ${llm_kernel_sources})
-# Files called sm90_* use instructions that only Hopper has.
+# Files called sm90_* use instructions of Hopper only.
 add_library(attacca_sm90 OBJECT)
 attacca_kernels(attacca_sm90 ${sm90_kernel_sources})
 set_target_properties(attacca_sm90 PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_ARCHITECTURES 90a-real)
@@ -25,7 +25,7 @@ target_include_directories(attacca_llm PRIVATE src)
 target_link_libraries(attacca_llm PUBLIC attacca
   PRIVATE attacca_hwy attacca_pcre2 attacca_utf8proc nlohmann_json::nlohmann_json fmt::fmt)
 if(ATTACCA_SANITIZE)
-  # Vector code takes minutes at -O0.
+  # At -O0 vector code takes minutes to run.
   set_source_files_properties(${llm_host_kernel_sources} ${llm_kernel_sources} PROPERTIES COMPILE_OPTIONS -O1)
 endif()
 # The embedded model.

@@ -1,7 +1,7 @@
-# What attacca::llm links: here when it is built, and again when a project that found the package links it.
+# Finds the libraries that attacca::llm links: when it is built, and again when a project that found the package links it.
 find_package(nlohmann_json CONFIG REQUIRED)
 
-# attacca_library(<name> <header> <library>): an imported target for a library that has no CMake package in Debian.
+# attacca_library(<name> <header> <library>): adds an imported target for a library without a CMake package in Debian.
 function(attacca_library name header library)
   find_path(${name}_INCLUDE_DIR ${header})
   find_library(${name}_LIBRARY ${library})

@@ -1,4 +1,4 @@
-# The command line tool, build/<preset>/bin/attacca.
+# Builds the command line tool, build/<preset>/bin/attacca.
 find_package(CLI11 CONFIG REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)
 file(GLOB tool_sources CONFIGURE_DEPENDS tools/attacca/*.cpp)
@@ -24,7 +24,7 @@ if(ATTACCA_BENCH)
 endif()
 if(ATTACCA_LLM)
   target_link_libraries(attacca_cli PRIVATE attacca::llm)
-  find_package(yaml-cpp CONFIG QUIET)  # reads what --config names
+  find_package(yaml-cpp CONFIG QUIET)  # for the option --config
   target_compile_definitions(attacca_cli PRIVATE ATTACCA_WITH_YAML=$<BOOL:${yaml-cpp_FOUND}>)
   if(yaml-cpp_FOUND)
     target_link_libraries(attacca_cli PRIVATE $<IF:$<TARGET_EXISTS:yaml-cpp::yaml-cpp>,yaml-cpp::yaml-cpp,yaml-cpp>)
@@ -33,7 +33,7 @@ endif()
 install(TARGETS attacca_cli)
 
 if(PROJECT_IS_TOP_LEVEL)
-  # build/attacca is the tool of the preset built last. A target of its own, since a build that has nothing to link
+  # build/attacca is the tool of the preset built last. It has a target of its own, because a build with nothing to link
   # must move the name too.
   file(RELATIVE_PATH tool_path ${PROJECT_SOURCE_DIR}/build ${PROJECT_BINARY_DIR}/bin/attacca)
   add_custom_target(attacca_link ALL
