@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Configures and builds one preset: build.sh <preset> <target> [option of cmake]... On a terminal the step being built is
-# shown; the log is in build/logs, and its end is printed where the build fails.
+# Configures and builds one preset: build.sh <preset> <target>. On a terminal it shows the current step. The log is in
+# build/logs; if the build fails, the end of the log is printed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=$1 target=$2 options=("${@:3}")

@@ -17,7 +17,7 @@ PART = re.compile(r"(?P<open><!-- chart: (?P<gpu>\S+) (?P<shape>\S+) (?P<batch>\
                   r"(?P<close><!-- end of chart -->)", re.DOTALL)
 FILE = pathlib.Path("README.md")
 PICTURE = pathlib.Path("docs") / "images" / "decode.svg"
-SLOW = 2.5  # a peer that takes more than this many times as long as attacca is told in words, and not drawn
+SLOW = 2.5  # a peer that takes more than this many times as long as attacca is named in words, not drawn
 
 
 def result_of(found, folder, bench):
@@ -26,7 +26,7 @@ def result_of(found, folder, bench):
 
 
 def figures(found, gpu, wanted):
-    """The floor, and (name, low, high, what is said behind it) for each bar: attacca first, then others, fastest first."""
+    """The floor, and (name, low, high, label) for each bar: attacca first, then the others, fastest first."""
     own = result_of(found, gpu, "decode")
     matches = lambda row: wanted.items() <= row.get("params", {}).items() and row["params"].get("graphs", "full") == "full"
     rows = [row for row in own["rows"] if matches(row)] if own else []
@@ -50,7 +50,7 @@ def amount(low, high):
 
 
 def split(bars):
-    """Those that are drawn, and those that are too slow to stand on the same scale."""
+    """Splits bars into those to draw and those too slow for the same scale."""
     drawn = [bar for bar in bars if bar[1] <= SLOW * bars[0][1]]
     return drawn, [bar for bar in bars if bar not in drawn]
 

@@ -22,19 +22,19 @@ import xml.etree.ElementTree
 import tables
 
 SANITIZERS = ["memcheck", "racecheck", "synccheck", "initcheck"]
-MOST_NAMES = 30  # of tests in a sentence
+MOST_NAMES = 30  # most names of tests in a sentence
 PART = re.compile(r"(?P<open><!-- checks: (?P<gpu>\S+) -->\n)(?P<body>.*?)(?P<close><!-- end of checks -->)", re.DOTALL)
 FILE = pathlib.Path("docs") / "benchmarks.md"
-# racecheck counts hazards; the other tools errors.
+# racecheck counts hazards; the other tools count errors.
 SUMMARY = re.compile(r"^=+ (?:ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard)", re.MULTILINE)
 
 
 def tests_of_junit(path):
-    """Names of tests by what became of them. CTest calls a test skipped too when it could not start it: that one failed."""
+    """Names of tests by result. CTest also calls a test skipped if it could not start it; that one counts as failed."""
     found = {"passed": [], "failed": [], "skipped": []}
     for case in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
         status, skipped = case.get("status"), case.find("skipped")
-        # It skipped itself: SKIP_RETURN_CODE=77 or SKIP_REGULAR_EXPRESSION_MATCHED.
+        # A test that skipped itself has SKIP_RETURN_CODE=77 or SKIP_REGULAR_EXPRESSION_MATCHED.
         is_skipped = status == "disabled" or skipped is not None and skipped.get("message", "").startswith("SKIP_")
         is_passed = status == "run" and case.find("failure") is None
         found["skipped" if is_skipped else "passed" if is_passed else "failed"].append(case.get("name"))
@@ -53,7 +53,7 @@ def tests_of_gtest(path):
 
 
 def binary_of(log):
-    """What a sanitizer found in one test binary. `errors` is null where its output ends without a count."""
+    """A sanitizer's findings in one test binary. `errors` is null if its output ends without a count."""
     counts = [int(first or second) for first, second in SUMMARY.findall(log.read_text(encoding="utf-8", errors="replace"))]
     asked = log.with_suffix(".list").read_text(encoding="utf-8").split()
     result = log.with_suffix(".json")
@@ -64,7 +64,7 @@ def binary_of(log):
 
 
 def commit_of(root):
-    """As `attacca bench` has it: results do not make a tree dirty."""
+    """The commit in the form of `attacca bench`: changed results do not make a tree dirty."""
     def git(*arguments):
         done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
         return done.stdout.strip() if done.returncode == 0 else None
@@ -114,7 +114,7 @@ def line(what, section):
 
 
 def names(checks, key, said):
-    """A sentence with the tests of one kind, or none."""
+    """A sentence with the tests of one result; empty if there are none."""
     found = [f"`{name}`" + ("" if what == "tests" else f" ({what})") for what, section in checks.items()
              for part in section.get("binaries", [section]) for name in part[key]]
     more = [f"and {len(found) - MOST_NAMES} more, named in {tables.CHECKS}"] if len(found) > MOST_NAMES else []

@@ -29,7 +29,7 @@ def whole(story, figures):
 
 
 def in_short(story, figures):
-    """The story's beginning and end, and the figures that say how fast it was told."""
+    """The story's beginning and end, and the figures of its speed."""
     lines = [line for line in story.strip().splitlines() if line.strip()]
     shown = [line for line in figures.strip().splitlines() if line.split(None, 1)[0] in FIGURES]
     return "\n".join([textwrap.shorten(lines[0], WIDTH, placeholder=" …"), "…", textwrap.shorten(lines[-1], WIDTH), *shown])

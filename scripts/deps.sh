@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian packages the build needs, where they are missing and CMake does not find them elsewhere.
+# Installs the Debian packages that the build needs, if CMake does not find them elsewhere.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 packages=(g++ cmake ninja-build ccache python3 libtbb-dev libfmt-dev libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev
@@ -18,8 +18,8 @@ if ((${#missing[@]} == 0)); then
   exit 0
 fi
 
-# A package may be there under another name or prefix: what counts is whether CMake can configure. Without relacy it
-# can, and leaves those tests out, and without yaml-cpp, and leaves --config out.
+# A package may be there under another name or prefix, so the test is whether CMake can configure. Without relacy it can,
+# and leaves those tests out; without yaml-cpp it can, and leaves --config out.
 probe=$(mktemp -d)
 trap 'rm -rf "$probe"' EXIT
 must=1

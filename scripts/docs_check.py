@@ -17,7 +17,7 @@ NOT_RUN = re.compile(r"^\s*<!-- not run: (.+?) -->\s*$")
 FENCE = re.compile(r"^\s*```(\S*)\s*$")
 LINK = re.compile(r"(?<!`)\]\((?!https?:|mailto:)([^)\s]*)\)")
 TIMEOUT_S = 1800
-# Prints each command before it runs, and the one that failed.
+# Prints each command before it runs, and names the one that failed.
 PRELUDE = "set -eu -o pipefail; trap 'echo \"failed: $BASH_COMMAND\" >&2' ERR; set -v\n"
 
 
@@ -54,7 +54,7 @@ def blocks(text):
 
 
 def prose(text):
-    """The lines with their numbers that are in no ``` block."""
+    """Lines outside ``` blocks, with their numbers."""
     inside = False
     for number, line in enumerate(text.splitlines(), 1):
         if FENCE.match(line):
@@ -64,7 +64,7 @@ def prose(text):
 
 
 def anchors(text):
-    """The names under which a page's headings can be linked to, as GitHub makes them."""
+    """GitHub's link names of a page's headings."""
     found = {}
     for _, line in prose(text):
         if heading := re.match(r"^#+ +(.*?)\s*$", line):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Lets libFuzzer search for inputs that break a parser: see the help below.
+# Lets libFuzzer search for inputs that break a parser; the help below has the usage.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build/fuzz
@@ -29,7 +29,7 @@ echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long)
   fail "this clang++ cannot link -fsanitize=fuzzer; install what Debian calls libclang-rt-$(clang++ -dumpversion |
     cut -d. -f1)-dev"
 
-# -w: warnings are for the compilers that build attacca.
+# -w: clang's warnings do not matter, because other compilers build attacca.
 cmake -S . -B "$build" -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=RelWithDebInfo \
   -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1 -w" -DATTACCA_SANITIZE=fuzzer-no-link,address,undefined \
   -DATTACCA_BENCH=OFF -DATTACCA_EXAMPLES=OFF >/dev/null

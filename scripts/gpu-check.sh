@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU: the gpu tests, the small ones again under compute-sanitizer, the benchmarks into
-# bench/results/<gpu>, and the documentation made from them. Installs nothing. gpu-check.sh [PART]... [COMMIT]
+# Runs everything that needs a GPU: the gpu tests, the small ones again under compute-sanitizer, and the benchmarks, with
+# results in bench/results/<gpu>; then updates the documentation. Installs nothing. gpu-check.sh [PART]... [COMMIT]
 # PART: build, test, memcheck, racecheck, synccheck, initcheck or bench; without any, all in this order.
-# COMMIT: what the results are of, where this is a copy without its git history.
-# A part that fails does not stop the later ones, unless it is the build; the exit status tells at the end. What ran, by
-# name, is written to bench/results/<gpu>/checks.json by scripts/checks.py.
+# COMMIT: the commit that the results belong to, for a copy without its git history.
+# A part that fails does not stop the later ones, unless it is the build; the exit status tells at the end.
+# scripts/checks.py writes the names of all tests that ran to bench/results/<gpu>/checks.json.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # Under compute-sanitizer 2025.3 a kernel's changes to another node have no effect, so those tests are left out there.
@@ -28,7 +28,7 @@ driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -1)
 logs=build/gpu-check
 echo "gpu-check: $gpu"
 
-# record <section> <what was written>: into checks.json. Fails where a test failed or a tool found an error.
+# record <section> <file or folder>: puts results into checks.json. Fails if a test failed or a tool found an error.
 record() {
   python3 scripts/checks.py "$1" "$2" --gpu "$slug" --device "$gpu" --driver "$driver" ${commit:+--commit "$commit"}
 }
@@ -41,11 +41,12 @@ run_tests() {
   record tests "$junit" && return $status
 }
 
-# sanitize <tool> <filter>: the tests that match, in every binary that has some. Nothing else may use the GPU meanwhile:
-# then memcheck reports illegal accesses of graphs with conditionals that are not there without company.
+# sanitize <tool> <filter>: runs the tests that match, in every binary that has some. Nothing else may use the GPU
+# meanwhile: else memcheck reports illegal accesses of graphs with conditionals that do not exist.
 sanitize() {
   local binary path log status=0 sanitizer options=()
-  # Calls that CUDA refuses are no errors here: the library checks each, and a function's parameters end with a refusal.
+  # Calls that CUDA refuses are no errors here: the library checks each call, and finds the end of a function's
+  # parameters by such a refusal.
   [[ $1 != memcheck ]] || options=(--report-api-errors no)
   sanitizer=$(command -v compute-sanitizer || true)
   for path in /usr/local/cuda/bin/compute-sanitizer /usr/local/cuda/compute-sanitizer/compute-sanitizer; do

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Compares a real model with transformers: runs tests/oracle/smollm2.py in a virtual environment, build/oracle-venv, with
-# torch and transformers, which are not in Debian, and SmolLM2 as `attacca pull` fetches it. The first time it downloads
-# them: torch without CUDA, 200 MB, from download.pytorch.org; where that cannot be reached, from PyPI, which on x86-64 has
-# it with CUDA only, 3 GB. No part of `make test`. Fails where the comparison fails, or skips itself.
+# torch and transformers, which are not in Debian, and with the SmolLM2 of `attacca pull`. The first run downloads them.
+# torch comes without CUDA, 200 MB, from download.pytorch.org; if that cannot be reached, from PyPI, which on x86-64 only
+# has it with CUDA, 3 GB. Not part of `make test`. Fails if the comparison fails or skips itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=build/oracle-venv

@@ -18,7 +18,7 @@ PEER = " against a peer"  # at the end of the name of a row whose baseline is a 
 
 
 def key_of(row):
-    """What a row and those that compare it with peers have in common."""
+    """The key that a row shares with the rows that compare it with peers."""
     params = {key: value for key, value in row.get("params", {}).items() if key != "peer"}
     return row["name"].removesuffix(PEER), tuple(sorted((key, str(value)) for key, value in params.items()))
 
@@ -31,7 +31,7 @@ def gate(row):
 
 
 def against(row):
-    """A peer's figure, and how many times as fast we are."""
+    """A peer's figure, and how many times as fast attacca is."""
     if "baseline" not in row:
         return ""
     times = row["median"] / row["baseline"] if row.get("is_rate") else row["baseline"] / row["median"]
@@ -39,7 +39,7 @@ def against(row):
 
 
 def table(name, rows, peers):
-    """Of the rows of one name; `peers` are the rows of peers by key and by the peer's name."""
+    """The table of the rows of one name. `peers` has the rows of peers by key and by the peer's name."""
     params = list(dict.fromkeys(key for row in rows for key in row.get("params", {})))
     names = list(dict.fromkeys(peer for row in rows for peer in peers.get(key_of(row), {})))
     columns = [(key, lambda row, key=key: tables.cell(row, {}, key)) for key in params]

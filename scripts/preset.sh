@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the preset for this machine: cuda where both nvcc and a GPU are found, else host. With --compiler, the GPU is
-# not asked for. Exit status 0 either way.
+# Prints the preset for this machine: cuda if there are both nvcc and a GPU, else host. With --compiler, nvcc alone is
+# enough for cuda. The exit status is 0 either way.
 set -euo pipefail
 has_compiler() { command -v nvcc || [[ -x /usr/local/cuda/bin/nvcc ]]; }
 has_gpu() { [[ -e /dev/nvidia0 ]] || nvidia-smi -L; }

@@ -1,5 +1,5 @@
-"""A few shapes for the pictures that scripts draw. Colours are classes, so that a picture is legible on light and on dark
-pages: its own background follows the reader's preference."""
+"""A few shapes for the pictures that scripts draw. Colours are CSS classes that follow the reader's preference, so a picture
+is legible on light and on dark pages."""
 from xml.sax.saxutils import escape
 
 STYLE = """
@@ -29,7 +29,7 @@ class Drawing:
                           f'font-weight="{weight}">{escape(text)}</text>')
 
     def box(self, x, y, width, height, lines, kind="box"):
-        """A box with a bold first line and small ones below it."""
+        """A box with a bold first line and small lines below it."""
         self.rectangle(x, y, width, height, kind)
         top = y + height / 2 + 5 - 8 * (len(lines) - 1)
         for number, line in enumerate(lines):
@@ -40,7 +40,7 @@ class Drawing:
         self.parts.append(f'<path class="{kind}" d="M{" L".join(f"{x:g},{y:g}" for x, y in points)}"/>')
 
     def arrow(self, points, kind="line"):
-        """Along right angles, with a head at the last point."""
+        """A line with right angles and an arrow head at the last point."""
         (x0, y0), (x, y) = points[-2:]
         step = lambda a, b: (a > b) - (a < b)
         dx, dy = step(x, x0), step(y, y0)

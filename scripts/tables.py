@@ -24,7 +24,7 @@ TABLE = re.compile(r"(?P<open><!-- table: (?P<what>[^\s@]+)(?:@(?P<gpu>\S+))?"
                    r"(?P<body>.*?)(?P<close><!-- end -->)", re.DOTALL)
 DEFAULT_COLUMNS = ["name", "median", "spread", "baseline", "ratio", "floor", "fraction"]
 HEADINGS = {"name": "", "spread": "p10 – p90"}
-CHECKS = "checks.json"  # of checks.py, beside the results
+CHECKS = "checks.json"  # written by checks.py, beside the results
 MEANING = ("**missed**: the figure does not meet the project's gate. A benchmark with a miss that is not known yet runs again, "
            "up to three times in all, and a gate is missed where every run missed it; the figure is the first run's. A miss "
            "without a number of runs is from a single run.")
@@ -59,7 +59,7 @@ def meets_limit(row):
 
 
 def outcome(row):
-    """What became of the gate of a row that has one: held, missed, and in how many runs."""
+    """Whether a row's gate held or was missed, and in how many runs."""
     of_runs = f"in {row['runs_missed']} of {row['runs']} runs" if row.get("runs_missed") else ""
     if meets_limit(row):
         return f"held, missed {of_runs}" if of_runs else "held"
@@ -67,7 +67,7 @@ def outcome(row):
 
 
 def gate_mark(row, column):
-    """What is put behind the figure of a row that missed its gate in some run; empty for others."""
+    """The mark behind the figure of a row that missed its gate in some run; empty for others."""
     if meets_limit(row) and not row.get("runs_missed"):
         return ""
     if column == "ratio":
@@ -85,7 +85,7 @@ def known_misses(root):
 
 
 def meaning_of_marks(results, known):
-    """The lines under a table with marked rows: what the mark means, and the reasons that are known."""
+    """The lines under a table with marked rows: the meaning of the mark, and the known reasons."""
     if not any("missed" in outcome(row) for result in results for row in result["rows"]):
         return []
     reasons = []
@@ -175,7 +175,7 @@ def load(root):
             continue
         try:
             result = json.loads(path.read_text(encoding="utf-8"))
-            result["bench"], result["device"], result["rows"]  # the fields every result has
+            result["bench"], result["device"], result["rows"]  # every result has these fields
         except (ValueError, KeyError, TypeError) as error:
             sys.exit(f"{path.relative_to(root)}: not a benchmark result: {error!r}")
         if result.get("is_quick"):
@@ -192,7 +192,7 @@ def arguments_of(description):
 
 
 def write_file(arguments, file, text, complaint):
-    """Writes `text` to `file`, or with --check fails with `complaint` where it differs."""
+    """Writes `text` to `file`. With --check it fails with `complaint` if they differ."""
     path = arguments.root / file
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return
@@ -219,7 +219,7 @@ def rewrite_parts(arguments, script, file, pattern, marks, body_of):
 
 
 def rewrite_page(script, description, file, pattern, marks, body_of):
-    """What another script does: between `marks`, which `pattern` finds, stands body_of(match, results, root)."""
+    """The main function of other scripts: puts body_of(match, results, root) between `marks`, which `pattern` finds."""
     arguments = arguments_of(description)
     found = load(arguments.root)
     rewrite_parts(arguments, script, file, pattern, marks, lambda part: body_of(part, found, arguments.root))

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds and tests every preset this machine can build: the sanitizers first, CUDA where nvcc is found, host last, so
-# that the output ends with CTest's own summary. One line per stage; the logs are in build/logs.
+# Builds and tests every preset that this machine can build: the sanitizers first, CUDA if there is nvcc, host last, so
+# that the output ends with CTest's own summary. Prints one line per stage; the logs are in build/logs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# quiet_ctest <preset>: CTest into a log, shown whole where a test fails.
+# quiet_ctest <preset>: runs CTest into a log, and shows the whole log if a test fails.
 quiet_ctest() {
   echo "test $1: started"
   local log=build/logs/$1.ctest.log started=$SECONDS

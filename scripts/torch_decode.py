@@ -14,7 +14,7 @@ import statistics
 import sys
 import time
 
-SAMPLE_US = 4000  # a sample takes as many steps in a row as fit into this
+SAMPLE_US = 4000  # a sample is as many successive steps as fit into this time
 MOST_STEPS = 16
 MATRIX_SIDE = 8192
 DEVIATION = 0.02
@@ -25,7 +25,7 @@ def say(**line):
 
 
 class Model:
-    """Random weights in the sizes of a model. What a layer reads together lies together."""
+    """Random weights in the sizes of a model. Weights that a layer reads together are adjacent in memory."""
 
     def __init__(self, sizes, device, dtype):
         self.sizes, self.device, self.dtype = sizes, device, dtype
@@ -59,7 +59,7 @@ class Model:
 
 
 class Step:
-    """One batch over a static cache, ready to run as often as one likes."""
+    """One batch with a static cache, ready to run any number of times."""
 
     def __init__(self, model, batch, context, tokens):
         self.model, self.context, self.tokens = model, context, tokens
@@ -103,7 +103,7 @@ class Step:
 
 
 def attention(query, keys, values, context):
-    """Each new token attends to what came before it and to itself."""
+    """Attention in which each new token sees all tokens before it and itself."""
     tokens = query.shape[2]
     if context == 0 or tokens == 1:
         return F.scaled_dot_product_attention(query, keys, values, is_causal=tokens > 1, enable_gqa=True)
@@ -112,7 +112,7 @@ def attention(query, keys, values, context):
 
 
 def microseconds(device, work, count):
-    """Of one of `count` calls in a row."""
+    """The time of one of `count` successive calls."""
     if device.type != "cuda":
         started = time.perf_counter()
         for _ in range(count):
@@ -135,7 +135,7 @@ def median(device, work, samples):
 
 
 def captured(step):
-    """The step as a CUDA graph; what runs it."""
+    """Captures the step as a CUDA graph. Returns a function that runs it."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -156,7 +156,7 @@ def measure(index, model, case, samples):
         try:
             step = Step(model, case["batch"], case["context"], case["tokens"])
             say(case=index, peer=peer, median=median(model.device, way(step), samples))
-        except RuntimeError as error:  # out of memory too
+        except RuntimeError as error:  # for example out of memory
             say(case=index, peer=peer, error=str(error).splitlines()[0])
 
 
