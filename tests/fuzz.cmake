@@ -1,5 +1,6 @@
-# Fuzz targets: tests/fuzz/<name>_fuzz.cpp. Every build compiles them and, as a test, feeds them seeds and changed copies
-# of these. A build by clang++ can also make <name>_fuzz, where libFuzzer searches on: scripts/fuzz.sh.
+# Builds the fuzz targets, tests/fuzz/<name>_fuzz.cpp. Every build compiles them and, as a test, feeds them seeds and
+# changed copies of the seeds. A build by clang++ can also make <name>_fuzz, in which libFuzzer searches for inputs; see
+# scripts/fuzz.sh.
 set(fuzz_seeds ${CMAKE_CURRENT_BINARY_DIR}/fuzz)
 add_test(NAME fuzz_seeds
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/make_seeds.py ${fuzz_seeds})
@@ -23,7 +24,7 @@ foreach(source IN LISTS fuzz_sources)
   endif()
 endforeach()
 
-# What the targets read with, and no more: half as much to compile as attacca::llm and what it links.
+# Only the sources that the targets need: half as much to compile as attacca::llm and its libraries.
 if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
   file(GLOB_RECURSE parser_sources CONFIGURE_DEPENDS
     ${PROJECT_SOURCE_DIR}/src/formats/*.cpp ${PROJECT_SOURCE_DIR}/src/text/*.cpp)

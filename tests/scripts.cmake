@@ -1,10 +1,8 @@
-# The tests that are not GoogleTest. In every preset: the tool's output, and a consumer project. Once, in the plain host
-# build: headers compiled alone, layers, code that must not compile, the tables of the documentation.
+# Adds the tests that are not GoogleTest. In every preset these are the tool's output and a consumer project. Only in the
+# plain host build: headers compiled alone, layers, code that must not compile, the tables of the documentation.
 
-# The binary of tests/bench is the one that links more than the library.
-if(TARGET bench_tests)
-  target_link_libraries(bench_tests PRIVATE attacca_harness)
-endif()
+# Only the binary of tests/bench links more than the library.
+target_link_libraries(bench_tests PRIVATE attacca_harness)
 
 set(consumer_flags)
 if(ATTACCA_SANITIZE)
@@ -49,7 +47,7 @@ if(TARGET attacca_cli)
       COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/usage_test.py $<TARGET_FILE:attacca_cli>)
     list(APPEND scripted pull_command llm_commands score_command convert_command llm_usage)
     if(NOT ATTACCA_SANITIZE)
-      # Skips itself where torch, transformers or the model are not here.
+      # Skips itself if torch, transformers or the model is missing.
       add_test(NAME smollm2_oracle
         COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/oracle/smollm2.py $<TARGET_FILE:attacca_cli>)
       set_tests_properties(smollm2_oracle PROPERTIES LABELS model SKIP_RETURN_CODE 77 TIMEOUT 900)
@@ -58,12 +56,12 @@ if(TARGET attacca_cli)
 endif()
 
 if(ATTACCA_CUDA AND NOT ATTACCA_SANITIZE)
-  # A guest in PyTorch's process, which has a CUDA runtime of its own: what we link must not be mixed up with that.
+  # A guest in PyTorch's process, which has a CUDA runtime of its own. The runtime that attacca links must stay apart.
   add_library(attacca_torch_guest SHARED)
   attacca_kernels(attacca_torch_guest interop/torch_guest.cpp)
   target_link_libraries(attacca_torch_guest PRIVATE attacca::attacca)
   target_link_options(attacca_torch_guest PRIVATE -Wl,--exclude-libs,ALL)
-  # Skips itself where torch or a GPU is not here.
+  # Skips itself if torch or a GPU is missing.
   add_test(NAME torch_stream
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/oracle/torch_stream.py $<TARGET_FILE:attacca_torch_guest>)
   set_tests_properties(torch_stream PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300)
@@ -142,6 +140,6 @@ if(NOT ATTACCA_SANITIZE AND NOT ATTACCA_CUDA)
 endif()
 set_tests_properties(${scripted} PROPERTIES LABELS cpu)
 if(ATTACCA_CUDA)
-  # Its kernels run on the GPU too, where there is one.
+  # Its kernels also run on the GPU, if there is one.
   set_tests_properties(consumer PROPERTIES LABELS "cpu;gpu")
 endif()

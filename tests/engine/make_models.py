@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes the small random models of tests/engine/fixtures and what Hugging Face transformers computes with them.
+"""Makes the small random models of tests/engine/fixtures and the results of Hugging Face transformers for them.
 
-Usage: make_models.py OUTPUT_FOLDER, with torch and transformers installed. Each model is a folder as published for
-transformers, without a tokenizer: config.json, generation_config.json and model.safetensors, beside expected.json: a
-prompt, the logits of all its positions at a few vocabulary entries and in norm, the log-probability of each of its
-tokens, and 64 tokens that greedy decoding adds. Everything is computed in float32 on the CPU.
+Usage: make_models.py OUTPUT_FOLDER, with torch and transformers installed. Each model is a folder in the Hugging Face
+layout, without a tokenizer: config.json, generation_config.json and model.safetensors. Beside them expected.json has a
+prompt, the logits of all its positions at a few vocabulary entries and their norms, the log-probability of each of its
+tokens, and 64 tokens of greedy decoding. Everything is computed in float32 on the CPU.
 """
 import json
 import pathlib
@@ -20,7 +20,7 @@ SIZES = dict(vocab_size=288, hidden_size=64, intermediate_size=160, num_hidden_l
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0,
           "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
 
-# name: configuration class, what differs from SIZES, how the weights are stored.
+# name: configuration class, differences from SIZES, type of the stored weights.
 MODELS = {
     "llama": (transformers.LlamaConfig, dict(tie_word_embeddings=False), torch.float32),
     "llama3-rope": (transformers.LlamaConfig, dict(rope_parameters=LLAMA3, head_dim=48, tie_word_embeddings=True),
@@ -32,11 +32,11 @@ MODELS = {
 SHARDS = {"mistral-window": "120KB"}  # stored in several files
 PROMPT_TOKENS = 40
 GREEDY_TOKENS = 64
-PROBES = list(range(0, 288, 9))  # vocabulary entries whose logits are written down
+PROBES = list(range(0, 288, 9))  # vocabulary entries whose logits are recorded
 
 
 def randomize(model, generator):
-    """Weights large enough that logits differ clearly, norms and biases that are not trivial."""
+    """Sets weights large enough that logits differ clearly, and norms and biases that are not trivial."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator)
@@ -60,7 +60,7 @@ def make(name, folder):
     model = model.to(dtype)
     shutil.rmtree(folder, ignore_errors=True)
     model.save_pretrained(folder, max_shard_size=SHARDS.get(name, "1GB"))
-    # Read back, not converted back: computed tables, such as rotary frequencies, must not have been rounded.
+    # The model is read back, not converted back: computed tables, such as RoPE frequencies, must not be rounded.
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
 
     prompt = torch.randint(3, SIZES["vocab_size"], (1, PROMPT_TOKENS), generator=generator)

@@ -39,7 +39,7 @@ def add_tensors(writer: gguf.GGUFWriter) -> None:
     kinds = gguf.GGMLQuantizationType
     for kind in (kinds.BF16, kinds.Q8_0, kinds.Q4_0, kinds.Q4_1):
         writer.add_tensor(f"ramp.{kind.name.lower()}", gguf.quants.quantize(ramp, kind), raw_dtype=kind)
-    for kind in (kinds.Q4_K, kinds.Q5_K, kinds.Q6_K):  # the package cannot make these: any bytes will do
+    for kind in (kinds.Q4_K, kinds.Q5_K, kinds.Q6_K):  # the package cannot make these, so any bytes will do
         row_bytes = gguf.GGML_QUANT_SIZES[kind][1]
         blocks = (np.arange(2 * row_bytes) % 251).astype(np.uint8).reshape(2, row_bytes)
         writer.add_tensor(f"ramp.{kind.name.lower()}", blocks, raw_dtype=kind)

@@ -16,7 +16,7 @@ def main() -> None:
     values = np.array([[1, -2, 0.5], [65504, -0.0, 2.0**-24]], dtype=np.float32)
     bf16 = (np.array([1, -2, 3.140625, 0], dtype=np.float32).view(np.uint32) >> 16).astype(np.uint16)
 
-    arrays = {  # numpy knows no bfloat16, so the types are named beside the bits
+    arrays = {  # numpy has no bfloat16, so the types are named beside the bits
         "a.f32": ("float32", values),
         "b.f16": ("float16", values.astype(np.float16)),
         "c.bf16": ("bfloat16", bf16),

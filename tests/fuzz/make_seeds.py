@@ -22,7 +22,7 @@ def chat_seeds():
 
 
 def shortened(tokenizer):
-    """The same with few tokens: its vocabulary would be all that changes hit."""
+    """The same with few tokens; else most changes would hit the vocabulary."""
     model = tokenizer["model"]
     kept = sorted(model["vocab"], key=model["vocab"].get)[:80] + [f"<0x{byte:02X}>" for byte in (0xC3, 0xA9)]
     model["vocab"] = {token: model["vocab"][token] for token in kept if token in model["vocab"]}
@@ -37,7 +37,7 @@ def tokenizer_seeds():
     files = {path.stem: json.loads(path.read_text()) for path in sorted(FIXTURES.glob("tokenizer_*.json"))}
     variants = files.pop("tokenizer_variants")
     for name, tokenizer in files.items():
-        if "model" not in tokenizer:  # that of a GGUF file
+        if "model" not in tokenizer:  # the vocabulary of a GGUF file
             continue
         yield name, json.dumps(shortened(tokenizer), ensure_ascii=False).encode() + b"\0" + text
     for variant in variants:
@@ -51,7 +51,7 @@ def gguf_text(text):
 
 
 def gguf_value(value):
-    """The number of its type, and its bytes."""
+    """The number of a value's type, and its bytes."""
     if isinstance(value, bool):
         return 7, struct.pack("<?", value)
     if isinstance(value, int):

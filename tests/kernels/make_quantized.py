@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes fixtures/quantized.json: random blocks of every tensor type, and what the `gguf` package says they mean.
+"""Writes fixtures/quantized.json: random blocks of every tensor type, and their values by the `gguf` package.
 
 Needs the PyPI packages gguf and numpy. Run it from anywhere:  python3 tests/kernels/make_quantized.py
 """
@@ -10,7 +10,7 @@ import gguf
 import numpy as np
 
 ELEMENTS = 512
-# Where each block has numbers in half precision, in bytes: these must be finite.
+# The offsets, in bytes, of half-precision numbers in each block. These must be finite.
 HALVES = {"F16": [0], "Q8_0": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208]}
 
 

@@ -44,7 +44,7 @@ QUESTIONS = ["Why is the sky blue?", "Write a short poem about the sea."]
 SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 GREEDY_TOKENS = 64
 ALTERNATIVES = 10
-# How far a difference of two log-probabilities may be off: five times the largest error measured of one.
+# The largest allowed error of a difference of two log-probabilities: five times the largest measured error of one.
 EXACT_NOISE, ROUNDED_NOISE = 5e-4, 2e-2
 
 
@@ -126,7 +126,7 @@ class Gguf:
 
 
 def dequantized(kind, blocks):
-    """Blocks of bytes to float32; what a block means is said in the GGUF specification."""
+    """Converts blocks of bytes to float32, by the GGUF specification."""
     def half(first):
         return blocks[:, first:first + 2].copy().view(np.float16).astype(np.float32)
 
@@ -176,7 +176,7 @@ def make_oracle(file):
     config._attn_implementation = "eager"
 
     def halves(name, heads):
-        """GGUF has the elements that rotate together side by side, transformers half a head apart."""
+        """Reorders rows: elements that RoPE rotates together are adjacent in GGUF, half a head apart in transformers."""
         weight = file.tensor(name)
         return weight.reshape(heads, -1, 2, weight.shape[1]).swapaxes(1, 2).reshape(weight.shape)
 
@@ -223,19 +223,19 @@ def attacca(*arguments):
 
 
 def tokens_of(model, text, *, special=False):
-    """As the engine reads a text; a chat's special tokens count where they are asked for."""
+    """The engine's tokens of a text. Special tokens of a chat are only recognised if asked for."""
     flag = "--special" if special else "--no-special"
     return attacca("tokenize", model, text, "--json", flag, *([] if special else ["--add-special"]))["ids"]
 
 
 class Errors:
-    """Log-probabilities of attacca's beside the oracle's."""
+    """attacca's log-probabilities beside the oracle's."""
 
     def __init__(self):
         self.largest_relative = 0.0
 
     def add(self, ours, theirs):
-        """In words; also counted."""
+        """The comparison in words; counts it too."""
         ours, theirs = np.array(ours), np.array(theirs)
         relative = float(np.linalg.norm(ours - theirs) / np.linalg.norm(theirs))
         self.largest_relative = max(self.largest_relative, relative)
@@ -258,7 +258,7 @@ def compare_scores(oracle, model, errors):
 
 
 def compare_greedy(oracle, model, errors, noise):
-    """How many tokens the oracle would not have chosen though it is sure by more than the noise."""
+    """How many tokens the oracle would not have chosen, by a margin above the noise."""
     wrong = 0
     chats = [f"<|im_start|>system\n{SYSTEM}<|im_end|>\n<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n"
              for question in QUESTIONS]

@@ -38,7 +38,7 @@ def load(path):
 
 
 class Guest:
-    """The library, with failures as exceptions."""
+    """The guest library. Its failures become exceptions."""
 
     def __init__(self, path):
         self.library = load(path)

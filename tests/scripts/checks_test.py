@@ -25,7 +25,7 @@ JUNIT = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 def gtest_result(*tests):
-    """Of tests in the suite SmallDevice, each a name and "COMPLETED", "SKIPPED", "FAILED" or "SUPPRESSED"."""
+    """gtest's JSON for tests of the suite SmallDevice, each a name and "COMPLETED", "SKIPPED", "FAILED" or "SUPPRESSED"."""
     def test(name, result):
         fields = {"name": name, "status": "NOTRUN" if result == "SUPPRESSED" else "RUN",
                   "result": "COMPLETED" if result == "FAILED" else result}
@@ -151,7 +151,7 @@ class Checks(Folder):
         self.assertIn("No checks in bench/results/h200 yet", self.page.read_text())
 
 
-# What gpu-check.sh calls. Each notes that it ran.
+# Stand-ins for the programs that gpu-check.sh calls. Each notes that it ran.
 PROGRAMS = {
     "bin/nvidia-smi": 'case $1 in *driver*) echo 580.1 ;; *) echo "NVIDIA H200" ;; esac',
     "bin/nvcc": "",

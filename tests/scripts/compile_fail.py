@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that a file compiles with -DCORRECT and that without it the compiler refuses, for the reason it names.
+"""Checks that a file compiles with -DCORRECT, and that without it the compiler refuses the file for the expected reason.
 
 Usage: compile_fail.py --source FILE --compiler C++ -- <flags...>
 The file's first line is `// expect: <regular expression>`, searched for in the compiler's output.

@@ -1,6 +1,6 @@
 # Installs attacca into a temporary prefix, then configures, builds and runs tests/consumer against it.
 # -D build, source, scratch, compiler, flags, version, prefix_path, llm (whether attacca::llm must be there), cuda (whether
-# attacca was built with CUDA; its own project learns that from the package alone).
+# attacca was built with CUDA; the consumer project itself learns that from the package).
 function(step)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(NOT code EQUAL 0)

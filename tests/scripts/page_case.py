@@ -10,7 +10,7 @@ SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 
 
 class PageCase(unittest.TestCase):
-    SCRIPT = None  # its name, without .py: the page's, too
+    SCRIPT = None  # the name of the script, without .py, and of the page
     EMPTY = None  # the page before there are results
 
     def setUp(self):

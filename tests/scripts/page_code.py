@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that the C++ code of a page stands, line by line and in this order, in a file that is compiled.
+"""Checks that a compiled file contains the C++ code of a page, line by line and in the same order.
 
     page_code.py PAGE SOURCE
 

@@ -70,7 +70,7 @@ class Tables(unittest.TestCase):
         self.assertIn("| 0.3 | yes | x | 4,096 |\n", self.readme.read_text())
 
     def write_gated(self, **fields):
-        """Of two rows the first holds its gate; the second has `fields`."""
+        """Writes two rows: the first holds its gate, the second has `fields`."""
         gated = {"median": 10.6, "p10": 10, "p90": 11, "unit": "µs", "baseline": 10.0, "ratio": 1.06, "limit": 10.5}
         self.write({**RESULT, "rows": [{"name": "held", **gated, "median": 10.4, "ratio": 1.04},
                                        {"name": "chain", "params": {"nodes": 500}, **gated, **fields}]})

@@ -1,6 +1,6 @@
 """Small templates that show the language of chat templates, one feature at a time.
 
-make_chat_cases.py records what jinja2 makes of them with these variables. Those it refuses must be refused, too.
+make_chat_cases.py records jinja2's output with these variables. attacca must refuse the templates that jinja2 refuses.
 """
 
 DATA = {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Renders chat templates with jinja2, set up as transformers sets it up, and records what comes out.
+"""Renders chat templates with jinja2, with the settings of transformers, and records the output.
 
     python3 -m venv /tmp/venv && /tmp/venv/bin/pip install jinja2==3.1.6
     /tmp/venv/bin/python tests/text/make_chat_cases.py
@@ -84,7 +84,7 @@ WITH_TOOLS = ("tools", "tool calls")
 
 
 class Generation(jinja2.ext.Extension):
-    """{% generation %} marks what the assistant wrote; rendering passes it through."""
+    """{% generation %} marks the assistant's text; rendering leaves it as it is."""
 
     tags = {"generation"}
 
@@ -108,7 +108,7 @@ def tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=Fa
 
 @functools.cache
 def environment():
-    """As transformers makes it."""
+    """A jinja2 environment with the settings of transformers."""
     env = jinja2.sandbox.ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
     env.filters["tojson"] = tojson
@@ -123,10 +123,10 @@ def compiled(source):
 
 
 def render(source, **variables):
-    """The text, or None where rendering fails."""
+    """The text, or None if rendering fails."""
     try:
         return compiled(source).render(documents=None, **variables)
-    except Exception:  # whatever it is, the template cannot be rendered
+    except Exception:  # any error means that the template cannot be rendered
         return None
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Trains the small tokenizers of tests/model/fixtures and writes what the `tokenizers` and `sentencepiece` libraries
-make of 20,480 strings with them. Run by hand, with both libraries importable:
+"""Trains the small tokenizers of tests/text/fixtures and writes the results of the `tokenizers` and `sentencepiece`
+libraries for 20,480 strings. Run it by hand, with both libraries importable:
 
     python3 tests/text/make_tokenizer_cases.py
 
 Strings are bytes, some of them broken UTF-8; the libraries see them decoded with errors="replace".
-Symbols of `spm` that are equally frequent may come in another order from run to run; its two files belong together.
+Symbols of `spm` that are equally frequent may change their order from run to run, so its two files belong together.
 
     tokenizer_strings.bin   for every string its length (u16, little endian) and its bytes
     tokenizer_NAME.json     a tokenizer.json; of `pieces`, the vocabulary of a GGUF file
@@ -59,7 +59,7 @@ FORGED = [*SPECIAL, "<|im_", "im_start|>", "<|im_start|im_end|>", "<<|im_end|>>"
 
 
 def assigned(low, high):
-    """Characters that Python's Unicode (14.0, in 3.11), and so PCRE2's, knows."""
+    """Characters that are in the Unicode of Python (14.0, in 3.11), and so in that of PCRE2."""
     return [chr(code) for code in range(low, high + 1) if unicodedata.category(chr(code)) not in ("Cn", "Cs")]
 
 
@@ -140,7 +140,7 @@ def fnv(data):
 
 
 def hashes(ids, decode):
-    """Of the ids, and of what they decode to: as they are, backwards, and without special tokens."""
+    """Hashes of the ids, and of their decodings: in order, backwards, and without special tokens."""
     state = fnv(struct.pack(f"<{len(ids)}I", *ids))
     texts = [decode(ids, False), decode(ids[::-1], False), decode(ids, True)]
     other = fnv(b"\xff".join(text.encode() for text in texts))
@@ -193,7 +193,7 @@ def llama3(texts):
 
 
 def gpt2(texts):
-    """Words begin with a space, also the first; a mask that takes the space before it along."""
+    """All words begin with a space, also the first; a mask token strips the space before it."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     tokenizer.decoder = decoders.ByteLevel()
@@ -203,7 +203,7 @@ def gpt2(texts):
 
 
 def spm(texts):
-    """As Llama 2 has it: no split at all, a mark for spaces, byte fallback."""
+    """A tokenizer like Llama 2's: no split at all, a mark for spaces, byte fallback."""
     tokenizer = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
@@ -228,7 +228,7 @@ def added(text, number, **flags):
 
 
 def variants(base):
-    """Changes to fields of a tokenizer.json: every step there is, at least once."""
+    """Changes to fields of a tokenizer.json. Every kind of step occurs at least once."""
     size = 1 + max(token["id"] for token in base["added_tokens"])
     spelled = step("ByteLevel", add_prefix_space=False, trim_offsets=False, use_regex=False)
 
@@ -301,7 +301,7 @@ def write_variants(base, strings):
         tokenizer = Tokenizer.from_str(json.dumps(data))
         for token in data["added_tokens"]:
             assert tokenizer.token_to_id(token["content"]) == token["id"], token
-        # Version 0.23 decodes a normalized token to its normalized text; those before it, and attacca, to its content.
+        # Version 0.23 decodes a normalized token to its normalized text; earlier versions, and attacca, to its content.
         decodes = all(tokenizer.id_to_token(token["id"]) == token["content"] for token in data["added_tokens"])
         result.append({"name": name, "change": change, "decodes": decodes,
                        "expected": expected(tokenizer, strings).hex()})
@@ -309,7 +309,7 @@ def write_variants(base, strings):
 
 
 def write_pieces(texts, strings):
-    """A SentencePiece model, as GGUF files carry it."""
+    """A SentencePiece model in the form of GGUF files."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(text for text in texts if text and max(text) < "\u0500"), model_writer=model,

