@@ -40,7 +40,7 @@ std::vector<kernels::TokenBias> biases_of(const llm::Sampling& sampling,
   return biases;
 }
 
-/// Empty where all are allowed.
+/// A mask of the allowed tokens; empty if all are allowed.
 std::vector<std::uint32_t> mask_of(const llm::Sampling& sampling,
                                    const model::ModelConfig& config) {
   if (sampling.allowed.empty()) return {};

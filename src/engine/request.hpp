@@ -1,5 +1,5 @@
-// request.hpp: from a request as its sender wrote it to tokens and sampling parameters. All of it
-// is checked here: what is wrong is a BadArgument that names the value.
+// request.hpp: turns a request into tokens and sampling parameters. All of it is checked here: a
+// wrong value throws a BadArgument that names it.
 #pragma once
 
 #include <attacca/llm.hpp>
@@ -15,7 +15,7 @@ namespace attacca::engine {
 std::vector<std::int32_t> prompt_of(const llm::Request& request,
                                     const llm::detail::ModelData& model);
 
-/// How a request samples, but for the position of its last token.
+/// A request's sampling parameters, without the position of its last token.
 SlotSampling sampling_of(const llm::Request& request, const model::ModelConfig& config);
 
 }  // namespace attacca::engine

@@ -75,7 +75,7 @@ class Chain {
 
   const std::vector<Link>& links() const { return links_; }
   std::size_t size() const { return links_.size(); }
-  /// The sum of what its kernels say they cost.
+  /// The sum of its kernels' declared costs.
   Cost cost() const;
 
   bool is_attention(std::size_t at) const { return links_[at].part == Part::attention; }

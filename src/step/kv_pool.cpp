@@ -1,4 +1,4 @@
-// kv_pool.cpp: where the keys and values of a layer lie in the pool.
+// kv_pool.cpp: computes where the keys and values of each layer are in the pool.
 #include "step/kv_pool.hpp"
 
 namespace attacca::step {

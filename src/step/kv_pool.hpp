@@ -29,7 +29,7 @@ class KvPool {
 
   /// Bytes of one page over all layers.
   static std::size_t page_bytes(const model::ModelConfig& config, const KvSizes& sizes);
-  /// A layer without addresses, for those who only need its sizes.
+  /// A layer without addresses, for code that only needs its sizes.
   static kernels::PagedKv shape_of(const model::ModelConfig& config, const KvSizes& sizes);
 
  private:

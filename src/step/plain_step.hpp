@@ -9,7 +9,7 @@
 
 namespace attacca::step {
 
-/// The format of rows of x that all of these weights can read, the fastest where they agree.
+/// The fastest format of rows of x that all of these weights can read.
 kernels::RowFormat row_format_for(std::span<const kernels::Matrix> weights, bool is_cuda);
 
 /// From tokens to logits.

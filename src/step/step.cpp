@@ -1,4 +1,5 @@
-// step.cpp: what all steps have in common: tokens of the step before, early starts, sampling.
+// step.cpp: emits the kernels that all steps share: tokens from the step before, sampling. It also
+// decides which kernels start early (programmatic dependent launch).
 #include "step/step.hpp"
 
 #include "kernels/carry_tokens.hpp"

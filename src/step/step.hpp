@@ -8,8 +8,8 @@
 
 namespace attacca::step {
 
-/// The kernels from tokens to logits: streamed_step.hpp's where the memory is for them, else
-/// plain_step.hpp's.
+/// The kernels from tokens to logits: those of streamed_step.hpp if the memory is for them, else
+/// those of plain_step.hpp.
 Chain emit_logits(const StepMemory& memory, const StepShape& shape);
 
 /// A whole step: the same, then sampling.

@@ -1,4 +1,4 @@
-// step_memory.cpp: lays out the arena of a step and checks that what kernels keep in it fits.
+// step_memory.cpp: lays out the arena of a step and checks that the kernels' buffers fit into it.
 #include "step/step_memory.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ using kernels::Sampled;
 namespace {
 
 constexpr std::size_t kRegions = 7;
-constexpr std::size_t kAlignment = 256;  // of what an Arena gives
+constexpr std::size_t kAlignment = 256;  // of an Arena's pieces
 
 std::uint32_t qkv_columns(const model::ModelConfig& c) {
   return (c.heads + 2 * c.kv_heads) * c.head_size;

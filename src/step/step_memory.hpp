@@ -1,7 +1,8 @@
 // step_memory.hpp: all memory that the kernels of a step use, at addresses that never move, wired
-// in one place: activations, the KV pool, sampled tokens, and what CUDA's kernels need besides. The
-// engine, the benchmarks and the tests run their steps on it. Graphs of all step sizes share one
-// StepMemory, since one step runs at a time; kernels read how many tokens are real when they run.
+// in one place: activations, the KV pool, sampled tokens, and the scratch memory of CUDA's kernels.
+// The engine, the benchmarks and the tests run their steps on it. Graphs of all step sizes share
+// one StepMemory, because one step runs at a time. Kernels read the number of real tokens when they
+// run.
 #pragma once
 
 #include <attacca/memory.hpp>
@@ -35,7 +36,7 @@ struct StepSizes {
   bool is_plain = false;           // on CUDA too: the kernels that need neither scratch nor maps
 };
 
-/// What changes from step to step. Its owner writes it before a step runs.
+/// The inputs that change from step to step. Their owner writes them before a step runs.
 struct StepInput {
   const std::int32_t* tokens = nullptr;         // [tokens]
   const std::int32_t* positions = nullptr;      // [tokens]
@@ -43,20 +44,20 @@ struct StepInput {
   const std::uint32_t* token_count = nullptr;   // how many of them are real
   const std::int32_t* gather = nullptr;         // [rows]: which token's logits
   const std::int32_t* row_slots = nullptr;      // [rows]
-  const std::int32_t* row_positions = nullptr;  // [rows]: where the sampled token will stand
+  const std::int32_t* row_positions = nullptr;  // [rows]: the position of the sampled token
   const std::int32_t* row_forced = nullptr;  // [rows]: the token to take instead of a draw, or -1
   const std::uint32_t* row_count = nullptr;
   const std::int32_t* tables = nullptr;               // [slots, table_stride]: block tables
   const kernels::SamplingParams* sampling = nullptr;  // [slots]
   kernels::SlotTokens slot_tokens = {};
-  // Tokens that the step before samples: where they come from, see CarryTokensArgs, and `tokens`
+  // Rows of the step before that sample tokens of this one (see CarryTokensArgs), and `tokens`
   // again, to write them to. Null: all tokens are given.
   const std::int32_t* token_from = nullptr;
   std::int32_t* carried = nullptr;
 };
 
 /// A part of the arena. In the course of a step kernels keep one thing after another in it;
-/// StepMemory's comment says which. `as` throws where what they keep does not fit.
+/// StepMemory's comment says which. `as` throws if a thing does not fit.
 class Region {
  public:
   Region() = default;
@@ -84,13 +85,13 @@ class Region {
   std::size_t bytes_ = 0;
 };
 
-/// bf16 rows; for quantized weights also what rounding them left, else null.
+/// bf16 rows; for quantized weights also the remainder of their rounding, else null.
 struct Planes {
   std::uint16_t* rounded;
   std::uint16_t* rest;
 };
 
-/// What the arena holds in the course of a layer:
+/// The contents of the arena in the course of a layer:
 ///
 ///   region    plain steps                    streamed steps
 ///   hidden    the residual stream            the residual stream
@@ -102,7 +103,7 @@ struct Planes {
 ///   logits    logits                         logits
 class StepMemory {
  public:
-  /// REQUIRES: `config`, `weights`, `kv` and what `input` points to outlive it.
+  /// REQUIRES: `config`, `weights`, `kv` and the memory that `input` points to outlive it.
   StepMemory(const Device& device, const model::ModelConfig& config, const model::Weights& weights,
              const KvPool& kv, const StepSizes& sizes, const StepInput& input);
   ~StepMemory();

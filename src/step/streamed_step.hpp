@@ -1,5 +1,5 @@
-// streamed_step.hpp: the kernels of a step on CUDA where its weights can be streamed: five a layer,
-// each of which begins to read its weights while the one before it ends.
+// streamed_step.hpp: the kernels of a step on CUDA for weights that can be streamed: five a layer.
+// Each begins to read its weights while the one before it ends.
 #pragma once
 
 #include "step/chain.hpp"

@@ -46,8 +46,8 @@ class TiledProducts {
 
 /// Whether the device has such products and the weights are of a type and size for them.
 bool can_be_tiled(const Device& device, const model::Weights& weights, bool same_bits);
-/// The two halves of that: of the device, and of one matrix. Weights can be tiled where they can be
-/// streamed and each matrix can be tiled.
+/// The two halves of that question: for the device, and for one matrix. Weights can be tiled if
+/// they can be streamed and each matrix can be tiled.
 bool has_tiled_products(const Device& device, bool same_bits);
 bool can_be_tiled(const kernels::Matrix& w);
 

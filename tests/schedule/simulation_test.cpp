@@ -248,7 +248,7 @@ class World {
     if (dice_.one_in(4)) compute_all();
   }
 
-  // --- what is planned ---------------------------------------------------------------------
+  // --- checks of a plan --------------------------------------------------------------------
 
   void check_placed() {
     const Plan& plan = state().plan;
@@ -378,7 +378,7 @@ class World {
     return step;
   }
 
-  // --- what runs ---------------------------------------------------------------------------
+  // --- steps that run ----------------------------------------------------------------------
 
   void compute_all() {
     for (Launched& step : launched_) compute(step);
@@ -420,7 +420,7 @@ class World {
     last_outcomes_ = step.outcomes;
   }
 
-  // --- what comes of it --------------------------------------------------------------------
+  // --- checks of events --------------------------------------------------------------------
 
   void check_events() {
     for (std::uint32_t at = 0; at < state().event_count; ++at) {
@@ -444,7 +444,7 @@ class World {
     }
   }
 
-  // --- what always holds -------------------------------------------------------------------
+  // --- invariants --------------------------------------------------------------------------
 
   std::vector<std::uint32_t> idle_pages() {
     std::vector<std::uint32_t> pages;
