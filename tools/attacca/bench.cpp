@@ -1,5 +1,5 @@
 // `attacca bench`: runs benchmarks by name, prints what they measured, and writes it as JSON and as
-// pictures. What is measured is in bench/. A build without it has no_bench.cpp instead.
+// pictures. The benchmarks are in bench/. A build without them has no_bench.cpp instead.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <attacca/error.hpp>
@@ -65,16 +65,16 @@ void print_list() {
         fmt::print("  {:<22}  {:<9}  {}\n", benchmark.name,
                    kWhere[static_cast<std::size_t>(benchmark.needs)], benchmark.question);
   };
-  print("What is said about GPUs, against what one does:", Part::claims);
-  print("\nattacca, against the same by hand:", Part::overhead);
+  print("Claims about GPUs, tested on one:", Part::claims);
+  print("\nattacca compared with the same done by hand:", Part::overhead);
 #if ATTACCA_WITH_LLM
-  print("\nThe language model engine, against what the machine allows:", Part::engine);
+  print("\nThe language model engine compared with what the machine allows:", Part::engine);
 #endif
   if (Device::cuda_count() == 0)
-    fmt::print("\nNo GPU that this build can use: `attacca doctor` says what is missing.\n");
+    fmt::print("\nThis build can use no GPU here; `attacca doctor` says what is missing.\n");
 }
 
-/// How many letters to insert, drop or change to make one of the other.
+/// The number of letters to insert, drop or change to turn one word into the other.
 std::size_t distance(const std::string& a, const std::string& b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -103,7 +103,7 @@ Benchmark benchmark_called(const std::string& name) {
                   name, near.empty() ? "" : "; near it: ", fmt::join(near, ", ")));
 }
 
-/// Where a benchmark runs, or why it cannot.
+/// The device a benchmark runs on, or the reason it cannot run.
 struct Place {
   std::optional<Device> device;
   std::string why_not;
@@ -147,7 +147,7 @@ std::vector<bench::KnownMiss> known_misses(const Choices& choices) {
                                        : std::vector<bench::KnownMiss>{};
 }
 
-/// What became of the gates of all benchmarks, for the last lines and the exit status.
+/// Counts the gates of all benchmarks that held and that were missed.
 class Tally {
  public:
   void add(const Benchmark& benchmark, const bench::Measured& measured, bool is_complete) {
@@ -214,7 +214,7 @@ void run_one(const Benchmark& benchmark, const Device& device, const Choices& ch
   }
 }
 
-/// Runs what was asked for to the end, whatever fails or misses its gate on the way.
+/// Runs every chosen benchmark, even where an earlier one failed or missed its gate.
 void run_all(const std::vector<Benchmark>& chosen, bool may_skip, const Choices& choices) {
   const auto asked =
       choices.device.empty() ? std::nullopt : std::optional(Device::from_name(choices.device));
@@ -258,7 +258,7 @@ void run(const Choices& choices) {
   run_all(chosen, is_all, choices);
 }
 
-/// Of the engine's benchmarks.
+/// Adds the options of the engine's benchmarks.
 void add_engine_options(Command& command, Choices& choices) {
   constexpr std::uint64_t kMost = 1 << 24;
   bench::EngineChoices& engine = choices.engine;
@@ -285,7 +285,7 @@ void add_engine_options(Command& command, Choices& choices) {
 }  // namespace
 
 void add_bench(Program& program) {
-  Command command = program.command("bench", "Measure, and test what is said about GPUs");
+  Command command = program.command("bench", "Measure attacca, and test claims about GPUs");
   command.footer(
       "Examples:\n"
       "  attacca bench list                                  names, questions, where each runs\n"
@@ -295,19 +295,20 @@ void add_bench(Program& program) {
       "  attacca bench decode --shape llama-8b --batch 1,8,64 --context 512 --graphs full,off\n"
       "  attacca bench engine --shape llama-8b --weights bf16,q4_k --slots 8,64");
   const auto choices = std::make_shared<Choices>();
-  command.words("NAME", choices->names, "Benchmarks, or `all`, or `list` (as with no name)");
+  command.words("NAME", choices->names,
+                "Names of benchmarks, `all`, or `list`, which is the default");
   command.option("--device", text(choices->device),
-                 "host or cuda:N; if not given, a GPU where there is one and it can use it");
+                 "host or cuda:N [a GPU, if there is one and the benchmark can use it]");
   command.option("--json", text(choices->json_file), "Write the result of one benchmark to a file");
   command.option("--svg", text(choices->svg_file), "Draw the curves of one benchmark into a file");
   command.option("--json-dir", text(choices->json_dir),
-                 "Write NAME.json, and NAME.svg where there is a curve, to a folder");
-  command.flag("--quick", choices->is_quick, "A few samples, to see that it runs");
+                 "Write NAME.json, and NAME.svg if it has a curve, to this folder");
+  command.flag("--quick", choices->is_quick, "Take a few samples, to see that it runs");
   command.option("--commit", text(choices->commit),
                  "What was built, where git could not say it during the build");
   command.option("--known-misses", text(choices->known_misses),
-                 "Gates that may be missed, each with its reason; without it, "
-                 "bench/known_misses.json of the checkout that this was built from");
+                 "Gates that may be missed, each with its reason [bench/known_misses.json of the "
+                 "checkout this was built from]");
   add_engine_options(command, *choices);
   command.action([choices] {
     choices->engine.has_peer = !choices->has_no_peer;

@@ -11,7 +11,7 @@
 
 namespace attacca::tool {
 
-/// Adds --device to a command; the string holds what was chosen once the command runs.
+/// Adds --device to a command; the string holds the choice once the command runs.
 inline std::shared_ptr<std::string> add_device_option(Command& command) {
   auto name = std::make_shared<std::string>("best");
   command.option("--device", text(*name), "best, host, host-serial, cuda or cuda:N")

@@ -1,5 +1,5 @@
-// The commands of `attacca`. Each function adds one subcommand, whose callback does the work.
-// A callback reports failure by throwing: main prints "attacca: <what>" and exits with 1.
+// The commands of `attacca`. Each function adds one command, whose action does the work. An action
+// reports failure by throwing: main prints "attacca: " and the message, and exits with 1.
 #pragma once
 
 #include "command_line.hpp"

@@ -169,9 +169,9 @@ Command Program::command(const std::string& name, const std::string& about) {
 void Program::footer(const std::string& text) { app_->footer(text); }
 
 void Program::add_help() {
-  CLI::App* const command = app_->add_subcommand("help", "What a command does, and its options");
+  CLI::App* const command = app_->add_subcommand("help", "Explain a command and its options");
   const auto name = std::make_shared<std::string>();
-  command->add_option("COMMAND", *name, "One of the commands; all of them if none is named");
+  command->add_option("COMMAND", *name, "One of the commands [all]");
   command->footer("Example:\n  attacca help run");
   command->callback([this, name] {
     if (name->empty()) {

@@ -1,4 +1,4 @@
-// `attacca demo`: one loop, seen from every side: its graph, the forms it may take and why, what
+// `attacca demo`: shows one loop from every side: its graph, the forms it may take and why, what
 // ran, and how long the device was idle in each form.
 #include <fmt/format.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ using examples::HeatPlate;
 constexpr int kBarColumns = 30;
 constexpr std::size_t kMostRows = 8;
 
-/// What one run of the loop in one form came to.
+/// One run of the loop in one form.
 struct FormRun {
   LoopForm form = LoopForm::host_loop;
   unsigned passes = 0;

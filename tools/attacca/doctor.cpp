@@ -1,5 +1,5 @@
-// `attacca doctor`: what this machine is, what this build can use of it, what is missing and how to
-// get it.
+// `attacca doctor`: describes the machine, the parts of it that this build can use, and how to get
+// the parts that are missing.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <attacca/version.hpp>
@@ -114,7 +114,7 @@ Json to_json(const Machine& machine) {
 }  // namespace
 
 void add_doctor(Program& program) {
-  Command command = program.command("doctor", "What this machine and this build can do");
+  Command command = program.command("doctor", "Show what this machine and this build can do");
   command.footer("Examples:\n  attacca doctor\n  attacca doctor --json");
   const auto json = std::make_shared<bool>(false);
   command.flag("--json", *json, "Print JSON");

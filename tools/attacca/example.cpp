@@ -45,9 +45,9 @@ void add_example(Program& program) {
       "  attacca example heat --device host-serial\n"
       "  attacca example nested_mandelbrot -o mandelbrot.pgm");
   const auto choices = std::make_shared<Choices>();
-  command.option("NAME", text(choices->name), "The example to run; none lists them");
+  command.option("NAME", text(choices->name), "The example to run [list them]");
   command.option("-o,--output", text(choices->output),
-                 "Where an example that makes a file writes it; without it none is written");
+                 "The file to write, for an example that makes one [none]");
   const auto device = add_device_option(command);
   command.action([choices, device] {
     choices->name.empty() ? list_examples() : run_example(*choices, *device);

@@ -119,7 +119,7 @@ void add_graph(Program& program) {
               "An example, which `attacca example` lists, or step: one of a model")
       .required();
   const auto format = [&](const char* name, bool& is_chosen, const char* help) {
-    command.flag(name, is_chosen, help).group("Format, one of them; text if none");
+    command.flag(name, is_chosen, help).group("Format, at most one [--text]");
   };
   format("--text", choices->is_text, "One line per node");
   format("--dot", choices->is_dot, "For Graphviz");

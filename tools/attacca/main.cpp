@@ -17,13 +17,13 @@ int run(int argc, char** argv) {
       attacca::version());
   program.footer(
       "Examples:\n"
-      "  attacca help run            what a command does, and its options\n"
+      "  attacca help run            explain a command and its options\n"
       "  attacca run                 talk to the embedded model\n"
       "  attacca pull smollm2        fetch a real chat model, for attacca run smollm2\n"
-      "  attacca doctor              what this machine and this build can do\n"
+      "  attacca doctor              show what this machine and this build can do\n"
       "  attacca doctor --json       the same for a program\n"
-      "  attacca demo                a graph with a loop, built, printed and run\n"
-      "  attacca bench list          what was measured, and can be measured here\n"
+      "  attacca demo                build, print and run a graph with a loop\n"
+      "  attacca bench list          name the benchmarks, and where each runs\n"
       "  attacca graph --help        print an example's graph as text, DOT or JSON\n"
       "  attacca example --help      run one of the examples");
 #if ATTACCA_WITH_LLM

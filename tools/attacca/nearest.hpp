@@ -7,7 +7,8 @@
 
 namespace attacca::tool {
 
-/// How many letters to insert, drop or change to make one of the other, upper and lower case alike.
+/// The number of letters to insert, drop or change to turn one word into the other. Case is
+/// ignored.
 std::size_t distance(const std::string& a, const std::string& b);
 
 /// The name with the least distance from `word`; the first of several. Empty where there are none.

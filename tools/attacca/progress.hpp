@@ -1,4 +1,4 @@
-// progress.hpp: a bar on standard error for what takes long. It shows nothing for the first two
+// progress.hpp: a bar on standard error for long tasks. It shows nothing for the first two
 // seconds. Where standard error is not a terminal, it is a line every five seconds instead.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace attacca::tool {
 class ProgressBar {
  public:
   ~ProgressBar() { clear(); }
-  /// `done` of `all` units of `what`.
+  /// Shows that `done` of `all` units of the task `what` are done.
   void show(std::string_view what, std::uint64_t done, std::uint64_t all);
   /// Takes the bar off the screen.
   void clear();

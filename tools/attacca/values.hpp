@@ -1,6 +1,6 @@
-// values.hpp: what may follow an option, and where it goes. Numbers and switches are read strictly:
-// decimal, in range, and nothing else. CLI11 alone reads -1 as 2^64 - 1, 010 as 8 and nan as a
-// number. A place is a variable, a std::optional, or a std::vector, which takes A,B,C.
+// values.hpp: the values that options take, and where they are stored. Numbers and switches are
+// read strictly: decimal, in range, and nothing else. CLI11 alone reads -1 as 2^64 - 1, 010 as 8
+// and nan as a number. A place is a variable, a std::optional, or a std::vector, which takes A,B,C.
 #pragma once
 
 #include <fmt/format.h>

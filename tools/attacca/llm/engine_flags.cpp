@@ -57,11 +57,11 @@ void add_engine_flags(Command& command, EngineFlags& flags) {
   llm::EngineOptions& engine = flags.engine;
   command
       .option("--device", text(flags.device),
-              "host, host-serial, cuda or cuda:N; the best there is")
+              "host, host-serial, cuda or cuda:N [the best there is]")
       .group(kGroup);
   command
       .option("--threads", whole_number(flags.threads, 1, kMost),
-              "of the host that compute, with --device host [all]")
+              "threads that compute, with --device host [one a core]")
       .group(kGroup);
   add_number(command, "--slots", engine.slots, 1, "sequences that run at once");
   add_number(command, "--context", engine.context, 0,
@@ -72,22 +72,23 @@ void add_engine_flags(Command& command, EngineFlags& flags) {
               "tokens in a page of the KV cache")
       .shows_default(fmt::to_string(engine.page_size))
       .group(kGroup);
-  add_number(command, "--pages", engine.pages, 0, "pages of the KV cache; 0: what memory allows");
+  add_number(command, "--pages", engine.pages, 0,
+             "pages of the KV cache; 0: as many as memory allows");
   command
       .option("--memory-fraction", real_number(engine.memory_fraction, 0.01, 1),
-              "of the free memory, for the KV cache")
+              "share of the free memory that the KV cache takes")
       .shows_default(fmt::to_string(engine.memory_fraction))
       .group(kGroup);
   add_number(command, "--step-tokens", engine.step_tokens, 0,
              "tokens computed in one step, at most; 0: 2048 on a GPU, else 512");
   add_number(command, "--prefill-chunk", engine.prefill_chunk, 0,
-             "of one prompt in one step, at most; 0: --step-tokens");
+             "tokens of one prompt in one step, at most; 0: --step-tokens");
   command.flag("!--no-prefix-cache", engine.shares_prefixes, "compute equal prompts again")
       .group(kGroup);
   add_choice(command, "--kv-type", engine.kv_type, llm::kv_type_name, llm::kKvTypes,
              "how keys and values are stored");
   add_choice(command, "--weights", engine.weights, llm::weight_format_name, llm::kWeightFormats,
-             "what matrices become on a GPU");
+             "the type of matrices on a GPU");
   add_choice(command, "--graphs", engine.graphs, llm::graph_mode_name, 4,
              "steps that run as graphs");
   add_sizes(command, "--decode-sizes", engine.decode_sizes,
@@ -114,7 +115,7 @@ llm::EngineOptions engine_options(const EngineFlags& flags) {
   if (flags.threads == 0) return options;
   if (options.device.kind() != DeviceKind::host_threads)
     throw UsageError(
-        fmt::format("--threads {} is of no use on {}; leave it out, or say --device host",
+        fmt::format("--threads {} does nothing on {}; leave it out, or say --device host",
                     flags.threads, options.device.name()));
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   if (flags.threads > kThreadsPerCore * cores)

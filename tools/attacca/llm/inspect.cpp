@@ -1,4 +1,4 @@
-// `attacca inspect`: what a model is, what it takes, and what its tensors are.
+// `attacca inspect`: describes a model, the memory it needs and its tensors.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -31,7 +31,7 @@ struct Choices {
 
 void say(std::string_view label, const std::string& text) { fmt::print("{:<16}{}\n", label, text); }
 
-/// At most `most` bytes of a text out of a file, without what would move the terminal's cursor.
+/// At most `most` bytes of a file's text, with control characters replaced.
 std::string printable(std::string_view text, std::size_t most) {
   const auto is_inside_character = [&](std::size_t at) {
     return (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80;
@@ -188,7 +188,7 @@ void inspect(const Choices& choices) {
 }  // namespace
 
 void add_inspect(Program& program) {
-  Command command = program.command("inspect", "What a model is, and the memory it needs");
+  Command command = program.command("inspect", "Describe a model and the memory it needs");
   command.footer(
       "Examples:\n  attacca inspect model.gguf\n  attacca inspect folder --tensors\n"
       "  attacca inspect model.gguf --json");

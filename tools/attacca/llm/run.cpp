@@ -65,7 +65,7 @@ std::vector<Prompt> prompts_of(const std::string& path) {
   return prompts;
 }
 
-/// None where it is to be a conversation.
+/// Empty for a conversation.
 std::vector<Prompt> prompts_of(const Settings& settings, const std::optional<std::string>& prompt) {
   if (prompt) return {{*prompt}};
   if (!settings.prompts_file.empty()) return prompts_of(settings.prompts_file);
@@ -123,15 +123,17 @@ void add_sampling_flags(Command& command, SamplingFlags& sampling) {
     command.option(names, value, help).group("Sampling");
   };
   add("-t,--temperature", real_number(sampling.temperature, 0),
-      fmt::format("0: the most probable token [what the model advises, or {}]", kTemperature));
+      fmt::format("0: the most probable token [the model's advice, or {}]", kTemperature));
   add("--top-k", whole_number(sampling.top_k, 0, std::numeric_limits<int>::max()), "0: all");
-  add("--top-p", positive_number(sampling.top_p, 1), fmt::format("[as advised, or {}]", kTopP));
-  add("--min-p", real_number(sampling.min_p, 0, 1), "of the best token's probability");
+  add("--top-p", positive_number(sampling.top_p, 1),
+      fmt::format("[the model's advice, or {}]", kTopP));
+  add("--min-p", real_number(sampling.min_p, 0, 1),
+      "drop tokens below this share of the best one's probability");
   add("--repetition-penalty", positive_number(sampling.repetition_penalty), "1: none");
   add("--presence-penalty", real_number(sampling.presence_penalty, -100, 100), "0: none");
   add("--frequency-penalty", real_number(sampling.frequency_penalty, -100, 100), "0: none");
   add("-s,--seed", whole_number(sampling.seed),
-      "the same seed gives the same text [random]; samples have it, and those after it");
+      "the same seed gives the same text [random]; each further sample adds 1");
 }
 
 }  // namespace
@@ -139,8 +141,7 @@ void add_sampling_flags(Command& command, SamplingFlags& sampling) {
 void add_run(Program& program) {
   constexpr std::uint64_t kMostTokens = std::numeric_limits<std::int32_t>::max();
   auto settings = std::make_shared<Settings>();
-  Command command =
-      program.command("run", "let a model answer, or go on from a text (see run --help)");
+  Command command = program.command("run", "Let a model answer, or go on from a text");
   command.footer(
       "Two words are MODEL and PROMPT. One word alone is MODEL if it is spelled like one: a name "
       "of\n"
@@ -157,7 +158,7 @@ void add_run(Program& program) {
       "  attacca run --plain \"Once upon a time\" --temperature 0 -n 60");
   const auto shown = [](std::size_t number) { return fmt::to_string(number); };
   command.option("MODEL", text(settings->first), "the model, see below");
-  command.option("PROMPT", text(settings->second), "what it answers, or goes on from");
+  command.option("PROMPT", text(settings->second), "the text to answer, or to go on from");
   const Option model =
       command.option("-m,--model", text(settings->model), "the model; a word is then PROMPT");
   command
@@ -170,7 +171,7 @@ void add_run(Program& program) {
       .option("--samples", whole_number(settings->samples, 1, kMostTokens),
               "answers to each prompt, each with its own seed")
       .shows_default(shown(settings->samples));
-  command.option("--system", text(settings->system), "what a chat starts with");
+  command.option("--system", text(settings->system), "the system message a chat starts with");
   command.flag("--plain", settings->is_plain, "go on from the prompt instead of chatting");
   command.option("--stop", text(settings->stop), "end before this text; may be given again");
   command.option("--stop-token", whole_number(settings->stop_tokens, 0, kMostTokens),

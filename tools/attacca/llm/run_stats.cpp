@@ -94,9 +94,9 @@ Memory memory_of(const Device& device, unsigned threads) {
   return {};
 }
 
-/// What memory alone makes a token take. It is a floor only for what must come from memory, so
-/// without a known rate, or with caches that hold the model, the rate that was reached stands
-/// alone.
+/// The time a token takes if reading memory is all it does. It is a floor only for what must come
+/// from memory, so without a known rate, or with caches that hold the model, the rate that was
+/// reached stands alone.
 std::string floor_line(const Engine& engine, const Reply& reply, double seconds_per_token,
                        unsigned threads) {
   const EngineMemory sizes = engine.memory();

@@ -1,4 +1,4 @@
-// run_stats.hpp: what `attacca run` tells of an engine's work, for people and for programs.
+// run_stats.hpp: reports of an engine's work, for people and for programs.
 #pragma once
 
 #include <attacca/llm.hpp>
@@ -9,7 +9,7 @@
 
 namespace attacca::tool {
 
-/// A reply with its tokens, log-probabilities and times, or why it failed.
+/// A reply with its tokens, log-probabilities and times, or the reason it failed.
 Json reply_json(const llm::Model& model, const llm::Reply& reply);
 
 /// The text that a token adds behind others: with the blank that a text's first token would lose.

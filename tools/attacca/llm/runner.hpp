@@ -1,5 +1,5 @@
-// runner.hpp: prompts to answers: streamed, batched or in a conversation. What `attacca run` does
-// once its options are read and its engine stands.
+// runner.hpp: answers prompts: streamed, batched or in a conversation. `attacca run` reads its
+// options, starts an engine and leaves the rest to this.
 #pragma once
 
 #include <attacca/llm.hpp>
@@ -12,7 +12,7 @@
 
 namespace attacca::tool {
 
-/// Options of sampling; what is not given is as the model's makers advise.
+/// Options of sampling. The model's advice fills those that are not given.
 struct SamplingFlags {
   std::optional<float> temperature;
   std::optional<int> top_k;
@@ -24,7 +24,7 @@ struct SamplingFlags {
   std::optional<std::uint64_t> seed;
 };
 
-// Where neither the caller nor the model's makers say otherwise.
+// The defaults where neither the caller nor the model has a value.
 inline constexpr float kTemperature = 0.7f;
 inline constexpr float kTopP = 0.95f;
 

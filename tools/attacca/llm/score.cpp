@@ -76,7 +76,8 @@ void score(Settings& settings) {
 
 void add_score(Program& program) {
   auto settings = std::make_shared<Settings>();
-  Command command = program.command("score", "log-probabilities and perplexity of a text, as JSON");
+  Command command =
+      program.command("score", "Print log-probabilities and perplexity of a text as JSON");
   command.footer(
       "The first token of the text has no score: nothing comes before it. A text longer than the\n"
       "context, or than --pages can hold, is scored in pieces.\n"

@@ -35,7 +35,7 @@ std::string input_of(const Request& request) {
   return request.text == "-" ? read_text("text", "-") : request.text;
 }
 
-/// Numbers between anything that is none: "1 2", "1,2" and "[1, 2]" all do.
+/// Reads numbers out of "1 2", "1,2" or "[1, 2]".
 Ids ids_of(const std::string& text, const text::Tokenizer& tokenizer) {
   constexpr std::string_view kBetween = " \t\r\n,[]";
   Ids ids;
@@ -45,9 +45,9 @@ Ids ids_of(const std::string& text, const text::Tokenizer& tokenizer) {
     std::int32_t id = 0;
     const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), id);
     if (error != std::errc() || stop != word.data() + word.size())
-      throw BadArgument(fmt::format("'{}' is no token id; --decode takes numbers", word));
+      throw BadArgument(fmt::format("'{}' is not a token id; --decode takes numbers", word));
     if (id < 0 || id >= tokenizer.size())
-      throw BadArgument(fmt::format("{} is no token id; the tokenizer has ids 0 to {}", id,
+      throw BadArgument(fmt::format("{} is not a token id; the tokenizer has ids 0 to {}", id,
                                     tokenizer.size() - 1));
     ids.push_back(id);
     at = end;
@@ -102,12 +102,12 @@ void add_tokenize(Program& program) {
                "Special tokens count as such, in the text and in that of --decode; with "
                "--no-special they are read as plain text, or left out");
   command.flag("--add-special", request->adds_special,
-               "Add what the tokenizer puts around a text, such as its first token");
+               "Add the tokens that the tokenizer puts around a text, such as its first");
   command.action([request, given, file] {
     if (given.is_given() == file.is_given())
       throw UsageError("give a text or --file with its name, one of them");
     if (request->decodes && request->adds_special)
-      throw UsageError("--add-special is of no use with --decode; leave one out");
+      throw UsageError("--add-special does nothing with --decode; leave one out");
     const text::Tokenizer tokenizer = open_tokenizer(request->model);
     (request->decodes ? decode : encode)(*request, tokenizer);
   });

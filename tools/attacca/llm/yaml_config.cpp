@@ -71,7 +71,8 @@ void read_config(Command command, const std::string& path) {
   }
   if (file.IsNull()) return;
   if (!file.IsMap())
-    throw BadArgument(fmt::format("--config {}: it is no list of `option: value` lines", path));
+    throw BadArgument(
+        fmt::format("--config {}: this is not a list of `option: value` lines", path));
   std::set<std::string> seen;
   for (const auto& entry : file) set_option(command, path, entry.first, entry.second, seen);
 }
