@@ -45,8 +45,9 @@ class Weights {
   Weights(const Checkpoint& checkpoint, const Device& device,
           const formats::Progress& progress = {}, WeightFormat format = WeightFormat::as_stored);
   /// Random weights, made on the device, in bf16 if `format` is as_stored; norms are 1. The same
-  /// seed gives the same weights.
-  Weights(const ModelConfig& config, const Device& device, std::uint64_t seed,
+  /// seed gives the same weights. Without one matrices are left as memory was, for a caller who
+  /// only looks at kernels.
+  Weights(const ModelConfig& config, const Device& device, std::optional<std::uint64_t> seed,
           WeightFormat format = WeightFormat::as_stored);
 
   kernels::Matrix embedding;  // [vocabulary, hidden]
