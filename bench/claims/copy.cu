@@ -1,5 +1,5 @@
-// copy.cu: adds up an array straight from memory, through registers and shared memory, and by staged
-// copies.
+// copy.cu: adds up an array straight from memory, through registers and shared memory, and by
+// staged copies.
 #include "claims/copy.hpp"
 
 #include <cuda_runtime.h>

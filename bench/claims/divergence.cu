@@ -1,4 +1,5 @@
-// divergence.cu: threads that branch by lane, warp or block, and ways to add up the lanes of a warp.
+// divergence.cu: threads that branch by lane, warp or block, and ways to add up the lanes of a
+// warp.
 #include "claims/divergence.hpp"
 
 #include <cooperative_groups.h>

@@ -504,7 +504,7 @@ TEST_P(StreamedLinear,
       args.w = {nullptr, type, 4096, 4096};
       const auto room_for = [&](Epilogue end, kernels::CoResident co_resident) {
         args.epilogue = end;
-        const Grid grid = kernels::streamed_grid(args, processors(), neighbour);
+        const Grid grid = kernels::streamed_grid(args, processors(), co_resident);
         return occupancy(device(), kernels::streamed_linear(args), grid)
             .residency.blocks_per_processor;
       };

@@ -1,4 +1,5 @@
-// command_line.cpp: see command_line.hpp.
+// command_line.cpp: builds CLI11 options from our own descriptions, and says CLI11's errors in our
+// own words.
 #include "command_line.hpp"
 
 #include <fmt/format.h>

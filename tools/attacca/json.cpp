@@ -1,4 +1,4 @@
-// json.cpp: see json.hpp.
+// json.cpp: turns values into text through nlohmann's JSON, which keeps the order of keys.
 #include "json.hpp"
 
 #include <nlohmann/json.hpp>

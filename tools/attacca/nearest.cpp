@@ -1,4 +1,4 @@
-// nearest.cpp: see nearest.hpp.
+// nearest.cpp: the edit distance between two words.
 #include "nearest.hpp"
 
 #include <algorithm>

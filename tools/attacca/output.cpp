@@ -1,4 +1,4 @@
-// output.cpp: see output.hpp.
+// output.cpp: flushes standard output and turns a failed write into an Error.
 #include "output.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// progress.cpp: see progress.hpp.
+// progress.cpp: draws the bar on a terminal, and prints lines elsewhere.
 #include "progress.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// usage.cpp: see usage.hpp.
+// usage.cpp: joins --same-bits with its value, and finds the words that an error quotes.
 #include "usage.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// values.cpp: see values.hpp.
+// values.cpp: reads names out of a list, and switches in all their spellings.
 #include "values.hpp"
 
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-// engine_flags.cpp: see engine_flags.hpp.
+// engine_flags.cpp: describes each option of the engine, and checks them together.
 #include "llm/engine_flags.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// input.cpp: see input.hpp.
+// input.cpp: reads files and standard input whole, and cuts them into lines.
 #include "llm/input.hpp"
 
 #include <fmt/format.h>

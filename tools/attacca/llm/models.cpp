@@ -1,4 +1,4 @@
-// models.cpp: see models.hpp.
+// models.cpp: finds the file behind a model's name, and suggests a name that is near.
 #include "llm/models.hpp"
 
 #include <fmt/format.h>

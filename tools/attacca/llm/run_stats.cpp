@@ -1,4 +1,4 @@
-// run_stats.cpp: see run_stats.hpp.
+// run_stats.cpp: formats replies, memory, graphs, products and times as text and JSON.
 #include "llm/run_stats.hpp"
 
 #include <fmt/format.h>

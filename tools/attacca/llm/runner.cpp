@@ -1,4 +1,4 @@
-// runner.cpp: see runner.hpp.
+// runner.cpp: sends prompts to the engine and prints the answers as they come.
 #include "llm/runner.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// yaml_config.cpp: see yaml_config.hpp.
+// yaml_config.cpp: reads a YAML file with yaml-cpp and gives its values to the command's options.
 #include "llm/yaml_config.hpp"
 
 #include <fmt/format.h>
