@@ -3,6 +3,7 @@
 .PHONY: help deps demo test bench gpu-check oracle docs-check format install
 
 PREFIX ?= /usr/local
+BENCH ?= all
 # The preset for tools that run here: cuda if there are both nvcc and a GPU, else host.
 preset = $(shell scripts/preset.sh)
 

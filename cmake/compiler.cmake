@@ -2,8 +2,9 @@
 find_program(CCACHE_PROGRAM ccache)
 mark_as_advanced(CCACHE_PROGRAM)
 if(CCACHE_PROGRAM AND PROJECT_IS_TOP_LEVEL)
-  # An object file does not depend on the build folder, so presets with the same flags share it.
-  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
+  # An object file does not depend on the build folder, so presets with the same flags share it. ccache keeps files with
+  # a precompiled header only with this sloppiness.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
 endif()
 if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)

@@ -2,7 +2,9 @@
 # plain host build: headers compiled alone, layers, code that must not compile, the tables of the documentation.
 
 # Only the binary of tests/bench links more than the library.
-target_link_libraries(bench_tests PRIVATE attacca_harness)
+if(TARGET bench_tests)
+  target_link_libraries(bench_tests PRIVATE attacca_harness)
+endif()
 
 set(consumer_flags)
 if(ATTACCA_SANITIZE)

@@ -11,12 +11,13 @@ import struct
 import sys
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
-FIXTURES = TESTS / "model" / "fixtures"
+TEXT = TESTS / "text" / "fixtures"
+FORMATS = TESTS / "formats" / "fixtures"
 
 
 def chat_seeds():
-    yield from ((path.stem, path.read_bytes()) for path in sorted((FIXTURES / "chat").glob("*.jinja")))
-    cases = json.loads((FIXTURES / "chat" / "cases.json").read_text())
+    yield from ((path.stem, path.read_bytes()) for path in sorted((TEXT / "chat").glob("*.jinja")))
+    cases = json.loads((TEXT / "chat" / "cases.json").read_text())
     for number, case in enumerate(cases["language"]):
         yield f"language-{number:03}", case["template"].encode()
 
@@ -34,7 +35,7 @@ def shortened(tokenizer):
 def tokenizer_seeds():
     """A tokenizer.json and, behind a zero byte, a text."""
     text = "<s>The cat's naïve éé 1234  \n\n word <mask> Ab \U0001F642".encode() + b"\xF0\x9F\xFF"
-    files = {path.stem: json.loads(path.read_text()) for path in sorted(FIXTURES.glob("tokenizer_*.json"))}
+    files = {path.stem: json.loads(path.read_text()) for path in sorted(TEXT.glob("tokenizer_*.json"))}
     variants = files.pop("tokenizer_variants")
     for name, tokenizer in files.items():
         if "model" not in tokenizer:  # the vocabulary of a GGUF file
@@ -81,7 +82,7 @@ def gguf_file(metadata, shapes):
 
 
 def gguf_seeds():
-    yield "metadata", (FIXTURES / "metadata.gguf").read_bytes()
+    yield "metadata", (FORMATS / "metadata.gguf").read_bytes()
     bpe = {"model": "gpt2", "pre": "llama-bpe", "tokens": ["a", "b", "ab", "<|end|>"], "token_type": [1, 1, 1, 3],
            "merges": ["a b"], "eos_token_id": 3}
     pieces = {"model": "llama", "tokens": ["<unk>", "<s>", "</s>", "▁a", "<0xC3>"], "token_type": [2, 3, 3, 1, 6],
@@ -98,7 +99,7 @@ def gguf_seeds():
 
 
 def safetensors_seeds():
-    yield "types", (FIXTURES / "types.safetensors").read_bytes()
+    yield "types", (FORMATS / "types.safetensors").read_bytes()
     for path in sorted((TESTS / "engine" / "fixtures").glob("*/config.json")):
         yield path.parent.name, path.read_bytes()
 
