@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what every example prints into docs/examples.md, and its picture into docs/images.
+"""Writes the output of every example into docs/examples.md, and its picture and that of a step into docs/images.
 
 Usage: refresh_docs.py [path of the attacca command, build/attacca if none]. Runs on the host device; needs Graphviz.
 """
@@ -31,6 +31,7 @@ for name in re.findall(r"^build/attacca example (\w+)$", text, re.MULTILINE):
     attacca("graph", name, "--svg", "-o", str(ROOT / "docs" / "images" / f"{name}.svg"))
     text = replace(text, f"build/attacca example {name}\n```\n", attacca("example", name))
 page.write_text(text, encoding="utf-8")
+attacca("graph", "step", "--shape", "llama-1b", "--layers", "1", "--svg", "-o", str(ROOT / "docs" / "images" / "step.svg"))
 
 page = ROOT / "docs" / "graph-json.md"
 text = page.read_text(encoding="utf-8")
