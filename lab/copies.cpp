@@ -11,7 +11,6 @@
 #include "kernels/linear/ring.cuh"
 #include "kernels/random_fill.hpp"
 #include "lab.hpp"
-#include "step/streamed_step.hpp"
 
 namespace attacca::lab {
 namespace {

@@ -16,7 +16,6 @@
 #include "kernels/quantization.hpp"
 #include "kernels/random_fill.hpp"
 #include "lab.hpp"
-#include "step/streamed_step.hpp"
 
 // Its own namespace, so that no linker or profiler confuses the two.
 #define streamed streamed_variant
