@@ -36,8 +36,10 @@ Steps decode(const Model& model, Engine& engine, unsigned batch, unsigned seed) 
   }
   engine.generate(requests);  // puts the prompts into the prefix cache
   for (Request& request : requests) request.max_tokens = kNew;
+  engine.wait_until_idle();
   const EngineStats before = engine.stats();
   engine.generate(requests);
+  engine.wait_until_idle();
   const EngineStats after = engine.stats();
   const auto steps = static_cast<double>(after.steps - before.steps);
   const double inside = after.seconds_busy - before.seconds_busy;

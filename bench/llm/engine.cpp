@@ -148,6 +148,7 @@ class EngineRun {
           throw attacca::Error(fmt::format("{}: a reply of {} tokens ended as '{}' {}", what,
                                            reply.tokens.size(), finish_name(reply.finish),
                                            reply.error));
+      engine.wait_until_idle();
       const EngineStats after = engine.stats();
       if (round == 0) {  // the first round loads what is used for the first time
         rounds = static_cast<std::size_t>(

@@ -5,13 +5,19 @@
 //   attacca::llm::Reply reply = engine.generate({.prompt = "Once upon a time"});
 //   std::puts(reply.text.c_str());
 //
-// Link attacca::llm. Requests given together run by continuous batching with chunked prefill: each
-// step computes one token of every running sequence and chunks of prompts that are not read yet.
-// There is no server here, and one engine uses one device.
+// Link attacca::llm. An engine takes requests while it runs, from any thread:
+//
+//   attacca::llm::Ticket ticket = engine.submit({.prompt = "Once upon a time"});
+//   while (auto event = ticket.next()) std::fputs(event->text.c_str(), stdout);
+//
+// Requests run by continuous batching with chunked prefill: each step computes one token of every
+// running sequence and chunks of prompts that are not read yet. There is no server here, and one
+// engine uses one device.
 #pragma once
 
 #include <array>
 #include <attacca/device.hpp>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -52,6 +58,7 @@ struct Sampling {
 namespace detail {
 struct ModelData;
 class EngineCore;
+class TicketCore;
 }  // namespace detail
 
 /// A model's opened files: weights (mapped, not read), tokenizer, chat template. Cheap to copy:
@@ -95,8 +102,27 @@ struct TokenLogprob {
   std::vector<std::pair<std::int32_t, float>> top;
 };
 
-enum class Finish : std::uint8_t { stop, length, cancelled, failed };
+/// deadline: the request's deadline passed before its end.
+enum class Finish : std::uint8_t { stop, length, cancelled, failed, deadline };
 const char* finish_name(Finish finish);
+
+/// A class of requests. When several classes wait, of 21 requests that get their turn 16 are high,
+/// 4 normal and 1 low, so no class starves. Within a class requests keep their order.
+enum class Priority : std::uint8_t { high, normal, low };
+inline constexpr std::size_t kPriorities = 3;
+const char* priority_name(Priority priority);
+
+/// What became of a request since its last event: a token with the text that it made certain, or
+/// its end, or both.
+struct RequestEvent {
+  std::int32_t token = -1;                   // -1: none
+  std::string text = {};                     // whole characters; may be empty
+  std::optional<TokenLogprob> logprob = {};  // if the request asks for log-probabilities
+  std::optional<Finish> finish = {};         // in the last event
+  std::string error = {};                    // the reason, if finish is failed
+  std::size_t cached_tokens = 0;             // of the prompt, found in the prefix cache
+  double seconds = 0;                        // from submission to the step that gave the token
+};
 
 struct Reply;
 
@@ -112,8 +138,15 @@ struct Request {
   std::vector<std::int32_t> stop_tokens = {};
   bool ignores_end = false;               // goes on after the model's end token
   std::optional<unsigned> logprobs = {};  // report log-probabilities, and this many alternatives
+  Priority priority = Priority::normal;
+  /// The request ends then, with what it has, if it has not ended before.
+  std::optional<std::chrono::steady_clock::time_point> deadline = {};
+  // `generate` calls these from its caller's thread, `submit` from a thread of the engine that all
+  // its requests share: there they must not block, and must not wait for other requests.
   /// Called with each new piece of text, in whole characters. Return false to end the request.
   std::function<bool(std::string_view text)> on_text = {};
+  /// Called with each event.
+  std::function<void(const RequestEvent& event)> on_event = {};
   /// Called with the whole reply as soon as the request has ended.
   std::function<void(const Reply& reply)> on_done = {};
 };
@@ -245,8 +278,12 @@ struct Product {
 /// "head in Q6_K: linear (Q6_K has no streamed kernel)"
 std::string describe(const Product& product);
 
-/// Counts of what the engine has done since it started.
+/// A moment of an engine, and counts of what it has done since it started.
 struct EngineStats {
+  std::uint32_t requests_running = 0;  // they have slots
+  std::uint64_t requests_waiting = 0;
+  std::uint32_t pages_in_use = 0;  // by running requests
+  std::uint32_t pages_cached = 0;  // that no request uses and the prefix cache keeps
   std::uint64_t steps = 0;
   std::uint64_t steps_ahead = 0;  // steps planned and launched while the one before ran
   std::uint64_t tokens_prefilled = 0;
@@ -264,7 +301,38 @@ struct EngineStats {
   double seconds_overlapped = 0;  // the host worked while a step ran; part of seconds_busy
 };
 
-/// Runs requests on one model and device. Not thread-safe.
+/// A submitted request. Copies are the same ticket. A ticket without a request refuses every call
+/// with BadArgument. Thread-safe; it may outlive its engine, whose end cancels the request.
+class Ticket {
+ public:
+  Ticket() = default;
+
+  std::uint64_t id() const;  // unique in its engine
+  /// The next event; waits for it. None after the last. A reader may be as slow as it likes: events
+  /// are kept, and nobody waits for them. Throws BadArgument if the request has callbacks, which
+  /// get the events instead.
+  std::optional<RequestEvent> next();
+  /// The same, but gives up after `patience`; none then too, and `has_ended` tells the difference.
+  std::optional<RequestEvent> next(std::chrono::nanoseconds patience);
+  /// Waits for the end and takes the reply, with the events that `next` gave out before. Throws
+  /// BadArgument if the reply was taken already.
+  Reply wait();
+  /// Whether the last event was given out, or the callbacks got it.
+  bool has_ended() const;
+  /// Asks the engine to end the request: no more than one further step computes it. If it has not
+  /// ended before, its finish is `cancelled`. Throws BadArgument if it was cancelled already.
+  void cancel();
+
+ private:
+  friend class Engine;
+  explicit Ticket(std::shared_ptr<detail::TicketCore> core) : core_(std::move(core)) {}
+  detail::TicketCore& core() const;
+
+  std::shared_ptr<detail::TicketCore> core_;
+};
+
+/// Runs requests on one model and device. A thread of its own runs the steps, and another one turns
+/// tokens into text. Thread-safe, except for moves and the destructor, which cancels every request.
 class Engine {
  public:
   /// Throws BadArgument, with the numbers, if the options do not fit the memory or each other.
@@ -274,13 +342,23 @@ class Engine {
   Engine& operator=(Engine&&) noexcept;
   ~Engine();
 
-  /// Throws BadArgument if the request makes no sense or cannot fit.
+  /// Puts a request in line and returns at once. It waits as long as it must for a slot: only
+  /// memory bounds the line. Throws BadArgument if the request makes no sense or can never fit, and
+  /// DeviceError if an earlier error has cost the engine its device.
+  Ticket submit(Request request);
+
+  /// Submits a request and waits for its end. Throws what `submit` throws, and the error of a step
+  /// that failed.
   Reply generate(const Request& request);
-  /// Runs all requests as one batch. Replies are in the order of the requests. A request that makes
+  /// Submits all requests together. Replies are in the order of the requests. A request that makes
   /// no sense fails alone: its reply says why.
   std::vector<Reply> generate(std::span<const Request> requests);
   /// The log-probability of each token but the first, given those before it.
   std::vector<TokenLogprob> score(std::span<const std::int32_t> tokens);
+
+  /// Waits until no request is left and no step runs. Then `stats` are complete: while requests run,
+  /// they are as of the last step, and another step may be on its way.
+  void wait_until_idle() const;
 
   const EngineOptions& options() const;  // with the defaults filled in
   /// The most tokens a sequence can have: the context, or less if the KV pages hold less.

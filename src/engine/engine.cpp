@@ -11,6 +11,7 @@ Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&&) noexcept = default;
 Engine::~Engine() = default;
 
+Ticket Engine::submit(Request request) { return Ticket(core_->submit(request)); }
 Reply Engine::generate(const Request& request) { return core_->generate(request); }
 std::vector<Reply> Engine::generate(std::span<const Request> requests) {
   return core_->generate(requests);
@@ -18,6 +19,7 @@ std::vector<Reply> Engine::generate(std::span<const Request> requests) {
 std::vector<TokenLogprob> Engine::score(std::span<const std::int32_t> tokens) {
   return core_->score(tokens);
 }
+void Engine::wait_until_idle() const { core_->wait_until_idle(); }
 const EngineOptions& Engine::options() const { return core_->options(); }
 EngineMemory Engine::memory() const { return core_->memory(); }
 EngineStats Engine::stats() const { return core_->stats(); }

@@ -13,8 +13,15 @@ const char* finish_name(Finish finish) {
       return "cancelled";
     case Finish::failed:
       return "failed";
+    case Finish::deadline:
+      return "deadline";
   }
   return "";
+}
+
+const char* priority_name(Priority priority) {
+  constexpr const char* kNames[] = {"high", "normal", "low"};
+  return kNames[static_cast<std::size_t>(priority)];
 }
 
 const char* weight_format_name(WeightFormat format) {

@@ -91,6 +91,13 @@ SlotSampling sampling_of(const llm::Request& request, const model::ModelConfig& 
   return sampling;
 }
 
+llm::Priority priority_of(const llm::Request& request) {
+  const auto number = static_cast<std::size_t>(request.priority);
+  if (number >= llm::kPriorities)
+    throw BadArgument(fmt::format("priority {}; use high, normal or low", number));
+  return request.priority;
+}
+
 std::vector<std::int32_t> prompt_of(const llm::Request& request,
                                     const llm::detail::ModelData& model) {
   const int given = !request.prompt.empty() + !request.messages.empty() + !request.tokens.empty();

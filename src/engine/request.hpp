@@ -18,4 +18,6 @@ std::vector<std::int32_t> prompt_of(const llm::Request& request,
 /// A request's sampling parameters, without the position of its last token.
 SlotSampling sampling_of(const llm::Request& request, const model::ModelConfig& config);
 
+llm::Priority priority_of(const llm::Request& request);
+
 }  // namespace attacca::engine

@@ -55,6 +55,8 @@ class StepClock {
     in_flight_ = 0;
   }
 
+  /// When the host learned that the last step had ended.
+  Clock::time_point last_done() const { return last_done_; }
   double seconds_busy() const { return busy_; }
   double seconds_idle() const { return idle_; }
   double seconds_overlapped() const { return overlapped_; }  // part of seconds_busy

@@ -20,13 +20,16 @@ StepLog::StepLog(const std::string& path) : path_(path) {
 }
 
 void StepLog::add(llm::StepRecord record) {
-  record.step = ++steps_;
   ++by_mode_[static_cast<std::size_t>(record.mode)];
   ++by_miss_[static_cast<std::size_t>(record.miss)];
-  if (ring_.size() < kKept)
-    ring_.push_back(record);
-  else
-    ring_[(steps_ - 1) % kKept] = record;
+  {
+    const std::lock_guard lock(mutex_);
+    record.step = ++steps_;
+    if (ring_.size() < kKept)
+      ring_.push_back(record);
+    else
+      ring_[(steps_ - 1) % kKept] = record;
+  }
   if (file_.is_open()) file_ << llm::to_json(record) << '\n';
 }
 
@@ -37,6 +40,7 @@ void StepLog::flush() {
 }
 
 std::vector<llm::StepRecord> StepLog::records() const {
+  const std::lock_guard lock(mutex_);
   const auto oldest =
       ring_.begin() + static_cast<std::ptrdiff_t>(ring_.size() < kKept ? 0 : steps_ % kKept);
   std::vector<llm::StepRecord> records(oldest, ring_.end());

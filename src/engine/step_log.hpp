@@ -6,6 +6,7 @@
 #include <attacca/llm.hpp>
 #include <cstdint>
 #include <fstream>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -23,13 +24,15 @@ class StepLog {
   /// Throws DeviceError if the records could not be written to the file.
   void flush();
 
-  std::vector<llm::StepRecord> records() const;  // the last kKept, oldest first
+  /// The last kKept, oldest first. Any thread may call this, at any time.
+  std::vector<llm::StepRecord> records() const;
   const std::array<std::uint64_t, llm::kStepModes>& by_mode() const { return by_mode_; }
   const std::array<std::uint64_t, llm::kMisses>& by_miss() const { return by_miss_; }
 
  private:
   std::string path_;
   std::ofstream file_;
+  mutable std::mutex mutex_;           // of ring_ and steps_
   std::vector<llm::StepRecord> ring_;  // step n is at (n - 1) % kKept
   std::uint64_t steps_ = 0;
   std::array<std::uint64_t, llm::kStepModes> by_mode_ = {};

@@ -192,6 +192,15 @@ void StepRunner::drain() noexcept {
   }
 }
 
+bool StepRunner::is_usable() noexcept {
+  try {
+    input_.write(std::array<std::byte, sizeof(schedule::Line)>{});
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
 StepRunner::Ready& StepRunner::without_graph(const schedule::Counts& counts) {
   const std::pair key(counts.tokens, counts.is_decode != 0);
   if (const auto found = graphless_.find(key); found != graphless_.end()) return found->second;

@@ -51,6 +51,8 @@ class StepRunner {
   const kernels::Sampled* wait();
   /// Waits for all steps in flight and ignores their errors.
   void drain() noexcept;
+  /// Whether the device still works, tried by a copy. REQUIRES: no step is in flight.
+  bool is_usable() noexcept;
   const model::Weights& weights() const { return weights_; }
   std::size_t arena_bytes() const { return memory_.arena_bytes(); }
   std::size_t step_bytes() const;

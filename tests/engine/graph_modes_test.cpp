@@ -62,6 +62,7 @@ std::string report_of(const std::vector<GraphCoverage>& coverage) {
 
 /// Checks that records, counters and the report agree.
 void expect_consistent(const Engine& engine) {
+  engine.wait_until_idle();
   const EngineStats stats = engine.stats();
   const std::vector<StepRecord> records = engine.records();
   const std::vector<GraphCoverage> coverage = engine.coverage();
@@ -205,6 +206,7 @@ TEST_P(GraphModes, a_decode_step_above_the_decode_sizes_runs_in_a_mixed_graph) {
   with.decode_sizes = {1};
   Engine engine(Model(fixture("llama")), with);
   engine.generate(requests_of(expected("llama").prompt));
+  engine.wait_until_idle();
   EXPECT_EQ(engine.stats().graph_hits, engine.stats().steps);
   const auto records = engine.records();
   EXPECT_TRUE(std::any_of(records.begin(), records.end(), [](const StepRecord& r) {
@@ -218,6 +220,7 @@ TEST_P(GraphModes, the_step_log_has_a_line_of_json_for_each_step) {
   with.step_log = path;
   Engine engine(Model(fixture("llama")), with);
   engine.generate(requests_of(expected("llama").prompt));
+  engine.wait_until_idle();
   const std::vector<StepRecord> records = engine.records();
   std::ifstream file(path);
   std::size_t at = 0;

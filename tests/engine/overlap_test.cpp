@@ -71,6 +71,7 @@ class Overlap : public test::OnEachDevice {
     Engine overlapping(model, with), waiting(model, without);
     const std::vector<Reply> right = waiting.generate(requests);
     expect_same(overlapping.generate(requests), right);
+    overlapping.wait_until_idle();
     const EngineStats stats = overlapping.stats();
     EXPECT_GT(stats.steps_ahead, 0u);
     EXPECT_LT(stats.steps_ahead, stats.steps);

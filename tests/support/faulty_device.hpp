@@ -15,6 +15,8 @@ struct Faults {
   enum class Kind { none, refuses, throws };
   std::deque<Kind> applies;         // a failing call makes half of the changes
   std::deque<Kind> instantiations;  // these only throw
+  std::deque<Kind> launches;        // so do these
+  bool is_lost = false;             // every launch and copy throws
 
   static Kind next(std::deque<Kind>& of) {
     if (of.empty()) return Kind::none;
@@ -29,7 +31,11 @@ class FaultyInstance final : public graph::Instance {
   FaultyInstance(std::unique_ptr<graph::Instance> inner, std::shared_ptr<Faults> faults)
       : inner_(std::move(inner)), faults_(std::move(faults)) {}
 
-  void launch(graph::StreamImpl& stream) override { inner_->launch(stream); }
+  void launch(graph::StreamImpl& stream) override {
+    if (faults_->is_lost || Faults::next(faults_->launches) == Faults::Kind::throws)
+      throw DeviceError("the faulty device failed a launch");
+    inner_->launch(stream);
+  }
   std::optional<graph::Refusal> apply(const graph::GraphData& data,
                                       const graph::Changes& changes) override {
     const Faults::Kind kind = Faults::next(faults_->applies);
@@ -85,6 +91,7 @@ class FaultyDevice final : public graph::DeviceImpl {
   void free_shared(void* address) noexcept override { inner_.free_shared(address); }
   std::size_t bytes_free() const override { return inner_.bytes_free(); }
   void copy_now(void* to, const void* from, std::size_t bytes) override {
+    if (faults_->is_lost) throw DeviceError("the faulty device is lost");
     inner_.copy_now(to, from, bytes);
   }
   unsigned processors() const override { return inner_.processors(); }

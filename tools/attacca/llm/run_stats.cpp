@@ -123,6 +123,7 @@ std::string floor_line(const Engine& engine, const Reply& reply, double seconds_
 }  // namespace
 
 std::string run_stats(const Engine& engine, const std::vector<Reply>& replies, unsigned threads) {
+  engine.wait_until_idle();
   const EngineStats stats = engine.stats();
   std::string text;
   const Reply& first = replies.front();

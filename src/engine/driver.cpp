@@ -1,0 +1,174 @@
+// driver.cpp: the engine's loop. An exception of a step ends the requests that had a slot, and no
+// others, unless the device is lost.
+#include "engine/driver.hpp"
+
+#include <fmt/format.h>
+#include <attacca/error.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace attacca::engine {
+
+using llm::Finish;
+
+namespace {
+
+std::string message_of(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception of an unknown type";
+  }
+}
+
+}  // namespace
+
+Driver::Driver(std::shared_ptr<Inbox> inbox, HostScheduler& scheduler, TextWorker& text)
+    : inbox_(std::move(inbox)),
+      scheduler_(scheduler),
+      text_(text),
+      stats_(scheduler.stats()),
+      thread_([this] { run(); }) {}
+
+Driver::~Driver() {
+  inbox_->close();
+  thread_.join();
+}
+
+llm::EngineStats Driver::stats() const {
+  const std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+void Driver::run() {
+  while (true) {
+    Inbox::Mail mail = inbox_->take(scheduler_.is_idle() && line_.empty());
+    const StepClock::Running running = scheduler_.running();
+    const bool is_closed = mail.is_closed;
+    take_in(std::move(mail));
+    if (is_closed) break;
+    expire();
+    admit();
+    step();
+    hand_over();
+  }
+  end_all(Finish::cancelled);
+  hand_over();
+}
+
+void Driver::take_in(Inbox::Mail mail) {
+  for (JobPtr& job : mail.submitted) {
+    if (job->deadline) job->in_deadlines = deadlines_.emplace(*job->deadline, job);
+    if (lost_)
+      end(job, Finish::failed, lost_);
+    else
+      line_.push(std::move(job));
+  }
+  for (const JobPtr& job : mail.cancelled) end(job, Finish::cancelled);
+}
+
+/// Ends the jobs whose deadlines have passed.
+void Driver::expire() {
+  if (deadlines_.empty()) return;
+  const Clock::time_point now = Clock::now();
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now)
+    end(JobPtr(deadlines_.begin()->second), Finish::deadline);
+}
+
+void Driver::admit() {
+  while (!line_.empty() && scheduler_.has_room()) {
+    const JobPtr job = line_.pop();
+    try {
+      scheduler_.admit(job);
+      job->place = Job::Place::scheduled;
+    } catch (...) {
+      job->place = Job::Place::submitted;
+      end(job, Finish::failed, std::current_exception());
+    }
+  }
+}
+
+void Driver::step() {
+  try {
+    const bool has_run = scheduler_.step(outcomes_);
+    if (!has_run && !scheduler_.is_idle())
+      throw Error("the scheduler has requests and plans no step; this is a bug of attacca");
+    const bool has_ended = std::any_of(outcomes_.begin(), outcomes_.end(),
+                                       [](const Outcome& outcome) { return outcome.finish; });
+    if (has_ended || scheduler_.is_idle()) scheduler_.flush();
+  } catch (...) {
+    fail(std::current_exception());
+  }
+  for (const Outcome& outcome : outcomes_)
+    if (outcome.finish) retire(*outcome.job);
+}
+
+/// A step failed, or its log could not be written: so do its requests. If the device is lost, all
+/// others fail too, and no more are taken.
+void Driver::fail(const std::exception_ptr& failure) {
+  for (Outcome& outcome : outcomes_) {
+    if (!outcome.finish) continue;
+    outcome.finish = Finish::failed;
+    outcome.error = message_of(failure);
+    outcome.failure = failure;
+  }
+  for (const JobPtr& job : scheduler_.fail_running()) {
+    job->place = Job::Place::submitted;
+    end(job, Finish::failed, failure);
+  }
+  if (scheduler_.is_usable()) return;
+  const std::string reason = fmt::format(
+      "the engine has lost its device and takes no more requests; start the program again ({})",
+      message_of(failure));
+  lost_ = std::make_exception_ptr(DeviceError(reason));
+  inbox_->refuse(reason);
+  end_all(Finish::failed, lost_);
+}
+
+/// Ends a job wherever it is. Without effect if it has ended.
+void Driver::end(const JobPtr& job, Finish finish, const std::exception_ptr& failure) {
+  if (job->place == Job::Place::ended) return;
+  if (job->place == Job::Place::in_line) line_.remove(*job);
+  if (job->place == Job::Place::scheduled) scheduler_.remove(*job);
+  retire(*job);
+  outcomes_.push_back({.job = job,
+                       .at = Clock::now(),
+                       .finish = finish,
+                       .error = failure ? message_of(failure) : "",
+                       .failure = failure,
+                       .cached_tokens = job->cached_tokens});
+}
+
+void Driver::end_all(Finish finish, const std::exception_ptr& failure) {
+  std::vector<JobPtr> jobs = scheduler_.fail_running();
+  const std::vector<JobPtr> waiting = scheduler_.remove_all();
+  jobs.insert(jobs.end(), waiting.begin(), waiting.end());
+  for (const JobPtr& job : jobs) {
+    job->place = Job::Place::submitted;
+    end(job, finish, failure);
+  }
+  while (const JobPtr job = line_.pop()) {
+    job->place = Job::Place::submitted;
+    end(job, finish, failure);
+  }
+}
+
+void Driver::retire(Job& job) {
+  if (job.place == Job::Place::ended) return;
+  job.place = Job::Place::ended;
+  if (job.deadline) deadlines_.erase(job.in_deadlines);
+}
+
+void Driver::hand_over() {
+  {
+    const std::lock_guard lock(mutex_);
+    stats_ = scheduler_.stats();
+    stats_.requests_waiting += line_.size();
+  }
+  text_.send(std::exchange(outcomes_, {}));
+}
+
+}  // namespace attacca::engine

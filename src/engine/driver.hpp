@@ -1,0 +1,55 @@
+// driver.hpp: the thread that owns the engine's loop. It takes in requests, cancellations and
+// deadlines, gives waiting jobs to the scheduler as it has room, runs steps, and hands their
+// outcomes to the text worker. It neither tokenizes nor calls callbacks.
+#pragma once
+
+#include <attacca/llm.hpp>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "engine/host_scheduler.hpp"
+#include "engine/inbox.hpp"
+#include "engine/text_worker.hpp"
+#include "engine/waiting_line.hpp"
+
+namespace attacca::engine {
+
+class Driver {
+ public:
+  /// REQUIRES: scheduler and text worker outlive it.
+  Driver(std::shared_ptr<Inbox> inbox, HostScheduler& scheduler, TextWorker& text);
+  /// Cancels all requests.
+  ~Driver();
+
+  /// As of the last step. Thread-safe.
+  llm::EngineStats stats() const;
+
+ private:
+  void run();
+  void take_in(Inbox::Mail mail);
+  void expire();
+  void step();
+  void admit();
+  void fail(const std::exception_ptr& failure);
+  void end(const JobPtr& job, llm::Finish finish, const std::exception_ptr& failure = {});
+  void end_all(llm::Finish finish, const std::exception_ptr& failure = {});
+  void retire(Job& job);
+  void hand_over();
+
+  std::shared_ptr<Inbox> inbox_;
+  HostScheduler& scheduler_;
+  TextWorker& text_;
+  WaitingLine line_;
+  std::multimap<Clock::time_point, JobPtr> deadlines_;  // of live jobs
+  std::vector<Outcome> outcomes_;                       // not handed over yet
+  std::exception_ptr lost_;                             // the error that cost the device
+  mutable std::mutex mutex_;                            // of stats_
+  llm::EngineStats stats_;
+  std::thread thread_;
+};
+
+}  // namespace attacca::engine

@@ -1,0 +1,209 @@
+// host_scheduler.cpp: plan, launch, wait, commit.
+#include "engine/host_scheduler.hpp"
+
+#include <fmt/format.h>
+#include <attacca/error.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/coverage.hpp"
+#include "schedule/step.hpp"
+
+namespace attacca::engine {
+
+namespace {
+
+llm::TokenLogprob logprob_of(std::int32_t token, const kernels::Sampled& sampled) {
+  llm::TokenLogprob entry{.token = token, .logprob = sampled.logprob, .top = {}};
+  for (std::uint32_t i = 0; i < sampled.tops; ++i)
+    entry.top.emplace_back(sampled.top_token[i], sampled.top_logprob[i]);
+  return entry;
+}
+
+llm::Finish finish_of(Ending ending) {
+  switch (ending) {
+    case Ending::stop_token:
+      return llm::Finish::stop;
+    case Ending::not_finite:
+      return llm::Finish::failed;
+    default:
+      return llm::Finish::length;
+  }
+}
+
+}  // namespace
+
+HostScheduler::HostScheduler(std::unique_ptr<StepRunner> runner, const schedule::Limits& limits,
+                             const llm::EngineOptions& options)
+    : limits_(limits),
+      options_(options),
+      log_(options.step_log),
+      runner_(std::move(runner)),
+      state_memory_(schedule::state_bytes(limits_) / sizeof(schedule::Line)),
+      state_(schedule::bind_state(limits_, runner_->plan(), state_memory_.data())),
+      job_of_entry_(limits_.requests) {
+  schedule::reset(state_);
+}
+
+bool HostScheduler::has_room() const {
+  return state_.waiting.count < state_.free_slots.count && state_.free_entries.count > 0;
+}
+
+bool HostScheduler::is_idle() const {
+  return launched_.empty() && state_.waiting.count == 0 && state_.running.count == 0;
+}
+
+void HostScheduler::admit(JobPtr job) {
+  const std::uint32_t entry = schedule::reserve(state_);
+  schedule::Request& request = state_.entries[entry].request;
+  request = {.id = job->id,
+             .prompt = static_cast<std::uint32_t>(job->prompt.size()),
+             .max_new = static_cast<std::uint32_t>(job->max_new),
+             .wants_all_logits = job->is_score};
+  std::copy(job->prompt.begin(), job->prompt.end(), state_.history(entry));
+  if (schedule::admit(state_, entry) != schedule::Admission::done)
+    throw BadArgument(schedule::why_refused(limits_, request));
+  job->entry = entry;
+  job_of_entry_[entry] = std::move(job);
+}
+
+void HostScheduler::release(Job& job) {
+  JobPtr kept = std::move(job_of_entry_[job.entry]);  // until `entry` is written
+  job.entry = schedule::kNone;
+}
+
+void HostScheduler::remove(Job& job) {
+  schedule::cancel(state_, job.entry, job.id);
+  release(job);
+}
+
+bool HostScheduler::step(std::vector<Outcome>& outcomes) {
+  if (launched_.empty() && !launch_next()) return false;
+  if (options_.overlap) launch_next();
+  wait_for_oldest();
+  schedule::commit_step(state_, sampled_);
+  for (std::uint32_t at = 0; at < state_.event_count; ++at)
+    outcomes.push_back(outcome_of(state_.events[at]));
+  return true;
+}
+
+/// False: there is nothing to plan, at least until the step in flight is committed.
+bool HostScheduler::launch_next() {
+  schedule::plan_step(state_);
+  const schedule::Counts& counts = *runner_->plan().counts;
+  if (counts.tokens == 0) return false;
+  prepare_placed_slots();
+  runner_->launch();
+  launched_.push_back({record_of(counts), clock_.launched()});
+  return true;
+}
+
+void HostScheduler::wait_for_oldest() {
+  clock_.waiting();
+  sampled_ = runner_->wait();
+  auto [record, began] = launched_.front();
+  launched_.pop_front();
+  record.microseconds = clock_.done(began) * 1e6;
+  log_.add(record);
+}
+
+llm::StepRecord HostScheduler::record_of(const schedule::Counts& counts) const {
+  llm::StepRecord record{.is_decode = counts.is_decode != 0,
+                         .mode = mode_of(limits_, options_.graphs, counts.graph),
+                         .tokens = counts.tokens,
+                         .rows = counts.rows};
+  if (counts.graph == schedule::kNone) {
+    record.miss = miss_of(limits_, options_.graphs, counts.tokens, record.is_decode);
+  } else {
+    record.size = limits_.graph_tokens(counts.graph);
+    record.padding = record.size - record.tokens;
+  }
+  return record;
+}
+
+void HostScheduler::prepare_placed_slots() {
+  const schedule::Plan& plan = runner_->plan();
+  for (std::uint32_t at = 0; at < plan.counts->placed; ++at) {
+    const auto slot = static_cast<std::uint32_t>(plan.placed[at]);
+    const std::uint32_t entry = state_.slots[slot].entry;
+    Job& job = *job_of_entry_[entry];
+    const schedule::Entry& e = state_.entries[entry];
+    // Cached tokens count only on first placement: a preempted request finds its own pages again.
+    if (e.known() == e.request.prompt) job.cached_tokens = e.computed - e.planned;
+    runner_->slots().place(slot, job.sampling, {state_.history(entry), e.known()},
+                           e.request.prompt);
+  }
+}
+
+Outcome HostScheduler::outcome_of(const schedule::Event& event) {
+  const JobPtr& job = job_of_entry_[event.entry];
+  Outcome outcome{.job = job,
+                  .at = clock_.last_done(),
+                  .token = event.token,
+                  .cached_tokens = job->cached_tokens};
+  if (event.ending == Ending::not_finite) {
+    outcome.token = -1;
+    outcome.error = fmt::format(
+        "the model's logits for position {} are infinite or not numbers; its weights, or what this "
+        "device makes of them, are broken: try another file or another device",
+        event.position);
+  }
+  if (outcome.token >= 0 && job->wants_logprobs)
+    outcome.logprob = logprob_of(event.token, sampled_[event.row]);
+  if (event.ending != Ending::none) {
+    outcome.finish = finish_of(event.ending);
+    release(*job);  // and so `job` is null
+  }
+  return outcome;
+}
+
+std::vector<JobPtr> HostScheduler::fail_running() {
+  runner_->drain();
+  clock_.drained();
+  launched_.clear();
+  std::vector<JobPtr> failed;
+  while (state_.running.count > 0) {
+    failed.push_back(job_of_entry_[state_.running.first]);
+    remove(*failed.back());
+  }
+  while (state_.in_flight > 0) schedule::commit_step(state_, sampled_);  // every part is void
+  return failed;
+}
+
+std::vector<JobPtr> HostScheduler::remove_all() {
+  std::vector<JobPtr> removed;
+  for (std::uint32_t entry = 0; entry < limits_.requests; ++entry) {
+    if (!job_of_entry_[entry]) continue;
+    removed.push_back(job_of_entry_[entry]);
+    remove(*removed.back());
+  }
+  return removed;
+}
+
+llm::EngineStats HostScheduler::stats() const {
+  const schedule::Statistics& s = state_.statistics;
+  std::array<std::uint64_t, llm::kMisses> misses = log_.by_miss();
+  const std::uint64_t hits = std::exchange(misses[0], 0);
+  return {.requests_running = state_.running.count,
+          .requests_waiting = state_.waiting.count,
+          .pages_in_use = limits_.pages - state_.spare_pages(),
+          .pages_cached = state_.idle_pages.count,
+          .steps = s.steps,
+          .steps_ahead = s.ahead,
+          .tokens_prefilled = s.prefilled,
+          .tokens_decoded = s.decoded,
+          .tokens_voided = s.voided,
+          .tokens_from_cache = s.shared,
+          .tokens_padded = s.padding,
+          .steps_by_mode = log_.by_mode(),
+          .graph_hits = hits,
+          .graph_misses = misses,
+          .preemptions = s.preemptions,
+          .evictions = s.evictions,
+          .seconds_busy = clock_.seconds_busy(),
+          .seconds_idle = clock_.seconds_idle(),
+          .seconds_overlapped = clock_.seconds_overlapped()};
+}
+
+}  // namespace attacca::engine

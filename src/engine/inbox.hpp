@@ -1,0 +1,88 @@
+// inbox.hpp: what other threads tell the engine's driver: jobs to run, and jobs to end. Tickets
+// keep it alive beyond their engine; it is closed then.
+#pragma once
+
+#include <attacca/error.hpp>
+#include <condition_variable>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/job.hpp"
+
+namespace attacca::engine {
+
+/// Thread-safe.
+class Inbox {
+ public:
+  struct Mail {
+    std::vector<JobPtr> submitted;
+    std::vector<JobPtr> cancelled;
+    bool is_closed = false;
+
+    bool empty() const { return submitted.empty() && cancelled.empty() && !is_closed; }
+  };
+
+  /// Throws DeviceError if the engine refuses further work.
+  void submit(std::span<const JobPtr> jobs) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!refusal_.empty()) throw DeviceError(refusal_);
+      mail_.submitted.insert(mail_.submitted.end(), jobs.begin(), jobs.end());
+      is_quiet_ = false;
+    }
+    arrived_.notify_one();
+  }
+  /// Ends a job. Without effect if it has ended, or if the engine has.
+  void cancel(JobPtr job) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (mail_.is_closed) return;
+      mail_.cancelled.push_back(std::move(job));
+    }
+    arrived_.notify_one();
+  }
+  /// The driver should end.
+  void close() {
+    {
+      const std::lock_guard lock(mutex_);
+      mail_.is_closed = true;
+    }
+    arrived_.notify_one();
+  }
+  /// From now on `submit` throws this.
+  void refuse(std::string reason) {
+    const std::lock_guard lock(mutex_);
+    refusal_ = std::move(reason);
+  }
+
+  /// Waits until the driver has nothing to do.
+  void wait_until_quiet() {
+    std::unique_lock lock(mutex_);
+    quiet_.wait(lock, [&] { return is_quiet_; });
+  }
+
+  /// The driver takes all mail. If it `has_nothing_to_do`, it first waits until there is some.
+  Mail take(bool has_nothing_to_do) {
+    std::unique_lock lock(mutex_);
+    if (has_nothing_to_do && mail_.empty()) {
+      is_quiet_ = true;
+      quiet_.notify_all();
+      arrived_.wait(lock, [&] { return !mail_.empty(); });
+    }
+    Mail mail = std::exchange(mail_, {});
+    mail_.is_closed = mail.is_closed;
+    return mail;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable arrived_, quiet_;
+  Mail mail_;
+  bool is_quiet_ = true;
+  std::string refusal_;
+};
+
+}  // namespace attacca::engine

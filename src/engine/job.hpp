@@ -1,0 +1,75 @@
+// job.hpp: a request inside the engine, from its submission to its end, and what a step made of it.
+// Three threads meet here: the one that submits, the driver's and the text worker's. Each field
+// names its owner.
+#pragma once
+
+#include <attacca/llm.hpp>
+#include <cstdint>
+#include <exception>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/slot_memory.hpp"
+#include "engine/step_clock.hpp"
+#include "engine/text_stream.hpp"
+#include "schedule/list.hpp"
+
+namespace attacca::engine {
+
+using Clock = StepClock::Clock;
+
+/// Where the events of a request go. The text worker calls it.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  /// `failure`: the error behind an event that says `failed`, if there was an exception. False: the
+  /// receiver has had enough, and the request ends.
+  virtual bool deliver(llm::RequestEvent event, std::exception_ptr failure) = 0;
+};
+
+struct Job;
+using JobPtr = std::shared_ptr<Job>;
+
+struct Job {
+  // Constant after submission.
+  std::uint64_t id = 0;
+  std::vector<std::int32_t> prompt;
+  std::size_t max_new = 0;
+  bool is_score = false;
+  bool wants_logprobs = false;
+  SlotSampling sampling;
+  llm::Priority priority = llm::Priority::normal;
+  std::optional<Clock::time_point> deadline;
+  Clock::time_point submitted = Clock::now();
+  std::shared_ptr<Sink> sink;
+
+  // The driver's.
+  enum class Place : std::uint8_t { submitted, in_line, scheduled, ended };
+  Place place = Place::submitted;
+  std::list<JobPtr>::iterator in_line;
+  std::multimap<Clock::time_point, JobPtr>::iterator in_deadlines;
+  std::uint32_t entry = schedule::kNone;  // in the schedule
+  std::size_t cached_tokens = 0;
+
+  // The text worker's.
+  std::unique_ptr<TextStream> text;  // null: a score, or a model that came without a tokenizer
+  bool is_over = false;              // its last event was delivered
+};
+
+/// What a step, or the driver, made of a job: a token, the end, or both.
+struct Outcome {
+  JobPtr job;
+  Clock::time_point at;
+  std::int32_t token = -1;
+  std::optional<llm::TokenLogprob> logprob = {};
+  std::optional<llm::Finish> finish = {};  // `stop`: the token is a stop token
+  std::string error = {};
+  std::exception_ptr failure = {};
+  std::size_t cached_tokens = 0;
+};
+
+}  // namespace attacca::engine

@@ -1,0 +1,442 @@
+// Tests of an engine that takes requests while it runs: events, cancellation, deadlines,
+// priorities, readers that do not read, callbacks, and steps that fail.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <attacca/error.hpp>
+#include <attacca/llm.hpp>
+
+#include <chrono>
+#include <future>
+#include <latch>
+#include <optional>
+#include <random>
+#include <thread>
+
+#include "engine/fixtures.hpp"
+#include "graph/access.hpp"
+#include "support/faulty_device.hpp"
+#include "support/on_each_device.hpp"
+
+namespace attacca {
+namespace {
+
+using namespace engine_tests;
+using namespace std::chrono_literals;
+using llm::Engine;
+using llm::EngineOptions;
+using llm::EngineStats;
+using llm::Finish;
+using llm::Model;
+using llm::Priority;
+using llm::Reply;
+using llm::Request;
+using llm::RequestEvent;
+using llm::Ticket;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using Tokens = std::vector<std::int32_t>;
+
+constexpr std::size_t kForever = 100;  // tokens that no test waits for
+
+class Submit : public test::OnEachDevice {
+ protected:
+  EngineOptions options(unsigned slots = 4) const {
+    EngineOptions options;
+    options.same_bits = true;
+    options.device = device();
+    options.context = 128;
+    options.slots = slots;
+    options.step_tokens = 48;
+    return options;
+  }
+  /// Prompts of several lengths that share beginnings; greedy and seeded.
+  std::vector<Request> mixture(std::size_t count) const {
+    const Tokens text = text_of("llama");
+    std::vector<Request> requests;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto length = static_cast<long>(1 + i * 7 % 60);
+      requests.push_back(greedy({text.begin(), text.begin() + length}, 3 + i * 5 % 20));
+      if (i % 2 == 1) requests.back().sampling = {.temperature = 1, .seed = i};
+    }
+    return requests;
+  }
+  Request endless() const { return greedy({1, 2, 3}, kForever); }
+  static void expect_no_trace(const Engine& engine) {
+    engine.wait_until_idle();
+    const EngineStats stats = engine.stats();
+    EXPECT_EQ(stats.requests_running, 0u);
+    EXPECT_EQ(stats.requests_waiting, 0u);
+    EXPECT_EQ(stats.pages_in_use, 0u);
+  }
+
+  const Model model_{fixture("llama")};
+};
+ATTACCA_ON_EACH_DEVICE(Submit);
+
+TEST_P(Submit, the_events_of_a_request_are_its_reply) {
+  const Model embedded("");
+  Engine engine(embedded, options());
+  Request request;
+  request.prompt = "Once upon a time";
+  request.max_tokens = 12;
+  request.stop = {"never there"};
+  request.logprobs = 2;
+  const Reply right = engine.generate(request);
+  Ticket ticket = engine.submit(request);
+  std::string text;
+  Tokens tokens;
+  std::optional<Finish> finish;
+  while (const std::optional<RequestEvent> event = ticket.next()) {
+    EXPECT_FALSE(finish) << "an event after the last";
+    text += event->text;
+    if (event->token >= 0) {
+      tokens.push_back(event->token);
+      ASSERT_TRUE(event->logprob);
+      EXPECT_EQ(event->logprob->token, event->token);
+      EXPECT_EQ(event->logprob->top.size(), 2u);
+    }
+    finish = event->finish;
+  }
+  EXPECT_EQ(text, right.text);
+  EXPECT_EQ(tokens, right.tokens);
+  EXPECT_EQ(finish, Finish::length);
+  EXPECT_TRUE(ticket.has_ended());
+  const Reply reply = ticket.wait();
+  EXPECT_EQ(reply.text, right.text);
+  EXPECT_EQ(reply.tokens, right.tokens);
+  EXPECT_EQ(reply.logprobs.size(), right.logprobs.size());
+  EXPECT_EQ(reply.finish, Finish::length);
+  EXPECT_EQ(reply.prompt_tokens, right.prompt_tokens);
+  EXPECT_GT(reply.seconds, 0);
+  EXPECT_LE(reply.seconds_to_first_token, reply.seconds);
+}
+
+TEST_P(Submit, every_request_gets_the_tokens_it_gets_alone_however_threads_submit_and_cancel) {
+  constexpr std::size_t kRequests = 48, kThreads = 4;
+  const std::vector<Request> requests = mixture(kRequests);
+  std::vector<Tokens> alone;
+  {
+    Engine engine(model_, options());
+    for (const Request& request : requests) alone.push_back(engine.generate(request).tokens);
+  }
+  EngineOptions scarce = options();
+  scarce.pages = 14;
+  for (const bool has_few_pages : {false, true}) {
+    Engine engine(model_, has_few_pages ? scarce : options());
+    std::vector<Reply> replies(kRequests);
+    std::vector<std::thread> threads;
+    for (std::size_t thread = 0; thread < kThreads; ++thread)
+      threads.emplace_back([&, thread] {
+        std::mt19937 random(static_cast<unsigned>(thread));
+        std::vector<std::pair<std::size_t, Ticket>> open;
+        for (std::size_t at = thread; at < kRequests; at += kThreads) {
+          Request request = requests[at];
+          request.priority = static_cast<Priority>(random() % 3);
+          open.emplace_back(at, engine.submit(request));
+          if (random() % 3 == 0) open.back().second.cancel();
+          while (open.size() > random() % 6) {
+            replies[open.front().first] = open.front().second.wait();
+            open.erase(open.begin());
+          }
+        }
+        for (auto& [at, ticket] : open) replies[at] = ticket.wait();
+      });
+    for (std::thread& thread : threads) thread.join();
+    for (std::size_t at = 0; at < kRequests; ++at) {
+      SCOPED_TRACE(at);
+      const Tokens& tokens = replies[at].tokens;
+      if (replies[at].finish == Finish::cancelled) {
+        ASSERT_LE(tokens.size(), alone[at].size());
+        EXPECT_TRUE(std::equal(tokens.begin(), tokens.end(), alone[at].begin()));
+      } else {
+        EXPECT_EQ(tokens, alone[at]);
+        EXPECT_EQ(replies[at].finish, Finish::length);
+      }
+    }
+    expect_no_trace(engine);
+    EXPECT_GT(engine.stats().steps, 0u);
+  }
+}
+
+TEST_P(Submit, many_times_more_requests_than_slots_wait_and_all_are_answered) {
+  Engine engine(model_, options(2));
+  std::vector<Ticket> tickets;
+  for (int i = 0; i < 300; ++i) tickets.push_back(engine.submit(greedy({1 + i % 5}, 2)));
+  for (Ticket& ticket : tickets) EXPECT_EQ(ticket.wait().tokens.size(), 2u);
+  expect_no_trace(engine);
+}
+
+TEST_P(Submit, a_request_of_high_priority_overtakes_those_that_wait) {
+  Engine engine(model_, options(1));
+  const auto submit = [&](Priority priority) {
+    Request request = greedy({1, 2}, 3);
+    request.priority = priority;
+    return engine.submit(request);
+  };
+  Ticket running = engine.submit(endless());
+  while (engine.stats().requests_running == 0) std::this_thread::yield();
+  std::vector<Ticket> low;
+  for (int i = 0; i < 8; ++i) low.push_back(submit(Priority::low));
+  Ticket high = submit(Priority::high);
+  running.cancel();
+  high.wait();
+  std::size_t done = 0;
+  for (const Ticket& ticket : low) done += ticket.has_ended();
+  EXPECT_LE(done, 3u) << "the line's first turn may be a low one, and the next one may run by now";
+  for (Ticket& ticket : low) EXPECT_EQ(ticket.wait().tokens.size(), 3u);
+}
+
+TEST_P(Submit, a_cancelled_request_ends_and_its_pages_are_free) {
+  Engine engine(model_, options());
+  Ticket runs = engine.submit(endless());
+  ASSERT_TRUE(runs.next());
+  runs.cancel();
+  const Reply reply = runs.wait();
+  EXPECT_EQ(reply.finish, Finish::cancelled);
+  EXPECT_LT(reply.tokens.size(), kForever);
+  expect_no_trace(engine);
+  EXPECT_LE(engine.stats().tokens_decoded, reply.tokens.size() + 2)
+      << "the step in flight, and the one planned behind it";
+}
+
+TEST_P(Submit, a_cancelled_request_that_waits_never_runs) {
+  Engine engine(model_, options(1));
+  Ticket runs = engine.submit(endless());
+  ASSERT_TRUE(runs.next());
+  Ticket waits = engine.submit(endless());
+  waits.cancel();
+  EXPECT_EQ(waits.wait().finish, Finish::cancelled);
+  EXPECT_FALSE(runs.has_ended());
+  runs.cancel();
+  runs.wait();
+  expect_no_trace(engine);
+}
+
+TEST_P(Submit, a_deadline_ends_a_request_whether_it_runs_or_waits) {
+  Engine engine(model_, options(1));
+  Request request = endless();
+  std::vector<Ticket> tickets;
+  for (int i = 0; i < 200; ++i) {
+    request.deadline = std::chrono::steady_clock::now() + 20ms;
+    tickets.push_back(engine.submit(request));
+  }
+  std::size_t expired = 0;
+  for (Ticket& ticket : tickets) {
+    const Reply reply = ticket.wait();
+    expired += reply.finish == Finish::deadline;
+    if (reply.finish == Finish::deadline) {
+      EXPECT_LT(reply.tokens.size(), kForever);
+    }
+  }
+  EXPECT_GT(expired, 100u) << "one slot cannot give 20,000 tokens in that time";
+  expect_no_trace(engine);
+}
+
+TEST_P(Submit, a_deadline_in_the_past_is_refused) {
+  Engine engine(model_, options());
+  Request request = endless();
+  request.deadline = std::chrono::steady_clock::now() - 2s;
+  EXPECT_THAT([&] { engine.submit(request); },
+              ThrowsMessage<BadArgument>(HasSubstr("the deadline passed 2.0")));
+}
+
+TEST_P(Submit, what_makes_no_sense_is_refused_where_it_is_made) {
+  Engine engine(model_, options());
+  EXPECT_THAT(
+      [&] {
+        engine.submit(greedy({1, 100000}, 4));
+      },
+      ThrowsMessage<BadArgument>(HasSubstr("100000")));
+  EXPECT_THAT([&] { engine.submit(greedy(Tokens(200, 1), 4)); },
+              ThrowsMessage<BadArgument>(HasSubstr("200 tokens")));
+  EXPECT_THAT([&] { engine.submit(greedy({1}, 0)); },
+              ThrowsMessage<BadArgument>(HasSubstr("max_tokens is 0")));
+  Request request = endless();
+  request.priority = static_cast<Priority>(7);
+  EXPECT_THAT([&] { engine.submit(request); }, ThrowsMessage<BadArgument>(HasSubstr("priority 7")));
+  EXPECT_EQ(engine.stats().steps, 0u);
+}
+
+TEST_P(Submit, a_ticket_that_was_used_up_says_so) {
+  Engine engine(model_, options());
+  Ticket ticket = engine.submit(greedy({1}, 2));
+  ticket.wait();
+  EXPECT_EQ(ticket.next(), std::nullopt);
+  EXPECT_THAT([&] { ticket.wait(); }, ThrowsMessage<BadArgument>(HasSubstr("taken already")));
+  ticket.cancel();  // too late, and so without effect
+  EXPECT_THAT([&] { ticket.cancel(); },
+              ThrowsMessage<BadArgument>(HasSubstr("request 1 was cancelled already")));
+  Ticket none;
+  EXPECT_THAT([&] { none.wait(); }, ThrowsMessage<BadArgument>(HasSubstr("has no request")));
+}
+
+TEST_P(Submit, a_reader_that_does_not_read_delays_nobody) {
+  Engine engine(model_, options());
+  Ticket unread = engine.submit(endless());
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(engine.generate(greedy({1, 2}, 4)).tokens.size(), 4u);
+  engine.wait_until_idle();
+  EXPECT_EQ(unread.wait().tokens.size(), kForever) << "and loses nothing";
+}
+
+TEST_P(Submit, a_callback_that_blocks_stops_no_step) {
+  std::latch blocks(1);
+  Engine engine(model_, options());
+  Request request = endless();
+  request.on_event = [&](const RequestEvent&) { blocks.wait(); };
+  Ticket ticket = engine.submit(request);
+  engine.wait_until_idle();  // every step has run
+  EXPECT_FALSE(ticket.has_ended());
+  blocks.count_down();
+  EXPECT_EQ(ticket.wait().tokens.size(), kForever);
+}
+
+TEST_P(Submit, callbacks_get_the_events_in_order_and_then_the_reply) {
+  const Model embedded("");
+  std::string text, pieces;
+  std::promise<Reply> done;
+  Engine engine(embedded, options());
+  Request request;
+  request.prompt = "Once upon a time";
+  request.max_tokens = 10;
+  const Reply right = engine.generate(request);
+  request.on_event = [&](const RequestEvent& event) { text += event.text; };
+  request.on_text = [&](std::string_view piece) {
+    pieces += piece;
+    return true;
+  };
+  request.on_done = [&](const Reply& reply) { done.set_value(reply); };
+  Ticket ticket = engine.submit(request);
+  const Reply reply = done.get_future().get();
+  EXPECT_EQ(text, right.text);
+  EXPECT_EQ(pieces, right.text);
+  EXPECT_EQ(reply.text, right.text);
+  EXPECT_EQ(ticket.wait().text, right.text);
+  EXPECT_THAT([&] { ticket.next(); }, ThrowsMessage<BadArgument>(HasSubstr("has callbacks")));
+}
+
+TEST_P(Submit, a_callback_that_has_had_enough_ends_its_request) {
+  const Model embedded("");
+  Engine engine(embedded, options());
+  Request request;
+  request.prompt = "Once upon a time";
+  request.max_tokens = kForever;
+  request.ignores_end = true;
+  std::string text;
+  request.on_text = [&](std::string_view piece) {
+    text += piece;
+    return text.size() < 8;
+  };
+  const Reply reply = engine.submit(request).wait();
+  EXPECT_EQ(reply.finish, Finish::cancelled);
+  EXPECT_EQ(reply.text, text);
+  expect_no_trace(engine);
+}
+
+TEST_P(Submit, a_callback_that_throws_fails_its_request_and_no_other) {
+  Engine engine(model_, options());
+  Request request = endless();
+  request.on_event = [](const RequestEvent&) { throw std::runtime_error("enough"); };
+  Ticket fails = engine.submit(request);
+  const Reply other = engine.generate(greedy({1, 2}, 8));
+  EXPECT_EQ(other.tokens.size(), 8u);
+  const Reply reply = fails.wait();
+  EXPECT_EQ(reply.finish, Finish::failed);
+  EXPECT_THAT(reply.error, HasSubstr("threw: enough"));
+  expect_no_trace(engine);
+}
+
+TEST_P(Submit, a_callback_cannot_wait_for_its_own_thread) {
+  std::promise<std::string> said;
+  Engine engine(model_, options());
+  Request request = greedy({1}, 1);
+  request.on_done = [&](const Reply&) {
+    try {
+      engine.generate(greedy({1}, 1));
+      said.set_value("");
+    } catch (const Error& error) {
+      said.set_value(error.what());
+    }
+  };
+  engine.submit(request);
+  EXPECT_THAT(said.get_future().get(), HasSubstr("cannot wait inside a callback"));
+}
+
+TEST_P(Submit, the_end_of_an_engine_cancels_its_requests_and_tickets_outlive_it) {
+  std::vector<Ticket> tickets;
+  {
+    Engine engine(model_, options(2));
+    for (int i = 0; i < 6; ++i) tickets.push_back(engine.submit(endless()));
+    ASSERT_TRUE(tickets[0].next());
+  }
+  for (Ticket& ticket : tickets) {
+    const Reply reply = ticket.wait();
+    EXPECT_TRUE(reply.finish == Finish::cancelled || reply.tokens.size() == kForever);
+    ticket.cancel();
+  }
+}
+
+// --- steps that fail ---------------------------------------------------------------------------
+
+class FailingSteps : public Submit {
+ protected:
+  EngineOptions faulty(unsigned slots) {
+    EngineOptions with = options(slots);
+    with.device = graph::Access::device(std::make_shared<test::FaultyDevice>(device(), faults_));
+    with.overlap = false;
+    return with;
+  }
+
+  std::shared_ptr<test::Faults> faults_ = std::make_shared<test::Faults>();
+};
+ATTACCA_ON_EACH_DEVICE(FailingSteps);
+
+TEST_P(FailingSteps, end_the_requests_that_had_a_slot_and_no_other) {
+  using Kind = test::Faults::Kind;
+  Engine engine(model_, faulty(1));
+  const Tokens right = engine.generate(greedy({1, 2}, 4)).tokens;
+  faults_->launches = {Kind::none, Kind::throws};
+  std::vector<Ticket> tickets;
+  for (int i = 0; i < 3; ++i) tickets.push_back(engine.submit(greedy({1, 2}, 4)));
+  std::size_t failed = 0;
+  for (Ticket& ticket : tickets) {
+    const Reply reply = ticket.wait();
+    if (reply.finish == Finish::failed) {
+      ++failed;
+      EXPECT_THAT(reply.error, HasSubstr("failed a launch"));
+    } else {
+      EXPECT_EQ(reply.tokens, right);
+    }
+  }
+  EXPECT_EQ(failed, 1u);
+  expect_no_trace(engine);
+}
+
+TEST_P(FailingSteps, come_out_of_generate_as_they_were_thrown) {
+  Engine engine(model_, faulty(4));
+  faults_->launches = {test::Faults::Kind::throws};
+  EXPECT_THAT(
+      [&] {
+        engine.generate(greedy({1, 2}, 4));
+      },
+      ThrowsMessage<DeviceError>(HasSubstr("failed a launch")));
+  EXPECT_EQ(engine.generate(greedy({1, 2}, 4)).tokens.size(), 4u);
+  expect_no_trace(engine);
+}
+
+TEST_P(FailingSteps, of_a_lost_device_fail_every_request_and_no_more_are_taken) {
+  Engine engine(model_, faulty(1));
+  faults_->is_lost = true;
+  std::vector<Ticket> tickets;
+  try {
+    for (int i = 0; i < 3; ++i) tickets.push_back(engine.submit(endless()));
+  } catch (const DeviceError&) {  // it may be known already
+  }
+  ASSERT_FALSE(tickets.empty());
+  for (Ticket& ticket : tickets) EXPECT_EQ(ticket.wait().finish, Finish::failed);
+  EXPECT_THAT([&] { engine.submit(endless()); },
+              ThrowsMessage<DeviceError>(HasSubstr("has lost its device")));
+  engine.wait_until_idle();
+}
+
+}  // namespace
+}  // namespace attacca
