@@ -5,7 +5,7 @@ include(cmake/llm_libraries.cmake)
 file(GLOB_RECURSE llm_sources CONFIGURE_DEPENDS
   src/formats/*.cpp src/text/*.cpp src/model/*.cpp src/step/*.cpp src/schedule/*.cpp src/engine/*.cpp)
 file(GLOB llm_host_kernel_sources CONFIGURE_DEPENDS src/kernels/host/*.cpp src/kernels/*/host/*.cpp)
-file(GLOB llm_kernel_sources CONFIGURE_DEPENDS src/kernels/*.cpp src/kernels/*/*.cpp)
+file(GLOB llm_kernel_sources CONFIGURE_DEPENDS src/kernels/*.cpp src/kernels/*/*.cpp src/resident/*.cpp)
 list(FILTER llm_kernel_sources EXCLUDE REGEX "/host/")
 set(sm90_kernel_sources ${llm_kernel_sources})
 list(FILTER sm90_kernel_sources INCLUDE REGEX "/sm90_[^/]*$")

@@ -186,6 +186,14 @@ enum class WeightFormat : std::uint8_t { as_stored, fp8 };
 inline constexpr int kWeightFormats = 2;
 const char* weight_format_name(WeightFormat format);
 
+/// Where the loop runs that plans steps and commits their tokens. host: a thread of the engine
+/// launches each step. resident: the loop itself is a graph on the device, which takes requests from
+/// a ring and publishes tokens through another one; the host launches it when there is something to
+/// do. Every step must have a graph then.
+enum class Scheduler : std::uint8_t { host, resident };
+inline constexpr int kSchedulers = 2;
+const char* scheduler_name(Scheduler scheduler);
+
 struct EngineOptions {
   Device device = Device::best();
   unsigned slots = 8;       // sequences that run at once
@@ -212,7 +220,8 @@ struct EngineOptions {
   std::vector<unsigned> decode_sizes = {};
   std::vector<unsigned> mixed_sizes = {};
   bool pads = true;           // a step may run in a larger graph; else only in one of its size
-  bool overlap = true;        // the next step is planned and launched while one runs
+  Scheduler scheduler = Scheduler::host;
+  bool overlap = true;        // host: the next step is planned and launched while one runs
   std::string step_log = {};  // a file; each step's record is written to it as a line of JSON
 };
 
@@ -296,6 +305,7 @@ struct EngineStats {
   std::array<std::uint64_t, kMisses> graph_misses = {};  // steps that had none, by reason
   std::uint64_t preemptions = 0;
   std::uint64_t evictions = 0;
+  std::uint64_t pauses = 0;       // resident: steps put off because nobody had read the news
   double seconds_busy = 0;        // a step was in flight
   double seconds_idle = 0;        // no step was in flight: the host planned, committed, sent text
   double seconds_overlapped = 0;  // the host worked while a step ran; part of seconds_busy

@@ -60,6 +60,21 @@ Miss miss_of(const schedule::Limits& limits, GraphMode graphs, std::uint32_t tok
   return tokens > largest_graph(limits, is_decode) ? Miss::above_sizes : Miss::no_exact_size;
 }
 
+llm::StepRecord record_of(const schedule::Limits& limits, llm::GraphMode graphs,
+                          const schedule::Counts& counts) {
+  llm::StepRecord record{.is_decode = counts.is_decode != 0,
+                         .mode = mode_of(limits, graphs, counts.graph),
+                         .tokens = counts.tokens,
+                         .rows = counts.rows};
+  if (counts.graph == schedule::kNone) {
+    record.miss = miss_of(limits, graphs, counts.tokens, record.is_decode);
+  } else {
+    record.size = limits.graph_tokens(counts.graph);
+    record.padding = record.size - record.tokens;
+  }
+  return record;
+}
+
 std::vector<GraphCoverage> coverage_of(const schedule::Limits& limits, GraphMode graphs) {
   std::vector<GraphCoverage> all;
   cover(limits, graphs, true, limits.slots, all);

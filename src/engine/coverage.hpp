@@ -16,6 +16,10 @@ llm::StepMode mode_of(const schedule::Limits& limits, llm::GraphMode graphs, std
 llm::Miss miss_of(const schedule::Limits& limits, llm::GraphMode graphs, std::uint32_t tokens,
                   bool is_decode);
 
+/// The record of a planned step, without its number and its time.
+llm::StepRecord record_of(const schedule::Limits& limits, llm::GraphMode graphs,
+                          const schedule::Counts& counts);
+
 /// Asks the policy about every step that it can form.
 std::vector<llm::GraphCoverage> coverage_of(const schedule::Limits& limits, llm::GraphMode graphs);
 

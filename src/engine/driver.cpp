@@ -26,7 +26,7 @@ std::string message_of(const std::exception_ptr& failure) {
 
 }  // namespace
 
-Driver::Driver(std::shared_ptr<Inbox> inbox, HostScheduler& scheduler, TextWorker& text)
+Driver::Driver(std::shared_ptr<Inbox> inbox, Scheduler& scheduler, TextWorker& text)
     : inbox_(std::move(inbox)),
       scheduler_(scheduler),
       text_(text),

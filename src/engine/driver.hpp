@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "engine/host_scheduler.hpp"
 #include "engine/inbox.hpp"
+#include "engine/scheduler.hpp"
 #include "engine/text_worker.hpp"
 #include "engine/waiting_line.hpp"
 
@@ -21,7 +21,7 @@ namespace attacca::engine {
 class Driver {
  public:
   /// REQUIRES: scheduler and text worker outlive it.
-  Driver(std::shared_ptr<Inbox> inbox, HostScheduler& scheduler, TextWorker& text);
+  Driver(std::shared_ptr<Inbox> inbox, Scheduler& scheduler, TextWorker& text);
   /// Cancels all requests.
   ~Driver();
 
@@ -41,7 +41,7 @@ class Driver {
   void hand_over();
 
   std::shared_ptr<Inbox> inbox_;
-  HostScheduler& scheduler_;
+  Scheduler& scheduler_;
   TextWorker& text_;
   WaitingLine line_;
   std::multimap<Clock::time_point, JobPtr> deadlines_;  // of live jobs

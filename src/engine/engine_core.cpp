@@ -10,7 +10,9 @@
 #include <utility>
 
 #include "engine/coverage.hpp"
+#include "engine/host_scheduler.hpp"
 #include "engine/request.hpp"
+#include "engine/resident_scheduler.hpp"
 
 namespace attacca::llm::detail {
 
@@ -30,7 +32,10 @@ EngineCore::EngineCore(std::shared_ptr<const ModelData> model, const EngineOptio
                      options_.weights == WeightFormat::fp8 ? model::WeightFormat::fp8
                                                            : model::WeightFormat::as_stored),
       options_.device, engine::setup_of(limits_, options_), progress);
-  scheduler_ = std::make_unique<engine::HostScheduler>(std::move(runner), limits_, options_);
+  if (options_.scheduler == Scheduler::resident)
+    scheduler_ = std::make_unique<engine::ResidentScheduler>(std::move(runner), limits_, options_);
+  else
+    scheduler_ = std::make_unique<engine::HostScheduler>(std::move(runner), limits_, options_);
   memory_ = measure();
   text_ = std::make_unique<engine::TextWorker>(inbox_);
   driver_ = std::make_unique<engine::Driver>(inbox_, *scheduler_, *text_);
@@ -175,7 +180,7 @@ EngineMemory EngineCore::measure() const {
   memory.weights_mapped = weights.bytes_mapped();
   memory.weights_copied = weights.bytes_copied();
   memory.arena = runner.arena_bytes();
-  memory.step = runner.step_bytes() + schedule::state_bytes(limits_);
+  memory.step = runner.step_bytes() + scheduler_->bytes();
   memory.graphs = runner.graph_bytes();
   memory.graphs_device = runner.graph_device_bytes();
   memory.kv = runner.kv_bytes();

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "engine/driver.hpp"
-#include "engine/host_scheduler.hpp"
 #include "engine/inbox.hpp"
 #include "engine/model_data.hpp"
 #include "engine/products.hpp"
+#include "engine/scheduler.hpp"
 #include "engine/sizing.hpp"
 #include "engine/text_worker.hpp"
 #include "engine/ticket_core.hpp"
@@ -57,7 +57,7 @@ class EngineCore {
   mutable std::atomic<std::uint64_t> last_id_ = 0;
   // In the order in which they need each other; the driver ends first.
   std::shared_ptr<engine::Inbox> inbox_ = std::make_shared<engine::Inbox>();
-  std::unique_ptr<engine::HostScheduler> scheduler_;
+  std::unique_ptr<engine::Scheduler> scheduler_;
   EngineMemory memory_;
   std::unique_ptr<engine::TextWorker> text_;
   std::unique_ptr<engine::Driver> driver_;

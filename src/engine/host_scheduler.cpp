@@ -1,38 +1,16 @@
 // host_scheduler.cpp: plan, launch, wait, commit.
 #include "engine/host_scheduler.hpp"
 
-#include <fmt/format.h>
 #include <attacca/error.hpp>
 
 #include <algorithm>
 #include <utility>
 
 #include "engine/coverage.hpp"
+#include "engine/outcome.hpp"
 #include "schedule/step.hpp"
 
 namespace attacca::engine {
-
-namespace {
-
-llm::TokenLogprob logprob_of(std::int32_t token, const kernels::Sampled& sampled) {
-  llm::TokenLogprob entry{.token = token, .logprob = sampled.logprob, .top = {}};
-  for (std::uint32_t i = 0; i < sampled.tops; ++i)
-    entry.top.emplace_back(sampled.top_token[i], sampled.top_logprob[i]);
-  return entry;
-}
-
-llm::Finish finish_of(Ending ending) {
-  switch (ending) {
-    case Ending::stop_token:
-      return llm::Finish::stop;
-    case Ending::not_finite:
-      return llm::Finish::failed;
-    default:
-      return llm::Finish::length;
-  }
-}
-
-}  // namespace
 
 HostScheduler::HostScheduler(std::unique_ptr<StepRunner> runner, const schedule::Limits& limits,
                              const llm::EngineOptions& options)
@@ -95,7 +73,7 @@ bool HostScheduler::launch_next() {
   if (counts.tokens == 0) return false;
   prepare_placed_slots();
   runner_->launch();
-  launched_.push_back({record_of(counts), clock_.launched()});
+  launched_.push_back({record_of(limits_, options_.graphs, counts), clock_.launched()});
   return true;
 }
 
@@ -106,20 +84,6 @@ void HostScheduler::wait_for_oldest() {
   launched_.pop_front();
   record.microseconds = clock_.done(began) * 1e6;
   log_.add(record);
-}
-
-llm::StepRecord HostScheduler::record_of(const schedule::Counts& counts) const {
-  llm::StepRecord record{.is_decode = counts.is_decode != 0,
-                         .mode = mode_of(limits_, options_.graphs, counts.graph),
-                         .tokens = counts.tokens,
-                         .rows = counts.rows};
-  if (counts.graph == schedule::kNone) {
-    record.miss = miss_of(limits_, options_.graphs, counts.tokens, record.is_decode);
-  } else {
-    record.size = limits_.graph_tokens(counts.graph);
-    record.padding = record.size - record.tokens;
-  }
-  return record;
 }
 
 void HostScheduler::prepare_placed_slots() {
@@ -138,23 +102,12 @@ void HostScheduler::prepare_placed_slots() {
 
 Outcome HostScheduler::outcome_of(const schedule::Event& event) {
   const JobPtr& job = job_of_entry_[event.entry];
-  Outcome outcome{.job = job,
-                  .at = clock_.last_done(),
-                  .token = event.token,
-                  .cached_tokens = job->cached_tokens};
-  if (event.ending == Ending::not_finite) {
-    outcome.token = -1;
-    outcome.error = fmt::format(
-        "the model's logits for position {} are infinite or not numbers; its weights, or what this "
-        "device makes of them, are broken: try another file or another device",
-        event.position);
-  }
+  Outcome outcome = engine::outcome_of(job, event.token, event.ending, event.position);
+  outcome.at = clock_.last_done();
+  outcome.cached_tokens = job->cached_tokens;
   if (outcome.token >= 0 && job->wants_logprobs)
     outcome.logprob = logprob_of(event.token, sampled_[event.row]);
-  if (event.ending != Ending::none) {
-    outcome.finish = finish_of(event.ending);
-    release(*job);  // and so `job` is null
-  }
+  if (event.ending != Ending::none) release(*job);  // and so `job` is null
   return outcome;
 }
 

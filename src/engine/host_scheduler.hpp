@@ -8,48 +8,36 @@
 #include <memory>
 #include <vector>
 
-#include "engine/job.hpp"
-#include "engine/step_clock.hpp"
+#include "engine/scheduler.hpp"
 #include "engine/step_log.hpp"
-#include "engine/step_runner.hpp"
 #include "schedule/host.hpp"
 
 namespace attacca::engine {
 
-/// Not thread-safe, but for `records`: the driver's thread calls it.
-class HostScheduler {
+class HostScheduler final : public Scheduler {
  public:
   /// REQUIRES: the runner was made for these limits and options.
   HostScheduler(std::unique_ptr<StepRunner> runner, const schedule::Limits& limits,
                 const llm::EngineOptions& options);
 
-  /// Whether another job could get a slot in the next step. Jobs that cannot should wait outside,
-  /// where they keep their order.
-  bool has_room() const;
-  /// REQUIRES: has_room(), and the policy would not refuse the job.
-  void admit(JobPtr job);
-  /// Takes a job out of the schedule, whatever step computes it. REQUIRES: it is scheduled.
-  void remove(Job& job);
-  /// Runs one step to its end and adds its outcomes. If the next step can be planned already,
-  /// launches it right behind. False: there was nothing to do.
-  bool step(std::vector<Outcome>& outcomes);
-  /// After an exception: forgets the steps in flight, and takes out and returns the jobs that had a
-  /// slot. Those that wait for one stay.
-  std::vector<JobPtr> fail_running();
-  /// Takes out and returns all jobs.
-  std::vector<JobPtr> remove_all();
-  /// No job is scheduled and no step is in flight.
-  bool is_idle() const;
-  /// Its time counts, as busy or idle, while one of these lives.
-  StepClock::Running running() { return StepClock::Running(clock_); }
-  /// Whether the device still works, tried by a copy.
-  bool is_usable() noexcept { return runner_->is_usable(); }
-  /// Throws DeviceError if the step log could not be written.
-  void flush() { log_.flush(); }
+  /// One job for each free slot: the policy need not choose.
+  bool has_room() const override;
+  void admit(JobPtr job) override;
+  void remove(Job& job) override;
+  /// Runs one step to its end. If the next step can be planned already, launches it right behind.
+  bool step(std::vector<Outcome>& outcomes) override;
+  /// Those that wait for a slot stay.
+  std::vector<JobPtr> fail_running() override;
+  std::vector<JobPtr> remove_all() override;
+  bool is_idle() const override;
+  void flush() override { log_.flush(); }
 
-  llm::EngineStats stats() const;
-  std::vector<llm::StepRecord> records() const { return log_.records(); }
-  const StepRunner& runner() const { return *runner_; }
+  llm::EngineStats stats() const override;
+  std::vector<llm::StepRecord> records() const override { return log_.records(); }
+  const StepRunner& runner() const override { return *runner_; }
+  bool is_usable() noexcept override { return runner_->is_usable(); }
+  std::size_t bytes() const override { return state_memory_.size() * sizeof(schedule::Line); }
+  StepClock::Running running() override { return StepClock::Running(clock_); }
 
  private:
   /// A step in flight.
@@ -60,7 +48,6 @@ class HostScheduler {
 
   bool launch_next();
   void wait_for_oldest();
-  llm::StepRecord record_of(const schedule::Counts& counts) const;
   void prepare_placed_slots();
   Outcome outcome_of(const schedule::Event& event);
   void release(Job& job);

@@ -24,6 +24,10 @@ const char* priority_name(Priority priority) {
   return kNames[static_cast<std::size_t>(priority)];
 }
 
+const char* scheduler_name(Scheduler scheduler) {
+  return scheduler == Scheduler::resident ? "resident" : "host";
+}
+
 const char* weight_format_name(WeightFormat format) {
   return format == WeightFormat::fp8 ? "fp8" : "as-stored";
 }

@@ -23,7 +23,7 @@ constexpr std::size_t kDefaultContext = 4096;
 constexpr unsigned kGpuStepTokens = 2048;
 constexpr unsigned kHostStepTokens = 512;
 constexpr std::uint32_t kScoreRows = 64;       // most rows of logits in a step that scores
-constexpr std::uint32_t kRequestsPerSlot = 8;  // running and waiting inside the engine
+constexpr std::uint32_t kRequestsPerSlot = 2;  // running and waiting inside the engine
 // The KV pool's default size, in multiples of what all slots can use at once. Pages beyond the
 // first multiple keep cached prefixes.
 constexpr std::size_t kMostPools = 16;
@@ -203,7 +203,13 @@ schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights&
 }
 
 StepSetup setup_of(const schedule::Limits& limits, const llm::EngineOptions& options) {
-  return {limits, options.graphs, kernel_type(options.kv_type), options.overlap, options.same_bits};
+  const bool is_resident = options.scheduler == llm::Scheduler::resident;
+  return {limits,
+          options.graphs,
+          kernel_type(options.kv_type),
+          options.overlap && !is_resident,
+          options.same_bits,
+          is_resident};
 }
 
 kernels::KvType kernel_type(llm::KvType type) {

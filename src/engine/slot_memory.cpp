@@ -51,6 +51,15 @@ std::size_t SlotMemory::bytes() const {
          tables_.bytes();
 }
 
+resident::SlotWrites SlotMemory::writable() const {
+  return {.params = params_.data(),
+          .stop = stop_.data(),
+          .bias = bias_.data(),
+          .allowed = allowed_.data(),
+          .marks = marks_.data(),
+          .vocabulary = vocabulary_};
+}
+
 kernels::SlotTokens SlotMemory::tokens() const {
   return {.stop = stop_.data(),
           .bias = bias_.data(),

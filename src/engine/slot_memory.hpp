@@ -11,6 +11,7 @@
 #include "kernels/sample/mark_tokens.hpp"
 #include "kernels/sample/sample.hpp"
 #include "kernels/write_words.hpp"
+#include "resident/loop_kernels.hpp"
 #include "schedule/state.hpp"
 
 namespace attacca::engine {
@@ -30,7 +31,9 @@ class SlotMemory {
 
   const kernels::SamplingParams* params() const { return params_.data(); }
   kernels::SlotTokens tokens() const;
-  const std::int32_t* tables() const { return tables_.data(); }
+  std::int32_t* tables() const { return tables_.data(); }
+  /// For a loop on the device, which places sequences itself.
+  resident::SlotWrites writable() const;
   std::size_t bytes() const;
   static std::size_t bytes_for(const schedule::Limits& limits, std::uint32_t vocabulary);
 

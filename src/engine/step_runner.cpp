@@ -86,7 +86,19 @@ StepRunner::StepRunner(const model::ModelConfig& config, model::Weights weights,
               input_of(schedule::bind_plan(setup.limits, input_.data()), slots_, setup)),
       flights_{make_flight(), make_flight()},
       plan_(schedule::bind_plan(setup.limits, plan_memory_.data())) {
-  build_all(progress);
+  if (!setup.is_resident) build_all(progress);
+}
+
+schedule::Plan StepRunner::device_plan() const {
+  schedule::Plan plan = schedule::bind_plan(setup_.limits, input_.data());
+  plan.tables = slots_.tables();
+  return plan;
+}
+
+void StepRunner::append_step(Graph& to, std::uint32_t graph) const {
+  const schedule::Limits& limits = setup_.limits;
+  step::emit_step(memory_, shape_of(limits.graph_tokens(graph), limits.is_decode_graph(graph)))
+      .append_to(to);
 }
 
 void StepRunner::build_all(const formats::Progress& progress) {

@@ -25,8 +25,9 @@ struct StepSetup {
   schedule::Limits limits;
   llm::GraphMode graphs = llm::GraphMode::full;
   kernels::KvType kv_type = kernels::KvType::f32;
-  bool overlap = true;    // steps may take tokens from the step before, on the device
-  bool same_bits = true;  // all steps add up in the same order
+  bool overlap = true;       // steps may take tokens from the step before, on the device
+  bool same_bits = true;     // all steps add up in the same order
+  bool is_resident = false;  // a loop on the device runs the steps: no graphs are built here
 };
 
 /// Not thread-safe. REQUIRES: the configuration and the files that the weights map outlive it.
@@ -39,6 +40,11 @@ class StepRunner {
 
   /// The host's memory of the next step's plan. The policy writes it.
   const schedule::Plan& plan() const { return plan_; }
+  /// The plan that the kernels read, on the device, with the slots' block tables.
+  schedule::Plan device_plan() const;
+  /// Adds the kernels of a step to a graph. `graph`: see Counts::graph.
+  void append_step(Graph& to, std::uint32_t graph) const;
+  const Buffer<kernels::Sampled>& sampled() const { return memory_.sampled(); }
   /// The slots' memory; changes count from the next step on.
   SlotMemory& slots() { return slots_; }
   /// Launches the planned step behind those in flight: in its graph or, if it has none, kernel by
@@ -54,6 +60,7 @@ class StepRunner {
   /// Whether the device still works, tried by a copy. REQUIRES: no step is in flight.
   bool is_usable() noexcept;
   const model::Weights& weights() const { return weights_; }
+  std::uint32_t vocabulary() const { return config_.vocabulary; }
   std::size_t arena_bytes() const { return memory_.arena_bytes(); }
   std::size_t step_bytes() const;
   std::size_t graph_bytes() const;

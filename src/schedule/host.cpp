@@ -143,6 +143,27 @@ State bind_state(const Limits& limits, const Plan& plan, void* memory) {
   return state;
 }
 
+State rebind(const State& state, const Plan& plan, void* memory) {
+  const State bound = bind_state(state.limits, plan, memory);
+  State moved = state;
+  moved.plan = plan;
+  moved.entries = bound.entries;
+  moved.histories = bound.histories;
+  moved.slots = bound.slots;
+  moved.pages = bound.pages;
+  moved.contents = bound.contents;
+  moved.buckets = bound.buckets;
+  moved.parts = bound.parts;
+  moved.events = bound.events;
+  moved.free_entries.links = bound.free_entries.links;
+  moved.waiting.links = bound.waiting.links;
+  moved.running.links = bound.running.links;
+  moved.free_slots.links = bound.free_slots.links;
+  moved.free_pages.links = bound.free_pages.links;
+  moved.idle_pages.links = bound.idle_pages.links;
+  return moved;
+}
+
 std::string why_refused(const Limits& limits, const Request& request) {
   const std::uint64_t most = std::uint64_t{request.prompt} + request.max_new;
   switch (judge(limits, request)) {

@@ -17,6 +17,12 @@ ATTACCA_HD inline std::uint32_t reserve(State& state) {
   return entry;
 }
 
+/// The same for an entry that the caller has chosen. REQUIRES: it is free.
+ATTACCA_HD inline void reserve(State& state, std::uint32_t entry) {
+  state.free_entries.remove(entry);
+  state.entries[entry].state = EntryState::reserved;
+}
+
 /// Decides whether a request could ever finish.
 ATTACCA_HD inline Admission judge(const Limits& limits, const Request& request) {
   const std::uint64_t most = static_cast<std::uint64_t>(request.prompt) + request.max_new;

@@ -43,6 +43,7 @@ class EngineOnEachDevice : public test::OnEachDevice {
     EngineOptions options;
     options.same_bits = true;
     options.device = device();
+    options.scheduler = scheduler_of_this_test();
     options.context = 128;
     return options;
   }
@@ -51,7 +52,7 @@ class EngineOnEachDevice : public test::OnEachDevice {
     return is_cuda() ? std::vector<bool>{true, false} : std::vector<bool>{true};
   }
 };
-ATTACCA_ON_EACH_DEVICE(EngineOnEachDevice);
+ATTACCA_ON_EACH_SCHEDULER(EngineOnEachDevice);
 
 /// With weights in bf16 a CUDA device holds all rows in bf16. Rounding is coarse in models this
 /// small: logits are within 2 % of the size of their row, and of two tokens that are almost equally

@@ -2,11 +2,13 @@
 // make_models.py writes both.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <attacca/llm.hpp>
 #include <cstdint>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -46,6 +48,14 @@ inline std::vector<std::int32_t> text_of(const std::string& name) {
   return text;
 }
 
+/// Suites that are instantiated as "resident" test the scheduler on the device, others the host's.
+inline llm::Scheduler scheduler_of_this_test() {
+  const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
+  return std::string_view(test->test_suite_name()).starts_with("resident")
+             ? llm::Scheduler::resident
+             : llm::Scheduler::host;
+}
+
 /// A request for exactly `count` greedy tokens; end tokens do not end it.
 inline llm::Request greedy(std::vector<std::int32_t> tokens, std::size_t count) {
   llm::Request request;
@@ -56,3 +66,9 @@ inline llm::Request greedy(std::vector<std::int32_t> tokens, std::size_t count) 
 }
 
 }  // namespace attacca::engine_tests
+
+/// Instantiates a suite derived from OnEachDevice for each device and each scheduler.
+#define ATTACCA_ON_EACH_SCHEDULER(suite)                                                        \
+  ATTACCA_ON_EACH_DEVICE(suite);                                                                \
+  INSTANTIATE_TEST_SUITE_P(resident, suite, testing::ValuesIn(::attacca::test::device_kinds()), \
+                           ::attacca::test::device_kind_name)

@@ -31,6 +31,7 @@ using llm::Priority;
 using llm::Reply;
 using llm::Request;
 using llm::RequestEvent;
+using llm::Scheduler;
 using llm::Ticket;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -38,10 +39,12 @@ using Tokens = std::vector<std::int32_t>;
 
 constexpr std::size_t kForever = 100;  // tokens that no test waits for
 
+/// Each test runs with both schedulers.
 class Submit : public test::OnEachDevice {
  protected:
   EngineOptions options(unsigned slots = 4) const {
     EngineOptions options;
+    options.scheduler = scheduler_of_this_test();
     options.same_bits = true;
     options.device = device();
     options.context = 128;
@@ -71,7 +74,7 @@ class Submit : public test::OnEachDevice {
 
   const Model model_{fixture("llama")};
 };
-ATTACCA_ON_EACH_DEVICE(Submit);
+ATTACCA_ON_EACH_SCHEDULER(Submit);
 
 TEST_P(Submit, the_events_of_a_request_are_its_reply) {
   const Model embedded("");
@@ -116,7 +119,9 @@ TEST_P(Submit, every_request_gets_the_tokens_it_gets_alone_however_threads_submi
   const std::vector<Request> requests = mixture(kRequests);
   std::vector<Tokens> alone;
   {
-    Engine engine(model_, options());
+    EngineOptions by_host = options();
+    by_host.scheduler = Scheduler::host;
+    Engine engine(model_, by_host);
     for (const Request& request : requests) alone.push_back(engine.generate(request).tokens);
   }
   EngineOptions scarce = options();
@@ -388,13 +393,14 @@ class FailingSteps : public Submit {
 
   std::shared_ptr<test::Faults> faults_ = std::make_shared<test::Faults>();
 };
-ATTACCA_ON_EACH_DEVICE(FailingSteps);
+ATTACCA_ON_EACH_SCHEDULER(FailingSteps);
 
 TEST_P(FailingSteps, end_the_requests_that_had_a_slot_and_no_other) {
   using Kind = test::Faults::Kind;
   Engine engine(model_, faulty(1));
   const Tokens right = engine.generate(greedy({1, 2}, 4)).tokens;
-  faults_->launches = {Kind::none, Kind::throws};
+  const bool is_resident = scheduler_of_this_test() == Scheduler::resident;
+  faults_->launches = {Kind::throws};  // of a step, or of the resident loop
   std::vector<Ticket> tickets;
   for (int i = 0; i < 3; ++i) tickets.push_back(engine.submit(greedy({1, 2}, 4)));
   std::size_t failed = 0;
@@ -407,7 +413,8 @@ TEST_P(FailingSteps, end_the_requests_that_had_a_slot_and_no_other) {
       EXPECT_EQ(reply.tokens, right);
     }
   }
-  EXPECT_EQ(failed, 1u);
+  EXPECT_GE(failed, 1u);
+  EXPECT_LE(failed, is_resident ? 2u : 1u) << "the loop has one waiting request beside the slot's";
   expect_no_trace(engine);
 }
 

@@ -62,14 +62,15 @@ class RingWriter {
   }
   /// Says that no more will come. The reader still gets what is in the ring.
   ATTACCA_HD void close() { ring_.control->is_closed.store(1, release); }
-
- private:
-  /// Reads the other side's word only if the room seen last time is not enough.
+  /// The number of items that can be pushed at least. Reads the other side's word only if the room
+  /// seen last time is not enough.
   ATTACCA_HD std::uint64_t room(std::uint64_t wanted = 1) {
     const std::uint64_t capacity = ring_.mask + 1;
     if (capacity - (next_ - seen_read_) < wanted) seen_read_ = ring_.control->read.load(acquire);
     return capacity - (next_ - seen_read_);
   }
+
+ private:
   RingRef<T, Memory> ring_;
   std::uint64_t next_;
   std::uint64_t seen_read_;

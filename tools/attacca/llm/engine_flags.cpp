@@ -97,6 +97,8 @@ void add_engine_flags(Command& command, EngineFlags& flags) {
             "tokens of mixed steps that have graphs [8,16,32,64,96,128,... up to --step-tokens]");
   add_switch(command, "--padding", engine.pads,
              "off: a step runs only in a graph of exactly its size [on]");
+  add_choice(command, "--scheduler", engine.scheduler, llm::scheduler_name, llm::kSchedulers,
+             "where the loop runs that plans and commits steps; resident: on the device");
   add_switch(command, "--overlap", engine.overlap,
              "off: a step is planned only when the one before it has ended [on]");
   command

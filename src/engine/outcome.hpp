@@ -1,0 +1,16 @@
+// outcome.hpp: turns what a scheduler learns about a row into a job's outcome. Both schedulers use
+// it.
+#pragma once
+
+#include "core/ending.hpp"
+#include "engine/job.hpp"
+#include "kernels/sample/sample.hpp"
+
+namespace attacca::engine {
+
+/// A token, an end, or both. `token` is -1 for none; `position` is the row's.
+Outcome outcome_of(const JobPtr& job, std::int32_t token, Ending ending, std::uint32_t position);
+
+llm::TokenLogprob logprob_of(std::int32_t token, const kernels::Sampled& sampled);
+
+}  // namespace attacca::engine

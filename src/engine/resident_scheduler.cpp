@@ -1,0 +1,361 @@
+// resident_scheduler.cpp: letters and orders to the loop, news from it, and its launches.
+#include "engine/resident_scheduler.hpp"
+
+#include <fmt/format.h>
+#include <attacca/error.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "engine/coverage.hpp"
+#include "engine/outcome.hpp"
+#include "kernels/sample/sampling.hpp"
+
+namespace attacca::engine {
+
+namespace {
+
+using device::Ring;
+using device::RingReader;
+using device::RingWriter;
+using kernels::Sampled;
+using kernels::SamplingParams;
+using resident::News;
+using resident::Order;
+using namespace std::chrono_literals;
+
+/// How long `step` waits for news before the driver looks into its inbox again.
+constexpr auto kPatience = 500us;
+/// It polls eagerly at first. On the host backend the loop needs the processor itself.
+constexpr auto kEager = 20us;
+constexpr auto kNap = 20us;
+/// Without news for this long the host asks whether the loop has failed.
+constexpr auto kSuspicious = 20ms;
+
+/// News of many steps, so that a host that pauses does not stop the loop.
+constexpr std::uint32_t kStepsInRing = 2048;
+constexpr std::uint32_t kMostNews = 1u << 20;
+
+std::uint32_t news_capacity(const schedule::Limits& limits) {
+  const std::uint64_t wanted = std::uint64_t{kStepsInRing} * (limits.slots + 1);
+  const std::uint64_t least = 2ull * (limits.logit_rows + resident::kNewsBesideRows + 1);
+  return static_cast<std::uint32_t>(
+      std::bit_ceil(std::max(least, std::min<std::uint64_t>(wanted, kMostNews))));
+}
+
+/// Every step that the policy can form must have a graph: the loop cannot launch kernels one by
+/// one.
+void check_coverage(const schedule::Limits& limits, llm::GraphMode graphs) {
+  for (const llm::GraphCoverage& part : coverage_of(limits, graphs))
+    if (part.mode != llm::StepMode::decode && part.mode != llm::StepMode::mixed)
+      throw BadArgument(fmt::format(
+          "the resident scheduler needs a graph for every step, and: {}; use graphs full with "
+          "padding, and leave decode_sizes and mixed_sizes to their defaults",
+          describe(part)));
+}
+
+}  // namespace
+
+/// The rings, the loop's state and the loop itself.
+struct ResidentScheduler::Mail {
+  Mail(const Device& device, const schedule::Limits& limits)
+      : orders(device, std::bit_ceil(std::max(4u * limits.requests, 16u))),
+        news(device, news_capacity(limits)),
+        tops(device, std::bit_ceil(2 * limits.logit_rows)),
+        order_writer(orders.writer()),
+        news_reader(news.reader()),
+        tops_reader(tops.reader()),
+        state_memory(device, schedule::state_bytes(limits) / sizeof(schedule::Line)),
+        cached_tokens(device, limits.requests),
+        loop_state(device, 1),
+        board(device, 1, Visibility::shared) {
+    new (board.data()) resident::Board{};
+  }
+
+  Ring<Order> orders;
+  Ring<News> news;
+  Ring<Sampled> tops;
+  RingWriter<Order> order_writer;
+  RingReader<News> news_reader;
+  RingReader<Sampled> tops_reader;
+  Buffer<schedule::Line> state_memory;
+  Buffer<std::uint32_t> cached_tokens;
+  Buffer<resident::LoopState> loop_state;
+  Buffer<resident::Board> board;
+  std::optional<LoopExec> loop;
+};
+
+ResidentScheduler::ResidentScheduler(std::unique_ptr<StepRunner> runner,
+                                     const schedule::Limits& limits,
+                                     const llm::EngineOptions& options)
+    : limits_(limits),
+      options_(options),
+      log_(options.step_log),
+      runner_(std::move(runner)),
+      stream_(options.device),
+      ended_(options.device),
+      letters_(options.device, limits.requests, Visibility::shared),
+      prompts_(options.device, std::size_t{limits.requests} * limits.max_context,
+               Visibility::shared),
+      stop_(options.device, std::size_t{limits.requests} * SamplingParams::kMaxStopTokens,
+            Visibility::shared),
+      bias_(options.device, std::size_t{limits.requests} * SamplingParams::kMaxBiases,
+            Visibility::shared),
+      allowed_(options.device,
+               std::size_t{limits.requests} * kernels::mask_words(runner_->vocabulary()),
+               Visibility::shared) {
+  check_coverage(limits_, options_.graphs);
+  start();
+}
+
+ResidentScheduler::~ResidentScheduler() { stop(); }
+
+/// Makes an empty schedule, and the loop that runs it.
+void ResidentScheduler::start() {
+  const Device& device = options_.device;
+  mail_ = std::make_unique<Mail>(device, limits_);
+  occupants_.assign(limits_.requests, {});
+  free_entries_.clear();
+  for (std::uint32_t entry = limits_.requests; entry-- > 0;) free_entries_.push_back(entry);
+  live_ = 0;
+  is_running_ = false;
+
+  // The state is written here and copied: emptying a large pool takes one thread of a GPU long.
+  std::vector<schedule::Line> memory(mail_->state_memory.size());
+  schedule::State state = schedule::bind_state(limits_, runner_->plan(), memory.data());
+  schedule::reset(state);
+  mail_->state_memory.write(memory);
+  const schedule::Plan plan = runner_->device_plan();
+  resident::LoopState loop;
+  loop.state = schedule::rebind(state, plan, mail_->state_memory.data());
+  loop.cached_tokens = mail_->cached_tokens.data();
+  mail_->loop_state.write({&loop, 1});
+
+  const resident::Letters letters{letters_.data(), prompts_.data(), stop_.data(), bias_.data(),
+                                  allowed_.data()};
+  const auto orders = mail_->orders.reader();
+  const auto news = mail_->news.writer();
+  const auto tops = mail_->tops.writer();
+  const Loop passes(device, "resident scheduler", [&](Graph& body, Condition again) {
+    const Condition graph = body.condition("step size", limits_.graph_count());
+    const resident::PlanArgs plan_args{.loop = mail_->loop_state.data(),
+                                       .letters = letters,
+                                       .slots = runner_->slots().writable(),
+                                       .orders = orders,
+                                       .news = news,
+                                       .tops = tops,
+                                       .graph = graph};
+    const resident::CommitArgs commit_args{.loop = mail_->loop_state.data(),
+                                           .letters = letters,
+                                           .sampled = runner_->sampled().data(),
+                                           .orders = orders,
+                                           .news = news,
+                                           .tops = tops,
+                                           .board = mail_->board.data(),
+                                           .again = again};
+    const auto planned =
+        body.kernel(resident::plan(), grid_of(plan_args, device.is_cuda()), plan_args);
+    std::vector<Graph::Fill> steps;
+    for (std::uint32_t graph_number = 0; graph_number < limits_.graph_count(); ++graph_number)
+      steps.push_back(
+          [this, graph_number](Graph& step) { runner_->append_step(step, graph_number); });
+    const auto stepped = body.switch_("step", graph, steps).after(planned);
+    body.kernel(resident::commit(), grid_of(commit_args, device.is_cuda()), commit_args)
+        .after(stepped);
+  });
+  mail_->loop.emplace(passes.instantiate(LoopForm::while_node));
+}
+
+void ResidentScheduler::admit(JobPtr job) {
+  const std::uint32_t entry = free_entries_.back();
+  const SlotSampling& sampling = job->sampling;
+  letters_.data()[entry] = {.request = {.id = job->id,
+                                        .prompt = static_cast<std::uint32_t>(job->prompt.size()),
+                                        .max_new = static_cast<std::uint32_t>(job->max_new),
+                                        .wants_all_logits = job->is_score},
+                            .params = sampling.params};
+  if (const std::string problem = schedule::why_refused(limits_, letters_.data()[entry].request);
+      !problem.empty())
+    throw BadArgument(problem);
+  const auto copy = [&](const auto& from, auto& to, std::size_t stride) {
+    std::copy(from.begin(), from.end(), to.data() + entry * stride);
+  };
+  copy(job->prompt, prompts_, limits_.max_context);
+  copy(sampling.stop_tokens, stop_, SamplingParams::kMaxStopTokens);
+  copy(sampling.biases, bias_, SamplingParams::kMaxBiases);
+  copy(sampling.allowed, allowed_, kernels::mask_words(runner_->vocabulary()));
+  // There is room: an entry has at most two orders on their way.
+  mail_->order_writer.try_push({Order::Kind::admit, entry, job->id});
+  free_entries_.pop_back();
+  ++live_;
+  job->entry = entry;
+  occupants_[entry] = {job->id, std::move(job)};
+}
+
+void ResidentScheduler::remove(Job& job) {
+  mail_->order_writer.try_push({Order::Kind::cancel, job.entry, job.id});
+  occupants_[job.entry].job = nullptr;
+}
+
+void ResidentScheduler::release(std::uint32_t entry) {
+  occupants_[entry] = {};
+  free_entries_.push_back(entry);
+  --live_;
+}
+
+void ResidentScheduler::launch() {
+  mail_->loop->launch(stream_);
+  stream_.record(ended_);
+  launched_ = last_step_ = clock_.launched();
+  is_running_ = true;
+}
+
+bool ResidentScheduler::step(std::vector<Outcome>& outcomes) {
+  if (is_idle()) return false;
+  if (!is_running_) launch();
+  const Clock::time_point began = Clock::now();
+  clock_.waiting();
+  while (!take_in_news(outcomes)) {
+    const Clock::time_point now = Clock::now();
+    if (now - last_step_ > kSuspicious) look_for_failure();
+    if (now - began > kPatience) break;
+    if (now - began > kEager)
+      std::this_thread::sleep_for(kNap);
+    else
+      std::this_thread::yield();
+  }
+  return true;
+}
+
+/// Everything that is there. False: nothing was.
+bool ResidentScheduler::take_in_news(std::vector<Outcome>& outcomes) {
+  News news;
+  bool has_any = false;
+  while (is_running_ && mail_->news_reader.try_pop(news)) {
+    has_any = true;
+    last_step_ = Clock::now();
+    switch (news.kind) {
+      case News::Kind::row:
+        take_in_row(news, outcomes);
+        break;
+      case News::Kind::step:
+        take_in_step(news);
+        break;
+      case News::Kind::cancelled:
+        if (occupants_[news.entry].id == news.id) release(news.entry);
+        break;
+      case News::Kind::ended:
+        end_loop(news.end);
+        break;
+    }
+  }
+  return has_any;
+}
+
+void ResidentScheduler::take_in_row(const News& news, std::vector<Outcome>& outcomes) {
+  std::optional<llm::TokenLogprob> logprob;
+  if (news.row.has_tops) {
+    Sampled tops;
+    mail_->tops_reader.try_pop(tops);  // pushed before the row
+    logprob = logprob_of(news.row.token, tops);
+  }
+  Occupant& occupant = occupants_[news.entry];
+  if (occupant.id != news.id) return;
+  if (const JobPtr job = occupant.job) {
+    Outcome outcome = outcome_of(job, news.row.token, news.row.ending, news.row.position);
+    outcome.at = last_step_;
+    outcome.cached_tokens = job->cached_tokens = news.row.cached_tokens;
+    if (outcome.token >= 0 && job->wants_logprobs)
+      outcome.logprob =
+          logprob
+              ? std::move(logprob)
+              : llm::TokenLogprob{.token = news.row.token, .logprob = news.row.logprob, .top = {}};
+    outcomes.push_back(std::move(outcome));
+  }
+  if (news.row.ending != Ending::none) release(news.entry);
+}
+
+void ResidentScheduler::take_in_step(const News& news) {
+  llm::StepRecord record = record_of(limits_, options_.graphs, news.step);
+  record.microseconds = static_cast<double>(news.at - last_step_at_) / 1e3;
+  last_step_at_ = news.at;
+  log_.add(record);
+}
+
+void ResidentScheduler::end_loop(resident::LoopEnd why) {
+  is_running_ = false;
+  clock_.done(launched_);
+  if (why == resident::LoopEnd::stuck)
+    throw Error("the loop on the device has requests and plans no step; this is a bug of attacca");
+}
+
+/// Throws the loop's error, if it ended by one.
+void ResidentScheduler::look_for_failure() {
+  last_step_ = Clock::now();
+  if (!ended_.query()) return;
+  stream_.synchronize();
+}
+
+/// Cancels everything and waits for the loop. Its errors are on their way to the driver already.
+void ResidentScheduler::stop() noexcept {
+  try {
+    for (std::uint32_t entry = 0; entry < limits_.requests; ++entry)
+      if (occupants_[entry].id != 0)
+        mail_->order_writer.try_push({Order::Kind::cancel, entry, occupants_[entry].id});
+    stream_.synchronize();
+  } catch (...) {
+  }
+}
+
+std::vector<JobPtr> ResidentScheduler::fail_running() {
+  std::vector<JobPtr> failed;
+  for (Occupant& occupant : occupants_)
+    if (occupant.job) failed.push_back(std::move(occupant.job));
+  stop();
+  if (is_running_) clock_.drained();
+  try {
+    start();
+  } catch (...) {  // the driver asks next whether the device still works
+  }
+  return failed;
+}
+
+std::size_t ResidentScheduler::bytes() const {
+  const Mail& mail = *mail_;
+  return letters_.bytes() + prompts_.bytes() + stop_.bytes() + bias_.bytes() + allowed_.bytes() +
+         mail.orders.capacity() * sizeof(Order) + mail.news.capacity() * sizeof(News) +
+         mail.tops.capacity() * sizeof(Sampled) + mail.state_memory.bytes() +
+         mail.cached_tokens.bytes();
+}
+
+llm::EngineStats ResidentScheduler::stats() const {
+  const resident::Board& board = *mail_->board.data();
+  const auto read = [](const resident::Board::Word& word) { return word.load(device::relaxed); };
+  std::array<std::uint64_t, llm::kMisses> misses = log_.by_miss();
+  const std::uint64_t hits = std::exchange(misses[0], 0);
+  return {.requests_running = static_cast<std::uint32_t>(read(board.running)),
+          .requests_waiting = read(board.waiting),
+          .pages_in_use = static_cast<std::uint32_t>(read(board.pages_in_use)),
+          .pages_cached = static_cast<std::uint32_t>(read(board.pages_cached)),
+          .steps = read(board.steps),
+          .steps_ahead = 0,
+          .tokens_prefilled = read(board.prefilled),
+          .tokens_decoded = read(board.decoded),
+          .tokens_voided = read(board.voided),
+          .tokens_from_cache = read(board.shared),
+          .tokens_padded = read(board.padding),
+          .steps_by_mode = log_.by_mode(),
+          .graph_hits = hits,
+          .graph_misses = misses,
+          .preemptions = read(board.preemptions),
+          .evictions = read(board.evictions),
+          .pauses = read(board.pauses),
+          .seconds_busy = clock_.seconds_busy(),
+          .seconds_idle = clock_.seconds_idle(),
+          .seconds_overlapped = clock_.seconds_overlapped()};
+}
+
+}  // namespace attacca::engine

@@ -1,0 +1,87 @@
+// resident_scheduler.hpp: the host's side of the scheduler that lives on the device. The loop of
+// resident/ plans, runs and commits steps by itself. Here requests are written into letters, orders
+// and news cross in rings, and the loop is launched when it has ended and there is something to do.
+#pragma once
+
+#include <attacca/device/ring.hpp>
+#include <attacca/llm.hpp>
+#include <attacca/loop.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/scheduler.hpp"
+#include "engine/step_log.hpp"
+#include "resident/loop_kernels.hpp"
+#include "schedule/host.hpp"
+
+namespace attacca::engine {
+
+class ResidentScheduler final : public Scheduler {
+ public:
+  /// Throws BadArgument if some step has no graph. REQUIRES: as HostScheduler.
+  ResidentScheduler(std::unique_ptr<StepRunner> runner, const schedule::Limits& limits,
+                    const llm::EngineOptions& options);
+  ~ResidentScheduler() override;
+
+  /// As many as there are entries: some wait on the device, so that a slot is not left free until
+  /// the host has heard of it.
+  bool has_room() const override { return !free_entries_.empty(); }
+  void admit(JobPtr job) override;
+  void remove(Job& job) override;
+  bool step(std::vector<Outcome>& outcomes) override;
+  bool is_idle() const override { return !is_running_ && live_ == 0; }
+  /// All jobs: the loop knows no longer what was whose. Starts with an empty schedule again.
+  std::vector<JobPtr> fail_running() override;
+  std::vector<JobPtr> remove_all() override { return {}; }
+  void flush() override { log_.flush(); }
+
+  llm::EngineStats stats() const override;
+  std::vector<llm::StepRecord> records() const override { return log_.records(); }
+  const StepRunner& runner() const override { return *runner_; }
+  bool is_usable() noexcept override { return runner_->is_usable(); }
+  std::size_t bytes() const override;
+  StepClock::Running running() override { return StepClock::Running(clock_); }
+
+ private:
+  /// Everything that is made anew after a failure.
+  struct Mail;
+
+  void start();
+  void launch();
+  bool take_in_news(std::vector<Outcome>& outcomes);
+  void take_in_row(const resident::News& news, std::vector<Outcome>& outcomes);
+  void take_in_step(const resident::News& news);
+  void end_loop(resident::LoopEnd why);
+  void look_for_failure();
+  void release(std::uint32_t entry);
+  void stop() noexcept;
+
+  schedule::Limits limits_;
+  llm::EngineOptions options_;
+  StepLog log_;
+  std::unique_ptr<StepRunner> runner_;
+  Stream stream_;
+  Event ended_;
+  Buffer<resident::Letters::Letter> letters_;
+  Buffer<std::int32_t> prompts_;
+  Buffer<std::int32_t> stop_;
+  Buffer<kernels::TokenBias> bias_;
+  Buffer<std::uint32_t> allowed_;
+  std::unique_ptr<Mail> mail_;
+  struct Occupant {
+    std::uint64_t id = 0;  // 0: the entry is free
+    JobPtr job;            // null: it was removed, and the loop has not heard of it yet
+  };
+  std::vector<Occupant> occupants_;  // by entry
+  std::vector<std::uint32_t> free_entries_;
+  std::uint32_t live_ = 0;   // entries that are not free
+  bool is_running_ = false;  // the loop, as far as its news were read
+  Clock::time_point launched_;
+  Clock::time_point last_step_;     // when its news were read
+  std::uint64_t last_step_at_ = 0;  // by the device's clock
+  StepClock clock_;
+};
+
+}  // namespace attacca::engine

@@ -1,0 +1,50 @@
+// scheduler.hpp: what the driver asks of a scheduler. host_scheduler.hpp runs the loop on the host,
+// resident_scheduler.hpp on the device. Both follow the policy of schedule/.
+#pragma once
+
+#include <attacca/llm.hpp>
+#include <vector>
+
+#include "engine/job.hpp"
+#include "engine/step_clock.hpp"
+#include "engine/step_runner.hpp"
+
+namespace attacca::engine {
+
+/// Not thread-safe, but for `records`: the driver's thread calls it.
+class Scheduler {
+ public:
+  virtual ~Scheduler() = default;
+
+  /// Whether another job should be admitted now. Jobs that should not wait outside, where they keep
+  /// their order.
+  virtual bool has_room() const = 0;
+  /// REQUIRES: has_room(), and the policy would not refuse the job.
+  virtual void admit(JobPtr job) = 0;
+  /// Takes a job out of the schedule, whatever step computes it. REQUIRES: it is scheduled.
+  virtual void remove(Job& job) = 0;
+  /// Waits for the outcomes of a step, or some time for any, and adds them. False: there was
+  /// nothing to do.
+  virtual bool step(std::vector<Outcome>& outcomes) = 0;
+  /// No job is scheduled and no step is in flight.
+  virtual bool is_idle() const = 0;
+  /// After an exception: forgets the steps in flight, and takes out and returns the jobs that may
+  /// have been in them.
+  virtual std::vector<JobPtr> fail_running() = 0;
+  /// Takes out and returns all jobs.
+  virtual std::vector<JobPtr> remove_all() = 0;
+  /// Throws DeviceError if the step log could not be written.
+  virtual void flush() = 0;
+
+  virtual llm::EngineStats stats() const = 0;
+  virtual std::vector<llm::StepRecord> records() const = 0;
+  virtual const StepRunner& runner() const = 0;
+  /// Memory besides the runner's.
+  virtual std::size_t bytes() const = 0;
+  /// Whether the device still works, tried by a copy.
+  virtual bool is_usable() noexcept = 0;
+  /// The scheduler's time counts, as busy or idle, while one of these lives.
+  virtual StepClock::Running running() = 0;
+};
+
+}  // namespace attacca::engine
