@@ -168,6 +168,7 @@ schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights&
   limits.max_context = static_cast<std::uint32_t>(options.context);
   limits.prefill_chunk = options.prefill_chunk;
   limits.step_tokens = options.step_tokens;
+  limits.decode_step_tokens = options.step_tokens;
   limits.pads = options.pads;
   limits.shares_prefixes = options.shares_prefixes;
   limits.logit_rows = std::max(options.slots, std::min(kScoreRows, options.step_tokens));

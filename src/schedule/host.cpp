@@ -108,6 +108,7 @@ void check(const Limits& limits) {
   check_range("prefill_chunk", limits.prefill_chunk, 1, kMostTokens);
   check_range("logit_rows", limits.logit_rows, limits.slots, kMostTokens);
   check_range("step_tokens", limits.step_tokens, limits.slots, kMostTokens);
+  check_range("decode_step_tokens", limits.decode_step_tokens, limits.slots, limits.step_tokens);
   check_sizes("decode_sizes", limits.decode_sizes, "slots", limits.slots);
   check_sizes("mixed_sizes", limits.mixed_sizes, "step_tokens", limits.step_tokens);
   if (limits.page_size != 16 && limits.page_size != 32 && limits.page_size != 64)

@@ -26,10 +26,12 @@ struct Limits {
   std::uint32_t prefill_chunk = 0;  // most tokens of one request in one step
   std::uint32_t logit_rows = 0;     // most rows of one step; no fewer than slots
   std::uint32_t step_tokens = 0;    // most tokens of one step; no fewer than slots
-  bool shares_prefixes = true;      // the prefix cache is on
-  bool pads = true;                 // a step may be smaller than the graph that runs it
-  Sizes decode_sizes;               // graphs for decode steps; none is larger than slots
-  Sizes mixed_sizes;                // graphs for any step
+  // Most tokens of a step in which a sequence decodes; from slots to step_tokens.
+  std::uint32_t decode_step_tokens = 0;
+  bool shares_prefixes = true;  // the prefix cache is on
+  bool pads = true;             // a step may be smaller than the graph that runs it
+  Sizes decode_sizes;           // graphs for decode steps; none is larger than slots
+  Sizes mixed_sizes;            // graphs for any step
 
   // Graphs are numbered: first the decode sizes, then the mixed sizes.
   ATTACCA_HD std::uint32_t graph_count() const { return decode_sizes.count + mixed_sizes.count; }

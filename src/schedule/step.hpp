@@ -1,108 +1,15 @@
-// step.hpp: one step of continuous batching with chunked prefill. `plan_step` chooses the tokens to
-// compute and writes them where the kernels read. `commit_step` takes the sampled tokens. A step
-// may be planned while the step before it runs: the plan assumes that every sequence goes on, and
-// names an unknown token by the row that samples it. The rules are in docs/scheduling.md. Nothing
-// here launches a kernel.
+// step.hpp: one step of continuous batching with chunked prefill. `plan_step` writes the tokens to
+// compute where the kernels read; share.hpp chooses them. `commit_step` takes the sampled tokens. A
+// step may be planned while the step before it runs: the plan assumes that every sequence goes on,
+// and names an unknown token by the row that samples it. The rules are in docs/scheduling.md.
+// Nothing here launches a kernel.
 #pragma once
 
-#include "schedule/requests.hpp"
+#include "schedule/share.hpp"
 
 namespace attacca::schedule {
 
 namespace detail {
-
-/// Tokens and rows that a step still has room for while it is planned.
-struct Budget {
-  std::uint32_t tokens;
-  std::uint32_t rows;
-};
-
-ATTACCA_HD inline std::uint32_t least(std::uint32_t a, std::uint32_t b) { return a < b ? a : b; }
-
-/// How many tokens to compute next, after the first `computed`.
-ATTACCA_HD inline std::uint32_t chunk_of(const State& state, const Entry& e, std::uint32_t computed,
-                                         const Budget& left) {
-  const std::uint32_t chunk = least(e.length - computed, state.limits.prefill_chunk);
-  return least(least(chunk, left.tokens), e.wanted - computed + left.rows);
-}
-
-/// Rows of logits among the planned tokens.
-ATTACCA_HD inline std::uint32_t rows_of(const Entry& e) {
-  const std::uint32_t end = e.computed + e.planned;
-  return end > e.wanted ? end - e.wanted : 0;
-}
-
-ATTACCA_HD inline bool is_decode(const Entry& e) { return e.length - e.computed == 1; }
-
-/// Plans a chunk of a running request and takes pages for it, by preemption of newer requests if it
-/// must. The newest request only gets the pages that are left, so its chunk may be cut. A preempted
-/// request's part of the budget is lost.
-ATTACCA_HD inline void allot(State& state, std::uint32_t entry, Budget& left) {
-  const std::uint32_t page_size = state.limits.page_size;
-  Entry& e = state.entries[entry];
-  Slot& slot = state.slots[e.slot];
-  std::uint32_t chunk = chunk_of(state, e, e.computed, left);
-  while (slot.pages * page_size < e.computed + chunk) {
-    std::uint32_t page = take_page(state);
-    while (page == kNone && state.running.last != entry) {
-      preempt_newest(state);
-      page = take_page(state);
-    }
-    if (page == kNone) {
-      chunk = slot.pages * page_size - e.computed;
-      ++state.statistics.shortened;
-      break;
-    }
-    state.table(e.slot)[slot.pages++] = static_cast<std::int32_t>(page);
-  }
-  e.planned = chunk;
-  left.tokens -= chunk;
-  left.rows -= rows_of(e);
-}
-
-/// If a request's pages are all full, it takes over pages that others have cached meanwhile.
-ATTACCA_HD inline void catch_up(State& state, std::uint32_t entry) {
-  const Entry& e = state.entries[entry];
-  const std::uint32_t pages = state.slots[e.slot].pages;
-  if (pages * state.limits.page_size == e.computed)
-    adopt_pages(state, entry, match_pages(state, entry, state.table(e.slot), pages));
-}
-
-/// Gives the first waiting request a free slot, if the spare pages are enough for its next chunk
-/// and one more page for each running request. No request overtakes the first.
-ATTACCA_HD inline bool place_next(State& state, const Budget& left) {
-  const std::uint32_t entry = state.waiting.first;
-  const std::uint32_t slot = state.free_slots.first;
-  if (entry == kNone || slot == kNone || left.tokens == 0) return false;
-  if (state.spare_pages() <= state.running.count) return false;
-  Entry& e = state.entries[entry];
-  const std::uint32_t spare = state.spare_pages() - state.running.count;
-  // If the spare pages were too few before, the prefix is looked up again only when there are more.
-  if (state.is_blocked && state.blocked_id == e.request.id && spare <= state.blocked_spare)
-    return false;
-
-  const std::uint32_t found = match_pages(state, entry, state.table(slot), 0);
-  std::uint32_t idle = 0;
-  for (std::uint32_t index = 0; index < found; ++index)
-    idle += state.pages[state.table(slot)[index]].references == 0;
-  const std::uint32_t computed = found * state.limits.page_size;
-  const std::uint32_t chunk = chunk_of(state, e, computed, left);
-  if (chunk == 0) return false;
-  state.is_blocked = state.limits.pages_for(computed + chunk) - found + idle > spare;
-  state.blocked_id = e.request.id;
-  state.blocked_spare = spare;
-  if (state.is_blocked) return false;
-
-  state.waiting.remove(entry);
-  state.running.push_back(entry);
-  state.free_slots.remove(slot);
-  state.slots[slot].entry = entry;
-  e.state = EntryState::running;
-  e.slot = slot;
-  adopt_pages(state, entry, found);
-  state.plan.placed[state.plan.counts->placed++] = static_cast<std::int32_t>(slot);
-  return true;
-}
 
 /// Writes a request's planned tokens and rows into the step whose parts are at `place`.
 ATTACCA_HD inline void write_part(State& state, std::uint32_t entry, std::uint32_t place) {
@@ -194,25 +101,10 @@ ATTACCA_HD inline std::uint32_t choose_graph(const Limits& limits, std::uint32_t
 ATTACCA_HD inline void plan_step(State& state) {
   const Limits& limits = state.limits;
   Counts& counts = *state.plan.counts;
-  detail::Budget left{limits.step_tokens, limits.logit_rows};
   counts = {};
   if (state.in_flight == kMostInFlight) return;
 
-  const List& running = state.running;
-  for (std::uint32_t entry = running.first; entry != kNone; entry = running.after(entry))
-    state.entries[entry].planned = 0;
-  for (std::uint32_t entry = running.first; entry != kNone; entry = running.after(entry)) {
-    const Entry& e = state.entries[entry];
-    if (!e.is_spent() && detail::is_decode(e)) detail::allot(state, entry, left);
-  }
-  for (std::uint32_t entry = running.first; entry != kNone; entry = running.after(entry)) {
-    const Entry& e = state.entries[entry];
-    if (e.is_spent() || detail::is_decode(e)) continue;
-    detail::catch_up(state, entry);
-    detail::allot(state, entry, left);
-  }
-  while (detail::place_next(state, left)) detail::allot(state, running.last, left);
-
+  detail::share_step(state);
   const std::uint32_t place = state.place_of_step(state.in_flight);
   state.part_count[place] = 0;
   detail::write_parts(state, place, true);

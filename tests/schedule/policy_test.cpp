@@ -1,15 +1,14 @@
 // Tests of the scheduling policy, rule by rule: the tokens of a step, the order of waiting, prefix
-// sharing and refusals. Random workloads are in simulation_test.cpp.
+// sharing and refusals. How prompts share a step is in share_test.cpp, random workloads are in
+// simulation_test.cpp.
 #include <gmock/gmock.h>
 #include <attacca/error.hpp>
 
-#include <numeric>
-#include <optional>
 #include <string>
 #include <type_traits>
 #include <unordered_map>
 
-#include "schedule/world.hpp"
+#include "schedule/policy.hpp"
 
 namespace attacca::test {
 namespace {
@@ -22,71 +21,6 @@ using testing::IsEmpty;
 using testing::ThrowsMessage;
 
 static_assert(std::is_trivially_copyable_v<State>);
-
-using Tokens = std::vector<std::int32_t>;
-
-Limits small_limits() {
-  Limits limits;
-  limits.slots = 4;
-  limits.requests = 8;
-  limits.pages = 16;
-  limits.page_size = 4;
-  limits.max_context = 32;
-  limits.prefill_chunk = 8;
-  limits.logit_rows = 8;
-  limits.step_tokens = 16;
-  limits.decode_sizes = {2, {1, 3}};
-  limits.mixed_sizes = {3, {2, 4, 16}};
-  return limits;
-}
-
-Tokens counting(std::int32_t first, std::uint32_t count) {
-  Tokens tokens(count);
-  std::iota(tokens.begin(), tokens.end(), first);
-  return tokens;
-}
-
-class SchedulePolicy : public testing::Test {
- protected:
-  void use(const Limits& limits) { schedule_.emplace(limits); }
-  State& state() { return schedule_->state; }
-  const Plan& plan() { return state().plan; }
-  const Counts& counts() { return *plan().counts; }
-
-  /// Gives requests the ids 1, 2, 3, …
-  std::uint32_t submit(const Tokens& prompt, std::uint32_t max_new, bool wants_all_logits = false) {
-    return schedule_->submit(
-        {++last_id_, static_cast<std::uint32_t>(prompt.size()), max_new, wants_all_logits}, prompt);
-  }
-  /// Commits the planned step as if each row had sampled `token`.
-  std::vector<Event> commit(std::int32_t token = 100, Ending ending = Ending::none) {
-    const std::vector<Outcome> outcomes(counts().rows, {token, ending});
-    commit_step(state(), outcomes.data());
-    return {state().events, state().events + state().event_count};
-  }
-  std::vector<Event> step() {
-    plan_step(state());
-    return commit();
-  }
-  void finish_all() {
-    while (state().running.count + state().waiting.count > 0) step();
-  }
-
-  template <class T>
-  static Tokens first(const T* values, std::uint32_t count) {
-    return {values, values + count};
-  }
-  Tokens planned_tokens() { return first(plan().tokens, counts().tokens); }
-  Tokens planned_positions() { return first(plan().positions, counts().tokens); }
-  Tokens table(std::uint32_t entry) {
-    const std::uint32_t slot = state().entries[entry].slot;
-    return first(state().table(slot), state().slots[slot].pages);
-  }
-
- private:
-  std::optional<Schedule> schedule_{small_limits()};
-  std::uint64_t last_id_ = 0;
-};
 
 TEST_F(SchedulePolicy, a_prompt_is_computed_in_chunks_and_then_token_by_token) {
   submit(counting(1, 10), 3);
@@ -255,7 +189,7 @@ TEST_F(SchedulePolicy, pages_computed_twice_at_a_time_are_merged) {
 
 TEST_F(SchedulePolicy, a_prompt_catches_up_with_pages_that_others_have_computed_meanwhile) {
   Limits limits = small_limits();
-  limits.step_tokens = limits.mixed_sizes.of[2] = 12;
+  limits.step_tokens = limits.decode_step_tokens = limits.mixed_sizes.of[2] = 12;
   use(limits);
   submit(counting(1, 20), 1);
   submit(counting(1, 20), 1);
@@ -573,6 +507,8 @@ TEST(ScheduleLimits, what_makes_no_sense_is_refused_with_the_value_and_the_remed
   refused([](Limits& l) { l.prefill_chunk = 0; }, "prefill_chunk = 0", "use 1 to");
   refused([](Limits& l) { l.logit_rows = 3; }, "logit_rows = 3", "use 4 to");
   refused([](Limits& l) { l.step_tokens = 3; }, "step_tokens = 3", "use 4 to");
+  refused([](Limits& l) { l.decode_step_tokens = 3; }, "decode_step_tokens = 3", "use 4 to 16");
+  refused([](Limits& l) { l.decode_step_tokens = 17; }, "decode_step_tokens = 17", "use 4 to 16");
   refused([](Limits& l) { l.mixed_sizes.count = 33; }, "33 sizes in mixed_sizes", "at most 32");
   refused([](Limits& l) { l.mixed_sizes.of[1] = 2; }, "mixed_sizes has 2 after 2", "ascending");
   refused([](Limits& l) { l.decode_sizes.of[0] = 0; }, "decode_sizes has 0 after 0", "from 1 on");

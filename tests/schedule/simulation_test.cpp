@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
-#include <random>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -20,22 +20,6 @@ namespace attacca::test {
 namespace {
 
 using namespace schedule;
-
-void require(bool is_true, const char* claim) {
-  if (!is_true) throw std::runtime_error(claim);
-}
-
-class Dice {
- public:
-  explicit Dice(std::uint32_t seed) : engine_(seed) {}
-  std::uint32_t from(std::uint32_t least, std::uint32_t most) {
-    return least + static_cast<std::uint32_t>(engine_() % (most - least + 1));
-  }
-  bool one_in(std::uint32_t n) { return from(1, n) == 1; }
-
- private:
-  std::mt19937 engine_;
-};
 
 /// The test's view of a request: its prompt, and the tokens and events that must follow.
 struct Tracked {
@@ -100,6 +84,8 @@ Limits random_limits(Dice& dice) {
   limits.prefill_chunk = dice.from(1, dice.one_in(2) ? 6 : 40);
   limits.logit_rows = limits.slots + dice.from(0, 6);
   limits.step_tokens = limits.slots + dice.from(0, dice.one_in(2) ? 8 : 40);
+  limits.decode_step_tokens =
+      dice.one_in(3) ? limits.step_tokens : dice.from(limits.slots, limits.step_tokens);
   limits.pads = !dice.one_in(4);
   const auto sizes = [&](std::uint32_t most) {
     Sizes some;
@@ -146,6 +132,8 @@ class World {
   const Statistics& statistics() { return state().statistics; }
   // Steps in a graph of a decode size, in one of a mixed size, and without a graph.
   std::uint64_t decoded_ = 0, mixed_ = 0, graphless_ = 0;
+  // Steps in which a decode bounds the tokens, and in which the oldest prompt shares with others.
+  std::uint64_t bounded_ = 0, shared_ = 0;
 
  private:
   State& state() { return schedule_.state; }
@@ -162,11 +150,13 @@ class World {
     return cells_.at(page * limits_.page_size + position % limits_.page_size);
   }
 
+  static std::uint32_t half(std::uint32_t n) { return n - n / 2; }
+
   /// The fewest tokens that the oldest request computes in a step.
   std::uint32_t pace(const Request& request) const {
-    const std::uint32_t rows = limits_.logit_rows - limits_.slots + 1;
+    const std::uint32_t rows = half(limits_.logit_rows - limits_.slots + 1);
     const std::uint32_t tokens =
-        std::min(limits_.prefill_chunk, limits_.step_tokens - limits_.slots + 1);
+        std::min(limits_.prefill_chunk, half(limits_.decode_step_tokens - limits_.slots + 1));
     return request.wants_all_logits ? std::min(tokens, rows) : tokens;
   }
 
@@ -219,6 +209,7 @@ class World {
       t.row_before = t.next_row;
       if (detail::is_decode(e) && !e.is_spent() && e.slot != kNone) decoding.push_back(t.entry);
     }
+    const std::uint64_t preemptions = statistics().preemptions;
     plan_step(state());
     const bool has_step = state().plan.counts->tokens > 0;
     steps_ += has_step;
@@ -227,6 +218,7 @@ class World {
     check_requests();
     check_placed();
     check_plan(decoding);
+    if (has_step) check_shares(decoding, statistics().preemptions > preemptions);
     if (has_step) launched_.push_back(copy_of_plan());
     require(state().in_flight == launched_.size(), "a step is in flight until it is committed");
     if (dice_.one_in(2)) compute_all();
@@ -321,6 +313,47 @@ class World {
     const std::uint32_t left = oldest.length() - (e.computed - e.planned);
     require(planned[oldest.request.id] >= std::min(pace(oldest.request), left),
             "the oldest keeps its pace");
+  }
+
+  /// Checks how prompts share what decodes leave of the step.
+  void check_shares(const std::vector<std::uint32_t>& decoding, bool has_preempted) {
+    const Plan& plan = state().plan;
+    const bool has_decode = std::ranges::any_of(decoding, [&](std::uint32_t entry) {
+      return state().entries[entry].slot != kNone && state().entries[entry].planned > 0;
+    });
+    require(!has_decode || plan.counts->tokens <= limits_.decode_step_tokens,
+            "a prompt delays no decode beyond the bound");
+    bounded_ += has_decode && plan.counts->tokens == limits_.decode_step_tokens;
+    // The tokens of a decode that is preempted later in the plan are lost to the step.
+    if (has_preempted) return;
+
+    std::uint32_t firsts = plan.counts->decodes;  // decodes of sequences that had a slot
+    const std::set<std::int32_t> placed(plan.placed, plan.placed + plan.counts->placed);
+    for (std::uint32_t at = 0; at < plan.counts->decodes; ++at)
+      firsts -= placed.contains(plan.slots[at]);
+    const std::uint32_t tokens =
+        (firsts > 0 ? limits_.decode_step_tokens : limits_.step_tokens) - firsts;
+    const std::uint32_t rows = limits_.logit_rows - firsts;
+    check_oldest_prompt(placed, tokens, rows);
+  }
+
+  void check_oldest_prompt(const std::set<std::int32_t>& placed, std::uint32_t tokens,
+                           std::uint32_t rows) {
+    for (const auto& [id, t] : live_) {
+      const Entry& e = state().entries[t.entry];
+      if (e.slot == kNone) return;
+      const std::uint32_t computed = e.computed - e.planned;
+      if (t.was_spent() ||
+          (t.length() == computed + 1 && !placed.contains(static_cast<std::int32_t>(e.slot))))
+        continue;
+      const std::uint32_t wanted = std::max(t.row_before, computed);
+      const std::uint32_t sure = std::min({t.length() - computed, limits_.prefill_chunk,
+                                           half(tokens), wanted - computed + half(rows)});
+      require(e.planned >= sure || (t.entry == state().running.last && state().spare_pages() == 0),
+              "the oldest prompt gets half, unless it is the newest and there are no pages");
+      shared_ += e.planned < state().plan.counts->tokens - state().plan.counts->decodes;
+      return;
+    }
   }
 
   /// Checks the source of a token that is not known yet.
@@ -541,7 +574,7 @@ INSTANTIATE_TEST_SUITE_P(, ScheduleSimulation, testing::Bool(), [](const auto& g
 
 TEST_P(ScheduleSimulation, random_workloads_end_as_if_each_request_were_alone) {
   Statistics sum;
-  std::uint64_t decoded = 0, mixed = 0, graphless = 0;
+  std::uint64_t decoded = 0, mixed = 0, graphless = 0, bounded = 0, shared = 0;
   for (std::uint32_t seed = 0; seed < 1500 / kSlowdown; ++seed) {
     try {
       World world(seed, GetParam());
@@ -560,6 +593,8 @@ TEST_P(ScheduleSimulation, random_workloads_end_as_if_each_request_were_alone) {
       decoded += world.decoded_;
       mixed += world.mixed_;
       graphless += world.graphless_;
+      bounded += world.bounded_;
+      shared += world.shared_;
     } catch (const std::exception& error) {
       FAIL() << "seed " << seed << ": not so: " << error.what();
     }
@@ -567,7 +602,7 @@ TEST_P(ScheduleSimulation, random_workloads_end_as_if_each_request_were_alone) {
   // The workloads are only worth something if every event happens in them often.
   for (const std::uint64_t count :
        {sum.shared, sum.merged, sum.evictions, sum.preemptions, sum.shortened, sum.finished,
-        sum.cancelled, decoded, mixed, graphless})
+        sum.cancelled, decoded, mixed, graphless, bounded, shared})
     EXPECT_GT(count, 500 / kSlowdown);
   if (GetParam()) {
     EXPECT_GT(sum.ahead, sum.steps / 2);

@@ -1,9 +1,11 @@
-// world.hpp: helpers of the scheduling policy's tests: a schedule in host memory, and a model whose
-// next token is a hash of the whole prefix.
+// world.hpp: helpers of the scheduling policy's tests: a schedule in host memory, a model whose
+// next token is a hash of the whole prefix, and dice for random workloads.
 #pragma once
 
 #include <cstdint>
+#include <random>
 #include <span>
+#include <stdexcept>
 #include <vector>
 
 #include "schedule/host.hpp"
@@ -58,5 +60,21 @@ constexpr std::int32_t kStopToken = 0;
 inline std::int32_t next_token(std::uint64_t prefix) {
   return static_cast<std::int32_t>(extend(prefix, 77) % kVocabulary);
 }
+
+inline void require(bool is_true, const char* claim) {
+  if (!is_true) throw std::runtime_error(claim);
+}
+
+class Dice {
+ public:
+  explicit Dice(std::uint32_t seed) : engine_(seed) {}
+  std::uint32_t from(std::uint32_t least, std::uint32_t most) {
+    return least + static_cast<std::uint32_t>(engine_() % (most - least + 1));
+  }
+  bool one_in(std::uint32_t n) { return from(1, n) == 1; }
+
+ private:
+  std::mt19937 engine_;
+};
 
 }  // namespace attacca::test

@@ -1,0 +1,217 @@
+// share.hpp: how sequences share the tokens and rows of a step, and which waiting requests join.
+// Decodes come first. The oldest prompt is sure of half of what is left, and most of the rest goes
+// to prompts that have few tokens left, so a short prompt need not wait behind a long one. The
+// rules and the bounds that follow from them are in docs/scheduling.md.
+#pragma once
+
+#include "schedule/requests.hpp"
+
+namespace attacca::schedule::detail {
+
+/// Tokens and rows of logits: what a step has left, or the most that a request may take of it.
+struct Budget {
+  std::uint32_t tokens;
+  std::uint32_t rows;
+};
+
+ATTACCA_HD inline std::uint32_t least(std::uint32_t a, std::uint32_t b) { return a < b ? a : b; }
+ATTACCA_HD inline Budget least(const Budget& a, const Budget& b) {
+  return {least(a.tokens, b.tokens), least(a.rows, b.rows)};
+}
+
+/// The whole divided by `parts`, rounded up.
+ATTACCA_HD inline Budget fraction(const Budget& whole, std::uint32_t parts) {
+  return {(whole.tokens + parts - 1) / parts, (whole.rows + parts - 1) / parts};
+}
+
+/// How many tokens to compute next, after the first `computed`.
+ATTACCA_HD inline std::uint32_t chunk_of(const State& state, const Entry& e, std::uint32_t computed,
+                                         const Budget& most) {
+  const std::uint32_t chunk = least(e.length - computed, state.limits.prefill_chunk);
+  return least(least(chunk, most.tokens), e.wanted - computed + most.rows);
+}
+
+/// Rows of logits among the planned tokens.
+ATTACCA_HD inline std::uint32_t rows_of(const Entry& e) {
+  const std::uint32_t end = e.computed + e.planned;
+  return end > e.wanted ? end - e.wanted : 0;
+}
+
+ATTACCA_HD inline bool is_decode(const Entry& e) { return e.length - e.computed == 1; }
+ATTACCA_HD inline bool is_prompt(const Entry& e) { return !e.is_spent() && !is_decode(e); }
+
+/// Where a chunk's pages come from once none is free or idle.
+enum class Pages : std::uint32_t {
+  spare,    // nowhere; and it leaves a spare page for each other running request
+  preempts  // from newer requests, which are preempted; the newest request gets none
+};
+
+/// Takes a page for a running request; kNone if it must do with those it has.
+ATTACCA_HD inline std::uint32_t page_for(State& state, std::uint32_t entry, Pages pages) {
+  if (pages == Pages::spare)
+    return state.spare_pages() < state.running.count ? kNone : take_page(state);
+  std::uint32_t page = take_page(state);
+  while (page == kNone && state.running.last != entry) {
+    preempt_newest(state);
+    page = take_page(state);
+  }
+  return page;
+}
+
+/// Plans a chunk of a running request, or a longer one than it has, and takes pages for it. Where
+/// it gets no page, its chunk is cut. A preempted request's part of the budget is lost.
+/// REQUIRES: `most` is no less than the request has already.
+ATTACCA_HD inline void allot(State& state, std::uint32_t entry, const Budget& most, Budget& left,
+                             Pages pages) {
+  const std::uint32_t page_size = state.limits.page_size;
+  Entry& e = state.entries[entry];
+  Slot& slot = state.slots[e.slot];
+  left.tokens += e.planned;
+  left.rows += rows_of(e);
+  std::uint32_t chunk = chunk_of(state, e, e.computed, least(most, left));
+  while (slot.pages * page_size < e.computed + chunk) {
+    const std::uint32_t page = page_for(state, entry, pages);
+    if (page == kNone) {
+      chunk = slot.pages * page_size - e.computed;
+      ++state.statistics.shortened;
+      break;
+    }
+    state.table(e.slot)[slot.pages++] = static_cast<std::int32_t>(page);
+  }
+  e.planned = chunk;
+  left.tokens -= chunk;
+  left.rows -= rows_of(e);
+}
+
+/// If a request's pages are all full, it takes over pages that others have cached meanwhile.
+ATTACCA_HD inline void catch_up(State& state, std::uint32_t entry) {
+  const Entry& e = state.entries[entry];
+  const std::uint32_t pages = state.slots[e.slot].pages;
+  if (pages * state.limits.page_size == e.computed)
+    adopt_pages(state, entry, match_pages(state, entry, state.table(e.slot), pages));
+}
+
+/// Gives the first waiting request a free slot, if the spare pages are enough for the longest chunk
+/// it may have and one more page for each running request. Its chunk of this step may be shorter,
+/// but more requests than the pages are enough for would only preempt each other. No request
+/// overtakes the first.
+ATTACCA_HD inline bool place_next(State& state, const Budget& most) {
+  const std::uint32_t entry = state.waiting.first;
+  const std::uint32_t slot = state.free_slots.first;
+  if (entry == kNone || slot == kNone || most.tokens == 0) return false;
+  if (state.spare_pages() <= state.running.count) return false;
+  Entry& e = state.entries[entry];
+  const std::uint32_t spare = state.spare_pages() - state.running.count;
+  // If the spare pages were too few before, the prefix is looked up again only when there are more.
+  if (state.is_blocked && state.blocked_id == e.request.id && spare <= state.blocked_spare)
+    return false;
+
+  const std::uint32_t found = match_pages(state, entry, state.table(slot), 0);
+  std::uint32_t idle = 0;
+  for (std::uint32_t index = 0; index < found; ++index)
+    idle += state.pages[state.table(slot)[index]].references == 0;
+  const std::uint32_t computed = found * state.limits.page_size;
+  if (chunk_of(state, e, computed, most) == 0) return false;
+  const std::uint32_t end = computed + least(e.length - computed, state.limits.prefill_chunk);
+  state.is_blocked = state.limits.pages_for(end) - found + idle > spare;
+  state.blocked_id = e.request.id;
+  state.blocked_spare = spare;
+  if (state.is_blocked) return false;
+
+  state.waiting.remove(entry);
+  state.running.push_back(entry);
+  state.free_slots.remove(slot);
+  state.slots[slot].entry = entry;
+  e.state = EntryState::running;
+  e.slot = slot;
+  adopt_pages(state, entry, found);
+  state.plan.placed[state.plan.counts->placed++] = static_cast<std::int32_t>(slot);
+  return true;
+}
+
+/// The running prompts that have the fewest tokens left, fewest first, older ones first among
+/// equals. A step's budget seldom lasts for more of them.
+struct Shortest {
+  static constexpr std::uint32_t kMost = 8;
+
+  std::uint32_t count = 0;
+  std::uint32_t entries[kMost];
+  std::uint32_t lefts[kMost];
+
+  ATTACCA_HD void add(std::uint32_t entry, std::uint32_t left) {
+    if (count == kMost && left >= lefts[kMost - 1]) return;
+    std::uint32_t at = count < kMost ? count++ : kMost - 1;
+    for (; at > 0 && left < lefts[at - 1]; --at) {
+      entries[at] = entries[at - 1];
+      lefts[at] = lefts[at - 1];
+    }
+    entries[at] = entry;
+    lefts[at] = left;
+  }
+};
+
+/// Gives what is left of a step to the prompts from `oldest` on: to those with the fewest tokens
+/// left, then to any, the oldest first.
+ATTACCA_HD inline void share_rest(State& state, std::uint32_t oldest, Budget& left) {
+  const List& running = state.running;
+  const Budget all{kNone, kNone};
+  Shortest shortest;
+  bool has_more = false;
+  for (std::uint32_t entry = oldest; entry != kNone; entry = running.after(entry)) {
+    const Entry& e = state.entries[entry];
+    const std::uint32_t to_do = e.length - e.computed - e.planned;
+    if (!is_prompt(e) || to_do == 0 || e.planned == state.limits.prefill_chunk) continue;
+    has_more |= shortest.count == Shortest::kMost;
+    shortest.add(entry, to_do);
+  }
+  for (std::uint32_t at = 0; at < shortest.count && left.tokens > 0; ++at)
+    allot(state, shortest.entries[at], all, left, Pages::spare);
+  if (!has_more) return;
+  for (std::uint32_t entry = oldest; entry != kNone && left.tokens > 0;
+       entry = running.after(entry))
+    if (is_prompt(state.entries[entry])) allot(state, entry, all, left, Pages::spare);
+}
+
+/// Shares what decodes leave of a step among prompts.
+ATTACCA_HD inline void share_among_prompts(State& state, Budget& left) {
+  const List& running = state.running;
+  const Budget half = fraction(left, 2), eighth = fraction(left, 8);
+  std::uint32_t oldest = running.first;
+  while (oldest != kNone && !is_prompt(state.entries[oldest])) oldest = running.after(oldest);
+  if (oldest == kNone) {
+    if (!place_next(state, left)) return;
+    oldest = running.last;
+  }
+  // Only here may a prompt preempt others: before any request of this step is placed.
+  allot(state, oldest, half, left, Pages::preempts);
+  for (std::uint32_t entry = running.after(oldest); entry != kNone; entry = running.after(entry)) {
+    const Entry& e = state.entries[entry];
+    if (is_prompt(e) && chunk_of(state, e, e.computed, eighth) == e.length - e.computed)
+      allot(state, entry, eighth, left, Pages::spare);
+  }
+  while (place_next(state, least(eighth, left)))
+    allot(state, running.last, eighth, left, Pages::spare);
+  if (left.tokens > 0) share_rest(state, oldest, left);
+}
+
+/// Decides how many tokens each running request computes in the next step, and which waiting
+/// requests join: sets `planned` of every running request.
+ATTACCA_HD inline void share_step(State& state) {
+  const Limits& limits = state.limits;
+  const List& running = state.running;
+  for (std::uint32_t entry = running.first; entry != kNone; entry = running.after(entry)) {
+    Entry& e = state.entries[entry];
+    e.planned = 0;
+    if (is_prompt(e)) catch_up(state, entry);
+  }
+  Budget left{limits.step_tokens, limits.logit_rows};
+  for (std::uint32_t entry = running.first; entry != kNone; entry = running.after(entry)) {
+    const Entry& e = state.entries[entry];
+    if (!e.is_spent() && is_decode(e)) allot(state, entry, {1, 1}, left, Pages::preempts);
+  }
+  const bool has_decode = left.tokens < limits.step_tokens;
+  if (has_decode) left.tokens -= limits.step_tokens - limits.decode_step_tokens;
+  share_among_prompts(state, left);
+}
+
+}  // namespace attacca::schedule::detail
