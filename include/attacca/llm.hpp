@@ -204,8 +204,11 @@ struct EngineOptions {
   std::size_t pages = 0;
   double memory_fraction = 0.8;  // of the free memory, that the engine may use
   unsigned step_tokens = 0;      // most tokens in one step; 0: 2048 on a GPU, else 512
-  unsigned prefill_chunk = 0;    // most tokens of one prompt in one step; 0: step_tokens
-  bool shares_prefixes = true;   // the prefix cache is on
+  // Most tokens of a step in which a sequence decodes, which bounds how long a prompt delays a
+  // decode; at least `slots`, at most `step_tokens`. 0: step_tokens on a GPU, 128 on the host.
+  unsigned decode_step_tokens = 0;
+  unsigned prefill_chunk = 0;   // most tokens of one prompt in one step; 0: step_tokens
+  bool shares_prefixes = true;  // the prefix cache is on
   KvType kv_type = KvType::automatic;
   WeightFormat weights = WeightFormat::as_stored;
   // A sequence gets the same bits however its prompt is cut and whatever else is in the batch. On

@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,9 @@ namespace {
 constexpr std::size_t kDefaultContext = 4096;
 constexpr unsigned kGpuStepTokens = 2048;
 constexpr unsigned kHostStepTokens = 512;
-constexpr std::uint32_t kScoreRows = 64;       // most rows of logits in a step that scores
-constexpr std::uint32_t kRequestsPerSlot = 2;  // running and waiting inside the engine
+constexpr unsigned kHostDecodeStepTokens = 128;  // the host computes prompts slowly
+constexpr std::uint32_t kScoreRows = 64;         // most rows of logits in a step that scores
+constexpr std::uint32_t kRequestsPerSlot = 2;    // running and waiting inside the engine
 // The KV pool's default size, in multiples of what all slots can use at once. Pages beyond the
 // first multiple keep cached prefixes.
 constexpr std::size_t kMostPools = 16;
@@ -45,13 +47,15 @@ std::vector<unsigned> default_decode_sizes(unsigned slots) {
   return sizes;
 }
 
-/// Powers of two from 8 on; from 64 on also the numbers halfway between them.
-std::vector<unsigned> default_mixed_sizes(unsigned most) {
-  std::vector<unsigned> sizes;
+/// Powers of two from 8 on; from 64 on also the numbers halfway between them. Steps that prompts
+/// share with decodes often have `decode_step_tokens`, so that is a size as well.
+std::vector<unsigned> default_mixed_sizes(unsigned most, unsigned decode_step_tokens) {
+  std::set<unsigned> sizes;
   for (unsigned size = 8; size < most; size += size < 64 ? size : std::bit_floor(size) / 2)
-    sizes.push_back(size);
-  sizes.push_back(most);
-  return sizes;
+    sizes.insert(size);
+  sizes.insert(std::min(decode_step_tokens, most));
+  sizes.insert(most);
+  return {sizes.begin(), sizes.end()};
 }
 
 schedule::Sizes sizes_of(const char* name, const std::vector<unsigned>& given) {
@@ -70,7 +74,8 @@ void choose_sizes(schedule::Limits& limits, llm::EngineOptions& options) {
   schedule::check(limits);
   using llm::GraphMode;
   if (options.decode_sizes.empty()) options.decode_sizes = default_decode_sizes(limits.slots);
-  if (options.mixed_sizes.empty()) options.mixed_sizes = default_mixed_sizes(limits.most_mixed());
+  if (options.mixed_sizes.empty())
+    options.mixed_sizes = default_mixed_sizes(limits.most_mixed(), limits.decode_step_tokens);
   if (options.graphs == GraphMode::off) options.decode_sizes.clear();
   if (options.graphs == GraphMode::off || options.graphs == GraphMode::decode)
     options.mixed_sizes.clear();
@@ -158,6 +163,11 @@ schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights&
   if (options.context == 0)
     options.context = std::min<std::size_t>(config.context, kDefaultContext);
   options.step_tokens = std::max(options.step_tokens, options.slots);
+  if (options.decode_step_tokens == 0)
+    options.decode_step_tokens =
+        options.device.is_cuda() ? options.step_tokens : kHostDecodeStepTokens;
+  options.decode_step_tokens =
+      std::clamp(options.decode_step_tokens, options.slots, options.step_tokens);
   if (options.prefill_chunk == 0) options.prefill_chunk = options.step_tokens;
   options.prefill_chunk = std::min(options.prefill_chunk, options.step_tokens);
 
@@ -168,7 +178,7 @@ schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights&
   limits.max_context = static_cast<std::uint32_t>(options.context);
   limits.prefill_chunk = options.prefill_chunk;
   limits.step_tokens = options.step_tokens;
-  limits.decode_step_tokens = options.step_tokens;
+  limits.decode_step_tokens = options.decode_step_tokens;
   limits.pads = options.pads;
   limits.shares_prefixes = options.shares_prefixes;
   limits.logit_rows = std::max(options.slots, std::min(kScoreRows, options.step_tokens));

@@ -1,6 +1,9 @@
-// Tests of the estimate of a GPU's weights, which an engine makes before it allocates anything.
-#include <gtest/gtest.h>
+// Tests of an engine's limits, and of the estimate of a GPU's weights, which it makes before it
+// allocates anything.
+#include <gmock/gmock.h>
 #include <attacca/llm.hpp>
+
+#include <algorithm>
 
 #include "engine/batches.hpp"
 #include "engine/quantized.hpp"
@@ -62,6 +65,29 @@ TEST_P(Sizing, the_pool_has_room_for_prefixes_beyond_what_slots_use) {
   const Checkpoint checkpoint = Checkpoint::open(fixture("llama"));
   const auto limits = engine::size_engine(checkpoint, options);
   EXPECT_EQ(limits.pages, (is_cuda() ? 16 : 2) * limits.slots * limits.table_stride());
+}
+
+TEST_P(Sizing, a_step_in_which_a_sequence_decodes_is_bounded_between_slots_and_the_largest_step) {
+  const Checkpoint checkpoint = Checkpoint::open(fixture("llama"));
+  const auto bound = [&](unsigned given, unsigned slots, unsigned step_tokens) {
+    llm::EngineOptions options;
+    options.device = device();
+    options.context = 64;
+    options.slots = slots;
+    options.step_tokens = step_tokens;
+    options.decode_step_tokens = given;
+    const schedule::Limits limits = engine::size_engine(checkpoint, options);
+    EXPECT_EQ(options.decode_step_tokens, limits.decode_step_tokens);
+    EXPECT_THAT(options.mixed_sizes,
+                testing::Contains(std::min(limits.decode_step_tokens, limits.most_mixed())));
+    return limits.decode_step_tokens;
+  };
+  EXPECT_EQ(bound(0, 8, 0), is_cuda() ? 2048u : 128u) << "the default";
+  EXPECT_EQ(bound(0, 200, 0), is_cuda() ? 2048u : 200u);
+  EXPECT_EQ(bound(0, 8, 100), 100u);
+  EXPECT_EQ(bound(77, 8, 256), 77u);
+  EXPECT_EQ(bound(3, 8, 256), 8u);
+  EXPECT_EQ(bound(1000, 8, 256), 256u);
 }
 
 TEST(GpuWeights, in_fp8_take_a_byte_each_and_a_scale_a_row_and_the_embedding_what_it_did) {

@@ -81,6 +81,10 @@ void add_engine_flags(Command& command, EngineFlags& flags) {
       .group(kGroup);
   add_number(command, "--step-tokens", engine.step_tokens, 0,
              "tokens computed in one step, at most; 0: 2048 on a GPU, else 512");
+  add_number(
+      command, "--decode-step-tokens", engine.decode_step_tokens, 0,
+      "tokens of a step in which a sequence decodes, at most, which bounds how long a prompt "
+      "delays a decode; 0: --step-tokens on a GPU, 128 on the host");
   add_number(command, "--prefill-chunk", engine.prefill_chunk, 0,
              "tokens of one prompt in one step, at most; 0: --step-tokens");
   command.flag("!--no-prefix-cache", engine.shares_prefixes, "compute equal prompts again")
