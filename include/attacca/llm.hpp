@@ -187,9 +187,9 @@ inline constexpr int kWeightFormats = 2;
 const char* weight_format_name(WeightFormat format);
 
 /// Where the loop runs that plans steps and commits their tokens. host: a thread of the engine
-/// launches each step. resident: the loop itself is a graph on the device, which takes requests from
-/// a ring and publishes tokens through another one; the host launches it when there is something to
-/// do. Every step must have a graph then.
+/// launches each step. resident: the loop itself is a graph on the device, which takes requests
+/// from a ring and publishes tokens through another one; the host launches it when there is
+/// something to do. Every step must have a graph then.
 enum class Scheduler : std::uint8_t { host, resident };
 inline constexpr int kSchedulers = 2;
 const char* scheduler_name(Scheduler scheduler);
@@ -222,7 +222,7 @@ struct EngineOptions {
   // with padding.
   std::vector<unsigned> decode_sizes = {};
   std::vector<unsigned> mixed_sizes = {};
-  bool pads = true;           // a step may run in a larger graph; else only in one of its size
+  bool pads = true;  // a step may run in a larger graph; else only in one of its size
   Scheduler scheduler = Scheduler::host;
   bool overlap = true;        // host: the next step is planned and launched while one runs
   std::string step_log = {};  // a file; each step's record is written to it as a line of JSON
@@ -308,6 +308,7 @@ struct EngineStats {
   std::array<std::uint64_t, kMisses> graph_misses = {};  // steps that had none, by reason
   std::uint64_t preemptions = 0;
   std::uint64_t evictions = 0;
+  std::uint64_t launches = 0;     // by the host: one a step, or one whenever the loop had ended
   std::uint64_t pauses = 0;       // resident: steps put off because nobody had read the news
   double seconds_busy = 0;        // a step was in flight
   double seconds_idle = 0;        // no step was in flight: the host planned, committed, sent text
@@ -369,8 +370,8 @@ class Engine {
   /// The log-probability of each token but the first, given those before it.
   std::vector<TokenLogprob> score(std::span<const std::int32_t> tokens);
 
-  /// Waits until no request is left and no step runs. Then `stats` are complete: while requests run,
-  /// they are as of the last step, and another step may be on its way.
+  /// Waits until no request is left and no step runs. Then `stats` are complete: while requests
+  /// run, they are as of the last step, and another step may be on its way.
   void wait_until_idle() const;
 
   const EngineOptions& options() const;  // with the defaults filled in

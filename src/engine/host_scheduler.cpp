@@ -154,6 +154,7 @@ llm::EngineStats HostScheduler::stats() const {
           .graph_misses = misses,
           .preemptions = s.preemptions,
           .evictions = s.evictions,
+          .launches = s.steps,
           .seconds_busy = clock_.seconds_busy(),
           .seconds_idle = clock_.seconds_idle(),
           .seconds_overlapped = clock_.seconds_overlapped()};

@@ -35,15 +35,14 @@ constexpr auto kNap = 20us;
 /// Without news for this long the host asks whether the loop has failed.
 constexpr auto kSuspicious = 20ms;
 
-/// News of many steps, so that a host that pauses does not stop the loop.
-constexpr std::uint32_t kStepsInRing = 2048;
-constexpr std::uint32_t kMostNews = 1u << 20;
+constexpr std::uint64_t kStepsInRing = 4096;
+constexpr std::uint64_t kMostNews = 1u << 20;
+constexpr std::uint32_t kNewsPerTops = 16;  // few requests ask for alternatives
 
-std::uint32_t news_capacity(const schedule::Limits& limits) {
-  const std::uint64_t wanted = std::uint64_t{kStepsInRing} * (limits.slots + 1);
-  const std::uint64_t least = 2ull * (limits.logit_rows + resident::kNewsBesideRows + 1);
+std::uint32_t default_capacity(const schedule::Limits& limits) {
+  const std::uint64_t wanted = std::min(kStepsInRing * (limits.slots + 1), kMostNews);
   return static_cast<std::uint32_t>(
-      std::bit_ceil(std::max(least, std::min<std::uint64_t>(wanted, kMostNews))));
+      std::bit_ceil(std::max<std::uint64_t>(wanted, 2 * resident::news_wanted(limits))));
 }
 
 /// Every step that the policy can form must have a graph: the loop cannot launch kernels one by
@@ -61,14 +60,15 @@ void check_coverage(const schedule::Limits& limits, llm::GraphMode graphs) {
 
 /// The rings, the loop's state and the loop itself.
 struct ResidentScheduler::Mail {
-  Mail(const Device& device, const schedule::Limits& limits)
+  Mail(const Device& device, const schedule::Limits& limits, std::uint32_t news_capacity)
       : orders(device, std::bit_ceil(std::max(4u * limits.requests, 16u))),
-        news(device, news_capacity(limits)),
-        tops(device, std::bit_ceil(2 * limits.logit_rows)),
+        news(device, news_capacity),
+        tops(device, std::bit_ceil(std::max(4 * limits.logit_rows, news_capacity / kNewsPerTops))),
         order_writer(orders.writer()),
         news_reader(news.reader()),
         tops_reader(tops.reader()),
         state_memory(device, schedule::state_bytes(limits) / sizeof(schedule::Line)),
+        plan_memory(device, schedule::plan_bytes(limits) / sizeof(schedule::Line)),
         cached_tokens(device, limits.requests),
         loop_state(device, 1),
         board(device, 1, Visibility::shared) {
@@ -82,6 +82,7 @@ struct ResidentScheduler::Mail {
   RingReader<News> news_reader;
   RingReader<Sampled> tops_reader;
   Buffer<schedule::Line> state_memory;
+  Buffer<schedule::Line> plan_memory;  // of the next step
   Buffer<std::uint32_t> cached_tokens;
   Buffer<resident::LoopState> loop_state;
   Buffer<resident::Board> board;
@@ -90,9 +91,10 @@ struct ResidentScheduler::Mail {
 
 ResidentScheduler::ResidentScheduler(std::unique_ptr<StepRunner> runner,
                                      const schedule::Limits& limits,
-                                     const llm::EngineOptions& options)
+                                     const llm::EngineOptions& options, std::uint32_t news_capacity)
     : limits_(limits),
       options_(options),
+      news_capacity_(news_capacity > 0 ? news_capacity : default_capacity(limits)),
       log_(options.step_log),
       runner_(std::move(runner)),
       stream_(options.device),
@@ -116,7 +118,7 @@ ResidentScheduler::~ResidentScheduler() { stop(); }
 /// Makes an empty schedule, and the loop that runs it.
 void ResidentScheduler::start() {
   const Device& device = options_.device;
-  mail_ = std::make_unique<Mail>(device, limits_);
+  mail_ = std::make_unique<Mail>(device, limits_, news_capacity_);
   occupants_.assign(limits_.requests, {});
   free_entries_.clear();
   for (std::uint32_t entry = limits_.requests; entry-- > 0;) free_entries_.push_back(entry);
@@ -128,9 +130,11 @@ void ResidentScheduler::start() {
   schedule::State state = schedule::bind_state(limits_, runner_->plan(), memory.data());
   schedule::reset(state);
   mail_->state_memory.write(memory);
-  const schedule::Plan plan = runner_->device_plan();
+  mail_->plan_memory.write(std::vector<schedule::Line>(mail_->plan_memory.size()));  // no step
   resident::LoopState loop;
-  loop.state = schedule::rebind(state, plan, mail_->state_memory.data());
+  loop.state = schedule::rebind(state, schedule::bind_plan(limits_, mail_->plan_memory.data()),
+                                mail_->state_memory.data());
+  loop.running = runner_->device_plan();
   loop.cached_tokens = mail_->cached_tokens.data();
   mail_->loop_state.write({&loop, 1});
 
@@ -141,30 +145,27 @@ void ResidentScheduler::start() {
   const auto tops = mail_->tops.writer();
   const Loop passes(device, "resident scheduler", [&](Graph& body, Condition again) {
     const Condition graph = body.condition("step size", limits_.graph_count());
-    const resident::PlanArgs plan_args{.loop = mail_->loop_state.data(),
-                                       .letters = letters,
-                                       .slots = runner_->slots().writable(),
-                                       .orders = orders,
-                                       .news = news,
-                                       .tops = tops,
-                                       .graph = graph};
-    const resident::CommitArgs commit_args{.loop = mail_->loop_state.data(),
-                                           .letters = letters,
-                                           .sampled = runner_->sampled().data(),
-                                           .orders = orders,
-                                           .news = news,
-                                           .tops = tops,
-                                           .board = mail_->board.data(),
-                                           .again = again};
-    const auto planned =
-        body.kernel(resident::plan(), grid_of(plan_args, device.is_cuda()), plan_args);
+    const resident::PlanArgs plan{.loop = mail_->loop_state.data(),
+                                  .letters = letters,
+                                  .orders = orders,
+                                  .news = news,
+                                  .tops = tops};
+    const resident::TurnArgs turn{.loop = mail_->loop_state.data(),
+                                  .letters = letters,
+                                  .slots = runner_->slots().writable(),
+                                  .sampled = runner_->sampled().data(),
+                                  .orders = orders,
+                                  .news = news,
+                                  .tops = tops,
+                                  .board = mail_->board.data(),
+                                  .graph = graph,
+                                  .again = again};
+    const auto turned = body.kernel(resident::turn(), grid_of(turn, device.is_cuda()), turn);
     std::vector<Graph::Fill> steps;
-    for (std::uint32_t graph_number = 0; graph_number < limits_.graph_count(); ++graph_number)
-      steps.push_back(
-          [this, graph_number](Graph& step) { runner_->append_step(step, graph_number); });
-    const auto stepped = body.switch_("step", graph, steps).after(planned);
-    body.kernel(resident::commit(), grid_of(commit_args, device.is_cuda()), commit_args)
-        .after(stepped);
+    for (std::uint32_t number = 0; number < limits_.graph_count(); ++number)
+      steps.push_back([this, number](Graph& step) { runner_->append_step(step, number); });
+    body.switch_("step", graph, steps).after(turned);
+    body.kernel(resident::plan(), grid_of(plan, device.is_cuda()), plan).after(turned);
   });
   mail_->loop.emplace(passes.instantiate(LoopForm::while_node));
 }
@@ -211,6 +212,7 @@ void ResidentScheduler::launch() {
   stream_.record(ended_);
   launched_ = last_step_ = clock_.launched();
   is_running_ = true;
+  ++launches_;
 }
 
 bool ResidentScheduler::step(std::vector<Outcome>& outcomes) {
@@ -328,7 +330,7 @@ std::size_t ResidentScheduler::bytes() const {
   return letters_.bytes() + prompts_.bytes() + stop_.bytes() + bias_.bytes() + allowed_.bytes() +
          mail.orders.capacity() * sizeof(Order) + mail.news.capacity() * sizeof(News) +
          mail.tops.capacity() * sizeof(Sampled) + mail.state_memory.bytes() +
-         mail.cached_tokens.bytes();
+         mail.plan_memory.bytes() + mail.cached_tokens.bytes();
 }
 
 llm::EngineStats ResidentScheduler::stats() const {
@@ -341,7 +343,7 @@ llm::EngineStats ResidentScheduler::stats() const {
           .pages_in_use = static_cast<std::uint32_t>(read(board.pages_in_use)),
           .pages_cached = static_cast<std::uint32_t>(read(board.pages_cached)),
           .steps = read(board.steps),
-          .steps_ahead = 0,
+          .steps_ahead = read(board.ahead),
           .tokens_prefilled = read(board.prefilled),
           .tokens_decoded = read(board.decoded),
           .tokens_voided = read(board.voided),
@@ -352,6 +354,7 @@ llm::EngineStats ResidentScheduler::stats() const {
           .graph_misses = misses,
           .preemptions = read(board.preemptions),
           .evictions = read(board.evictions),
+          .launches = launches_,
           .pauses = read(board.pauses),
           .seconds_busy = clock_.seconds_busy(),
           .seconds_idle = clock_.seconds_idle(),

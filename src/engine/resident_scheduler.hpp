@@ -21,8 +21,10 @@ namespace attacca::engine {
 class ResidentScheduler final : public Scheduler {
  public:
   /// Throws BadArgument if some step has no graph. REQUIRES: as HostScheduler.
+  /// `news_capacity`: of the ring of news; 0: thousands of steps, so that a host that pauses for a
+  /// second or two does not stop the loop.
   ResidentScheduler(std::unique_ptr<StepRunner> runner, const schedule::Limits& limits,
-                    const llm::EngineOptions& options);
+                    const llm::EngineOptions& options, std::uint32_t news_capacity = 0);
   ~ResidentScheduler() override;
 
   /// As many as there are entries: some wait on the device, so that a slot is not left free until
@@ -60,6 +62,7 @@ class ResidentScheduler final : public Scheduler {
 
   schedule::Limits limits_;
   llm::EngineOptions options_;
+  std::uint32_t news_capacity_;
   StepLog log_;
   std::unique_ptr<StepRunner> runner_;
   Stream stream_;
@@ -78,6 +81,7 @@ class ResidentScheduler final : public Scheduler {
   std::vector<std::uint32_t> free_entries_;
   std::uint32_t live_ = 0;   // entries that are not free
   bool is_running_ = false;  // the loop, as far as its news were read
+  std::uint64_t launches_ = 0;
   Clock::time_point launched_;
   Clock::time_point last_step_;     // when its news were read
   std::uint64_t last_step_at_ = 0;  // by the device's clock

@@ -154,6 +154,10 @@ schedule::Limits size_engine(const model::Checkpoint& checkpoint, llm::EngineOpt
 
 schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights& weights,
                              llm::EngineOptions& options) {
+  if (options.scheduler == llm::Scheduler::resident && !options.overlap)
+    throw BadArgument(
+        "overlap is off, and the resident scheduler always plans a step while one runs; leave it "
+        "on, or use the host's scheduler");
   check_range("slots", options.slots, 1u, 1024u);
   if (options.step_tokens == 0)
     options.step_tokens = options.device.is_cuda() ? kGpuStepTokens : kHostStepTokens;
@@ -214,13 +218,8 @@ schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights&
 }
 
 StepSetup setup_of(const schedule::Limits& limits, const llm::EngineOptions& options) {
-  const bool is_resident = options.scheduler == llm::Scheduler::resident;
-  return {limits,
-          options.graphs,
-          kernel_type(options.kv_type),
-          options.overlap && !is_resident,
-          options.same_bits,
-          is_resident};
+  return {limits,          options.graphs,    kernel_type(options.kv_type),
+          options.overlap, options.same_bits, options.scheduler == llm::Scheduler::resident};
 }
 
 kernels::KvType kernel_type(llm::KvType type) {

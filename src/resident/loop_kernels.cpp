@@ -35,7 +35,7 @@ ATTACCA_HD std::uint64_t now() { return device::NativeMemory::now(); }
 ATTACCA_HD void take_order(const PlanArgs& a, RingReader<Order>& orders, RingWriter<News>& news) {
   LoopState& loop = *a.loop;
   loop.order.kind = Order::Kind::none;
-  const std::uint32_t wanted = loop.state.limits.logit_rows + kNewsBesideRows + 1;
+  const std::uint32_t wanted = news_wanted(loop.state.limits);
   if (news.room(wanted) >= wanted) orders.try_pop(loop.order);
 }
 
@@ -76,8 +76,34 @@ ATTACCA_HD void take_in_orders(const Thread& t, const PlanArgs& a) {
   }
 }
 
+/// Whether every row of another step could be published.
+ATTACCA_HD bool has_room(const PlanArgs& a) {
+  const schedule::Limits& limits = a.loop->state.limits;
+  return RingWriter<News>(a.news).room(news_wanted(limits)) >= news_wanted(limits) &&
+         RingWriter<Sampled>(a.tops).room(2 * limits.logit_rows) >= 2 * limits.logit_rows;
+}
+
+struct PlanKernel {
+  static constexpr const char* name = "plan";
+  using Args = PlanArgs;
+  static Cost cost(const Args&) { return {.flops = 0, .bytes = 0}; }
+  ATTACCA_HD static void body(Thread& t, const Args& a) {
+    LoopState& loop = *a.loop;
+    if (loop.is_over) return;
+    take_in_orders(t, a);
+    if (!t.is_first()) return;
+    loop.is_full = !has_room(a);
+    if (loop.is_full)
+      *loop.state.plan.counts = {};
+    else
+      schedule::plan_step(loop.state);
+  }
+};
+
+// --- turn --------------------------------------------------------------------------------------
+
 /// Rebuilds what a slot's penalties know of the tokens of its history.
-ATTACCA_HD void mark_tokens(const Thread& t, const PlanArgs& a, std::uint32_t slot,
+ATTACCA_HD void mark_tokens(const Thread& t, const TurnArgs& a, std::uint32_t slot,
                             const schedule::Entry& e, const std::int32_t* history) {
   std::uint16_t* const marks = a.slots.marks + std::uint64_t{slot} * a.slots.vocabulary;
   for (std::uint32_t at = t.thread.x; at < a.slots.vocabulary; at += t.threads.x) marks[at] = 0;
@@ -93,7 +119,7 @@ ATTACCA_HD void mark_tokens(const Thread& t, const PlanArgs& a, std::uint32_t sl
 }
 
 /// Gives the slots of newly placed requests their sampling parameters and lists.
-ATTACCA_HD void prepare_slots(const Thread& t, const PlanArgs& a) {
+ATTACCA_HD void prepare_slots(const Thread& t, const TurnArgs& a) {
   LoopState& loop = *a.loop;
   const State& state = loop.state;
   const std::uint32_t words = kernels::mask_words(a.slots.vocabulary);
@@ -119,38 +145,7 @@ ATTACCA_HD void prepare_slots(const Thread& t, const PlanArgs& a) {
   }
 }
 
-/// Whether every row of another step could be published.
-ATTACCA_HD bool has_room(const PlanArgs& a) {
-  const std::uint32_t rows = a.loop->state.limits.logit_rows;
-  return RingWriter<News>(a.news).room(rows + kNewsBesideRows) >= rows + kNewsBesideRows &&
-         RingWriter<Sampled>(a.tops).room(rows) >= rows;
-}
-
-struct PlanKernel {
-  static constexpr const char* name = "plan";
-  using Args = PlanArgs;
-  static Cost cost(const Args&) { return {.flops = 0, .bytes = 0}; }
-  ATTACCA_HD static void body(Thread& t, const Args& a) {
-    LoopState& loop = *a.loop;
-    take_in_orders(t, a);
-    if (t.is_first()) {
-      loop.is_full = !has_room(a);
-      if (loop.is_full)
-        *loop.state.plan.counts = {};
-      else
-        schedule::plan_step(loop.state);
-    }
-    sync();
-    prepare_slots(t, a);
-    if (!t.is_first()) return;
-    const schedule::Counts& counts = *loop.state.plan.counts;
-    a.graph.set(counts.tokens > 0 ? counts.graph : loop.state.limits.graph_count());
-  }
-};
-
-// --- commit ------------------------------------------------------------------------------------
-
-ATTACCA_HD News row_news(const CommitArgs& a, const schedule::Event& event) {
+ATTACCA_HD News row_news(const TurnArgs& a, const schedule::Event& event) {
   const Sampled& sampled = a.sampled[event.row];
   News news{};
   news.kind = News::Kind::row;
@@ -163,9 +158,9 @@ ATTACCA_HD News row_news(const CommitArgs& a, const schedule::Event& event) {
   return news;
 }
 
-ATTACCA_HD void publish_step(const CommitArgs& a, RingWriter<News>& news) {
+ATTACCA_HD void publish_step(const TurnArgs& a) {
   const State& state = a.loop->state;
-  const schedule::Counts& counts = *state.plan.counts;
+  RingWriter<News> news(a.news);
   RingWriter<Sampled> tops(a.tops);
   for (std::uint32_t at = 0; at < state.event_count; ++at) {
     const News row = row_news(a, state.events[at]);
@@ -175,16 +170,17 @@ ATTACCA_HD void publish_step(const CommitArgs& a, RingWriter<News>& news) {
   News step{};
   step.kind = News::Kind::step;
   step.at = now();
-  step.step = counts;
+  step.step = *a.loop->running.counts;
   news.try_push(step);
 }
 
-ATTACCA_HD void write_board(const CommitArgs& a) {
+ATTACCA_HD void write_board(const TurnArgs& a, bool is_paused) {
   using device::relaxed;
   const State& state = a.loop->state;
   const schedule::Statistics& s = state.statistics;
   Board& board = *a.board;
   board.steps.store(s.steps, relaxed);
+  board.ahead.store(s.ahead, relaxed);
   board.voided.store(s.voided, relaxed);
   board.prefilled.store(s.prefilled, relaxed);
   board.decoded.store(s.decoded, relaxed);
@@ -196,49 +192,79 @@ ATTACCA_HD void write_board(const CommitArgs& a) {
   board.waiting.store(state.waiting.count, relaxed);
   board.pages_in_use.store(state.limits.pages - state.spare_pages(), relaxed);
   board.pages_cached.store(state.idle_pages.count, relaxed);
-  if (a.loop->is_full) board.pauses.store(board.pauses.load(relaxed) + 1, relaxed);
+  if (is_paused) board.pauses.store(board.pauses.load(relaxed) + 1, relaxed);
 }
 
-/// Whether the loop should end, and why.
-ATTACCA_HD bool ends(const CommitArgs& a, bool has_run, LoopEnd& why) {
+/// The planned step takes the place of the one that has run.
+ATTACCA_HD void promote(const Thread& t, const TurnArgs& a) {
+  LoopState& loop = *a.loop;
+  const schedule::Plan& from = loop.state.plan;
+  const schedule::Plan& to = loop.running;
+  const schedule::Counts counts = *from.counts;
+  copy(t, to.tokens, from.tokens, counts.tokens);
+  copy(t, to.token_from, from.token_from, counts.tokens);
+  copy(t, to.positions, from.positions, counts.tokens);
+  copy(t, to.slots, from.slots, counts.tokens);
+  copy(t, to.gather, from.gather, counts.rows);
+  copy(t, to.row_slots, from.row_slots, counts.rows);
+  copy(t, to.row_positions, from.row_positions, counts.rows);
+  copy(t, to.row_forced, from.row_forced, counts.rows);
+  for (std::uint32_t at = 0; at < counts.changes; ++at) {
+    const schedule::TableChange change = from.changes[at];
+    const std::uint64_t first =
+        std::uint64_t{change.slot} * loop.state.limits.table_stride() + change.first;
+    copy(t, to.tables + first, from.tables + first, change.count);
+  }
+  prepare_slots(t, a);
+  if (!t.is_first()) return;
+  *to.counts = counts;
+  loop.has_step = counts.tokens > 0;
+  a.graph.set(loop.has_step ? counts.graph : loop.state.limits.graph_count());
+}
+
+/// Whether the loop should end, and why. REQUIRES: the pass before had no step, but a plan.
+ATTACCA_HD bool ends(const TurnArgs& a, LoopEnd& why) {
   const State& state = a.loop->state;
+  if (a.loop->has_step) return false;
   if (a.loop->is_full) {
     why = LoopEnd::full;
     return true;
   }
-  const bool has_requests = state.running.count + state.waiting.count > 0;
-  if (RingReader<Order>(a.orders).available(1) > 0 || (has_requests && has_run)) return false;
-  why = has_requests ? LoopEnd::stuck : LoopEnd::idle;
+  if (RingReader<Order>(a.orders).available(1) > 0) return false;
+  why = state.running.count + state.waiting.count > 0 ? LoopEnd::stuck : LoopEnd::idle;
   return true;
 }
 
-ATTACCA_HD void run_commit(const CommitArgs& a) {
-  State& state = a.loop->state;
-  RingWriter<News> news(a.news);
-  const bool has_run = state.plan.counts->tokens > 0;
-  if (has_run) {
-    schedule::commit_step(state, a.sampled);
-    publish_step(a, news);
-  }
-  write_board(a);
+ATTACCA_HD void end_or_go_on(const TurnArgs& a, bool may_end) {
   LoopEnd why = LoopEnd::idle;
-  const bool is_over = ends(a, has_run, why);
-  if (is_over) {
-    News end{};
-    end.kind = News::Kind::ended;
-    end.at = now();
-    end.end = why;
-    news.try_push(end);
-  }
+  const bool is_over = may_end && ends(a, why);
+  a.loop->is_over = is_over;
   a.again.set(!is_over);
+  write_board(a, is_over && why == LoopEnd::full);
+  if (!is_over) return;
+  News end{};
+  end.kind = News::Kind::ended;
+  end.at = now();
+  end.end = why;
+  RingWriter<News>(a.news).try_push(end);
 }
 
-struct CommitKernel {
-  static constexpr const char* name = "commit";
-  using Args = CommitArgs;
+struct TurnKernel {
+  static constexpr const char* name = "turn";
+  using Args = TurnArgs;
   static Cost cost(const Args&) { return {.flops = 0, .bytes = 0}; }
   ATTACCA_HD static void body(Thread& t, const Args& a) {
-    if (t.is_first()) run_commit(a);
+    LoopState& loop = *a.loop;
+    const bool has_run = loop.has_step;
+    const bool is_first_pass = loop.is_over;
+    sync();  // every thread has read them
+    if (has_run && t.is_first()) {
+      schedule::commit_step(loop.state, a.sampled);
+      publish_step(a);
+    }
+    sync();
+    promote(t, a);
+    if (t.is_first()) end_or_go_on(a, !is_first_pass && !has_run);
   }
 };
 
@@ -248,11 +274,11 @@ const Kernel<PlanArgs>& plan() {
   static const Kernel<PlanArgs> kernel = make_kernel<PlanKernel>();
   return kernel;
 }
-const Kernel<CommitArgs>& commit() {
-  static const Kernel<CommitArgs> kernel = make_kernel<CommitKernel>();
+const Kernel<TurnArgs>& turn() {
+  static const Kernel<TurnArgs> kernel = make_kernel<TurnKernel>();
   return kernel;
 }
 Grid grid_of(const PlanArgs&, bool is_cuda) { return Grid{Dim3{1}, Dim3{is_cuda ? 256u : 1u}}; }
-Grid grid_of(const CommitArgs&, bool) { return Grid{}; }
+Grid grid_of(const TurnArgs&, bool is_cuda) { return Grid{Dim3{1}, Dim3{is_cuda ? 256u : 1u}}; }
 
 }  // namespace attacca::resident

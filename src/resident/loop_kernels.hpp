@@ -1,7 +1,8 @@
-// loop_kernels.hpp: the two kernels around the step in the loop that lives on the device: `plan`
-// takes in orders, plans the next step and prepares the slots of new sequences; `commit` takes the
-// sampled tokens, publishes them and says whether to go round again. The policy is schedule/'s; one
-// thread runs it, and the whole block copies.
+// loop_kernels.hpp: the two kernels that stand beside the step in the loop on the device. A pass
+// begins with `turn`: it commits the step of the pass before, publishes its tokens, and puts the
+// planned step where the kernels read. Then the step runs, a SWITCH over the graphs of all sizes,
+// and beside it `plan` takes in orders and plans the step of the next pass. The policy is
+// schedule/'s: one thread runs it, and the whole block copies.
 #pragma once
 
 #include <attacca/handles.hpp>
@@ -13,10 +14,13 @@ namespace attacca::resident {
 
 /// What the loop keeps from step to step.
 struct LoopState {
-  schedule::State state;
+  schedule::State state;                   // its plan is that of the next step
+  schedule::Plan running;                  // what the kernels of the step read
   std::uint32_t* cached_tokens = nullptr;  // [requests]: of the prompt, when it was placed
   Order order = {};                        // the one that is carried out
+  std::uint32_t has_step = 0;              // `running` has one
   std::uint32_t is_full = 0;               // no room for another step's news
+  std::uint32_t is_over = 1;               // this pass is the loop's last; or it has not begun
 };
 
 /// The slots' memory, which the sampler reads.
@@ -32,30 +36,33 @@ struct SlotWrites {
 struct PlanArgs {
   LoopState* loop;
   Letters letters;
-  SlotWrites slots;
   device::RingRef<Order> orders;
   device::RingRef<News> news;
   device::RingRef<kernels::Sampled> tops;
-  Condition graph;  // which step runs; beyond the last: none
 };
 
-struct CommitArgs {
+struct TurnArgs {
   LoopState* loop;
   Letters letters;
+  SlotWrites slots;
   const kernels::Sampled* sampled;
   device::RingRef<Order> orders;
   device::RingRef<News> news;
   device::RingRef<kernels::Sampled> tops;
   Board* board;
+  Condition graph;  // which step runs; beyond the last: none
   Condition again;
 };
 
 const Kernel<PlanArgs>& plan();
-const Kernel<CommitArgs>& commit();
+const Kernel<TurnArgs>& turn();
 Grid grid_of(const PlanArgs& args, bool is_cuda);
-Grid grid_of(const CommitArgs& args, bool is_cuda);
+Grid grid_of(const TurnArgs& args, bool is_cuda);
 
-/// News that one step may bring beside its rows: one for the step, one for the end of the loop.
-inline constexpr std::uint32_t kNewsBesideRows = 2;
+/// The room that `plan` wants in the ring of news: for the rows of the step that runs and of the
+/// one that it plans, a word on each step, the answer to an order, and the end of the loop.
+ATTACCA_HD constexpr std::uint32_t news_wanted(const schedule::Limits& limits) {
+  return 2 * limits.logit_rows + 4;
+}
 
 }  // namespace attacca::resident

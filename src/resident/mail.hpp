@@ -64,7 +64,7 @@ struct Letters {
 struct Board {
   using Word = device::Atomic<std::uint64_t, device::Scope::system>;
 
-  Word steps, voided, prefilled, decoded, padding, shared, evictions, preemptions;
+  Word steps, ahead, voided, prefilled, decoded, padding, shared, evictions, preemptions;
   Word running, waiting, pages_in_use, pages_cached;
   Word pauses;  // steps that were put off because the ring of news was full
 };

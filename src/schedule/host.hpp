@@ -32,8 +32,8 @@ struct alignas(64) Line {
 Plan bind_plan(const Limits& limits, void* memory);
 State bind_state(const Limits& limits, const Plan& plan, void* memory);
 
-/// The same state for a copy of its memory elsewhere: all numbers as they are, all pointers into the
-/// new memory and the new plan.
+/// The same state for a copy of its memory elsewhere: all numbers as they are, all pointers into
+/// the new memory and the new plan.
 State rebind(const State& state, const Plan& plan, void* memory);
 
 /// Why `judge` refuses a request, with its numbers and the remedy; empty if it does not.

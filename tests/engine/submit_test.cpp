@@ -402,7 +402,7 @@ class FailingSteps : public Submit {
   EngineOptions faulty(unsigned slots) {
     EngineOptions with = options(slots);
     with.device = graph::Access::device(std::make_shared<test::FaultyDevice>(device(), faults_));
-    with.overlap = false;
+    with.overlap = with.scheduler == Scheduler::resident;
     return with;
   }
 

@@ -159,6 +159,11 @@ std::string run_stats(const Engine& engine, const std::vector<Reply>& replies, u
         "overlap   {} steps were planned while the one before ran: {:.1f} us a step of the host's "
         "work hidden; {} tokens computed in vain\n",
         stats.steps_ahead, stats.seconds_overlapped / steps * 1e6, stats.tokens_voided);
+  if (engine.options().scheduler == llm::Scheduler::resident)
+    text += fmt::format(
+        "loop      {} steps in {} launches of the loop on the device; it paused {} times for the "
+        "host to read\n",
+        stats.steps, stats.launches, stats.pauses);
   return text + graph_counters(stats);
 }
 

@@ -1,0 +1,112 @@
+// Tests of the resident scheduler apart from the engine: a host that pauses, and start-up refusals.
+// The tests of engine_test.cpp, sampling_test.cpp and submit_test.cpp run with it too.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <attacca/error.hpp>
+#include <attacca/llm.hpp>
+
+#include <bit>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "engine/fixtures.hpp"
+#include "engine/resident_scheduler.hpp"
+#include "engine/sizing.hpp"
+#include "model/checkpoint.hpp"
+#include "support/on_each_device.hpp"
+
+namespace attacca {
+namespace {
+
+using namespace engine_tests;
+using engine::Job;
+using engine::JobPtr;
+using engine::Outcome;
+using engine::ResidentScheduler;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using Tokens = std::vector<std::int32_t>;
+
+class Resident : public test::OnEachDevice {
+ protected:
+  llm::EngineOptions options() const {
+    llm::EngineOptions options;
+    options.scheduler = llm::Scheduler::resident;
+    options.same_bits = true;
+    options.device = device();
+    options.context = 128;
+    options.slots = 4;
+    options.step_tokens = 48;
+    return options;
+  }
+};
+ATTACCA_ON_EACH_DEVICE(Resident);
+
+TEST_P(Resident, a_host_that_does_not_read_pauses_the_loop_and_loses_nothing) {
+  constexpr std::size_t kRequests = 6, kTokens = 100;
+  llm::EngineOptions with = options();
+  const model::Checkpoint checkpoint = model::Checkpoint::open(fixture("llama"));
+  const schedule::Limits limits = engine::size_engine(checkpoint, with);
+  auto runner = std::make_unique<engine::StepRunner>(
+      checkpoint.config(), model::Weights(checkpoint, with.device), with.device,
+      engine::setup_of(limits, with), formats::Progress{});
+  ResidentScheduler scheduler(std::move(runner), limits, with,
+                              std::bit_ceil(2 * resident::news_wanted(limits)));
+
+  std::map<std::uint64_t, Tokens> prompts, replies;
+  for (std::uint64_t id = 1; id <= kRequests; ++id) {
+    auto job = std::make_shared<Job>();
+    job->id = id;
+    job->prompt = {static_cast<std::int32_t>(id), 7, 9};
+    job->max_new = kTokens;
+    job->sampling.params.last_position =
+        static_cast<std::int32_t>(job->prompt.size() + kTokens - 1);
+    prompts[id] = job->prompt;
+    ASSERT_TRUE(scheduler.has_room());
+    scheduler.admit(job);
+  }
+  std::vector<Outcome> outcomes;
+  scheduler.step(outcomes);              // launches the loop
+  while (scheduler.stats().pauses == 0)  // reads nothing
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (!scheduler.is_idle()) scheduler.step(outcomes);
+  for (const Outcome& outcome : outcomes) replies[outcome.job->id].push_back(outcome.token);
+
+  llm::EngineOptions by_host = options();
+  by_host.scheduler = llm::Scheduler::host;
+  llm::Engine engine(llm::Model(fixture("llama")), by_host);
+  for (const auto& [id, prompt] : prompts)
+    EXPECT_EQ(replies[id], engine.generate(greedy(prompt, kTokens)).tokens) << id;
+  EXPECT_GE(scheduler.stats().launches, 2u);
+  EXPECT_EQ(scheduler.stats().pages_in_use, 0u);
+}
+
+TEST_P(Resident, many_steps_are_one_launch) {
+  llm::Engine engine(llm::Model(fixture("llama")), options());
+  engine.generate(greedy({1, 2, 3}, 100));
+  engine.wait_until_idle();
+  EXPECT_GE(engine.stats().steps, 100u);
+  EXPECT_EQ(engine.stats().launches, 1u);
+  EXPECT_GE(engine.stats().steps_ahead, 98u);
+}
+
+TEST_P(Resident, refuses_to_start_where_a_step_would_have_no_graph) {
+  const llm::Model model(fixture("llama"));
+  llm::EngineOptions with = options();
+  with.mixed_sizes = {16};
+  EXPECT_THAT([&] { llm::Engine(model, with); },
+              ThrowsMessage<BadArgument>(HasSubstr("needs a graph for every step")));
+  with = options();
+  with.graphs = llm::GraphMode::piecewise;
+  EXPECT_THAT([&] { llm::Engine(model, with); },
+              ThrowsMessage<BadArgument>(HasSubstr("needs a graph for every step")));
+  with = options();
+  with.overlap = false;
+  EXPECT_THAT([&] { llm::Engine(model, with); },
+              ThrowsMessage<BadArgument>(HasSubstr("overlap is off")));
+}
+
+}  // namespace
+}  // namespace attacca
