@@ -13,13 +13,14 @@
 #include "engine/host_scheduler.hpp"
 #include "engine/request.hpp"
 #include "engine/resident_scheduler.hpp"
+#include "engine/text_stream.hpp"
 
 namespace attacca::llm::detail {
 
-using engine::Collector;
-using engine::Job;
-using engine::JobPtr;
-using engine::Receiver;
+using driver::Collector;
+using driver::Job;
+using driver::JobPtr;
+using driver::Receiver;
 
 EngineCore::EngineCore(std::shared_ptr<const ModelData> model, const EngineOptions& options,
                        const Progress& progress)
@@ -32,13 +33,14 @@ EngineCore::EngineCore(std::shared_ptr<const ModelData> model, const EngineOptio
                      options_.weights == WeightFormat::fp8 ? model::WeightFormat::fp8
                                                            : model::WeightFormat::as_stored),
       options_.device, engine::setup_of(limits_, options_), progress);
+  runner_ = runner.get();
   if (options_.scheduler == Scheduler::resident)
     scheduler_ = std::make_unique<engine::ResidentScheduler>(std::move(runner), limits_, options_);
   else
     scheduler_ = std::make_unique<engine::HostScheduler>(std::move(runner), limits_, options_);
   memory_ = measure();
-  text_ = std::make_unique<engine::TextWorker>(inbox_);
-  driver_ = std::make_unique<engine::Driver>(inbox_, *scheduler_, *text_);
+  text_ = std::make_unique<driver::TextWorker>(inbox_);
+  driver_ = std::make_unique<driver::Driver>(inbox_, *scheduler_, *text_);
 }
 
 JobPtr EngineCore::job_of(const Request& request) const {
@@ -64,7 +66,7 @@ JobPtr EngineCore::job_of(const Request& request) const {
   if (job->deadline && *job->deadline <= job->submitted)
     throw BadArgument(fmt::format(
         "the deadline passed {:.3f} s before the request was submitted; give a later one",
-        engine::seconds_between(*job->deadline, job->submitted)));
+        driver::seconds_between(*job->deadline, job->submitted)));
   if (model_->tokenizer || !request.stop.empty())  // stop strings need a tokenizer
     job->text = std::make_unique<engine::TextStream>(model_->require_tokenizer(), job->prompt,
                                                      request.stop);
@@ -174,7 +176,7 @@ void EngineCore::refuse_callback_thread() const {
 }
 
 EngineMemory EngineCore::measure() const {
-  const engine::StepRunner& runner = scheduler_->runner();
+  const engine::StepRunner& runner = *runner_;
   const model::Weights& weights = runner.weights();
   EngineMemory memory;
   memory.weights_mapped = weights.bytes_mapped();

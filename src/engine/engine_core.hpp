@@ -8,14 +8,15 @@
 #include <span>
 #include <vector>
 
-#include "engine/driver.hpp"
-#include "engine/inbox.hpp"
+#include "driver/driver.hpp"
+#include "driver/inbox.hpp"
+#include "driver/scheduler.hpp"
+#include "driver/text_worker.hpp"
+#include "driver/ticket_core.hpp"
 #include "engine/model_data.hpp"
 #include "engine/products.hpp"
-#include "engine/scheduler.hpp"
 #include "engine/sizing.hpp"
-#include "engine/text_worker.hpp"
-#include "engine/ticket_core.hpp"
+#include "engine/step_runner.hpp"
 
 namespace attacca::llm::detail {
 
@@ -38,16 +39,16 @@ class EngineCore {
   EngineStats stats() const { return driver_->stats(); }
   std::vector<GraphCoverage> coverage() const;
   std::vector<Product> products() const {
-    return engine::products_of(scheduler_->runner().weights(), options_.device, options_.same_bits);
+    return engine::products_of(runner_->weights(), options_.device, options_.same_bits);
   }
   std::vector<StepRecord> records() const { return scheduler_->records(); }
 
  private:
-  engine::JobPtr job_of(const Request& request) const;
-  engine::JobPtr score_job_of(std::span<const std::int32_t> tokens) const;
+  driver::JobPtr job_of(const Request& request) const;
+  driver::JobPtr score_job_of(std::span<const std::int32_t> tokens) const;
   /// Runs jobs to their ends, and calls their receivers in the caller's thread. Jobs whose
   /// receivers are done already are left out.
-  void run(std::span<const engine::JobPtr> jobs, std::vector<engine::Receiver>& receivers);
+  void run(std::span<const driver::JobPtr> jobs, std::vector<driver::Receiver>& receivers);
   EngineMemory measure() const;
   void refuse_callback_thread() const;
 
@@ -56,11 +57,12 @@ class EngineCore {
   schedule::Limits limits_;
   mutable std::atomic<std::uint64_t> last_id_ = 0;
   // In the order in which they need each other; the driver ends first.
-  std::shared_ptr<engine::Inbox> inbox_ = std::make_shared<engine::Inbox>();
-  std::unique_ptr<engine::Scheduler> scheduler_;
+  std::shared_ptr<driver::Inbox> inbox_ = std::make_shared<driver::Inbox>();
+  const engine::StepRunner* runner_ = nullptr;  // the scheduler's
+  std::unique_ptr<driver::Scheduler> scheduler_;
   EngineMemory memory_;
-  std::unique_ptr<engine::TextWorker> text_;
-  std::unique_ptr<engine::Driver> driver_;
+  std::unique_ptr<driver::TextWorker> text_;
+  std::unique_ptr<driver::Driver> driver_;
 };
 
 }  // namespace attacca::llm::detail

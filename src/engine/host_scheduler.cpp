@@ -32,7 +32,7 @@ bool HostScheduler::is_idle() const {
   return launched_.empty() && state_.waiting.count == 0 && state_.running.count == 0;
 }
 
-void HostScheduler::admit(JobPtr job) {
+void HostScheduler::admit(driver::JobPtr job) {
   const std::uint32_t entry = schedule::reserve(state_);
   schedule::Request& request = state_.entries[entry].request;
   request = {.id = job->id,
@@ -46,17 +46,17 @@ void HostScheduler::admit(JobPtr job) {
   job_of_entry_[entry] = std::move(job);
 }
 
-void HostScheduler::release(Job& job) {
-  JobPtr kept = std::move(job_of_entry_[job.entry]);  // until `entry` is written
+void HostScheduler::release(driver::Job& job) {
+  driver::JobPtr kept = std::move(job_of_entry_[job.entry]);  // until `entry` is written
   job.entry = schedule::kNone;
 }
 
-void HostScheduler::remove(Job& job) {
+void HostScheduler::remove(driver::Job& job) {
   schedule::cancel(state_, job.entry, job.id);
   release(job);
 }
 
-bool HostScheduler::step(std::vector<Outcome>& outcomes) {
+bool HostScheduler::step(std::vector<driver::Outcome>& outcomes) {
   if (launched_.empty() && !launch_next()) return false;
   if (options_.overlap) launch_next();
   wait_for_oldest();
@@ -91,7 +91,7 @@ void HostScheduler::prepare_placed_slots() {
   for (std::uint32_t at = 0; at < plan.counts->placed; ++at) {
     const auto slot = static_cast<std::uint32_t>(plan.placed[at]);
     const std::uint32_t entry = state_.slots[slot].entry;
-    Job& job = *job_of_entry_[entry];
+    driver::Job& job = *job_of_entry_[entry];
     const schedule::Entry& e = state_.entries[entry];
     // Cached tokens count only on first placement: a preempted request finds its own pages again.
     if (e.known() == e.request.prompt) job.cached_tokens = e.computed - e.planned;
@@ -100,9 +100,9 @@ void HostScheduler::prepare_placed_slots() {
   }
 }
 
-Outcome HostScheduler::outcome_of(const schedule::Event& event) {
-  const JobPtr& job = job_of_entry_[event.entry];
-  Outcome outcome = engine::outcome_of(job, event.token, event.ending, event.position);
+driver::Outcome HostScheduler::outcome_of(const schedule::Event& event) {
+  const driver::JobPtr& job = job_of_entry_[event.entry];
+  driver::Outcome outcome = engine::outcome_of(job, event.token, event.ending, event.position);
   outcome.at = clock_.last_done();
   outcome.cached_tokens = job->cached_tokens;
   if (outcome.token >= 0 && job->wants_logprobs)
@@ -111,11 +111,11 @@ Outcome HostScheduler::outcome_of(const schedule::Event& event) {
   return outcome;
 }
 
-std::vector<JobPtr> HostScheduler::fail_running() {
+std::vector<driver::JobPtr> HostScheduler::fail_running() {
   runner_->drain();
   clock_.drained();
   launched_.clear();
-  std::vector<JobPtr> failed;
+  std::vector<driver::JobPtr> failed;
   while (state_.running.count > 0) {
     failed.push_back(job_of_entry_[state_.running.first]);
     remove(*failed.back());
@@ -124,8 +124,8 @@ std::vector<JobPtr> HostScheduler::fail_running() {
   return failed;
 }
 
-std::vector<JobPtr> HostScheduler::remove_all() {
-  std::vector<JobPtr> removed;
+std::vector<driver::JobPtr> HostScheduler::remove_all() {
+  std::vector<driver::JobPtr> removed;
   for (std::uint32_t entry = 0; entry < limits_.requests; ++entry) {
     if (!job_of_entry_[entry]) continue;
     removed.push_back(job_of_entry_[entry]);

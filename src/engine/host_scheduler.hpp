@@ -8,13 +8,14 @@
 #include <memory>
 #include <vector>
 
-#include "engine/scheduler.hpp"
+#include "driver/scheduler.hpp"
 #include "engine/step_log.hpp"
+#include "engine/step_runner.hpp"
 #include "schedule/host.hpp"
 
 namespace attacca::engine {
 
-class HostScheduler final : public Scheduler {
+class HostScheduler final : public driver::Scheduler {
  public:
   /// REQUIRES: the runner was made for these limits and options.
   HostScheduler(std::unique_ptr<StepRunner> runner, const schedule::Limits& limits,
@@ -22,35 +23,34 @@ class HostScheduler final : public Scheduler {
 
   /// One job for each free slot: the policy need not choose.
   bool has_room() const override;
-  void admit(JobPtr job) override;
-  void remove(Job& job) override;
+  void admit(driver::JobPtr job) override;
+  void remove(driver::Job& job) override;
   /// Runs one step to its end. If the next step can be planned already, launches it right behind.
-  bool step(std::vector<Outcome>& outcomes) override;
+  bool step(std::vector<driver::Outcome>& outcomes) override;
   /// Those that wait for a slot stay.
-  std::vector<JobPtr> fail_running() override;
-  std::vector<JobPtr> remove_all() override;
+  std::vector<driver::JobPtr> fail_running() override;
+  std::vector<driver::JobPtr> remove_all() override;
   bool is_idle() const override;
   void flush() override { log_.flush(); }
 
   llm::EngineStats stats() const override;
   std::vector<llm::StepRecord> records() const override { return log_.records(); }
-  const StepRunner& runner() const override { return *runner_; }
   bool is_usable() noexcept override { return runner_->is_usable(); }
   std::size_t bytes() const override { return state_memory_.size() * sizeof(schedule::Line); }
-  StepClock::Running running() override { return StepClock::Running(clock_); }
+  driver::StepClock::Running running() override { return driver::StepClock::Running(clock_); }
 
  private:
   /// A step in flight.
   struct Launched {
     llm::StepRecord record;
-    Clock::time_point at;
+    driver::Clock::time_point at;
   };
 
   bool launch_next();
   void wait_for_oldest();
   void prepare_placed_slots();
-  Outcome outcome_of(const schedule::Event& event);
-  void release(Job& job);
+  driver::Outcome outcome_of(const schedule::Event& event);
+  void release(driver::Job& job);
 
   schedule::Limits limits_;
   llm::EngineOptions options_;
@@ -58,10 +58,10 @@ class HostScheduler final : public Scheduler {
   std::unique_ptr<StepRunner> runner_;
   std::vector<schedule::Line> state_memory_;
   schedule::State state_;
-  std::vector<JobPtr> job_of_entry_;           // null where no job is
+  std::vector<driver::JobPtr> job_of_entry_;   // null where no job is
   std::deque<Launched> launched_;              // the steps in flight, oldest first
   const kernels::Sampled* sampled_ = nullptr;  // by the step that is committed
-  StepClock clock_;
+  driver::StepClock clock_;
 };
 
 }  // namespace attacca::engine

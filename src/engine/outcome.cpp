@@ -20,8 +20,9 @@ llm::Finish finish_of(Ending ending) {
 
 }  // namespace
 
-Outcome outcome_of(const JobPtr& job, std::int32_t token, Ending ending, std::uint32_t position) {
-  Outcome outcome{.job = job, .at = {}, .token = token};
+driver::Outcome outcome_of(const driver::JobPtr& job, std::int32_t token, Ending ending,
+                           std::uint32_t position) {
+  driver::Outcome outcome{.job = job, .at = {}, .token = token};
   if (ending == Ending::none) return outcome;
   outcome.finish = finish_of(ending);
   if (ending == Ending::not_finite) {

@@ -3,13 +3,14 @@
 #pragma once
 
 #include "core/ending.hpp"
-#include "engine/job.hpp"
+#include "driver/job.hpp"
 #include "kernels/sample/sample.hpp"
 
 namespace attacca::engine {
 
 /// A token, an end, or both. `token` is -1 for none; `position` is the row's.
-Outcome outcome_of(const JobPtr& job, std::int32_t token, Ending ending, std::uint32_t position);
+driver::Outcome outcome_of(const driver::JobPtr& job, std::int32_t token, Ending ending,
+                           std::uint32_t position);
 
 llm::TokenLogprob logprob_of(std::int32_t token, const kernels::Sampled& sampled);
 

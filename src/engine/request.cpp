@@ -65,12 +65,12 @@ std::vector<std::int32_t> stop_tokens_of(const llm::Request& request,
 
 }  // namespace
 
-SlotSampling sampling_of(const llm::Request& request, const model::ModelConfig& config) {
+driver::SlotSampling sampling_of(const llm::Request& request, const model::ModelConfig& config) {
   const llm::Sampling& s = request.sampling;
-  SlotSampling sampling{.params = {},
-                        .stop_tokens = stop_tokens_of(request, config),
-                        .biases = biases_of(s, config),
-                        .allowed = mask_of(s, config)};
+  driver::SlotSampling sampling{.params = {},
+                                .stop_tokens = stop_tokens_of(request, config),
+                                .biases = biases_of(s, config),
+                                .allowed = mask_of(s, config)};
   SamplingParams& p = sampling.params;
   p.temperature = s.temperature;
   p.top_k = s.top_k;

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "driver/slot_sampling.hpp"
 #include "engine/model_data.hpp"
-#include "engine/slot_memory.hpp"
 
 namespace attacca::engine {
 
@@ -16,7 +16,7 @@ std::vector<std::int32_t> prompt_of(const llm::Request& request,
                                     const llm::detail::ModelData& model);
 
 /// A request's sampling parameters, without the position of its last token.
-SlotSampling sampling_of(const llm::Request& request, const model::ModelConfig& config);
+driver::SlotSampling sampling_of(const llm::Request& request, const model::ModelConfig& config);
 
 llm::Priority priority_of(const llm::Request& request);
 

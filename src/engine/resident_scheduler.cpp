@@ -170,9 +170,9 @@ void ResidentScheduler::start() {
   mail_->loop.emplace(passes.instantiate(LoopForm::while_node));
 }
 
-void ResidentScheduler::admit(JobPtr job) {
+void ResidentScheduler::admit(driver::JobPtr job) {
   const std::uint32_t entry = free_entries_.back();
-  const SlotSampling& sampling = job->sampling;
+  const driver::SlotSampling& sampling = job->sampling;
   letters_.data()[entry] = {.request = {.id = job->id,
                                         .prompt = static_cast<std::uint32_t>(job->prompt.size()),
                                         .max_new = static_cast<std::uint32_t>(job->max_new),
@@ -196,7 +196,7 @@ void ResidentScheduler::admit(JobPtr job) {
   occupants_[entry] = {job->id, std::move(job)};
 }
 
-void ResidentScheduler::remove(Job& job) {
+void ResidentScheduler::remove(driver::Job& job) {
   mail_->order_writer.try_push({Order::Kind::cancel, job.entry, job.id});
   occupants_[job.entry].job = nullptr;
 }
@@ -215,13 +215,13 @@ void ResidentScheduler::launch() {
   ++launches_;
 }
 
-bool ResidentScheduler::step(std::vector<Outcome>& outcomes) {
+bool ResidentScheduler::step(std::vector<driver::Outcome>& outcomes) {
   if (is_idle()) return false;
   if (!is_running_) launch();
-  const Clock::time_point began = Clock::now();
+  const driver::Clock::time_point began = driver::Clock::now();
   clock_.waiting();
   while (!take_in_news(outcomes)) {
-    const Clock::time_point now = Clock::now();
+    const driver::Clock::time_point now = driver::Clock::now();
     if (now - last_step_ > kSuspicious) look_for_failure();
     if (now - began > kPatience) break;
     if (now - began > kEager)
@@ -233,12 +233,12 @@ bool ResidentScheduler::step(std::vector<Outcome>& outcomes) {
 }
 
 /// Everything that is there. False: nothing was.
-bool ResidentScheduler::take_in_news(std::vector<Outcome>& outcomes) {
+bool ResidentScheduler::take_in_news(std::vector<driver::Outcome>& outcomes) {
   News news;
   bool has_any = false;
   while (is_running_ && mail_->news_reader.try_pop(news)) {
     has_any = true;
-    last_step_ = Clock::now();
+    last_step_ = driver::Clock::now();
     switch (news.kind) {
       case News::Kind::row:
         take_in_row(news, outcomes);
@@ -257,7 +257,7 @@ bool ResidentScheduler::take_in_news(std::vector<Outcome>& outcomes) {
   return has_any;
 }
 
-void ResidentScheduler::take_in_row(const News& news, std::vector<Outcome>& outcomes) {
+void ResidentScheduler::take_in_row(const News& news, std::vector<driver::Outcome>& outcomes) {
   std::optional<llm::TokenLogprob> logprob;
   if (news.row.has_tops) {
     Sampled tops;
@@ -266,8 +266,8 @@ void ResidentScheduler::take_in_row(const News& news, std::vector<Outcome>& outc
   }
   Occupant& occupant = occupants_[news.entry];
   if (occupant.id != news.id) return;
-  if (const JobPtr job = occupant.job) {
-    Outcome outcome = outcome_of(job, news.row.token, news.row.ending, news.row.position);
+  if (const driver::JobPtr job = occupant.job) {
+    driver::Outcome outcome = outcome_of(job, news.row.token, news.row.ending, news.row.position);
     outcome.at = last_step_;
     outcome.cached_tokens = job->cached_tokens = news.row.cached_tokens;
     if (outcome.token >= 0 && job->wants_logprobs)
@@ -296,7 +296,7 @@ void ResidentScheduler::end_loop(resident::LoopEnd why) {
 
 /// Throws the loop's error, if it ended by one.
 void ResidentScheduler::look_for_failure() {
-  last_step_ = Clock::now();
+  last_step_ = driver::Clock::now();
   if (!ended_.query()) return;
   stream_.synchronize();
 }
@@ -312,8 +312,8 @@ void ResidentScheduler::stop() noexcept {
   }
 }
 
-std::vector<JobPtr> ResidentScheduler::fail_running() {
-  std::vector<JobPtr> failed;
+std::vector<driver::JobPtr> ResidentScheduler::fail_running() {
+  std::vector<driver::JobPtr> failed;
   for (Occupant& occupant : occupants_)
     if (occupant.job) failed.push_back(std::move(occupant.job));
   stop();

@@ -11,14 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "engine/scheduler.hpp"
+#include "driver/scheduler.hpp"
 #include "engine/step_log.hpp"
+#include "engine/step_runner.hpp"
 #include "resident/loop_kernels.hpp"
 #include "schedule/host.hpp"
 
 namespace attacca::engine {
 
-class ResidentScheduler final : public Scheduler {
+class ResidentScheduler final : public driver::Scheduler {
  public:
   /// Throws BadArgument if some step has no graph. REQUIRES: as HostScheduler.
   /// `news_capacity`: of the ring of news; 0: thousands of steps, so that a host that pauses for a
@@ -30,21 +31,20 @@ class ResidentScheduler final : public Scheduler {
   /// As many as there are entries: some wait on the device, so that a slot is not left free until
   /// the host has heard of it.
   bool has_room() const override { return !free_entries_.empty(); }
-  void admit(JobPtr job) override;
-  void remove(Job& job) override;
-  bool step(std::vector<Outcome>& outcomes) override;
+  void admit(driver::JobPtr job) override;
+  void remove(driver::Job& job) override;
+  bool step(std::vector<driver::Outcome>& outcomes) override;
   bool is_idle() const override { return !is_running_ && live_ == 0; }
   /// All jobs: the loop knows no longer what was whose. Starts with an empty schedule again.
-  std::vector<JobPtr> fail_running() override;
-  std::vector<JobPtr> remove_all() override { return {}; }
+  std::vector<driver::JobPtr> fail_running() override;
+  std::vector<driver::JobPtr> remove_all() override { return {}; }
   void flush() override { log_.flush(); }
 
   llm::EngineStats stats() const override;
   std::vector<llm::StepRecord> records() const override { return log_.records(); }
-  const StepRunner& runner() const override { return *runner_; }
   bool is_usable() noexcept override { return runner_->is_usable(); }
   std::size_t bytes() const override;
-  StepClock::Running running() override { return StepClock::Running(clock_); }
+  driver::StepClock::Running running() override { return driver::StepClock::Running(clock_); }
 
  private:
   /// Everything that is made anew after a failure.
@@ -52,8 +52,8 @@ class ResidentScheduler final : public Scheduler {
 
   void start();
   void launch();
-  bool take_in_news(std::vector<Outcome>& outcomes);
-  void take_in_row(const resident::News& news, std::vector<Outcome>& outcomes);
+  bool take_in_news(std::vector<driver::Outcome>& outcomes);
+  void take_in_row(const resident::News& news, std::vector<driver::Outcome>& outcomes);
   void take_in_step(const resident::News& news);
   void end_loop(resident::LoopEnd why);
   void look_for_failure();
@@ -75,17 +75,17 @@ class ResidentScheduler final : public Scheduler {
   std::unique_ptr<Mail> mail_;
   struct Occupant {
     std::uint64_t id = 0;  // 0: the entry is free
-    JobPtr job;            // null: it was removed, and the loop has not heard of it yet
+    driver::JobPtr job;    // null: it was removed, and the loop has not heard of it yet
   };
   std::vector<Occupant> occupants_;  // by entry
   std::vector<std::uint32_t> free_entries_;
   std::uint32_t live_ = 0;   // entries that are not free
   bool is_running_ = false;  // the loop, as far as its news were read
   std::uint64_t launches_ = 0;
-  Clock::time_point launched_;
-  Clock::time_point last_step_;     // when its news were read
-  std::uint64_t last_step_at_ = 0;  // by the device's clock
-  StepClock clock_;
+  driver::Clock::time_point launched_;
+  driver::Clock::time_point last_step_;  // when its news were read
+  std::uint64_t last_step_at_ = 0;       // by the device's clock
+  driver::StepClock clock_;
 };
 
 }  // namespace attacca::engine

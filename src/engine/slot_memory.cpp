@@ -79,7 +79,7 @@ void SlotMemory::write(const T* to, const T* from, std::size_t count) {
                      static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(words)});
 }
 
-void SlotMemory::place(std::uint32_t slot, const SlotSampling& sampling,
+void SlotMemory::place(std::uint32_t slot, const driver::SlotSampling& sampling,
                        std::span<const std::int32_t> history, std::size_t prompt) {
   write(params_.data() + slot, &sampling.params, 1);
   write(stop_.data() + std::size_t{slot} * SamplingParams::kMaxStopTokens,

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "driver/slot_sampling.hpp"
 #include "kernels/sample/mark_tokens.hpp"
 #include "kernels/sample/sample.hpp"
 #include "kernels/write_words.hpp"
@@ -15,14 +16,6 @@
 #include "schedule/state.hpp"
 
 namespace attacca::engine {
-
-/// A sequence's sampling parameters and their token lists.
-struct SlotSampling {
-  kernels::SamplingParams params;  // its counts are the lengths of the lists below
-  std::vector<std::int32_t> stop_tokens;
-  std::vector<kernels::TokenBias> biases;  // by token, ascending, each once
-  std::vector<std::uint32_t> allowed;      // a mask; see SlotTokens
-};
 
 /// The memory of all slots. Not thread-safe.
 class SlotMemory {
@@ -39,7 +32,7 @@ class SlotMemory {
 
   /// Gives a slot to its next sequence. `history` holds the known tokens; the first `prompt` of
   /// them are the prompt.
-  void place(std::uint32_t slot, const SlotSampling& sampling,
+  void place(std::uint32_t slot, const driver::SlotSampling& sampling,
              std::span<const std::int32_t> history, std::size_t prompt);
   /// Collects the plan's changes to block tables.
   void change_tables(const schedule::Plan& plan);

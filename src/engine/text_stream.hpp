@@ -9,22 +9,23 @@
 #include <string>
 #include <vector>
 
+#include "driver/job.hpp"
 #include "text/tokenizer/tokenizer.hpp"
 
 namespace attacca::engine {
 
-class TextStream {
+class TextStream final : public driver::ReplyText {
  public:
   /// Streams the text after `prompt`. It ends before the first of `stops`; empty ones are ignored.
   TextStream(const text::Tokenizer& tokenizer, std::span<const std::int32_t> prompt,
              std::vector<std::string> stops);
 
   /// The text that is certain after one more token; special tokens have none.
-  std::string push(std::int32_t token);
+  std::string push(std::int32_t token) override;
   /// The text that was held back. Call it after the last token.
-  std::string finish();
+  std::string finish() override;
   /// Whether a stop string was found. No text comes after it.
-  bool is_stopped() const { return is_stopped_; }
+  bool is_stopped() const override { return is_stopped_; }
 
  private:
   std::string release(std::string text, bool is_last);

@@ -21,9 +21,9 @@ namespace attacca {
 namespace {
 
 using namespace engine_tests;
-using engine::Job;
-using engine::JobPtr;
-using engine::Outcome;
+using driver::Job;
+using driver::JobPtr;
+using driver::Outcome;
 using engine::ResidentScheduler;
 using testing::HasSubstr;
 using testing::ThrowsMessage;

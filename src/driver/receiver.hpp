@@ -12,9 +12,9 @@
 #include <mutex>
 #include <string_view>
 
-#include "engine/job.hpp"
+#include "driver/job.hpp"
 
-namespace attacca::engine {
+namespace attacca::driver {
 
 /// Not thread-safe.
 class Receiver {
@@ -60,4 +60,4 @@ class Collector {
   std::deque<Collected> events_;
 };
 
-}  // namespace attacca::engine
+}  // namespace attacca::driver

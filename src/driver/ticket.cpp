@@ -5,14 +5,14 @@
 
 #include <utility>
 
-#include "engine/ticket_core.hpp"
+#include "driver/ticket_core.hpp"
 
 namespace attacca::llm {
 
 namespace detail {
 
-TicketCore::TicketCore(const Request& request, const engine::Job& job,
-                       std::shared_ptr<engine::Inbox> inbox)
+TicketCore::TicketCore(const Request& request, const driver::Job& job,
+                       std::shared_ptr<driver::Inbox> inbox)
     : id_(job.id), inbox_(std::move(inbox)), receiver_(request, job.prompt.size()) {}
 
 bool TicketCore::deliver(RequestEvent event, std::exception_ptr) {
@@ -79,7 +79,7 @@ void TicketCore::cancel() {
     if (is_cancelled_) throw BadArgument(fmt::format("request {} was cancelled already", id_));
     is_cancelled_ = true;
   }
-  if (engine::JobPtr job = job_.lock()) inbox_->cancel(std::move(job));
+  if (driver::JobPtr job = job_.lock()) inbox_->cancel(std::move(job));
 }
 
 }  // namespace detail

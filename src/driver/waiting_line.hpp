@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <list>
 
-#include "engine/job.hpp"
+#include "driver/job.hpp"
 
-namespace attacca::engine {
+namespace attacca::driver {
 
 /// Not thread-safe.
 class WaitingLine {
@@ -36,4 +36,4 @@ class WaitingLine {
   std::size_t size_ = 0;
 };
 
-}  // namespace attacca::engine
+}  // namespace attacca::driver

@@ -11,12 +11,12 @@
 #include <thread>
 #include <vector>
 
-#include "engine/inbox.hpp"
-#include "engine/scheduler.hpp"
-#include "engine/text_worker.hpp"
-#include "engine/waiting_line.hpp"
+#include "driver/inbox.hpp"
+#include "driver/scheduler.hpp"
+#include "driver/text_worker.hpp"
+#include "driver/waiting_line.hpp"
 
-namespace attacca::engine {
+namespace attacca::driver {
 
 class Driver {
  public:
@@ -52,4 +52,4 @@ class Driver {
   std::thread thread_;
 };
 
-}  // namespace attacca::engine
+}  // namespace attacca::driver

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-namespace attacca::engine {
+namespace attacca::driver {
 
 inline double seconds_between(std::chrono::steady_clock::time_point from,
                               std::chrono::steady_clock::time_point to) {
@@ -80,4 +80,4 @@ class StepClock {
   double overlapped_ = 0;
 };
 
-}  // namespace attacca::engine
+}  // namespace attacca::driver

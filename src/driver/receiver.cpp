@@ -1,9 +1,9 @@
 // receiver.cpp: turns the events of a request into its reply and the calls of its callbacks.
-#include "engine/receiver.hpp"
+#include "driver/receiver.hpp"
 
 #include <utility>
 
-namespace attacca::engine {
+namespace attacca::driver {
 
 namespace {
 
@@ -84,4 +84,4 @@ Collector::Collected Collector::next() {
   return first;
 }
 
-}  // namespace attacca::engine
+}  // namespace attacca::driver

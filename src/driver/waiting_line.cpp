@@ -1,10 +1,10 @@
 // waiting_line.cpp: whose turn it is.
-#include "engine/waiting_line.hpp"
+#include "driver/waiting_line.hpp"
 
 #include <algorithm>
 #include <utility>
 
-namespace attacca::engine {
+namespace attacca::driver {
 
 namespace {
 constexpr std::array<std::uint64_t, llm::kPriorities> kStrides = {1, 4, 16};
@@ -39,4 +39,4 @@ void WaitingLine::remove(Job& job) {
   --size_;
 }
 
-}  // namespace attacca::engine
+}  // namespace attacca::driver

@@ -8,10 +8,10 @@
 #include <thread>
 #include <vector>
 
-#include "engine/inbox.hpp"
-#include "engine/job.hpp"
+#include "driver/inbox.hpp"
+#include "driver/job.hpp"
 
-namespace attacca::engine {
+namespace attacca::driver {
 
 /// Thread-safe.
 class TextWorker {
@@ -37,4 +37,4 @@ class TextWorker {
   std::thread thread_;
 };
 
-}  // namespace attacca::engine
+}  // namespace attacca::driver

@@ -10,19 +10,19 @@
 #include <mutex>
 #include <optional>
 
-#include "engine/inbox.hpp"
-#include "engine/job.hpp"
-#include "engine/receiver.hpp"
+#include "driver/inbox.hpp"
+#include "driver/job.hpp"
+#include "driver/receiver.hpp"
 
 namespace attacca::llm::detail {
 
 /// Thread-safe.
-class TicketCore final : public engine::Sink {
+class TicketCore final : public driver::Sink {
  public:
-  TicketCore(const Request& request, const engine::Job& job, std::shared_ptr<engine::Inbox> inbox);
+  TicketCore(const Request& request, const driver::Job& job, std::shared_ptr<driver::Inbox> inbox);
 
   /// Called before the job is submitted. The job keeps this, and this does not keep the job.
-  void belongs_to(const engine::JobPtr& job) { job_ = job; }
+  void belongs_to(const driver::JobPtr& job) { job_ = job; }
   bool deliver(RequestEvent event, std::exception_ptr failure) override;
 
   std::uint64_t id() const { return id_; }
@@ -34,12 +34,12 @@ class TicketCore final : public engine::Sink {
 
  private:
   const std::uint64_t id_;
-  const std::shared_ptr<engine::Inbox> inbox_;
-  std::weak_ptr<engine::Job> job_;
+  const std::shared_ptr<driver::Inbox> inbox_;
+  std::weak_ptr<driver::Job> job_;
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<RequestEvent> events_;
-  engine::Receiver receiver_;  // with callbacks the text worker's until `has_ended_`
+  driver::Receiver receiver_;  // with callbacks the text worker's until `has_ended_`
   bool has_ended_ = false;
   bool is_taken_ = false;
   bool is_cancelled_ = false;

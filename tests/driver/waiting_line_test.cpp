@@ -4,14 +4,14 @@
 #include <array>
 #include <memory>
 
-#include "engine/waiting_line.hpp"
+#include "driver/waiting_line.hpp"
 
 namespace attacca {
 namespace {
 
-using engine::Job;
-using engine::JobPtr;
-using engine::WaitingLine;
+using driver::Job;
+using driver::JobPtr;
+using driver::WaitingLine;
 using llm::Priority;
 
 class WaitingLineTest : public testing::Test {

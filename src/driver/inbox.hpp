@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/job.hpp"
+#include "driver/job.hpp"
 
-namespace attacca::engine {
+namespace attacca::driver {
 
 /// Thread-safe.
 class Inbox {
@@ -85,4 +85,4 @@ class Inbox {
   std::string refusal_;
 };
 
-}  // namespace attacca::engine
+}  // namespace attacca::driver

@@ -1,6 +1,6 @@
 // driver.cpp: the engine's loop. An exception of a step ends the requests that had a slot, and no
 // others, unless the device is lost.
-#include "engine/driver.hpp"
+#include "driver/driver.hpp"
 
 #include <fmt/format.h>
 #include <attacca/error.hpp>
@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace attacca::engine {
+namespace attacca::driver {
 
 using llm::Finish;
 
@@ -171,4 +171,4 @@ void Driver::hand_over() {
   text_.send(std::exchange(outcomes_, {}));
 }
 
-}  // namespace attacca::engine
+}  // namespace attacca::driver

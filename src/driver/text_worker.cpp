@@ -1,10 +1,10 @@
 // text_worker.cpp: outcomes of steps become events.
-#include "engine/text_worker.hpp"
+#include "driver/text_worker.hpp"
 
 #include <iterator>
 #include <utility>
 
-namespace attacca::engine {
+namespace attacca::driver {
 
 using llm::Finish;
 using llm::RequestEvent;
@@ -73,4 +73,4 @@ void TextWorker::take_in(Outcome& outcome) {
   if (!outcome.finish) inbox_->cancel(outcome.job);
 }
 
-}  // namespace attacca::engine
+}  // namespace attacca::driver

@@ -13,14 +13,24 @@
 #include <string>
 #include <vector>
 
-#include "engine/slot_memory.hpp"
-#include "engine/step_clock.hpp"
-#include "engine/text_stream.hpp"
-#include "schedule/list.hpp"
+#include "driver/slot_sampling.hpp"
+#include "driver/step_clock.hpp"
 
-namespace attacca::engine {
+namespace attacca::driver {
 
 using Clock = StepClock::Clock;
+
+/// Turns the tokens of one reply into text. engine/text_stream.hpp is the one that requests have.
+class ReplyText {
+ public:
+  virtual ~ReplyText() = default;
+  /// The text that is certain after one more token.
+  virtual std::string push(std::int32_t token) = 0;
+  /// The text that was held back. Call it after the last token.
+  virtual std::string finish() = 0;
+  /// Whether a stop string was found. No text comes after it.
+  virtual bool is_stopped() const = 0;
+};
 
 /// Where the events of a request go. The text worker calls it.
 class Sink {
@@ -52,12 +62,12 @@ struct Job {
   Place place = Place::submitted;
   std::list<JobPtr>::iterator in_line;
   std::multimap<Clock::time_point, JobPtr>::iterator in_deadlines;
-  std::uint32_t entry = schedule::kNone;  // in the schedule
+  std::uint32_t entry = 0;  // in the schedule, while it is scheduled
   std::size_t cached_tokens = 0;
 
   // The text worker's.
-  std::unique_ptr<TextStream> text;  // null: a score, or a model that came without a tokenizer
-  bool is_over = false;              // its last event was delivered
+  std::unique_ptr<ReplyText> text;  // null: a score, or a model that came without a tokenizer
+  bool is_over = false;             // its last event was delivered
 };
 
 /// What a step, or the driver, made of a job: a token, the end, or both.
@@ -72,4 +82,4 @@ struct Outcome {
   std::size_t cached_tokens = 0;
 };
 
-}  // namespace attacca::engine
+}  // namespace attacca::driver

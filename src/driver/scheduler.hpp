@@ -5,11 +5,10 @@
 #include <attacca/llm.hpp>
 #include <vector>
 
-#include "engine/job.hpp"
-#include "engine/step_clock.hpp"
-#include "engine/step_runner.hpp"
+#include "driver/job.hpp"
+#include "driver/step_clock.hpp"
 
-namespace attacca::engine {
+namespace attacca::driver {
 
 /// Not thread-safe, but for `records`: the driver's thread calls it.
 class Scheduler {
@@ -38,7 +37,6 @@ class Scheduler {
 
   virtual llm::EngineStats stats() const = 0;
   virtual std::vector<llm::StepRecord> records() const = 0;
-  virtual const StepRunner& runner() const = 0;
   /// Memory besides the runner's.
   virtual std::size_t bytes() const = 0;
   /// Whether the device still works, tried by a copy.
@@ -47,4 +45,4 @@ class Scheduler {
   virtual StepClock::Running running() = 0;
 };
 
-}  // namespace attacca::engine
+}  // namespace attacca::driver

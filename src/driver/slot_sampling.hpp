@@ -1,0 +1,18 @@
+// slot_sampling.hpp: how a sequence samples, with the lists of tokens that its parameters refer to.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/sample/sample.hpp"
+
+namespace attacca::driver {
+
+struct SlotSampling {
+  kernels::SamplingParams params;  // its counts are the lengths of the lists below
+  std::vector<std::int32_t> stop_tokens;
+  std::vector<kernels::TokenBias> biases;  // by token, ascending, each once
+  std::vector<std::uint32_t> allowed;      // a mask; see SlotTokens
+};
+
+}  // namespace attacca::driver
