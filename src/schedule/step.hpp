@@ -142,13 +142,6 @@ ATTACCA_HD void commit_step(State& state, const Sampled* sampled) {
       state.statistics.voided += part.tokens;
       continue;
     }
-    // The step before is committed, so every token that this part computed is known.
-    if (state.limits.shares_prefixes) {
-      const std::uint32_t end = (part.first + part.tokens) / page_size;
-      for (std::uint32_t index = part.first / page_size; index < end; ++index)
-        detail::cache_page(state, part.entry, index);
-    }
-
     Ending ending = Ending::none;
     for (std::uint32_t row = part.first_row;
          row < part.first_row + part.rows && ending == Ending::none; ++row) {
@@ -156,6 +149,13 @@ ATTACCA_HD void commit_step(State& state, const Sampled* sampled) {
           detail::settle_row(state, part, row, sampled[row].token, sampled[row].ending);
       state.events[state.event_count++] = event;
       ending = event.ending;
+    }
+    // The step before is committed, so every token that this part computed is known. What gave
+    // logits that are not finite is not kept for others.
+    if (state.limits.shares_prefixes && ending != Ending::not_finite) {
+      const std::uint32_t end = (part.first + part.tokens) / page_size;
+      for (std::uint32_t index = part.first / page_size; index < end; ++index)
+        detail::cache_page(state, part.entry, index);
     }
     if (ending == Ending::none) continue;
     detail::retire(state, part.entry);

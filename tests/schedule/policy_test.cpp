@@ -250,6 +250,17 @@ TEST_F(SchedulePolicy, the_least_recently_used_page_is_evicted_first) {
   EXPECT_EQ(state().statistics.shared, shared + 8) << "20 was evicted, 10 and 30 were not";
 }
 
+TEST_F(SchedulePolicy, pages_that_gave_logits_that_are_not_finite_are_not_kept_for_others) {
+  submit(counting(0, 8), 4);
+  plan_step(state());
+  commit(7, Ending::not_finite);
+  EXPECT_EQ(state().idle_pages.count, 0u);
+  EXPECT_EQ(state().free_pages.count, state().limits.pages);
+  submit(counting(0, 8), 4);
+  step();
+  EXPECT_EQ(state().statistics.shared, 0u);
+}
+
 TEST_F(SchedulePolicy, a_finished_prefix_is_evicted_from_its_end) {
   Limits limits = small_limits();
   limits.pages = 4;
