@@ -492,12 +492,17 @@ TEST_P(Sample, logits_that_are_no_finite_numbers_end_the_sequence) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> large = random_logits(5000, 3);
   large[4321] = nan;
-  for (const SamplingParams& params : {greedy(), with_temperature(1)})
+  SamplingParams with_tops = greedy();
+  with_tops.wants_logprob = 1;
+  with_tops.top_logprobs = 3;
+  for (const SamplingParams& params : {greedy(), with_temperature(1), with_tops})
     for (const std::vector<float>& logits : std::vector<std::vector<float>>{
              {nan, 1, 2, nan}, {0, kInfinity, 2}, {1, -kInfinity}, {nan, nan, nan}, large}) {
       const Sampled sampled = sample({{logits}}, {params}).front();
       EXPECT_EQ(sampled.ending, Ending::not_finite);
       EXPECT_LT(static_cast<std::size_t>(sampled.token), logits.size());
+      EXPECT_EQ(sampled.tops, 0u);
+      EXPECT_EQ(sampled.logprob, 0);
     }
   EXPECT_EQ(sample({{{1, 3.4e38f, -3.4e38f}}}, {greedy()}).front().ending, Ending::none);
 }

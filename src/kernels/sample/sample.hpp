@@ -63,7 +63,7 @@ ATTACCA_HD constexpr std::uint32_t mask_words(std::uint32_t vocabulary) {
 
 /// The result of one sampled row. Log-probabilities are of the raw logits' softmax, before bias,
 /// penalties and temperature. A row with an infinite or NaN logit ends its sequence as
-/// `not_finite`; its token is still one of the vocabulary.
+/// `not_finite`; its token is still one of the vocabulary, and it has no log-probabilities.
 struct Sampled {
   std::int32_t token;
   Ending ending;

@@ -64,8 +64,8 @@ class RowSampler {
   __device__ void sample(Sampled& out) {
     const auto scan = row_.template scan<false>(
         params_.temperature != 0 || params_.wants_logprob != 0 || params_.top_logprobs != 0);
-    const std::uint32_t tops = min(params_.top_logprobs, row_.vocabulary);
-    const bool wants_sum = params_.wants_logprob != 0 || tops != 0;
+    const std::uint32_t tops = scan.is_finite ? min(params_.top_logprobs, row_.vocabulary) : 0;
+    const bool wants_sum = scan.is_finite && (params_.wants_logprob != 0 || tops != 0);
     const double log_sum = wants_sum ? log_of_sum(TokenKey::logit(scan.best)) : 0;
     if (tops != 0) report_tops(tops, log_sum, out);
     std::uint32_t token = TokenKey::token(scan.best);

@@ -57,10 +57,10 @@ void sample(const SampleArgs& a, std::uint32_t row) {
 
   LogitGroups logits(raw, scratch.maxima);
   const bool is_finite = logits.is_finite();
-  const bool wants_sum = params.wants_logprob != 0 || params.top_logprobs != 0;
+  const bool wants_sum = is_finite && (params.wants_logprob != 0 || params.top_logprobs != 0);
   const double log_sum = wants_sum ? logits.log_of_sum() : 0;
   out.tops = 0;
-  if (params.top_logprobs != 0) {
+  if (wants_sum && params.top_logprobs != 0) {
     std::vector<Candidate>& top = scratch.draw.candidates;
     find_highest(logits, params.top_logprobs, top);
     for (const Candidate& candidate : top) {
