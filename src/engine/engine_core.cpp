@@ -35,7 +35,8 @@ EngineCore::EngineCore(std::shared_ptr<const ModelData> model, const EngineOptio
       options_.device, engine::setup_of(limits_, options_), progress);
   runner_ = runner.get();
   if (options_.scheduler == Scheduler::resident)
-    scheduler_ = std::make_unique<engine::ResidentScheduler>(std::move(runner), limits_, options_);
+    scheduler_ = std::make_unique<engine::ResidentScheduler>(std::move(runner), limits_, options_,
+                                                             progress);
   else
     scheduler_ = std::make_unique<engine::HostScheduler>(std::move(runner), limits_, options_);
   memory_ = measure();

@@ -91,7 +91,8 @@ struct ResidentScheduler::Mail {
 
 ResidentScheduler::ResidentScheduler(std::unique_ptr<StepRunner> runner,
                                      const schedule::Limits& limits,
-                                     const llm::EngineOptions& options, std::uint32_t news_capacity)
+                                     const llm::EngineOptions& options,
+                                     const formats::Progress& progress, std::uint32_t news_capacity)
     : limits_(limits),
       options_(options),
       news_capacity_(news_capacity > 0 ? news_capacity : default_capacity(limits)),
@@ -110,13 +111,13 @@ ResidentScheduler::ResidentScheduler(std::unique_ptr<StepRunner> runner,
                std::size_t{limits.requests} * kernels::mask_words(runner_->vocabulary()),
                Visibility::shared) {
   check_coverage(limits_, options_.graphs);
-  start();
+  start(progress);
 }
 
 ResidentScheduler::~ResidentScheduler() { stop(); }
 
 /// Makes an empty schedule, and the loop that runs it.
-void ResidentScheduler::start() {
+void ResidentScheduler::start(const formats::Progress& progress) {
   const Device& device = options_.device;
   mail_ = std::make_unique<Mail>(device, limits_, news_capacity_);
   occupants_.assign(limits_.requests, {});
@@ -163,7 +164,10 @@ void ResidentScheduler::start() {
     const auto turned = body.kernel(resident::turn(), grid_of(turn, device.is_cuda()), turn);
     std::vector<Graph::Fill> steps;
     for (std::uint32_t number = 0; number < limits_.graph_count(); ++number)
-      steps.push_back([this, number](Graph& step) { runner_->append_step(step, number); });
+      steps.push_back([this, number, &progress](Graph& step) {
+        if (progress) progress("building graphs", number, limits_.graph_count());
+        runner_->append_step(step, number);
+      });
     body.switch_("step", graph, steps).after(turned);
     body.kernel(resident::plan(), grid_of(plan, device.is_cuda()), plan).after(turned);
   });

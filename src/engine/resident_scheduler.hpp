@@ -25,7 +25,8 @@ class ResidentScheduler final : public driver::Scheduler {
   /// `news_capacity`: of the ring of news; 0: thousands of steps, so that a host that pauses for a
   /// second or two does not stop the loop.
   ResidentScheduler(std::unique_ptr<StepRunner> runner, const schedule::Limits& limits,
-                    const llm::EngineOptions& options, std::uint32_t news_capacity = 0);
+                    const llm::EngineOptions& options, const formats::Progress& progress = {},
+                    std::uint32_t news_capacity = 0);
   ~ResidentScheduler() override;
 
   /// As many as there are entries: some wait on the device, so that a slot is not left free until
@@ -50,7 +51,7 @@ class ResidentScheduler final : public driver::Scheduler {
   /// Everything that is made anew after a failure.
   struct Mail;
 
-  void start();
+  void start(const formats::Progress& progress = {});
   void launch();
   bool take_in_news(std::vector<driver::Outcome>& outcomes);
   void take_in_row(const resident::News& news, std::vector<driver::Outcome>& outcomes);

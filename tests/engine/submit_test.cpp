@@ -6,6 +6,7 @@
 #include <attacca/llm.hpp>
 
 #include <chrono>
+#include <cstdlib>
 #include <future>
 #include <latch>
 #include <optional>
@@ -114,9 +115,60 @@ TEST_P(Submit, the_events_of_a_request_are_its_reply) {
   EXPECT_LE(reply.seconds_to_first_token, reply.seconds);
 }
 
-TEST_P(Submit, every_request_gets_the_tokens_it_gets_alone_however_threads_submit_and_cancel) {
-  constexpr std::size_t kRequests = 48, kThreads = 4;
-  const std::vector<Request> requests = mixture(kRequests);
+/// Threads submit at random times, with cancels, deadlines, priorities, and readers that stall.
+/// Each request must get the tokens that it gets alone, or fewer if it was ended.
+class SubmitAtRandom : public Submit {
+ protected:
+  static constexpr std::size_t kThreads = 4;
+
+  void submit_all(Engine& engine, const std::vector<Request>& requests,
+                  const std::vector<Tokens>& alone, unsigned seed) {
+    std::vector<Reply> replies(requests.size());
+    std::vector<std::thread> threads;
+    for (std::size_t thread = 0; thread < kThreads; ++thread)
+      threads.emplace_back([&, thread] {
+        std::mt19937 random(seed * 31 + static_cast<unsigned>(thread));
+        std::vector<std::pair<std::size_t, Ticket>> open;
+        for (std::size_t at = thread; at < requests.size(); at += kThreads) {
+          Request request = requests[at];
+          request.priority = static_cast<Priority>(random() % 3);
+          if (random() % 6 == 0)
+            request.deadline = std::chrono::steady_clock::now() + 1ms + 1us * (random() % 4000);
+          try {
+            open.emplace_back(at, engine.submit(request));
+          } catch (const BadArgument&) {  // the machine was busy, and the deadline has passed
+            request.deadline.reset();
+            open.emplace_back(at, engine.submit(request));
+          }
+          if (random() % 4 == 0) open.back().second.cancel();
+          if (random() % 3 == 0) open.front().second.next(1us * (random() % 500));
+          while (open.size() > random() % 12) {  // those left open are not read for a while
+            const std::size_t which = random() % open.size();
+            replies[open[which].first] = open[which].second.wait();
+            open.erase(open.begin() + static_cast<long>(which));
+          }
+        }
+        for (auto& [at, ticket] : open) replies[at] = ticket.wait();
+      });
+    for (std::thread& thread : threads) thread.join();
+    for (std::size_t at = 0; at < requests.size(); ++at) {
+      SCOPED_TRACE(at);
+      const Tokens& tokens = replies[at].tokens;
+      if (replies[at].finish == Finish::length) {
+        EXPECT_EQ(tokens, alone[at]);
+      } else {
+        ASSERT_LE(tokens.size(), alone[at].size());
+        EXPECT_TRUE(std::equal(tokens.begin(), tokens.end(), alone[at].begin()));
+        EXPECT_NE(replies[at].finish, Finish::failed) << replies[at].error;
+      }
+    }
+    expect_no_trace(engine);
+  }
+};
+ATTACCA_ON_EACH_SCHEDULER(SubmitAtRandom);
+
+TEST_P(SubmitAtRandom, gives_every_request_the_tokens_it_gets_alone) {
+  const std::vector<Request> requests = mixture(64);
   std::vector<Tokens> alone;
   {
     EngineOptions by_host = options();
@@ -126,41 +178,16 @@ TEST_P(Submit, every_request_gets_the_tokens_it_gets_alone_however_threads_submi
   }
   EngineOptions scarce = options();
   scarce.pages = 14;
-  for (const bool has_few_pages : {false, true}) {
-    Engine engine(model_, has_few_pages ? scarce : options());
-    std::vector<Reply> replies(kRequests);
-    std::vector<std::thread> threads;
-    for (std::size_t thread = 0; thread < kThreads; ++thread)
-      threads.emplace_back([&, thread] {
-        std::mt19937 random(static_cast<unsigned>(thread));
-        std::vector<std::pair<std::size_t, Ticket>> open;
-        for (std::size_t at = thread; at < kRequests; at += kThreads) {
-          Request request = requests[at];
-          request.priority = static_cast<Priority>(random() % 3);
-          open.emplace_back(at, engine.submit(request));
-          if (random() % 3 == 0) open.back().second.cancel();
-          while (open.size() > random() % 6) {
-            replies[open.front().first] = open.front().second.wait();
-            open.erase(open.begin());
-          }
-        }
-        for (auto& [at, ticket] : open) replies[at] = ticket.wait();
-      });
-    for (std::thread& thread : threads) thread.join();
-    for (std::size_t at = 0; at < kRequests; ++at) {
-      SCOPED_TRACE(at);
-      const Tokens& tokens = replies[at].tokens;
-      if (replies[at].finish == Finish::cancelled) {
-        ASSERT_LE(tokens.size(), alone[at].size());
-        EXPECT_TRUE(std::equal(tokens.begin(), tokens.end(), alone[at].begin()));
-      } else {
-        EXPECT_EQ(tokens, alone[at]);
-        EXPECT_EQ(replies[at].finish, Finish::length);
-      }
-    }
-    expect_no_trace(engine);
-    EXPECT_GT(engine.stats().steps, 0u);
-  }
+  Engine roomy_engine(model_, options()), scarce_engine(model_, scarce);
+  // More rounds on demand: ATTACCA_SOAK_SECONDS=240 tests/engine_tests --gtest_filter=*AtRandom*
+  const char* wish = std::getenv("ATTACCA_SOAK_SECONDS");
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(wish ? atoi(wish) : 0);
+  unsigned round = 0;
+  do {
+    submit_all(roomy_engine, requests, alone, ++round);
+    submit_all(scarce_engine, requests, alone, round);
+  } while (!HasFailure() && std::chrono::steady_clock::now() < end);
+  EXPECT_GT(scarce_engine.stats().steps, 0u);
 }
 
 TEST_P(Submit, many_times_more_requests_than_slots_wait_and_all_are_answered) {
