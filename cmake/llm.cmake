@@ -3,7 +3,7 @@
 include(cmake/llm_libraries.cmake)
 
 file(GLOB_RECURSE llm_sources CONFIGURE_DEPENDS
-  src/formats/*.cpp src/text/*.cpp src/model/*.cpp src/step/*.cpp src/schedule/*.cpp src/driver/*.cpp src/engine/*.cpp)
+  src/formats/*.cpp src/text/*.cpp src/grammar/*.cpp src/model/*.cpp src/step/*.cpp src/schedule/*.cpp src/driver/*.cpp src/engine/*.cpp)
 file(GLOB llm_host_kernel_sources CONFIGURE_DEPENDS src/kernels/host/*.cpp src/kernels/*/host/*.cpp)
 file(GLOB llm_kernel_sources CONFIGURE_DEPENDS src/kernels/*.cpp src/kernels/*/*.cpp src/resident/*.cpp)
 list(FILTER llm_kernel_sources EXCLUDE REGEX "/host/")

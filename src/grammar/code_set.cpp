@@ -1,0 +1,95 @@
+// code_set.cpp: unions, complements and the named sets of code points.
+#include "grammar/code_set.hpp"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace attacca::grammar {
+namespace {
+constexpr char32_t kBeforeSurrogates = 0xD7FF, kAfterSurrogates = 0xE000, kLast = 0x10FFFF;
+}
+
+CodeSet::CodeSet(std::vector<Range> ranges) : ranges_(std::move(ranges)) { normalize(); }
+
+/// Sorts the ranges, joins those that touch and cuts the surrogates out.
+void CodeSet::normalize() {
+  std::sort(ranges_.begin(), ranges_.end(),
+            [](const Range& left, const Range& right) { return left.first < right.first; });
+  std::vector<Range> joined;
+  const auto add = [&](char32_t first, char32_t last) {
+    if (first > last) return;
+    if (!joined.empty() && first <= joined.back().last + 1)
+      joined.back().last = std::max(joined.back().last, last);
+    else
+      joined.push_back({first, last});
+  };
+  for (const Range& range : ranges_) {
+    add(range.first, std::min(range.last, kBeforeSurrogates));
+    add(std::max(range.first, kAfterSurrogates), std::min(range.last, kLast));
+  }
+  ranges_ = std::move(joined);
+}
+
+bool CodeSet::has(char32_t code) const {
+  return std::any_of(ranges_.begin(), ranges_.end(),
+                     [&](const Range& range) { return range.first <= code && code <= range.last; });
+}
+
+CodeSet CodeSet::operator|(const CodeSet& other) const {
+  CodeSet result = *this;
+  result.ranges_.insert(result.ranges_.end(), other.ranges_.begin(), other.ranges_.end());
+  result.normalize();
+  return result;
+}
+
+CodeSet CodeSet::operator~() const {
+  CodeSet result;
+  char32_t first = 0;
+  for (const Range& range : ranges_) {
+    if (range.first > first) result.ranges_.push_back({first, range.first - 1});
+    first = range.last + 1;
+  }
+  if (first <= kLast) result.ranges_.push_back({first, kLast});
+  result.normalize();
+  return result;
+}
+
+const CodeSet& CodeSet::all() {
+  static const CodeSet every = ~CodeSet();
+  return every;
+}
+
+CodeSet digits() { return {{'0', '9'}}; }
+
+CodeSet word_characters() { return {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}; }
+
+CodeSet white_space() {
+  return {{'\t', '\r'},     {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
+          {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
+}
+
+CodeSet all_but_line_ends() { return ~CodeSet{{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}; }
+
+std::optional<CodeSet> category(std::string_view name) {
+  constexpr std::string_view kKnown =
+      "|C|Cc|Cf|Cn|Co|L|Ll|Lm|Lo|Lt|Lu|M|Mc|Me|Mn|N|Nd|Nl|No|P|Pc|Pd|Pe|Pf|Pi|Po|Ps|S|Sc|Sk|Sm|So|Z"
+      "|Zl|Zp|Zs|";
+  if (name.empty() || name.size() > 2 || name.find('|') != name.npos ||
+      kKnown.find("|" + std::string(name) + "|") == kKnown.npos)
+    return std::nullopt;
+  std::vector<CodeSet::Range> ranges;
+  for (char32_t code = 0; code <= kLast; ++code) {
+    const char* spelled = utf8proc_category_string(static_cast<utf8proc_int32_t>(code));
+    if (!std::string_view(spelled).starts_with(name)) continue;
+    if (!ranges.empty() && ranges.back().last + 1 == code)
+      ranges.back().last = code;
+    else
+      ranges.push_back({code, code});
+  }
+  return CodeSet(std::move(ranges));
+}
+
+}  // namespace attacca::grammar
