@@ -53,8 +53,8 @@ class Grammar {
   }
   /// Bytes of one class are alike in every node.
   std::uint32_t byte_class(std::uint8_t byte) const { return class_of_[byte]; }
+  std::span<const std::uint8_t, 256> byte_classes() const { return class_of_; }
   std::uint32_t class_count() const { return class_count_; }
-  std::uint8_t byte_of_class(std::uint32_t number) const { return first_of_class_[number]; }
   /// Whether objects may have keys that the schema does not name. The automaton does not remember
   /// those; object_keys.hpp does.
   bool has_free_keys() const { return has_free_keys_; }
@@ -68,7 +68,7 @@ class Grammar {
   std::vector<std::uint32_t> steps_begin_{0}, calls_begin_{0};
   std::vector<Step> steps_;
   std::vector<Call> calls_;
-  std::array<std::uint8_t, 256> class_of_{}, first_of_class_{};
+  std::array<std::uint8_t, 256> class_of_{};
   std::uint32_t class_count_ = 0;
   bool has_free_keys_ = false;
 };

@@ -25,7 +25,7 @@ inline constexpr std::size_t kMostNfaStates = 200'000;
 inline constexpr std::size_t kMostDfaStates = 50'000;
 inline constexpr std::size_t kMostDfaEdges = 1'000'000;
 inline constexpr std::size_t kMostGrammarStates = 200'000;
-inline constexpr std::uint64_t kMostWork = 30'000'000;  // of one grammar; about a second
+inline constexpr std::uint64_t kMostWork = 20'000'000;  // of one grammar; about a second
 
 /// Thrown past a limit. The compiler of schemas adds the place.
 class TooLarge : public BadArgument {

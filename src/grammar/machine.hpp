@@ -37,6 +37,11 @@ class StateTable::Machine {
     const State known = next_[state * class_count_ + grammar_.byte_class(byte)];
     return known != kUnknown ? known : find_next(state, byte);
   }
+  /// For loops that call `next` for many bytes: the steps that are known, [states, class_count],
+  /// with kUnknown for others. Another call of `next` may move them.
+  const State* known_steps() const { return next_.data(); }
+  static constexpr State kUnknown = ~State{0};
+
   /// The state that is only in `node`, without a look at the stack below.
   State alone(std::uint32_t node);
   /// The state after the rule of a position has ended.
@@ -52,7 +57,6 @@ class StateTable::Machine {
   std::size_t size() const { return states_.size(); }
 
  private:
-  static constexpr State kUnknown = ~State{0};
   struct Record {
     std::size_t begin = 0, end = 0;
     bool can_end = false, escapes = false;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <tuple>
+#include <utility>
 
 namespace attacca::grammar {
 namespace {
@@ -18,6 +18,7 @@ struct Value {
   Phase phase = Phase::start;
   bool is_negative = false;
   std::uint32_t digit_count = 0;  // of this part
+  std::uint32_t whole_count = 0;  // digits before the point, once it is written
   int against_least = 0, against_most = 0;
   std::uint32_t remainder = 0;
   auto operator<=>(const Value&) const = default;
@@ -46,7 +47,7 @@ class Numbers {
         return with_whole_digit(next, letter);
       case Phase::whole:
         if (is_digit) {
-          if (value.digit_count == kMostWholeDigits) return std::nullopt;
+          if (value.digit_count == kMostDigits) return std::nullopt;
           return with_whole_digit(next, letter);
         }
         [[fallthrough]];
@@ -56,14 +57,14 @@ class Numbers {
           next.phase = Phase::point;
           next.against_least = after_whole(value.against_least, limits_.least, value.digit_count);
           next.against_most = after_whole(value.against_most, limits_.most, value.digit_count);
-          next.digit_count = 0;
+          next.whole_count = std::exchange(next.digit_count, 0);
           return next;
         }
         return exponent(next, letter);
       case Phase::point:
       case Phase::fraction:
         if (is_digit) {
-          if (value.digit_count == kMostFractionDigits) return std::nullopt;
+          if (value.whole_count + value.digit_count == kMostDigits) return std::nullopt;
           next.phase = Phase::fraction;
           next.against_least =
               with_fraction_digit(value.against_least, limits_.least, value, letter);
@@ -133,7 +134,7 @@ class Numbers {
   std::optional<Value> exponent(Value next, char letter) const {
     if (limits_.least || limits_.most || (letter != 'e' && letter != 'E')) return std::nullopt;
     next.phase = Phase::e;
-    next.digit_count = 0;
+    next.digit_count = next.whole_count = 0;
     return next;
   }
 

@@ -11,10 +11,10 @@
 
 namespace attacca::grammar {
 
-/// How many digits are written at most, so that every parser reads the number exactly or nearly,
-/// and a model does not write digits for ever. With two more of an exponent, a double holds it.
-inline constexpr std::uint32_t kMostWholeDigits = 18, kMostFractionDigits = 17,
-                               kMostExponentDigits = 2;
+/// How many digits are written at most, so that a model does not write digits for ever. Decimals of
+/// 15 digits become different doubles in the same order, so a number within its bounds stays there
+/// in every parser.
+inline constexpr std::uint32_t kMostDigits = 15, kMostExponentDigits = 2;
 
 /// An exact decimal number. Zero is not negative.
 struct Decimal {

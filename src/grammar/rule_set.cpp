@@ -195,8 +195,7 @@ Grammar RuleSet::finish(RuleId start) {
     }
   }
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
-    if (is_border[byte])
-      grammar.first_of_class_[grammar.class_count_++] = static_cast<std::uint8_t>(byte);
+    grammar.class_count_ += is_border[byte];
     grammar.class_of_[byte] = static_cast<std::uint8_t>(grammar.class_count_ - 1);
   }
   return grammar;

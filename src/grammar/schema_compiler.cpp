@@ -106,7 +106,7 @@ Dfa SchemaCompiler::values(const Shape& shape) {
   const Dfa codes = string_codes(shape, budget_);
   for (const ordered_json& value : *shape.values) {
     if (value.is_structured() && shape.demands_of_containers())
-      refuse(shape.origin, shape.origin.schema->contains("const") ? "const" : "enum",
+      refuse(shape.values_place, shape.values_place.schema->contains("const") ? "const" : "enum",
              "arrays and objects are not supported beside keywords that restrict them");
     if (holds(shape, value, codes)) nfa.jump(write(nfa, nfa.start(), value), nfa.accept());
   }
@@ -147,7 +147,7 @@ RuleId SchemaCompiler::string(const Shape& shape) {
       Node node = nfa.bytes(nfa.start(), "\"");
       const std::uint32_t last = last_count(shape.length, 0);
       for (std::uint32_t count = 0;; ++count) {
-        if (count >= shape.length.least) nfa.edge(node, '"', '"', nfa.accept());
+        if (shape.length.has(count)) nfa.edge(node, '"', '"', nfa.accept());
         if (count == last) break;
         node = nfa.call(node, character);
       }
@@ -155,17 +155,9 @@ RuleId SchemaCompiler::string(const Shape& shape) {
       return determinized(nfa, budget_);
     });
   }
-  for (const std::string& pattern : shape.patterns) name += fmt::format("\n/{}/", pattern);
+  for (const Shape::Pattern& pattern : shape.patterns) name += fmt::format("\n/{}/", pattern.text);
   for (const std::string& pattern : shape.formats) name += fmt::format("\n|{}|", pattern);
-  return named(name, [&] {
-    try {
-      return json_automaton(string_codes(shape, budget_), budget_);
-    } catch (const TooLarge& error) {
-      throw TooLarge(fmt::format("pattern: {}", error.what()));
-    } catch (const BadArgument& error) {
-      refuse(shape.origin, "pattern", "{}", error.what());
-    }
-  });
+  return named(name, [&] { return json_automaton(string_codes(shape, budget_), budget_); });
 }
 
 RuleId SchemaCompiler::other_keys(const std::vector<std::string>& names) {

@@ -92,6 +92,7 @@ void read_values(const Place& place, Shape& shape) {
                           [&](const ordered_json& other) { return are_equal(value, other); });
     });
   };
+  if (find(place, "const") || find(place, "enum")) shape.values_place = place;
   if (const ordered_json* value = find(place, "const")) keep({*value});
   if (find(place, "enum")) {
     const ordered_json& list = require_list(place, "enum");
@@ -157,18 +158,15 @@ void read_counts(const Place& place, const char* least, const char* most, Counts
 
 void read_strings(const Place& place, Shape& shape) {
   read_counts(place, "minLength", "maxLength", shape.length);
-  const auto add = [](std::vector<std::string>& list, std::string_view text) {
-    if (std::find(list.begin(), list.end(), text) == list.end()) list.emplace_back(text);
-  };
   if (const ordered_json* pattern = find(place, "pattern")) {
     if (!pattern->is_string()) refuse(place, "pattern", "a string is expected");
-    add(shape.patterns, pattern->get_ref<const std::string&>());
+    shape.patterns.push_back({pattern->get<std::string>(), place});
   }
   if (const ordered_json* format = find(place, "format")) {
     if (!format->is_string()) refuse(place, "format", "a string is expected");
     const auto& name = format->get_ref<const std::string&>();
     if (const auto pattern = format_pattern(name))
-      add(shape.formats, *pattern);
+      shape.formats.emplace_back(*pattern);
     else if (is_standard_format(name))
       refuse(place, "format", "{} is not supported", in_quotes(name));
   }
@@ -216,7 +214,6 @@ void read_array(const Place& place, Shape& shape) {
 
 std::vector<Shape> SchemaReader::shapes_of(const Conjunction& all) {
   Shapes shapes(1);
-  if (!all.empty()) shapes.front().origin = all.front();
   for (const Place& place : all) shapes = apply(place, std::move(shapes));
   return shapes;
 }

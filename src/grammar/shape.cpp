@@ -135,8 +135,14 @@ bool Shape::allows_more_items() const {
 
 Dfa string_codes(const Shape& shape, Budget& budget) {
   Dfa codes = every_text();
-  for (const std::string& pattern : shape.patterns)
-    codes = intersection(codes, regex_automaton(pattern, Match::anywhere, budget), budget);
+  for (const Shape::Pattern& pattern : shape.patterns) {
+    try {
+      const Dfa found = regex_automaton(pattern.text, Match::anywhere, budget);
+      codes = intersection(codes, found, budget);
+    } catch (const BadArgument& error) {
+      refuse(pattern.place, "pattern", "{}", error.what());
+    }
+  }
   for (const std::string& pattern : shape.formats)
     codes = intersection(codes, regex_automaton(pattern, Match::whole, budget), budget);
   if (!shape.length.is_free()) codes = intersection(codes, lengths(shape.length), budget);

@@ -35,6 +35,7 @@ struct Counts {
   std::optional<std::uint32_t> most = {};
 
   bool is_free() const { return least == 0 && !most; }
+  bool has(std::uint32_t count) const { return count >= least && (!most || count <= *most); }
   bool overlaps(const Counts& other) const {
     return !(most && *most < other.least) && !(other.most && *other.most < least);
   }
@@ -56,13 +57,17 @@ struct ArrayPart {
 using Conjunction = std::vector<Place>;
 
 struct Shape {
-  Place origin = {};
   unsigned types = kEveryType;
   std::optional<std::vector<nlohmann::ordered_json>> values = {};  // of const and enum
+  Place values_place = {};
   NumberLimits number = {};
   Counts length = {};
-  std::vector<std::string> patterns = {};  // found anywhere in the string
-  std::vector<std::string> formats = {};   // expressions for the whole string
+  struct Pattern {
+    std::string text;
+    Place place;  // of the schema that has it
+  };
+  std::vector<Pattern> patterns = {};     // found anywhere in the string
+  std::vector<std::string> formats = {};  // expressions for the whole string
   std::vector<ObjectPart> objects = {};
   std::vector<std::string> required = {};  // in the order of the schema, each once
   Counts properties = {};

@@ -106,26 +106,36 @@ const StateTable::Local& StateTable::local(std::uint32_t node) {
 /// collects the nodes where the rule of a state that is `alone` may have ended.
 void StateTable::walk(std::uint32_t root, State state, Mask& mask,
                       std::vector<std::uint32_t>* escapes) {
-  const auto nodes = trie_->nodes();
-  const std::uint32_t top = nodes[root].depth;
+  // Pointers of its own: the compiler must assume that a write to the mask changes a vector.
+  const TokenTrie::Node* const nodes = trie_->nodes().data();
+  const std::uint8_t* const classes = grammar_->byte_classes().data();
+  const std::size_t class_count = grammar_->class_count();
+  const State* steps = machine_->known_steps();
+  State* const path = path_.data();
+  std::uint32_t* const words = mask.data();
+  const std::uint32_t top = nodes[root].depth, end = nodes[root].end;
   const auto allow = [&](std::uint32_t node, State reached) {
     if (escapes && machine_->escapes(reached)) {
       escapes->push_back(node);
       if (machine_->positions(reached).empty()) return;
     }
     for (const std::int32_t id : trie_->tokens(node))
-      mask[static_cast<std::uint32_t>(id) / 32] |= 1u << (static_cast<std::uint32_t>(id) % 32);
+      words[static_cast<std::uint32_t>(id) / 32] |= 1u << (static_cast<std::uint32_t>(id) % 32);
   };
-  path_[0] = state;
+  path[0] = state;
   if (root != 0) allow(root, state);
-  for (std::uint32_t node = root + 1; node < nodes[root].end;) {
+  for (std::uint32_t node = root + 1; node < end;) {
     const std::uint32_t depth = nodes[node].depth - top;
-    const State reached = machine_->next(path_[depth - 1], nodes[node].byte);
+    State reached = steps[path[depth - 1] * class_count + classes[nodes[node].byte]];
+    if (reached == Machine::kUnknown) {
+      reached = machine_->next(path[depth - 1], nodes[node].byte);
+      steps = machine_->known_steps();
+    }
     if (reached == kDead) {
       node = nodes[node].end;
       continue;
     }
-    path_[depth] = reached;
+    path[depth] = reached;
     allow(node, reached);
     ++node;
   }

@@ -25,6 +25,8 @@ std::vector<std::string> bytes_of(const text::Tokenizer& tokenizer,
 std::vector<std::int32_t> ends_of(const text::Tokenizer& tokenizer,
                                   std::vector<std::int32_t> ends) {
   if (ends.empty() && tokenizer.eos() >= 0) ends.push_back(tokenizer.eos());
+  if (ends.empty())
+    throw BadArgument("the tokenizer names no end token; give the tokens that end a text");
   return ends;
 }
 

@@ -29,7 +29,7 @@ class TokenTrie {
   /// text. `vocabulary_size`: ids that a mask covers, if more than there are tokens.
   TokenTrie(std::vector<std::string> tokens, std::vector<std::int32_t> ends,
             std::size_t vocabulary_size = 0);
-  /// Without `ends`, the tokenizer's end token.
+  /// Without `ends`, the tokenizer's end token. Throws BadArgument if it names none.
   explicit TokenTrie(const text::Tokenizer& tokenizer, std::vector<std::int32_t> ends = {},
                      std::size_t vocabulary_size = 0);
 
