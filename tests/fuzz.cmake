@@ -27,7 +27,8 @@ endforeach()
 # Only the sources that the targets need: half as much to compile as attacca::llm and its libraries.
 if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
   file(GLOB_RECURSE parser_sources CONFIGURE_DEPENDS
-    ${PROJECT_SOURCE_DIR}/src/formats/*.cpp ${PROJECT_SOURCE_DIR}/src/text/*.cpp)
+    ${PROJECT_SOURCE_DIR}/src/formats/*.cpp ${PROJECT_SOURCE_DIR}/src/text/*.cpp
+    ${PROJECT_SOURCE_DIR}/src/grammar/*.cpp)
   add_library(attacca_parsers STATIC EXCLUDE_FROM_ALL ${parser_sources})
   target_include_directories(attacca_parsers PUBLIC
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${CMAKE_CURRENT_SOURCE_DIR})

@@ -57,6 +57,13 @@ if(TARGET attacca_cli)
   endif()
 endif()
 
+if(TARGET grammar_tests AND NOT ATTACCA_SANITIZE)
+  # Skips itself if Python's jsonschema is missing.
+  add_test(NAME grammar_oracle
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/oracle/grammar_jsonschema.py $<TARGET_FILE:grammar_tests>)
+  set_tests_properties(grammar_oracle PROPERTIES LABELS cpu SKIP_RETURN_CODE 77 TIMEOUT 300)
+endif()
+
 if(ATTACCA_CUDA AND NOT ATTACCA_SANITIZE)
   # A guest in PyTorch's process, which has a CUDA runtime of its own. The runtime that attacca links must stay apart.
   add_library(attacca_torch_guest SHARED)

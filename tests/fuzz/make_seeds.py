@@ -104,10 +104,20 @@ def safetensors_seeds():
         yield path.parent.name, path.read_bytes()
 
 
+def grammar_seeds():
+    """A JSON schema, or a slash and a regular expression."""
+    for path in sorted((TESTS / "grammar" / "fixtures").glob("*.json")):
+        for number, case in enumerate(json.loads(path.read_text(encoding="utf-8"))):
+            yield f"{path.stem}-{number:03}", json.dumps(case["schema"], ensure_ascii=False).encode()
+            if isinstance(case["schema"], dict) and "pattern" in case["schema"]:
+                yield f"regex-{number:03}", b"/" + case["schema"]["pattern"].encode()
+
+
 def main():
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__.strip())
-    targets = {"chat": chat_seeds, "gguf": gguf_seeds, "safetensors": safetensors_seeds, "tokenizer": tokenizer_seeds}
+    targets = {"chat": chat_seeds, "gguf": gguf_seeds, "grammar": grammar_seeds, "safetensors": safetensors_seeds,
+               "tokenizer": tokenizer_seeds}
     for target, seeds in targets.items():
         folder = pathlib.Path(sys.argv[1]) / target
         shutil.rmtree(folder, ignore_errors=True)
