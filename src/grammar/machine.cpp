@@ -56,6 +56,14 @@ State StateTable::Machine::find_next(State state, std::uint8_t byte) {
   return next_[state * class_count_ + grammar_.byte_class(byte)] = next;
 }
 
+bool StateTable::Machine::find_loops(State state) {
+  bool does_loop = true;
+  for (std::uint8_t byte = 0x7F; does_loop && byte-- > 0x20;)
+    does_loop = !is_plain(byte) || next(state, byte) == state;
+  loops_[state] = does_loop ? Loops::yes : Loops::no;
+  return does_loop;
+}
+
 /// Adds a node and what its calls and its end reach without a byte. This ends, because no rule
 /// calls itself before its first byte.
 void StateTable::Machine::reach(Draft& draft, std::uint32_t node, StackSet stacks) {
@@ -107,6 +115,7 @@ State StateTable::Machine::number(Draft draft) {
     positions_.insert(positions_.end(), draft.reached.begin(), draft.reached.end());
     states_.push_back({begin, positions_.size(), draft.can_end, draft.escapes});
     next_.resize(next_.size() + class_count_, kUnknown);
+    loops_.push_back(Loops::unknown);
     return static_cast<State>(states_.size() - 1);
   }
   return at->second;

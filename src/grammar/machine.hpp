@@ -38,9 +38,15 @@ class StateTable::Machine {
     return known != kUnknown ? known : find_next(state, byte);
   }
   /// For loops that call `next` for many bytes: the steps that are known, [states, class_count],
-  /// with kUnknown for others. Another call of `next` may move them.
+  /// with kUnknown for others. Calls that find new states move them.
   const State* known_steps() const { return next_.data(); }
   static constexpr State kUnknown = ~State{0};
+
+  /// Whether every plain byte leads from the state to itself, as within a string.
+  bool loops_on_plain(State state) {
+    const Loops known = loops_[state];
+    return known != Loops::unknown ? known == Loops::yes : find_loops(state);
+  }
 
   /// The state that is only in `node`, without a look at the stack below.
   State alone(std::uint32_t node);
@@ -70,7 +76,10 @@ class StateTable::Machine {
     bool can_end = false, escapes = false;
   };
 
+  enum class Loops : std::uint8_t { unknown, no, yes };
+
   State find_next(State state, std::uint8_t byte);
+  bool find_loops(State state);
   void reach(Draft& draft, std::uint32_t node, StackSet stacks);
   void leave(Draft& draft, StackSet stacks);
   State number(Draft draft);
@@ -86,7 +95,8 @@ class StateTable::Machine {
   const std::size_t most_states_;
   std::vector<Record> states_;
   std::vector<Position> positions_;
-  std::vector<State> next_;  // [states, class_count]
+  std::vector<State> next_;   // [states, class_count]
+  std::vector<Loops> loops_;  // by state
   std::unordered_map<std::vector<std::uint32_t>, State, HashOfWords> state_numbers_;
   std::vector<std::pair<std::size_t, std::size_t>> stacks_;
   std::vector<Frame> frames_;

@@ -114,13 +114,16 @@ void StateTable::walk(std::uint32_t root, State state, Mask& mask,
   State* const path = path_.data();
   std::uint32_t* const words = mask.data();
   const std::uint32_t top = nodes[root].depth, end = nodes[root].end;
+  const auto set = [&](std::span<const std::int32_t> tokens) {
+    for (const std::int32_t id : tokens)
+      words[static_cast<std::uint32_t>(id) / 32] |= 1u << (static_cast<std::uint32_t>(id) % 32);
+  };
   const auto allow = [&](std::uint32_t node, State reached) {
     if (escapes && machine_->escapes(reached)) {
       escapes->push_back(node);
       if (machine_->positions(reached).empty()) return;
     }
-    for (const std::int32_t id : trie_->tokens(node))
-      words[static_cast<std::uint32_t>(id) / 32] |= 1u << (static_cast<std::uint32_t>(id) % 32);
+    set(trie_->tokens(node));
   };
   path[0] = state;
   if (root != 0) allow(root, state);
@@ -134,6 +137,15 @@ void StateTable::walk(std::uint32_t root, State state, Mask& mask,
     if (reached == kDead) {
       node = nodes[node].end;
       continue;
+    }
+    if (nodes[node].is_plain_below && nodes[node].end > node + 1) {
+      const bool is_in_string = machine_->loops_on_plain(reached) && !machine_->escapes(reached);
+      steps = machine_->known_steps();
+      if (is_in_string) {  // all tokens below are allowed
+        set(trie_->tokens_from(node));
+        node = nodes[node].end;
+        continue;
+      }
     }
     path[depth] = reached;
     allow(node, reached);

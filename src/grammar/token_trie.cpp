@@ -65,8 +65,13 @@ TokenTrie::TokenTrie(std::vector<std::string> tokens, std::vector<std::int32_t> 
   std::vector<std::uint32_t> path{0};  // the nodes of the last token
   std::string_view last;
   const auto close = [&](std::size_t depth) {
-    for (; path.size() > depth + 1; path.pop_back())
+    for (; path.size() > depth + 1; path.pop_back()) {
+      const Node& last_node = nodes_[path.back()];
       nodes_[path.back()].end = static_cast<std::uint32_t>(nodes_.size());
+      Node& parent = nodes_[path[path.size() - 2]];
+      parent.is_plain_below =
+          parent.is_plain_below && last_node.is_plain_below && is_plain(last_node.byte);
+    }
   };
   for (const std::int32_t id : order) {
     const std::string_view text = bytes(id);

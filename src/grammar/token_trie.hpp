@@ -13,6 +13,11 @@ class Tokenizer;
 
 namespace attacca::grammar {
 
+/// A printable ASCII character that stands for itself in a JSON string.
+constexpr bool is_plain(std::uint8_t byte) {
+  return byte >= 0x20 && byte < 0x7F && byte != '"' && byte != '\\';
+}
+
 /// Immutable, so any number of threads may read it. Nodes are in the order of a walk from the root,
 /// so a walk that skips subtrees reads forward. Special tokens and tokens without bytes are left
 /// out; no text ever allows them.
@@ -23,6 +28,7 @@ class TokenTrie {
     std::uint32_t tokens_begin = 0;  // its tokens end where those of the next node begin
     std::uint16_t depth = 0;         // the root's is 0
     std::uint8_t byte = 0;           // that leads here
+    bool is_plain_below = true;      // every byte below this node is plain
   };
 
   /// `tokens`: the bytes by id, empty for a token that is never allowed. `ends`: tokens that end a
@@ -48,6 +54,11 @@ class TokenTrie {
   std::span<const std::int32_t> tokens(std::uint32_t node) const {
     return {tokens_.data() + nodes_[node].tokens_begin,
             tokens_.data() + nodes_[node + 1].tokens_begin};
+  }
+  /// The tokens of a node and of all nodes below it.
+  std::span<const std::int32_t> tokens_from(std::uint32_t node) const {
+    return {tokens_.data() + nodes_[node].tokens_begin,
+            tokens_.data() + nodes_[nodes_[node].end].tokens_begin};
   }
   /// The node at the end of `bytes` below `node`, or 0.
   std::uint32_t find(std::uint32_t node, std::string_view bytes) const;
