@@ -96,6 +96,7 @@ class SubsetConstruction {
         events.push_back({edge.last + 1, true, edge.to});
       }
     }
+    budget_.spend(events.size());
     std::sort(events.begin(), events.end(),
               [](const Event& left, const Event& right) { return left.at < right.at; });
     std::map<Node, std::uint32_t> open;

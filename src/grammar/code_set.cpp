@@ -4,6 +4,7 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -73,23 +74,33 @@ CodeSet white_space() {
 
 CodeSet all_but_line_ends() { return ~CodeSet{{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}; }
 
-std::optional<CodeSet> category(std::string_view name) {
-  constexpr std::string_view kKnown =
-      "|C|Cc|Cf|Cn|Co|L|Ll|Lm|Lo|Lt|Lu|M|Mc|Me|Mn|N|Nd|Nl|No|P|Pc|Pd|Pe|Pf|Pi|Po|Ps|S|Sc|Sk|Sm|So|Z"
-      "|Zl|Zp|Zs|";
-  if (name.empty() || name.size() > 2 || name.find('|') != name.npos ||
-      kKnown.find("|" + std::string(name) + "|") == kKnown.npos)
-    return std::nullopt;
-  std::vector<CodeSet::Range> ranges;
+namespace {
+
+/// The general categories by their names of one and two letters.
+std::map<std::string, CodeSet> all_categories() {
+  std::map<std::string, std::vector<CodeSet::Range>> ranges;
   for (char32_t code = 0; code <= kLast; ++code) {
-    const char* spelled = utf8proc_category_string(static_cast<utf8proc_int32_t>(code));
-    if (!std::string_view(spelled).starts_with(name)) continue;
-    if (!ranges.empty() && ranges.back().last + 1 == code)
-      ranges.back().last = code;
-    else
-      ranges.push_back({code, code});
+    const std::string name = utf8proc_category_string(static_cast<utf8proc_int32_t>(code));
+    for (const std::string& key : {name, name.substr(0, 1)}) {
+      std::vector<CodeSet::Range>& list = ranges[key];
+      if (!list.empty() && list.back().last + 1 == code)
+        list.back().last = code;
+      else
+        list.push_back({code, code});
+    }
   }
-  return CodeSet(std::move(ranges));
+  ranges.erase("Cs");  // surrogates
+  std::map<std::string, CodeSet> sets;
+  for (auto& [name, list] : ranges) sets.emplace(name, CodeSet(std::move(list)));
+  return sets;
+}
+
+}  // namespace
+
+std::optional<CodeSet> category(std::string_view name) {
+  static const std::map<std::string, CodeSet> known = all_categories();
+  const auto found = known.find(std::string(name));
+  return found == known.end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace attacca::grammar

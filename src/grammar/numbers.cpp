@@ -123,6 +123,11 @@ class Numbers {
 
  private:
   std::optional<Value> with_whole_digit(Value next, char letter) const {
+    // The bound away from zero, if it has this sign, limits the digits.
+    const std::optional<Bound>& far = next.is_negative ? limits_.least : limits_.most;
+    if (far && far->value.is_negative == next.is_negative &&
+        next.digit_count >= far->value.whole.size())
+      return std::nullopt;
     next.against_least = compared(next.against_least, limits_.least, next.digit_count, letter);
     next.against_most = compared(next.against_most, limits_.most, next.digit_count, letter);
     ++next.digit_count;

@@ -148,7 +148,7 @@ class Parser {
 
   CodeSet bracket() {
     const bool is_negated = take("^");
-    CodeSet set;
+    std::vector<CodeSet::Range> ranges;
     while (!take("]")) {
       if (is_done()) refuse("a '[' without its ']'");
       if (sees("[:") || sees("[.") || sees("[=")) refuse("POSIX classes are not supported");
@@ -160,11 +160,12 @@ class Parser {
         if (!is_single(low) || !is_single(high)) refuse("a range between classes");
         const char32_t first = low.ranges()[0].first, last = high.ranges()[0].first;
         if (last < first) refuse("a range in the wrong order");
-        set = set | CodeSet{{first, last}};
+        ranges.push_back({first, last});
       } else {
-        set = set | low;
+        ranges.insert(ranges.end(), low.ranges().begin(), low.ranges().end());
       }
     }
+    const CodeSet set(std::move(ranges));
     return is_negated ? ~set : set;
   }
 

@@ -65,6 +65,13 @@ RuleId RuleSet::reserve() {
   return static_cast<RuleId>(rules_.size() - 1);
 }
 
+void RuleSet::define(RuleId rule, Dfa dfa) {
+  node_count_ += dfa.size();
+  if (node_count_ > 2 * kMostGrammarStates)  // some may be pruned later
+    throw TooLarge("its automaton has too many states; simplify it");
+  rules_[rule] = std::move(dfa);
+}
+
 RuleId RuleSet::add(Dfa dfa) {
   const RuleId rule = reserve();
   define(rule, std::move(dfa));

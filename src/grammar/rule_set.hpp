@@ -15,7 +15,7 @@ using RuleId = std::uint32_t;
 class RuleSet {
  public:
   RuleId reserve();
-  void define(RuleId rule, Dfa dfa) { rules_[rule] = std::move(dfa); }
+  void define(RuleId rule, Dfa dfa);
   RuleId add(Dfa dfa);
   void set_free_keys() { has_free_keys_ = true; }
 
@@ -30,6 +30,7 @@ class RuleSet {
 
   std::vector<Dfa> rules_;
   std::vector<RuleId> same_as_;  // a rule with the same texts
+  std::size_t node_count_ = 0;
   bool has_free_keys_ = false;
 };
 

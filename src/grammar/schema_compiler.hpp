@@ -15,7 +15,7 @@ namespace attacca::grammar {
 
 class SchemaCompiler {
  public:
-  explicit SchemaCompiler(const SchemaDocument& document) : reader_(document) {}
+  explicit SchemaCompiler(const SchemaDocument& document) : reader_(document, budget_) {}
 
   Grammar compile(const Place& root);
 
@@ -37,9 +37,9 @@ class SchemaCompiler {
   template <class Make>
   RuleId named(const std::string& name, const Make& make);
 
+  Budget budget_;
   SchemaReader reader_;
   RuleSet rules_;
-  Budget budget_;
   std::map<std::vector<const nlohmann::ordered_json*>, RuleId> known_;
   std::map<std::string, RuleId> named_;
   struct Pending {

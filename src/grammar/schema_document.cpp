@@ -90,9 +90,10 @@ ordered_json parsed(std::string_view text) {
 
 }  // namespace
 
-Place Place::at(std::string_view key) const {
-  const auto found = schema->find(std::string(key));
-  return {&*found, pointer + "/" + escaped(key)};
+Place Place::at(std::string_view key) const { return at(key, *schema->find(std::string(key))); }
+
+Place Place::at(std::string_view key, const ordered_json& value) const {
+  return {&value, pointer + "/" + escaped(key)};
 }
 
 Place Place::at(std::string_view key, std::size_t index) const {

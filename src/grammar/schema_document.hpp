@@ -19,6 +19,8 @@ struct Place {
   std::string pointer = "#";
 
   Place at(std::string_view key) const;
+  /// The same if the value is already found.
+  Place at(std::string_view key, const nlohmann::ordered_json& value) const;
   Place at(std::string_view key, std::size_t index) const;
 };
 

@@ -77,8 +77,9 @@ void read_type(const Place& place, Shape& shape) {
   shape.types &= types;
 }
 
-void read_values(const Place& place, Shape& shape) {
+void read_values(const Place& place, Shape& shape, Budget& budget) {
   const auto keep = [&](const std::vector<ordered_json>& values) {
+    budget.spend(values.size() * (shape.values ? shape.values->size() : values.size()) / 4);
     if (!shape.values) {
       shape.values.emplace();
       for (const ordered_json& value : values)
@@ -172,14 +173,15 @@ void read_strings(const Place& place, Shape& shape) {
   }
 }
 
-void read_object(const Place& place, Shape& shape) {
+void read_object(const Place& place, Shape& shape, Budget& budget) {
   read_counts(place, "minProperties", "maxProperties", shape.properties);
   ObjectPart part;
   if (const ordered_json* properties = find(place, "properties")) {
     if (!properties->is_object()) refuse(place, "properties", "an object is expected");
+    budget.spend(properties->size() * 4);
     const Place list = place.at("properties");
     for (const auto& [name, schema] : properties->items())
-      part.properties.emplace_back(name, list.at(name));
+      part.properties.emplace_back(name, list.at(name, schema));
   }
   if (find(place, "additionalProperties")) part.additional = place.at("additionalProperties");
   if (!part.properties.empty() || part.additional) shape.objects.push_back(std::move(part));
@@ -187,6 +189,7 @@ void read_object(const Place& place, Shape& shape) {
     if (!required->is_array()) refuse(place, "required", "a list of names is expected");
     if (required->size() > kMostKeys)
       refuse(place, "required", "{} names; at most {}", required->size(), kMostKeys);
+    budget.spend(required->size() * (required->size() + shape.required.size()) / 8);
     for (const ordered_json& name : *required) {
       if (!name.is_string()) refuse(place, "required", "a list of names is expected");
       if (!shape.requires_key(name.get_ref<const std::string&>())) shape.required.push_back(name);
@@ -234,13 +237,14 @@ SchemaReader::Shapes SchemaReader::apply(const Place& place, Shapes shapes) {
                     in_quotes(place.pointer), kMostApplications));
   open_.push_back(place);
   refuse_unsupported(place);
+  budget_.spend(shapes.size() * 50 + 50);
   for (Shape& shape : shapes) {
     read_type(place, shape);
-    read_values(place, shape);
+    read_values(place, shape, budget_);
     read_bounds(place, shape.number);
     read_divisor(place, shape);
     read_strings(place, shape);
-    read_object(place, shape);
+    read_object(place, shape, budget_);
     read_array(place, shape);
   }
   if (find(place, "$ref")) shapes = apply(document_.resolve(place), std::move(shapes));

@@ -10,7 +10,8 @@ namespace attacca::grammar {
 
 class SchemaReader {
  public:
-  explicit SchemaReader(const SchemaDocument& document) : document_(document) {}
+  SchemaReader(const SchemaDocument& document, Budget& budget)
+      : document_(document), budget_(budget) {}
 
   /// A value satisfies all schemas of the conjunction if it satisfies one of the shapes. Branches
   /// of a oneOf are marked, not checked.
@@ -24,6 +25,7 @@ class SchemaReader {
   Shapes apply_all_of(const Place& place, Shapes shapes);
 
   const SchemaDocument& document_;
+  Budget& budget_;
   std::vector<Place> open_;  // the schemas being applied, each inside the one before it
 };
 

@@ -150,6 +150,7 @@ Dfa string_codes(const Shape& shape, Budget& budget) {
 }
 
 bool are_equal(const ordered_json& left, const ordered_json& right) {
+  if (left.is_number_integer() && right.is_number_integer()) return left == right;
   if (left.is_number() && right.is_number())
     return compare(decimal_of(left), decimal_of(right)) == 0;
   if (left.is_array() && right.is_array())
