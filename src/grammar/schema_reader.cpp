@@ -166,7 +166,7 @@ void read_strings(const Place& place, Shape& shape) {
   if (const ordered_json* format = find(place, "format")) {
     if (!format->is_string()) refuse(place, "format", "a string is expected");
     const auto& name = format->get_ref<const std::string&>();
-    if (const auto pattern = format_pattern(name))
+    if (const std::string* pattern = format_pattern(name))
       shape.formats.emplace_back(*pattern);
     else if (is_standard_format(name))
       refuse(place, "format", "{} is not supported", in_quotes(name));

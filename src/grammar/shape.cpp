@@ -150,9 +150,12 @@ Dfa string_codes(const Shape& shape, Budget& budget) {
 }
 
 bool are_equal(const ordered_json& left, const ordered_json& right) {
-  if (left.is_number_integer() && right.is_number_integer()) return left == right;
-  if (left.is_number() && right.is_number())
+  if (left.is_number() && right.is_number()) {
+    if (left.is_number_float() == right.is_number_float()) return left == right;
+    const ordered_json& real = left.is_number_float() ? left : right;
+    if (const auto value = real.get<double>(); std::floor(value) != value) return false;
     return compare(decimal_of(left), decimal_of(right)) == 0;
+  }
   if (left.is_array() && right.is_array())
     return std::equal(left.begin(), left.end(), right.begin(), right.end(), are_equal);
   if (left.is_object() && right.is_object()) {
