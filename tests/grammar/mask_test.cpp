@@ -301,7 +301,7 @@ TEST(Keys, never_repeat_and_every_other_token_stays_allowed) {
     const auto table = table_of(Grammar::from_schema(schema), trie);
     std::mt19937 random(31);
     std::size_t own = 0;
-    for (int walk = 0; walk < 60; ++walk) {
+    for (int walk = 0; walk < 30; ++walk) {
       Constraint constraint(table);
       std::string text;
       for (int count = 0; count < 40 && !constraint.has_ended(); ++count) {
