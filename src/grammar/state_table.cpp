@@ -138,10 +138,10 @@ void StateTable::walk(std::uint32_t root, State state, Mask& mask,
       node = nodes[node].end;
       continue;
     }
-    if (nodes[node].is_plain_below && nodes[node].end > node + 1) {
+    if (nodes[node].is_plain_below) {
       const bool is_in_string = machine_->loops_on_plain(reached) && !machine_->escapes(reached);
       steps = machine_->known_steps();
-      if (is_in_string) {  // all tokens below are allowed
+      if (is_in_string) {  // all tokens here and below are allowed
         set(trie_->tokens_from(node));
         node = nodes[node].end;
         continue;
