@@ -2,7 +2,7 @@
 // outcome.
 #include "gates.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

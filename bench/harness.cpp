@@ -1,7 +1,7 @@
 // harness.cpp: sampling and statistics, and where a result comes from. Output is in report.cpp.
 #include "harness.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // known_misses.cpp: reads and checks the list of known misses, and names whatever is wrong in it.
 #include "known_misses.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <attacca/error.hpp>

@@ -1,6 +1,6 @@
 // plot.cpp: draws a run's curves as one SVG file. It needs no external fonts, scripts or styles,
 // and has its own background, so it also reads on a dark page.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cuda_runtime_api.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/device.hpp>
 #include <attacca/error.hpp>
 #include <attacca/memory.hpp>

@@ -1,6 +1,6 @@
 // report.cpp: prints the results of a run as text for people and as JSON for scripts. Pictures are
 // in plot.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // access_host.cpp: the host's part of `access`: steps through memory against cache lines, and loads
 // off their alignment, on one core.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 #include "harness.hpp"
 
 #if ATTACCA_WITH_CUDA
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <map>

@@ -1,7 +1,7 @@
 // l2.cpp: where L2 hints help and where they hurt. A stencil is swept forward into scratch memory
 // and backward out of it, by the size of its working set. And data used repeatedly is read beside
 // data used once, as in NVIDIA's guide, by the size of the former.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "harness.hpp"
 #if ATTACCA_WITH_CUDA

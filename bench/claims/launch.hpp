@@ -2,7 +2,7 @@
 // takes, and how measurements become a verdict.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 #include <attacca/memory.hpp>
 

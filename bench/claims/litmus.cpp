@@ -2,7 +2,7 @@
 // value between threads, and whether outcomes appear that its memory model forbids.
 #include "litmus.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 #include <attacca/memory.hpp>
 

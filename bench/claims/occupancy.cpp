@@ -1,6 +1,6 @@
 // occupancy.cpp: what a launch loses if it does not fill the GPU: grids of a few blocks, partial
 // waves, and SMs with few blocks to switch between.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "harness.hpp"
 #if ATTACCA_WITH_CUDA

@@ -2,7 +2,7 @@
 // to four streams and in few or many chunks. The cost of allocation is in overlap_allocation.cpp.
 #include "claims/overlap.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 #include <attacca/overlap.hpp>
 

@@ -1,6 +1,6 @@
 // overlap_allocation.cpp: memory that is allocated, written and freed repeatedly, from a pool in
 // stream order or directly; and whether direct allocation waits for other streams.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 #include <attacca/memory.hpp>
 

@@ -2,7 +2,7 @@
 // flags and by number of waiters.
 #include "signal.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 #include <attacca/memory.hpp>
 

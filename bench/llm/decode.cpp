@@ -1,7 +1,7 @@
 // decode.cpp: how close a decode step of a model comes to the time that reading its memory takes,
 // and what the engine costs besides the graphs. Steps on random weights are in
 // synthetic_decode.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

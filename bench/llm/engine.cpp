@@ -1,7 +1,7 @@
 // engine.cpp: what a program sees that opens a model and sends it requests: time to load, time to
 // the first token, tokens per second, and the host's work. The same steps without an engine, as the
 // benchmarks `prefill` and `decode` measure them, are the comparison.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <attacca/error.hpp>

@@ -1,7 +1,7 @@
 // engine_runs.cpp: finds the model that the engine's benchmarks run, and makes random tokens.
 #include "llm/engine_runs.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <random>

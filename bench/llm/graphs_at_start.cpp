@@ -2,7 +2,7 @@
 // and memory.
 #include "llm/graphs_at_start.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <optional>

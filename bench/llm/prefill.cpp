@@ -1,6 +1,6 @@
 // prefill.cpp: how close the prefill of a model comes to the processor's peak rate, and how long
 // the first token takes without a cached prefix. Random weights are in synthetic_prefill.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <attacca/error.hpp>

@@ -1,7 +1,7 @@
 // quality.cpp: what fp8 costs a model: the perplexity of text that the model wrote itself, at
 // temperature 1, when weights, or keys and values, or both are rounded. The logarithm of a ratio of
 // perplexities is the loss in nats per token.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // random_file.cpp: writes a model file of random weights into a temporary folder and removes it.
 #include "llm/random_file.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <attacca/error.hpp>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // sampling.cpp: the time that each way to sample adds to greedy sampling: the sampler alone, over
 // one row and over many, with the vocabulary of Llama 3.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/attacca.hpp>
 
 #include <numeric>

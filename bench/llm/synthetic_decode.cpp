@@ -3,7 +3,7 @@
 // a peer.
 #include "llm/synthetic_benches.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // synthetic_prefill.cpp: prefill on random weights against the time that its GEMMs take at the
 // measured rate, batches that mix a prompt with decoding sequences, and PyTorch as a peer.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <optional>

@@ -2,7 +2,7 @@
 // makes rows of them.
 #include "llm/synthetic_runs.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <attacca/error.hpp>

@@ -2,7 +2,7 @@
 // builds and launches its step.
 #include "llm/synthetic_step.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <attacca/error.hpp>

@@ -1,7 +1,7 @@
 // torch_peer.cpp: runs scripts/torch_decode.py and parses its lines of JSON.
 #include "llm/torch_peer.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <sstream>
 

@@ -1,6 +1,6 @@
 // host_dispatch.cpp: the host executor's time per node against oneTBB's flow graph on the same
 // random graph with the same work, and a node's memory.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <malloc.h>
 #include <tbb/flow_graph.h>
 #include <tbb/info.h>

@@ -2,7 +2,7 @@
 #include "harness.hpp"
 
 #if ATTACCA_WITH_CUDA
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/capture.hpp>
 #include <optional>
 

@@ -1,7 +1,7 @@
 // device.cpp: the public Device, Stream and Event over the backends.
 #include <attacca/device.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <charconv>
 #include <mutex>

@@ -2,7 +2,7 @@
 #include <attacca/error.hpp>
 #include <attacca/l2.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 #include <attacca/error.hpp>
 #include <attacca/occupancy.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 // is escaped, what is long is cut.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <string_view>

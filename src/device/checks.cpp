@@ -3,7 +3,7 @@
 #include <attacca/device/ring.hpp>
 #include <attacca/error.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <bit>
 

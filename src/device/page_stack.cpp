@@ -2,7 +2,7 @@
 #include <attacca/device/page_stack.hpp>
 #include <attacca/error.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace attacca::device {
 

@@ -4,7 +4,7 @@
 #include <attacca/error.hpp>
 #include <attacca/memory.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>

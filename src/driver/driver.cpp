@@ -2,7 +2,7 @@
 // others, unless the device is lost.
 #include "driver/driver.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <algorithm>

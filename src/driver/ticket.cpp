@@ -1,5 +1,5 @@
 // ticket.cpp: llm::Ticket: reading events, waiting for a reply, cancelling.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 #include <attacca/llm.hpp>
 

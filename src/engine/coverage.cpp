@@ -1,7 +1,7 @@
 // coverage.cpp: asks the policy for the graph of every step size and joins the answers to ranges.
 #include "engine/coverage.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 // are checked and translated in request.cpp.
 #include "engine/engine_core.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // outcome.cpp: the reasons of an end, as requests are told of them.
 #include "engine/outcome.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace attacca::engine {
 

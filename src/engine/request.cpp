@@ -2,7 +2,7 @@
 // form that a slot keeps on the device.
 #include "engine/request.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <algorithm>
 #include <attacca/error.hpp>
 

@@ -1,7 +1,7 @@
 // resident_scheduler.cpp: letters and orders to the loop, news from it, and its launches.
 #include "engine/resident_scheduler.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // rest to KV pages.
 #include "engine/sizing.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <algorithm>

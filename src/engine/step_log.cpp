@@ -1,7 +1,7 @@
 // step_log.cpp: keeps a ring of step records and writes them as lines of JSON.
 #include "engine/step_log.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <cerrno>

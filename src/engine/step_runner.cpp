@@ -2,7 +2,7 @@
 // kernels a step has is in step/.
 #include "engine/step_runner.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <algorithm>

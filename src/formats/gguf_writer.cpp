@@ -1,7 +1,7 @@
 // gguf_writer.cpp: builds the header in memory and writes the tensors' bytes straight to the file.
 #include "formats/gguf_writer.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <fstream>

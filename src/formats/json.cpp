@@ -1,7 +1,7 @@
 // json.cpp: runs nlohmann's parser with limits of its own, and words its errors.
 #include "formats/json.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <limits>

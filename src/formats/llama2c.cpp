@@ -3,7 +3,7 @@
 // reordered or copied.
 #include "formats/llama2c.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <cstdlib>

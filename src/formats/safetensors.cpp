@@ -2,7 +2,7 @@
 // the index of a model in several files.
 #include "formats/safetensors.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // address_range.cpp: reserved addresses, given out and taken back.
 #include "graph/address_range.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <attacca/error.hpp>
 

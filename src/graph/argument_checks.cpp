@@ -2,7 +2,7 @@
 // a grid.
 #include "graph/argument_checks.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <algorithm>

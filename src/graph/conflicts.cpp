@@ -2,7 +2,7 @@
 // the same nodes are active, and only neighbours in the order need to be compared.
 #include "graph/conflicts.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

@@ -1,7 +1,7 @@
 // difference.cpp: two graphs compared node by node, and the words for the first difference.
 #include "graph/difference.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

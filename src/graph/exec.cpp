@@ -2,7 +2,7 @@
 // and leaves the rest to ExecCore.
 #include <attacca/exec.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstring>
 #include <utility>

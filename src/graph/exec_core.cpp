@@ -2,7 +2,7 @@
 // it cannot, instantiate anew and say why.
 #include "graph/exec_core.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

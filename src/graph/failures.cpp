@@ -2,7 +2,7 @@
 // kernel's report are in refusal.cpp.
 #include "graph/failures.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <algorithm>

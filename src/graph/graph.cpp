@@ -3,7 +3,7 @@
 #include <attacca/exec.hpp>
 #include <attacca/graph.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>

@@ -1,7 +1,7 @@
 // print.cpp: safe names, shapes and sizes in words, and the symbols a node uses.
 #include "graph/print.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

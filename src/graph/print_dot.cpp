@@ -1,6 +1,6 @@
 // print_dot.cpp: a graph for Graphviz, drawn as a flow chart: a conditional is a diamond with
 // dotted arrows to its bodies, a body or a child is a box around its nodes.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <span>

@@ -1,6 +1,6 @@
 // print_json.cpp: a graph for programs. docs/graph-json.md describes the format; a change that
 // breaks a reader raises kFormatVersion.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

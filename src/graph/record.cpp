@@ -4,7 +4,7 @@
 
 #include <attacca/capture.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <unordered_set>

@@ -1,6 +1,6 @@
 // refusal.cpp: the words for failures that kernels report: refused launches, overdue waits and
 // broken sources of work.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "core/fault_sources.hpp"
 #include "graph/failures.hpp"

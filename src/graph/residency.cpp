@@ -1,7 +1,7 @@
 // residency.cpp: compares a grid with the number of blocks that fit, and words the refusal.
 #include "graph/residency.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace attacca::graph {
 

@@ -1,7 +1,7 @@
 // uses.cpp: the search for stand-ins among the words of a node.
 #include "graph/uses.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "graph/relocate.hpp"
 

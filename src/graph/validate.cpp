@@ -3,7 +3,7 @@
 // order, so they are skipped once there is a cycle.
 #include "graph/validate.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <unordered_set>

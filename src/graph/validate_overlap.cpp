@@ -1,6 +1,6 @@
 // validate_overlap.cpp: nodes that may run side by side and must not: kernels whose blocks wait for
 // each other, and nodes of which one writes what the other touches.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

@@ -1,6 +1,6 @@
 // validate_symbols.cpp: rules about conditions, allocations and device-updatable nodes. Kernel
 // arguments tell which nodes use each of them.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <unordered_map>

@@ -7,7 +7,7 @@
 #include <cupti.h>
 #include <cxxabi.h>
 #include <dlfcn.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

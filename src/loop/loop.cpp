@@ -4,7 +4,7 @@
 #include <attacca/memory.hpp>
 #include <attacca/occupancy.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>

@@ -1,7 +1,7 @@
 // architecture.cpp: the table of architectures, and the tensors that decoders have in common.
 #include "model/architecture.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

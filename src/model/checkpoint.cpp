@@ -1,7 +1,7 @@
 // checkpoint.cpp: opens the files, and checks their tensors against those the architecture needs.
 #include "model/checkpoint.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <algorithm>

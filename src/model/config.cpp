@@ -2,7 +2,7 @@
 // read in config_gguf.cpp and config_json.cpp.
 #include "model/config.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // config_gguf.cpp: reads a configuration from GGUF metadata. The table of keys is config_keys.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <algorithm>

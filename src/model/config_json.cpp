@@ -1,6 +1,6 @@
 // config_json.cpp: reads a configuration from Hugging Face's config.json and
 // generation_config.json. The table of keys is config_keys.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 // are llama.cpp's.
 #include "model/config_keys.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

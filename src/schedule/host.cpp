@@ -1,7 +1,7 @@
 // host.cpp: checks limits, carves plans and states out of memory, and words refusals.
 #include <attacca/error.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <bit>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // step_memory.cpp: lays out the arena of a step and checks that the kernels' buffers fit into it.
 #include "step/step_memory.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include "kernels/attention/attention_splits.hpp"

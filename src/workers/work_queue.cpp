@@ -3,7 +3,7 @@
 #include <attacca/device/work_queue.hpp>
 #include <attacca/error.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <bit>

@@ -3,7 +3,7 @@
 #include <attacca/occupancy.hpp>
 #include <attacca/workers.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace attacca::detail {
 

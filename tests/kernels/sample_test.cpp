@@ -2,7 +2,7 @@
 // draws, and that a row's token depends only on its own logits, parameters and position.
 #include "kernels/sample/sample.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

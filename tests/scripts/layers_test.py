@@ -31,7 +31,7 @@ class Layers(unittest.TestCase):
     def test_accepts_what_the_table_allows(self):
         self.assertEqual([], self.found({
             "include/attacca/graph.hpp": "#include <attacca/error.hpp>\n#include <vector>\n#include <cuda/atomic>\n",
-            "src/graph/data.hpp": '#include "core/result.hpp"\n#include <fmt/format.h>\n',
+            "src/graph/data.hpp": '#include "core/result.hpp"\n#include <fmt/core.h>\n',
             "src/backend/backend.cpp": '#include "backend/cuda/device.hpp"\n#include "graph/data.hpp"\n',
             "src/backend/cuda/device.cu": "#include <cuda_runtime.h>\n",
             "src/formats/gguf.cpp": '#include "kernels/matrix.hpp"\n',
@@ -60,7 +60,7 @@ class Layers(unittest.TestCase):
 
     def test_public_headers_show_no_other_library_and_no_internal_header(self):
         self.assertEqual(2, len(self.found(
-            {"include/attacca/a.hpp": '#include <fmt/format.h>\n#include "core/result.hpp"\n'})))
+            {"include/attacca/a.hpp": '#include <fmt/core.h>\n#include "core/result.hpp"\n'})))
 
     def test_an_unknown_folder_is_an_error(self):
         self.assertIn("not in the table", self.found({"src/misc/a.cpp": "\n"})[0])

@@ -1,6 +1,6 @@
 // `attacca demo`: shows one loop from every side: its graph, the forms it may take and why, what
 // ran, and how long the device was idle in each form.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 #include <attacca/timeline.hpp>
 

@@ -1,5 +1,5 @@
 // `attacca example`: lists the examples, or runs one.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <iostream>
 

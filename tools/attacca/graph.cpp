@@ -1,6 +1,6 @@
 // `attacca graph`: prints the graph of an example, or of one step of a model, as text, DOT, JSON or
 // SVG.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 #include <attacca/graph.hpp>
 

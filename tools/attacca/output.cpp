@@ -1,7 +1,7 @@
 // output.cpp: flushes standard output and turns a failed write into an Error.
 #include "output.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <cerrno>

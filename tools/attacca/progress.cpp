@@ -1,7 +1,7 @@
 // progress.cpp: draws the bar on a terminal, and prints lines elsewhere.
 #include "progress.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cstdio>

@@ -3,7 +3,7 @@
 // and nan as a number. A place is a variable, a std::optional, or a std::vector, which takes A,B,C.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <charconv>
 #include <concepts>

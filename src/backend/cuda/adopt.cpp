@@ -2,7 +2,7 @@
 // clones no graph with memory nodes or conditionals; then a clone is read, which keeps the kernels'
 // attributes for as long as the graph lives.
 #include <cxxabi.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // check.cpp: the words for a CUDA error, and the CUDA runtime behind CurrentDevice.
 #include "backend/cuda/check.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string_view>
 

@@ -3,7 +3,7 @@
 #include "backend/cuda/driver.hpp"
 
 #include <cudaTypedefs.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "backend/cuda/check.hpp"
 

@@ -2,7 +2,7 @@
 // is valid; errors from the driver are reported with the node's name.
 #include "backend/cuda/graph_builder.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 // comes from graph_builder.cpp, and changes to the exec are in instance_update.cpp.
 #include "backend/cuda/instance.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/graph_builder.hpp"

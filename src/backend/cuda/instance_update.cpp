@@ -1,6 +1,6 @@
 // instance_update.cpp: changes to a cudaGraphExec_t: node by node, or all at once through the graph
 // it was made from.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

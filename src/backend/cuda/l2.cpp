@@ -1,7 +1,7 @@
 // l2.cpp: a GPU's L2 cache: its sizes, the part set aside, and the windows of streams and nodes.
 #include "backend/cuda/l2.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/device.hpp"

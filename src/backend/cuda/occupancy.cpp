@@ -1,7 +1,7 @@
 // occupancy.cpp: counts the blocks of a kernel that fit on a GPU, and names the limit.
 #include <attacca/occupancy.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/device.hpp"

@@ -1,7 +1,7 @@
 // stream.cpp: enqueues work on CUDA streams, and settles it when a stream is synchronized or idle.
 #include "backend/cuda/stream.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

@@ -1,7 +1,7 @@
 // tensor_map.cpp: maps of tensors for TMA, which only the driver can make.
 #include <cuda.h>
 #include <cudaTypedefs.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstring>
 

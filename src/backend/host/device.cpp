@@ -1,7 +1,7 @@
 // device.cpp: the host's device: memory, streams and instances of graphs.
 #include "backend/host/device.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <tbb/global_control.h>
 #include <tbb/info.h>
 

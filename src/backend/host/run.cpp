@@ -2,7 +2,7 @@
 // Environment is one execution of one graph in it; a Frame is one execution of one kernel.
 #include "backend/host/run.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 #include <tbb/task_group.h>

@@ -1,7 +1,7 @@
 // stream.cpp: the host's streams: the queue with its thread, and the one that runs work at once.
 #include "backend/host/stream.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstring>
 

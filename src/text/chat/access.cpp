@@ -1,5 +1,5 @@
 // access.cpp: reads attributes, indices and slices of values. The operators are in operators.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <optional>

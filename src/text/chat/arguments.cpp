@@ -1,7 +1,7 @@
 // arguments.cpp: matches arguments to parameters and checks their kinds.
 #include "text/chat/arguments.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

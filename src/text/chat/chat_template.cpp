@@ -2,7 +2,7 @@
 // caller are marked as such here.
 #include "text/chat/chat_template.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // evaluate.cpp: evaluates expressions. Statements are in interpreter.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

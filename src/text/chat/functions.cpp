@@ -1,5 +1,5 @@
 // functions.cpp: the functions that every template can call, such as `range` and `strftime_now`.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <ctime>

@@ -1,7 +1,7 @@
 // interpreter.cpp: executes statements and macros. Expressions are in evaluate.cpp.
 #include "text/chat/interpreter.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

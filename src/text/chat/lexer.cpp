@@ -1,7 +1,7 @@
 // lexer.cpp: splits a template's source into tokens and applies the whitespace rules.
 #include "text/chat/lexer.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // list_filters.cpp: the filters that go through the items of a container.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // number_filters.cpp: the filters that give numbers, and `default`.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

@@ -2,7 +2,7 @@
 // compare.cpp, attributes and slices in access.cpp.
 #include "text/chat/operators.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <optional>

@@ -1,5 +1,5 @@
 // parse_expression.cpp: parses expressions with jinja's precedence.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

@@ -1,5 +1,5 @@
 // parse_statement.cpp: parses the text and the blocks of a template.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

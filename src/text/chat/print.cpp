@@ -1,5 +1,5 @@
 // print.cpp: prints values as Python's str and repr do. JSON is in to_json.cpp.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 

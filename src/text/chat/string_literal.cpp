@@ -1,9 +1,11 @@
 // string_literal.cpp: reads quoted strings and resolves their escapes.
 #include "text/chat/string_literal.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cstdint>
 
 #include "text/chat/lexer.hpp"
 #include "text/chat/utf8.hpp"

@@ -2,7 +2,7 @@
 // letter_case.cpp.
 #include "text/chat/strings.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // text.cpp: appends to a Text and cuts parts out of it, with the ranges that came from the caller.
 #include "text/chat/text.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

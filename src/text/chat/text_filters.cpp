@@ -1,5 +1,5 @@
 // text_filters.cpp: the filters that return text, and find_filter.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // text_methods.cpp: the methods of strings. methods.cpp has those of lists and mappings.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

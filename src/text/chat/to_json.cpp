@@ -1,7 +1,7 @@
 // to_json.cpp: prints values as JSON.
 #include "text/chat/to_json.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

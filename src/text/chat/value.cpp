@@ -1,7 +1,7 @@
 // value.cpp: makes values, converts them from JSON and bounds their depth and size.
 #include "text/chat/value.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>

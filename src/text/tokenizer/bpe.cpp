@@ -1,7 +1,7 @@
 // bpe.cpp: merges the symbols of a word, in a linked list, with a heap of candidate merges.
 #include "text/tokenizer/bpe.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

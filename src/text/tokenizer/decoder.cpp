@@ -2,7 +2,7 @@
 // tokens cannot change.
 #include "text/tokenizer/decoder.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // from_vocabulary.cpp: builds a tokenizer from a GGUF file's metadata. open.cpp reads the metadata.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <cmath>

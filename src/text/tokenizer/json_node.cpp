@@ -1,7 +1,7 @@
 // json_node.cpp: reads fields of JSON, and words the message if one has the wrong type.
 #include "text/tokenizer/json_node.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include "core/in_quotes.hpp"

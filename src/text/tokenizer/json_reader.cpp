@@ -1,6 +1,6 @@
 // json_reader.cpp: builds the parts of a tokenizer from a tokenizer.json. Truncation and padding,
 // which the file may ask for, are left to the caller.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // json_steps.cpp: builds normalizers, pre-tokenizers and decoders from a tokenizer.json.
 #include "text/tokenizer/json_steps.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

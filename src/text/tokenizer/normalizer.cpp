@@ -1,7 +1,7 @@
 // normalizer.cpp: runs the steps of a normalizer. Each rewrites the text.
 #include "text/tokenizer/normalizer.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <utf8proc.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // open.cpp: finds the tokenizer among a model's files and reads it.
 #include "text/tokenizer/open.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include "core/in_quotes.hpp"

@@ -1,7 +1,7 @@
 // regex.cpp: compiles patterns with PCRE2, with its JIT if there is one, and finds all matches.
 #include "text/tokenizer/regex.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <algorithm>

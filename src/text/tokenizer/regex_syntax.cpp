@@ -1,7 +1,7 @@
 // regex_syntax.cpp: translates Oniguruma's pattern language to PCRE2's. In Oniguruma \s, \w and \h
 // name other sets, {n,m}+ repeats instead of being possessive, {,n} is a repeat, and \uHHHH is a
 // code point. Syntax without a counterpart is refused by name.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <algorithm>

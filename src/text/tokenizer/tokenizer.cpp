@@ -2,7 +2,7 @@
 // The text between them is normalized and cut into words, and each word is merged into tokens.
 #include "text/tokenizer/tokenizer.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <algorithm>

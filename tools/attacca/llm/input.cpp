@@ -1,7 +1,7 @@
 // input.cpp: reads files and standard input whole, and cuts them into lines.
 #include "llm/input.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <cerrno>

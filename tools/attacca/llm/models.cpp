@@ -1,7 +1,7 @@
 // models.cpp: finds the file behind a model's name, and suggests a name that is near.
 #include "llm/models.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 #include <attacca/error.hpp>
 

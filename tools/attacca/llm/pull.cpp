@@ -2,7 +2,7 @@
 // with pip, so that the user's own index, proxy and credentials apply; a checksum says what
 // arrived.
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // run_stats.cpp: formats replies, memory, graphs, products and times as text and JSON.
 #include "llm/run_stats.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

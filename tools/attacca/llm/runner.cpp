@@ -1,7 +1,7 @@
 // runner.cpp: sends prompts to the engine and prints the answers as they come.
 #include "llm/runner.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <atomic>

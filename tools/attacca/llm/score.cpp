@@ -1,5 +1,5 @@
 // `attacca score`: how probable a model finds a text.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 #include <attacca/llm.hpp>
 

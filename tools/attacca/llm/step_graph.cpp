@@ -1,7 +1,7 @@
 // step_graph.cpp: emits a step on memory that is given back before the graph is printed.
 #include "llm/step_graph.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <algorithm>
 
 #include "model/shapes.hpp"

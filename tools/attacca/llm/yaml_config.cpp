@@ -1,7 +1,7 @@
 // yaml_config.cpp: reads a YAML file with yaml-cpp and gives its values to the command's options.
 #include "llm/yaml_config.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // check_sampling.cpp: validates sampling parameters before a sequence starts. It only describes the
 // first problem; the caller throws.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <limits>
 
