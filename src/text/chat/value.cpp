@@ -78,6 +78,13 @@ const Value* Dict::find(std::string_view key) const {
   return found == entries.end() ? nullptr : &found->second;
 }
 
+Value::Value() = default;
+Value::Value(const Value& other) = default;
+Value::Value(Value&& other) noexcept = default;
+Value& Value::operator=(const Value& other) = default;
+Value& Value::operator=(Value&& other) noexcept = default;
+Value::~Value() = default;
+
 Value Value::undefined(std::string why) {
   return {Undefined{std::make_shared<const std::string>(std::move(why))}, Origin::author};
 }
