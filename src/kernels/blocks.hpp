@@ -2,20 +2,15 @@
 // each kernel.
 #pragma once
 
-#include <algorithm>
 #include <attacca/grid.hpp>
 #include <cstdint>
-#include <thread>
 
 namespace attacca::kernels {
 
 /// A grid for `work` units in which no block has less than `least`. A dispatch costs some
 /// microseconds, so little work stays on one thread. Much work is cut into four parts per thread,
 /// which evens out their times.
-inline Grid host_grid(std::uint64_t work, std::uint64_t least) {
-  const std::uint64_t most = 4 * std::max(1u, std::thread::hardware_concurrency());
-  return Grid::covering(std::clamp<std::uint64_t>(work / least, 1, most), 1);
-}
+Grid host_grid(std::uint64_t work, std::uint64_t least);
 
 /// The part of `count` rows that a block computes.
 struct RowRange {

@@ -2,6 +2,8 @@
 // for each element on CUDA.
 #include "kernels/embed.hpp"
 
+#include <algorithm>
+
 #include "kernels/blocks.hpp"
 #include "kernels/quantization.hpp"
 

@@ -2,6 +2,7 @@
 // each row of weights, its lanes along the columns. The host bodies are in host/linear.cpp.
 #include "kernels/linear/linear.hpp"
 
+#include <algorithm>
 #include <attacca/error.hpp>
 #include <string>
 
