@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/linear/streamed_linear.hpp"
+#include "model/checkpoint.hpp"
 #include "schedule/host.hpp"
 
 namespace attacca::engine {

@@ -7,8 +7,12 @@
 
 #include "engine/step_runner.hpp"
 #include "kernels/attention/paged_kv.hpp"
-#include "model/checkpoint.hpp"
+#include "model/config.hpp"
 #include "schedule/state.hpp"
+
+namespace attacca::model {
+class Checkpoint;
+}
 
 namespace attacca::engine {
 

@@ -2,7 +2,6 @@
 // views of the mapped bytes. It writes none.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -10,13 +9,10 @@
 #include <vector>
 
 #include "formats/mapped_file.hpp"
+#include "formats/progress.hpp"
 #include "formats/tensor.hpp"
 
 namespace attacca::formats {
-
-/// Called while a model is opened, with a task's name, the units done and the total.
-using Progress =
-    std::function<void(std::string_view what, std::uint64_t done, std::uint64_t total)>;
 
 /// The tensors of one file's bytes, in the order of their names. Messages call the file `name`.
 /// Throws BadArgument with the tensor and the field.

@@ -7,7 +7,7 @@
 
 #include "kernels/linear/streamed_linear.hpp"
 #include "kernels/to_fp8.hpp"
-#include "model/config.hpp"
+#include "model/checkpoint.hpp"
 
 namespace attacca::model {
 

@@ -11,10 +11,14 @@
 #include <span>
 #include <vector>
 
+#include "formats/progress.hpp"
+#include "formats/tensor.hpp"
 #include "kernels/matrix.hpp"
-#include "model/checkpoint.hpp"
+#include "model/config.hpp"
 
 namespace attacca::model {
+
+class Checkpoint;
 
 /// How a GPU holds the matrices.
 ///  as_stored  in the file's types
