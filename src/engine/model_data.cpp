@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/embedded.hpp"
+#include "text/chat/chat_options.hpp"
 #include "text/tokenizer/open.hpp"
 
 namespace attacca::llm::detail {

@@ -5,6 +5,7 @@
 #include <attacca/error.hpp>
 
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
 
@@ -53,6 +54,8 @@ const json* JsonFields::find(const char* key) const {
   const auto found = object_.find(key);
   return found == object_.end() || found->is_null() ? nullptr : &*found;
 }
+
+bool JsonFields::names(const char* key) const { return object_.contains(key); }
 
 std::optional<std::uint32_t> JsonFields::count(const char* key) const {
   const json* value = find(key);

@@ -1,10 +1,10 @@
 // json.hpp: reads JSON files with bounded nesting and without duplicate keys, and their fields with
-// messages that name the file, the key and the value. Include it in sources only: nlohmann's header
-// compiles slowly.
+// messages that name the file, the key and the value. Headers include json_fwd.hpp: nlohmann's full
+// header compiles slowly.
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,7 +23,7 @@ class JsonFields {
   const nlohmann::json& object() const { return object_; }
   const nlohmann::json* find(const char* key) const;
   /// Whether the object has the key, even with a null.
-  bool names(const char* key) const { return object_.contains(key); }
+  bool names(const char* key) const;
   std::optional<std::uint32_t> count(const char* key) const;
   std::optional<double> number(const char* key) const;
   std::optional<bool> truth(const char* key) const;

@@ -9,13 +9,10 @@
 #include <unordered_map>
 
 #include "core/in_quotes.hpp"
-#include "formats/json.hpp"
 
 namespace attacca::model {
 
 using kernels::TensorType;
-using nlohmann::json;
-
 namespace {
 
 constexpr std::string_view kFrequencies = ".rotary_emb.inv_freq";  // computed, not needed
@@ -26,22 +23,6 @@ std::filesystem::path path_if_there(const std::filesystem::path& path) {
 
 std::string text_of(const std::filesystem::path& path) {
   return path.empty() ? "" : std::string(formats::MappedFile(path).text());
-}
-
-/// tokenizer_config.json has one template, or a list of named ones.
-std::optional<std::string> template_of(const std::filesystem::path& path) {
-  const std::string file = path.string();
-  const json object = formats::parse_json(text_of(path), file, 32);
-  const formats::JsonFields fields(object, file);
-  const json* found = fields.find("chat_template");
-  if (!found) return std::nullopt;
-  if (found->is_string()) return found->get<std::string>();
-  if (!found->is_array()) fields.refuse("chat_template", "a string or a list is expected");
-  for (const json& one : *found) {
-    const formats::JsonFields named(one, file + ": chat_template");
-    if (named.text("name") == "default") return named.text("template");
-  }
-  return std::nullopt;
 }
 
 void check_shape(const std::filesystem::path& file, const formats::Tensor& tensor,
@@ -195,7 +176,8 @@ std::optional<std::string> Checkpoint::chat_template() const {
   if (const auto file = path_if_there(folder_ / "chat_template.jinja"); !file.empty())
     return text_of(file);
   if (tokenizer_files_.tokenizer_config_json.empty()) return std::nullopt;
-  return template_of(tokenizer_files_.tokenizer_config_json);
+  const std::filesystem::path& path = tokenizer_files_.tokenizer_config_json;
+  return chat_template_from_json(text_of(path), path.string());
 }
 
 void Checkpoint::read_ahead(const formats::Progress& progress) const {

@@ -3,6 +3,7 @@
 // that is weights.hpp.
 #pragma once
 
+#include "formats/gguf.hpp"
 #include "formats/safetensors.hpp"
 #include "model/config.hpp"
 

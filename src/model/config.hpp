@@ -8,8 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/gguf.hpp"
 #include "model/architecture.hpp"
+
+namespace attacca::formats {
+class GgufFile;
+}
 
 namespace attacca::model {
 
@@ -69,6 +72,9 @@ ModelConfig config_from_gguf(const formats::GgufFile& file);
 /// above.
 ModelConfig config_from_json(std::string_view config, std::string_view generation,
                              const std::string& folder);
+/// The default template of a tokenizer_config.json, which has none, one, or a list of named ones.
+/// Messages call it `file`. Throws as above.
+std::optional<std::string> chat_template_from_json(std::string_view text, const std::string& file);
 
 /// [rotary_size / 2]: the angle of pair i at a position is position * frequency[i].
 std::vector<float> rotary_frequencies(const ModelConfig& config);

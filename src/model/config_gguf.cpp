@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/in_quotes.hpp"
+#include "formats/gguf.hpp"
 #include "model/config.hpp"
 #include "model/config_keys.hpp"
 
@@ -64,14 +65,11 @@ std::uint32_t vocabulary_of(const formats::GgufFile& file) {
 /// Refuses keys that ask for arithmetic attacca does not have, and notes keys it does not know.
 void check_keys(const formats::GgufFile& file, ModelConfig& config) {
   const auto refuse = [&](const std::string& key, const std::string& supported) {
-    const nlohmann::json value = json_of(*file.value(key));
-    const std::string text = value.is_string()  ? in_quotes(value.get_ref<const std::string&>())
-                             : value.is_array() ? "a list"
-                                                : value.dump();
-    throw BadArgument(fmt::format("{}: {} is {}; {}", file.name(), key, text, supported));
+    throw BadArgument(
+        fmt::format("{}: {} is {}; {}", file.name(), key, value_text(*file.value(key)), supported));
   };
   KeyCheck check(gguf_keys(), refuse, config.architecture->name);
-  for (const auto& [key, value] : file.metadata()) check.check(key, json_of(value));
+  for (const auto& [key, value] : file.metadata()) check.check(key, value);
   check.add_note(file.name(), config.notes);
 }
 

@@ -1,10 +1,12 @@
 // config_json.cpp: reads a configuration from Hugging Face's config.json and
-// generation_config.json. The table of keys is config_keys.cpp.
+// generation_config.json, and a chat template from tokenizer_config.json. The table of keys is
+// config_keys.cpp.
 #include <fmt/core.h>
 #include <attacca/error.hpp>
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "core/in_quotes.hpp"
 #include "formats/json.hpp"
@@ -247,6 +249,20 @@ ModelConfig config_from_json(std::string_view config_text, std::string_view gene
     config.generation = generation_of(generation_fields);
   }
   return config;
+}
+
+std::optional<std::string> chat_template_from_json(std::string_view text, const std::string& file) {
+  const json object = formats::parse_json(text, file, 32);
+  const formats::JsonFields fields(object, file);
+  const json* found = fields.find("chat_template");
+  if (!found) return std::nullopt;
+  if (found->is_string()) return found->get<std::string>();
+  if (!found->is_array()) fields.refuse("chat_template", "a string or a list is expected");
+  for (const json& one : *found) {
+    const formats::JsonFields named(one, file + ": chat_template");
+    if (named.text("name") == "default") return named.text("template");
+  }
+  return std::nullopt;
 }
 
 }  // namespace attacca::model

@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/in_quotes.hpp"
@@ -198,6 +199,17 @@ std::string text_of(const json& supported) {
   return text;
 }
 
+/// A number, bool or string as JSON. An array becomes an empty list.
+json json_of(const formats::GgufValue& value) {
+  if (value.is_array) return json::array();
+  if (const auto truth = value.as<bool>()) return *truth;
+  if (const auto text = value.as<std::string>()) return *text;
+  if (const auto number = value.as<std::int64_t>()) return *number;
+  if (const auto number = value.as<std::uint64_t>()) return *number;
+  if (const auto number = value.as<double>()) return *number;
+  return json::array();
+}
+
 }  // namespace
 
 std::span<const KeyRule> config_json_keys() { return kConfigJson; }
@@ -233,6 +245,10 @@ void KeyCheck::check(std::string_view key, const json& value) {
   }
 }
 
+void KeyCheck::check(std::string_view key, const formats::GgufValue& value) {
+  check(key, json_of(value));
+}
+
 void KeyCheck::add_note(const std::string& file, std::vector<std::string>& notes) const {
   constexpr std::size_t kMost = 8;
   if (unknown_.empty()) return;
@@ -244,14 +260,10 @@ void KeyCheck::add_note(const std::string& file, std::vector<std::string>& notes
       fmt::format("{}: passed over, since attacca does not know what it means: {}", file, names));
 }
 
-json json_of(const formats::GgufValue& value) {
-  if (value.is_array) return json::array();
-  if (const auto truth = value.as<bool>()) return *truth;
-  if (const auto text = value.as<std::string>()) return *text;
-  if (const auto number = value.as<std::int64_t>()) return *number;
-  if (const auto number = value.as<std::uint64_t>()) return *number;
-  if (const auto number = value.as<double>()) return *number;
-  return json::array();
+std::string value_text(const formats::GgufValue& value) {
+  const json content = json_of(value);
+  if (content.is_array()) return "a list";
+  return content.is_string() ? in_quotes(content.get_ref<const std::string&>()) : content.dump();
 }
 
 }  // namespace attacca::model

@@ -1,10 +1,10 @@
 // config_keys.hpp: what attacca does with every key that a configuration can have. A key that would
 // change the model's output is either read or must have a supported value; none is ignored. The
-// tables are in config_keys.cpp. Include it in sources only, as json.hpp.
+// tables are in config_keys.cpp.
 #pragma once
 
 #include <functional>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,6 +41,8 @@ class KeyCheck {
 
   /// A null counts as absent.
   void check(std::string_view key, const nlohmann::json& value);
+  /// An array of a GGUF file counts as an empty list.
+  void check(std::string_view key, const formats::GgufValue& value);
   /// Adds a note that names the keys that are not in the table, if there are any.
   void add_note(const std::string& file, std::vector<std::string>& notes) const;
 
@@ -53,7 +55,7 @@ class KeyCheck {
   std::vector<std::string> unknown_;
 };
 
-/// A number, bool or string of a GGUF file as JSON. An array becomes an empty list.
-nlohmann::json json_of(const formats::GgufValue& value);
+/// A GGUF file's value as a message about keys prints it: "8", "'yarn'", "a list".
+std::string value_text(const formats::GgufValue& value);
 
 }  // namespace attacca::model

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "text/chat/chat_options.hpp"
 #include "text/chat/chat_template.hpp"
 
 namespace {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "text/chat/chat_options.hpp"
 #include "text/chat/chat_template.hpp"
 
 namespace attacca::text {

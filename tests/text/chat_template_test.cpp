@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "text/chat/chat_options.hpp"
 #include "text/chat/chat_template.hpp"
 
 namespace attacca::text {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "text/chat/chat_options.hpp"
 #include "text/chat/interpreter.hpp"
 #include "text/chat/parser.hpp"
 
@@ -86,6 +87,10 @@ ChatTemplate::ChatTemplate(std::string source, std::string where) {
 }
 
 const std::string& ChatTemplate::source() const { return parsed_->source; }
+
+Rendered ChatTemplate::render(const nlohmann::ordered_json& messages) const {
+  return render(messages, ChatOptions());
+}
 
 Rendered ChatTemplate::render(const nlohmann::ordered_json& messages,
                               const ChatOptions& options) const {

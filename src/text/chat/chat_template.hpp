@@ -3,10 +3,8 @@
 // supported.
 #pragma once
 
-#include <chrono>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <optional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -14,17 +12,7 @@
 
 namespace attacca::text {
 
-struct ChatOptions {
-  std::string bos_token;
-  std::string eos_token;
-  /// Ends the text with the opening of the assistant's answer.
-  bool add_generation_prompt = true;
-  nlohmann::ordered_json tools;  // null: there are none
-  nlohmann::ordered_json
-      variables;  // an object of more variables, such as enable_thinking; or null
-  /// For templates that print the date; the system's clock if not given.
-  std::optional<std::chrono::system_clock::time_point> now;
-};
+struct ChatOptions;  // chat_options.hpp
 
 struct Rendered {
   std::string text;
@@ -45,7 +33,8 @@ class ChatTemplate {
 
   /// `messages`: an array of objects with a role and a content. Throws BadArgument, with the line,
   /// if the template refuses the conversation or fails.
-  Rendered render(const nlohmann::ordered_json& messages, const ChatOptions& options = {}) const;
+  Rendered render(const nlohmann::ordered_json& messages) const;
+  Rendered render(const nlohmann::ordered_json& messages, const ChatOptions& options) const;
 
   const std::string& source() const;
 

@@ -4,6 +4,8 @@
 #include <fmt/core.h>
 #include <attacca/error.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include "core/in_quotes.hpp"
 
 namespace attacca::text {
@@ -35,6 +37,8 @@ JsonNode JsonNode::item(std::size_t index) const {
   node.path_ = fmt::format("{}[{}]", path_, index);
   return node;
 }
+
+bool JsonNode::is_text() const { return value_->is_string(); }
 
 const std::string& JsonNode::text() const {
   if (!value_->is_string()) refuse("a string is expected");

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +31,7 @@ class JsonNode {
   }
   std::size_t length() const;  // of an array
 
+  bool is_text() const;
   const std::string& text() const;
   std::uint64_t number() const;  // not negative
   bool truth() const;

@@ -4,6 +4,7 @@
 #include <attacca/error.hpp>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "core/in_quotes.hpp"
 #include "text/tokenizer/json_node.hpp"

@@ -20,7 +20,7 @@ void check_size(const JsonNode& node, int depth, std::size_t steps) {
 
 Regex read_pattern(const JsonNode& node) {
   const JsonNode pattern = node.at("pattern");
-  if (pattern.value().is_string()) return Regex::literal(pattern.text(), pattern.place());
+  if (pattern.is_text()) return Regex::literal(pattern.text(), pattern.place());
   if (const auto text = pattern.find("String")) return Regex::literal(text->text(), text->place());
   if (const auto regex = pattern.find("Regex")) return Regex(regex->text(), regex->place());
   pattern.refuse("a 'String' or a 'Regex' is expected");
