@@ -16,6 +16,7 @@
 #include "engine/fixtures.hpp"
 #include "engine/sizing.hpp"
 #include "engine/step_log.hpp"
+#include "model/checkpoint.hpp"
 #include "support/on_each_device.hpp"
 
 namespace attacca {

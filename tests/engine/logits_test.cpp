@@ -8,6 +8,7 @@
 #include <string>
 
 #include "engine/fixtures.hpp"
+#include "model/checkpoint.hpp"
 #include "step/step.hpp"
 #include "step/streamed_step.hpp"
 #include "support/on_each_device.hpp"

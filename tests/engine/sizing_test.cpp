@@ -8,6 +8,7 @@
 #include "engine/batches.hpp"
 #include "engine/quantized.hpp"
 #include "engine/sizing.hpp"
+#include "model/checkpoint.hpp"
 #include "model/small_model.hpp"
 #include "support/on_each_device.hpp"
 

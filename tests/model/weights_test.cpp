@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "kernels/quantization.hpp"
+#include "model/checkpoint.hpp"
 #include "model/small_model.hpp"
 #include "support/on_each_device.hpp"
 
