@@ -18,6 +18,7 @@ void add_inspect(Program& program);
 void add_pull(Program& program);
 void add_run(Program& program);
 void add_score(Program& program);
+void add_serve(Program& program);
 void add_tokenize(Program& program);
 
 }  // namespace attacca::tool

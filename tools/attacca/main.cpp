@@ -19,6 +19,7 @@ int run(int argc, char** argv) {
       "Examples:\n"
       "  attacca help run            explain a command and its options\n"
       "  attacca run                 talk to the embedded model\n"
+      "  attacca serve               answer OpenAI's clients over HTTP\n"
       "  attacca pull smollm2        fetch a real chat model, for attacca run smollm2\n"
       "  attacca doctor              show what this machine and this build can do\n"
       "  attacca doctor --json       the same for a program\n"
@@ -28,6 +29,7 @@ int run(int argc, char** argv) {
       "  attacca example --help      run one of the examples");
 #if ATTACCA_WITH_LLM
   attacca::tool::add_run(program);
+  attacca::tool::add_serve(program);
   attacca::tool::add_pull(program);
   attacca::tool::add_inspect(program);
   attacca::tool::add_tokenize(program);

@@ -1,0 +1,27 @@
+# Builds the OpenAI-compatible server of `attacca serve`. Only src/server/http_server.cpp includes Boost. It is a target of
+# its own that links nothing of attacca, so presets that compile it with the same flags share the object in ccache.
+file(GLOB server_sources CONFIGURE_DEPENDS src/server/*.cpp)
+list(REMOVE_ITEM server_sources ${PROJECT_SOURCE_DIR}/src/server/http_server.cpp)
+add_library(attacca_server STATIC ${server_sources})
+target_include_directories(attacca_server PRIVATE src)
+target_link_libraries(attacca_server PUBLIC attacca::llm PRIVATE nlohmann_json::nlohmann_json fmt::fmt)
+
+# Only Boost's headers. 1.81 is what the server was written for and is tested with; Debian 12 also has 1.74.
+find_path(ATTACCA_BOOST_INCLUDE_DIR boost/beast/version.hpp)
+mark_as_advanced(ATTACCA_BOOST_INCLUDE_DIR)
+set(ATTACCA_SERVER OFF)
+if(ATTACCA_BOOST_INCLUDE_DIR)
+  file(STRINGS ${ATTACCA_BOOST_INCLUDE_DIR}/boost/version.hpp boost_version REGEX "define BOOST_VERSION ")
+  string(REGEX REPLACE "[^0-9]*([0-9]+).*" "\\1" boost_version "${boost_version}")
+  if(boost_version GREATER_EQUAL 108100)
+    set(ATTACCA_SERVER ON)
+  endif()
+endif()
+if(ATTACCA_SERVER)
+  add_library(attacca_http STATIC src/server/http_server.cpp)
+  target_include_directories(attacca_http PRIVATE src include)
+  target_include_directories(attacca_http SYSTEM PRIVATE ${ATTACCA_BOOST_INCLUDE_DIR})
+  target_link_libraries(attacca_http PRIVATE fmt::fmt Threads::Threads INTERFACE attacca_server)
+else()
+  message(STATUS "attacca serve is left out: Boost 1.81 was not found")
+endif()

@@ -1,0 +1,128 @@
+// generation.cpp: submits choices, turns their events into chunks, and sends the reply when the
+// last one has ended.
+#include "server/generation.hpp"
+
+#include <utility>
+
+namespace attacca::server {
+
+Generation::Generation(std::shared_ptr<Books> books, GenerationRequest request, ReplyHead head,
+                       std::string path, ExchangePtr exchange)
+    : books_(std::move(books)),
+      request_(std::move(request)),
+      head_(std::move(head)),
+      path_(std::move(path)),
+      exchange_(std::move(exchange)),
+      choices_(request_.choices()),
+      left_to_end_(choices_.size()) {}
+
+llm::Request Generation::request_of(std::size_t at) {
+  llm::Request request = request_.choice(at);
+  const auto self = shared_from_this();
+  request.on_event = [self, at](const llm::RequestEvent& event) { self->take_event(at, event); };
+  request.on_done = [self, at](const llm::Reply& reply) { self->take_end(at, reply); };
+  return request;
+}
+
+bool Generation::submit(llm::Engine& engine, std::size_t at) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_cancelled_) return false;
+  }
+  // Without the mutex: it tokenizes, and the engine's callbacks must not wait for that.
+  llm::Ticket ticket = engine.submit(request_of(at));
+  const std::lock_guard lock(mutex_);
+  if (is_cancelled_) ticket.cancel();
+  if (!choices_[at].has_ended) choices_[at].ticket = std::move(ticket);
+  return true;
+}
+
+void Generation::start(llm::Engine& engine) {
+  for (std::size_t at = 0; at < choices_.size(); ++at) {
+    try {
+      if (submit(engine, at)) continue;
+    } catch (...) {
+      books_->admission.leave(choices_.size() - at);
+      cancel();
+      throw;
+    }
+    books_->admission.leave(choices_.size() - at);
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  is_started_ = true;
+  if (is_cancelled_) return;
+  if (request_.streams) {
+    std::string first;
+    for (std::size_t at = 0; at < choices_.size(); ++at) first += first_chunk(head_, at);
+    exchange_->begin({.body = first + early_chunks_,
+                      .content_type = "text/event-stream; charset=utf-8",
+                      .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}});
+  }
+  if (left_to_end_ == 0) finish();
+}
+
+void Generation::cancel() {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(is_cancelled_, true)) return;
+  for (Choice& choice : choices_)
+    if (choice.ticket) choice.ticket->cancel();
+}
+
+void Generation::take_event(std::size_t at, const llm::RequestEvent& event) {
+  const std::lock_guard lock(mutex_);
+  Choice& choice = choices_[at];
+  if (event.token >= 0) {
+    if (choice.last_seconds < 0)
+      books_->metrics.add_first_token(event.seconds);
+    else
+      books_->metrics.add_token_gap(event.seconds - choice.last_seconds);
+    choice.last_seconds = event.seconds;
+  }
+  if (!request_.streams || is_cancelled_ || (event.text.empty() && !event.logprob)) return;
+  stream(text_chunk(head_, at, event, choice.offset));
+  if (event.logprob) choice.offset += length_of(head_.token_text(event.logprob->token));
+}
+
+void Generation::take_end(std::size_t at, const llm::Reply& reply) {
+  books_->admission.leave(1);
+  books_->metrics.add_end(reply);
+  const std::lock_guard lock(mutex_);
+  choices_[at].reply = reply;
+  choices_[at].has_ended = true;
+  choices_[at].ticket.reset();
+  --left_to_end_;
+  if (reply.finish == llm::Finish::failed && failure_.empty())
+    failure_ = reply.error.empty() ? "the engine failed" : reply.error;
+  if (is_cancelled_) return;
+  if (request_.streams && reply.finish != llm::Finish::failed)
+    stream(end_chunk(head_, at, reply.finish));
+  if (left_to_end_ == 0 && is_started_) finish();
+}
+
+void Generation::stream(std::string chunks) {
+  if (is_started_)
+    exchange_->write(std::move(chunks));
+  else
+    early_chunks_ += chunks;
+}
+
+void Generation::finish() {
+  std::vector<llm::Reply> replies;
+  for (Choice& choice : choices_) replies.push_back(std::move(choice.reply));
+  const Usage usage = usage_of(replies, request_.choices_per_prompt);
+  const RequestError error(500, failure_);
+  books_->metrics.count_reply(path_, failure_.empty() || request_.streams ? 200 : 500);
+  if (request_.streams) {
+    if (!failure_.empty()) exchange_->write(error_chunk(error));
+    if (request_.includes_usage) exchange_->write(usage_chunk(head_, usage));
+    exchange_->write(kLastChunk);
+    exchange_->end();
+  } else if (failure_.empty()) {
+    exchange_->send({.body = whole_reply(head_, replies, usage)});
+  } else {
+    exchange_->send(error_reply(error));
+  }
+}
+
+}  // namespace attacca::server

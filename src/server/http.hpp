@@ -1,0 +1,50 @@
+// http.hpp: an HTTP request, its reply and the exchange between both, without sockets. Handlers of
+// requests know only this, so tests call them with an exchange of their own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace attacca::server {
+
+struct HttpRequest {
+  std::string method;         // "GET"
+  std::string path;           // without the query
+  std::string authorization;  // that header's value; empty if there is none
+  std::string body;
+};
+
+using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
+
+struct HttpReply {
+  int status = 200;
+  std::string body = {};
+  std::string content_type = "application/json";
+  HttpHeaders headers = {};  // besides type, length and connection
+};
+
+/// Takes the reply to one request: `send` once, or `begin`, any number of `write` and `end`. Any
+/// thread may call it. Calls return at once and take effect in their order. What a slow client has
+/// not read yet is kept. If the last copy goes before the reply is complete, the connection closes.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+
+  virtual void send(HttpReply reply) = 0;
+  /// Begins a reply whose length is not known. `head.body` is its first piece.
+  virtual void begin(HttpReply head) = 0;
+  virtual void write(std::string piece) = 0;
+  virtual void end() = 0;
+  /// `work` runs on the server's thread if the client leaves before the reply is complete.
+  virtual void on_leave(std::function<void()> work) = 0;
+};
+
+using ExchangePtr = std::shared_ptr<Exchange>;
+
+/// Called on the server's thread, which must not be blocked. Must not throw.
+using HttpHandler = std::function<void(HttpRequest, ExchangePtr)>;
+
+}  // namespace attacca::server

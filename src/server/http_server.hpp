@@ -1,0 +1,56 @@
+// http_server.hpp: an HTTP/1.1 server on one thread: keep-alive, pipelining in order, streams,
+// limits and an orderly end. It knows nothing of models. Only http_server.cpp includes Boost, whose
+// headers take half a minute to compile.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "server/http.hpp"
+
+namespace attacca::server {
+
+struct HttpOptions {
+  std::string host = "127.0.0.1";  // an address or a name
+  std::uint16_t port = 8000;       // 0: any that is free
+  std::size_t most_body_bytes = 8 << 20;
+  std::size_t most_header_bytes = 32 << 10;
+  std::size_t most_connections = 4096;      // further ones wait in the system's queue
+  std::chrono::seconds idle{75};            // a connection without a request
+  std::chrono::seconds body{60};            // from the end of the header to that of the body
+  std::chrono::seconds stalled_write{120};  // a client that reads nothing of its reply
+  std::chrono::milliseconds drain{30'000};  // from the first signal to the end
+  std::chrono::milliseconds linger{2'000};  // for what a refused client still sends
+};
+
+/// Listens from construction on, and answers while `run` runs. A client that closes its side of
+/// the connection has left: replies that are not complete are given up, and `Exchange::on_leave`
+/// tells their handlers.
+class HttpServer {
+ public:
+  /// The body of a refusal that needs no handler: what is no HTTP, or is too large.
+  using Refusal = std::function<HttpReply(int status, const std::string& message)>;
+
+  /// Throws Error if it cannot listen.
+  HttpServer(const HttpOptions& options, HttpHandler handler, Refusal refusal);
+  ~HttpServer();
+
+  std::uint16_t port() const;
+  /// Any thread may ask.
+  std::size_t connections() const;
+
+  /// Answers requests until SIGINT or SIGTERM. Then calls `on_drain`, takes no more connections,
+  /// completes the replies that have begun, for at most `drain`, and returns. A second signal ends
+  /// it at once. REQUIRES: it is called once.
+  void run(const std::function<void()>& on_drain);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace attacca::server

@@ -1,0 +1,236 @@
+// openai_replies.cpp: the shapes of OpenAI's replies. Fields keep the order in which OpenAI's
+// reference lists them.
+#include "server/openai_replies.hpp"
+
+#include <algorithm>
+#include <attacca/version.hpp>
+#include <nlohmann/json.hpp>
+
+namespace attacca::server {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Bytes that are no UTF-8 become U+FFFD: a token may be half a character.
+std::string text_of(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string event_of(const Json& value) { return "data: " + text_of(value) + "\n\n"; }
+
+const char* finish_reason(llm::Finish finish) {
+  switch (finish) {
+    case llm::Finish::stop:
+      return "stop";
+    case llm::Finish::length:
+    case llm::Finish::deadline:
+      return "length";
+    default:
+      return "abort";
+  }
+}
+
+/// A token's bytes, or null if its text stands for bytes that are no character alone.
+Json bytes_of(const std::string& text) {
+  if (text.find("\xEF\xBF\xBD") != std::string::npos) return nullptr;
+  Json bytes = Json::array();
+  for (const char byte : text) bytes.push_back(static_cast<unsigned char>(byte));
+  return bytes;
+}
+
+Json chat_logprob(const ReplyHead& head, std::int32_t token, float logprob) {
+  const std::string text = head.token_text(token);
+  return {{"token", text}, {"logprob", logprob}, {"bytes", bytes_of(text)}};
+}
+
+Json chat_logprobs(const ReplyHead& head, std::span<const llm::TokenLogprob> tokens) {
+  Json content = Json::array();
+  for (const llm::TokenLogprob& token : tokens) {
+    Json entry = chat_logprob(head, token.token, token.logprob);
+    Json top = Json::array();
+    for (const auto& [other, logprob] : token.top)
+      top.push_back(chat_logprob(head, other, logprob));
+    entry["top_logprobs"] = std::move(top);
+    content.push_back(std::move(entry));
+  }
+  return {{"content", std::move(content)}, {"refusal", nullptr}};
+}
+
+Json text_logprobs(const ReplyHead& head, std::span<const llm::TokenLogprob> tokens,
+                   std::size_t offset) {
+  Json texts = Json::array(), logprobs = Json::array(), tops = Json::array(),
+       offsets = Json::array();
+  for (const llm::TokenLogprob& token : tokens) {
+    const std::string text = head.token_text(token.token);
+    texts.push_back(text);
+    logprobs.push_back(token.logprob);
+    Json top = Json::object();
+    for (const auto& [other, logprob] : token.top) top[head.token_text(other)] = logprob;
+    tops.push_back(std::move(top));
+    offsets.push_back(offset);
+    offset += length_of(text);
+  }
+  return {{"tokens", std::move(texts)},
+          {"token_logprobs", std::move(logprobs)},
+          {"top_logprobs", std::move(tops)},
+          {"text_offset", std::move(offsets)}};
+}
+
+Json logprobs_of(const ReplyHead& head, std::span<const llm::TokenLogprob> tokens,
+                 std::size_t offset) {
+  if (tokens.empty()) return nullptr;
+  return head.is_chat ? chat_logprobs(head, tokens) : text_logprobs(head, tokens, offset);
+}
+
+Json usage_json(const Usage& usage) {
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"completion_tokens", usage.completion_tokens},
+          {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
+}
+
+Json envelope(const ReplyHead& head, const char* object, Json choices) {
+  return {{"id", head.id},
+          {"object", object},
+          {"created", head.created},
+          {"model", head.model},
+          {"choices", std::move(choices)}};
+}
+
+/// A chunk of a stream with one choice, or with none.
+std::string chunk(const ReplyHead& head, Json choices, Json usage = nullptr) {
+  Json result = envelope(head, head.is_chat ? "chat.completion.chunk" : "text_completion",
+                         std::move(choices));
+  if (head.has_usage) result["usage"] = std::move(usage);
+  return event_of(result);
+}
+
+/// `content` is the delta of a chat, or the text.
+Json choice_of(const ReplyHead& head, std::size_t index, Json content, Json logprobs, Json reason) {
+  return {{"index", index},
+          {head.is_chat ? "delta" : "text", std::move(content)},
+          {"logprobs", std::move(logprobs)},
+          {"finish_reason", std::move(reason)}};
+}
+
+const char* error_type(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 429:
+      return "rate_limit_error";
+    case 500:
+    case 503:
+      return "server_error";
+    default:
+      return "invalid_request_error";
+  }
+}
+
+Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+}  // namespace
+
+Usage usage_of(std::span<const llm::Reply> choices, std::size_t choices_per_prompt) {
+  Usage usage;
+  for (std::size_t at = 0; at < choices.size(); ++at) {
+    usage.completion_tokens += choices[at].tokens.size();
+    if (at % choices_per_prompt != 0) continue;
+    usage.prompt_tokens += choices[at].prompt_tokens;
+    usage.cached_tokens += choices[at].cached_tokens;
+  }
+  return usage;
+}
+
+std::string whole_reply(const ReplyHead& head, std::span<const llm::Reply> choices,
+                        const Usage& usage) {
+  Json list = Json::array();
+  for (std::size_t at = 0; at < choices.size(); ++at) {
+    const llm::Reply& reply = choices[at];
+    Json choice = {{"index", at}};
+    if (head.is_chat)
+      choice["message"] = {{"role", "assistant"}, {"content", reply.text}, {"refusal", nullptr}};
+    else
+      choice["text"] = reply.text;
+    choice["logprobs"] = logprobs_of(head, reply.logprobs, 0);
+    choice["finish_reason"] = finish_reason(reply.finish);
+    list.push_back(std::move(choice));
+  }
+  Json result =
+      envelope(head, head.is_chat ? "chat.completion" : "text_completion", std::move(list));
+  result["usage"] = usage_json(usage);
+  return text_of(result);
+}
+
+std::string first_chunk(const ReplyHead& head, std::size_t choice) {
+  if (!head.is_chat) return {};
+  const Json delta = {{"role", "assistant"}, {"content", ""}};
+  return chunk(head, Json::array({choice_of(head, choice, delta, nullptr, nullptr)}));
+}
+
+std::string text_chunk(const ReplyHead& head, std::size_t choice, const llm::RequestEvent& event,
+                       std::size_t offset) {
+  Json logprobs = nullptr;
+  if (event.logprob) logprobs = logprobs_of(head, {&*event.logprob, 1}, offset);
+  Json content = event.text;
+  if (head.is_chat) content = {{"content", event.text}};
+  return chunk(
+      head,
+      Json::array({choice_of(head, choice, std::move(content), std::move(logprobs), nullptr)}));
+}
+
+std::string end_chunk(const ReplyHead& head, std::size_t choice, llm::Finish finish) {
+  Json content = "";
+  if (head.is_chat) content = Json::object();
+  return chunk(
+      head,
+      Json::array({choice_of(head, choice, std::move(content), nullptr, finish_reason(finish))}));
+}
+
+std::string usage_chunk(const ReplyHead& head, const Usage& usage) {
+  return chunk(head, Json::array(), usage_json(usage));
+}
+
+std::size_t length_of(const std::string& utf8) {
+  return static_cast<std::size_t>(
+      std::count_if(utf8.begin(), utf8.end(), [](char byte) { return (byte & 0xC0) != 0x80; }));
+}
+
+std::string error_json(const RequestError& error) {
+  return text_of({{"error",
+                   {{"message", error.what()},
+                    {"type", error_type(error.status())},
+                    {"param", or_null(error.param())},
+                    {"code", or_null(error.code())}}}});
+}
+
+HttpReply error_reply(const RequestError& error) {
+  HttpReply reply{.status = error.status(), .body = error_json(error)};
+  if (error.status() == 429) reply.headers.emplace_back("Retry-After", "1");
+  if (error.status() == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return reply;
+}
+
+std::string error_chunk(const RequestError& error) { return "data: " + error_json(error) + "\n\n"; }
+
+std::string models_json(const std::string& name, std::int64_t created, std::size_t longest) {
+  const Json model = {{"id", name},
+                      {"object", "model"},
+                      {"created", created},
+                      {"owned_by", "attacca"},
+                      {"max_model_len", longest}};
+  return text_of({{"object", "list"}, {"data", Json::array({model})}});
+}
+
+std::string tokens_json(std::span<const std::int32_t> tokens, std::size_t longest) {
+  return text_of({{"count", tokens.size()},
+                  {"max_model_len", longest},
+                  {"tokens", std::vector<std::int32_t>(tokens.begin(), tokens.end())}});
+}
+
+std::string text_json(const std::string& text) { return text_of({{"prompt", text}}); }
+std::string status_json(const char* status) { return text_of({{"status", status}}); }
+std::string version_json() { return text_of({{"version", version()}}); }
+
+}  // namespace attacca::server

@@ -1,0 +1,56 @@
+// openai_replies.hpp: what the engine generates, as the JSON and the server-sent events that
+// OpenAI's clients read.
+#pragma once
+
+#include <attacca/llm.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "server/request_error.hpp"
+
+namespace attacca::server {
+
+/// What all parts of one reply have in common.
+struct ReplyHead {
+  bool is_chat = false;
+  std::string id;
+  std::int64_t created = 0;  // seconds since 1970
+  std::string model;
+  bool has_usage = false;  // in a stream: the last chunk has the usage, all others a null
+  std::function<std::string(std::int32_t token)> token_text;
+};
+
+struct Usage {
+  std::size_t prompt_tokens = 0;  // of each prompt once, however many choices it has
+  std::size_t completion_tokens = 0;
+  std::size_t cached_tokens = 0;
+};
+Usage usage_of(std::span<const llm::Reply> choices, std::size_t choices_per_prompt);
+
+std::string whole_reply(const ReplyHead& head, std::span<const llm::Reply> choices,
+                        const Usage& usage);
+
+// Chunks of a stream: "data: {...}\n\n". `choice`: its index.
+std::string first_chunk(const ReplyHead& head, std::size_t choice);  // chat: the role; else empty
+/// `offset`: characters of the choice's tokens before this one, for log-probabilities of a text.
+std::string text_chunk(const ReplyHead& head, std::size_t choice, const llm::RequestEvent& event,
+                       std::size_t offset);
+std::string end_chunk(const ReplyHead& head, std::size_t choice, llm::Finish finish);
+std::string usage_chunk(const ReplyHead& head, const Usage& usage);
+std::string error_chunk(const RequestError& error);
+inline constexpr const char* kLastChunk = "data: [DONE]\n\n";
+
+/// Characters, not bytes.
+std::size_t length_of(const std::string& utf8);
+
+// The other endpoints.
+std::string models_json(const std::string& name, std::int64_t created, std::size_t longest);
+std::string tokens_json(std::span<const std::int32_t> tokens, std::size_t longest);
+std::string text_json(const std::string& text);
+std::string status_json(const char* status);
+std::string version_json();
+
+}  // namespace attacca::server

@@ -1,0 +1,314 @@
+// openai_requests.cpp: each field of a completion request, with its range and its default.
+#include "server/openai_requests.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "core/in_quotes.hpp"
+#include "server/fields.hpp"
+#include "server/request_error.hpp"
+
+namespace attacca::server {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kMostTokens = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMostChoices = 128;
+constexpr std::size_t kMostStops = 16;
+constexpr std::size_t kMostPrompts = 256;
+constexpr std::int64_t kMostLogprobs = 20;
+constexpr std::size_t kDefaultTextTokens = 16;  // as OpenAI has it
+
+[[noreturn]] void refuse_unsupported(Fields& fields, const std::string& key) {
+  throw RequestError(400, fmt::format("'{}' is not supported yet; leave it out", fields.place(key)),
+                     fields.place(key), "unsupported_parameter");
+}
+
+void check_model(Fields& fields, const RequestRules& rules) {
+  const auto name = fields.text("model");
+  const auto& names = rules.model_names;
+  if (name && std::find(names.begin(), names.end(), *name) == names.end())
+    throw RequestError(404,
+                       fmt::format("there is no model {}; this server has '{}'", in_quotes(*name),
+                                   names.empty() ? "" : names.front()),
+                       "model", "model_not_found");
+}
+
+/// Fields that would change the reply.
+void check_unsupported(Fields& fields) {
+  for (const char* key : {"tools", "functions"})
+    if (const json* value = fields.find(key); value && !(value->is_array() && value->empty()))
+      refuse_unsupported(fields, key);
+  for (const char* key : {"audio", "suffix", "structured_outputs", "guided_json", "guided_regex",
+                          "guided_choice", "guided_grammar"})
+    if (fields.find(key)) refuse_unsupported(fields, key);
+  for (const char* key : {"tool_choice", "function_call"})
+    if (const json* value = fields.find(key); value && *value != "none" && *value != "auto")
+      refuse_unsupported(fields, key);
+  if (const json* format = fields.find("response_format")) {
+    Fields inner(*format, "response_format");
+    if (inner.text("type") != "text") refuse_unsupported(fields, "response_format");
+  }
+  if (fields.truth("echo").value_or(false)) refuse_unsupported(fields, "echo");
+  // They change nothing here, so they may be there in strict requests too.
+  for (const char* key : {"user", "store", "metadata", "service_tier", "parallel_tool_calls",
+                          "safety_identifier", "prompt_cache_key", "reasoning_effort"})
+    fields.find(key);
+}
+
+std::vector<std::string> stops_of(Fields& fields) {
+  const json* value = fields.find("stop");
+  if (!value) return {};
+  const json list = value->is_array() ? *value : json::array({*value});
+  if (list.size() > kMostStops)
+    fields.refuse("stop", fmt::format("a string or at most {} strings", kMostStops));
+  std::vector<std::string> stops;
+  for (const json& stop : list) {
+    if (!stop.is_string() || stop.get_ref<const std::string&>().empty())
+      fields.refuse("stop", "a string that is not empty or a list of such strings");
+    stops.push_back(stop.get<std::string>());
+  }
+  return stops;
+}
+
+std::int32_t token_of(const json& value, const std::string& place, const RequestRules& rules) {
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() >= rules.vocabulary)
+    refuse_value(place, value, fmt::format("a token from 0 to {}", rules.vocabulary - 1));
+  return value.get<std::int32_t>();
+}
+
+std::vector<std::int32_t> tokens_of(const json& list, const std::string& place,
+                                    const RequestRules& rules) {
+  std::vector<std::int32_t> tokens;
+  for (std::size_t at = 0; at < list.size(); ++at)
+    tokens.push_back(token_of(list[at], fmt::format("{}[{}]", place, at), rules));
+  return tokens;
+}
+
+std::vector<std::pair<std::int32_t, float>> biases_of(Fields& fields, const RequestRules& rules) {
+  const json* value = fields.find("logit_bias");
+  if (!value) return {};
+  Fields biases(*value, "logit_bias");
+  std::vector<std::pair<std::int32_t, float>> result;
+  for (const auto& [key, bias] : value->items()) {
+    std::int32_t token = 0;
+    const char* const end = key.data() + key.size();
+    const auto [stop, error] = std::from_chars(key.data(), end, token);
+    if (error != std::errc() || stop != end || token < 0 ||
+        static_cast<std::size_t>(token) >= rules.vocabulary)
+      throw RequestError(400,
+                         fmt::format("'logit_bias' names {}; a token from 0 to {} is expected",
+                                     in_quotes(key), rules.vocabulary - 1),
+                         "logit_bias");
+    result.emplace_back(token, static_cast<float>(*biases.number(key, -100, 100)));
+  }
+  return result;
+}
+
+llm::Sampling sampling_of(Fields& fields, const RequestRules& rules, std::uint64_t seed) {
+  llm::Sampling result = rules.sampling;
+  const auto take = [&](const char* key, float& place, double least, double most) {
+    if (const auto value = fields.number(key, least, most)) place = static_cast<float>(*value);
+  };
+  take("temperature", result.temperature, 0, 100);
+  take("top_p", result.top_p, 1e-6, 1);
+  take("min_p", result.min_p, 0, 1);
+  take("presence_penalty", result.presence_penalty, -2, 2);
+  take("frequency_penalty", result.frequency_penalty, -2, 2);
+  take("repetition_penalty", result.repetition_penalty, 0.01, 100);
+  // -1 is how vLLM spells all tokens.
+  if (const auto top_k = fields.whole("top_k", -1, kMostTokens))
+    result.top_k = static_cast<int>(std::max<std::int64_t>(*top_k, 0));
+  constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
+  result.seed = static_cast<std::uint64_t>(
+      fields.whole("seed", -kAny - 1, kAny).value_or(static_cast<std::int64_t>(seed)));
+  result.bias = biases_of(fields, rules);
+  return result;
+}
+
+std::string content_of(Fields& message) {
+  const json* content = message.find("content");
+  if (!content) return {};
+  if (content->is_string()) return content->get<std::string>();
+  if (!content->is_array()) message.refuse("content", "a string or a list of parts");
+  std::string text;
+  for (std::size_t at = 0; at < content->size(); ++at) {
+    Fields part((*content)[at], fmt::format("{}[{}]", message.place("content"), at));
+    if (part.text("type") != "text") part.refuse("type", "the type text");
+    const auto piece = part.text("text");
+    if (!piece) part.refuse("text", "a string");
+    text += *piece;
+  }
+  return text;
+}
+
+std::vector<llm::Message> messages_of(Fields& fields) {
+  const json* list = fields.find("messages");
+  if (!list || !list->is_array() || list->empty())
+    fields.refuse("messages", "a list of at least one message");
+  std::vector<llm::Message> messages;
+  for (std::size_t at = 0; at < list->size(); ++at) {
+    Fields message((*list)[at], fmt::format("messages[{}]", at));
+    std::string role = message.text("role").value_or("");
+    if (role == "developer") role = "system";  // OpenAI's newer name
+    if (role != "system" && role != "user" && role != "assistant")
+      message.refuse("role", "system, developer, user or assistant");
+    if (role != "assistant" && !message.find("content")) message.refuse("content", "a string");
+    if (message.find("tool_calls")) refuse_unsupported(message, "tool_calls");
+    messages.push_back({std::move(role), content_of(message)});
+  }
+  return messages;
+}
+
+/// What all requests of one body have in common.
+llm::Request settings_of(Fields& fields, const RequestRules& rules, std::uint64_t seed) {
+  llm::Request request;
+  request.sampling = sampling_of(fields, rules, seed);
+  request.stop = stops_of(fields);
+  if (const json* tokens = fields.find("stop_token_ids")) {
+    if (!tokens->is_array()) fields.refuse("stop_token_ids", "a list of tokens");
+    request.stop_tokens = tokens_of(*tokens, "stop_token_ids", rules);
+  }
+  request.ignores_end = fields.truth("ignore_eos").value_or(false);
+  return request;
+}
+
+void read_stream(Fields& fields, GenerationRequest& result) {
+  result.streams = fields.truth("stream").value_or(false);
+  if (const json* value = fields.find("stream_options")) {
+    if (!result.streams) fields.refuse("stream_options", "stream: true together with it");
+    Fields options(*value, "stream_options");
+    result.includes_usage = options.truth("include_usage").value_or(false);
+  }
+}
+
+std::size_t choices_of(Fields& fields) {
+  const std::int64_t choices = fields.whole("n", 1, kMostChoices).value_or(1);
+  if (fields.whole("best_of", 1, kMostChoices).value_or(choices) != choices)
+    refuse_unsupported(fields, "best_of");
+  return static_cast<std::size_t>(choices);
+}
+
+std::vector<llm::Request> prompts_of(Fields& fields, const llm::Request& settings,
+                                     const RequestRules& rules) {
+  const std::string expected =
+      fmt::format("a text, a list of tokens or a list of at most {} such prompts", kMostPrompts);
+  std::vector<llm::Request> prompts;
+  const auto add = [&](const json& value, const std::string& place) {
+    prompts.push_back(settings);
+    if (value.is_string())
+      prompts.back().prompt = value.get<std::string>();
+    else if (value.is_array())
+      prompts.back().tokens = tokens_of(value, place, rules);
+    if (prompts.back().prompt.empty() && prompts.back().tokens.empty())
+      refuse_value(place, value, expected);
+  };
+  const json* value = fields.find("prompt");
+  if (!value) fields.refuse("prompt", expected);
+  const bool is_list = value->is_array() && !value->empty() && !value->front().is_number();
+  if (!is_list) {
+    add(*value, "prompt");
+  } else {
+    if (value->size() > kMostPrompts) fields.refuse("prompt", expected);
+    for (std::size_t at = 0; at < value->size(); ++at)
+      add((*value)[at], fmt::format("prompt[{}]", at));
+  }
+  return prompts;
+}
+
+void check_unknown(const Fields& fields, const RequestRules& rules) {
+  if (rules.refuses_unknown) fields.require_all_known();
+}
+
+}  // namespace
+
+llm::Request GenerationRequest::choice(std::size_t at) const {
+  llm::Request request = prompts[at / choices_per_prompt];
+  request.sampling.seed += at % choices_per_prompt;
+  return request;
+}
+
+llm::Sampling default_sampling(const llm::Sampling& advised) {
+  llm::Sampling result = advised;
+  if (advised.temperature == 0) result.temperature = 1;
+  return result;
+}
+
+GenerationRequest read_chat_request(std::string_view body, const RequestRules& rules,
+                                    std::uint64_t seed) {
+  const json parsed = parse_body(body);
+  Fields fields(parsed);
+  check_model(fields, rules);
+  check_unsupported(fields);
+  GenerationRequest result{.is_chat = true};
+  llm::Request request = settings_of(fields, rules, seed);
+  request.messages = messages_of(fields);
+  const auto tokens = fields.whole("max_tokens", 1, kMostTokens);
+  const auto newer_tokens = fields.whole("max_completion_tokens", 1, kMostTokens);
+  request.max_tokens = static_cast<std::size_t>(
+      newer_tokens.value_or(tokens.value_or(static_cast<std::int64_t>(rules.longest_sequence))));
+  const auto top = fields.whole("top_logprobs", 0, kMostLogprobs);
+  if (fields.truth("logprobs").value_or(false))
+    request.logprobs = static_cast<unsigned>(top.value_or(0));
+  else if (top.value_or(0) > 0)
+    fields.refuse("top_logprobs", "logprobs: true together with it");
+  read_stream(fields, result);
+  result.choices_per_prompt = choices_of(fields);
+  result.prompts.push_back(std::move(request));
+  check_unknown(fields, rules);
+  return result;
+}
+
+GenerationRequest read_text_request(std::string_view body, const RequestRules& rules,
+                                    std::uint64_t seed) {
+  const json parsed = parse_body(body);
+  Fields fields(parsed);
+  check_model(fields, rules);
+  check_unsupported(fields);
+  GenerationRequest result;
+  llm::Request settings = settings_of(fields, rules, seed);
+  settings.max_tokens = static_cast<std::size_t>(
+      fields.whole("max_tokens", 1, kMostTokens).value_or(kDefaultTextTokens));
+  if (const auto logprobs = fields.whole("logprobs", 0, kMostLogprobs))
+    settings.logprobs = static_cast<unsigned>(*logprobs);
+  read_stream(fields, result);
+  result.choices_per_prompt = choices_of(fields);
+  result.prompts = prompts_of(fields, settings, rules);
+  check_unknown(fields, rules);
+  return result;
+}
+
+TokenizeRequest read_tokenize_request(std::string_view body, const RequestRules& rules) {
+  const json parsed = parse_body(body);
+  Fields fields(parsed);
+  check_model(fields, rules);
+  TokenizeRequest result;
+  if (fields.find("messages")) {
+    result.messages = messages_of(fields);
+  } else {
+    const auto prompt = fields.text("prompt");
+    if (!prompt) fields.refuse("prompt", "a string or a field messages");
+    result.text = *prompt;
+  }
+  check_unknown(fields, rules);
+  return result;
+}
+
+std::vector<std::int32_t> read_detokenize_request(std::string_view body,
+                                                  const RequestRules& rules) {
+  const json parsed = parse_body(body);
+  Fields fields(parsed);
+  check_model(fields, rules);
+  const json* tokens = fields.find("tokens");
+  if (!tokens || !tokens->is_array()) fields.refuse("tokens", "a list of tokens");
+  check_unknown(fields, rules);
+  return tokens_of(*tokens, "tokens", rules);
+}
+
+}  // namespace attacca::server

@@ -1,0 +1,55 @@
+// openai_requests.hpp: reads the bodies of /v1/chat/completions and /v1/completions into requests
+// of the engine. docs/server.md lists the fields. A field that would change the reply and is not
+// supported is refused, never ignored.
+#pragma once
+
+#include <attacca/llm.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attacca::server {
+
+/// What the server knows when it reads a request.
+struct RequestRules {
+  std::vector<std::string> model_names;  // requests may name any of them
+  std::size_t vocabulary = 0;
+  std::size_t longest_sequence = 0;  // the default of max_tokens in a chat
+  llm::Sampling sampling = {};       // where a request has no field
+  bool refuses_unknown = false;      // --strict
+};
+
+/// What to generate and how to send it.
+struct GenerationRequest {
+  bool is_chat = false;
+  bool streams = false;
+  bool includes_usage = false;  // in a stream: a last chunk with the usage
+  std::vector<llm::Request> prompts = {};
+  std::size_t choices_per_prompt = 1;
+
+  /// First all choices of the first prompt, then those of the next. Each of a prompt's choices has
+  /// a seed of its own: the request's, that + 1, ...
+  std::size_t choices() const { return prompts.size() * choices_per_prompt; }
+  llm::Request choice(std::size_t at) const;
+};
+
+/// The model's advice, or what OpenAI has where there is none: temperature 1 and top_p 1.
+llm::Sampling default_sampling(const llm::Sampling& advised);
+
+/// `seed`: for a request without one. Both throw RequestError.
+GenerationRequest read_chat_request(std::string_view body, const RequestRules& rules,
+                                    std::uint64_t seed);
+GenerationRequest read_text_request(std::string_view body, const RequestRules& rules,
+                                    std::uint64_t seed);
+
+/// Messages alone, for /tokenize; empty if `text` is given instead.
+struct TokenizeRequest {
+  std::string text = {};
+  std::vector<llm::Message> messages = {};
+};
+TokenizeRequest read_tokenize_request(std::string_view body, const RequestRules& rules);
+std::vector<std::int32_t> read_detokenize_request(std::string_view body, const RequestRules& rules);
+
+}  // namespace attacca::server
