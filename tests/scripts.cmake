@@ -47,6 +47,12 @@ if(TARGET attacca_cli)
       COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/convert_test.py $<TARGET_FILE:attacca_cli>)
     add_test(NAME llm_usage
       COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/usage_test.py $<TARGET_FILE:attacca_cli>)
+    if(ATTACCA_SERVER)
+      add_test(NAME serve_command
+        COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/serve_test.py $<TARGET_FILE:attacca_cli>)
+      set_tests_properties(serve_command PROPERTIES TIMEOUT 300)
+      list(APPEND scripted serve_command)
+    endif()
     list(APPEND scripted pull_command llm_commands score_command convert_command llm_usage)
     if(NOT ATTACCA_SANITIZE)
       # Skips itself if torch, transformers or the model is missing.

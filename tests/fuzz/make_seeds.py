@@ -113,11 +113,26 @@ def grammar_seeds():
                 yield f"regex-{number:03}", b"/" + case["schema"]["pattern"].encode()
 
 
+def requests_seeds():
+    sampling = {"model": "small", "temperature": 0.5, "top_p": 0.9, "top_k": 40, "min_p": 0.1, "presence_penalty": -1,
+                "frequency_penalty": 2, "repetition_penalty": 1.5, "seed": 9, "stop": ["a", "b"],
+                "stop_token_ids": [3, 4], "ignore_eos": True, "logit_bias": {"5": -100, "7": 1.5}, "n": 3,
+                "stream": True, "stream_options": {"include_usage": True}}
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "é"}]
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": parts}, {"role": "assistant"}]
+    for name, body in {"chat": {"messages": messages, "max_completion_tokens": 12, "logprobs": True, "top_logprobs": 4,
+                                "response_format": {"type": "text"}, "tools": [], "user": "me"} | sampling,
+                       "text": {"prompt": "Once", "max_tokens": 3, "logprobs": 2, "best_of": 3} | sampling,
+                       "tokens": {"prompt": [[1, 2], [3]]}, "texts": {"prompt": ["a", "b"], "n": 2},
+                       "detokenize": {"tokens": [1, 999]}}.items():
+        yield name, json.dumps(body).encode()
+
+
 def main():
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__.strip())
-    targets = {"chat": chat_seeds, "gguf": gguf_seeds, "grammar": grammar_seeds, "safetensors": safetensors_seeds,
-               "tokenizer": tokenizer_seeds}
+    targets = {"chat": chat_seeds, "gguf": gguf_seeds, "grammar": grammar_seeds, "requests": requests_seeds,
+               "safetensors": safetensors_seeds, "tokenizer": tokenizer_seeds}
     for target, seeds in targets.items():
         folder = pathlib.Path(sys.argv[1]) / target
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,65 @@
+// requests_fuzz.cpp: feeds any body to the readers of requests. The result is a RequestError, or a
+// request whose every value is in the range that docs/server.md promises.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "server/openai_requests.hpp"
+#include "server/request_error.hpp"
+
+namespace {
+
+using namespace attacca::server;
+
+const RequestRules kRules = {.model_names = {"small"},
+                             .vocabulary = 1000,
+                             .longest_sequence = 64,
+                             .sampling = default_sampling({})};
+const RequestRules kStrict = {.model_names = {"small"},
+                              .vocabulary = 1000,
+                              .longest_sequence = 64,
+                              .sampling = default_sampling({}),
+                              .refuses_unknown = true};
+
+void require(bool claim) {
+  if (!claim) std::abort();
+}
+
+void check(const GenerationRequest& read) {
+  require(!read.prompts.empty() && read.choices_per_prompt >= 1 && read.choices_per_prompt <= 128);
+  for (const attacca::llm::Request& request : read.prompts) {
+    require(!request.prompt.empty() + !request.messages.empty() + !request.tokens.empty() == 1);
+    require(request.max_tokens >= 1);
+    require(request.sampling.temperature >= 0 && request.sampling.top_k >= 0);
+    require(request.sampling.top_p > 0 && request.sampling.top_p <= 1);
+    require(!request.logprobs || *request.logprobs <= 20);
+    for (const std::int32_t token : request.tokens) require(token >= 0 && token < 1000);
+    for (const std::int32_t token : request.stop_tokens) require(token >= 0 && token < 1000);
+    for (const auto& [token, bias] : request.sampling.bias)
+      require(token >= 0 && token < 1000 && bias >= -100 && bias <= 100);
+  }
+  require(read.choice(read.choices() - 1).max_tokens >= 1);
+}
+
+template <class Work>
+void allow_refusal(const Work& work) {
+  try {
+    work();
+  } catch (const RequestError& error) {
+    require(error.status() == 400 || error.status() == 404);
+    require(!error_json(error).empty());
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view body(reinterpret_cast<const char*>(data), size);
+  for (const RequestRules* rules : {&kRules, &kStrict}) {
+    allow_refusal([&] { check(read_chat_request(body, *rules, 1)); });
+    allow_refusal([&] { check(read_text_request(body, *rules, 1)); });
+    allow_refusal([&] { read_tokenize_request(body, *rules); });
+    allow_refusal([&] { read_detokenize_request(body, *rules); });
+  }
+  return 0;
+}

@@ -1,0 +1,281 @@
+// Tests of how bodies of completion requests are read: every field, and every wrong one by name.
+#include "server/openai_requests.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "server/request_error.hpp"
+
+namespace attacca::server {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+using Tokens = std::vector<std::int32_t>;
+
+const RequestRules kRules = {.model_names = {"small", "attacca-small"},
+                             .vocabulary = 100,
+                             .longest_sequence = 1024,
+                             .sampling = default_sampling({})};
+
+/// `fields`: ", \"n\": 2", behind a message or a prompt.
+GenerationRequest chat(const std::string& fields, const RequestRules& rules = kRules) {
+  return read_chat_request(R"({"messages": [{"role": "user", "content": "Hi"}])" + fields + "}",
+                           rules, 77);
+}
+GenerationRequest text(const std::string& fields, const RequestRules& rules = kRules) {
+  return read_text_request(R"({"prompt": "Once")" + fields + "}", rules, 77);
+}
+
+template <class Work>
+RequestError refusal_of(const Work& work) {
+  try {
+    work();
+  } catch (const RequestError& error) {
+    return error;
+  }
+  return RequestError(0, "nothing was refused");
+}
+
+TEST(ChatRequest, has_openais_defaults_where_fields_are_absent) {
+  const GenerationRequest read = chat("");
+  EXPECT_TRUE(read.is_chat);
+  EXPECT_FALSE(read.streams);
+  ASSERT_EQ(read.choices(), 1u);
+  const llm::Request request = read.choice(0);
+  EXPECT_EQ(request.messages.front().role, "user");
+  EXPECT_EQ(request.messages.front().content, "Hi");
+  EXPECT_EQ(request.max_tokens, 1024u);
+  EXPECT_EQ(request.sampling.temperature, 1);
+  EXPECT_EQ(request.sampling.top_p, 1);
+  EXPECT_EQ(request.sampling.seed, 77u);
+  EXPECT_FALSE(request.logprobs);
+}
+
+TEST(ChatRequest, takes_the_models_advice_where_fields_are_absent) {
+  RequestRules rules = kRules;
+  rules.sampling = default_sampling({.temperature = 0.6f, .top_k = 20, .top_p = 0.95f});
+  const llm::Sampling sampling = chat(R"(, "top_k": 5)", rules).choice(0).sampling;
+  EXPECT_EQ(sampling.temperature, 0.6f);
+  EXPECT_EQ(sampling.top_p, 0.95f);
+  EXPECT_EQ(sampling.top_k, 5);
+}
+
+TEST(ChatRequest, reads_every_field) {
+  const GenerationRequest read =
+      chat(R"(, "model": "attacca-small", "temperature": 0.5, "top_p": 0.9,
+      "top_k": 40, "min_p": 0.1, "presence_penalty": -1, "frequency_penalty": 2,
+      "repetition_penalty": 1.5, "seed": 9, "stop": ["a", "b"], "stop_token_ids": [3, 4],
+      "ignore_eos": true, "max_completion_tokens": 12, "max_tokens": 99, "logprobs": true,
+      "top_logprobs": 4, "logit_bias": {"5": -100, "7": 1.5}, "n": 3, "stream": true,
+      "stream_options": {"include_usage": true}, "user": "me", "response_format": {"type": "text"},
+      "tools": [], "tool_choice": "none", "wibble": {"is": ["tolerated"]})");
+  EXPECT_TRUE(read.streams);
+  EXPECT_TRUE(read.includes_usage);
+  EXPECT_EQ(read.choices(), 3u);
+  const llm::Request request = read.choice(2);
+  const llm::Sampling& sampling = request.sampling;
+  EXPECT_EQ(sampling.temperature, 0.5f);
+  EXPECT_EQ(sampling.top_p, 0.9f);
+  EXPECT_EQ(sampling.top_k, 40);
+  EXPECT_EQ(sampling.min_p, 0.1f);
+  EXPECT_EQ(sampling.presence_penalty, -1);
+  EXPECT_EQ(sampling.frequency_penalty, 2);
+  EXPECT_EQ(sampling.repetition_penalty, 1.5f);
+  EXPECT_EQ(sampling.seed, 11u);
+  EXPECT_THAT(sampling.bias, ElementsAre(Pair(5, -100.f), Pair(7, 1.5f)));
+  EXPECT_THAT(request.stop, ElementsAre("a", "b"));
+  EXPECT_THAT(request.stop_tokens, ElementsAre(3, 4));
+  EXPECT_TRUE(request.ignores_end);
+  EXPECT_EQ(request.max_tokens, 12u);
+  EXPECT_EQ(request.logprobs, 4u);
+}
+
+TEST(ChatRequest, joins_the_text_parts_of_a_message) {
+  const GenerationRequest read = read_chat_request(
+      R"({"messages": [{"role": "developer", "content": "Be brief."},
+          {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+          {"role": "assistant"}]})",
+      kRules, 0);
+  const auto& messages = read.prompts.front().messages;
+  ASSERT_EQ(messages.size(), 3u);
+  EXPECT_EQ(messages[0].role, "system");
+  EXPECT_EQ(messages[1].content, "ab");
+  EXPECT_EQ(messages[2].content, "");
+}
+
+TEST(ChatRequest, a_null_counts_as_absent) {
+  EXPECT_EQ(chat(R"(, "temperature": null, "stop": null, "n": null, "tools": null)").choices(), 1u);
+}
+
+TEST(ChatRequest, minus_one_and_zero_keep_all_tokens_in_top_k) {
+  EXPECT_EQ(chat(R"(, "top_k": -1)").choice(0).sampling.top_k, 0);
+  EXPECT_EQ(chat(R"(, "top_k": 0)").choice(0).sampling.top_k, 0);
+}
+
+TEST(ChatRequest, a_negative_seed_is_a_seed) {
+  EXPECT_EQ(chat(R"(, "seed": -1)").choice(0).sampling.seed, ~std::uint64_t{0});
+}
+
+TEST(TextRequest, takes_texts_and_tokens_alone_and_in_lists) {
+  const auto prompts = [](const std::string& prompt) {
+    return read_text_request(R"({"prompt": )" + prompt + "}", kRules, 0).prompts;
+  };
+  EXPECT_EQ(prompts(R"("Once")").front().prompt, "Once");
+  EXPECT_EQ(prompts("[1, 2]").front().tokens, (Tokens{1, 2}));
+  EXPECT_EQ(prompts(R"(["Once", "Twice"])").back().prompt, "Twice");
+  EXPECT_EQ(prompts("[[1], [2, 3]]").back().tokens, (Tokens{2, 3}));
+  EXPECT_EQ(text("").choice(0).max_tokens, 16u);
+  EXPECT_EQ(text(R"(, "logprobs": 0)").choice(0).logprobs, 0u);
+}
+
+TEST(TextRequest, choices_of_one_prompt_stand_together) {
+  const GenerationRequest read =
+      read_text_request(R"({"prompt": ["a", "b"], "n": 2, "seed": 5})", kRules, 0);
+  ASSERT_EQ(read.choices(), 4u);
+  EXPECT_EQ(read.choice(1).prompt, "a");
+  EXPECT_EQ(read.choice(1).sampling.seed, 6u);
+  EXPECT_EQ(read.choice(2).prompt, "b");
+  EXPECT_EQ(read.choice(2).sampling.seed, 5u);
+}
+
+struct Wrong {
+  std::string fields;
+  std::string param;
+};
+
+TEST(WrongField, is_refused_by_name) {
+  const Wrong all[] = {
+      {R"(, "model": 3)", "model"},
+      {R"(, "temperature": "hot")", "temperature"},
+      {R"(, "temperature": -0.1)", "temperature"},
+      {R"(, "temperature": true)", "temperature"},
+      {R"(, "top_p": 0)", "top_p"},
+      {R"(, "top_p": 1.1)", "top_p"},
+      {R"(, "top_k": 1.5)", "top_k"},
+      {R"(, "top_k": -2)", "top_k"},
+      {R"(, "top_k": 18446744073709551615)", "top_k"},
+      {R"(, "min_p": 2)", "min_p"},
+      {R"(, "seed": "x")", "seed"},
+      {R"(, "seed": 18446744073709551615)", "seed"},
+      {R"(, "n": 0)", "n"},
+      {R"(, "n": 129)", "n"},
+      {R"(, "n": [])", "n"},
+      {R"(, "max_tokens": 0)", "max_tokens"},
+      {R"(, "max_tokens": -1)", "max_tokens"},
+      {R"(, "max_completion_tokens": 1e3)", "max_completion_tokens"},
+      {R"(, "stop": 3)", "stop"},
+      {R"(, "stop": [""])", "stop"},
+      {R"(, "stop": ["a", 3])", "stop"},
+      {R"(, "stop": ["","","","","","","","","","","","","","","","",""])", "stop"},
+      {R"(, "stop_token_ids": 3)", "stop_token_ids"},
+      {R"(, "stop_token_ids": [100])", "stop_token_ids[0]"},
+      {R"(, "ignore_eos": 1)", "ignore_eos"},
+      {R"(, "stream": "yes")", "stream"},
+      {R"(, "stream_options": {"include_usage": true})", "stream_options"},
+      {R"(, "stream": true, "stream_options": 3)", "stream_options"},
+      {R"(, "stream": true, "stream_options": {"include_usage": 1})",
+       "stream_options.include_usage"},
+      {R"(, "logprobs": 3)", "logprobs"},
+      {R"(, "top_logprobs": 2)", "top_logprobs"},
+      {R"(, "logprobs": true, "top_logprobs": 21)", "top_logprobs"},
+      {R"(, "logit_bias": [])", "logit_bias"},
+      {R"(, "logit_bias": {"x": 1})", "logit_bias"},
+      {R"(, "logit_bias": {"100": 1})", "logit_bias"},
+      {R"(, "logit_bias": {"1": 101})", "logit_bias.1"},
+      {R"(, "presence_penalty": 3)", "presence_penalty"},
+      {R"(, "frequency_penalty": -3)", "frequency_penalty"},
+      {R"(, "repetition_penalty": 0)", "repetition_penalty"},
+      {R"(, "tools": [{}])", "tools"},
+      {R"(, "functions": {})", "functions"},
+      {R"(, "tool_choice": "required")", "tool_choice"},
+      {R"(, "response_format": {"type": "json_object"})", "response_format"},
+      {R"(, "response_format": "json")", "response_format"},
+      {R"(, "guided_json": {})", "guided_json"},
+      {R"(, "echo": true)", "echo"},
+      {R"(, "best_of": 2)", "best_of"},
+      {R"(, "audio": {})", "audio"}};
+  for (const Wrong& wrong : all) {
+    const RequestError error = refusal_of([&] { chat(wrong.fields); });
+    EXPECT_EQ(error.status(), 400) << wrong.fields << ": " << error.what();
+    EXPECT_EQ(error.param(), wrong.param) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr("'" + wrong.param + "'"));
+  }
+}
+
+TEST(WrongMessage, is_refused_by_its_place) {
+  const auto param = [](const std::string& messages) {
+    return refusal_of([&] { read_chat_request(R"({"messages": )" + messages + "}", kRules, 0); })
+        .param();
+  };
+  EXPECT_EQ(param("null"), "messages");
+  EXPECT_EQ(param("[]"), "messages");
+  EXPECT_EQ(param("{}"), "messages");
+  EXPECT_EQ(param("[3]"), "messages[0]");
+  EXPECT_EQ(param(R"([{"content": "x"}])"), "messages[0].role");
+  EXPECT_EQ(param(R"([{"role": "tool", "content": "x"}])"), "messages[0].role");
+  EXPECT_EQ(param(R"([{"role": 3, "content": "x"}])"), "messages[0].role");
+  EXPECT_EQ(param(R"([{"role": "user"}])"), "messages[0].content");
+  EXPECT_EQ(param(R"([{"role": "user", "content": 3}])"), "messages[0].content");
+  EXPECT_EQ(param(R"([{"role": "user", "content": [{"type": "image_url"}]}])"),
+            "messages[0].content[0].type");
+  EXPECT_EQ(param(R"([{"role": "user", "content": [{"type": "text"}]}])"),
+            "messages[0].content[0].text");
+  EXPECT_EQ(param(R"([{"role": "assistant", "tool_calls": [1]}])"), "messages[0].tool_calls");
+}
+
+TEST(WrongPrompt, is_refused_by_its_place) {
+  const auto param = [](const std::string& prompt) {
+    return refusal_of([&] { read_text_request(R"({"prompt": )" + prompt + "}", kRules, 0); })
+        .param();
+  };
+  EXPECT_EQ(param("null"), "prompt");
+  EXPECT_EQ(param("3"), "prompt");
+  EXPECT_EQ(param(R"("")"), "prompt");
+  EXPECT_EQ(param("[]"), "prompt");
+  EXPECT_EQ(param("[1, -1]"), "prompt[1]");
+  EXPECT_EQ(param("[1, 100]"), "prompt[1]");
+  EXPECT_EQ(param(R"(["x", ""])"), "prompt[1]");
+  EXPECT_EQ(param(R"(["x", {}])"), "prompt[1]");
+  EXPECT_EQ(param(R"([[1], [2, "x"]])"), "prompt[1][1]");
+}
+
+TEST(Body, must_be_a_json_object_of_bounded_depth) {
+  const auto refused = [](const std::string& body) {
+    return refusal_of([&] { read_text_request(body, kRules, 0); });
+  };
+  EXPECT_THAT(refused("").what(), HasSubstr("not JSON"));
+  EXPECT_THAT(refused("[]").what(), HasSubstr("a JSON object is expected"));
+  EXPECT_THAT(refused(R"({"prompt": "x", "prompt": "y"})").what(), HasSubstr("twice"));
+  EXPECT_THAT(refused(R"({"prompt": )" + std::string(1000, '[')).what(), HasSubstr("nested"));
+  EXPECT_THAT(refused("{\"prompt\": \"\xff\"}").what(), HasSubstr("not JSON"));
+}
+
+TEST(Body, another_model_is_not_found) {
+  const RequestError error = refusal_of([] { chat(R"(, "model": "gpt")"); });
+  EXPECT_EQ(error.status(), 404);
+  EXPECT_EQ(error.code(), "model_not_found");
+}
+
+TEST(Body, an_unknown_field_is_refused_only_if_the_server_is_strict) {
+  RequestRules strict = kRules;
+  strict.refuses_unknown = true;
+  EXPECT_EQ(chat(R"(, "wibble": 1)").choices(), 1u);
+  EXPECT_EQ(refusal_of([&] { chat(R"(, "wibble": 1)", strict); }).param(), "wibble");
+  EXPECT_EQ(chat(R"(, "user": "me", "n": 2)", strict).choices(), 2u);
+}
+
+TEST(Tokens, are_read_for_tokenize_and_detokenize) {
+  EXPECT_EQ(read_tokenize_request(R"({"prompt": "x"})", kRules).text, "x");
+  EXPECT_EQ(read_detokenize_request(R"({"tokens": [1, 2]})", kRules), (Tokens{1, 2}));
+  EXPECT_EQ(refusal_of([] { read_tokenize_request("{}", kRules); }).param(), "prompt");
+  EXPECT_EQ(refusal_of([] { read_detokenize_request("{}", kRules); }).param(), "tokens");
+  EXPECT_EQ(refusal_of([] { read_detokenize_request(R"({"tokens": ["x"]})", kRules); }).param(),
+            "tokens[0]");
+}
+
+}  // namespace
+}  // namespace attacca::server

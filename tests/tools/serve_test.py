@@ -1,0 +1,425 @@
+#!/usr/bin/env python3
+"""Tests of `attacca serve` with the embedded model, over the loopback device: serve_test.py <binary>."""
+import concurrent.futures
+import http.client
+import json
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BINARY = sys.argv[1]
+CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+PATIENCE_S = 60
+
+
+class Server:
+    """A server on a port of its own."""
+
+    def __init__(self, *options):
+        self.process = subprocess.Popen([BINARY, "serve", "--port", "0", *options], stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
+        self.line = self.process.stdout.readline()
+        found = re.match(r"attacca serves (\S+) at http://127\.0\.0\.1:(\d+)\n$", self.line)
+        if not found:
+            self.process.kill()
+            raise RuntimeError(f"{self.line!r}: {self.process.communicate()[1]}")
+        self.port = int(found[2])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def connection(self):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+
+    def socket(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
+
+    def raw(self, method, path, body=None, headers=()):
+        """Status, headers and body of a reply on a connection of its own."""
+        connection = self.connection()
+        try:
+            connection.request(method, path, body, dict(headers))
+            reply = connection.getresponse()
+            return reply.status, reply.headers, reply.read()
+        finally:
+            connection.close()
+
+    def get(self, path):
+        return self.raw("GET", path)
+
+    def post(self, path, headers=(), **fields):
+        status, _, body = self.raw("POST", path, json.dumps(fields), headers)
+        return status, json.loads(body)
+
+    def answer(self, path, **fields):
+        status, reply = self.post(path, **fields)
+        if status != 200:
+            raise AssertionError(f"{status}: {reply}")
+        return reply
+
+    def stream(self, path, **fields):
+        """The events of a stream; the last one must be [DONE]."""
+        status, headers, body = self.raw("POST", path, json.dumps({**fields, "stream": True}))
+        if status != 200 or headers["Content-Type"] != "text/event-stream; charset=utf-8":
+            raise AssertionError(f"{status}: {body!r}")
+        return events_of(body)
+
+    def metric(self, name):
+        for line in self.get("/metrics")[2].decode().splitlines():
+            if line.startswith(name + "{"):
+                return float(line.rsplit(" ", 1)[1])
+        raise AssertionError(f"no metric {name}")
+
+    def wait_for_metric(self, name, is_right):
+        deadline = time.monotonic() + PATIENCE_S
+        while not is_right(value := self.metric(name)):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{name} is still {value}")
+            time.sleep(0.01)
+
+
+def events_of(body):
+    parts = body.decode().split("\n\n")
+    if parts[-2:] != ["data: [DONE]", ""]:
+        raise AssertionError(parts[-2:])
+    return [json.loads(part.removeprefix("data: ")) for part in parts[:-2]]
+
+
+def user(text):
+    return [{"role": "user", "content": text}]
+
+
+def texts_of(events):
+    """The text of each choice of a stream, by its index."""
+    texts = {}
+    for event in events:
+        for choice in event["choices"]:
+            piece = choice["text"] if "text" in choice else choice["delta"].get("content", "")
+            texts[choice["index"]] = texts.get(choice["index"], "") + piece
+    return texts
+
+
+class OneServer(unittest.TestCase):
+    """Tests that share a server."""
+    OPTIONS = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(*cls.OPTIONS)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__()
+
+
+class Replies(OneServer):
+    def test_greedy_text_is_that_of_attacca_run(self):
+        run = subprocess.run([BINARY, "run", "Who are you?", "--temperature", "0", "--json"], capture_output=True,
+                             text=True, timeout=PATIENCE_S, check=True)
+        reply = self.server.answer(CHAT, messages=user("Who are you?"), temperature=0)
+        self.assertEqual(json.loads(run.stdout)["text"], reply["choices"][0]["message"]["content"])
+        self.assertEqual("stop", reply["choices"][0]["finish_reason"])
+
+    def test_a_stream_has_the_text_of_a_whole_reply(self):
+        for path, prompt in (CHAT, {"messages": user("Tell me a story.")}), (TEXT, {"prompt": "Once upon a time"}):
+            with self.subTest(path):
+                fields = {**prompt, "seed": 3, "max_tokens": 40}
+                whole = self.server.answer(path, **fields)["choices"][0]
+                events = self.server.stream(path, **fields)
+                expected = whole["message"]["content"] if path == CHAT else whole["text"]
+                self.assertEqual({0: expected}, texts_of(events))
+                self.assertEqual(whole["finish_reason"], events[-1]["choices"][0]["finish_reason"])
+                self.assertEqual(1, len({event["id"] for event in events}))
+
+    def test_each_of_several_choices_can_be_drawn_again_by_its_seed(self):
+        fields = {"prompt": ["Once upon", [1, 2, 3]], "max_tokens": 12}
+        both = self.server.answer(TEXT, **fields, n=2, seed=7)
+        texts = {choice["index"]: choice["text"] for choice in both["choices"]}
+        for seed, indices in (7, (0, 2)), (8, (1, 3)):
+            alone = self.server.answer(TEXT, **fields, seed=seed)["choices"]
+            self.assertEqual([texts[index] for index in indices], [choice["text"] for choice in alone])
+        self.assertEqual(texts, texts_of(self.server.stream(TEXT, **fields, n=2, seed=7)))
+
+    def test_usage_counts_each_prompt_once_and_tells_what_was_cached(self):
+        prompt = "A wise owl and a shy mouse went to the river. " * 8
+        prompt_tokens = self.server.answer("/tokenize", prompt=prompt)["count"]
+        fields = {"prompt": prompt, "max_tokens": 3, "ignore_eos": True}
+        self.server.answer(TEXT, **fields)
+        usage = self.server.answer(TEXT, **fields, n=3)["usage"]
+        self.assertEqual((prompt_tokens, 9), (usage["prompt_tokens"], usage["completion_tokens"]))
+        self.assertGreater(usage["prompt_tokens_details"]["cached_tokens"], 16)
+        events = self.server.stream(TEXT, **fields, stream_options={"include_usage": True})
+        self.assertEqual([], events[-1]["choices"])
+        self.assertEqual(prompt_tokens + 3, events[-1]["usage"]["total_tokens"])
+        self.assertTrue(all(event["usage"] is None for event in events[:-1]))
+
+    def test_fields_of_sampling_reach_the_engine(self):
+        def text(**fields):
+            return self.server.answer(TEXT, prompt="Once upon a time", max_tokens=8, **fields)["choices"][0]
+        greedy = text(temperature=0)["text"]
+        for fields in {"top_k": 1}, {"top_p": 0.001}, {"min_p": 1}:
+            self.assertEqual(greedy, text(seed=5, **fields)["text"], fields)
+        first = self.server.answer("/tokenize", prompt=greedy)["tokens"][0]
+        self.assertNotEqual(greedy, text(temperature=0, logit_bias={str(first): -100})["text"])
+        stopped = text(temperature=0, stop=[greedy[5:9], "never"])
+        self.assertEqual((greedy[:5], "stop"), (stopped["text"], stopped["finish_reason"]))
+
+    def test_log_probabilities_belong_to_the_tokens_of_the_text(self):
+        fields = {"temperature": 0, "max_tokens": 6}
+        chat = {"messages": user("Who are you?"), "logprobs": True, "top_logprobs": 2, **fields}
+        choice = self.server.answer(CHAT, **chat)["choices"][0]
+        tokens = choice["logprobs"]["content"]
+        self.assertEqual(choice["message"]["content"], "".join(token["token"] for token in tokens))
+        for token in tokens:
+            self.assertEqual(2, len(token["top_logprobs"]))
+            self.assertEqual(token["token"], token["top_logprobs"][0]["token"])
+            self.assertEqual(token["token"], bytes(token["bytes"]).decode())
+        streamed = [token for event in self.server.stream(CHAT, **chat)
+                    for choice in event["choices"] if choice["logprobs"] for token in choice["logprobs"]["content"]]
+        self.assertEqual(tokens, streamed)
+        text = self.server.answer(TEXT, prompt="Once upon a time", logprobs=0, **fields)["choices"][0]
+        for token, offset in zip(text["logprobs"]["tokens"], text["logprobs"]["text_offset"]):
+            self.assertTrue(text["text"][offset:].startswith(token))
+
+    def test_a_hundred_streams_at_once_have_the_text_of_each_alone(self):
+        def fields(number):
+            return {"messages": user(f"Tell me a story about {number} foxes."), "seed": number, "max_tokens": 24}
+        with concurrent.futures.ThreadPoolExecutor(100) as pool:
+            streams = list(pool.map(lambda number: texts_of(self.server.stream(CHAT, **fields(number))), range(100)))
+        for number in range(100):
+            alone = self.server.answer(CHAT, **fields(number))["choices"][0]["message"]["content"]
+            self.assertEqual({0: alone}, streams[number])
+
+    def test_the_other_endpoints(self):
+        status, _, body = self.server.get("/v1/models")
+        self.assertEqual((200, "small"), (status, json.loads(body)["data"][0]["id"]))
+        tokens = self.server.answer("/tokenize", prompt="Once upon a time")["tokens"]
+        self.assertEqual("Once upon a time", self.server.answer("/detokenize", tokens=tokens)["prompt"])
+        self.assertGreater(self.server.answer("/tokenize", messages=user("Hi"))["count"], 2)
+        for path in "/health", "/ready", "/version":
+            self.assertEqual(200, self.server.get(path)[0], path)
+        status, headers, body = self.server.raw("HEAD", "/health")
+        self.assertEqual((200, b""), (status, body))
+        self.assertGreater(int(headers["Content-Length"]), 0)
+
+
+class Refusals(OneServer):
+    OPTIONS = ("--max-body", "2000000", "--slots", "2")
+
+    def refused(self, expected, path, param=None, **fields):
+        status, reply = self.server.post(path, **fields)
+        self.assertEqual((expected, param), (status, reply["error"]["param"]), reply)
+        self.assertEqual({"message", "type", "param", "code"}, set(reply["error"]))
+        return reply["error"]
+
+    def test_an_error_names_the_field(self):
+        hello = user("Hello")
+        self.refused(400, CHAT, "messages")
+        self.refused(400, CHAT, "messages[1].content", messages=[*hello, {"role": "user", "content": 3}])
+        self.refused(400, CHAT, "temperature", messages=hello, temperature="hot")
+        self.refused(400, CHAT, "tools", messages=hello, tools=[{"type": "function"}])
+        self.refused(400, TEXT, "prompt", prompt="")
+        self.assertEqual("model_not_found", self.refused(404, CHAT, "model", model="gpt", messages=hello)["code"])
+        self.refused(404, "/v1/nothing")
+        status, _, body = self.server.get(CHAT)
+        self.assertEqual(405, status, body)
+
+    def test_a_prompt_that_can_never_fit_is_refused(self):
+        self.assertIn("1024", self.refused(400, TEXT, prompt="word " * 2000)["message"])
+
+    def test_a_string_of_a_million_letters_is_refused(self):
+        self.refused(400, CHAT, messages=user("a" * 1_000_000))
+
+    def test_malformed_bodies_are_refused_and_the_connection_goes_on(self):
+        connection = self.server.connection()
+        for body in b"", b"{", b"[]", b'{"messages": [', b"[" * 100_000, b'{"a":' * 100_000, b'{"n": 1, "n": 2}', \
+                b'{"prompt": "\xff"}', b'{"prompt": "\\ud800"}', b'{"prompt": "x", "max_tokens": 1e400}', b"\0" * 9:
+            with self.subTest(body[:20]):
+                connection.request("POST", TEXT, body)
+                reply = connection.getresponse()
+                self.assertEqual(400, reply.status)
+                self.assertEqual("invalid_request_error", json.loads(reply.read())["error"]["type"])
+        connection.request("GET", "/health")
+        self.assertEqual(200, connection.getresponse().status)
+        connection.close()
+
+    def test_an_oversized_body_gets_a_reply(self):
+        status, _, body = self.server.raw("POST", TEXT, b"x" * 3_000_000)
+        self.assertEqual(413, status)
+        self.assertIn("--max-body", json.loads(body)["error"]["message"])
+        with self.server.socket() as chunked:
+            chunked.sendall(b"POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+            chunked.sendall(b"100000\r\n" + b"x" * 0x100000 + b"\r\n100000\r\n" + b"x" * 0x100000 + b"\r\n")
+            self.assertTrue(chunked.recv(12).endswith(b"413"))
+
+    def test_what_is_no_http_is_refused(self):
+        for text in b"hello\r\n\r\n", b"GET /health HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\nX: " + b"y" * 40_000:
+            with self.server.socket() as raw:
+                raw.sendall(text)
+                self.assertRegex(raw.recv(12), rb"HTTP/1.1 4(00|31)")
+
+    def test_a_client_may_wait_for_leave_to_send_its_body(self):
+        body = json.dumps({"prompt": "Once"}).encode()
+        with self.server.socket() as raw:
+            raw.sendall(b"POST /tokenize HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
+                        % len(body))
+            self.assertEqual(b"HTTP/1.1 100 Continue\r\n\r\n", raw.recv(100))
+            raw.sendall(body)
+            self.assertTrue(raw.recv(100).startswith(b"HTTP/1.1 200 OK"))
+
+
+class Connections(OneServer):
+    OPTIONS = ("--slots", "2", "--max-waiting", "1", "--context", "1024")
+
+    def long_stream(self):
+        """The socket of a stream that has begun and takes a while."""
+        body = json.dumps({"prompt": "Once", "max_tokens": 1000, "ignore_eos": True, "stream": True}).encode()
+        stream = self.server.socket()
+        stream.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        self.assertTrue(stream.recv(100).startswith(b"HTTP/1.1 200"))
+        return stream
+
+    def all_is_free(self):
+        for name in "attacca_pages_in_use", "vllm:num_requests_running", "vllm:num_requests_waiting":
+            self.server.wait_for_metric(name, lambda value: value == 0)
+
+    def test_one_connection_takes_many_requests(self):
+        connection = self.server.connection()
+        connection.request("POST", TEXT, json.dumps({"prompt": "Once", "max_tokens": 4, "stream": True}))
+        self.assertEqual(200, (reply := connection.getresponse()).status)
+        first = connection.sock
+        reply.read()
+        for _ in range(20):
+            connection.request("GET", "/health")
+            self.assertEqual(b'{"status":"ok"}', connection.getresponse().read())
+        self.assertIs(first, connection.sock)
+        connection.close()
+
+    def test_pipelined_requests_are_answered_in_order(self):
+        bodies = [json.dumps({"prompt": "Once", "max_tokens": count, "ignore_eos": True}).encode()
+                  for count in (9, 1, 5, 2, 7)]
+        with self.server.socket() as raw:
+            raw.sendall(b"".join(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" %
+                                 (len(body), body) for body in bodies) +
+                        b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            text = b""
+            while some := raw.recv(65536):
+                text += some
+        self.assertEqual([b"9", b"1", b"5", b"2", b"7"], re.findall(rb'"completion_tokens":(\d+)', text))
+        self.assertTrue(text.endswith(b'"}') and b'{"version":' in text)
+
+    def test_an_old_client_gets_a_stream_without_chunks(self):
+        body = json.dumps({"prompt": "Once", "max_tokens": 4, "stream": True}).encode()
+        with self.server.socket() as raw:
+            raw.sendall(b"POST /v1/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            text = b""
+            while some := raw.recv(65536):
+                text += some
+        self.assertNotIn(b"chunked", text)
+        self.assertEqual(1, len(texts_of(events_of(text.split(b"\r\n\r\n", 1)[1]))))
+
+    def test_a_client_that_leaves_frees_its_pages(self):
+        cancelled = 'vllm:request_success_total{model_name="small",finished_reason="cancelled"}'
+
+        def count():
+            return int(re.search(re.escape(cancelled) + r" (\d+)", self.server.get("/metrics")[2].decode())[1])
+        before = count()
+        for close in (lambda stream: stream.shutdown(socket.SHUT_WR)), socket.socket.close:
+            stream = self.long_stream()
+            close(stream)
+            self.all_is_free()
+            stream.close()
+        self.assertEqual(before + 2, count())
+
+    def test_too_many_are_told_to_come_back(self):
+        streams = [self.long_stream() for _ in range(3)]
+        status, headers, body = self.server.raw("POST", TEXT, json.dumps({"prompt": "Once"}))
+        self.assertEqual((429, "1"), (status, headers["Retry-After"]))
+        self.assertEqual("rate_limit_error", json.loads(body)["error"]["type"])
+        self.assertEqual(200, self.server.get("/health")[0])
+        for stream in streams:
+            stream.close()
+        self.all_is_free()
+        self.assertEqual(400, self.server.post(TEXT, prompt="Once", n=4)[0])
+        self.assertEqual(200, self.server.post(TEXT, prompt="Once", n=3)[0])
+
+    def test_a_client_that_reads_slowly_delays_nobody(self):
+        slow = self.long_stream()
+        self.assertEqual(200, self.server.post(TEXT, prompt="Once", max_tokens=8)[0])
+        self.all_is_free()
+        text = b""
+        while b"[DONE]" not in text:
+            text += slow.recv(65536)
+        slow.close()
+
+
+class Starts(unittest.TestCase):
+    def test_a_key_is_asked_for(self):
+        with tempfile.TemporaryDirectory() as folder:
+            keys = pathlib.Path(folder) / "keys"
+            keys.write_text("# ours\nfirst-key\n\nsecond-key\n")
+            with Server("--api-key-file", str(keys), "--name", "story", "--strict") as server:
+                self.assertIn(" story ", server.line)
+                for key, expected in ("first-key", 200), ("second-key", 200), ("first-ke", 401), ("", 401), \
+                        ("first-keyfirst-key", 401), ("# ours", 401):
+                    status, _ = server.post("/tokenize", {"Authorization": f"Bearer {key}"}, prompt="x", model="story")
+                    self.assertEqual(expected, status, key)
+                self.assertEqual(401, server.get("/v1/models")[0])
+                self.assertEqual(200, server.get("/health")[0])
+                status, reply = server.post(TEXT, {"authorization": "bearer first-key"}, prompt="x", wibble=1)
+                self.assertEqual((400, "wibble"), (status, reply["error"]["param"]))
+            keys.write_text("\n")
+            done = subprocess.run([BINARY, "serve", "--port", "0", "--api-key-file", str(keys)], capture_output=True,
+                                  text=True, timeout=PATIENCE_S)
+            self.assertEqual((1, ""), (done.returncode, done.stdout))
+            self.assertIn("there is no key in it", done.stderr)
+
+    def test_a_port_that_is_taken_is_an_error(self):
+        with Server() as server:
+            done = subprocess.run([BINARY, "serve", "--port", str(server.port)], capture_output=True, text=True,
+                                  timeout=PATIENCE_S)
+        self.assertEqual(1, done.returncode)
+        self.assertIn(f"port {server.port}: Address already in use", done.stderr)
+
+    def test_a_signal_lets_replies_end_and_refuses_new_ones(self):
+        for number in signal.SIGTERM, signal.SIGINT:
+            with self.subTest(number.name), Server("--slots", "4") as server, \
+                    concurrent.futures.ThreadPoolExecutor(8) as pool:
+                fields = {"prompt": "Once", "max_tokens": 600, "ignore_eos": True, "temperature": 0}
+                idle = server.connection()
+                idle.request("GET", "/ready")
+                idle.getresponse().read()
+                streams = [pool.submit(server.stream, TEXT, **fields) for _ in range(8)]
+                server.wait_for_metric("vllm:num_requests_running", lambda value: value == 4)
+                server.wait_for_metric("vllm:num_requests_waiting", lambda value: value == 4)
+                server.process.send_signal(number)
+                ends = [stream.result()[-1]["choices"][0]["finish_reason"] for stream in streams]
+                self.assertEqual(["length"] * 8, ends)
+                self.assertEqual(0, server.process.wait(PATIENCE_S))
+                with self.assertRaises(OSError):
+                    server.get("/health")
+                idle.close()
+
+    def test_what_takes_longer_than_the_drain_is_cut_off(self):
+        with Server("--drain-seconds", "0") as server, server.socket() as raw:
+            body = json.dumps({"prompt": "Once", "max_tokens": 1000, "ignore_eos": True}).encode()
+            raw.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            server.wait_for_metric("vllm:num_requests_running", lambda value: value == 1)
+            server.process.send_signal(signal.SIGTERM)
+            self.assertEqual(0, server.process.wait(PATIENCE_S))
+            self.assertEqual(b"", raw.recv(100))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
