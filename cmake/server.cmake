@@ -1,7 +1,8 @@
-# Builds the OpenAI-compatible server of `attacca serve`. Only src/server/http_server.cpp includes Boost. It is a target of
-# its own that links nothing of attacca, so presets that compile it with the same flags share the object in ccache.
+# Builds the OpenAI-compatible server of `attacca serve`. Only two sources include Boost. They are a target of
+# their own that links nothing of attacca, so presets with the same flags share the objects in ccache.
 file(GLOB server_sources CONFIGURE_DEPENDS src/server/*.cpp)
-list(REMOVE_ITEM server_sources ${PROJECT_SOURCE_DIR}/src/server/http_server.cpp)
+set(http_sources ${PROJECT_SOURCE_DIR}/src/server/connection.cpp ${PROJECT_SOURCE_DIR}/src/server/http_server.cpp)
+list(REMOVE_ITEM server_sources ${http_sources})
 add_library(attacca_server STATIC ${server_sources})
 target_include_directories(attacca_server PRIVATE src)
 target_link_libraries(attacca_server PUBLIC attacca::llm PRIVATE nlohmann_json::nlohmann_json fmt::fmt)
@@ -18,9 +19,13 @@ if(ATTACCA_BOOST_INCLUDE_DIR)
   endif()
 endif()
 if(ATTACCA_SERVER)
-  add_library(attacca_http STATIC src/server/http_server.cpp)
+  add_library(attacca_http STATIC ${http_sources})
   target_include_directories(attacca_http PRIVATE src include)
   target_include_directories(attacca_http SYSTEM PRIVATE ${ATTACCA_BOOST_INCLUDE_DIR})
+  if(ATTACCA_SANITIZE MATCHES "thread")
+    # The thread sanitizer does not know fences. One thread runs the io_context, and Asio's mutexes order the rest.
+    target_compile_definitions(attacca_http PRIVATE BOOST_ASIO_DISABLE_FENCED_BLOCK)
+  endif()
   target_link_libraries(attacca_http PRIVATE fmt::fmt Threads::Threads INTERFACE attacca_server)
 else()
   message(STATUS "attacca serve is left out: Boost 1.81 was not found")

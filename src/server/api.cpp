@@ -181,7 +181,8 @@ HttpReply Api::version(const HttpRequest&) { return {.body = version_json()}; }
 HttpReply Api::metrics(const HttpRequest&) {
   return {.body = books_->metrics.text({.stats = engine_.stats(),
                                         .pages = engine_.memory().pages,
-                                        .connections = connections_()}),
+                                        .connections = connections_(),
+                                        .admitted = books_->admission.inside()}),
           .content_type = "text/plain; version=0.0.4; charset=utf-8"};
 }
 

@@ -1,382 +1,27 @@
-// http_server.cpp: connections as pairs of coroutines on Boost.Asio: one reads requests ahead, the
-// other answers them in order. All state belongs to the thread that runs the io_context; exchanges
-// reach it from other threads by posting.
+// http_server.cpp: accepts connections, closes silent ones and ends in order. connection.cpp has
+// what goes on in a connection.
 #include "server/http_server.hpp"
 
 #include <fmt/format.h>
 #include <attacca/error.hpp>
 
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/write.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
 
-#include <atomic>
 #include <csignal>
-#include <deque>
-#include <optional>
-#include <set>
 #include <utility>
 #include <vector>
 
-#include "server/http_text.hpp"
+#include "server/connection.hpp"
 
 namespace attacca::server {
 
 namespace {
 
 namespace net = boost::asio;
-namespace http = boost::beast::http;
 using tcp = net::ip::tcp;
 using Clock = std::chrono::steady_clock;
 using boost::system::error_code;
-
-constexpr auto kAwait = net::as_tuple(net::use_awaitable);
-constexpr auto kNever = Clock::time_point::max();
-constexpr std::size_t kMostAhead = 2;  // requests of one connection that wait for their turn
-
-class Connection;
-
-/// What connections share. It outlives them.
-struct Shared {
-  HttpOptions options;
-  HttpHandler handler;
-  HttpServer::Refusal refusal;
-  std::shared_ptr<net::io_context> io;
-  std::set<Connection*> connections = {};
-  std::atomic<std::size_t> connection_count = 0;
-  bool is_draining = false;
-  std::function<void()> on_last_connection = {};
-};
-
-/// A request in line, or the refusal of one.
-struct Pending {
-  HttpRequest request = {};
-  ReplyForm form = {};
-  std::optional<HttpReply> refusal = {};
-};
-
-class Connection : public std::enable_shared_from_this<Connection> {
- public:
-  Connection(tcp::socket socket, Shared& shared)
-      : shared_(shared), socket_(std::move(socket)), wake_(*shared.io), room_(*shared.io) {
-    shared_.connections.insert(this);
-    shared_.connection_count = shared_.connections.size();
-    wake_.expires_at(kNever);
-    room_.expires_at(kNever);
-  }
-  Connection(const Connection&) = delete;
-  ~Connection() {
-    shared_.connections.erase(this);
-    shared_.connection_count = shared_.connections.size();
-    if (shared_.connections.empty() && shared_.on_last_connection) shared_.on_last_connection();
-  }
-
-  void start() {
-    const auto at_end = [self = shared_from_this()](const std::exception_ptr& error) {
-      if (error) self->close();
-    };
-    net::co_spawn(*shared_.io, read_requests(), at_end);
-    net::co_spawn(*shared_.io, write_replies(), at_end);
-  }
-
-  /// Gives up whatever is going on.
-  void close() {
-    if (is_closed_) return;
-    is_closed_ = true;
-    leave();
-    error_code ignored;
-    socket_.close(ignored);
-    room_.cancel();
-  }
-
-  void close_if_idle() {
-    if (!is_answering_ && pending_.empty() && !is_reading_body_) close();
-  }
-
-  void close_if_late(Clock::time_point now) {
-    const bool waits_for_client = !is_answering_ && pending_.empty();
-    if (now > write_by_ || (waits_for_client && now > read_by_)) close();
-  }
-
-  // What exchange `id` has to say. Nothing, unless it is the current one.
-  void send(std::uint64_t id, const HttpReply& reply) {
-    if (!is_current(id)) return;
-    output_ += reply_text(reply, form_);
-    complete();
-  }
-  void begin(std::uint64_t id, const HttpReply& head) {
-    if (!is_current(id)) return;
-    if (!form_.is_http11) form_.keeps_alive = false;
-    output_ += stream_head(head, form_);
-    wake_.cancel();
-  }
-  void write(std::uint64_t id, const std::string& piece) {
-    if (!is_current(id)) return;
-    output_ += stream_piece(piece, form_);
-    wake_.cancel();
-  }
-  void end(std::uint64_t id) {
-    if (!is_current(id)) return;
-    output_ += stream_end(form_);
-    complete();
-  }
-  void on_leave(std::uint64_t id, std::function<void()> work) {
-    if (is_current(id) && !has_left_)
-      on_leave_ = std::move(work);
-    else if (id != exchange_ || !is_complete_)
-      work();
-  }
-  void abandon(std::uint64_t id) {
-    if (is_current(id)) close();
-  }
-
- private:
-  net::awaitable<void> read_requests();
-  net::awaitable<error_code> read_body(http::request_parser<http::string_body>& parser);
-  void end_reading(error_code error);
-  net::awaitable<void> write_replies();
-  net::awaitable<void> write_output();
-  net::awaitable<void> discard_input();
-
-  bool is_current(std::uint64_t id) const { return id == exchange_ && !is_complete_; }
-
-  void complete() {
-    is_complete_ = true;
-    on_leave_ = {};
-    wake_.cancel();
-  }
-
-  /// The client is gone, or as good as gone: nobody waits for a long reply. Short ones are still
-  /// written, because the client may have closed only its own side.
-  void leave() {
-    has_left_ = true;
-    if (const auto work = std::exchange(on_leave_, {})) work();
-    wake_.cancel();
-  }
-
-  void refuse(int status, const std::string& message) {
-    pending_.push_back({.refusal = shared_.refusal(status, message)});
-    pending_.back().form.keeps_alive = false;
-    wake_.cancel();
-  }
-
-  void answer(Pending next);
-
-  Shared& shared_;
-  tcp::socket socket_;
-  net::steady_timer wake_;  // cancelled when the writer has something to look at
-  net::steady_timer room_;  // cancelled when the reader has
-  boost::beast::flat_buffer input_;
-  std::deque<Pending> pending_;
-  std::string output_;  // not yet given to the socket
-  std::uint64_t exchange_ = 0;
-  ReplyForm form_;  // of the current reply
-  std::function<void()> on_leave_;
-  Clock::time_point read_by_ = kNever;  // counts while the connection waits for its client
-  Clock::time_point write_by_ = kNever;
-  bool is_answering_ = false;
-  bool is_reading_ = true;  // requests; not what is discarded at the end
-  bool is_reading_body_ = false;
-  bool is_lingering_ = false;
-  bool is_complete_ = true;
-  bool has_left_ = false;
-  bool is_closed_ = false;
-};
-
-/// The way from a handler to its connection. The io_context is shared, because the engine may call
-/// back after the server has gone.
-class SocketExchange final : public Exchange {
- public:
-  SocketExchange(std::shared_ptr<net::io_context> io, std::weak_ptr<Connection> connection,
-                 std::uint64_t id)
-      : io_(std::move(io)), connection_(std::move(connection)), id_(id) {}
-  ~SocketExchange() override {
-    post([](Connection& connection, std::uint64_t id) { connection.abandon(id); });
-  }
-
-  void send(HttpReply reply) override {
-    post([reply = std::move(reply)](Connection& connection, std::uint64_t id) {
-      connection.send(id, reply);
-    });
-  }
-  void begin(HttpReply head) override {
-    post([head = std::move(head)](Connection& connection, std::uint64_t id) {
-      connection.begin(id, head);
-    });
-  }
-  void write(std::string piece) override {
-    post([piece = std::move(piece)](Connection& connection, std::uint64_t id) {
-      connection.write(id, piece);
-    });
-  }
-  void end() override {
-    post([](Connection& connection, std::uint64_t id) { connection.end(id); });
-  }
-  void on_leave(std::function<void()> work) override {
-    net::post(*io_, [connection = connection_, id = id_, work = std::move(work)] {
-      if (const auto there = connection.lock())
-        there->on_leave(id, work);
-      else
-        work();
-    });
-  }
-
- private:
-  template <class Work>
-  void post(Work work) {
-    net::post(*io_, [connection = connection_, id = id_, work = std::move(work)] {
-      if (const auto there = connection.lock()) work(*there, id);
-    });
-  }
-
-  std::shared_ptr<net::io_context> io_;
-  std::weak_ptr<Connection> connection_;
-  std::uint64_t id_;
-};
-
-net::awaitable<void> Connection::read_requests() {
-  const auto self = shared_from_this();
-  const HttpOptions& options = shared_.options;
-  while (!is_closed_) {
-    while (pending_.size() >= kMostAhead && !is_closed_) co_await room_.async_wait(kAwait);
-    http::request_parser<http::string_body> parser;
-    parser.header_limit(static_cast<std::uint32_t>(options.most_header_bytes));
-    parser.body_limit(options.most_body_bytes);
-    read_by_ = Clock::now() + options.idle;
-    const auto [error, bytes] = co_await http::async_read_header(socket_, input_, parser, kAwait);
-    if (error) {
-      end_reading(error);
-      co_return;
-    }
-    is_reading_body_ = true;
-    const error_code body_error = co_await read_body(parser);
-    is_reading_body_ = false;
-    if (body_error) {
-      end_reading(body_error);
-      co_return;
-    }
-    if (is_lingering_) continue;
-    auto message = parser.release();
-    const std::string target(message.target());
-    pending_.push_back(
-        {.request = {.method = std::string(message.method_string()),
-                     .path = target.substr(0, target.find_first_of("?#")),
-                     .authorization = std::string(message[http::field::authorization]),
-                     .body = std::move(message.body())},
-         .form = {.is_http11 = message.version() >= 11,
-                  .keeps_alive = message.keep_alive(),
-                  .is_head = message.method() == http::verb::head}});
-    wake_.cancel();
-  }
-}
-
-net::awaitable<error_code> Connection::read_body(http::request_parser<http::string_body>& parser) {
-  read_by_ = Clock::now() + shared_.options.body;
-  if (boost::beast::iequals(parser.get()[http::field::expect], "100-continue")) {
-    // The client waits for this line before it sends the body. It goes behind earlier replies.
-    while ((is_answering_ || !pending_.empty()) && !is_closed_) co_await room_.async_wait(kAwait);
-    read_by_ = Clock::now() + shared_.options.body;
-    static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-    const auto [error, bytes] = co_await net::async_write(socket_, net::buffer(kContinue), kAwait);
-    if (error) co_return error;
-  }
-  const auto [error, bytes] = co_await http::async_read(socket_, input_, parser, kAwait);
-  co_return error;
-}
-
-void Connection::end_reading(error_code error) {
-  is_reading_ = false;
-  wake_.cancel();
-  const HttpOptions& options = shared_.options;
-  if (error == http::error::end_of_stream) return leave();
-  if (error == http::error::header_limit)
-    return refuse(431,
-                  fmt::format("the header is larger than {} bytes", options.most_header_bytes));
-  if (error == http::error::body_limit)
-    return refuse(413, fmt::format("the body is larger than {} bytes; start the server with a "
-                                   "larger --max-body, or send less",
-                                   options.most_body_bytes));
-  const bool is_parsed = error.category() == http::make_error_code(http::error{}).category();
-  if (is_parsed && error != http::error::partial_message)
-    return refuse(400, fmt::format("this is no HTTP request: {}", error.message()));
-  close();
-}
-
-void Connection::answer(Pending next) {
-  ++exchange_;
-  is_complete_ = false;
-  form_ = next.form;
-  if (shared_.is_draining) form_.keeps_alive = false;
-  const auto exchange = std::make_shared<SocketExchange>(shared_.io, weak_from_this(), exchange_);
-  if (next.refusal)
-    exchange->send(std::move(*next.refusal));
-  else
-    shared_.handler(std::move(next.request), exchange);
-}
-
-net::awaitable<void> Connection::write_replies() {
-  const auto self = shared_from_this();
-  while (!is_closed_) {
-    while (pending_.empty() && !is_closed_ && !has_left_) co_await wake_.async_wait(kAwait);
-    if (pending_.empty()) break;
-    is_answering_ = true;
-    Pending next = std::move(pending_.front());
-    pending_.pop_front();
-    answer(std::move(next));
-    co_await write_output();
-    is_answering_ = false;
-    read_by_ = Clock::now() + shared_.options.idle;
-    room_.cancel();
-    if (!form_.keeps_alive || shared_.is_draining) break;
-  }
-  if (!is_closed_ && !has_left_) co_await discard_input();
-  close();
-}
-
-/// Writes the current reply as it comes, until it is complete or the connection is closed.
-net::awaitable<void> Connection::write_output() {
-  std::string writing;
-  while (!is_closed_) {
-    while (output_.empty() && !is_complete_ && !is_closed_) co_await wake_.async_wait(kAwait);
-    if (output_.empty()) break;
-    writing.clear();
-    writing.swap(output_);
-    write_by_ = Clock::now() + shared_.options.stalled_write;
-    const auto [error, bytes] = co_await net::async_write(socket_, net::buffer(writing), kAwait);
-    write_by_ = kNever;
-    if (error) close();
-  }
-}
-
-/// Ends a connection whose client may still be sending. If the socket were closed with bytes
-/// unread, the system would tell the client at once that the connection broke, and the client might
-/// never see the reply.
-net::awaitable<void> Connection::discard_input() {
-  error_code error;
-  const bool is_quiet = input_.size() == 0 && !is_reading_body_ && socket_.available(error) == 0;
-  if (is_reading_ && is_quiet) co_return;
-  is_lingering_ = true;
-  read_by_ = Clock::now() + shared_.options.linger;
-  pending_.clear();
-  room_.cancel();
-  socket_.shutdown(tcp::socket::shutdown_send, error);
-  while (is_reading_ && !is_closed_ && !has_left_) co_await wake_.async_wait(kAwait);
-  while (!error && !is_closed_ && !has_left_) {
-    input_.clear();
-    const auto [failure, bytes] = co_await socket_.async_read_some(input_.prepare(65536), kAwait);
-    error = failure;
-  }
-}
 
 tcp::endpoint endpoint_of(net::io_context& io, const HttpOptions& options) {
   error_code error;
@@ -397,6 +42,7 @@ class HttpServer::Impl {
         shared_{options, std::move(handler), std::move(refusal), io_},
         acceptor_(*io_),
         signals_(*io_),
+        pause_(*io_),
         sweep_(*io_),
         deadline_(*io_) {
     const tcp::endpoint endpoint = endpoint_of(*io_, options);
@@ -419,13 +65,14 @@ class HttpServer::Impl {
     signals_.async_wait([&](error_code error, int) {
       if (!error) drain(on_drain);
     });
-    net::co_spawn(*io_, accept(), [](const std::exception_ptr&) {});
+    accept();
     sweep();
     io_->run();
     // Whatever still waits is told to end, and does so before the connections' state goes.
     for (Connection* connection : copy_of_connections()) connection->close();
     acceptor_.close();
     signals_.cancel();
+    pause_.cancel();
     sweep_.cancel();
     deadline_.cancel();
     io_->restart();
@@ -433,22 +80,22 @@ class HttpServer::Impl {
   }
 
  private:
-  net::awaitable<void> accept() {
-    while (acceptor_.is_open()) {
-      net::steady_timer pause(*io_, std::chrono::milliseconds(20));
-      if (shared_.connections.size() >= shared_.options.most_connections) {
-        co_await pause.async_wait(kAwait);
-        continue;
-      }
-      auto [error, socket] = co_await acceptor_.async_accept(kAwait);
-      if (!error) {
-        error_code ignored;
-        socket.set_option(tcp::no_delay(true), ignored);  // a token must not wait for the next one
-        std::make_shared<Connection>(std::move(socket), shared_)->start();
-      } else if (acceptor_.is_open()) {
-        co_await pause.async_wait(kAwait);  // no file descriptors are left, for example
-      }
-    }
+  void accept() {
+    if (shared_.connections.size() >= shared_.options.most_connections) return accept_later();
+    acceptor_.async_accept([this](error_code error, tcp::socket socket) {
+      if (!acceptor_.is_open()) return;
+      if (error) return accept_later();               // no file descriptors are left, for example
+      socket.set_option(tcp::no_delay(true), error);  // a token must not wait for the next one
+      start_connection(std::move(socket), shared_);
+      accept();
+    });
+  }
+
+  void accept_later() {
+    pause_.expires_after(std::chrono::milliseconds(20));
+    pause_.async_wait([this](error_code error) {
+      if (!error) accept();
+    });
   }
 
   /// Closes the connections that have been silent for too long, once a second.
@@ -484,9 +131,10 @@ class HttpServer::Impl {
   }
 
   std::shared_ptr<net::io_context> io_;
-  Shared shared_;
+  ConnectionContext shared_;
   tcp::acceptor acceptor_;
   net::signal_set signals_;
+  net::steady_timer pause_;
   net::steady_timer sweep_;
   net::steady_timer deadline_;
 };

@@ -68,6 +68,8 @@ void add_engine(Page& page, const EngineMoment& moment) {
   page.counter("vllm:num_preemptions_total", stats.preemptions, "Sequences that lost their slot.");
 
   page.gauge("attacca_connections", moment.connections, "Open connections.");
+  page.gauge("attacca_sequences_admitted", moment.admitted,
+             "Sequences that count against --max-waiting: they run or wait.");
   page.gauge("attacca_pages", moment.pages, "KV pages.");
   page.gauge("attacca_pages_in_use", stats.pages_in_use, "KV pages of running sequences.");
   page.gauge("attacca_pages_cached", stats.pages_cached,

@@ -30,11 +30,12 @@ class Histogram {
   double sum_ = 0;
 };
 
-/// What the engine says of itself.
+/// What the engine and the server say of themselves.
 struct EngineMoment {
   llm::EngineStats stats = {};
   std::size_t pages = 0;
   std::size_t connections = 0;
+  std::size_t admitted = 0;
 };
 
 /// Counts what goes through the server. Thread-safe.

@@ -291,7 +291,7 @@ class Connections(OneServer):
         return stream
 
     def all_is_free(self):
-        for name in "attacca_pages_in_use", "vllm:num_requests_running", "vllm:num_requests_waiting":
+        for name in "attacca_pages_in_use", "vllm:num_requests_running", "attacca_sequences_admitted":
             self.server.wait_for_metric(name, lambda value: value == 0)
 
     def test_one_connection_takes_many_requests(self):
