@@ -142,9 +142,6 @@ void Api::generate(const Route& route, const HttpRequest& request, const Exchang
                                    "this server lets run and wait",
                                    choices, admission.room()),
                        "n");
-  if (!admission.enter(choices))
-    throw RequestError(
-        429, fmt::format("there is no room for {} more sequences; try again later", choices));
   ReplyHead head{
       .is_chat = parsed.is_chat,
       .id = fmt::format("{}-{}{:x}", parsed.is_chat ? "chatcmpl" : "cmpl", id_prefix_, ++replies_),
@@ -159,6 +156,9 @@ void Api::generate(const Route& route, const HttpRequest& request, const Exchang
   exchange->on_leave([weak = std::weak_ptr(generation)] {
     if (const auto there = weak.lock()) there->cancel();
   });
+  if (!admission.enter(choices))
+    throw RequestError(
+        429, fmt::format("there is no room for {} more sequences; try again later", choices));
   generation->start(engine_);
 }
 

@@ -313,6 +313,7 @@ net::awaitable<void> HttpConnection::write_replies() {
     is_answering_ = true;
     Pending next = std::move(pending_.front());
     pending_.pop_front();
+    room_.cancel();
     answer(std::move(next));
     co_await write_output();
     is_answering_ = false;

@@ -1,0 +1,168 @@
+// Tests of the endpoints without a socket, above all of what goes wrong: steps that fail, clients
+// that leave early, batches with a wrong prompt.
+#include "server/api.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+
+#include "graph/access.hpp"
+#include "support/faulty_device.hpp"
+
+namespace attacca::server {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+/// What a client got.
+struct Answer {
+  std::mutex mutex;
+  std::condition_variable arrived;
+  int status = 0;
+  std::string body;
+  bool is_complete = false;
+  bool is_over = false;  // complete or given up
+};
+
+class RecordingExchange final : public Exchange {
+ public:
+  RecordingExchange(std::shared_ptr<Answer> answer, bool has_left)
+      : answer_(std::move(answer)), has_left_(has_left) {}
+  ~RecordingExchange() override {
+    note([](Answer& answer) { answer.is_over = true; });
+  }
+  void send(HttpReply reply) override {
+    begin(std::move(reply));
+    end();
+  }
+  void begin(HttpReply head) override {
+    note([&](Answer& answer) {
+      EXPECT_EQ(answer.status, 0) << "a second reply";
+      answer.status = head.status;
+      answer.body = head.body;
+    });
+  }
+  void write(std::string piece) override {
+    note([&](Answer& answer) { answer.body += piece; });
+  }
+  void end() override {
+    note([](Answer& answer) { answer.is_complete = answer.is_over = true; });
+  }
+  void on_leave(std::function<void()> work) override {
+    if (has_left_) work();
+  }
+
+ private:
+  template <class Work>
+  void note(const Work& work) {
+    {
+      const std::lock_guard lock(answer_->mutex);
+      work(*answer_);
+    }
+    answer_->arrived.notify_all();
+  }
+
+  std::shared_ptr<Answer> answer_;
+  bool has_left_;
+};
+
+class ApiTest : public testing::Test {
+ protected:
+  std::shared_ptr<Answer> ask(const std::string& method, const std::string& path,
+                              const std::string& body = {}, bool has_left = false) {
+    const auto answer = std::make_shared<Answer>();
+    api_.handle({.method = method, .path = path, .authorization = {}, .body = body},
+                std::make_shared<RecordingExchange>(answer, has_left));
+    std::unique_lock lock(answer->mutex);
+    EXPECT_TRUE(
+        answer->arrived.wait_for(lock, std::chrono::minutes(1), [&] { return answer->is_over; }));
+    return answer;
+  }
+  std::shared_ptr<Answer> complete(const std::string& fields, bool has_left = false) {
+    return ask("POST", "/v1/completions", "{\"max_tokens\": 4, " + fields + "}", has_left);
+  }
+
+  llm::EngineOptions options() {
+    llm::EngineOptions with;
+    with.device =
+        graph::Access::device(std::make_shared<test::FaultyDevice>(Device::host(), faults_));
+    with.slots = 2;
+    with.context = 64;
+    with.overlap = false;
+    return with;
+  }
+
+  std::shared_ptr<test::Faults> faults_ = std::make_shared<test::Faults>();
+  llm::Model model_{""};
+  llm::Engine engine_{model_, options()};
+  Api api_{model_, engine_, {.model_name = "small", .model_aliases = {}, .most_waiting = 4}};
+};
+
+TEST_F(ApiTest, a_step_that_fails_is_a_500_and_the_next_request_works) {
+  faults_->launches = {test::Faults::Kind::throws};
+  const auto failed = complete(R"("prompt": "Once")");
+  EXPECT_EQ(failed->status, 500);
+  EXPECT_THAT(failed->body, HasSubstr("server_error"));
+  EXPECT_THAT(failed->body, HasSubstr("failed a launch"));
+  EXPECT_EQ(complete(R"("prompt": "Once")")->status, 200);
+}
+
+TEST_F(ApiTest, a_step_that_fails_is_an_event_of_a_stream) {
+  faults_->launches = {test::Faults::Kind::throws};
+  const auto failed = complete(R"("prompt": "Once", "stream": true)");
+  EXPECT_EQ(failed->status, 200);
+  EXPECT_THAT(failed->body, HasSubstr(R"(data: {"error":{"message":)"));
+  EXPECT_THAT(failed->body, testing::EndsWith("data: [DONE]\n\n"));
+}
+
+TEST_F(ApiTest, a_lost_device_is_told_to_those_who_ask_for_health) {
+  EXPECT_EQ(ask("GET", "/health")->status, 200);
+  faults_->is_lost = true;
+  EXPECT_GE(complete(R"("prompt": "Once")")->status, 500);
+  EXPECT_EQ(complete(R"("prompt": "Once")")->status, 503);
+  EXPECT_EQ(ask("GET", "/health")->status, 503);
+}
+
+TEST_F(ApiTest, a_batch_with_a_wrong_prompt_is_refused_whole) {
+  std::string words;
+  for (int i = 0; i < 100; ++i) words += "word ";
+  for (const char* stream : {"false", "true"}) {
+    const auto answer = complete(R"("prompt": ["Once", ")" + words + R"("], "stream": )" + stream);
+    EXPECT_EQ(answer->status, 400);
+    EXPECT_THAT(answer->body, HasSubstr("invalid_request_error"));
+  }
+  engine_.wait_until_idle();
+  EXPECT_EQ(complete(R"("prompt": "Once", "n": 2)")->status, 200);
+}
+
+TEST_F(ApiTest, a_client_that_left_early_takes_no_slot) {
+  const auto answer = complete(R"("prompt": "Once", "n": 2)", true);
+  EXPECT_EQ(answer->status, 0);
+  EXPECT_FALSE(answer->is_complete);
+  EXPECT_EQ(engine_.stats().steps, 0u);
+  EXPECT_THAT(ask("GET", "/metrics")->body,
+              HasSubstr("attacca_sequences_admitted{model_name=\"small\"} 0\n"));
+}
+
+TEST_F(ApiTest, while_it_drains_it_is_healthy_and_not_ready) {
+  api_.drain();
+  EXPECT_EQ(complete(R"("prompt": "Once")")->status, 503);
+  EXPECT_EQ(ask("GET", "/ready")->status, 503);
+  EXPECT_EQ(ask("GET", "/health")->status, 200);
+}
+
+TEST_F(ApiTest, a_path_takes_its_method_only) {
+  EXPECT_EQ(ask("DELETE", "/v1/models")->status, 405);
+  EXPECT_EQ(ask("GET", "/tokenize")->status, 405);
+  EXPECT_EQ(ask("GET", "/v1/models/")->status, 404);
+  EXPECT_EQ(ask("HEAD", "/version")->status, 200);
+  EXPECT_THAT(ask("GET", "/metrics")->body, Not(HasSubstr("/v1/models/")));
+}
+
+}  // namespace
+}  // namespace attacca::server
