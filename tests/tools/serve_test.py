@@ -394,7 +394,7 @@ class Starts(unittest.TestCase):
 
     def test_a_signal_lets_replies_end_and_refuses_new_ones(self):
         for number in signal.SIGTERM, signal.SIGINT:
-            with self.subTest(number.name), Server("--slots", "4") as server, \
+            with self.subTest(number.name), Server("--slots", "4", "--drain-seconds", "300") as server, \
                     concurrent.futures.ThreadPoolExecutor(8) as pool:
                 fields = {"prompt": "Once", "max_tokens": 600, "ignore_eos": True, "temperature": 0}
                 idle = server.connection()
