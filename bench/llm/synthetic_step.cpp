@@ -11,6 +11,7 @@
 #include <random>
 
 #include "kernels/random_fill.hpp"
+#include "model/checkpoint.hpp"
 #include "model/shapes.hpp"
 
 namespace bench {

@@ -2,6 +2,7 @@
 #include "server/fields.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "formats/json.hpp"
 #include "server/request_error.hpp"
