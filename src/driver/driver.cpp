@@ -85,8 +85,7 @@ void Driver::admit() {
       scheduler_.admit(job);
       job->place = Job::Place::scheduled;
     } catch (...) {
-      job->place = Job::Place::submitted;
-      end(job, Finish::failed, std::current_exception());
+      report(job, Finish::failed, std::current_exception());
     }
   }
 }
@@ -115,10 +114,7 @@ void Driver::fail(const std::exception_ptr& failure) {
     outcome.error = message_of(failure);
     outcome.failure = failure;
   }
-  for (const JobPtr& job : scheduler_.fail_running()) {
-    job->place = Job::Place::submitted;
-    end(job, Finish::failed, failure);
-  }
+  for (const JobPtr& job : scheduler_.fail_running()) report(job, Finish::failed, failure);
   if (scheduler_.is_usable()) return;
   const std::string reason = fmt::format(
       "the engine has lost its device and takes no more requests; start the program again ({})",
@@ -133,6 +129,11 @@ void Driver::end(const JobPtr& job, Finish finish, const std::exception_ptr& fai
   if (job->place == Job::Place::ended) return;
   if (job->place == Job::Place::in_line) line_.remove(*job);
   if (job->place == Job::Place::scheduled) scheduler_.remove(*job);
+  report(job, finish, failure);
+}
+
+/// Ends a job that was taken out of the line or of the schedule.
+void Driver::report(const JobPtr& job, Finish finish, const std::exception_ptr& failure) {
   retire(*job);
   outcomes_.push_back({.job = job,
                        .at = Clock::now(),
@@ -143,17 +144,9 @@ void Driver::end(const JobPtr& job, Finish finish, const std::exception_ptr& fai
 }
 
 void Driver::end_all(Finish finish, const std::exception_ptr& failure) {
-  std::vector<JobPtr> jobs = scheduler_.fail_running();
-  const std::vector<JobPtr> waiting = scheduler_.remove_all();
-  jobs.insert(jobs.end(), waiting.begin(), waiting.end());
-  for (const JobPtr& job : jobs) {
-    job->place = Job::Place::submitted;
-    end(job, finish, failure);
-  }
-  while (const JobPtr job = line_.pop()) {
-    job->place = Job::Place::submitted;
-    end(job, finish, failure);
-  }
+  for (const JobPtr& job : scheduler_.fail_running()) report(job, finish, failure);
+  for (const JobPtr& job : scheduler_.remove_all()) report(job, finish, failure);
+  while (const JobPtr job = line_.pop()) report(job, finish, failure);
 }
 
 void Driver::retire(Job& job) {

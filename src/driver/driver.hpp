@@ -36,6 +36,7 @@ class Driver {
   void admit();
   void fail(const std::exception_ptr& failure);
   void end(const JobPtr& job, llm::Finish finish, const std::exception_ptr& failure = {});
+  void report(const JobPtr& job, llm::Finish finish, const std::exception_ptr& failure = {});
   void end_all(llm::Finish finish, const std::exception_ptr& failure = {});
   void retire(Job& job);
   void hand_over();

@@ -111,9 +111,7 @@ ATTACCA_HD void mark_tokens(const Thread& t, const TurnArgs& a, std::uint32_t sl
   if (t.is_first())
     for (std::uint32_t at = 0; at < e.known(); ++at) {
       std::uint16_t& mark = marks[history[at]];
-      mark = at < e.request.prompt
-                 ? static_cast<std::uint16_t>(mark | kernels::TokenMark::kInPrompt)
-                 : kernels::counted(mark);
+      mark = kernels::marked(mark, at < e.request.prompt);
     }
   sync();
 }

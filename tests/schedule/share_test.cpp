@@ -340,7 +340,8 @@ class Crowd {
   Schedule schedule_;
   std::uint64_t last_id_ = 0;
   std::uint32_t steps_ = 0;
-  // Of waiting entries: the step of arrival and the steps within which it must join.
+  // For each waiting entry: the step in which it arrived, and how many steps later it must have
+  // joined.
   std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> deadlines_;
 };
 

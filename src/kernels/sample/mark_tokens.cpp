@@ -45,11 +45,7 @@ struct MarkTokens {
                                         std::uint32_t stride, Apply apply) {
     for (std::uint32_t at = first; at < h.prompt + h.generated; at += stride) {
       const std::uint32_t token = a.words[h.first + at];
-      if (at < h.prompt)
-        apply(token,
-              [](std::uint16_t mark) -> std::uint16_t { return mark | TokenMark::kInPrompt; });
-      else
-        apply(token, [](std::uint16_t mark) { return counted(mark); });
+      apply(token, [&](std::uint16_t mark) { return marked(mark, at < h.prompt); });
     }
   }
 };

@@ -133,6 +133,11 @@ ATTACCA_HD constexpr std::uint16_t counted(std::uint16_t mark) {
   return static_cast<std::uint16_t>(is_full ? mark : mark + 1);
 }
 
+/// A token's mark after it was found once more in a history.
+ATTACCA_HD constexpr std::uint16_t marked(std::uint16_t mark, bool is_in_prompt) {
+  return is_in_prompt ? static_cast<std::uint16_t>(mark | TokenMark::kInPrompt) : counted(mark);
+}
+
 /// One slot's rows of SlotTokens.
 struct TokensOfSlot {
   const std::int32_t* stop;
