@@ -117,7 +117,7 @@ std::vector<driver::JobPtr> HostScheduler::fail_running() {
   launched_.clear();
   std::vector<driver::JobPtr> failed;
   while (state_.running.count > 0) {
-    failed.push_back(job_of_entry_[state_.running.first]);
+    failed.push_back(job_of_entry_[state_.running[0]]);
     remove(*failed.back());
   }
   while (state_.in_flight > 0) schedule::commit_step(state_, sampled_);  // every part is void

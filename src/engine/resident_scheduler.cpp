@@ -70,6 +70,7 @@ struct ResidentScheduler::Mail {
         state_memory(device, schedule::state_bytes(limits) / sizeof(schedule::Line)),
         plan_memory(device, schedule::plan_bytes(limits) / sizeof(schedule::Line)),
         cached_tokens(device, limits.requests),
+        sampled(device, limits.logit_rows),
         loop_state(device, 1),
         board(device, 1, Visibility::shared) {
     new (board.data()) resident::Board{};
@@ -84,6 +85,7 @@ struct ResidentScheduler::Mail {
   Buffer<schedule::Line> state_memory;
   Buffer<schedule::Line> plan_memory;  // of the next step
   Buffer<std::uint32_t> cached_tokens;
+  Buffer<Sampled> sampled;  // of the step before
   Buffer<resident::LoopState> loop_state;
   Buffer<resident::Board> board;
   std::optional<LoopExec> loop;
@@ -136,6 +138,7 @@ void ResidentScheduler::start(const formats::Progress& progress) {
   loop.state = schedule::rebind(state, schedule::bind_plan(limits_, mail_->plan_memory.data()),
                                 mail_->state_memory.data());
   loop.running = runner_->device_plan();
+  loop.sampled = mail_->sampled.data();
   loop.cached_tokens = mail_->cached_tokens.data();
   mail_->loop_state.write({&loop, 1});
 
@@ -150,14 +153,17 @@ void ResidentScheduler::start(const formats::Progress& progress) {
                                   .letters = letters,
                                   .orders = orders,
                                   .news = news,
-                                  .tops = tops};
+                                  .tops = tops,
+                                  .board = mail_->board.data()};
     const resident::TurnArgs turn{.loop = mail_->loop_state.data(),
+                                  .planned = loop.state.plan,
+                                  .running = loop.running,
+                                  .sampled = runner_->sampled().data(),
+                                  .saved = mail_->sampled.data(),
                                   .letters = letters,
                                   .slots = runner_->slots().writable(),
-                                  .sampled = runner_->sampled().data(),
                                   .orders = orders,
                                   .news = news,
-                                  .tops = tops,
                                   .board = mail_->board.data(),
                                   .graph = graph,
                                   .again = again};
@@ -335,7 +341,7 @@ std::size_t ResidentScheduler::bytes() const {
   return letters_.bytes() + prompts_.bytes() + stop_.bytes() + bias_.bytes() + allowed_.bytes() +
          mail.orders.capacity() * sizeof(Order) + mail.news.capacity() * sizeof(News) +
          mail.tops.capacity() * sizeof(Sampled) + mail.state_memory.bytes() +
-         mail.plan_memory.bytes() + mail.cached_tokens.bytes();
+         mail.plan_memory.bytes() + mail.cached_tokens.bytes() + mail.sampled.bytes();
 }
 
 llm::EngineStats ResidentScheduler::stats() const {

@@ -3,6 +3,7 @@
 #include "resident/loop_kernels.hpp"
 
 #include "kernels/sample/sampling.hpp"
+#include "resident/block_lanes.hpp"
 #include "schedule/step.hpp"
 
 namespace attacca::resident {
@@ -12,24 +13,80 @@ using device::RingReader;
 using device::RingWriter;
 using kernels::Sampled;
 using kernels::SamplingParams;
+using schedule::is_first;
 using schedule::State;
 
-/// Waits for the other threads of the block; the host has one.
-ATTACCA_HD void sync() {
-#if defined(__CUDA_ARCH__)
-  __syncthreads();
-#endif
-}
-
-/// All threads of the block copy.
+/// All lanes copy.
 template <class T>
-ATTACCA_HD void copy(const Thread& t, T* to, const T* from, std::uint32_t count) {
-  for (std::uint32_t at = t.thread.x; at < count; at += t.threads.x) to[at] = from[at];
+ATTACCA_HD void copy(const BlockLanes& lanes, T* to, const T* from, std::uint32_t count) {
+  for (std::uint32_t at = lanes.index(); at < count; at += lanes.count()) to[at] = from[at];
 }
 
 ATTACCA_HD std::uint64_t now() { return device::NativeMemory::now(); }
 
 // --- plan --------------------------------------------------------------------------------------
+
+ATTACCA_HD News row_news(const PlanArgs& a, const schedule::Event& event) {
+  const Sampled& sampled = a.loop->sampled[event.row];
+  News news{};
+  news.kind = News::Kind::row;
+  news.entry = event.entry;
+  news.id = event.id;
+  news.at = now();
+  news.row = {event.position,  event.token,
+              event.ending,    a.loop->cached_tokens[event.entry],
+              sampled.logprob, event.token >= 0 && sampled.tops > 0};
+  return news;
+}
+
+/// Publishes the events of the step before, then the step. `plan_step` has seen that there is room.
+ATTACCA_HD void publish(const BlockLanes& lanes, const PlanArgs& a) {
+  const State& state = a.loop->state;
+  const std::uint32_t events = state.event_count;
+  RingWriter<News> news(a.news);
+  RingWriter<Sampled> tops(a.tops);
+  schedule::Numbering<std::uint32_t> tops_places;
+  for (std::uint32_t first = 0; first < events; first += lanes.count()) {
+    const std::uint32_t at = first + lanes.index();
+    News row{};
+    if (at < events) {
+      row = row_news(a, state.events[at]);
+      news.put(at, row);
+    }
+    const bool has_tops = at < events && row.row.has_tops;
+    const std::uint32_t place = tops_places.place(lanes, std::uint32_t{has_tops});
+    if (has_tops) tops.put(place, a.loop->sampled[state.events[at].row]);
+  }
+  if (is_first(lanes)) {
+    News step{};
+    step.kind = News::Kind::step;
+    step.at = now();
+    step.step = a.loop->counts;
+    news.put(events, step);
+  }
+  lanes.sync();
+  if (!is_first(lanes)) return;
+  tops.publish(tops_places.next());
+  news.publish(events + 1);
+}
+
+ATTACCA_HD void write_board(const State& state, Board& board) {
+  using device::relaxed;
+  const schedule::Statistics& s = state.statistics;
+  board.steps.store(s.steps, relaxed);
+  board.ahead.store(s.ahead, relaxed);
+  board.voided.store(s.voided, relaxed);
+  board.prefilled.store(s.prefilled, relaxed);
+  board.decoded.store(s.decoded, relaxed);
+  board.padding.store(s.padding, relaxed);
+  board.shared.store(s.shared, relaxed);
+  board.evictions.store(s.evictions, relaxed);
+  board.preemptions.store(s.preemptions, relaxed);
+  board.running.store(state.running.count, relaxed);
+  board.waiting.store(state.waiting.count, relaxed);
+  board.pages_in_use.store(state.limits.pages - state.spare_pages(), relaxed);
+  board.pages_cached.store(state.idle_pages.count, relaxed);
+}
 
 /// Takes the next order, if there would be room for its answer too; else `none`.
 ATTACCA_HD void take_order(const PlanArgs& a, RingReader<Order>& orders, RingWriter<News>& news) {
@@ -49,30 +106,30 @@ ATTACCA_HD void cancel(State& state, const Order& order, RingWriter<News>& news)
   news.try_push(answer);
 }
 
-ATTACCA_HD void take_in_orders(const Thread& t, const PlanArgs& a) {
+ATTACCA_HD void take_in_orders(const BlockLanes& lanes, const PlanArgs& a) {
   LoopState& loop = *a.loop;
   State& state = loop.state;
   RingReader<Order> orders(a.orders);
   RingWriter<News> news(a.news);
   for (;;) {
-    if (t.is_first()) take_order(a, orders, news);
-    sync();
+    if (is_first(lanes)) take_order(a, orders, news);
+    lanes.sync();
     const Order order = loop.order;
     if (order.kind == Order::Kind::none) return;
     if (order.kind == Order::Kind::admit) {
       const Letters::Letter& letter = a.letters.letters[order.entry];
-      copy(t, state.history(order.entry),
+      copy(lanes, state.history(order.entry),
            a.letters.prompts + static_cast<std::uint64_t>(order.entry) * state.limits.max_context,
            letter.request.prompt);
-      if (t.is_first()) {
+      if (is_first(lanes)) {
         schedule::reserve(state, order.entry);
         state.entries[order.entry].request = letter.request;
         schedule::admit(state, order.entry);  // the host asked `judge` before
       }
-    } else if (t.is_first()) {
+    } else if (is_first(lanes)) {
       cancel(state, order, news);
     }
-    sync();
+    lanes.sync();
   }
 }
 
@@ -88,136 +145,122 @@ struct PlanKernel {
   using Args = PlanArgs;
   static Cost cost(const Args&) { return {.flops = 0, .bytes = 0}; }
   ATTACCA_HD static void body(Thread& t, const Args& a) {
+    const BlockLanes lanes(t);
     LoopState& loop = *a.loop;
     if (loop.is_over) return;
-    take_in_orders(t, a);
-    if (!t.is_first()) return;
-    loop.is_full = !has_room(a);
-    if (loop.is_full)
+    if (loop.has_sampled) {
+      schedule::settle_step(loop.state, loop.sampled, lanes);
+      lanes.sync();
+      publish(lanes, a);
+      if (is_first(lanes)) schedule::keep_step(loop.state);
+    }
+    lanes.sync();
+    take_in_orders(lanes, a);
+    if (is_first(lanes)) loop.is_full = !has_room(a);
+    lanes.sync();
+    if (!loop.is_full)
+      schedule::plan_step(loop.state, lanes);
+    else if (is_first(lanes))
       *loop.state.plan.counts = {};
-    else
-      schedule::plan_step(loop.state);
+    if (is_first(lanes)) write_board(loop.state, *a.board);
   }
 };
 
 // --- turn --------------------------------------------------------------------------------------
 
 /// Rebuilds what a slot's penalties know of the tokens of its history.
-ATTACCA_HD void mark_tokens(const Thread& t, const TurnArgs& a, std::uint32_t slot,
+ATTACCA_HD void mark_tokens(const BlockLanes& lanes, const TurnArgs& a, std::uint32_t slot,
                             const schedule::Entry& e, const std::int32_t* history) {
   std::uint16_t* const marks = a.slots.marks + std::uint64_t{slot} * a.slots.vocabulary;
-  for (std::uint32_t at = t.thread.x; at < a.slots.vocabulary; at += t.threads.x) marks[at] = 0;
-  sync();
-  if (t.is_first())
+  for (std::uint32_t at = lanes.index(); at < a.slots.vocabulary; at += lanes.count())
+    marks[at] = 0;
+  lanes.sync();
+  if (is_first(lanes))
     for (std::uint32_t at = 0; at < e.known(); ++at) {
       std::uint16_t& mark = marks[history[at]];
       mark = kernels::marked(mark, at < e.request.prompt);
     }
-  sync();
+  lanes.sync();
 }
 
 /// Gives the slots of newly placed requests their sampling parameters and lists.
-ATTACCA_HD void prepare_slots(const Thread& t, const TurnArgs& a) {
+ATTACCA_HD void prepare_slots(const BlockLanes& lanes, const TurnArgs& a, std::uint32_t placed) {
   LoopState& loop = *a.loop;
   const State& state = loop.state;
   const std::uint32_t words = kernels::mask_words(a.slots.vocabulary);
-  for (std::uint32_t at = 0; at < state.plan.counts->placed; ++at) {
-    const auto slot = static_cast<std::uint32_t>(state.plan.placed[at]);
+  for (std::uint32_t at = 0; at < placed; ++at) {
+    const auto slot = static_cast<std::uint32_t>(a.planned.placed[at]);
     const std::uint32_t entry = state.slots[slot].entry;
     const schedule::Entry& e = state.entries[entry];
     const SamplingParams params = a.letters.letters[entry].params;
-    if (t.is_first()) {
+    if (is_first(lanes)) {
       a.slots.params[slot] = params;
       // A preempted request finds its own pages again; those do not count.
       if (e.known() == e.request.prompt) loop.cached_tokens[entry] = e.computed - e.planned;
     }
-    copy(t, a.slots.stop + std::uint64_t{slot} * SamplingParams::kMaxStopTokens,
+    copy(lanes, a.slots.stop + std::uint64_t{slot} * SamplingParams::kMaxStopTokens,
          a.letters.stop + std::uint64_t{entry} * SamplingParams::kMaxStopTokens,
          params.stop_tokens);
-    copy(t, a.slots.bias + std::uint64_t{slot} * SamplingParams::kMaxBiases,
+    copy(lanes, a.slots.bias + std::uint64_t{slot} * SamplingParams::kMaxBiases,
          a.letters.bias + std::uint64_t{entry} * SamplingParams::kMaxBiases, params.biases);
     if (params.is_masked)
-      copy(t, a.slots.allowed + std::uint64_t{slot} * words,
+      copy(lanes, a.slots.allowed + std::uint64_t{slot} * words,
            a.letters.allowed + std::uint64_t{entry} * words, words);
-    if (kernels::has_penalties(params)) mark_tokens(t, a, slot, e, state.history(entry));
+    if (kernels::has_penalties(params)) mark_tokens(lanes, a, slot, e, state.history(entry));
   }
 }
 
-ATTACCA_HD News row_news(const TurnArgs& a, const schedule::Event& event) {
-  const Sampled& sampled = a.sampled[event.row];
-  News news{};
-  news.kind = News::Kind::row;
-  news.entry = event.entry;
-  news.id = event.id;
-  news.at = now();
-  news.row = {event.position,  event.token,
-              event.ending,    a.loop->cached_tokens[event.entry],
-              sampled.logprob, event.token >= 0 && sampled.tops > 0};
-  return news;
-}
-
-ATTACCA_HD void publish_step(const TurnArgs& a) {
-  const State& state = a.loop->state;
-  RingWriter<News> news(a.news);
-  RingWriter<Sampled> tops(a.tops);
-  for (std::uint32_t at = 0; at < state.event_count; ++at) {
-    const News row = row_news(a, state.events[at]);
-    if (row.row.has_tops) tops.try_push(a.sampled[state.events[at].row]);
-    news.try_push(row);
+/// Saves what the step has sampled, before another step writes there.
+ATTACCA_HD void save_sampled(const BlockLanes& lanes, const TurnArgs& a, std::uint32_t rows) {
+  for (std::uint32_t row = lanes.index(); row < rows; row += lanes.count()) {
+    const Sampled& from = a.sampled[row];
+    Sampled& to = a.saved[row];
+    to.token = from.token;
+    to.ending = from.ending;
+    to.logprob = from.logprob;
+    to.tops = from.tops;
+    for (std::uint32_t at = 0; at < from.tops; ++at) {
+      to.top_token[at] = from.top_token[at];
+      to.top_logprob[at] = from.top_logprob[at];
+    }
   }
-  News step{};
-  step.kind = News::Kind::step;
-  step.at = now();
-  step.step = *a.loop->running.counts;
-  news.try_push(step);
 }
 
-ATTACCA_HD void write_board(const TurnArgs& a, bool is_paused) {
-  using device::relaxed;
-  const State& state = a.loop->state;
-  const schedule::Statistics& s = state.statistics;
-  Board& board = *a.board;
-  board.steps.store(s.steps, relaxed);
-  board.ahead.store(s.ahead, relaxed);
-  board.voided.store(s.voided, relaxed);
-  board.prefilled.store(s.prefilled, relaxed);
-  board.decoded.store(s.decoded, relaxed);
-  board.padding.store(s.padding, relaxed);
-  board.shared.store(s.shared, relaxed);
-  board.evictions.store(s.evictions, relaxed);
-  board.preemptions.store(s.preemptions, relaxed);
-  board.running.store(state.running.count, relaxed);
-  board.waiting.store(state.waiting.count, relaxed);
-  board.pages_in_use.store(state.limits.pages - state.spare_pages(), relaxed);
-  board.pages_cached.store(state.idle_pages.count, relaxed);
-  if (is_paused) board.pauses.store(board.pauses.load(relaxed) + 1, relaxed);
+/// Pages that a lane copies alone.
+constexpr std::uint32_t kFewPages = 4;
+
+/// Copies what is new in block tables.
+ATTACCA_HD void copy_changes(const BlockLanes& lanes, const TurnArgs& a, std::uint32_t changes) {
+  const std::uint64_t stride = a.loop->state.limits.table_stride();
+  for (std::uint32_t at = lanes.index(); at < changes; at += lanes.count()) {
+    const schedule::TableChange change = a.planned.changes[at];
+    const std::uint64_t first = change.slot * stride + change.first;
+    for (std::uint32_t page = 0; page < change.count && page < kFewPages; ++page)
+      a.running.tables[first + page] = a.planned.tables[first + page];
+  }
+  for (std::uint32_t at = 0; at < changes; ++at) {
+    const schedule::TableChange change = a.planned.changes[at];
+    if (change.count <= kFewPages) continue;
+    const std::uint64_t first = change.slot * stride + change.first;
+    copy(lanes, a.running.tables + first, a.planned.tables + first, change.count);
+  }
 }
 
 /// The planned step takes the place of the one that has run.
-ATTACCA_HD void promote(const Thread& t, const TurnArgs& a) {
-  LoopState& loop = *a.loop;
-  const schedule::Plan& from = loop.state.plan;
-  const schedule::Plan& to = loop.running;
-  const schedule::Counts counts = *from.counts;
-  copy(t, to.tokens, from.tokens, counts.tokens);
-  copy(t, to.token_from, from.token_from, counts.tokens);
-  copy(t, to.positions, from.positions, counts.tokens);
-  copy(t, to.slots, from.slots, counts.tokens);
-  copy(t, to.gather, from.gather, counts.rows);
-  copy(t, to.row_slots, from.row_slots, counts.rows);
-  copy(t, to.row_positions, from.row_positions, counts.rows);
-  copy(t, to.row_forced, from.row_forced, counts.rows);
-  for (std::uint32_t at = 0; at < counts.changes; ++at) {
-    const schedule::TableChange change = from.changes[at];
-    const std::uint64_t first =
-        std::uint64_t{change.slot} * loop.state.limits.table_stride() + change.first;
-    copy(t, to.tables + first, from.tables + first, change.count);
-  }
-  prepare_slots(t, a);
-  if (!t.is_first()) return;
-  *to.counts = counts;
-  loop.has_step = counts.tokens > 0;
-  a.graph.set(loop.has_step ? counts.graph : loop.state.limits.graph_count());
+ATTACCA_HD void promote(const BlockLanes& lanes, const TurnArgs& a,
+                        const schedule::Counts& counts) {
+  const schedule::Plan& from = a.planned;
+  const schedule::Plan& to = a.running;
+  copy(lanes, to.tokens, from.tokens, counts.tokens);
+  copy(lanes, to.token_from, from.token_from, counts.tokens);
+  copy(lanes, to.positions, from.positions, counts.tokens);
+  copy(lanes, to.slots, from.slots, counts.tokens);
+  copy(lanes, to.gather, from.gather, counts.rows);
+  copy(lanes, to.row_slots, from.row_slots, counts.rows);
+  copy(lanes, to.row_positions, from.row_positions, counts.rows);
+  copy(lanes, to.row_forced, from.row_forced, counts.rows);
+  if (counts.changes > 0) copy_changes(lanes, a, counts.changes);
+  if (counts.placed > 0) prepare_slots(lanes, a, counts.placed);
 }
 
 /// Whether the loop should end, and why. REQUIRES: the pass before had no step, but a plan.
@@ -233,13 +276,10 @@ ATTACCA_HD bool ends(const TurnArgs& a, LoopEnd& why) {
   return true;
 }
 
-ATTACCA_HD void end_or_go_on(const TurnArgs& a, bool may_end) {
-  LoopEnd why = LoopEnd::idle;
-  const bool is_over = may_end && ends(a, why);
-  a.loop->is_over = is_over;
-  a.again.set(!is_over);
-  write_board(a, is_over && why == LoopEnd::full);
-  if (!is_over) return;
+ATTACCA_HD void end_loop(const TurnArgs& a, LoopEnd why) {
+  Board& board = *a.board;
+  if (why == LoopEnd::full)
+    board.pauses.store(board.pauses.load(device::relaxed) + 1, device::relaxed);
   News end{};
   end.kind = News::Kind::ended;
   end.at = now();
@@ -252,17 +292,25 @@ struct TurnKernel {
   using Args = TurnArgs;
   static Cost cost(const Args&) { return {.flops = 0, .bytes = 0}; }
   ATTACCA_HD static void body(Thread& t, const Args& a) {
+    const BlockLanes lanes(t);
     LoopState& loop = *a.loop;
     const bool has_run = loop.has_step;
     const bool is_first_pass = loop.is_over;
-    sync();  // every thread has read them
-    if (has_run && t.is_first()) {
-      schedule::commit_step(loop.state, a.sampled);
-      publish_step(a);
-    }
-    sync();
-    promote(t, a);
-    if (t.is_first()) end_or_go_on(a, !is_first_pass && !has_run);
+    const schedule::Counts ran = *a.running.counts;
+    const schedule::Counts counts = *a.planned.counts;
+    lanes.sync();  // every thread has read them
+    if (has_run) save_sampled(lanes, a, ran.rows);
+    promote(lanes, a, counts);
+    if (!is_first(lanes)) return;
+    loop.has_sampled = has_run;
+    loop.counts = ran;
+    *a.running.counts = counts;
+    loop.has_step = counts.tokens > 0;
+    a.graph.set(loop.has_step ? counts.graph : loop.state.limits.graph_count());
+    LoopEnd why = LoopEnd::idle;
+    loop.is_over = !is_first_pass && !has_run && ends(a, why);
+    a.again.set(!loop.is_over);
+    if (loop.is_over) end_loop(a, why);
   }
 };
 

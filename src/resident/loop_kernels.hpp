@@ -1,8 +1,8 @@
 // loop_kernels.hpp: the two kernels that stand beside the step in the loop on the device. A pass
-// begins with `turn`: it commits the step of the pass before, publishes its tokens, and puts the
-// planned step where the kernels read. Then the step runs, a SWITCH over the graphs of all sizes,
-// and beside it `plan` takes in orders and plans the step of the next pass. The policy is
-// schedule/'s: one thread runs it, and the whole block copies.
+// begins with `turn`: it saves what the step of the pass before has sampled and puts the planned
+// step where the kernels read. Then the step runs, a SWITCH over the graphs of all sizes. Beside it
+// `plan` commits the step before, publishes its tokens, takes in orders, and plans the step of the
+// next pass. So only `turn` stands between two steps. The policy is schedule/'s.
 #pragma once
 
 #include <attacca/handles.hpp>
@@ -16,9 +16,12 @@ namespace attacca::resident {
 struct LoopState {
   schedule::State state;                   // its plan is that of the next step
   schedule::Plan running;                  // what the kernels of the step read
+  kernels::Sampled* sampled = nullptr;     // [logit_rows]: of the step before
   std::uint32_t* cached_tokens = nullptr;  // [requests]: of the prompt, when it was placed
+  schedule::Counts counts = {};            // of the step before
   Order order = {};                        // the one that is carried out
   std::uint32_t has_step = 0;              // `running` has one
+  std::uint32_t has_sampled = 0;           // the step before is not committed
   std::uint32_t is_full = 0;               // no room for another step's news
   std::uint32_t is_over = 1;               // this pass is the loop's last; or it has not begun
 };
@@ -39,16 +42,19 @@ struct PlanArgs {
   device::RingRef<Order> orders;
   device::RingRef<News> news;
   device::RingRef<kernels::Sampled> tops;
+  Board* board;
 };
 
 struct TurnArgs {
   LoopState* loop;
+  schedule::Plan planned;  // the loop's pointers, here too: a read less before the next step
+  schedule::Plan running;
+  const kernels::Sampled* sampled;
+  kernels::Sampled* saved;
   Letters letters;
   SlotWrites slots;
-  const kernels::Sampled* sampled;
   device::RingRef<Order> orders;
   device::RingRef<News> news;
-  device::RingRef<kernels::Sampled> tops;
   Board* board;
   Condition graph;  // which step runs; beyond the last: none
   Condition again;

@@ -91,10 +91,12 @@ State carve_state(const Limits& limits, Carver& carver) {
   state.buckets = carver.take<std::uint32_t>(std::uint64_t{state.bucket_mask} + 1);
   state.parts = carver.take<Part>(std::uint64_t{kMostInFlight} * limits.slots);
   state.events = carver.take<Event>(limits.logit_rows);
-  Link* const entry_links = carver.take<Link>(limits.requests);
-  state.free_entries.links = state.waiting.links = state.running.links = entry_links;
-  state.free_slots.links = carver.take<Link>(limits.slots);
-  state.free_pages.links = state.idle_pages.links = carver.take<Link>(limits.pages);
+  state.to_keep = carver.take<std::uint32_t>(limits.slots);
+  state.free_entries.links = state.waiting.links = carver.take<Link>(limits.requests);
+  state.idle_pages.links = carver.take<Link>(limits.pages);
+  state.running.items = carver.take<std::uint32_t>(limits.slots);
+  state.free_slots.items = carver.take<std::uint32_t>(limits.slots);
+  state.free_pages.items = carver.take<std::uint32_t>(limits.pages);
   return state;
 }
 
@@ -156,12 +158,13 @@ State rebind(const State& state, const Plan& plan, void* memory) {
   moved.buckets = bound.buckets;
   moved.parts = bound.parts;
   moved.events = bound.events;
+  moved.to_keep = bound.to_keep;
   moved.free_entries.links = bound.free_entries.links;
   moved.waiting.links = bound.waiting.links;
-  moved.running.links = bound.running.links;
-  moved.free_slots.links = bound.free_slots.links;
-  moved.free_pages.links = bound.free_pages.links;
   moved.idle_pages.links = bound.idle_pages.links;
+  moved.running.items = bound.running.items;
+  moved.free_slots.items = bound.free_slots.items;
+  moved.free_pages.items = bound.free_pages.items;
   return moved;
 }
 

@@ -54,7 +54,7 @@ ATTACCA_HD inline void forget_page(State& state, std::uint32_t page) {
 
 /// Takes a free page, else evicts an idle one; kNone if every page is in use.
 ATTACCA_HD inline std::uint32_t take_page(State& state) {
-  std::uint32_t page = state.free_pages.pop_front();
+  std::uint32_t page = state.free_pages.pop_back();
   if (page == kNone) {
     page = state.idle_pages.pop_front();
     if (page == kNone) return kNone;
@@ -75,7 +75,7 @@ ATTACCA_HD inline void release_page(State& state, std::uint32_t page) {
   if (state.pages[page].is_cached)
     state.idle_pages.push_back(page);
   else
-    state.free_pages.push_front(page);
+    state.free_pages.push_back(page);
 }
 
 /// Gives a slot's pages back from the last to the first.

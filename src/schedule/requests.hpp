@@ -58,7 +58,7 @@ ATTACCA_HD inline void leave_slot(State& state, std::uint32_t entry) {
   release_table(state, e.slot);
   state.slots[e.slot].entry = kNone;
   ++state.slots[e.slot].turn;
-  state.free_slots.push_front(e.slot);
+  state.free_slots.push_back(e.slot);
   state.running.remove(entry);
   e.slot = kNone;
   e.computed = e.planned = 0;
@@ -80,7 +80,7 @@ ATTACCA_HD inline void retire(State& state, std::uint32_t entry) {
 /// Preemption by recompute: the newest running request waits again, ahead of all waiting requests.
 /// It keeps the known tokens of its history. A token in flight is sampled again.
 ATTACCA_HD inline void preempt_newest(State& state) {
-  const std::uint32_t entry = state.running.last;
+  const std::uint32_t entry = state.running.last();
   leave_slot(state, entry);
   state.entries[entry].state = EntryState::waiting;
   state.waiting.push_front(entry);

@@ -4,6 +4,7 @@
 // rules and the bounds that follow from them are in docs/scheduling.md.
 #pragma once
 
+#include "schedule/lanes.hpp"
 #include "schedule/requests.hpp"
 
 namespace attacca::schedule::detail {
@@ -51,7 +52,7 @@ ATTACCA_HD inline std::uint32_t page_for(State& state, std::uint32_t entry, Page
   if (pages == Pages::spare)
     return state.spare_pages() < state.running.count ? kNone : take_page(state);
   std::uint32_t page = take_page(state);
-  while (page == kNone && state.running.last != entry) {
+  while (page == kNone && state.running.last() != entry) {
     preempt_newest(state);
     page = take_page(state);
   }
@@ -97,7 +98,7 @@ ATTACCA_HD inline void catch_up(State& state, std::uint32_t entry) {
 /// overtakes the first.
 ATTACCA_HD inline bool place_next(State& state, const Budget& most) {
   const std::uint32_t entry = state.waiting.first;
-  const std::uint32_t slot = state.free_slots.first;
+  const std::uint32_t slot = state.free_slots.last();
   if (entry == kNone || slot == kNone || most.tokens == 0) return false;
   if (state.spare_pages() <= state.running.count) return false;
   Entry& e = state.entries[entry];
@@ -120,7 +121,7 @@ ATTACCA_HD inline bool place_next(State& state, const Budget& most) {
 
   state.waiting.remove(entry);
   state.running.push_back(entry);
-  state.free_slots.remove(slot);
+  state.free_slots.pop_back();
   state.slots[slot].entry = entry;
   e.state = EntryState::running;
   e.slot = slot;
@@ -153,65 +154,122 @@ struct Shortest {
 /// Gives what is left of a step to the prompts from `oldest` on: to those with the fewest tokens
 /// left, then to any, the oldest first.
 ATTACCA_HD inline void share_rest(State& state, std::uint32_t oldest, Budget& left) {
-  const List& running = state.running;
+  const Array& running = state.running;
   const Budget all{kNone, kNone};
   Shortest shortest;
   bool has_more = false;
-  for (std::uint32_t entry = oldest; entry != kNone; entry = running.after(entry)) {
-    const Entry& e = state.entries[entry];
+  for (std::uint32_t at = oldest; at < running.count; ++at) {
+    const Entry& e = state.entries[running[at]];
     const std::uint32_t to_do = e.length - e.computed - e.planned;
     if (!is_prompt(e) || to_do == 0 || e.planned == state.limits.prefill_chunk) continue;
     has_more |= shortest.count == Shortest::kMost;
-    shortest.add(entry, to_do);
+    shortest.add(running[at], to_do);
   }
   for (std::uint32_t at = 0; at < shortest.count && left.tokens > 0; ++at)
     allot(state, shortest.entries[at], all, left, Pages::spare);
   if (!has_more) return;
-  for (std::uint32_t entry = oldest; entry != kNone && left.tokens > 0;
-       entry = running.after(entry))
-    if (is_prompt(state.entries[entry])) allot(state, entry, all, left, Pages::spare);
+  for (std::uint32_t at = oldest; at < running.count && left.tokens > 0; ++at)
+    if (is_prompt(state.entries[running[at]])) allot(state, running[at], all, left, Pages::spare);
 }
 
 /// Shares what decodes leave of a step among prompts.
 ATTACCA_HD inline void share_among_prompts(State& state, Budget& left) {
-  const List& running = state.running;
+  const Array& running = state.running;
   const Budget half = fraction(left, 2), eighth = fraction(left, 8);
-  std::uint32_t oldest = running.first;
-  while (oldest != kNone && !is_prompt(state.entries[oldest])) oldest = running.after(oldest);
-  if (oldest == kNone) {
-    if (!place_next(state, left)) return;
-    oldest = running.last;
-  }
+  std::uint32_t oldest = 0;
+  while (oldest < running.count && !is_prompt(state.entries[running[oldest]])) ++oldest;
+  if (oldest == running.count && !place_next(state, left)) return;
   // Only here may a prompt preempt others: before any request of this step is placed.
-  allot(state, oldest, half, left, Pages::preempts);
-  for (std::uint32_t entry = running.after(oldest); entry != kNone; entry = running.after(entry)) {
-    const Entry& e = state.entries[entry];
+  allot(state, running[oldest], half, left, Pages::preempts);
+  for (std::uint32_t at = oldest + 1; at < running.count; ++at) {
+    const Entry& e = state.entries[running[at]];
     if (is_prompt(e) && chunk_of(state, e, e.computed, eighth) == e.length - e.computed)
-      allot(state, entry, eighth, left, Pages::spare);
+      allot(state, running[at], eighth, left, Pages::spare);
   }
   while (place_next(state, least(eighth, left)))
-    allot(state, running.last, eighth, left, Pages::spare);
+    allot(state, running.last(), eighth, left, Pages::spare);
   if (left.tokens > 0) share_rest(state, oldest, left);
 }
 
-/// Decides how many tokens each running request computes in the next step, and which waiting
-/// requests join: sets `planned` of every running request.
-ATTACCA_HD inline void share_step(State& state) {
+/// Decides one request after another.
+ATTACCA_HD inline void share_in_order(State& state) {
   const Limits& limits = state.limits;
-  const List& running = state.running;
-  for (std::uint32_t entry = running.first; entry != kNone; entry = running.after(entry)) {
-    Entry& e = state.entries[entry];
-    e.planned = 0;
-    if (is_prompt(e)) catch_up(state, entry);
-  }
+  const Array& running = state.running;
+  for (std::uint32_t at = 0; at < running.count; ++at)
+    if (is_prompt(state.entries[running[at]])) catch_up(state, running[at]);
   Budget left{limits.step_tokens, limits.logit_rows};
-  for (std::uint32_t entry = running.first; entry != kNone; entry = running.after(entry)) {
-    const Entry& e = state.entries[entry];
-    if (!e.is_spent() && is_decode(e)) allot(state, entry, {1, 1}, left, Pages::preempts);
+  for (std::uint32_t at = 0; at < running.count; ++at) {
+    const Entry& e = state.entries[running[at]];
+    if (!e.is_spent() && is_decode(e)) allot(state, running[at], {1, 1}, left, Pages::preempts);
   }
   const bool has_decode = left.tokens < limits.step_tokens;
   if (has_decode) left.tokens -= limits.step_tokens - limits.decode_step_tokens;
   share_among_prompts(state, left);
+}
+
+/// What running requests need of the next step.
+struct Needs {
+  std::uint32_t prompts;
+  std::uint32_t pages;  // of decodes
+
+  ATTACCA_HD friend Needs operator+(const Needs& a, const Needs& b) {
+    return {a.prompts + b.prompts, a.pages + b.pages};
+  }
+};
+
+ATTACCA_HD inline Needs needs_of(const State& state, const Entry& e) {
+  if (e.is_spent()) return {};
+  if (!is_decode(e)) return {1, 0};
+  return {0, state.slots[e.slot].pages * state.limits.page_size < e.length};
+}
+
+/// The common case of `share_in_order`: every request decodes or is spent, and free pages are
+/// enough. The requests that need a page get them in order.
+template <class Lanes>
+ATTACCA_HD void share_among_decodes(State& state, const Lanes& lanes) {
+  Array& free = state.free_pages;
+  Numbering<Needs> pages;
+  for (std::uint32_t first = 0; first < state.running.count; first += lanes.count()) {
+    const std::uint32_t at = first + lanes.index();
+    const std::uint32_t entry = at < state.running.count ? state.running[at] : kNone;
+    const Needs needs = entry == kNone ? Needs{} : needs_of(state, state.entries[entry]);
+    const std::uint32_t taken = pages.place(lanes, needs).pages;
+    if (entry == kNone || state.entries[entry].is_spent()) continue;
+    Entry& e = state.entries[entry];
+    e.planned = 1;
+    if (needs.pages == 0) continue;
+    const std::uint32_t page = free[free.count - 1 - taken];
+    state.pages[page].references = 1;
+    state.table(e.slot)[state.slots[e.slot].pages++] = static_cast<std::int32_t>(page);
+  }
+  lanes.sync();
+  if (is_first(lanes)) free.count -= pages.next().pages;
+}
+
+/// Decides how many tokens each running request computes in the next step, and which waiting
+/// requests join: sets `planned` of every running request.
+template <class Lanes>
+ATTACCA_HD void share_step(State& state, const Lanes& lanes) {
+  Numbering<Needs> needs;
+  for (std::uint32_t first = 0; first < state.running.count; first += lanes.count()) {
+    const std::uint32_t at = first + lanes.index();
+    Needs own{};
+    if (at < state.running.count) {
+      Entry& e = state.entries[state.running[at]];
+      e.planned = 0;
+      own = needs_of(state, e);
+    }
+    needs.place(lanes, own);
+  }
+  const bool can_place = state.waiting.count > 0 && state.free_slots.count > 0;
+  const bool is_common =
+      needs.next().prompts == 0 && !can_place && needs.next().pages <= state.free_pages.count;
+  lanes.sync();
+  if (is_common)
+    share_among_decodes(state, lanes);
+  else if (is_first(lanes))
+    share_in_order(state);
+  lanes.sync();
 }
 
 }  // namespace attacca::schedule::detail

@@ -149,8 +149,10 @@ struct Part {
   std::uint32_t turn;   // of the slot
   std::uint32_t first;  // position
   std::uint32_t tokens;
-  std::uint32_t first_row;
   std::uint32_t rows;
+  std::uint32_t first_token;  // in the step
+  std::uint32_t first_row;
+  Ending ending;  // once the step is settled
 };
 
 /// A row of a committed step. A request's rows come in order of position. The last one has an
@@ -183,7 +185,8 @@ struct Statistics {
   std::uint64_t cancelled = 0;
 };
 
-/// Trivially copyable. Not thread safe: one thread calls the policy at a time.
+/// Trivially copyable. The lanes of one call may work on it together (lanes.hpp); other threads may
+/// not, meanwhile.
 struct State {
   Limits limits;
   Plan plan;
@@ -200,13 +203,17 @@ struct State {
   std::uint32_t part_count[kMostInFlight] = {};
   std::uint32_t oldest = 0;     // where the parts of the oldest step in flight are
   std::uint32_t in_flight = 0;  // steps
+  std::uint32_t settled = 0;    // where the parts of the step are that was settled last
   std::uint32_t event_count = 0;
+  std::uint32_t* to_keep = nullptr;  // [slots]: parts of that step that fill pages or have ended
+  std::uint32_t to_keep_count = 0;
 
   // INVARIANT: every running request arrived before every waiting one, and both lists are in order
   // of arrival.
-  List free_entries, waiting, running;  // entries
-  List free_slots;
-  List free_pages, idle_pages;  // idle pages are least recently used first
+  Array running;               // entries
+  List waiting, free_entries;  // entries
+  Array free_slots, free_pages;
+  List idle_pages;  // least recently used first
 
   // The waiting request that found too few spare pages, and how many it found.
   std::uint64_t blocked_id = 0;
@@ -240,19 +247,17 @@ ATTACCA_HD inline void reset(State& state) {
   const Limits& limits = state.limits;
   state.free_entries.clear();
   state.waiting.clear();
-  state.running.clear();
-  state.free_slots.clear();
-  state.free_pages.clear();
   state.idle_pages.clear();
+  state.running.count = state.free_slots.count = state.free_pages.count = 0;
   for (std::uint32_t entry = 0; entry < limits.requests; ++entry) {
     state.entries[entry] = {Request{}, EntryState::free, kNone, 0, 0, 0, 0, 0, 0};
     state.free_entries.push_back(entry);
   }
-  for (std::uint32_t slot = 0; slot < limits.slots; ++slot) {
+  for (std::uint32_t slot = limits.slots; slot-- > 0;) {  // the first is taken first
     state.slots[slot] = {kNone, 0, 0, 0};
     state.free_slots.push_back(slot);
   }
-  for (std::uint32_t page = 0; page < limits.pages; ++page) {
+  for (std::uint32_t page = limits.pages; page-- > 0;) {
     state.pages[page] = {0, 0, kNone, 0, kNone};
     state.free_pages.push_back(page);
   }
@@ -261,7 +266,9 @@ ATTACCA_HD inline void reset(State& state) {
   const std::uint64_t table_size = static_cast<std::uint64_t>(limits.slots) * limits.table_stride();
   for (std::uint64_t at = 0; at < table_size; ++at) state.plan.tables[at] = 0;
   *state.plan.counts = {};
-  state.oldest = state.in_flight = state.event_count = 0;
+  state.oldest = state.in_flight = state.settled = 0;
+  state.event_count = state.to_keep_count = 0;
+  for (std::uint32_t& count : state.part_count) count = 0;
   state.is_blocked = false;
   state.statistics = {};
 }

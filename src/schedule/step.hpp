@@ -2,7 +2,8 @@
 // compute where the kernels read; share.hpp chooses them. `commit_step` takes the sampled tokens. A
 // step may be planned while the step before it runs: the plan assumes that every sequence goes on,
 // and names an unknown token by the row that samples it. The rules are in docs/scheduling.md.
-// Nothing here launches a kernel.
+// Nothing here launches a kernel. Lanes share the work (lanes.hpp); without any, one thread does
+// it.
 #pragma once
 
 #include "schedule/share.hpp"
@@ -11,39 +12,76 @@ namespace attacca::schedule {
 
 namespace detail {
 
-/// Writes a request's planned tokens and rows into the step whose parts are at `place`.
-ATTACCA_HD inline void write_part(State& state, std::uint32_t entry, std::uint32_t place) {
+/// Numbers in a step, of a part's own things or of the next ones.
+struct PartPlace {
+  std::uint32_t part;
+  std::uint32_t token;
+  std::uint32_t row;
+  std::uint32_t change;
+
+  ATTACCA_HD friend PartPlace operator+(const PartPlace& a, const PartPlace& b) {
+    return {a.part + b.part, a.token + b.token, a.row + b.row, a.change + b.change};
+  }
+};
+
+/// Adds a request's part to those of a step, and what is new in its block table.
+ATTACCA_HD inline void write_part(State& state, std::uint32_t entry, Part* parts,
+                                  const PartPlace& place) {
   const Entry& e = state.entries[entry];
-  Plan& plan = state.plan;
-  Counts& counts = *plan.counts;
-  const auto slot = static_cast<std::int32_t>(e.slot);
   Slot& seat = state.slots[e.slot];
-  state.parts_at(place)[state.part_count[place]++] = {entry,     e.slot,      seat.turn, e.computed,
-                                                      e.planned, counts.rows, rows_of(e)};
+  parts[place.part] = {.entry = entry,
+                       .slot = e.slot,
+                       .turn = seat.turn,
+                       .first = e.computed,
+                       .tokens = e.planned,
+                       .rows = rows_of(e),
+                       .first_token = place.token,
+                       .first_row = place.row,
+                       .ending = Ending::none};
   if (seat.told < seat.pages)
-    plan.changes[counts.changes++] = {e.slot, seat.told, seat.pages - seat.told};
+    state.plan.changes[place.change] = {e.slot, seat.told, seat.pages - seat.told};
   seat.told = seat.pages;
-  for (std::uint32_t position = e.computed; position < e.computed + e.planned; ++position) {
-    const std::uint32_t token = counts.tokens++;
+}
+
+/// Writes the part of every request that decodes, or of every one that does not.
+template <class Lanes>
+ATTACCA_HD void write_parts(State& state, const Lanes& lanes, Part* parts, bool decodes,
+                            Numbering<PartPlace>& places) {
+  const Array& running = state.running;
+  for (std::uint32_t first = 0; first < running.count; first += lanes.count()) {
+    const std::uint32_t at = first + lanes.index();
+    PartPlace takes{};
+    if (at < running.count) {
+      const Entry& e = state.entries[running[at]];
+      const Slot& seat = state.slots[e.slot];
+      if (e.planned > 0 && is_decode(e) == decodes)
+        takes = {1, e.planned, rows_of(e), seat.told < seat.pages};
+    }
+    const PartPlace place = places.place(lanes, takes);
+    if (takes.part > 0) write_part(state, running[at], parts, place);
+  }
+}
+
+/// Writes the tokens and rows of a part where the kernels read them.
+template <class Lanes>
+ATTACCA_HD void write_tokens(State& state, const Lanes& lanes, const Part& part) {
+  const Entry& e = state.entries[part.entry];
+  const std::int32_t* const history = state.history(part.entry);
+  const auto slot = static_cast<std::int32_t>(part.slot);
+  Plan& plan = state.plan;
+  for (std::uint32_t at = lanes.index(); at < part.tokens; at += lanes.count()) {
+    const std::uint32_t position = part.first + at, token = part.first_token + at;
     const bool is_known = position < e.known();
-    plan.tokens[token] = is_known ? state.history(entry)[position] : 0;
+    plan.tokens[token] = is_known ? history[position] : 0;
     plan.token_from[token] = is_known ? -1 : static_cast<std::int32_t>(e.row);
     plan.positions[token] = static_cast<std::int32_t>(position);
     plan.slots[token] = slot;
     if (position < e.wanted) continue;
-    const std::uint32_t row = counts.rows++;
+    const std::uint32_t row = part.first_row + position - e.wanted;
     plan.gather[row] = static_cast<std::int32_t>(token);
     plan.row_slots[row] = slot;
     plan.row_positions[row] = static_cast<std::int32_t>(position + 1);
-    plan.row_forced[row] = position + 1 < e.length ? state.history(entry)[position + 1] : -1;
-  }
-}
-
-ATTACCA_HD inline void write_parts(State& state, std::uint32_t place, bool decodes) {
-  const List& running = state.running;
-  for (std::uint32_t entry = running.first; entry != kNone; entry = running.after(entry)) {
-    const Entry& e = state.entries[entry];
-    if (e.planned > 0 && is_decode(e) == decodes) write_part(state, entry, place);
+    plan.row_forced[row] = position + 1 < e.length ? history[position + 1] : -1;
   }
 }
 
@@ -64,22 +102,84 @@ ATTACCA_HD inline std::uint32_t find_size(const Sizes& sizes, std::uint32_t toke
   return kNone;
 }
 
-/// Commits the row of a request's first position that is not settled, and returns its event.
-ATTACCA_HD inline Event settle_row(State& state, const Part& part, std::uint32_t row,
-                                   std::int32_t sampled, Ending ending) {
-  Entry& e = state.entries[part.entry];
-  const std::uint32_t position = ++e.settled;
-  Event event{e.request.id, part.entry, row, position, -1, Ending::none};
+/// The event of a part's row, the `at`th that is not settled.
+template <class Sampled>
+ATTACCA_HD Event event_of(const State& state, const Part& part, std::uint32_t at,
+                          const Sampled* sampled) {
+  const Entry& e = state.entries[part.entry];
+  const std::uint32_t row = part.first_row + at, position = e.settled + 1 + at;
   const std::uint32_t end = e.request.prompt + e.request.max_new;
+  const Ending ending = sampled[row].ending;
+  Event event{e.request.id, part.entry, row, position, -1, Ending::none};
   if (position >= e.request.prompt && position < end) {
-    state.history(part.entry)[position] = sampled;
+    event.token = sampled[row].token;
     event.ending = ending == Ending::none && position + 1 == end ? Ending::length : ending;
-  } else if (position == end) {
+  } else if (position < end) {
+    event.token = state.history(part.entry)[position];
+  } else {
     event.ending = Ending::length;
   }
   if (ending == Ending::not_finite) event.ending = ending;
-  if (position < end) event.token = state.history(part.entry)[position];
   return event;
+}
+
+/// How many events a part has: none once its sequence has left the slot, and none after its end.
+template <class Sampled>
+ATTACCA_HD std::uint32_t count_events(const State& state, const Part& part,
+                                      const Sampled* sampled) {
+  if (state.slots[part.slot].turn != part.turn) return 0;
+  std::uint32_t count = 0;
+  while (count < part.rows)
+    if (event_of(state, part, count++, sampled).ending != Ending::none) break;
+  return count;
+}
+
+/// What the parts of a step come to.
+struct Settled {
+  std::uint32_t events;
+  std::uint32_t voided;   // tokens
+  std::uint32_t to_keep;  // parts that fill pages or have ended
+
+  ATTACCA_HD friend Settled operator+(const Settled& a, const Settled& b) {
+    return {a.events + b.events, a.voided + b.voided, a.to_keep + b.to_keep};
+  }
+};
+
+ATTACCA_HD inline bool fills_page(const State& state, const Part& part) {
+  const std::uint32_t page_size = state.limits.page_size;
+  return state.limits.shares_prefixes &&
+         part.first / page_size < (part.first + part.tokens) / page_size;
+}
+
+/// Settles a part's rows, and returns how the request ended, if it did.
+template <class Sampled>
+ATTACCA_HD Ending settle_part(State& state, const Part& part, const Sampled* sampled,
+                              std::uint32_t first_event, std::uint32_t count) {
+  Entry& e = state.entries[part.entry];
+  Ending ending = Ending::none;
+  for (std::uint32_t at = 0; at < count; ++at) {
+    const Event event = event_of(state, part, at, sampled);
+    if (event.token >= 0) state.history(part.entry)[event.position] = event.token;
+    state.events[first_event + at] = event;
+    ending = event.ending;
+  }
+  e.settled += count;
+  return ending;
+}
+
+/// Caches the pages that a part has filled, and ends its request if it has ended.
+ATTACCA_HD inline void keep_part(State& state, const Part& part) {
+  // The step before is settled, so every token that this part computed is known. What gave logits
+  // that are not finite is not kept for others.
+  if (fills_page(state, part) && part.ending != Ending::not_finite) {
+    const std::uint32_t page_size = state.limits.page_size;
+    const std::uint32_t end = (part.first + part.tokens) / page_size;
+    for (std::uint32_t index = part.first / page_size; index < end; ++index)
+      cache_page(state, part.entry, index);
+  }
+  if (part.ending == Ending::none) return;
+  retire(state, part.entry);
+  ++state.statistics.finished;
 }
 
 }  // namespace detail
@@ -98,69 +198,103 @@ ATTACCA_HD inline std::uint32_t choose_graph(const Limits& limits, std::uint32_t
 /// Plans the next step into `state.plan`, to run after the steps in flight. If the plan has no
 /// tokens, there is nothing to do before one of those steps is committed.
 /// REQUIRES: steps in flight read copies of their plans.
-ATTACCA_HD inline void plan_step(State& state) {
-  const Limits& limits = state.limits;
+template <class Lanes = OneLane>
+ATTACCA_HD void plan_step(State& state, const Lanes& lanes = {}) {
+  const std::uint32_t in_flight = state.in_flight;
   Counts& counts = *state.plan.counts;
-  counts = {};
-  if (state.in_flight == kMostInFlight) return;
+  lanes.sync();
+  if (is_first(lanes)) counts = {};
+  if (in_flight == kMostInFlight) return;
 
-  detail::share_step(state);
-  const std::uint32_t place = state.place_of_step(state.in_flight);
-  state.part_count[place] = 0;
-  detail::write_parts(state, place, true);
-  counts.decodes = counts.tokens;
-  detail::write_parts(state, place, false);
-  if (counts.tokens == 0) return;
-  for (std::uint32_t at = 0; at < state.part_count[place]; ++at)
-    detail::advance(state, state.parts_at(place)[at]);
-  counts.is_decode = counts.decodes == counts.tokens;
-  counts.graph = choose_graph(limits, counts.tokens, counts.is_decode);
+  lanes.sync();
+  detail::share_step(state, lanes);
+  const std::uint32_t place = state.place_of_step(in_flight);
+  Part* const parts = state.parts_at(place);
+  Numbering<detail::PartPlace> places;
+  detail::write_parts(state, lanes, parts, true, places);
+  const std::uint32_t decodes = places.next().part;
+  detail::write_parts(state, lanes, parts, false, places);
+  lanes.sync();
+  const detail::PartPlace all = places.next();
+  for (std::uint32_t at = lanes.index(); at < decodes; at += lanes.count())
+    detail::write_tokens(state, OneLane(), parts[at]);
+  for (std::uint32_t at = decodes; at < all.part; ++at)
+    detail::write_tokens(state, lanes, parts[at]);
+  lanes.sync();
+  for (std::uint32_t at = lanes.index(); at < all.part; at += lanes.count())
+    detail::advance(state, parts[at]);
+  if (!is_first(lanes)) return;
+
+  state.part_count[place] = all.part;
+  counts.tokens = all.token;
+  counts.rows = all.row;
+  counts.changes = all.change;
+  counts.decodes = decodes;
+  if (all.token == 0) return;
+  counts.is_decode = decodes == all.token;
+  counts.graph = choose_graph(state.limits, all.token, counts.is_decode);
   Statistics& statistics = state.statistics;
   ++statistics.steps;
-  statistics.ahead += state.in_flight;
+  statistics.ahead += in_flight;
   ++state.in_flight;
-  statistics.decoded += counts.decodes;
-  statistics.prefilled += counts.tokens - counts.decodes;
+  statistics.decoded += decodes;
+  statistics.prefilled += all.token - decodes;
   if (counts.graph != kNone)
-    statistics.padding += limits.graph_tokens(counts.graph) - counts.tokens;
+    statistics.padding += state.limits.graph_tokens(counts.graph) - all.token;
 }
 
-/// Commits the oldest step in flight: `sampled[row]` has its `token` and its `ending`. Skips
-/// requests that were cancelled, were preempted or have ended since the step was planned. Writes
-/// `state.events`.
+/// The first half of a commit: settles the rows of the oldest step in flight and writes
+/// `state.events`. `sampled[row]` has its `token` and its `ending`. Skips requests that were
+/// cancelled, were preempted or have ended since the step was planned.
+template <class Sampled, class Lanes = OneLane>
+ATTACCA_HD void settle_step(State& state, const Sampled* sampled, const Lanes& lanes = {}) {
+  const bool has_step = state.in_flight > 0;
+  const std::uint32_t place = state.oldest, next = state.place_of_step(1);
+  Part* const parts = state.parts_at(place);
+  const std::uint32_t count = has_step ? state.part_count[place] : 0;
+  Numbering<detail::Settled> settled;
+  for (std::uint32_t first = 0; first < count; first += lanes.count()) {
+    const std::uint32_t at = first + lanes.index();
+    detail::Settled own{};
+    Part part{};
+    if (at < count) {
+      part = parts[at];
+      own.events = detail::count_events(state, part, sampled);
+      own.voided = state.slots[part.slot].turn == part.turn ? 0 : part.tokens;
+      const bool ends =
+          own.events > 0 &&
+          detail::event_of(state, part, own.events - 1, sampled).ending != Ending::none;
+      own.to_keep = own.voided == 0 && (ends || detail::fills_page(state, part));
+    }
+    const detail::Settled begin = settled.place(lanes, own);
+    if (at >= count) continue;
+    parts[at].ending = detail::settle_part(state, part, sampled, begin.events, own.events);
+    if (own.to_keep > 0) state.to_keep[begin.to_keep] = at;
+  }
+  lanes.sync();
+  if (!is_first(lanes)) return;
+  state.event_count = settled.next().events;
+  state.to_keep_count = settled.next().to_keep;
+  state.statistics.voided += settled.next().voided;
+  if (!has_step) return;
+  state.settled = place;
+  state.oldest = next;
+  --state.in_flight;
+}
+
+/// The second half: full pages enter the prefix cache, and requests that have ended leave. One
+/// thread does it.
+ATTACCA_HD inline void keep_step(State& state) {
+  for (std::uint32_t at = 0; at < state.to_keep_count; ++at)
+    detail::keep_part(state, state.parts_at(state.settled)[state.to_keep[at]]);
+  state.to_keep_count = 0;
+}
+
+/// Commits the oldest step in flight.
 template <class Sampled>
 ATTACCA_HD void commit_step(State& state, const Sampled* sampled) {
-  const std::uint32_t page_size = state.limits.page_size;
-  const std::uint32_t place = state.oldest;
-  state.event_count = 0;
-  if (state.in_flight == 0) return;
-  state.oldest = state.place_of_step(1);
-  --state.in_flight;
-  for (std::uint32_t at = 0; at < state.part_count[place]; ++at) {
-    const Part part = state.parts_at(place)[at];
-    if (state.slots[part.slot].turn != part.turn) {
-      state.statistics.voided += part.tokens;
-      continue;
-    }
-    Ending ending = Ending::none;
-    for (std::uint32_t row = part.first_row;
-         row < part.first_row + part.rows && ending == Ending::none; ++row) {
-      const Event event =
-          detail::settle_row(state, part, row, sampled[row].token, sampled[row].ending);
-      state.events[state.event_count++] = event;
-      ending = event.ending;
-    }
-    // The step before is committed, so every token that this part computed is known. What gave
-    // logits that are not finite is not kept for others.
-    if (state.limits.shares_prefixes && ending != Ending::not_finite) {
-      const std::uint32_t end = (part.first + part.tokens) / page_size;
-      for (std::uint32_t index = part.first / page_size; index < end; ++index)
-        detail::cache_page(state, part.entry, index);
-    }
-    if (ending == Ending::none) continue;
-    detail::retire(state, part.entry);
-    ++state.statistics.finished;
-  }
+  settle_step(state, sampled);
+  keep_step(state);
 }
 
 }  // namespace attacca::schedule

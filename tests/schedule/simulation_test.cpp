@@ -349,8 +349,9 @@ class World {
       const std::uint32_t wanted = std::max(t.row_before, computed);
       const std::uint32_t sure = std::min({t.length() - computed, limits_.prefill_chunk,
                                            half(tokens), wanted - computed + half(rows)});
-      require(e.planned >= sure || (t.entry == state().running.last && state().spare_pages() == 0),
-              "the oldest prompt gets half, unless it is the newest and there are no pages");
+      require(
+          e.planned >= sure || (t.entry == state().running.last() && state().spare_pages() == 0),
+          "the oldest prompt gets half, unless it is the newest and there are no pages");
       shared_ += e.planned < state().plan.counts->tokens - state().plan.counts->decodes;
       return;
     }
@@ -516,12 +517,15 @@ class World {
                 "a cached page follows its parent");
       }
     std::vector<std::uint32_t> listed(limits_.pages);
-    for (const List* list : {&state().free_pages, &state().idle_pages})
-      for (std::uint32_t page = list->first; page != kNone; page = list->after(page)) {
-        ++listed.at(page);
-        require(state().pages[page].is_cached == (list == &state().idle_pages),
-                "idle pages are cached and free ones are not");
-      }
+    for (std::uint32_t at = 0; at < state().free_pages.count; ++at) {
+      ++listed.at(state().free_pages[at]);
+      require(!state().pages[state().free_pages[at]].is_cached, "free pages are not cached");
+    }
+    const List& idle = state().idle_pages;
+    for (std::uint32_t page = idle.first; page != kNone; page = idle.after(page)) {
+      ++listed.at(page);
+      require(state().pages[page].is_cached, "idle pages are cached");
+    }
     for (std::uint32_t page = 0; page < limits_.pages; ++page) {
       const Page& p = state().pages[page];
       require(p.references == holders[page], "references are the tables that hold a page");
@@ -537,14 +541,17 @@ class World {
   void check_requests() {
     std::size_t listed = 0;
     std::uint64_t last = 0;
-    for (const List* list : {&state().running, &state().waiting})
-      for (std::uint32_t entry = list->first; entry != kNone;
-           entry = list->after(entry), ++listed) {
-        const Entry& e = state().entries[entry];
-        require(e.request.id > last, "nobody overtakes");
-        require(live_.at(e.request.id).entry == entry, "a live request keeps its entry");
-        last = e.request.id;
-      }
+    const auto check = [&](std::uint32_t entry) {
+      const Entry& e = state().entries[entry];
+      require(e.request.id > last, "nobody overtakes");
+      require(live_.at(e.request.id).entry == entry, "a live request keeps its entry");
+      last = e.request.id;
+      ++listed;
+    };
+    const List& waiting = state().waiting;
+    for (std::uint32_t at = 0; at < state().running.count; ++at) check(state().running[at]);
+    for (std::uint32_t entry = waiting.first; entry != kNone; entry = waiting.after(entry))
+      check(entry);
     require(listed == live_.size(), "no request is lost");
     require(listed + state().free_entries.count == limits_.requests, "no entry is lost");
     require(state().running.count + state().free_slots.count == limits_.slots, "no slot is lost");

@@ -60,6 +60,16 @@ class RingWriter {
     if (count) ring_.control->written.store(next_ += count, release);
     return count;
   }
+  /// For several threads that push together, each with a writer of its own: `put` writes the item
+  /// at place `at` behind those that are published, where no reader looks yet. When every thread
+  /// has put its items, which a barrier tells, one of them publishes all, and no other writer may
+  /// be used again. REQUIRES: there is room.
+  ATTACCA_HD void put(std::uint64_t at, const T& item) {
+    ring_.items[(next_ + at) & ring_.mask].write(item);
+  }
+  ATTACCA_HD void publish(std::uint64_t count) {
+    if (count) ring_.control->written.store(next_ += count, release);
+  }
   /// Says that no more will come. The reader still gets what is in the ring.
   ATTACCA_HD void close() { ring_.control->is_closed.store(1, release); }
   /// The number of items that can be pushed at least. Reads the other side's word only if the room
