@@ -12,10 +12,12 @@
 #include <attacca/kernel.hpp>
 #include <attacca/l2.hpp>
 #include <attacca/loop.hpp>
+#include <attacca/mark.hpp>
 #include <attacca/memory.hpp>
 #include <attacca/occupancy.hpp>
 #include <attacca/overlap.hpp>
 #include <attacca/resident.hpp>
+#include <attacca/switch_loop.hpp>
 #include <attacca/timeline.hpp>
 #include <attacca/version.hpp>
 #include <attacca/workers.hpp>

@@ -17,6 +17,7 @@
 
 #include <array>
 #include <attacca/device.hpp>
+#include <attacca/device/records.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -194,6 +195,13 @@ enum class Scheduler : std::uint8_t { host, resident };
 inline constexpr int kSchedulers = 2;
 const char* scheduler_name(Scheduler scheduler);
 
+/// The form of the resident scheduler's loop: one WHILE node with a SWITCH over all step sizes, or
+/// a graph for each size that launches the next one. automatic: what is cheaper on the device, by
+/// measurement.
+enum class ResidentLoop : std::uint8_t { automatic, while_node, self_relaunch };
+inline constexpr int kResidentLoops = 3;
+const char* resident_loop_name(ResidentLoop loop);
+
 struct EngineOptions {
   Device device = Device::best();
   unsigned slots = 8;       // sequences that run at once
@@ -224,8 +232,24 @@ struct EngineOptions {
   std::vector<unsigned> mixed_sizes = {};
   bool pads = true;  // a step may run in a larger graph; else only in one of its size
   Scheduler scheduler = Scheduler::host;
+  ResidentLoop resident_loop = ResidentLoop::automatic;
   bool overlap = true;        // host: the next step is planned and launched while one runs
   std::string step_log = {};  // a file; each step's record is written to it as a line of JSON
+  // Marks of the last steps that are kept, by the device's clock; see StepMark. 0: none, and no
+  // kernel writes any.
+  std::size_t device_records = 0;
+};
+
+/// What the records of `Engine::device_records` say has happened. Their value is the size of the
+/// step's graph, in tokens, or 0. The last four are of the resident scheduler: `turn` stands
+/// between two steps, `plan` runs beside a step, commits the one before and plans the next.
+enum class StepMark : std::uint32_t {
+  step_begins,
+  step_ends,
+  turn_begins,
+  turn_ends,
+  plan_begins,
+  plan_ends,
 };
 
 /// Where the memory goes, in bytes.
@@ -383,8 +407,14 @@ class Engine {
   std::vector<GraphCoverage> coverage() const;
   /// Which kernels multiply the model's matrices on this device, and why not faster ones.
   std::vector<Product> products() const;
+  /// The forms that the resident scheduler's loop could take, their costs, and the chosen one, a
+  /// line each; empty for the host's scheduler.
+  std::string explain_loop() const;
   /// The last steps, at most 4096, oldest first.
   std::vector<StepRecord> records() const;
+  /// The last marks, as many as EngineOptions::device_records, oldest first. Call it when the
+  /// engine is idle.
+  std::vector<device::Record> device_records() const;
 
  private:
   std::unique_ptr<detail::EngineCore> core_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <attacca/llm.hpp>
+#include <string>
 #include <vector>
 
 #include "driver/job.hpp"
@@ -37,8 +38,15 @@ class Scheduler {
 
   virtual llm::EngineStats stats() const = 0;
   virtual std::vector<llm::StepRecord> records() const = 0;
-  /// Memory besides the runner's.
+  /// Memory besides the runner's and its own graphs'.
   virtual std::size_t bytes() const = 0;
+  struct GraphBytes {
+    std::size_t host = 0;
+    std::size_t device = 0;
+  };
+  virtual GraphBytes graph_bytes() const { return {}; }
+  /// The forms that its loop could take and the chosen one; empty if it had no choice.
+  virtual std::string explain() const { return ""; }
   /// Whether the device still works, tried by a copy.
   virtual bool is_usable() noexcept = 0;
   /// The scheduler's time counts, as busy or idle, while one of these lives.

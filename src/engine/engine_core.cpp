@@ -27,16 +27,19 @@ EngineCore::EngineCore(std::shared_ptr<const ModelData> model, const EngineOptio
     : model_(std::move(model)),
       options_(options),
       limits_(engine::size_engine(model_->checkpoint, options_)) {
+  if (options_.device_records > 0) records_.emplace(options_.device, options_.device_records);
+  engine::StepSetup setup = engine::setup_of(limits_, options_);
+  if (records_) setup.records = records_->ref();
   auto runner = std::make_unique<engine::StepRunner>(
       model_->config(),
       model::Weights(model_->checkpoint, options_.device, progress,
                      options_.weights == WeightFormat::fp8 ? model::WeightFormat::fp8
                                                            : model::WeightFormat::as_stored),
-      options_.device, engine::setup_of(limits_, options_), progress);
+      options_.device, setup, progress);
   runner_ = runner.get();
   if (options_.scheduler == Scheduler::resident)
     scheduler_ = std::make_unique<engine::ResidentScheduler>(std::move(runner), limits_, options_,
-                                                             progress);
+                                                             setup.records, progress);
   else
     scheduler_ = std::make_unique<engine::HostScheduler>(std::move(runner), limits_, options_);
   memory_ = measure();
@@ -184,8 +187,9 @@ EngineMemory EngineCore::measure() const {
   memory.weights_copied = weights.bytes_copied();
   memory.arena = runner.arena_bytes();
   memory.step = runner.step_bytes() + scheduler_->bytes();
-  memory.graphs = runner.graph_bytes();
-  memory.graphs_device = runner.graph_device_bytes();
+  const driver::Scheduler::GraphBytes loop = scheduler_->graph_bytes();
+  memory.graphs = runner.graph_bytes() + loop.host;
+  memory.graphs_device = runner.graph_device_bytes() + loop.device;
   memory.kv = runner.kv_bytes();
   memory.pages = limits_.pages;
   memory.weights_per_step = weights.bytes_mapped() + weights.bytes_copied();

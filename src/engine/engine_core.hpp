@@ -5,6 +5,7 @@
 #include <atomic>
 #include <attacca/llm.hpp>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -41,7 +42,11 @@ class EngineCore {
   std::vector<Product> products() const {
     return engine::products_of(runner_->weights(), options_.device, options_.same_bits);
   }
+  std::string explain_loop() const { return scheduler_->explain(); }
   std::vector<StepRecord> records() const { return scheduler_->records(); }
+  std::vector<device::Record> device_records() const {
+    return records_ ? records_->read() : std::vector<device::Record>();
+  }
 
  private:
   driver::JobPtr job_of(const Request& request) const;
@@ -58,6 +63,7 @@ class EngineCore {
   mutable std::atomic<std::uint64_t> last_id_ = 0;
   // In the order in which they need each other; the driver ends first.
   std::shared_ptr<driver::Inbox> inbox_ = std::make_shared<driver::Inbox>();
+  std::optional<device::Records> records_;
   const engine::StepRunner* runner_ = nullptr;  // the scheduler's
   std::unique_ptr<driver::Scheduler> scheduler_;
   EngineMemory memory_;

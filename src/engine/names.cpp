@@ -28,6 +28,11 @@ const char* scheduler_name(Scheduler scheduler) {
   return scheduler == Scheduler::resident ? "resident" : "host";
 }
 
+const char* resident_loop_name(ResidentLoop loop) {
+  constexpr const char* kNames[] = {"automatic", "while-node", "self-relaunch"};
+  return kNames[static_cast<std::size_t>(loop)];
+}
+
 const char* weight_format_name(WeightFormat format) {
   return format == WeightFormat::fp8 ? "fp8" : "as-stored";
 }

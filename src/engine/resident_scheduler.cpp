@@ -88,15 +88,17 @@ struct ResidentScheduler::Mail {
   Buffer<Sampled> sampled;  // of the step before
   Buffer<resident::LoopState> loop_state;
   Buffer<resident::Board> board;
-  std::optional<LoopExec> loop;
+  std::optional<SwitchLoopExec> loop;
 };
 
 ResidentScheduler::ResidentScheduler(std::unique_ptr<StepRunner> runner,
                                      const schedule::Limits& limits,
                                      const llm::EngineOptions& options,
+                                     const device::RecordsRef& records,
                                      const formats::Progress& progress, std::uint32_t news_capacity)
     : limits_(limits),
       options_(options),
+      records_(records),
       news_capacity_(news_capacity > 0 ? news_capacity : default_capacity(limits)),
       log_(options.step_log),
       runner_(std::move(runner)),
@@ -120,8 +122,7 @@ ResidentScheduler::~ResidentScheduler() { stop(); }
 
 /// Makes an empty schedule, and the loop that runs it.
 void ResidentScheduler::start(const formats::Progress& progress) {
-  const Device& device = options_.device;
-  mail_ = std::make_unique<Mail>(device, limits_, news_capacity_);
+  mail_ = std::make_unique<Mail>(options_.device, limits_, news_capacity_);
   occupants_.assign(limits_.requests, {});
   free_entries_.clear();
   for (std::uint32_t entry = limits_.requests; entry-- > 0;) free_entries_.push_back(entry);
@@ -142,42 +143,70 @@ void ResidentScheduler::start(const formats::Progress& progress) {
   loop.cached_tokens = mail_->cached_tokens.data();
   mail_->loop_state.write({&loop, 1});
 
+  build_loop(loop, progress);
+}
+
+void ResidentScheduler::build_loop(const resident::LoopState& loop,
+                                   const formats::Progress& progress) {
+  const Device& device = options_.device;
   const resident::Letters letters{letters_.data(), prompts_.data(), stop_.data(), bias_.data(),
                                   allowed_.data()};
   const auto orders = mail_->orders.reader();
   const auto news = mail_->news.writer();
-  const auto tops = mail_->tops.writer();
-  const Loop passes(device, "resident scheduler", [&](Graph& body, Condition again) {
-    const Condition graph = body.condition("step size", limits_.graph_count());
-    const resident::PlanArgs plan{.loop = mail_->loop_state.data(),
-                                  .letters = letters,
-                                  .orders = orders,
-                                  .news = news,
-                                  .tops = tops,
-                                  .board = mail_->board.data()};
-    const resident::TurnArgs turn{.loop = mail_->loop_state.data(),
-                                  .planned = loop.state.plan,
-                                  .running = loop.running,
-                                  .sampled = runner_->sampled().data(),
-                                  .saved = mail_->sampled.data(),
-                                  .letters = letters,
-                                  .slots = runner_->slots().writable(),
-                                  .orders = orders,
-                                  .news = news,
-                                  .board = mail_->board.data(),
-                                  .graph = graph,
-                                  .again = again};
-    const auto turned = body.kernel(resident::turn(), grid_of(turn, device.is_cuda()), turn);
-    std::vector<Graph::Fill> steps;
-    for (std::uint32_t number = 0; number < limits_.graph_count(); ++number)
-      steps.push_back([this, number, &progress](Graph& step) {
-        if (progress) progress("building graphs", number, limits_.graph_count());
-        runner_->append_step(step, number);
-      });
-    body.switch_("step", graph, steps).after(turned);
-    body.kernel(resident::plan(), grid_of(plan, device.is_cuda()), plan).after(turned);
-  });
-  mail_->loop.emplace(passes.instantiate(LoopForm::while_node));
+  const resident::PlanArgs plan{.loop = mail_->loop_state.data(),
+                                .letters = letters,
+                                .orders = orders,
+                                .news = news,
+                                .tops = mail_->tops.writer(),
+                                .board = mail_->board.data(),
+                                .records = records_};
+  resident::TurnArgs turn{.loop = mail_->loop_state.data(),
+                          .planned = loop.state.plan,
+                          .running = loop.running,
+                          .sampled = runner_->sampled().data(),
+                          .saved = mail_->sampled.data(),
+                          .letters = letters,
+                          .slots = runner_->slots().writable(),
+                          .orders = orders,
+                          .news = news,
+                          .board = mail_->board.data(),
+                          .graph = {},
+                          .again = {}};
+  std::vector<Graph::Fill> steps;
+  for (std::uint32_t number = 0; number < limits_.graph_count(); ++number)
+    steps.push_back([this, number, &progress](Graph& step) {
+      if (progress) progress("building graphs", number, limits_.graph_count());
+      runner_->append_step(step, number);
+    });
+  const SwitchLoop passes(
+      device, "resident scheduler",
+      {.lead =
+           [&](Graph& pass, Condition again, Condition step) {
+             turn.again = again;
+             turn.graph = step;
+             pass.kernel(resident::turn(), grid_of(turn, device.is_cuda()), turn);
+           },
+       .arms = std::move(steps),
+       .beside =
+           [&](Graph& pass) {
+             pass.kernel(resident::plan(), grid_of(plan, device.is_cuda()), plan);
+           }});
+  if (options_.resident_loop == llm::ResidentLoop::automatic) {
+    const LoopPlan choice = passes.plan();
+    explanation_ = choice.explain();
+    options_.resident_loop = choice.chosen == LoopForm::self_relaunch
+                                 ? llm::ResidentLoop::self_relaunch
+                                 : llm::ResidentLoop::while_node;
+  }
+  const std::size_t free = device.is_cuda() ? device.bytes_free() : 0;
+  mail_->loop.emplace(passes.instantiate(options_.resident_loop == llm::ResidentLoop::self_relaunch
+                                             ? LoopForm::self_relaunch
+                                             : LoopForm::while_node));
+  if (device.is_cuda()) graph_device_bytes_ = free - std::min(free, device.bytes_free());
+}
+
+ResidentScheduler::GraphBytes ResidentScheduler::graph_bytes() const {
+  return {mail_->loop->memory().host_bytes, graph_device_bytes_};
 }
 
 void ResidentScheduler::admit(driver::JobPtr job) {

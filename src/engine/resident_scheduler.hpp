@@ -5,7 +5,7 @@
 
 #include <attacca/device/ring.hpp>
 #include <attacca/llm.hpp>
-#include <attacca/loop.hpp>
+#include <attacca/switch_loop.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,8 +25,8 @@ class ResidentScheduler final : public driver::Scheduler {
   /// `news_capacity`: of the ring of news; 0: thousands of steps, so that a host that pauses for a
   /// second or two does not stop the loop.
   ResidentScheduler(std::unique_ptr<StepRunner> runner, const schedule::Limits& limits,
-                    const llm::EngineOptions& options, const formats::Progress& progress = {},
-                    std::uint32_t news_capacity = 0);
+                    const llm::EngineOptions& options, const device::RecordsRef& records = {},
+                    const formats::Progress& progress = {}, std::uint32_t news_capacity = 0);
   ~ResidentScheduler() override;
 
   /// As many as there are entries: some wait on the device, so that a slot is not left free until
@@ -45,6 +45,8 @@ class ResidentScheduler final : public driver::Scheduler {
   std::vector<llm::StepRecord> records() const override { return log_.records(); }
   bool is_usable() noexcept override { return runner_->is_usable(); }
   std::size_t bytes() const override;
+  GraphBytes graph_bytes() const override;
+  std::string explain() const override { return explanation_; }
   driver::StepClock::Running running() override { return driver::StepClock::Running(clock_); }
 
  private:
@@ -52,6 +54,7 @@ class ResidentScheduler final : public driver::Scheduler {
   struct Mail;
 
   void start(const formats::Progress& progress = {});
+  void build_loop(const resident::LoopState& loop, const formats::Progress& progress);
   void launch();
   bool take_in_news(std::vector<driver::Outcome>& outcomes);
   void take_in_row(const resident::News& news, std::vector<driver::Outcome>& outcomes);
@@ -63,8 +66,11 @@ class ResidentScheduler final : public driver::Scheduler {
 
   schedule::Limits limits_;
   llm::EngineOptions options_;
+  device::RecordsRef records_;
   std::uint32_t news_capacity_;
   StepLog log_;
+  std::string explanation_;  // of the loop's form
+  std::size_t graph_device_bytes_ = 0;
   std::unique_ptr<StepRunner> runner_;
   Stream stream_;
   Event ended_;

@@ -159,6 +159,12 @@ schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights&
     throw BadArgument(
         "overlap is off, and the resident scheduler always plans a step while one runs; leave it "
         "on, or use the host's scheduler");
+  if (options.scheduler == llm::Scheduler::host &&
+      options.resident_loop != llm::ResidentLoop::automatic)
+    throw BadArgument(fmt::format(
+        "resident_loop is {}, and the host's scheduler has no such loop; leave it out, or use the "
+        "resident scheduler",
+        llm::resident_loop_name(options.resident_loop)));
   check_range("slots", options.slots, 1u, 1024u);
   if (options.step_tokens == 0)
     options.step_tokens = options.device.is_cuda() ? kGpuStepTokens : kHostStepTokens;

@@ -97,8 +97,20 @@ schedule::Plan StepRunner::device_plan() const {
 
 void StepRunner::append_step(Graph& to, std::uint32_t graph) const {
   const schedule::Limits& limits = setup_.limits;
-  step::emit_step(memory_, shape_of(limits.graph_tokens(graph), limits.is_decode_graph(graph)))
-      .append_to(to);
+  marked_step(shape_of(limits.graph_tokens(graph), limits.is_decode_graph(graph))).append_to(to);
+}
+
+/// The kernels of a step that is one graph, between its marks if there are records.
+step::Chain StepRunner::marked_step(const step::StepShape& shape) const {
+  step::Chain chain = step::emit_step(memory_, shape);
+  if (!setup_.records.items) return chain;
+  const auto mark_of = [&](llm::StepMark what) -> MarkArgs {
+    return {setup_.records, static_cast<std::uint32_t>(what), shape.tokens};
+  };
+  chain.add_first(step::Part::tokens, "step begins", mark(), Grid{},
+                  mark_of(llm::StepMark::step_begins));
+  chain.add(step::Part::sampling, "step ends", mark(), Grid{}, mark_of(llm::StepMark::step_ends));
+  return chain;
 }
 
 void StepRunner::build_all(const formats::Progress& progress) {
@@ -144,13 +156,13 @@ StepRunner::Ready StepRunner::build(std::uint32_t graph) const {
   const step::StepShape shape = shape_of(setup_.limits.graph_tokens(graph), is_decode);
   const std::string name =
       fmt::format("{} step of {}", is_decode ? "decode" : "mixed", shape.tokens);
-  step::Chain chain = step::emit_step(memory_, shape);
   Ready ready;
   if (is_decode || setup_.graphs == llm::GraphMode::full) {
     Graph whole(device_, name);
-    chain.append_to(whole);
+    marked_step(shape).append_to(whole);
     ready.graphs.push_back(whole.instantiate());
   } else {
+    step::Chain chain = step::emit_step(memory_, shape);
     ready.graphs = build_pieces(name, chain);
     ready.kernels = std::move(chain);
   }

@@ -7,6 +7,7 @@
 #include <array>
 #include <attacca/exec.hpp>
 #include <attacca/llm.hpp>
+#include <attacca/mark.hpp>
 #include <attacca/memory.hpp>
 #include <cstdint>
 #include <map>
@@ -25,9 +26,10 @@ struct StepSetup {
   schedule::Limits limits;
   llm::GraphMode graphs = llm::GraphMode::full;
   kernels::KvType kv_type = kernels::KvType::f32;
-  bool overlap = true;       // steps may take tokens from the step before, on the device
-  bool same_bits = true;     // all steps add up in the same order
-  bool is_resident = false;  // a loop on the device runs the steps: no graphs are built here
+  bool overlap = true;              // steps may take tokens from the step before, on the device
+  bool same_bits = true;            // all steps add up in the same order
+  bool is_resident = false;         // a loop on the device runs the steps: no graphs are built here
+  device::RecordsRef records = {};  // where graphs of whole steps mark their begin and end
 };
 
 /// Not thread-safe. REQUIRES: the configuration and the files that the weights map outlive it.
@@ -92,6 +94,7 @@ class StepRunner {
 
   void build_all(const formats::Progress& progress);
   Ready build(std::uint32_t graph) const;
+  step::Chain marked_step(const step::StepShape& shape) const;
   std::vector<Exec> build_pieces(const std::string& name, const step::Chain& chain) const;
   step::StepShape shape_of(std::uint32_t tokens, bool is_decode) const;
   Ready& without_graph(const schedule::Counts& counts);

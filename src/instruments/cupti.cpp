@@ -1,5 +1,5 @@
 // cupti.cpp: finds CUPTI with dlopen, starts and stops its activity records and turns them into
-// spans. Only this file knows CUPTI.
+// spans, and counts calls. Only this file knows CUPTI.
 #include "instruments/cupti.hpp"
 
 #if ATTACCA_WITH_CUDA && __has_include(<cupti.h>)
@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <mutex>
 
@@ -29,6 +30,9 @@ struct Cupti {
   decltype(&cuptiActivityDisable) disable = nullptr;
   decltype(&cuptiActivityFlushAll) flush_all = nullptr;
   decltype(&cuptiActivityGetNextRecord) next_record = nullptr;
+  decltype(&cuptiSubscribe) subscribe = nullptr;
+  decltype(&cuptiUnsubscribe) unsubscribe = nullptr;
+  decltype(&cuptiEnableDomain) enable_domain = nullptr;
   std::string why_not;
 
   Cupti() {
@@ -51,6 +55,9 @@ struct Cupti {
     load(disable, "cuptiActivityDisable");
     load(flush_all, "cuptiActivityFlushAll");
     load(next_record, "cuptiActivityGetNextRecord");
+    load(subscribe, "cuptiSubscribe");
+    load(unsubscribe, "cuptiUnsubscribe");
+    load(enable_domain, "cuptiEnableDomain");
   }
 };
 
@@ -135,7 +142,42 @@ class CuptiRecorder final : public GpuRecorder {
   }
 };
 
+class CuptiCallCounter final : public CallCounter {
+ public:
+  explicit CuptiCallCounter(std::string& why_not) {
+    if (cupti().subscribe(&subscriber_, &CuptiCallCounter::count, &calls_) != CUPTI_SUCCESS) {
+      why_not = "CUPTI takes no subscriber; is a profiler attached?";
+      return;
+    }
+    is_subscribed_ = true;
+    if (cupti().enable_domain(1, subscriber_, CUPTI_CB_DOMAIN_DRIVER_API) != CUPTI_SUCCESS)
+      why_not = "CUPTI refused to report calls of the driver";
+  }
+  ~CuptiCallCounter() override {
+    if (is_subscribed_) (void)cupti().unsubscribe(subscriber_);
+  }
+  std::uint64_t calls() const override { return calls_.load(std::memory_order_relaxed); }
+
+ private:
+  static void CUPTIAPI count(void* calls, CUpti_CallbackDomain, CUpti_CallbackId,
+                             const void* data) {
+    if (static_cast<const CUpti_CallbackData*>(data)->callbackSite == CUPTI_API_ENTER)
+      static_cast<std::atomic<std::uint64_t>*>(calls)->fetch_add(1, std::memory_order_relaxed);
+  }
+
+  std::atomic<std::uint64_t> calls_ = 0;
+  CUpti_SubscriberHandle subscriber_ = nullptr;
+  bool is_subscribed_ = false;
+};
+
 }  // namespace
+
+std::unique_ptr<CallCounter> start_call_counter(std::string& why_not) {
+  why_not = cupti().why_not;
+  if (!why_not.empty()) return nullptr;
+  auto counter = std::make_unique<CuptiCallCounter>(why_not);
+  return why_not.empty() ? std::move(counter) : nullptr;
+}
 
 std::unique_ptr<GpuRecorder> start_gpu_recorder(std::string& why_not) {
   why_not = cupti().why_not;
@@ -150,8 +192,18 @@ std::unique_ptr<GpuRecorder> start_gpu_recorder(std::string& why_not) {
 
 namespace attacca::instruments {
 
+namespace {
+constexpr const char* kNoHeader =
+    "this attacca was built without CUPTI's header; it comes with the CUDA toolkit";
+}
+
 std::unique_ptr<GpuRecorder> start_gpu_recorder(std::string& why_not) {
-  why_not = "this attacca was built without CUPTI's header; it comes with the CUDA toolkit";
+  why_not = kNoHeader;
+  return nullptr;
+}
+
+std::unique_ptr<CallCounter> start_call_counter(std::string& why_not) {
+  why_not = kNoHeader;
   return nullptr;
 }
 

@@ -2,6 +2,7 @@
 #include "loop/costs.hpp"
 
 #include <attacca/memory.hpp>
+#include <attacca/switch_loop.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -25,23 +26,13 @@ constexpr unsigned kThreads = 256;
 
 std::mutex mutex;
 std::map<std::pair<std::string, LoopForm>, FormCost> measured;
+std::map<std::pair<std::string, LoopForm>, double> measured_switches;
 std::optional<std::array<FormCost, kLoopForms>> fixed;
 
-/// Microseconds of a pass with `nodes` idle kernels of `blocks` blocks, the best of a few rounds.
-double time_pass(const Device& device, LoopForm form, unsigned nodes, unsigned blocks) {
-  Buffer<unsigned> left(device, 1);
-  Loop loop(device, "idle", [&](Graph& body, Condition again) {
-    std::optional<Node> last;
-    for (unsigned at = 0; at < nodes; ++at) {
-      auto node = body.kernel(idle(), Grid{{blocks}, {kThreads}}, {0});
-      if (last) node.after(*last);
-      last = node;
-    }
-    auto count = body.kernel(count_passes(), Grid{{1}, {kThreads}}, {left.data(), again});
-    if (last) count.after(*last);
-  });
-  loop.with(idle_and_count());
-  LoopExec exec = loop.instantiate(form);
+/// Microseconds of a pass, the best of a few rounds. `left` is the number of passes that a launch
+/// of `exec` makes.
+template <class LoopExec>
+double time_passes(const Device& device, LoopExec& exec, Buffer<unsigned>& left) {
   const Stream stream(device);
   const auto time = [&](unsigned passes) {
     left.write(std::vector<unsigned>{passes});
@@ -62,6 +53,39 @@ double time_pass(const Device& device, LoopForm form, unsigned nodes, unsigned b
   return std::max(0.0, many - few) / (passes - kFew);
 }
 
+/// Microseconds of a pass with `nodes` idle kernels of `blocks` blocks.
+double time_pass(const Device& device, LoopForm form, unsigned nodes, unsigned blocks) {
+  Buffer<unsigned> left(device, 1);
+  Loop loop(device, "idle", [&](Graph& body, Condition again) {
+    std::optional<Node> last;
+    for (unsigned at = 0; at < nodes; ++at) {
+      auto node = body.kernel(idle(), Grid{{blocks}, {kThreads}}, {0});
+      if (last) node.after(*last);
+      last = node;
+    }
+    auto count = body.kernel(count_passes(), Grid{{1}, {kThreads}}, {left.data(), again});
+    if (last) count.after(*last);
+  });
+  loop.with(idle_and_count());
+  LoopExec exec = loop.instantiate(form);
+  return time_passes(device, exec, left);
+}
+
+double time_switch(const Device& device, LoopForm form) {
+  Buffer<unsigned> left(device, 1);
+  const Grid grid{{1}, {kThreads}};
+  const Graph::Fill arm = [&](Graph& pass) { pass.kernel(idle(), grid, {0}); };
+  const SwitchLoop loop(device, "idle",
+                        {.lead =
+                             [&](Graph& pass, Condition again, Condition chosen) {
+                               pass.kernel(choose_arm(), grid, {left.data(), again, chosen});
+                             },
+                         .arms = {arm, arm},
+                         .beside = arm});
+  SwitchLoopExec exec = loop.instantiate(form);
+  return time_passes(device, exec, left);
+}
+
 }  // namespace
 
 FormCost measure_cost(const Device& device, LoopForm form) {
@@ -80,6 +104,15 @@ FormCost cost_of(const Device& device, LoopForm form) {
   const auto found = measured.find(key);
   if (found != measured.end()) return found->second;
   return measured.emplace(key, measure_cost(device, form)).first->second;
+}
+
+double cost_of_switch(const Device& device, LoopForm form) {
+  const std::lock_guard lock(mutex);
+  if (fixed) return (*fixed)[static_cast<std::size_t>(form)].per_pass;
+  const auto key = std::pair(device.name(), form);
+  const auto found = measured_switches.find(key);
+  if (found != measured_switches.end()) return found->second;
+  return measured_switches.emplace(key, time_switch(device, form)).first->second;
 }
 
 double cost_of_pass(const FormCost& cost, LoopForm form, const BodySize& body) {

@@ -25,6 +25,10 @@ FormCost measure_cost(const Device& device, LoopForm form);
 /// Measured at the first call for a device and a form, and kept. Thread-safe.
 FormCost cost_of(const Device& device, LoopForm form);
 
+/// Microseconds of a pass of a SwitchLoop with an idle kernel in each arm and one beside it, in one
+/// of its two forms. Measured and kept likewise.
+double cost_of_switch(const Device& device, LoopForm form);
+
 /// Microseconds of a pass. If one node of a persistent kernel has many blocks, all blocks wait for
 /// each other after every node.
 double cost_of_pass(const FormCost& cost, LoopForm form, const BodySize& body);

@@ -18,6 +18,17 @@ struct Count {
     if (t.is_first()) a.again.set(--*a.left != 0);
   }
 };
+struct Choose {
+  static constexpr const char* name = "choose arm";
+  using Args = ChooseArgs;
+  static Cost cost(const Args&) { return {.flops = 1, .bytes = sizeof(unsigned)}; }
+  ATTACCA_HD static void body(Thread& t, const Args& a) {
+    if (!t.is_first()) return;
+    const unsigned left = --*a.left;
+    a.again.set(left != 0);
+    a.arm.set(left != 0 ? left % 2 : 2);
+  }
+};
 }  // namespace
 
 const Kernel<IdleArgs>& idle() {
@@ -26,6 +37,10 @@ const Kernel<IdleArgs>& idle() {
 }
 const Kernel<CountArgs>& count_passes() {
   static const Kernel<CountArgs> kernel = make_kernel<Count>();
+  return kernel;
+}
+const Kernel<ChooseArgs>& choose_arm() {
+  static const Kernel<ChooseArgs> kernel = make_kernel<Choose>();
   return kernel;
 }
 const PersistentProgram& idle_and_count() {

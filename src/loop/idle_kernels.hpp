@@ -18,6 +18,14 @@ struct CountArgs {
 };
 const Kernel<CountArgs>& count_passes();
 
+/// The same for a SwitchLoop of two arms, which take turns.
+struct ChooseArgs {
+  unsigned* left;
+  Condition again;
+  Condition arm;
+};
+const Kernel<ChooseArgs>& choose_arm();
+
 const PersistentProgram& idle_and_count();
 
 }  // namespace attacca::loop

@@ -2,6 +2,8 @@
 // host.
 #include "resident/loop_kernels.hpp"
 
+#include <attacca/llm.hpp>
+
 #include "kernels/sample/sampling.hpp"
 #include "resident/block_lanes.hpp"
 #include "schedule/step.hpp"
@@ -23,6 +25,17 @@ ATTACCA_HD void copy(const BlockLanes& lanes, T* to, const T* from, std::uint32_
 }
 
 ATTACCA_HD std::uint64_t now() { return device::NativeMemory::now(); }
+
+/// Records what `plan` began at, and the turn before it.
+ATTACCA_HD void mark_begin(const PlanArgs& a) {
+  const auto add = [&](std::uint64_t at, llm::StepMark what) {
+    a.records.add_at(at, static_cast<std::uint32_t>(what));
+  };
+  const std::uint64_t begin = now();
+  add(a.loop->turn_began, llm::StepMark::turn_begins);
+  add(a.loop->turn_ended, llm::StepMark::turn_ends);
+  add(begin, llm::StepMark::plan_begins);
+}
 
 // --- plan --------------------------------------------------------------------------------------
 
@@ -148,6 +161,7 @@ struct PlanKernel {
     const BlockLanes lanes(t);
     LoopState& loop = *a.loop;
     if (loop.is_over) return;
+    if (is_first(lanes) && a.records.items) mark_begin(a);
     if (loop.has_sampled) {
       schedule::settle_step(loop.state, loop.sampled, lanes);
       lanes.sync();
@@ -162,7 +176,9 @@ struct PlanKernel {
       schedule::plan_step(loop.state, lanes);
     else if (is_first(lanes))
       *loop.state.plan.counts = {};
-    if (is_first(lanes)) write_board(loop.state, *a.board);
+    if (!is_first(lanes)) return;
+    write_board(loop.state, *a.board);
+    a.records.add(static_cast<std::uint32_t>(llm::StepMark::plan_ends));
   }
 };
 
@@ -294,6 +310,7 @@ struct TurnKernel {
   ATTACCA_HD static void body(Thread& t, const Args& a) {
     const BlockLanes lanes(t);
     LoopState& loop = *a.loop;
+    const std::uint64_t began = now();
     const bool has_run = loop.has_step;
     const bool is_first_pass = loop.is_over;
     const schedule::Counts ran = *a.running.counts;
@@ -311,6 +328,8 @@ struct TurnKernel {
     loop.is_over = !is_first_pass && !has_run && ends(a, why);
     a.again.set(!loop.is_over);
     if (loop.is_over) end_loop(a, why);
+    loop.turn_began = began;
+    loop.turn_ended = now();
   }
 };
 

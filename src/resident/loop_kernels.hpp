@@ -5,6 +5,7 @@
 // next pass. So only `turn` stands between two steps. The policy is schedule/'s.
 #pragma once
 
+#include <attacca/device/records.hpp>
 #include <attacca/handles.hpp>
 #include <attacca/kernel.hpp>
 
@@ -24,6 +25,8 @@ struct LoopState {
   std::uint32_t has_sampled = 0;           // the step before is not committed
   std::uint32_t is_full = 0;               // no room for another step's news
   std::uint32_t is_over = 1;               // this pass is the loop's last; or it has not begun
+  std::uint64_t turn_began = 0;            // the newest, by the device's clock
+  std::uint64_t turn_ended = 0;
 };
 
 /// The slots' memory, which the sampler reads.
@@ -43,6 +46,7 @@ struct PlanArgs {
   device::RingRef<News> news;
   device::RingRef<kernels::Sampled> tops;
   Board* board;
+  device::RecordsRef records;  // of begins and ends, if any
 };
 
 struct TurnArgs {

@@ -66,6 +66,12 @@ class Chain {
            const std::type_identity_t<Args>& args) {
     links_.push_back({&kernel.info(), grid, Arguments(args), std::move(name), part});
   }
+  /// Adds a kernel in front of all others.
+  template <class Args>
+  void add_first(Part part, std::string name, const Kernel<Args>& kernel, const Grid& grid,
+                 const std::type_identity_t<Args>& args) {
+    links_.insert(links_.begin(), {&kernel.info(), grid, Arguments(args), std::move(name), part});
+  }
   /// REQUIRES: `grid_of(args, is_cuda)` gives the kernel's grid.
   template <class Args>
   void add(Part part, std::string name, const Kernel<Args>& kernel,

@@ -48,12 +48,16 @@ inline std::vector<std::int32_t> text_of(const std::string& name) {
   return text;
 }
 
-/// Suites that are instantiated as "resident" test the scheduler on the device, others the host's.
-inline llm::Scheduler scheduler_of_this_test() {
+/// Suites that are instantiated as "resident" or "relaunch" test the scheduler on the device, in
+/// the two forms of its loop, others the host's.
+inline void choose_scheduler_of_this_test(llm::EngineOptions& options) {
   const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
-  return std::string_view(test->test_suite_name()).starts_with("resident")
-             ? llm::Scheduler::resident
-             : llm::Scheduler::host;
+  const std::string_view suite = test->test_suite_name();
+  const bool relaunches = suite.starts_with("relaunch");
+  if (!relaunches && !suite.starts_with("resident")) return;
+  options.scheduler = llm::Scheduler::resident;
+  options.resident_loop =
+      relaunches ? llm::ResidentLoop::self_relaunch : llm::ResidentLoop::while_node;
 }
 
 /// A request for exactly `count` greedy tokens; end tokens do not end it.
@@ -71,4 +75,6 @@ inline llm::Request greedy(std::vector<std::int32_t> tokens, std::size_t count) 
 #define ATTACCA_ON_EACH_SCHEDULER(suite)                                                        \
   ATTACCA_ON_EACH_DEVICE(suite);                                                                \
   INSTANTIATE_TEST_SUITE_P(resident, suite, testing::ValuesIn(::attacca::test::device_kinds()), \
+                           ::attacca::test::device_kind_name);                                  \
+  INSTANTIATE_TEST_SUITE_P(relaunch, suite, testing::ValuesIn(::attacca::test::device_kinds()), \
                            ::attacca::test::device_kind_name)

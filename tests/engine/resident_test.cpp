@@ -52,7 +52,7 @@ TEST_P(Resident, a_host_that_does_not_read_pauses_the_loop_and_loses_nothing) {
   auto runner = std::make_unique<engine::StepRunner>(
       checkpoint.config(), model::Weights(checkpoint, with.device), with.device,
       engine::setup_of(limits, with), formats::Progress{});
-  ResidentScheduler scheduler(std::move(runner), limits, with, {},
+  ResidentScheduler scheduler(std::move(runner), limits, with, {}, {},
                               std::bit_ceil(2 * resident::news_wanted(limits)));
 
   std::map<std::uint64_t, Tokens> prompts, replies;

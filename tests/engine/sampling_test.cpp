@@ -31,7 +31,7 @@ class EngineSampling : public test::OnEachDevice {
     EngineOptions options;
     options.same_bits = true;
     options.device = device();
-    options.scheduler = scheduler_of_this_test();
+    choose_scheduler_of_this_test(options);
     options.context = 128;
     return options;
   }

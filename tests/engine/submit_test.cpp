@@ -1,5 +1,6 @@
 // Tests of an engine that takes requests while it runs: events, cancellation, deadlines,
 // priorities, readers that do not read, callbacks, and steps that fail.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <attacca/error.hpp>
@@ -7,6 +8,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <future>
 #include <latch>
 #include <optional>
@@ -45,7 +47,7 @@ class Submit : public test::OnEachDevice {
  protected:
   EngineOptions options(unsigned slots = 4) const {
     EngineOptions options;
-    options.scheduler = scheduler_of_this_test();
+    choose_scheduler_of_this_test(options);
     options.same_bits = true;
     options.device = device();
     options.context = 128;
@@ -121,6 +123,11 @@ class SubmitAtRandom : public Submit {
  protected:
   static constexpr std::size_t kThreads = 4;
 
+  /// Enough for all slots, with some that wait.
+  static std::size_t most_open(const Engine& engine) {
+    return std::max(12u, engine.options().slots / 2);
+  }
+
   void submit_all(Engine& engine, const std::vector<Request>& requests,
                   const std::vector<Tokens>& alone, unsigned seed) {
     std::vector<Reply> replies(requests.size());
@@ -142,7 +149,8 @@ class SubmitAtRandom : public Submit {
           }
           if (random() % 4 == 0) open.back().second.cancel();
           if (random() % 3 == 0) open.front().second.next(1us * (random() % 500));
-          while (open.size() > random() % 12) {  // those left open are not read for a while
+          // Those left open are not read for a while.
+          while (open.size() > random() % most_open(engine)) {
             const std::size_t which = random() % open.size();
             replies[open[which].first] = open[which].second.wait();
             open.erase(open.begin() + static_cast<long>(which));
@@ -173,6 +181,7 @@ TEST_P(SubmitAtRandom, gives_every_request_the_tokens_it_gets_alone) {
   {
     EngineOptions by_host = options();
     by_host.scheduler = Scheduler::host;
+    by_host.resident_loop = llm::ResidentLoop::automatic;
     Engine engine(model_, by_host);
     for (const Request& request : requests) alone.push_back(engine.generate(request).tokens);
   }
@@ -188,6 +197,57 @@ TEST_P(SubmitAtRandom, gives_every_request_the_tokens_it_gets_alone) {
     submit_all(scarce_engine, requests, alone, round);
   } while (!HasFailure() && std::chrono::steady_clock::now() < end);
   EXPECT_GT(scarce_engine.stats().steps, 0u);
+}
+
+/// Kilobytes of memory that this process has in use.
+std::size_t resident_kilobytes() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  while (status >> word)
+    if (word == "VmRSS:") {
+      std::size_t kilobytes = 0;
+      status >> kilobytes;
+      return kilobytes;
+    }
+  return 0;
+}
+
+/// On demand: ATTACCA_SOAK_SECONDS=240 tests/engine_tests --gtest_filter=*AtRandom*full_batch*
+TEST_P(SubmitAtRandom, a_full_batch_of_256_loses_nothing_for_as_long_as_one_likes) {
+  const char* wish = std::getenv("ATTACCA_SOAK_SECONDS");
+  if (!wish) GTEST_SKIP() << "set ATTACCA_SOAK_SECONDS to the seconds it shall take";
+  const std::vector<Request> requests = mixture(1024);
+  EngineOptions full = options(256);
+  full.step_tokens = 512;
+  full.pages = 256 * 3;  // of 8 that a sequence may need
+  std::vector<Tokens> alone;
+  {
+    EngineOptions by_host = options();
+    by_host.scheduler = Scheduler::host;
+    by_host.resident_loop = llm::ResidentLoop::automatic;
+    Engine engine(model_, by_host);
+    for (const Request& request : requests) alone.push_back(engine.generate(request).tokens);
+  }
+  Engine engine(model_, full);
+  const auto begin = std::chrono::steady_clock::now();
+  std::size_t kilobytes = 0, bytes_free = 0;
+  unsigned round = 0;
+  while (!HasFailure() &&
+         std::chrono::steady_clock::now() < begin + std::chrono::seconds(atoi(wish))) {
+    submit_all(engine, requests, alone, ++round);
+    if (round == 8) {  // what is used for the first time is there
+      kilobytes = resident_kilobytes();
+      bytes_free = device().bytes_free();
+    }
+  }
+  const EngineStats stats = engine.stats();
+  fmt::print("{} rounds of {} requests, {} steps, {} tokens, {} preemptions, {} evictions\n", round,
+             requests.size(), stats.steps, stats.tokens_prefilled + stats.tokens_decoded,
+             stats.preemptions, stats.evictions);
+  ASSERT_GT(round, 8u);
+  EXPECT_GT(stats.preemptions, 0u);
+  EXPECT_LE(resident_kilobytes(), kilobytes + 16 * 1024);
+  EXPECT_TRUE(!is_cuda() || device().bytes_free() + (std::size_t{64} << 20) >= bytes_free);
 }
 
 TEST_P(Submit, many_times_more_requests_than_slots_wait_and_all_are_answered) {
@@ -441,7 +501,7 @@ TEST_P(FailingSteps, end_the_requests_that_had_a_slot_and_no_other) {
   using Kind = test::Faults::Kind;
   Engine engine(model_, faulty(1));
   const Tokens right = engine.generate(greedy({1, 2}, 4)).tokens;
-  const bool is_resident = scheduler_of_this_test() == Scheduler::resident;
+  const bool is_resident = options().scheduler == Scheduler::resident;
   faults_->launches = {Kind::throws};  // of a step, or of the resident loop
   std::vector<Ticket> tickets;
   for (int i = 0; i < 3; ++i) tickets.push_back(engine.submit(greedy({1, 2}, 4)));

@@ -103,6 +103,8 @@ void add_engine_flags(Command& command, EngineFlags& flags) {
              "off: a step runs only in a graph of exactly its size [on]");
   add_choice(command, "--scheduler", engine.scheduler, llm::scheduler_name, llm::kSchedulers,
              "where the loop runs that plans and commits steps; resident: on the device");
+  add_choice(command, "--resident-loop", engine.resident_loop, llm::resident_loop_name,
+             llm::kResidentLoops, "the form of the resident scheduler's loop");
   add_switch(command, "--overlap", engine.overlap,
              "off: a step is planned only when the one before it has ended [on]");
   command

@@ -52,7 +52,7 @@ std::string start_report(const Model& model, const Engine& engine) {
     text += fmt::format("graphs    {}\n", describe(coverage));
   for (const Product& product : engine.products())
     text += fmt::format("products  {}\n", describe(product));
-  return text;
+  return text + engine.explain_loop();
 }
 
 namespace {

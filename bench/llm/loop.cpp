@@ -1,0 +1,365 @@
+// loop.cpp: what the loop around the steps costs when the host runs it and when the device does:
+// the gap between two steps by the device's clock, the time from token to token, calls of the CUDA
+// driver, all with a quiet host and with a busy one; and how soon an idle engine answers.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <atomic>
+#include <attacca/error.hpp>
+#include <optional>
+#include <thread>
+
+#include "instruments/cupti.hpp"
+#include "llm/engine_runs.hpp"
+#include "llm/random_file.hpp"
+#include "llm/synthetic_runs.hpp"
+
+namespace bench {
+
+namespace {
+
+using namespace attacca::llm;
+using attacca::device::Record;
+using nlohmann::ordered_json;
+
+constexpr double kMostGap = 12;        // µs
+constexpr double kMostIdle = 2;        // percent
+constexpr double kMostHogged = 1.05;   // of the quiet p99
+constexpr double kLeastRate = 0.97;    // of the host's
+constexpr double kMostAdmission = 60;  // µs over the step
+constexpr double kMostPlan = 10;       // µs
+constexpr std::size_t kRecords = 1u << 16;
+
+struct Lengths {
+  unsigned prompt = 32;
+  unsigned output = 384;
+};
+
+/// Threads that keep processors busy.
+class Hogs {
+ public:
+  explicit Hogs(unsigned count) {
+    for (unsigned at = 0; at < count; ++at)
+      threads_.emplace_back([this] {
+        while (!is_over_.load(std::memory_order_relaxed)) {
+        }
+      });
+  }
+  ~Hogs() {
+    is_over_ = true;
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  std::atomic<bool> is_over_ = false;
+  std::vector<std::thread> threads_;
+};
+
+/// The median, p10 and p99; the last stands where other benchmarks have p90.
+Summary quantiles(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const auto at = [&](double share) {
+    return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
+  };
+  return {at(0.5), at(0.1), at(0.99)};
+}
+
+/// Steady decode steps, in microseconds.
+struct Steps {
+  std::vector<double> gaps;       // from the end of one to the begin of the next
+  std::vector<double> intervals;  // from end to end
+  std::vector<double> turns, plans;
+  double idle_percent = 0;
+};
+
+/// The steps of `size` tokens that follow another such step at once.
+Steps steps_of(const std::vector<Record>& records, unsigned size) {
+  const auto is = [&](const Record& record, StepMark what) {
+    return record.what == static_cast<std::uint32_t>(what);
+  };
+  Steps steps;
+  std::optional<std::uint64_t> begin, end, turn, plan;
+  double gaps = 0, all = 0;
+  std::vector<Record> sorted = records;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Record& a, const Record& b) { return a.at < b.at; });
+  for (const Record& record : sorted) {
+    if (is(record, StepMark::step_begins)) {
+      begin = record.value == size ? std::optional(record.at) : std::nullopt;
+      if (!begin) end.reset();
+    } else if (is(record, StepMark::step_ends) && begin) {
+      if (end) {
+        const double gap = static_cast<double>(*begin - *end) / 1e3;
+        const double interval = static_cast<double>(record.at - *end) / 1e3;
+        steps.gaps.push_back(gap);
+        steps.intervals.push_back(interval);
+        gaps += gap;
+        all += interval;
+      }
+      end = record.at;
+    } else if (is(record, StepMark::turn_begins)) {
+      turn = record.at;
+    } else if (is(record, StepMark::turn_ends) && turn) {
+      if (end) steps.turns.push_back(static_cast<double>(record.at - *turn) / 1e3);
+    } else if (is(record, StepMark::plan_begins)) {
+      plan = record.at;
+    } else if (is(record, StepMark::plan_ends) && plan) {
+      if (end) steps.plans.push_back(static_cast<double>(record.at - *plan) / 1e3);
+    }
+  }
+  steps.idle_percent = all > 0 ? 100 * gaps / all : 0;
+  return steps;
+}
+
+/// Where the loop runs, and its form there.
+struct LoopChoice {
+  const char* name;
+  Scheduler scheduler;
+  ResidentLoop form;
+};
+constexpr LoopChoice kLoops[] = {
+    {"host", Scheduler::host, ResidentLoop::automatic},
+    {"resident, while node", Scheduler::resident, ResidentLoop::while_node},
+    {"resident, self-relaunch", Scheduler::resident, ResidentLoop::self_relaunch}};
+
+/// One engine's figures.
+struct Measured {
+  Steps quiet, hogged;
+  std::vector<double> host_intervals;  // what a reader on the host sees, quiet
+  double tokens_per_second = 0, hogged_tokens_per_second = 0;
+  std::optional<double> calls_per_token;
+  std::vector<double> admission_us;  // to the first token, less the step
+};
+
+class LoopRun {
+ public:
+  explicit LoopRun(Run& run) : run_(run) {
+    if (run.is_quick()) lengths_ = {8, 24};
+  }
+
+  void run_model(const ordered_json& params, const std::string& path, unsigned batch) {
+    const Measured host = measure(params, path, batch, kLoops[0]);
+    const Measured by_while = measure(params, path, batch, kLoops[1]);
+    const Measured by_relaunch = measure(params, path, batch, kLoops[2]);
+    add_rows(params, batch, kLoops[0], host, nullptr, false);
+    // The gates are for the faster form.
+    const bool relaunches =
+        quantiles(by_relaunch.quiet.intervals).median < quantiles(by_while.quiet.intervals).median;
+    add_rows(params, batch, kLoops[1], by_while, &host, !relaunches);
+    add_rows(params, batch, kLoops[2], by_relaunch, &host, relaunches);
+  }
+
+ private:
+  Measured measure(const ordered_json& params, const std::string& path, unsigned batch,
+                   const LoopChoice& choice) {
+    std::string what;
+    for (const auto& [key, value] : params.items()) what += value.get<std::string>() + ", ";
+    what += fmt::format("{} at once, {}", batch, choice.name);
+    const Progress progress = [&](std::string_view task, std::uint64_t done, std::uint64_t all) {
+      if (all > 0) run_.show_progress(fmt::format("{}, {}", what, task), 100 * done / all, 100);
+    };
+    const Model model(path, progress);
+    EngineOptions options;
+    options.device = run_.device;
+    options.slots = batch;
+    options.context = std::min<std::size_t>(model.context(), 1024);
+    options.scheduler = choice.scheduler;
+    options.resident_loop = choice.form;
+    options.device_records = kRecords;
+    Engine engine(model, options, progress);
+    Measured measured;
+    generate(model, engine, batch);  // loads what is used for the first time
+    run_.show_progress(what, 1, 4);
+    measured.tokens_per_second = generate(model, engine, batch, &measured.host_intervals);
+    measured.quiet = steps_of(engine.device_records(), batch);
+    if (measured.quiet.gaps.empty())
+      throw attacca::Error(fmt::format("{}: no two whole steps followed one another", what));
+    run_.show_progress(what, 2, 4);
+    {
+      const Hogs hogs(std::thread::hardware_concurrency());
+      measured.hogged_tokens_per_second = generate(model, engine, batch);
+    }
+    measured.hogged = steps_of(engine.device_records(), batch);
+    run_.show_progress(what, 3, 4);
+    measured.calls_per_token = count_calls(model, engine, batch);
+    for (int round = 0; round < (run_.is_quick() ? 3 : 20); ++round)
+      measured.admission_us.push_back(admission(model, engine));
+    return measured;
+  }
+
+  /// Tokens per second of `batch` requests at once, after the first token of each.
+  double generate(const Model& model, Engine& engine, unsigned batch,
+                  std::vector<double>* intervals = nullptr) {
+    std::vector<Request> requests(batch);
+    std::vector<std::vector<double>> times(batch);
+    for (unsigned at = 0; at < batch; ++at) {
+      requests[at] = request(model);
+      requests[at].on_event = [&times, at](const RequestEvent& event) {
+        if (event.token >= 0) times[at].push_back(event.seconds);
+      };
+    }
+    const std::vector<Reply> replies = engine.generate(requests);
+    engine.wait_until_idle();
+    double first = 0, last = 0;
+    for (const Reply& reply : replies) {
+      if (reply.tokens.size() != lengths_.output)
+        throw attacca::Error(fmt::format("a reply of {} tokens ended as '{}' {}",
+                                         reply.tokens.size(), finish_name(reply.finish),
+                                         reply.error));
+      first = std::max(first, reply.seconds_to_first_token);
+      last = std::max(last, reply.seconds);
+    }
+    if (intervals)
+      for (const std::vector<double>& each : times)
+        for (std::size_t at = 2; at < each.size(); ++at)
+          intervals->push_back((each[at] - each[at - 1]) * 1e6);
+    return batch * (lengths_.output - 1) / (last - first);
+  }
+
+  std::optional<double> count_calls(const Model& model, Engine& engine, unsigned batch) {
+    if (!run_.device.is_cuda()) return std::nullopt;
+    std::string why_not;
+    const auto counter = attacca::instruments::start_call_counter(why_not);
+    if (!counter) {
+      if (!has_told_why_)
+        run_.note(fmt::format("calls of the driver are not counted: {}", why_not));
+      has_told_why_ = true;
+      return std::nullopt;
+    }
+    // From the third token of the first request to ten before its end, so that neither the launch
+    // of the loop nor its end is counted.
+    std::atomic<std::uint64_t> from = 0, to = 0;
+    std::vector<Request> requests(batch);
+    for (Request& each : requests) each = request(model);
+    requests[0].on_event = [&, seen = 0u](const RequestEvent& event) mutable {
+      if (event.token < 0) return;
+      if (++seen == 3) from = counter->calls();
+      if (seen == lengths_.output - 10) to = counter->calls();
+    };
+    engine.generate(requests);
+    engine.wait_until_idle();
+    const double tokens = static_cast<double>(batch) * (lengths_.output - 13);
+    return static_cast<double>(to - from) / tokens;
+  }
+
+  /// Microseconds from `submit` on an idle engine to the first token, less those of its step.
+  double admission(const Model& model, Engine& engine) {
+    Request one = request(model);
+    one.max_tokens = 1;
+    const Reply reply = engine.generate(one);
+    engine.wait_until_idle();
+    std::uint64_t begin = 0, end = 0;
+    for (const Record& record : engine.device_records()) {
+      if (record.what == static_cast<std::uint32_t>(StepMark::step_begins)) begin = record.at;
+      if (record.what == static_cast<std::uint32_t>(StepMark::step_ends)) end = record.at;
+    }
+    return reply.seconds_to_first_token * 1e6 - static_cast<double>(end - begin) / 1e3;
+  }
+
+  Request request(const Model& model) {
+    Request request;
+    request.tokens = random_tokens(model, lengths_.prompt, ++requests_);
+    request.max_tokens = lengths_.output;
+    request.sampling.temperature = 0.7f;
+    request.sampling.top_p = 0.95f;
+    request.sampling.seed = requests_;
+    request.ignores_end = true;
+    return request;
+  }
+
+  /// `host`: what to compare with, if anything.
+  void add_rows(const ordered_json& params, unsigned batch, const LoopChoice& choice,
+                const Measured& m, const Measured* host, bool is_chosen) {
+    const bool is_judged = is_chosen && run_.device.is_cuda();
+    const auto row_of = [&](const char* name, const Summary& value, const char* unit) -> Row {
+      Row row{.name = name, .params = params, .value = value, .unit = unit};
+      row.params["batch"] = batch;
+      row.params["loop"] = choice.name;
+      return row;
+    };
+    const auto one = [](double value) { return Summary{value, value, value}; };
+    const auto add = [&](Row row, std::optional<double> baseline, std::optional<double> limit) {
+      row.baseline = host ? baseline : std::nullopt;
+      if (is_judged) row.limit = limit;
+      run_.add(std::move(row));
+    };
+    const Summary gap = quantiles(m.quiet.gaps), interval = quantiles(m.quiet.intervals);
+    const Summary hogged = quantiles(m.hogged.intervals);
+    add(row_of("gap", gap, "µs"), host ? quantiles(host->quiet.gaps).median : 0, kMostGap);
+    add(row_of("idle", one(m.quiet.idle_percent), "%"), host ? host->quiet.idle_percent : 0,
+        kMostIdle);
+    add(row_of("token to token", interval, "µs"),
+        host ? quantiles(host->quiet.intervals).median : 0, std::nullopt);
+    add(row_of("token to token, p99", one(interval.p90), "µs"),
+        host ? quantiles(host->quiet.intervals).p90 : 0, std::nullopt);
+    add(row_of("token to token, p99, host busy", one(hogged.p90), "µs"),
+        host ? quantiles(host->hogged.intervals).p90 : 0, kMostHogged * interval.p90);
+    Row rate = row_of("output", one(m.tokens_per_second), "tokens/s");
+    rate.is_rate = true;
+    add(rate, host ? host->tokens_per_second : 0,
+        host && (batch == 1 || batch == 64) ? std::optional(kLeastRate * host->tokens_per_second)
+                                            : std::nullopt);
+    Row busy_rate = row_of("output, host busy", one(m.hogged_tokens_per_second), "tokens/s");
+    busy_rate.is_rate = true;
+    add(busy_rate, host ? host->hogged_tokens_per_second : 0,
+        host ? std::optional(host->hogged_tokens_per_second) : std::nullopt);
+    add(row_of("token to token, as a reader on the host sees it", quantiles(m.host_intervals),
+               "µs"),
+        host ? quantiles(host->host_intervals).median : 0, std::nullopt);
+    if (m.calls_per_token)
+      add(row_of("driver calls a token", one(*m.calls_per_token), "calls"),
+          host && host->calls_per_token ? *host->calls_per_token : 0, 0.0);
+    if (batch == 1)
+      add(row_of("first token, over the step itself", quantiles(m.admission_us), "µs"),
+          host ? quantiles(host->admission_us).median : 0, kMostAdmission);
+    if (choice.scheduler == Scheduler::host) return;
+    add(row_of("turn", quantiles(m.quiet.turns), "µs"), std::nullopt, std::nullopt);
+    add(row_of("plan and commit", quantiles(m.quiet.plans), "µs"), std::nullopt,
+        batch == 256 ? std::optional(kMostPlan) : std::nullopt);
+  }
+
+  Run& run_;
+  Lengths lengths_;
+  unsigned requests_ = 0;
+  bool has_told_why_ = false;
+};
+
+void run_loop(Run& run) {
+  run.note(
+      "steady decode steps of requests sampled at temperature 0.7 and top-p 0.95, with the marks "
+      "that this needs: two kernels of one thread in each step, for both schedulers. The column "
+      "after the median is p10, the one behind it p99");
+  run.note(
+      "gap: from the mark behind sampling to the one before the next step's first kernel. Host "
+      "busy: as many threads that only compute as there are processors");
+  LoopRun loop(run);
+  const auto batches = [&](std::vector<unsigned> otherwise) {
+    return run.engine.slots.empty() ? std::move(otherwise) : run.engine.slots;
+  };
+  if (!is_synthetic(run)) {
+    const std::string path = model_path_of(run);
+    for (const unsigned batch : batches({1, 8}))
+      loop.run_model(ordered_json::object(), path, batch);
+    return;
+  }
+  std::vector<std::string> shapes = run.engine.shapes;
+  if (shapes.empty())
+    shapes = run.is_quick() ? std::vector<std::string>{"llama-1b"}
+                            : std::vector<std::string>{"llama-1b", "llama-8b"};
+  for (const std::string& shape : shapes) {
+    const RandomFile file(run, shape, "bf16");
+    for (const unsigned batch : batches({1, 8, 64, 256}))
+      loop.run_model({{"shape", shape}}, file.path().string(), batch);
+  }
+}
+
+const Registered registered{{.name = "loop",
+                             .question = "what does the loop around the steps cost, on the host "
+                                         "and on the device?",
+                             .needs = Needs::either,
+                             .run = run_loop,
+                             .is_engine = true}};
+
+}  // namespace
+
+}  // namespace bench

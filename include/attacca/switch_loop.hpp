@@ -1,0 +1,67 @@
+// switch_loop.hpp: a loop whose passes choose what they run: a lead decides which of several arms
+// runs in this pass, and something may run beside the arm. Written once, and lowered to a WHILE
+// node with a SWITCH inside, or to a graph for each arm that launches the next one from the device.
+//
+//   const SwitchLoop loop(device, "serve", {
+//       .lead = [&](Graph& pass, Condition again, Condition arm) { … },  // sets both
+//       .arms = {small_step, large_step},
+//       .beside = [&](Graph& pass) { … }});
+//   SwitchLoopExec exec = loop.instantiate();
+//   exec.launch(stream);
+#pragma once
+
+#include <attacca/loop.hpp>
+
+namespace attacca {
+
+class SwitchLoopExec;
+
+class SwitchLoop {
+ public:
+  struct Parts {
+    /// Comes first in every pass. It sets `arm`, to a number that no arm has if none shall run, and
+    /// `again`. A lead that sets `again` to 0 sets `arm` so too; `beside` may then run once more or
+    /// not at all.
+    std::function<void(Graph&, Condition again, Condition arm)> lead;
+    std::vector<Graph::Fill> arms;
+    /// Runs between two leads, beside the arm; may be empty.
+    Graph::Fill beside = {};
+  };
+
+  SwitchLoop(const Device& device, std::string name, Parts parts);
+
+  /// As Loop::plan, for the two forms `while_node` and `self_relaunch`.
+  LoopPlan plan() const;
+  /// Lowers to the plan's choice, or to `form`. Throws BadArgument for another form, and the
+  /// validator's GraphError for a form that is not legal.
+  SwitchLoopExec instantiate(std::optional<LoopForm> form = std::nullopt) const;
+  /// The loop as a graph with a WHILE node.
+  Graph graph() const;
+
+ private:
+  struct Arms;
+  Graph pass_of(unsigned arm, const Arms& arms) const;
+
+  Device device_;
+  std::string name_;
+  Parts parts_;
+};
+
+/// A lowered loop. Like an Exec it may be destroyed while a launch is in flight.
+class SwitchLoopExec {
+ public:
+  SwitchLoopExec(SwitchLoopExec&&) noexcept;
+  ~SwitchLoopExec();
+  /// Returns at once. REQUIRES: the launch before has ended.
+  void launch(StreamRef stream);
+  LoopForm form() const;
+  ExecMemory memory() const;
+
+ private:
+  friend class SwitchLoop;
+  struct Impl;
+  explicit SwitchLoopExec(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace attacca

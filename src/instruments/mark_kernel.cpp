@@ -1,0 +1,22 @@
+// mark_kernel.cpp: the body of the marking kernel. Compiled by nvcc in a CUDA build.
+#include <attacca/mark.hpp>
+
+namespace attacca {
+
+namespace {
+struct Mark {
+  static constexpr const char* name = "mark";
+  using Args = MarkArgs;
+  static Cost cost(const Args&) { return {.flops = 0, .bytes = sizeof(device::Record)}; }
+  ATTACCA_HD static void body(Thread& t, const Args& a) {
+    if (t.is_first()) a.records.add(a.what, a.value);
+  }
+};
+}  // namespace
+
+const Kernel<MarkArgs>& mark() {
+  static const Kernel<MarkArgs> kernel = make_kernel<Mark>();
+  return kernel;
+}
+
+}  // namespace attacca

@@ -1,0 +1,18 @@
+// next_arm.hpp: a kernel that launches the graph of the next arm of a SwitchLoop. It is the last
+// node of each of those graphs.
+#pragma once
+
+#include <attacca/kernel.hpp>
+
+namespace attacca::loop {
+
+struct NextArmArgs {
+  const unsigned* again;
+  const unsigned* arm;
+  const DeviceGraph* graphs;  // of the arms, then of a pass without one
+  unsigned none;              // how many arms there are
+  unsigned own;               // place there of the graph that this node is in
+};
+const Kernel<NextArmArgs>& next_arm();
+
+}  // namespace attacca::loop

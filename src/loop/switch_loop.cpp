@@ -1,0 +1,182 @@
+// switch_loop.cpp: builds a SwitchLoop in one of two forms, and measures small loops of both to
+// choose one.
+#include <attacca/memory.hpp>
+#include <attacca/switch_loop.hpp>
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <variant>
+
+#include "graph/data.hpp"
+#include "graph/executor.hpp"
+#include "loop/costs.hpp"
+#include "loop/next_arm.hpp"
+
+namespace attacca {
+
+using attacca::detail::HandleKind;
+using graph::data_of;
+
+/// What the graphs of a self-relaunching loop share. The graph that the host launches keeps it, and
+/// so do launches in flight.
+struct SwitchLoop::Arms {
+  explicit Arms(const Device& device, std::size_t count)
+      : cells(device, std::vector<unsigned>(2)), graphs(device, count + 1) {}
+
+  Condition again() const { return cell(0); }
+  Condition arm() const { return cell(1); }
+  Condition cell(std::size_t at) const {
+    return Condition(reinterpret_cast<std::uint64_t>(cells.data() + at), HandleKind::cell);
+  }
+
+  Buffer<unsigned> cells;  // the two conditions
+  Buffer<DeviceGraph> graphs;
+  std::vector<DeviceExec> execs;  // in the order of `graphs`
+};
+
+struct SwitchLoopExec::Impl {
+  LoopForm form;
+  std::variant<Exec, DeviceExec> exec;
+  std::size_t arms_bytes = 0;  // of the graphs that the device launches, on the host
+};
+
+SwitchLoopExec::SwitchLoopExec(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+SwitchLoopExec::SwitchLoopExec(SwitchLoopExec&&) noexcept = default;
+SwitchLoopExec::~SwitchLoopExec() = default;
+LoopForm SwitchLoopExec::form() const { return impl_->form; }
+
+ExecMemory SwitchLoopExec::memory() const {
+  ExecMemory memory = std::visit([](const auto& exec) { return exec.memory(); }, impl_->exec);
+  memory.host_bytes += impl_->arms_bytes;
+  return memory;
+}
+
+void SwitchLoopExec::launch(StreamRef stream) {
+  if (impl_->form == LoopForm::while_node)
+    std::get<Exec>(impl_->exec).launch(stream);
+  else
+    std::get<DeviceExec>(impl_->exec).start(stream);
+}
+
+SwitchLoop::SwitchLoop(const Device& device, std::string name, Parts parts)
+    : device_(device), name_(std::move(name)), parts_(std::move(parts)) {
+  if (!parts_.lead) throw BadArgument(fmt::format("loop '{}' has no lead", name_));
+  if (parts_.arms.empty()) throw BadArgument(fmt::format("loop '{}' has no arm", name_));
+}
+
+namespace {
+
+/// The nodes of a graph or body that none of its other nodes depends on.
+std::vector<Node> last_of(const Graph& graph) {
+  std::vector<Node> last = graph.nodes();
+  const std::vector<Node> all = last;
+  std::erase_if(last, [&](const Node& node) {
+    return std::any_of(all.begin(), all.end(), [&](const Node& other) {
+      const auto& deps = graph::Access::node(other).deps;
+      return std::any_of(deps.begin(), deps.end(),
+                         [&](const graph::Edge& edge) { return edge.from == node.id(); });
+    });
+  });
+  return last;
+}
+
+/// Puts the nodes that `fill` adds behind `producers`.
+void fill_after(Graph& graph, const std::vector<Node>& producers, const Graph::Fill& fill) {
+  const std::size_t before = graph.nodes().size();
+  fill(graph);
+  const std::vector<Node> nodes = graph.nodes();
+  for (std::size_t at = before; at < nodes.size(); ++at) {
+    if (!graph::Access::node(nodes[at]).deps.empty()) continue;
+    for (const Node& producer : producers)
+      graph::Access::add_edge(nodes[at], producer, EdgeKind::full);
+  }
+}
+
+}  // namespace
+
+Graph SwitchLoop::graph() const {
+  Graph whole(device_, name_);
+  whole.while_(name_, [&](Graph& pass, Condition again) {
+    const Condition arm = pass.condition("arm", static_cast<unsigned>(parts_.arms.size()));
+    parts_.lead(pass, again, arm);
+    const std::vector<Node> lead = last_of(pass);
+    if (parts_.beside) fill_after(pass, lead, parts_.beside);
+    pass.switch_("arm", arm, parts_.arms).after(lead);
+  });
+  return whole;
+}
+
+/// An arm and what runs beside it, then the lead, which decides on the next arm. The number after
+/// the last arm's has none, and the one after that is the loop's first pass, of a lead alone.
+Graph SwitchLoop::pass_of(unsigned arm, const Arms& arms) const {
+  const auto none = static_cast<unsigned>(parts_.arms.size());
+  Graph pass(device_, arm < none ? fmt::format("{}, arm {}", name_, arm) : name_);
+  if (arm < none) parts_.arms[arm](pass);
+  if (arm <= none && parts_.beside) parts_.beside(pass);
+  fill_after(pass, last_of(pass),
+             [&](Graph& graph) { parts_.lead(graph, arms.again(), arms.arm()); });
+  pass.kernel(loop::next_arm(), Grid{},
+              {arms.cells.data(), arms.cells.data() + 1, arms.graphs.data(), none, arm})
+      .after(last_of(pass));
+  return pass;
+}
+
+LoopPlan SwitchLoop::plan() const {
+  LoopPlan plan;
+  plan.loop = name_;
+  const Arms arms(device_, parts_.arms.size());
+  const auto relaunch_problem = [&]() -> std::string {
+    for (unsigned arm = 0; arm <= parts_.arms.size(); ++arm)
+      for (const GraphError& problem : pass_of(arm, arms).device_problems()) return problem.what();
+    return "";
+  };
+  const std::vector<GraphError> while_problems = graph().problems();
+  for (std::size_t at = 0; at < plan.options.size(); ++at) {
+    LoopOption& option = plan.options[at];
+    option.form = static_cast<LoopForm>(at);
+    if (option.form == LoopForm::while_node)
+      option.why_not = while_problems.empty() ? "" : while_problems.front().what();
+    else if (option.form == LoopForm::self_relaunch)
+      option.why_not = relaunch_problem();
+    else
+      option.why_not = "a loop that switches has no such form";
+    option.is_legal = option.why_not.empty();
+    if (option.is_legal) option.microseconds_per_pass = loop::cost_of_switch(device_, option.form);
+  }
+  const LoopOption &by_while = plan.options[0], &by_relaunch = plan.options[1];
+  if (!by_while.is_legal && !by_relaunch.is_legal) throw while_problems.front();
+  const bool relaunches =
+      by_relaunch.is_legal &&
+      (!by_while.is_legal || by_relaunch.microseconds_per_pass < by_while.microseconds_per_pass);
+  plan.chosen = relaunches ? LoopForm::self_relaunch : LoopForm::while_node;
+  return plan;
+}
+
+SwitchLoopExec SwitchLoop::instantiate(std::optional<LoopForm> form) const {
+  const LoopForm wanted = form ? *form : plan().chosen;
+  if (wanted == LoopForm::while_node)
+    return SwitchLoopExec(
+        std::make_unique<SwitchLoopExec::Impl>(wanted, graph().instantiate(), std::size_t{0}));
+  if (wanted != LoopForm::self_relaunch)
+    throw BadArgument(
+        fmt::format("loop '{}' cannot become a {}: a loop that switches has no such "
+                    "form; use while_node or self_relaunch",
+                    name_, loop_form_name(wanted)));
+  const auto count = static_cast<unsigned>(parts_.arms.size());
+  const auto arms = std::make_shared<Arms>(device_, count);
+  std::vector<DeviceGraph> handles;
+  std::size_t bytes = 0;
+  for (unsigned arm = 0; arm <= count; ++arm) {
+    arms->execs.push_back(pass_of(arm, *arms).instantiate_for_device());
+    handles.push_back(arms->execs.back().handle());
+    bytes += arms->execs.back().memory().host_bytes;
+  }
+  arms->graphs.write(handles);
+  Graph first = pass_of(count + 1, *arms);
+  data_of(first).keeps = {arms};
+  return SwitchLoopExec(
+      std::make_unique<SwitchLoopExec::Impl>(wanted, first.instantiate_for_device(), bytes));
+}
+
+}  // namespace attacca
