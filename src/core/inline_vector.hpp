@@ -19,7 +19,11 @@ class InlineVector {
   InlineVector(const T* first, const T* last) { assign(first, last); }
   InlineVector(const InlineVector& other) { assign(other.begin(), other.end()); }
   InlineVector(InlineVector&& other) noexcept { take(other); }
-  InlineVector& operator=(const InlineVector& other) { return *this = InlineVector(other); }
+  /// Allocates only where `other` has more elements than ours ever had.
+  InlineVector& operator=(const InlineVector& other) {
+    if (this != &other) assign(other.begin(), other.end());
+    return *this;
+  }
   InlineVector& operator=(InlineVector&& other) noexcept {
     if (this == &other) return *this;
     delete[] heap_;
