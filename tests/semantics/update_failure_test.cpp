@@ -1,6 +1,8 @@
 // Tests of updates that fail half-way: the exec runs as before.
 #include <gmock/gmock.h>
 
+#include <future>
+
 #include "support/faulty_device.hpp"
 #include "support/kernels.hpp"
 #include "support/on_each_device.hpp"
@@ -50,6 +52,8 @@ class SmallUpdateFailure : public OnEachDevice {
     return x_->read().front();
   }
   Faults& faults() { return *faults_; }
+  Stream& on_faulty() { return *on_faulty_; }
+  Buffer<int>& x() { return *x_; }
 
  private:
   std::shared_ptr<Faults> faults_ = std::make_shared<Faults>();
@@ -93,6 +97,23 @@ TEST_P(SmallUpdateFailure, an_update_that_fails_half_way_is_undone) {
   EXPECT_EQ(run_from(exec, 0), 8);
   EXPECT_TRUE(exec.update(next.graph));
   EXPECT_EQ(run_from(exec, 0), 40);
+}
+
+TEST_P(SmallUpdateFailure, an_update_that_fails_behind_a_launch_is_undone) {
+  const Steps old = adding(1);
+  Exec exec = old.graph.instantiate();
+  x().write(std::vector<int>{0});
+  std::promise<void> gate;
+  on_faulty().host("gate", [opened = gate.get_future().share()] { opened.wait(); });
+  exec.launch(on_faulty());
+  faults().applies = {Kind::throws};
+  EXPECT_THROW(exec.update(adding(10).graph), DeviceError);
+  exec.launch(on_faulty());
+  EXPECT_TRUE(exec.set(old.nodes[0], step(1, 5)));
+  exec.launch(on_faulty());
+  gate.set_value();
+  on_faulty().synchronize();
+  EXPECT_EQ(x().read().front(), 4 + 4 + 8);
 }
 
 TEST_P(SmallUpdateFailure, an_update_refused_in_place_and_anew_is_undone) {

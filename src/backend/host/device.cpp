@@ -46,13 +46,8 @@ void allow_workers(unsigned threads) {
 class HostInstance final : public Instance {
  public:
   HostInstance(Workers& workers, const GraphData& data, Target target)
-      : workers_(workers), graph_(std::make_shared<Launchable>()) {
-    graph_->name = data.name;
-    graph_->is_device_graph = target == Target::device_launch;
-    graph_->plan = std::make_shared<Plan>(data);
-    has_updatable_nodes_ = graph_->plan->has_updatable_nodes;
-    graph_->keeps = data.keeps;
-  }
+      : workers_(workers),
+        graph_(std::make_shared<Launchable>(data, target == Target::device_launch)) {}
   ~HostInstance() override {
     // Launches by the host own a reference to the graph; launches by device code do not.
     if (graph_->is_device_graph) workers_.keep_while_busy(graph_);
@@ -62,7 +57,7 @@ class HostInstance final : public Instance {
     HostStream& queue = queue_of(stream, "a graph launched");
     graph_->outstanding.fetch_add(1);
     queue.enqueue([&workers = workers_, &failures = queue.failures(), graph = graph_,
-                   plan = graph_->take_plan()] {
+                   snapshot = take_snapshot(*graph_)]() mutable {
       struct Ended {
         Launchable& graph;
         ~Ended() {
@@ -72,39 +67,25 @@ class HostInstance final : public Instance {
       } ended{*graph};
       const std::lock_guard gate(graph->gate);
       graph->is_busy.store(true);
-      run_launch(workers, *graph, plan, failures);
+      run_launch(workers, *graph, std::move(snapshot), failures);
     });
   }
 
-  /// Launches already made keep the parameters they were made with. While one that has taken the
-  /// plan is outstanding, changes go to a new plan, which the next launch takes. Where device code
-  /// changes nodes, its changes must survive, so we wait instead.
+  /// Launches already made keep the settings they were made with. Where device code changes nodes,
+  /// its changes must survive, so we wait for the launches instead.
   std::optional<Refusal> apply(const GraphData& data, const Changes& changes) override {
-    // Unlocked: a launch that runs again takes the plan.
-    if (has_updatable_nodes_)
+    if (graph_->plan.has_updatable_nodes)
       for (int count; (count = graph_->outstanding.load(std::memory_order_acquire)) != 0;)
         graph_->outstanding.wait(count);
-    const std::lock_guard lock(graph_->mutex);
-    if (graph_->is_plan_taken && graph_->outstanding.load(std::memory_order_acquire) != 0) {
-      graph_->plan = std::make_shared<Plan>(data);
-      graph_->is_plan_taken = false;
-      return std::nullopt;
-    }
-    for (const NodeId id : changes.parameters) graph_->plan->read_parameters(data, id);
-    for (const NodeId id : changes.switches)
-      graph_->plan->node_of(id).is_enabled = data.nodes[id].is_enabled;
+    graph_->plan.apply(data, changes);
     return std::nullopt;
   }
   DeviceGraph handle() override { return {graph_.get()}; }
-  std::size_t host_bytes() const override {
-    const std::lock_guard lock(graph_->mutex);
-    return graph_->plan->bytes();
-  }
+  std::size_t host_bytes() const override { return graph_->plan.bytes(); }
 
  private:
   Workers& workers_;
   std::shared_ptr<Launchable> graph_;
-  bool has_updatable_nodes_;
 };
 
 /// Blocks by size. A freed block is given out again once its stream has reached the free.

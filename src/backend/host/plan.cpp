@@ -1,8 +1,7 @@
-// plan.cpp: compiles a graph into a Plan: symbols, scopes, successors and arguments in turn.
+// plan.cpp: compiles a graph into a Plan: symbols, scopes, successors and settings in turn.
 #include "backend/host/plan.hpp"
 
 #include <cstring>
-#include <utility>
 
 #include "graph/relocate.hpp"
 
@@ -11,22 +10,20 @@ namespace attacca::host {
 using namespace graph;
 using attacca::detail::HandleKind;
 
-namespace {
-/// Rounds up to the strictest alignment that an argument struct may ask for, which is what new
-/// gives.
-std::size_t aligned(std::size_t bytes) {
-  constexpr std::size_t unit = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
-  return (bytes + unit - 1) / unit * unit;
-}
-}  // namespace
-
 Plan::Plan(const GraphData& data) : name(data.name) {
   make_symbols(data);
   const Consumers consumers = add_scopes(data, lower(data));
   link_successors(consumers);
-  place_arguments(data);
-  for (NodeId id = 0; id < data.nodes.size(); ++id)
-    if (index_of[id] != kNone) read_parameters(data, id);
+  settings.resize(nodes.size());
+  for (NodeId id = 0; id < data.nodes.size(); ++id) {
+    const std::uint32_t at = index_of[id];
+    if (at == kNone) continue;
+    const auto* kernel = std::get_if<KernelPart>(&data.nodes[id].part);
+    has_updatable_nodes = has_updatable_nodes || (kernel && kernel->is_device_updatable);
+    settings.newest(at).is_enabled = data.nodes[id].is_enabled;
+    read_part(data, id, settings.newest(at));
+    point_slot(at);
+  }
 }
 
 void Plan::make_symbols(const GraphData& data) {
@@ -77,7 +74,6 @@ void Plan::add_node(const NodeData& from, const LoweredNode& lowered,
   index_of[lowered.id] = at;
   PlanNode& node = nodes.emplace_back();
   node.name = from.name;
-  node.is_enabled = from.is_enabled;
   if (const auto* conditional = std::get_if<ConditionalPart>(&from.part))
     for (const ScopeId body : conditional->bodies) node.bodies.push_back(scope_at[body]);
 
@@ -106,34 +102,38 @@ void Plan::link_successors(const Consumers& consumers) {
     pending[at].store(dependency_count[at], std::memory_order_relaxed);
 }
 
-void Plan::place_arguments(const GraphData& data) {
-  std::size_t args_bytes = 0;
-  for (const NodeData& node : data.nodes)
-    if (const auto* kernel = std::get_if<KernelPart>(&node.part))
-      args_bytes += aligned(kernel->args.size());
-  args_storage = std::make_unique<std::byte[]>(args_bytes);
-  std::byte* next_args = args_storage.get();
-  for (NodeId id = 0; id < data.nodes.size(); ++id)
-    if (const auto* kernel = std::get_if<KernelPart>(&data.nodes[id].part)) {
-      PlanNode& node = node_of(id);
-      has_updatable_nodes = has_updatable_nodes || kernel->is_device_updatable;
-      node.args = std::exchange(next_args, next_args + aligned(kernel->args.size()));
-      node.slot = {node.args, kernel->args.size(), &node.grid, &node.is_enabled};
+void Plan::apply(const GraphData& data, const Changes& changes) {
+  VersionedSettings::Writer writer(settings);
+  if (has_updatable_nodes) {
+    // Device code may have changed a node's switch where we set its part, or the other way round.
+    for (const NodeId id : changes.parameters) {
+      read_part(data, id, settings.newest(index_of[id]));
+      point_slot(index_of[id]);
     }
+    for (const NodeId id : changes.switches)
+      settings.newest(index_of[id]).is_enabled = data.nodes[id].is_enabled;
+    return;
+  }
+  for (const auto& changed : {changes.parameters, changes.switches}) {
+    for (const NodeId id : changed) {
+      Settings& next = writer[index_of[id]];
+      next.is_enabled = data.nodes[id].is_enabled;
+      read_part(data, id, next);
+    }
+    writer.publish();  // a node may be in both lists
+  }
 }
 
-void Plan::read_parameters(const GraphData& data, NodeId id) {
-  PlanNode& node = node_of(id);
-  node.part = data.nodes[id].part;
-  relocate(data, node.part, HandleKind::host,
+void Plan::read_part(const GraphData& data, NodeId id, Settings& into) {
+  into.part = data.nodes[id].part;
+  relocate(data, into.part, HandleKind::host,
            [&](SymbolId symbol) { return address_of(data, symbol); });
-  if (auto* kernel = std::get_if<KernelPart>(&node.part)) {
-    node.grid = kernel->grid;
-    std::memcpy(node.args, kernel->args.data(), kernel->args.size());
-    kernel->args = {};
-  } else if (const auto* conditional = std::get_if<ConditionalPart>(&node.part)) {
-    node.condition = reinterpret_cast<unsigned*>(conditional->condition);
-  }
+}
+
+void Plan::point_slot(std::uint32_t index) {
+  Settings& now = settings.newest(index);
+  if (auto* kernel = std::get_if<KernelPart>(&now.part))
+    nodes[index].slot = {kernel->args.data(), kernel->args.size(), &kernel->grid, &now.is_enabled};
 }
 
 std::uintptr_t Plan::address_of(const GraphData& data, SymbolId id) {
@@ -141,7 +141,7 @@ std::uintptr_t Plan::address_of(const GraphData& data, SymbolId id) {
     case SymbolKind::condition:
       return reinterpret_cast<std::uintptr_t>(&conditions[id]);
     case SymbolKind::node:
-      return reinterpret_cast<std::uintptr_t>(&node_of(data.symbols[id].owner).slot);
+      return reinterpret_cast<std::uintptr_t>(&nodes[index_of[data.symbols[id].owner]].slot);
     case SymbolKind::allocation:
       break;
   }
@@ -151,11 +151,11 @@ std::uintptr_t Plan::address_of(const GraphData& data, SymbolId id) {
 void Plan::reset_conditions() { conditions = initial_conditions; }
 
 std::size_t Plan::bytes() const {
-  std::size_t sum = sizeof *this;
+  std::size_t sum = sizeof *this + settings.bytes();
   for (const PlanNode& node : nodes) {
     sum += sizeof node + node.bodies.capacity() * sizeof(std::uint32_t);
     if (node.name.capacity() >= sizeof node.name) sum += node.name.capacity();
-    sum += aligned(node.slot.args_size) + sizeof pending[0];
+    sum += sizeof pending[0];
   }
   const auto of = [](const auto& list) { return list.capacity() * sizeof list[0]; };
   for (const PlanScope& scope : scopes) sum += of(scope.order) + of(scope.roots);

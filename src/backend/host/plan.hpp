@@ -1,4 +1,4 @@
-// plan.hpp: a graph compiled for the host executor: successors instead of dependencies, arguments
+// plan.hpp: a graph compiled for the host executor: successors instead of dependencies, settings
 // with their symbols resolved, one array per kind of thing. run.hpp runs it.
 #pragma once
 
@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "backend/host/settings.hpp"
 #include "graph/data.hpp"
+#include "graph/executor.hpp"
 #include "graph/lower.hpp"
 
 namespace attacca::host {
@@ -30,14 +32,10 @@ inline Block make_block(std::size_t bytes) {
       static_cast<std::byte*>(::operator new(bytes, std::align_val_t(FreeBlock::kAlignment))));
 }
 
+/// What no update changes in a node.
 struct PlanNode {
   std::string name;
-  graph::Part part{graph::ChildPart{}};  // with symbols resolved; a kernel's are in args and grid
-  std::byte* args = nullptr;             // kernel: resolved, in the plan's storage
-  Grid grid;                             // kernel
-  bool is_enabled = true;
   bool has_programmatic_producer = false;
-  unsigned* condition = nullptr;         // conditional
   std::vector<std::uint32_t> bodies;     // conditional: indices into Plan::scopes
   attacca::detail::HostNodeSlot slot{};  // a DeviceNode points to it
 };
@@ -48,18 +46,19 @@ struct PlanScope {
   bool is_sequence = false;  // each node follows the one before it
 };
 
-/// REQUIRES: at most one run at a time. Not copyable: slots and arguments point inside.
+/// REQUIRES: at most one run at a time. Not copyable: slots and settings point inside.
 struct Plan {
   explicit Plan(const GraphData& data);
-  /// Reads the parameters of a node again.
-  void read_parameters(const GraphData& data, NodeId id);
+  /// Reads changed nodes again. Launches already made keep the settings they were made with.
+  /// REQUIRES: no launch has yet to end where device code changes nodes.
+  void apply(const GraphData& data, const graph::Changes& changes);
   void reset_conditions();
   std::size_t bytes() const;
-  PlanNode& node_of(NodeId id) { return nodes[index_of[id]]; }
 
   std::string name;
   bool has_updatable_nodes = false;
   std::vector<PlanNode> nodes;
+  VersionedSettings settings;             // by index in nodes
   std::vector<PlanScope> scopes;          // [0] is the root
   std::vector<std::uint32_t> index_of;    // NodeId to index in nodes; kNone for children
   std::vector<std::uint32_t> successors;  // of node n: [first_successor[n], first_successor[n + 1])
@@ -68,7 +67,6 @@ struct Plan {
   std::unique_ptr<std::atomic<std::uint32_t>[]> pending;
   std::vector<unsigned> conditions;  // by symbol
   std::vector<unsigned> initial_conditions;
-  std::unique_ptr<std::byte[]> args_storage;
   std::vector<Block> blocks;  // allocation nodes
 
  private:
@@ -76,13 +74,14 @@ struct Plan {
 
   /// Memory for conditions and allocations.
   void make_symbols(const GraphData& data);
-  /// Nodes and scopes, without parameters. Returns which nodes consume each node.
+  /// Nodes and scopes, without settings. Returns which nodes consume each node.
   Consumers add_scopes(const GraphData& data, const graph::Lowered& lowered);
   void add_node(const graph::NodeData& from, const graph::LoweredNode& lowered,
                 const std::vector<std::uint32_t>& scope_at, PlanScope& scope, Consumers& consumers);
   void link_successors(const Consumers& consumers);
-  /// Room for each kernel's arguments.
-  void place_arguments(const GraphData& data);
+  void read_part(const GraphData& data, NodeId id, Settings& into);
+  /// Makes the slot of a kernel point to its newest settings.
+  void point_slot(std::uint32_t index);
   std::uintptr_t address_of(const GraphData& data, graph::SymbolId id);
   std::vector<std::byte*> allocations_;  // by symbol
 };

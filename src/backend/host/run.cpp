@@ -98,17 +98,21 @@ class Tasks {
 };
 
 class Environment;
-void run_environments(Launch& launch, Environment* parent, Launchable& first,
-                      std::shared_ptr<Plan> plan);
+void run_environments(Launch& launch, Environment* parent, Launchable& first, Snapshot snapshot);
 
 /// One execution of one graph. It ends when its nodes and the graphs it fired have ended.
 class Environment {
  public:
-  Environment(Launch& launch, Environment* parent, Launchable* graph, Plan* plan)
-      : launch_(launch), parent_(parent), graph_(graph), plan_(plan), children_(launch) {}
+  Environment(Launch& launch, Environment* parent, Launchable& graph, Version version)
+      : launch_(launch),
+        parent_(parent),
+        graph_(&graph),
+        plan_(graph.plan),
+        version_(version),
+        children_(launch) {}
 
   void run() {
-    plan_->reset_conditions();
+    plan_.reset_conditions();
     run_scope(0);
     children_.wait();
   }
@@ -127,7 +131,7 @@ class Environment {
       // outermost environment for that.
       Environment* home = mode == LaunchMode::sibling ? parent_ : this;
       home->children_.run(
-          [home, &graph] { run_environments(home->launch_, home, graph, graph.take_plan()); });
+          [home, &graph] { run_environments(home->launch_, home, graph, take_snapshot(graph)); });
     }
     return LaunchStatus::launched;
   }
@@ -146,11 +150,11 @@ class Environment {
 
  private:
   void run_scope(std::uint32_t index) {
-    const PlanScope& scope = plan_->scopes[index];
+    const PlanScope& scope = plan_.scopes[index];
     if (!launch_.is_parallel() || scope.is_sequence) {
       for (const std::uint32_t node : scope.order) {
         if (launch_.is_stopped()) return;
-        run_node(plan_->nodes[node]);
+        run_node(node);
       }
       return;
     }
@@ -171,18 +175,18 @@ class Environment {
   void run_from(std::uint32_t node, tbb::task_group& group) {
     for (;;) {
       // The count is not touched again before the next run, which starts after this one.
-      plan_->pending[node].store(plan_->dependency_count[node], std::memory_order_relaxed);
-      if (!launch_.is_stopped()) run_node(plan_->nodes[node]);
+      plan_.pending[node].store(plan_.dependency_count[node], std::memory_order_relaxed);
+      if (!launch_.is_stopped()) run_node(node);
       std::uint32_t next = kNone;
-      const std::uint32_t last = plan_->first_successor[node + 1];
-      for (std::uint32_t at = plan_->first_successor[node]; at < last; ++at) {
-        const std::uint32_t consumer = plan_->successors[at];
+      const std::uint32_t last = plan_.first_successor[node + 1];
+      for (std::uint32_t at = plan_.first_successor[node]; at < last; ++at) {
+        const std::uint32_t consumer = plan_.successors[at];
         // acq_rel: the thread that takes the count to zero sees the writes of every producer.
-        if (plan_->pending[consumer].fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
+        if (plan_.pending[consumer].fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
         if (next == kNone) {
           next = consumer;
         } else {
-          const void* token = &plan_->pending[consumer];
+          const void* token = &plan_.pending[consumer];
           hand_over(token);
           spawn(consumer, group, token);
         }
@@ -195,14 +199,15 @@ class Environment {
     }
   }
 
-  void run_node(PlanNode& node);
-  void run_part(PlanNode& node);
-  void run_conditional(PlanNode& node, const ConditionalPart& part);
+  void run_node(std::uint32_t index);
+  void run_part(const PlanNode& node, const Part& part);
+  void run_conditional(const PlanNode& node, const ConditionalPart& part);
 
   Launch& launch_;
   Environment* parent_;
   Launchable* graph_;
-  Plan* plan_;
+  Plan& plan_;
+  Version version_;
   std::mutex mutex_;
   LaunchCounts counts_;
   std::vector<Launchable*> tails_;
@@ -349,13 +354,15 @@ class Frame final : public attacca::detail::HostFrame {
   std::vector<Spawned> tails_;
 };
 
-void Environment::run_node(PlanNode& node) {
-  if (!node.is_enabled) return;
+void Environment::run_node(std::uint32_t index) {
+  const Settings& settings = plan_.settings.at(index, version_);
+  if (!settings.is_enabled) return;
+  const PlanNode& node = plan_.nodes[index];
   Observer* observer = launch_.observer();
-  const bool is_observed = observer && !std::holds_alternative<ConditionalPart>(node.part);
+  const bool is_observed = observer && !std::holds_alternative<ConditionalPart>(settings.part);
   const std::int64_t start = is_observed ? now_ns() : 0;
   try {
-    run_part(node);
+    run_part(node, settings.part);
   } catch (const StoppedInside&) {
     launch_.stop();
   } catch (...) {
@@ -366,58 +373,58 @@ void Environment::run_node(PlanNode& node) {
     observer->ran(node.name, start, now_ns(), tbb::this_task_arena::current_thread_index());
 }
 
-void Environment::run_part(PlanNode& node) {
-  if (const auto* kernel = std::get_if<KernelPart>(&node.part)) {
+void Environment::run_part(const PlanNode& node, const Part& part) {
+  if (const auto* kernel = std::get_if<KernelPart>(&part)) {
     Frame frame(launch_, this, node.name.c_str(), graph_name());
     frame.must_wait = node.has_programmatic_producer;
-    frame.threads_per_block = node.grid.threads.count();
-    frame.run(*kernel->info, node.grid, node.args);
-  } else if (const auto* copy = std::get_if<CopyPart>(&node.part)) {
+    frame.threads_per_block = kernel->grid.threads.count();
+    frame.run(*kernel->info, kernel->grid, kernel->args.data());
+  } else if (const auto* copy = std::get_if<CopyPart>(&part)) {
     move_rows(*copy);
-  } else if (const auto* fill = std::get_if<FillPart>(&node.part)) {
+  } else if (const auto* fill = std::get_if<FillPart>(&part)) {
     if (fill->bytes) std::memset(fill->to, fill->value, fill->bytes);
-  } else if (const auto* host = std::get_if<HostPart>(&node.part)) {
+  } else if (const auto* host = std::get_if<HostPart>(&part)) {
     run_host_call(node.name, graph_name(), host->call, launch_.failures());
-  } else if (const auto* library = std::get_if<LibraryPart>(&node.part)) {
+  } else if (const auto* library = std::get_if<LibraryPart>(&part)) {
     InlineStream::run(launch_.workers(), library->enqueue, graph_name(), launch_.failures());
-  } else if (const auto* conditional = std::get_if<ConditionalPart>(&node.part)) {
+  } else if (const auto* conditional = std::get_if<ConditionalPart>(&part)) {
     run_conditional(node, *conditional);
   }
 }
 
-void Environment::run_conditional(PlanNode& node, const ConditionalPart& part) {
+void Environment::run_conditional(const PlanNode& node, const ConditionalPart& part) {
+  const auto& value = *reinterpret_cast<const unsigned*>(part.condition);
   switch (part.kind) {
     case ConditionalKind::if_:
-      if (*node.condition)
+      if (value)
         run_scope(node.bodies[0]);
       else if (node.bodies.size() > 1)
         run_scope(node.bodies[1]);
       break;
     case ConditionalKind::while_:
-      while (*node.condition && !launch_.is_stopped()) run_scope(node.bodies[0]);
+      while (value && !launch_.is_stopped()) run_scope(node.bodies[0]);
       break;
     case ConditionalKind::switch_:
-      if (*node.condition < node.bodies.size()) run_scope(node.bodies[*node.condition]);
+      if (value < node.bodies.size()) run_scope(node.bodies[value]);
       break;
   }
 }
 
 /// Runs a graph, then its tails. The tails of a tail run before the next tail.
-void run_environments(Launch& launch, Environment* parent, Launchable& first,
-                      std::shared_ptr<Plan> plan) {
+void run_environments(Launch& launch, Environment* parent, Launchable& first, Snapshot snapshot) {
   std::deque<Launchable*> todo{&first};
   while (!todo.empty()) {
     Launchable& graph = *todo.front();
     todo.pop_front();
-    if (!plan) plan = graph.take_plan();
+    if (!snapshot) snapshot = take_snapshot(graph);
     std::vector<Launchable*> tails;
     graph.is_relaunching.store(false);
     if (!launch.is_stopped()) {
-      Environment environment(launch, parent, &graph, plan.get());
+      Environment environment(launch, parent, graph, snapshot->version());
       environment.run();
       tails = environment.take_tails();
     }
-    plan.reset();
+    snapshot.reset();
     // A graph that asked to run again stays busy until then.
     if (!graph.is_relaunching.load()) graph.is_busy.store(false);
     todo.insert(todo.begin(), tails.begin(), tails.end());
@@ -445,13 +452,12 @@ void move_rows(const CopyPart& copy) {
     std::memmove(to + row * copy.to_pitch, from + row * copy.from_pitch, copy.bytes);
 }
 
-void run_launch(Workers& workers, Launchable& graph, std::shared_ptr<Plan> plan,
-                Failures& failures) {
+void run_launch(Workers& workers, Launchable& graph, Snapshot snapshot, Failures& failures) {
   Launch launch(workers, failures);
   inside_arena(workers, [&] {
     // Stands for the host's launch, so that siblings of the outermost graph have a parent.
-    Environment outermost(launch, nullptr, &graph, nullptr);
-    run_environments(launch, &outermost, graph, std::move(plan));
+    Environment outermost(launch, nullptr, graph, snapshot->version());
+    run_environments(launch, &outermost, graph, std::move(snapshot));
     outermost.wait_for_children();
   });
 }

@@ -38,31 +38,30 @@ struct Workers {
 
 /// A graph that can be launched, by the host or by device code; a DeviceGraph points to one.
 struct Launchable {
+  Launchable(const GraphData& data, bool is_for_device)
+      : name(data.name), is_device_graph(is_for_device), plan(data), keeps(data.keeps) {}
+
   std::string name;
-  bool is_device_graph = false;
-  std::mutex mutex;            // guards plan
-  std::shared_ptr<Plan> plan;  // the next launch runs it
-  bool is_plan_taken = false;  // by a launch: while that is outstanding the plan is not changed
-  std::mutex gate;             // held while it runs for the host: one launch at a time
+  bool is_device_graph;
+  Plan plan;
+  std::mutex gate;                   // held while it runs for the host: one launch at a time
   std::atomic<int> outstanding{0};   // launches made by the host and not yet ended
   std::atomic<bool> is_busy{false};  // running, or pending on the device
   std::atomic<bool> is_relaunching{false};
   std::vector<std::shared_ptr<const void>> keeps;  // its launches use them
-
-  /// The plan for a launch.
-  std::shared_ptr<Plan> take_plan() {
-    const std::lock_guard lock(mutex);
-    is_plan_taken = true;
-    return plan;
-  }
 };
+
+/// The settings that one run of a graph reads.
+using Snapshot = std::shared_ptr<const VersionedSettings::Snapshot>;
+inline Snapshot take_snapshot(Launchable& graph) {
+  return std::make_shared<const VersionedSettings::Snapshot>(graph.plan.settings);
+}
 
 /// Copies row by row. The rows of one copy do not overlap.
 void move_rows(const graph::CopyPart& copy);
 
-/// Runs `plan` of `graph` and everything it launches. Host calls run while `failures` is empty.
-void run_launch(Workers& workers, Launchable& graph, std::shared_ptr<Plan> plan,
-                graph::Failures& failures);
+/// Runs `graph` and everything it launches. Host calls run while `failures` is empty.
+void run_launch(Workers& workers, Launchable& graph, Snapshot snapshot, graph::Failures& failures);
 
 /// Runs one kernel outside a graph, and the kernels it spawns. `graph` is the library call's graph,
 /// or empty. False where its body threw; `failures` then holds that.
