@@ -71,6 +71,7 @@ run_benchmarks() {
   local options=(--json-dir "bench/results/$slug" ${commit:+--commit "$commit"}) status=0
   build/cuda/bin/attacca bench all --device cuda:0 "${options[@]}" || status=1
   build/cuda/bin/attacca bench overhead-host-dispatch "${options[@]}" || status=1
+  build/cuda/bin/attacca bench overhead-host-update "${options[@]}" || status=1
   echo "results in bench/results/$slug"
   return $status
 }
