@@ -116,9 +116,10 @@ Graph SwitchLoop::pass_of(unsigned arm, const Arms& arms) const {
   if (arm <= none && parts_.beside) parts_.beside(pass);
   fill_after(pass, last_of(pass),
              [&](Graph& graph) { parts_.lead(graph, arms.again(), arms.arm()); });
+  const std::vector<Node> last = last_of(pass);
   pass.kernel(loop::next_arm(), Grid{},
               {arms.cells.data(), arms.cells.data() + 1, arms.graphs.data(), none, arm})
-      .after(last_of(pass));
+      .after(last);
   return pass;
 }
 
