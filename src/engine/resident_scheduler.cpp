@@ -31,6 +31,7 @@ using namespace std::chrono_literals;
 constexpr auto kPatience = 500us;
 /// It polls eagerly at first. On the host backend the loop needs the processor itself.
 constexpr auto kEager = 20us;
+constexpr auto kEagerOnGpu = 300us;  // a nap takes several times its length
 constexpr auto kNap = 20us;
 /// Without news for this long the host asks whether the loop has failed.
 constexpr auto kSuspicious = 20ms;
@@ -248,6 +249,8 @@ void ResidentScheduler::release(std::uint32_t entry) {
 }
 
 void ResidentScheduler::launch() {
+  // The loop's last news come some microseconds before its end, and it must not be launched before.
+  while (launches_ > 0 && !ended_.query()) std::this_thread::yield();
   mail_->loop->launch(stream_);
   stream_.record(ended_);
   launched_ = last_step_ = clock_.launched();
@@ -264,7 +267,7 @@ bool ResidentScheduler::step(std::vector<driver::Outcome>& outcomes) {
     const driver::Clock::time_point now = driver::Clock::now();
     if (now - last_step_ > kSuspicious) look_for_failure();
     if (now - began > kPatience) break;
-    if (now - began > kEager)
+    if (now - began > (options_.device.is_cuda() ? kEagerOnGpu : kEager))
       std::this_thread::sleep_for(kNap);
     else
       std::this_thread::yield();

@@ -56,8 +56,8 @@ ATTACCA_HD News row_news(const PlanArgs& a, const schedule::Event& event) {
 ATTACCA_HD void publish(const BlockLanes& lanes, const PlanArgs& a) {
   const State& state = a.loop->state;
   const std::uint32_t events = state.event_count;
-  RingWriter<News> news(a.news);
-  RingWriter<Sampled> tops(a.tops);
+  RingWriter<News> news(a.news, a.loop->news);
+  RingWriter<Sampled> tops(a.tops, a.loop->tops);
   schedule::Numbering<std::uint32_t> tops_places;
   for (std::uint32_t first = 0; first < events; first += lanes.count()) {
     const std::uint32_t at = first + lanes.index();
@@ -81,6 +81,8 @@ ATTACCA_HD void publish(const BlockLanes& lanes, const PlanArgs& a) {
   if (!is_first(lanes)) return;
   tops.publish(tops_places.next());
   news.publish(events + 1);
+  a.loop->tops = tops.place();
+  a.loop->news = news.place();
 }
 
 ATTACCA_HD void write_board(const State& state, Board& board) {
@@ -102,30 +104,39 @@ ATTACCA_HD void write_board(const State& state, Board& board) {
 }
 
 /// Takes the next order, if there would be room for its answer too; else `none`.
-ATTACCA_HD void take_order(const PlanArgs& a, RingReader<Order>& orders, RingWriter<News>& news) {
+ATTACCA_HD void take_order(const PlanArgs& a) {
   LoopState& loop = *a.loop;
   loop.order.kind = Order::Kind::none;
   const std::uint32_t wanted = news_wanted(loop.state.limits);
+  RingWriter<News> news(a.news, loop.news);
+  RingReader<Order> orders(a.orders, loop.orders);
   if (news.room(wanted) >= wanted) orders.try_pop(loop.order);
+  loop.news = news.place();
+  loop.orders = orders.place();
 }
 
-ATTACCA_HD void cancel(State& state, const Order& order, RingWriter<News>& news) {
-  schedule::cancel(state, order.entry, order.id);
+ATTACCA_HD void push_news(const device::RingRef<News>& ring, device::RingPlace& place,
+                          const News& item) {
+  RingWriter<News> news(ring, place);
+  news.try_push(item);
+  place = news.place();
+}
+
+ATTACCA_HD void cancel(const PlanArgs& a, const Order& order) {
+  schedule::cancel(a.loop->state, order.entry, order.id);
   News answer{};
   answer.kind = News::Kind::cancelled;
   answer.entry = order.entry;
   answer.id = order.id;
   answer.at = now();
-  news.try_push(answer);
+  push_news(a.news, a.loop->news, answer);
 }
 
 ATTACCA_HD void take_in_orders(const BlockLanes& lanes, const PlanArgs& a) {
   LoopState& loop = *a.loop;
   State& state = loop.state;
-  RingReader<Order> orders(a.orders);
-  RingWriter<News> news(a.news);
   for (;;) {
-    if (is_first(lanes)) take_order(a, orders, news);
+    if (is_first(lanes)) take_order(a);
     lanes.sync();
     const Order order = loop.order;
     if (order.kind == Order::Kind::none) return;
@@ -140,7 +151,7 @@ ATTACCA_HD void take_in_orders(const BlockLanes& lanes, const PlanArgs& a) {
         schedule::admit(state, order.entry);  // the host asked `judge` before
       }
     } else if (is_first(lanes)) {
-      cancel(state, order, news);
+      cancel(a, order);
     }
     lanes.sync();
   }
@@ -148,9 +159,15 @@ ATTACCA_HD void take_in_orders(const BlockLanes& lanes, const PlanArgs& a) {
 
 /// Whether every row of another step could be published.
 ATTACCA_HD bool has_room(const PlanArgs& a) {
-  const schedule::Limits& limits = a.loop->state.limits;
-  return RingWriter<News>(a.news).room(news_wanted(limits)) >= news_wanted(limits) &&
-         RingWriter<Sampled>(a.tops).room(2 * limits.logit_rows) >= 2 * limits.logit_rows;
+  LoopState& loop = *a.loop;
+  const schedule::Limits& limits = loop.state.limits;
+  RingWriter<News> news(a.news, loop.news);
+  RingWriter<Sampled> tops(a.tops, loop.tops);
+  const bool has_both = news.room(news_wanted(limits)) >= news_wanted(limits) &&
+                        tops.room(2 * limits.logit_rows) >= 2 * limits.logit_rows;
+  loop.news = news.place();
+  loop.tops = tops.place();
+  return has_both;
 }
 
 struct PlanKernel {
@@ -287,7 +304,7 @@ ATTACCA_HD bool ends(const TurnArgs& a, LoopEnd& why) {
     why = LoopEnd::full;
     return true;
   }
-  if (RingReader<Order>(a.orders).available(1) > 0) return false;
+  if (RingReader<Order>(a.orders, a.loop->orders).available(1) > 0) return false;
   why = state.running.count + state.waiting.count > 0 ? LoopEnd::stuck : LoopEnd::idle;
   return true;
 }
@@ -300,7 +317,7 @@ ATTACCA_HD void end_loop(const TurnArgs& a, LoopEnd why) {
   end.kind = News::Kind::ended;
   end.at = now();
   end.end = why;
-  RingWriter<News>(a.news).try_push(end);
+  push_news(a.news, a.loop->news, end);
 }
 
 struct TurnKernel {

@@ -20,12 +20,13 @@ struct LoopState {
   kernels::Sampled* sampled = nullptr;     // [logit_rows]: of the step before
   std::uint32_t* cached_tokens = nullptr;  // [requests]: of the prompt, when it was placed
   schedule::Counts counts = {};            // of the step before
-  Order order = {};                        // the one that is carried out
-  std::uint32_t has_step = 0;              // `running` has one
-  std::uint32_t has_sampled = 0;           // the step before is not committed
-  std::uint32_t is_full = 0;               // no room for another step's news
-  std::uint32_t is_over = 1;               // this pass is the loop's last; or it has not begun
-  std::uint64_t turn_began = 0;            // the newest, by the device's clock
+  device::RingPlace orders, news, tops;
+  Order order = {};               // the one that is carried out
+  std::uint32_t has_step = 0;     // `running` has one
+  std::uint32_t has_sampled = 0;  // the step before is not committed
+  std::uint32_t is_full = 0;      // no room for another step's news
+  std::uint32_t is_over = 1;      // this pass is the loop's last; or it has not begun
+  std::uint64_t turn_began = 0;   // the newest, by the device's clock
   std::uint64_t turn_ended = 0;
 };
 

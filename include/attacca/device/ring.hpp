@@ -33,6 +33,14 @@ struct RingRef {
   std::uint64_t mask;  // capacity - 1
 };
 
+/// Where one side stands: its own count, and what it last saw of the other's. A kernel that uses a
+/// ring again and again keeps it in device memory from one launch to the next, and so need not read
+/// the shared words, which lie across the bus and take a microsecond or two each.
+struct RingPlace {
+  std::uint64_t own = 0;
+  std::uint64_t other = 0;
+};
+
 /// The writing side. Keeps its place in registers, so make it once and use it long; only one may
 /// exist at a time.
 template <class T, class Memory = NativeMemory>
@@ -42,6 +50,10 @@ class RingWriter {
       : ring_(ring),
         next_(ring.control->written.load(relaxed)),
         seen_read_(ring.control->read.load(acquire)) {}
+  /// Goes on where another writer of this ring stopped.
+  ATTACCA_HD RingWriter(const RingRef<T, Memory>& ring, const RingPlace& place)
+      : ring_(ring), next_(place.own), seen_read_(place.other) {}
+  ATTACCA_HD RingPlace place() const { return {next_, seen_read_}; }
 
   /// False where the ring is full; nothing is lost.
   ATTACCA_HD bool try_push(const T& item) {
@@ -92,6 +104,10 @@ class RingReader {
  public:
   ATTACCA_HD explicit RingReader(const RingRef<T, Memory>& ring)
       : ring_(ring), next_(ring.control->read.load(relaxed)), seen_written_(next_) {}
+  /// Goes on where another reader of this ring stopped.
+  ATTACCA_HD RingReader(const RingRef<T, Memory>& ring, const RingPlace& place)
+      : ring_(ring), next_(place.own), seen_written_(place.other) {}
+  ATTACCA_HD RingPlace place() const { return {next_, seen_written_}; }
 
   /// False where there is nothing.
   ATTACCA_HD bool try_pop(T& item) { return try_pop(&item, 1) == 1; }
