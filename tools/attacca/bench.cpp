@@ -5,15 +5,13 @@
 #include <attacca/error.hpp>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <system_error>
 
 #include "command.hpp"
+#include "files.hpp"
 #include "gates.hpp"
 #include "harness.hpp"
 #include "values.hpp"
@@ -124,21 +122,6 @@ Place place_for(const Benchmark& benchmark, const std::optional<Device>& asked) 
   return {benchmark.needs == Needs::host || !has_gpu ? Device::host() : Device::cuda(0), ""};
 }
 
-void write(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  if (!(file << text).flush()) throw Error(fmt::format("cannot write '{}'", path.string()));
-}
-
-/// A benchmark may take minutes, so a file that cannot be written is refused before it starts.
-void require_writable(const std::filesystem::path& path) {
-  const bool is_new = !std::filesystem::exists(path);
-  errno = 0;
-  if (!std::ofstream(path, std::ios::app))
-    throw Error(fmt::format("cannot write '{}': {}; name another file", path.string(),
-                            std::generic_category().message(errno)));
-  if (is_new) std::filesystem::remove(path);
-}
-
 /// The list beside the benchmarks' sources, or the one that was asked for.
 std::vector<bench::KnownMiss> known_misses(const Choices& choices) {
   if (!choices.known_misses.empty()) return bench::read_known_misses(choices.known_misses);
@@ -202,15 +185,15 @@ void run_one(const Benchmark& benchmark, const Device& device, const Choices& ch
 
   const std::string json = bench::to_json(benchmark, origin, measured).dump(2) + '\n';
   const std::string svg = bench::to_svg(benchmark, origin, measured.run);
-  if (!choices.json_file.empty()) write(choices.json_file, json);
+  if (!choices.json_file.empty()) write_file(choices.json_file, json);
   if (!choices.json_dir.empty()) {
     const std::filesystem::path folder = choices.json_dir;
-    write(folder / (benchmark.name + ".json"), json);
-    if (!svg.empty()) write(folder / (benchmark.name + ".svg"), svg);
+    write_file(folder / (benchmark.name + ".json"), json);
+    if (!svg.empty()) write_file(folder / (benchmark.name + ".svg"), svg);
   }
   if (!choices.svg_file.empty()) {
     if (svg.empty()) throw Error("has no curve to draw; leave --svg out");
-    write(choices.svg_file, svg);
+    write_file(choices.svg_file, svg);
   }
 }
 

@@ -21,9 +21,12 @@ namespace {
 
 constexpr int kWrongUsage = 2;
 
+/// The innermost command that was named.
 const CLI::App* chosen_command(const CLI::App& app) {
-  const auto chosen = app.get_subcommands();
-  return chosen.empty() ? nullptr : chosen.back();
+  const CLI::App* command = nullptr;
+  for (auto chosen = app.get_subcommands(); !chosen.empty(); chosen = command->get_subcommands())
+    command = chosen.back();
+  return command;
 }
 
 std::vector<std::string> long_options_of(const CLI::App& command) {
@@ -73,10 +76,12 @@ std::string missing_value(const CLI::App& app, const std::string& message) {
 }
 
 std::string help_of(const CLI::App& app) {
-  const CLI::App* const command = chosen_command(app);
-  return command && command->get_name() != "help"
-             ? fmt::format("{} {} --help", app.get_name(), command->get_name())
-             : fmt::format("{} --help", app.get_name());
+  std::string words = "--help";
+  const CLI::App* command = chosen_command(app);
+  if (command && command->get_name() == "help") command = nullptr;
+  for (; command && command != &app; command = command->get_parent())
+    words = command->get_name() + " " + words;
+  return app.get_name() + " " + words;
 }
 
 void read_values(const CLI::Option& option, const Value& value,
@@ -133,9 +138,17 @@ Option Command::flag(const std::string& names, bool& value, const std::string& h
   return Option(*app_->add_flag(names, value, help)->check(on_or_off));
 }
 
+Command Command::command(const std::string& name, const std::string& about) {
+  return Command(*app_->add_subcommand(name, about));
+}
+
 void Command::footer(const std::string& text) { app_->footer(text); }
 void Command::takes_anything() { app_->allow_extras(); }
-void Command::action(std::function<void()> work) { app_->callback(std::move(work)); }
+void Command::action(std::function<void()> work) {
+  app_->callback([app = app_, work = std::move(work)] {
+    if (app->get_subcommands().empty()) work();
+  });
+}
 std::string Command::name() const { return app_->get_name(); }
 std::vector<std::string> Command::long_options() const { return long_options_of(*app_); }
 

@@ -58,10 +58,12 @@ class Command {
   Option words(const std::string& name, std::vector<std::string>& values, const std::string& help);
   /// Also takes on and off: --json=off. A name that begins with ! turns the flag off.
   Option flag(const std::string& names, bool& value, const std::string& help);
+  /// A command within this one: `attacca bench serve`.
+  Command command(const std::string& name, const std::string& about);
   void footer(const std::string& text);
   /// Lets any words and options follow, unread.
   void takes_anything();
-  /// `work` runs once the options are read.
+  /// `work` runs once the options are read, unless a command within this one was named.
   void action(std::function<void()> work);
 
   std::string name() const;

@@ -1,0 +1,27 @@
+// files.cpp: writes whole files, and tries whether they can be written.
+#include "files.hpp"
+
+#include <fmt/core.h>
+#include <attacca/error.hpp>
+
+#include <cerrno>
+#include <fstream>
+#include <system_error>
+
+namespace attacca::tool {
+
+void write_file(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  if (!(file << text).flush()) throw Error(fmt::format("cannot write '{}'", path.string()));
+}
+
+void require_writable(const std::filesystem::path& path) {
+  const bool is_new = !std::filesystem::exists(path);
+  errno = 0;
+  if (!std::ofstream(path, std::ios::app))
+    throw Error(fmt::format("cannot write '{}': {}; name another file", path.string(),
+                            std::generic_category().message(errno)));
+  if (is_new) std::filesystem::remove(path);
+}
+
+}  // namespace attacca::tool
