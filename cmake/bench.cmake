@@ -1,6 +1,6 @@
 # Builds the benchmarks of the command `attacca bench`. bench/*.cpp is the harness, which tests link too; bench/overhead,
-# bench/claims and bench/llm hold the benchmarks. Files called kernels.cpp or *_kernels.cpp are kernel files, and nested_*
-# may launch kernels from kernels.
+# bench/claims and bench/llm hold the benchmarks, bench/serve the load on a server. Files called kernels.cpp or
+# *_kernels.cpp are kernel files, and nested_* may launch kernels from kernels.
 find_package(nlohmann_json CONFIG REQUIRED)
 file(GLOB harness_sources CONFIGURE_DEPENDS bench/*.cpp)
 add_library(attacca_harness STATIC EXCLUDE_FROM_ALL ${harness_sources})
@@ -13,6 +13,12 @@ add_dependencies(attacca_harness attacca_commit)
 target_compile_definitions(attacca_harness PRIVATE "ATTACCA_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\"")
 target_include_directories(attacca_harness PUBLIC bench PRIVATE src)
 target_link_libraries(attacca_harness PUBLIC attacca::attacca nlohmann_json::nlohmann_json fmt::fmt)
+
+# The load on a server; tests link it too.
+file(GLOB serve_sources CONFIGURE_DEPENDS bench/serve/*.cpp)
+add_library(attacca_bench_serve STATIC EXCLUDE_FROM_ALL ${serve_sources})
+target_include_directories(attacca_bench_serve PRIVATE src)
+target_link_libraries(attacca_bench_serve PUBLIC attacca_harness)
 
 if(ATTACCA_BENCH)
   file(GLOB bench_sources CONFIGURE_DEPENDS bench/overhead/*.cpp bench/claims/*.cpp)

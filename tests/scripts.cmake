@@ -3,7 +3,7 @@
 
 # Only the binary of tests/bench links more than the library.
 if(TARGET bench_tests)
-  target_link_libraries(bench_tests PRIVATE attacca_harness)
+  target_link_libraries(bench_tests PRIVATE attacca_harness attacca_bench_serve)
 endif()
 
 set(consumer_flags)

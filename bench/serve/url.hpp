@@ -1,0 +1,25 @@
+// url.hpp: the address of an OpenAI-compatible server.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace bench::serve {
+
+struct Url {
+  std::string host;  // IPv6 without its brackets
+  std::uint16_t port = 80;
+  std::string api;   // the path before /chat/completions: "/v1"
+  std::string root;  // the path before /tokenize: "api" without its "/v1"
+
+  /// "http://[::1]:8000/v1", for messages.
+  std::string text() const;
+  /// "[::1]:8000", for the header Host.
+  std::string authority() const;
+};
+
+/// Reads http://HOST:PORT[/v1]. Without a path, /v1 is meant. Throws BadArgument.
+Url parse_url(std::string_view text);
+
+}  // namespace bench::serve
