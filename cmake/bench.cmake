@@ -14,11 +14,20 @@ target_compile_definitions(attacca_harness PRIVATE "ATTACCA_SOURCE_DIR=\"${PROJE
 target_include_directories(attacca_harness PUBLIC bench PRIVATE src)
 target_link_libraries(attacca_harness PUBLIC attacca::attacca nlohmann_json::nlohmann_json fmt::fmt)
 
-# The load on a server; tests link it too.
+# The load on a server; tests link it too. It is compiled without the settings of attacca, so presets with the same flags
+# share its objects in ccache. Only one source includes Boost, and only the command links it.
 file(GLOB serve_sources CONFIGURE_DEPENDS bench/serve/*.cpp)
+set(http_client_source ${PROJECT_SOURCE_DIR}/bench/serve/http_client.cpp)
+list(REMOVE_ITEM serve_sources ${http_client_source})
 add_library(attacca_bench_serve STATIC EXCLUDE_FROM_ALL ${serve_sources})
-target_include_directories(attacca_bench_serve PRIVATE src)
-target_link_libraries(attacca_bench_serve PUBLIC attacca_harness)
+target_include_directories(attacca_bench_serve PRIVATE bench src include)
+target_link_libraries(attacca_bench_serve PUBLIC nlohmann_json::nlohmann_json fmt::fmt INTERFACE attacca_harness)
+if(ATTACCA_BENCH AND ATTACCA_SERVER)
+  add_library(attacca_http_client STATIC ${http_client_source})
+  target_include_directories(attacca_http_client PRIVATE bench include)
+  target_include_directories(attacca_http_client SYSTEM PRIVATE ${ATTACCA_BOOST_INCLUDE_DIR})
+  target_link_libraries(attacca_http_client PRIVATE fmt::fmt Threads::Threads INTERFACE attacca_bench_serve)
+endif()
 
 if(ATTACCA_BENCH)
   file(GLOB bench_sources CONFIGURE_DEPENDS bench/overhead/*.cpp bench/claims/*.cpp)

@@ -53,6 +53,12 @@ if(TARGET attacca_cli)
       set_tests_properties(serve_command PROPERTIES TIMEOUT 300)
       list(APPEND scripted serve_command)
     endif()
+    if(TARGET attacca_http_client)
+      add_test(NAME bench_serve_command
+        COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/bench_serve_test.py $<TARGET_FILE:attacca_cli>)
+      set_tests_properties(bench_serve_command PROPERTIES TIMEOUT 300)
+      list(APPEND scripted bench_serve_command)
+    endif()
     list(APPEND scripted pull_command llm_commands score_command convert_command llm_usage)
     if(NOT ATTACCA_SANITIZE)
       # Skips itself if torch, transformers or the model is missing.

@@ -18,7 +18,7 @@ using std::chrono::duration;
 using std::chrono::duration_cast;
 
 constexpr double kPauseAfterFailure = 0.1;
-constexpr double kBetweenProgress = 0.2;
+constexpr double kBetweenProgress = 0.05;
 
 class Drive {
  public:

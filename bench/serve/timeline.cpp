@@ -25,7 +25,9 @@ constexpr double kBarsLeastHeight = 160;  // the name of the axis must fit
 constexpr double kThickestLane = 14;
 constexpr double kGap = 56;
 constexpr double kCurveHeight = 150;
-constexpr double kBottom = 76;
+constexpr double kBottom = 62;
+constexpr double kFooterLine = 15;
+constexpr std::size_t kLineLength = 140;  // characters of the footer that fit the width
 constexpr std::size_t kBins = 120;
 constexpr const char* kWaiting = "#e69f00";  // from the palette of Okabe and Ito
 constexpr const char* kStreaming = "#0072b2";
@@ -65,6 +67,19 @@ std::vector<double> rates_of(const std::vector<Record>& records, double seconds)
   return rates;
 }
 
+/// Breaks a text behind commas.
+std::vector<std::string> lines_of(std::string text) {
+  std::vector<std::string> lines;
+  while (text.size() > kLineLength) {
+    const std::size_t comma = text.rfind(", ", kLineLength);
+    if (comma == std::string::npos) break;
+    lines.push_back(text.substr(0, comma + 1));
+    text.erase(0, comma + 2);
+  }
+  lines.push_back(text);
+  return lines;
+}
+
 class Picture {
  public:
   Picture(const std::vector<Record>& records, double seconds)
@@ -85,8 +100,11 @@ class Picture {
     draw_legend();
     draw_bars();
     draw_curve();
-    const double height = curve_top_ + kCurveHeight + kBottom;
-    text(kLeft, height - 14, "start", footer, 11, " fill='#666666'");
+    double height = curve_top_ + kCurveHeight + kBottom;
+    for (const std::string& line : lines_of(footer)) {
+      text(kLeft, height, "start", line, 11, " fill='#666666'");
+      height += kFooterLine;
+    }
     return fmt::format(
         "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {0:.0f} {1:.0f}' width='{0:.0f}' "
         "height='{1:.0f}' font-family='sans-serif' fill='#222222' role='img'>\n"

@@ -9,7 +9,7 @@
 
 namespace bench::serve {
 
-/// An SVG document. `title` heads it, and `footer` stands below.
+/// An SVG document. `title` heads it, and `footer` stands below, in as many lines as it needs.
 std::string timeline_svg(const std::vector<Record>& records, const std::string& title,
                          const std::string& footer);
 

@@ -283,4 +283,11 @@ TEST(ServeTimeline, draws_each_state_of_requests_and_escapes_its_texts) {
   EXPECT_THAT(timeline_svg({}, "", ""), HasSubstr("</svg>"));
 }
 
+TEST(ServeTimeline, breaks_a_long_footer_behind_a_comma) {
+  const std::string part(90, 'x');
+  const std::string svg = timeline_svg({}, "", part + ", " + part + ", y");
+  EXPECT_THAT(svg, HasSubstr(">" + part + ",</text>"));
+  EXPECT_THAT(svg, HasSubstr(">" + part + ", y</text>"));
+}
+
 }  // namespace

@@ -68,6 +68,7 @@ void print_list() {
 #if ATTACCA_WITH_LLM
   print("\nThe language model engine compared with what the machine allows:", Part::engine);
 #endif
+  fmt::print("\n`attacca bench serve --url http://HOST:PORT` puts load on a server.\n");
   if (Device::cuda_count() == 0)
     fmt::print("\nThis build can use no GPU here; `attacca doctor` says what is missing.\n");
 }
@@ -293,6 +294,7 @@ void add_bench(Program& program) {
                  "Gates that may be missed, each with its reason [bench/known_misses.json of the "
                  "checkout this was built from]");
   add_engine_options(command, *choices);
+  add_bench_serve(command);
   command.action([choices] {
     choices->engine.has_peer = !choices->has_no_peer;
     run(*choices);

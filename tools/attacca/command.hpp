@@ -7,6 +7,7 @@
 namespace attacca::tool {
 
 void add_bench(Program& program);
+void add_bench_serve(Command& bench);
 void add_demo(Program& program);
 void add_doctor(Program& program);
 void add_example(Program& program);
