@@ -17,6 +17,8 @@ foreach(source IN LISTS fuzz_sources)
   target_link_libraries(${name}_replay PRIVATE attacca_test_settings)
   if(name STREQUAL requests)
     target_link_libraries(${name}_replay PRIVATE attacca_server)
+  elseif(name STREQUAL sse)
+    target_link_libraries(${name}_replay PRIVATE attacca_bench_serve)
   endif()
   add_test(NAME ${name}_replay COMMAND ${name}_replay ${fuzz_seeds}/${name} ${fuzz_inputs} ${fuzz_seeds}/${name}.last)
   set_tests_properties(${name}_replay PROPERTIES FIXTURES_REQUIRED fuzz_seeds LABELS cpu TIMEOUT 300)
@@ -32,9 +34,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
   file(GLOB_RECURSE parser_sources CONFIGURE_DEPENDS
     ${PROJECT_SOURCE_DIR}/src/formats/*.cpp ${PROJECT_SOURCE_DIR}/src/text/*.cpp
     ${PROJECT_SOURCE_DIR}/src/grammar/*.cpp
-    ${PROJECT_SOURCE_DIR}/src/server/fields.cpp ${PROJECT_SOURCE_DIR}/src/server/openai_*.cpp)
+    ${PROJECT_SOURCE_DIR}/src/server/fields.cpp ${PROJECT_SOURCE_DIR}/src/server/openai_*.cpp
+    ${PROJECT_SOURCE_DIR}/bench/serve/completion.cpp ${PROJECT_SOURCE_DIR}/bench/serve/sse.cpp)
   add_library(attacca_parsers STATIC EXCLUDE_FROM_ALL ${parser_sources})
   target_include_directories(attacca_parsers PUBLIC
-    ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${CMAKE_CURRENT_SOURCE_DIR})
+    ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/bench
+    ${CMAKE_CURRENT_SOURCE_DIR})
   target_link_libraries(attacca_parsers PUBLIC attacca_pcre2 attacca_utf8proc nlohmann_json::nlohmann_json fmt::fmt)
 endif()

@@ -128,11 +128,28 @@ def requests_seeds():
         yield name, json.dumps(body).encode()
 
 
+def sse_seeds():
+    """Streams of completions, and an error reply."""
+    def event(**fields):
+        return b"data: " + json.dumps(fields).encode() + b"\n\n"
+    usage = {"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}
+    last = {"index": 0, "finish_reason": "stop"}
+    done = b"data: [DONE]\n\n"
+    yield "chat", (event(choices=[{"delta": {"role": "assistant", "content": ""}}]) +
+                   event(choices=[{"delta": {"content": "a"}, "finish_reason": None}], usage=None) +
+                   event(choices=[last | {"delta": {}}]) + event(choices=[], usage=usage) + done)
+    yield "text", event(choices=[{"text": "é", "logprobs": None}]) + event(choices=[last | {"text": "b"}]) + done
+    yield "lines", (b"\xEF\xBB\xBF: comment\r\nevent: x\r\nid: 3\r\ndata: {\"choices\":\r\ndata: []}\r\n\r\n" +
+                    b"retry: 1\rdata\r\r" + done)
+    yield "error", event(choices=[{"text": "a"}]) + event(error={"message": "lost", "code": 5})
+    yield "refusal", b'{"error": {"message": "busy", "type": "rate_limit_error"}}'
+
+
 def main():
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__.strip())
     targets = {"chat": chat_seeds, "gguf": gguf_seeds, "grammar": grammar_seeds, "requests": requests_seeds,
-               "safetensors": safetensors_seeds, "tokenizer": tokenizer_seeds}
+               "safetensors": safetensors_seeds, "sse": sse_seeds, "tokenizer": tokenizer_seeds}
     for target, seeds in targets.items():
         folder = pathlib.Path(sys.argv[1]) / target
         shutil.rmtree(folder, ignore_errors=True)
