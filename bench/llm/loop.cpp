@@ -118,7 +118,7 @@ struct LoopChoice {
   ResidentLoop form;
 };
 constexpr LoopChoice kLoops[] = {
-    {"host", Scheduler::host, ResidentLoop::automatic},
+    {"host", Scheduler::host, ResidentLoop::while_node},
     {"resident, while node", Scheduler::resident, ResidentLoop::while_node},
     {"resident, self-relaunch", Scheduler::resident, ResidentLoop::self_relaunch}};
 

@@ -196,10 +196,9 @@ inline constexpr int kSchedulers = 2;
 const char* scheduler_name(Scheduler scheduler);
 
 /// The form of the resident scheduler's loop: one WHILE node with a SWITCH over all step sizes, or
-/// a graph for each size that launches the next one. automatic: what is cheaper on the device, by
-/// measurement.
-enum class ResidentLoop : std::uint8_t { automatic, while_node, self_relaunch };
-inline constexpr int kResidentLoops = 3;
+/// a graph for each size that launches the next one. docs/performance.md compares them.
+enum class ResidentLoop : std::uint8_t { while_node, self_relaunch };
+inline constexpr int kResidentLoops = 2;
 const char* resident_loop_name(ResidentLoop loop);
 
 struct EngineOptions {
@@ -232,7 +231,7 @@ struct EngineOptions {
   std::vector<unsigned> mixed_sizes = {};
   bool pads = true;  // a step may run in a larger graph; else only in one of its size
   Scheduler scheduler = Scheduler::host;
-  ResidentLoop resident_loop = ResidentLoop::automatic;
+  ResidentLoop resident_loop = ResidentLoop::while_node;
   bool overlap = true;        // host: the next step is planned and launched while one runs
   std::string step_log = {};  // a file; each step's record is written to it as a line of JSON
   // Marks of the last steps that are kept, by the device's clock; see StepMark. 0: none, and no
@@ -407,9 +406,6 @@ class Engine {
   std::vector<GraphCoverage> coverage() const;
   /// Which kernels multiply the model's matrices on this device, and why not faster ones.
   std::vector<Product> products() const;
-  /// The forms that the resident scheduler's loop could take, their costs, and the chosen one, a
-  /// line each; empty for the host's scheduler.
-  std::string explain_loop() const;
   /// The last steps, at most 4096, oldest first.
   std::vector<StepRecord> records() const;
   /// The last marks, as many as EngineOptions::device_records, oldest first. Call it when the

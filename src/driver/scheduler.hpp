@@ -3,7 +3,6 @@
 #pragma once
 
 #include <attacca/llm.hpp>
-#include <string>
 #include <vector>
 
 #include "driver/job.hpp"
@@ -45,8 +44,6 @@ class Scheduler {
     std::size_t device = 0;
   };
   virtual GraphBytes graph_bytes() const { return {}; }
-  /// The forms that its loop could take and the chosen one; empty if it had no choice.
-  virtual std::string explain() const { return ""; }
   /// Whether the device still works, tried by a copy.
   virtual bool is_usable() noexcept = 0;
   /// The scheduler's time counts, as busy or idle, while one of these lives.

@@ -27,7 +27,6 @@ std::size_t Engine::longest_sequence() const { return core_->longest_sequence();
 std::vector<GraphCoverage> Engine::coverage() const { return core_->coverage(); }
 std::vector<Product> Engine::products() const { return core_->products(); }
 std::vector<StepRecord> Engine::records() const { return core_->records(); }
-std::string Engine::explain_loop() const { return core_->explain_loop(); }
 std::vector<device::Record> Engine::device_records() const { return core_->device_records(); }
 
 }  // namespace attacca::llm

@@ -42,7 +42,6 @@ class EngineCore {
   std::vector<Product> products() const {
     return engine::products_of(runner_->weights(), options_.device, options_.same_bits);
   }
-  std::string explain_loop() const { return scheduler_->explain(); }
   std::vector<StepRecord> records() const { return scheduler_->records(); }
   std::vector<device::Record> device_records() const {
     return records_ ? records_->read() : std::vector<device::Record>();

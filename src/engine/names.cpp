@@ -29,7 +29,7 @@ const char* scheduler_name(Scheduler scheduler) {
 }
 
 const char* resident_loop_name(ResidentLoop loop) {
-  constexpr const char* kNames[] = {"automatic", "while-node", "self-relaunch"};
+  constexpr const char* kNames[] = {"while-node", "self-relaunch"};
   return kNames[static_cast<std::size_t>(loop)];
 }
 

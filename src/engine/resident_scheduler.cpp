@@ -192,13 +192,6 @@ void ResidentScheduler::build_loop(const resident::LoopState& loop,
            [&](Graph& pass) {
              pass.kernel(resident::plan(), grid_of(plan, device.is_cuda()), plan);
            }});
-  if (options_.resident_loop == llm::ResidentLoop::automatic) {
-    const LoopPlan choice = passes.plan();
-    explanation_ = choice.explain();
-    options_.resident_loop = choice.chosen == LoopForm::self_relaunch
-                                 ? llm::ResidentLoop::self_relaunch
-                                 : llm::ResidentLoop::while_node;
-  }
   const std::size_t free = device.is_cuda() ? device.bytes_free() : 0;
   mail_->loop.emplace(passes.instantiate(options_.resident_loop == llm::ResidentLoop::self_relaunch
                                              ? LoopForm::self_relaunch

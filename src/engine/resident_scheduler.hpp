@@ -46,7 +46,6 @@ class ResidentScheduler final : public driver::Scheduler {
   bool is_usable() noexcept override { return runner_->is_usable(); }
   std::size_t bytes() const override;
   GraphBytes graph_bytes() const override;
-  std::string explain() const override { return explanation_; }
   driver::StepClock::Running running() override { return driver::StepClock::Running(clock_); }
 
  private:
@@ -69,7 +68,6 @@ class ResidentScheduler final : public driver::Scheduler {
   device::RecordsRef records_;
   std::uint32_t news_capacity_;
   StepLog log_;
-  std::string explanation_;  // of the loop's form
   std::size_t graph_device_bytes_ = 0;
   std::unique_ptr<StepRunner> runner_;
   Stream stream_;

@@ -52,7 +52,7 @@ std::string start_report(const Model& model, const Engine& engine) {
     text += fmt::format("graphs    {}\n", describe(coverage));
   for (const Product& product : engine.products())
     text += fmt::format("products  {}\n", describe(product));
-  return text + engine.explain_loop();
+  return text;
 }
 
 namespace {
@@ -161,9 +161,10 @@ std::string run_stats(const Engine& engine, const std::vector<Reply>& replies, u
         stats.steps_ahead, stats.seconds_overlapped / steps * 1e6, stats.tokens_voided);
   if (engine.options().scheduler == llm::Scheduler::resident)
     text += fmt::format(
-        "loop      {} steps in {} launches of the loop on the device; it paused {} times for the "
-        "host to read\n",
-        stats.steps, stats.launches, stats.pauses);
+        "loop      {} steps in {} launches of the loop on the device, a {}; it paused {} times for "
+        "the host to read\n",
+        stats.steps, stats.launches, llm::resident_loop_name(engine.options().resident_loop),
+        stats.pauses);
   return text + graph_counters(stats);
 }
 
