@@ -9,6 +9,7 @@
 #include "claims/launch.hpp"
 #include "claims/resident_kernels.hpp"
 #include "harness.hpp"
+#include "hogs.hpp"
 
 #if ATTACCA_WITH_CUDA
 #include "claims/resident.hpp"
@@ -30,26 +31,10 @@ constexpr double kWorkerGate = 1.5;
 constexpr double kHoggedGate = 1.03;
 constexpr double kRingGate = 3.0;
 
-/// Keeps every core busy while it lives.
-class Hogs {
- public:
-  explicit Hogs(bool is_wanted) {
-    const unsigned count = is_wanted ? 4 * std::max(1u, std::thread::hardware_concurrency()) : 0;
-    for (unsigned at = 0; at < count; ++at)
-      threads_.emplace_back([this] {
-        while (!is_over_.load(std::memory_order_relaxed)) {
-        }
-      });
-  }
-  ~Hogs() {
-    is_over_ = true;
-    for (std::thread& thread : threads_) thread.join();
-  }
-
- private:
-  std::atomic<bool> is_over_{false};
-  std::vector<std::thread> threads_;
-};
+/// Four spinning threads for each core, or none.
+unsigned hogs_for(bool is_hogged) {
+  return is_hogged ? 4 * std::max(1u, std::thread::hardware_concurrency()) : 0;
+}
 
 /// A way to do all items; they are done when it returns.
 struct Way {
@@ -82,7 +67,7 @@ struct Times {
 /// The gaps of each way, in turn, with quiet or with hogged cores.
 std::vector<Times> measure(Run& run, const std::vector<Way>& ways, Buffer<ItemStamp>& stamps,
                            bool is_hogged) {
-  const Hogs hogs(is_hogged);
+  const Hogs hogs(hogs_for(is_hogged));
   std::vector<std::vector<double>> p99(ways.size());
   std::vector<std::vector<double>> worst(ways.size());
   std::vector<std::function<double()>> variants;

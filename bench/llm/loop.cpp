@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 
+#include "hogs.hpp"
 #include "instruments/cupti.hpp"
 #include "llm/engine_runs.hpp"
 #include "llm/random_file.hpp"
@@ -33,26 +34,6 @@ constexpr std::size_t kRecords = 1u << 16;
 struct Lengths {
   unsigned prompt = 32;
   unsigned output = 384;
-};
-
-/// Threads that keep processors busy.
-class Hogs {
- public:
-  explicit Hogs(unsigned count) {
-    for (unsigned at = 0; at < count; ++at)
-      threads_.emplace_back([this] {
-        while (!is_over_.load(std::memory_order_relaxed)) {
-        }
-      });
-  }
-  ~Hogs() {
-    is_over_ = true;
-    for (std::thread& thread : threads_) thread.join();
-  }
-
- private:
-  std::atomic<bool> is_over_ = false;
-  std::vector<std::thread> threads_;
 };
 
 /// The median, p10 and p99; the last stands where other benchmarks have p90.

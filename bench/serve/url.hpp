@@ -15,7 +15,7 @@ struct Url {
 
   /// "http://[::1]:8000/v1", for messages.
   std::string text() const;
-  /// "[::1]:8000", for the header Host.
+  /// Host and port, such as "[::1]:8000". The header Host has them.
   std::string authority() const;
 };
 

@@ -30,7 +30,8 @@ class SwitchLoop {
 
   SwitchLoop(const Device& device, std::string name, Parts parts);
 
-  /// As Loop::plan, for the two forms `while_node` and `self_relaunch`.
+  /// Says which of the forms `while_node` and `self_relaunch` are legal and what a pass costs in
+  /// each, and chooses the cheaper one. See Loop::plan.
   LoopPlan plan() const;
   /// Lowers to the plan's choice, or to `form`. Throws BadArgument for another form, and the
   /// validator's GraphError for a form that is not legal.

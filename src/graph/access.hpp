@@ -16,6 +16,8 @@ struct Access {
   static StreamRef stream(StreamState& state) { return StreamRef(state); }
   static GraphData& data(Graph& graph) { return *graph.data_; }
   static const GraphData& data(const Graph& graph) { return *graph.data_; }
+  /// The nodes of a graph, or of the body or child that it fills, that no other depends on.
+  static std::vector<Node> last_nodes(const Graph& graph);
   static GraphData& data(const Node& node) { return *node.data_; }
   /// Throws BadArgument where the node was taken back.
   static NodeData& node(const Node& node) { return node.node_data(); }

@@ -107,12 +107,12 @@ CopyPart copy_part(Pitched to, ConstPitched from, std::size_t width_bytes, std::
   return {to.data, from.data, width_bytes, rows, to.pitch, from.pitch};
 }
 
-std::vector<NodeId> last_nodes(const GraphData& data) {
+std::vector<NodeId> last_nodes(const GraphData& data, ScopeId scope) {
   std::vector<bool> has_follower(data.nodes.size());
   for (const NodeData& node : data.nodes)
     for (const Edge& edge : node.deps) has_follower[edge.from] = true;
   std::vector<NodeId> last;
-  for (const NodeId id : data.scopes[kRootScope].nodes)
+  for (const NodeId id : data.scopes[scope].nodes)
     if (!has_follower[id]) last.push_back(id);
   return last;
 }

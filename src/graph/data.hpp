@@ -154,7 +154,7 @@ CopyPart copy_part(Pitched to, ConstPitched from, std::size_t width_bytes, std::
 /// Whether the host or device code launches a graph.
 enum class Target : std::uint8_t { host_launch, device_launch };
 
-/// The nodes of the root scope that no other node depends on.
-std::vector<NodeId> last_nodes(const GraphData& data);
+/// The nodes of a scope that no other node depends on.
+std::vector<NodeId> last_nodes(const GraphData& data, ScopeId scope);
 
 }  // namespace attacca::graph

@@ -348,6 +348,13 @@ const std::string& Graph::name() const { return data_->name; }
 Device Graph::device() const { return data_->device; }
 std::size_t Graph::node_count() const { return data_->nodes.size(); }
 
+std::vector<Node> Access::last_nodes(const Graph& graph) {
+  std::vector<Node> nodes;
+  for (const NodeId id : graph::last_nodes(*graph.data_, graph.scope_))
+    nodes.emplace_back(*graph.data_, id);
+  return nodes;
+}
+
 std::vector<Node> Graph::nodes() const {
   std::vector<Node> nodes;
   for (const NodeId id : data_->scopes[scope_].nodes) nodes.emplace_back(*data_, id);

@@ -293,8 +293,7 @@ LoopExec Loop::instantiate(std::optional<LoopForm> form) const {
   if (wanted == LoopForm::host_loop) {
     impl->exec = body.instantiate();
   } else {
-    std::vector<Node> last;
-    for (const NodeId id : last_nodes(data_of(body))) last.emplace_back(data_of(body), id);
+    const std::vector<Node> last = Access::last_nodes(body);
     body.kernel(loop::relaunch(), Grid{}, {memory->cell.data()}).after(last);
     impl->exec = body.instantiate_for_device();
   }

@@ -5,7 +5,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <variant>
 
 #include "graph/data.hpp"
@@ -16,6 +15,7 @@
 namespace attacca {
 
 using attacca::detail::HandleKind;
+using graph::Access;
 using graph::data_of;
 
 /// What the graphs of a self-relaunching loop share. The graph that the host launches keeps it, and
@@ -67,29 +67,14 @@ SwitchLoop::SwitchLoop(const Device& device, std::string name, Parts parts)
 
 namespace {
 
-/// The nodes of a graph or body that none of its other nodes depends on.
-std::vector<Node> last_of(const Graph& graph) {
-  std::vector<Node> last = graph.nodes();
-  const std::vector<Node> all = last;
-  std::erase_if(last, [&](const Node& node) {
-    return std::any_of(all.begin(), all.end(), [&](const Node& other) {
-      const auto& deps = graph::Access::node(other).deps;
-      return std::any_of(deps.begin(), deps.end(),
-                         [&](const graph::Edge& edge) { return edge.from == node.id(); });
-    });
-  });
-  return last;
-}
-
 /// Puts the nodes that `fill` adds behind `producers`.
 void fill_after(Graph& graph, const std::vector<Node>& producers, const Graph::Fill& fill) {
   const std::size_t before = graph.nodes().size();
   fill(graph);
   const std::vector<Node> nodes = graph.nodes();
   for (std::size_t at = before; at < nodes.size(); ++at) {
-    if (!graph::Access::node(nodes[at]).deps.empty()) continue;
-    for (const Node& producer : producers)
-      graph::Access::add_edge(nodes[at], producer, EdgeKind::full);
+    if (!Access::node(nodes[at]).deps.empty()) continue;
+    for (const Node& producer : producers) Access::add_edge(nodes[at], producer, EdgeKind::full);
   }
 }
 
@@ -100,7 +85,7 @@ Graph SwitchLoop::graph() const {
   whole.while_(name_, [&](Graph& pass, Condition again) {
     const Condition arm = pass.condition("arm", static_cast<unsigned>(parts_.arms.size()));
     parts_.lead(pass, again, arm);
-    const std::vector<Node> lead = last_of(pass);
+    const std::vector<Node> lead = Access::last_nodes(pass);
     if (parts_.beside) fill_after(pass, lead, parts_.beside);
     pass.switch_("arm", arm, parts_.arms).after(lead);
   });
@@ -114,9 +99,9 @@ Graph SwitchLoop::pass_of(unsigned arm, const Arms& arms) const {
   Graph pass(device_, arm < none ? fmt::format("{}, arm {}", name_, arm) : name_);
   if (arm < none) parts_.arms[arm](pass);
   if (arm <= none && parts_.beside) parts_.beside(pass);
-  fill_after(pass, last_of(pass),
+  fill_after(pass, Access::last_nodes(pass),
              [&](Graph& graph) { parts_.lead(graph, arms.again(), arms.arm()); });
-  const std::vector<Node> last = last_of(pass);
+  const std::vector<Node> last = Access::last_nodes(pass);
   pass.kernel(loop::next_arm(), Grid{},
               {arms.cells.data(), arms.cells.data() + 1, arms.graphs.data(), none, arm})
       .after(last);

@@ -34,11 +34,6 @@ device::WorkQueueOptions named_scheduler(device::WorkQueueOptions options) {
   return options;
 }
 
-std::vector<Node> last_nodes(Graph& graph) {
-  std::vector<Node> last;
-  for (const NodeId id : graph::last_nodes(graph::data_of(graph)))
-    last.emplace_back(graph::data_of(graph), id);
-  return last;
-}
+std::vector<Node> last_nodes(Graph& graph) { return graph::Access::last_nodes(graph); }
 
 }  // namespace attacca::detail

@@ -162,6 +162,48 @@ TEST(Ring, each_side_goes_on_where_the_last_one_stopped) {
   EXPECT_FALSE(RingReader<int>(from).try_pop(item));
 }
 
+TEST(Ring, a_writer_and_a_reader_go_on_from_places_that_were_kept) {
+  Ring<int> ring(Device::host_serial(), 4);
+  const auto to = ring.writer();
+  const auto from = ring.reader();
+  device::RingPlace written, read;
+  for (int number = 0; number < 30; ++number) {
+    RingWriter<int> writer(to, written);
+    RingReader<int> reader(from, read);
+    int popped = -1;
+    EXPECT_FALSE(reader.try_pop(popped));
+    ASSERT_TRUE(writer.try_push(number));
+    ASSERT_TRUE(reader.try_pop(popped));
+    EXPECT_EQ(popped, number);
+    written = writer.place();
+    read = reader.place();
+  }
+}
+
+TEST(Ring, what_threads_put_together_arrives_when_one_of_them_publishes_it) {
+  constexpr unsigned kThreads = 4, kEach = 8, kRounds = 50;
+  Ring<unsigned> ring(Device::host_serial(), 2 * kThreads * kEach);
+  const auto to = ring.writer();
+  RingReader<unsigned> reader(ring.reader());
+  device::RingPlace place;
+  for (unsigned round = 0; round < kRounds; ++round) {
+    run_threads(kThreads, [&](unsigned thread) {
+      RingWriter<unsigned> writer(to, place);
+      for (unsigned at = thread; at < kThreads * kEach; at += kThreads) writer.put(at, round + at);
+    });
+    EXPECT_EQ(reader.available(1), 0u) << "nothing is published yet";
+    RingWriter<unsigned> writer(to, place);
+    ASSERT_GE(writer.room(kThreads * kEach), kThreads * kEach);
+    writer.publish(kThreads * kEach);
+    place = writer.place();
+    for (unsigned at = 0; at < kThreads * kEach; ++at) {
+      unsigned popped = 0;
+      ASSERT_TRUE(reader.try_pop(popped));
+      EXPECT_EQ(popped, round + at);
+    }
+  }
+}
+
 TEST(Ring, refuses_what_it_cannot_be_made_of) {
   const Device device = Device::host_serial();
   const auto make = [&](std::size_t capacity) {

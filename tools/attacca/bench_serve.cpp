@@ -14,11 +14,11 @@
 #include "command.hpp"
 #include "files.hpp"
 #include "harness.hpp"
+#include "hogs.hpp"
 #include "llm/input.hpp"
 #include "output.hpp"
 #include "progress.hpp"
 #include "serve/drive.hpp"
-#include "serve/hog.hpp"
 #include "serve/http_client.hpp"
 #include "serve/report.hpp"
 #include "serve/timeline.hpp"
@@ -149,7 +149,7 @@ std::vector<Record> run_load(Setup& setup, HttpClient& client) {
   if (target.model.empty()) target.model = ask_model(client, target.url);
   setup.words = measure_words(client, target, setup.load.seed);
   const Prompts prompts(setup.load.seed, setup.shared_prefix, setup.words.tokens);
-  const Hog hog(setup.hog);
+  const bench::Hogs hogs(setup.hog);
   ProgressBar bar;
   return drive(
       client, setup.load,

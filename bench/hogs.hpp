@@ -1,24 +1,25 @@
-// hog.hpp: threads that keep cores busy, to see what a server does when others want the machine.
+// hogs.hpp: threads that keep cores busy, to see what becomes of a figure when others want the
+// machine.
 #pragma once
 
 #include <atomic>
 #include <thread>
 #include <vector>
 
-namespace bench::serve {
+namespace bench {
 
 /// Burns `count` cores while it lives.
-class Hog {
+class Hogs {
  public:
-  explicit Hog(unsigned count) {
+  explicit Hogs(unsigned count) {
     for (unsigned at = 0; at < count; ++at)
       threads_.emplace_back([this] {
         while (!is_over_.load(std::memory_order_relaxed)) {
         }
       });
   }
-  Hog(const Hog&) = delete;
-  ~Hog() {
+  Hogs(const Hogs&) = delete;
+  ~Hogs() {
     is_over_ = true;
     for (std::thread& thread : threads_) thread.join();
   }
@@ -28,4 +29,4 @@ class Hog {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace bench::serve
+}  // namespace bench
