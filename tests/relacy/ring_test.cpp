@@ -52,6 +52,82 @@ struct Sent : rl::test_suite<Sent<kFlaw, kCapacity, kWrite, kRead>, 2> {
   }
 };
 
+/// As the resident loop uses a ring: two threads put their items, meet at a barrier, and the first
+/// one publishes both and keeps the place for the next round, whose writers are made of it.
+template <Flaw kFlaw>
+struct PutTogether : rl::test_suite<PutTogether<kFlaw>, 3> {
+  static constexpr std::uint64_t kRounds = 2, kCapacity = 2;
+  using Memory = RelacyMemory<kFlaw>;
+  using Control = device::RingControl<Memory>;
+  std::unique_ptr<Control> control = std::make_unique<Control>();
+  typename Memory::template Plain<int> items[kCapacity];
+  typename Memory::template Atomic<std::uint64_t, device::Scope::block> arrived, begun;
+  typename Memory::template Plain<device::RingPlace> place;
+
+  void before() {
+    control->written.store(0, device::relaxed);
+    control->read.store(0, device::relaxed);
+    control->is_closed.store(0, device::relaxed);
+    arrived.store(0, device::relaxed);
+    begun.store(0, device::relaxed);
+    place.write({});
+  }
+  device::RingRef<int, Memory> ref() { return {control.get(), items, kCapacity - 1}; }
+  void wait_for(typename Memory::template Atomic<std::uint64_t, device::Scope::block>& word,
+                std::uint64_t value) {
+    typename Memory::Backoff backoff;
+    while (word.load(device::acquire) < value) backoff.pause();
+  }
+
+  void thread(unsigned index) {
+    if (index == 0)
+      lead();
+    else if (index == 1)
+      help();
+    else
+      read();
+  }
+  void lead() {
+    typename Memory::Backoff backoff;
+    for (std::uint64_t round = 0; round < kRounds; ++round) {
+      device::RingWriter<int, Memory> writer(ref(), place.read());
+      while (writer.room(2) < 2) backoff.pause();
+      place.write(writer.place());
+      begun.store(round + 1, device::release);
+      writer.put(0, static_cast<int>(2 * round + 1));
+      wait_for(arrived, round + 1);
+      writer.publish(2);
+      place.write(writer.place());
+    }
+  }
+  void help() {
+    for (std::uint64_t round = 0; round < kRounds; ++round) {
+      wait_for(begun, round + 1);
+      device::RingWriter<int, Memory> writer(ref(), place.read());
+      writer.put(1, static_cast<int>(2 * round + 2));
+      arrived.store(round + 1, device::release);
+    }
+  }
+  void read() {
+    device::RingReader<int, Memory> reader(ref());
+    typename Memory::Backoff backoff;
+    for (int last = 0; last < static_cast<int>(2 * kRounds);) {
+      int item = 0;
+      if (reader.try_pop(item))
+        RL_ASSERT(item == ++last);
+      else
+        backoff.pause();
+    }
+  }
+};
+
+TEST(RelacyRing, threads_that_put_together_publish_all_or_nothing) {
+  EXPECT_TRUE((holds_at_random<PutTogether<Flaw::none>>(50'000)));
+  EXPECT_TRUE((holds_for_all<PutTogether<Flaw::none>>(1)));
+  EXPECT_TRUE((is_caught<PutTogether<Flaw::no_release>>()));
+  EXPECT_TRUE((is_caught<PutTogether<Flaw::no_acquire>>()));
+}
+
 TEST(RelacyRing, items_arrive_in_order_one_at_a_time) {
   EXPECT_TRUE((holds_at_random<Sent<Flaw::none, 1, 1, 1>>(50'000)));
   EXPECT_TRUE((holds_at_random<Sent<Flaw::none, 2, 1, 1>>(50'000)));
