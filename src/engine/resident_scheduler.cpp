@@ -353,6 +353,7 @@ std::vector<driver::JobPtr> ResidentScheduler::fail_running() {
   for (Occupant& occupant : occupants_)
     if (occupant.job) failed.push_back(std::move(occupant.job));
   stop();
+  past_ = stats();
   if (is_running_) clock_.drained();
   try {
     start();
@@ -378,20 +379,20 @@ llm::EngineStats ResidentScheduler::stats() const {
           .requests_waiting = read(board.waiting),
           .pages_in_use = static_cast<std::uint32_t>(read(board.pages_in_use)),
           .pages_cached = static_cast<std::uint32_t>(read(board.pages_cached)),
-          .steps = read(board.steps),
-          .steps_ahead = read(board.ahead),
-          .tokens_prefilled = read(board.prefilled),
-          .tokens_decoded = read(board.decoded),
-          .tokens_voided = read(board.voided),
-          .tokens_from_cache = read(board.shared),
-          .tokens_padded = read(board.padding),
+          .steps = past_.steps + read(board.steps),
+          .steps_ahead = past_.steps_ahead + read(board.ahead),
+          .tokens_prefilled = past_.tokens_prefilled + read(board.prefilled),
+          .tokens_decoded = past_.tokens_decoded + read(board.decoded),
+          .tokens_voided = past_.tokens_voided + read(board.voided),
+          .tokens_from_cache = past_.tokens_from_cache + read(board.shared),
+          .tokens_padded = past_.tokens_padded + read(board.padding),
           .steps_by_mode = log_.by_mode(),
           .graph_hits = hits,
           .graph_misses = misses,
-          .preemptions = read(board.preemptions),
-          .evictions = read(board.evictions),
+          .preemptions = past_.preemptions + read(board.preemptions),
+          .evictions = past_.evictions + read(board.evictions),
           .launches = launches_,
-          .pauses = read(board.pauses),
+          .pauses = past_.pauses + read(board.pauses),
           .seconds_busy = clock_.seconds_busy(),
           .seconds_idle = clock_.seconds_idle(),
           .seconds_overlapped = clock_.seconds_overlapped()};

@@ -504,6 +504,8 @@ TEST_P(FailingSteps, end_the_requests_that_had_a_slot_and_no_other) {
   using Kind = test::Faults::Kind;
   Engine engine(model_, faulty(1));
   const Tokens right = engine.generate(greedy({1, 2}, 4)).tokens;
+  engine.wait_until_idle();
+  const EngineStats before = engine.stats();
   const bool is_resident = options().scheduler == Scheduler::resident;
   faults_->launches = {Kind::throws};  // of a step, or of the resident loop
   std::vector<Ticket> tickets;
@@ -521,6 +523,8 @@ TEST_P(FailingSteps, end_the_requests_that_had_a_slot_and_no_other) {
   EXPECT_GE(failed, 1u);
   EXPECT_LE(failed, is_resident ? 2u : 1u) << "the loop has one waiting request beside the slot's";
   expect_no_trace(engine);
+  EXPECT_GT(engine.stats().steps, before.steps) << "steps before the failure still count";
+  EXPECT_GT(engine.stats().tokens_decoded, before.tokens_decoded);
 }
 
 TEST_P(FailingSteps, come_out_of_generate_as_they_were_thrown) {
