@@ -243,22 +243,6 @@ ATTACCA_HD void prepare_slots(const BlockLanes& lanes, const TurnArgs& a, std::u
   }
 }
 
-/// Saves what the step has sampled, before another step writes there.
-ATTACCA_HD void save_sampled(const BlockLanes& lanes, const TurnArgs& a, std::uint32_t rows) {
-  for (std::uint32_t row = lanes.index(); row < rows; row += lanes.count()) {
-    const Sampled& from = a.sampled[row];
-    Sampled& to = a.saved[row];
-    to.token = from.token;
-    to.ending = from.ending;
-    to.logprob = from.logprob;
-    to.tops = from.tops;
-    for (std::uint32_t at = 0; at < from.tops; ++at) {
-      to.top_token[at] = from.top_token[at];
-      to.top_logprob[at] = from.top_logprob[at];
-    }
-  }
-}
-
 /// Pages that a lane copies alone.
 constexpr std::uint32_t kFewPages = 4;
 
@@ -279,21 +263,60 @@ ATTACCA_HD void copy_changes(const BlockLanes& lanes, const TurnArgs& a, std::ui
   }
 }
 
-/// The planned step takes the place of the one that has run.
-ATTACCA_HD void promote(const BlockLanes& lanes, const TurnArgs& a,
-                        const schedule::Counts& counts) {
+/// Saves what the step has sampled, before another step writes there, and puts the planned step in
+/// its place. A lane loads everything before it stores anything: a load behind a store would wait
+/// for it, and each takes most of a microsecond.
+ATTACCA_HD void exchange_rows(const BlockLanes& lanes, const TurnArgs& a,
+                              const schedule::Counts& counts, std::uint32_t sampled) {
   const schedule::Plan& from = a.planned;
   const schedule::Plan& to = a.running;
-  copy(lanes, to.tokens, from.tokens, counts.tokens);
-  copy(lanes, to.token_from, from.token_from, counts.tokens);
-  copy(lanes, to.positions, from.positions, counts.tokens);
-  copy(lanes, to.slots, from.slots, counts.tokens);
-  copy(lanes, to.gather, from.gather, counts.rows);
-  copy(lanes, to.row_slots, from.row_slots, counts.rows);
-  copy(lanes, to.row_positions, from.row_positions, counts.rows);
-  copy(lanes, to.row_forced, from.row_forced, counts.rows);
-  if (counts.changes > 0) copy_changes(lanes, a, counts.changes);
-  if (counts.placed > 0) prepare_slots(lanes, a, counts.placed);
+  std::uint32_t most = counts.tokens > counts.rows ? counts.tokens : counts.rows;
+  if (most < sampled) most = sampled;
+  for (std::uint32_t at = lanes.index(); at < most; at += lanes.count()) {
+    const bool is_token = at < counts.tokens, is_row = at < counts.rows, is_sampled = at < sampled;
+    struct {
+      std::int32_t token, token_from, position, slot;
+    } token{};
+    struct {
+      std::int32_t gather, slot, position, forced;
+    } row{};
+    struct {
+      std::int32_t token;
+      Ending ending;
+      float logprob;
+      std::uint32_t tops;
+    } drawn{};
+    if (is_token)
+      token = {from.tokens[at], from.token_from[at], from.positions[at], from.slots[at]};
+    if (is_row)
+      row = {from.gather[at], from.row_slots[at], from.row_positions[at], from.row_forced[at]};
+    if (is_sampled) {
+      const Sampled& s = a.sampled[at];
+      drawn = {s.token, s.ending, s.logprob, s.tops};
+    }
+    if (is_token) {
+      to.tokens[at] = token.token;
+      to.token_from[at] = token.token_from;
+      to.positions[at] = token.position;
+      to.slots[at] = token.slot;
+    }
+    if (is_row) {
+      to.gather[at] = row.gather;
+      to.row_slots[at] = row.slot;
+      to.row_positions[at] = row.position;
+      to.row_forced[at] = row.forced;
+    }
+    if (!is_sampled) continue;
+    Sampled& saved = a.saved[at];
+    saved.token = drawn.token;
+    saved.ending = drawn.ending;
+    saved.logprob = drawn.logprob;
+    saved.tops = drawn.tops;
+    for (std::uint32_t top = 0; top < drawn.tops; ++top) {
+      saved.top_token[top] = a.sampled[at].top_token[top];
+      saved.top_logprob[top] = a.sampled[at].top_logprob[top];
+    }
+  }
 }
 
 /// Whether the loop should end, and why. REQUIRES: the pass before had no step, but a plan.
@@ -333,8 +356,9 @@ struct TurnKernel {
     const schedule::Counts ran = *a.running.counts;
     const schedule::Counts counts = *a.planned.counts;
     lanes.sync();  // every thread has read them
-    if (has_run) save_sampled(lanes, a, ran.rows);
-    promote(lanes, a, counts);
+    exchange_rows(lanes, a, counts, has_run ? ran.rows : 0);
+    if (counts.changes > 0) copy_changes(lanes, a, counts.changes);
+    if (counts.placed > 0) prepare_slots(lanes, a, counts.placed);
     if (!is_first(lanes)) return;
     loop.has_sampled = has_run;
     loop.counts = ran;
