@@ -29,7 +29,7 @@ using model::LayerWeights;
 
 /// Matrices that one kernel multiplies together. Only the head is in no layer.
 struct Group {
-  std::vector<std::pair<const char*, Matrix>> matrices;
+  std::vector<std::pair<const char*, Matrix>> matrices;  // with their roles
   std::optional<std::uint32_t> layer;
   bool is_gate = false;
 };
@@ -98,7 +98,7 @@ class CudaKernels {
     }
     for (const Group& group : groups)
       for (const auto& [role, matrix] : group.matrices)
-        if (untiled_.empty() && !step::can_be_tiled(matrix))
+        if (untiled_.empty() && !step::can_be_tiled(matrix, device.same_bits))
           untiled_ = fmt::format("{} is {} of {} columns", place_of(group), type_name(matrix.type),
                                  matrix.columns);
   }
@@ -116,10 +116,12 @@ class CudaKernels {
     if (!device_.has_tiled) return {streamed, {}};
     const char* tiled =
         device_.same_bits ? kernels::same_bits_linear().info().name : "tiled_linear";
-    if (untiled_.empty()) return {fmt::format("{}, {} for many rows", streamed, tiled), {}};
-    return {streamed,
-            fmt::format("{} for many rows is for bf16 of 64n columns in all matrices, and {}",
-                        tiled, untiled_)};
+    if (untiled_.empty())
+      return {fmt::format("{}, {} for many rows{}", streamed, tiled,
+                          args.w.type == TensorType::bf16 ? "" : ", expanded to BF16"),
+              {}};
+    return {streamed, fmt::format("{} for many rows is for {}64n columns in all matrices, and {}",
+                                  tiled, device_.same_bits ? "bf16 of " : "", untiled_)};
   }
 
  private:
@@ -142,6 +144,12 @@ std::pair<std::string, std::string> host_kernel(const Group& group) {
                              : std::string()};
 }
 
+/// "BF16", "Q8_0 (Q6_K in the file)"
+std::string type_text(TensorType held, TensorType in_file) {
+  if (held == in_file) return type_name(held);
+  return fmt::format("{} ({} in the file)", type_name(held), type_name(in_file));
+}
+
 /// "3", "0..2, 5"
 std::string ranges_text(const std::vector<std::uint32_t>& layers) {
   std::vector<std::string> parts;
@@ -162,7 +170,7 @@ class Line {
   bool is(const std::pair<std::string, std::string>& answer) const {
     return kernel_ == answer.first && reason_ == answer.second;
   }
-  void add(const char* role, TensorType type, std::optional<std::uint32_t> layer) {
+  void add(const char* role, const std::string& type, std::optional<std::uint32_t> layer) {
     const auto same = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
       return entry.role == role && entry.type == type;
     });
@@ -176,7 +184,7 @@ class Line {
       const Entry& entry = entries_[first];
       for (end = first; end < entries_.size() && entries_[end].is_beside(entry); ++end)
         roles.push_back(entries_[end].role);
-      std::string text = fmt::format("{} in {}", fmt::join(roles, ", "), type_name(entry.type));
+      std::string text = fmt::format("{} in {}", fmt::join(roles, ", "), entry.type);
       if (!entry.layers.empty() && entry.layers.size() != layers)
         text += " of layers " + ranges_text(entry.layers);
       parts.push_back(std::move(text));
@@ -187,7 +195,7 @@ class Line {
  private:
   struct Entry {
     std::string role;
-    TensorType type;
+    std::string type;
     std::vector<std::uint32_t> layers;  // empty for the head
     bool is_beside(const Entry& other) const {
       return type == other.type && layers == other.layers;
@@ -208,7 +216,8 @@ std::vector<llm::Product> products_of(const model::Weights& weights, const Produ
     auto line =
         std::find_if(lines.begin(), lines.end(), [&](const Line& one) { return one.is(answer); });
     if (line == lines.end()) line = lines.insert(line, Line(answer.first, answer.second));
-    for (const auto& [role, matrix] : group.matrices) line->add(role, matrix.type, group.layer);
+    for (const auto& [role, matrix] : group.matrices)
+      line->add(role, type_text(matrix.type, weights.type_in_file(matrix)), group.layer);
   }
   std::vector<llm::Product> products;
   for (const Line& line : lines) products.push_back(line.product(weights.layers.size()));

@@ -8,13 +8,13 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "kernels/linear/streamed_linear.hpp"
+#include "kernels/linear/expand.hpp"
 #include "model/checkpoint.hpp"
+#include "model/held_types.hpp"
 #include "schedule/host.hpp"
 
 namespace attacca::engine {
@@ -100,26 +100,14 @@ llm::KvType choose_kv_type(const GpuWeights& weights, const llm::EngineOptions& 
 
 double mebi(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-constexpr const char* kQkv = ".qkv";
-/// The name of the product that multiplies a tensor. Query, key and value of a layer are one
-/// product, and so are gate and up.
-std::string product_of(const std::string& tensor) {
-  const auto with = [&](const char* name, const char* instead) -> std::string {
-    const std::size_t at = tensor.find(name);
-    return at == std::string::npos ? "" : tensor.substr(0, at) + instead;
-  };
-  for (const char* name : {".attn_q.weight", ".attn_k.weight", ".attn_v.weight"})
-    if (const std::string product = with(name, kQkv); !product.empty()) return product;
-  for (const char* name : {".ffn_gate.weight", ".ffn_up.weight"})
-    if (const std::string product = with(name, ".gate_up"); !product.empty()) return product;
-  return tensor;
-}
-
 }  // namespace
 
 GpuWeights gpu_weights(const model::Checkpoint& checkpoint, llm::WeightFormat format) {
-  GpuWeights result{.bytes = checkpoint.config().rotary_size / 2 * sizeof(float)};  // frequencies
-  std::map<std::string, kernels::Matrix> joint;  // the products of all layers, by name
+  const model::HeldTypes held(checkpoint, format == llm::WeightFormat::fp8
+                                              ? model::WeightFormat::fp8
+                                              : model::WeightFormat::as_stored);
+  GpuWeights result{.bytes = checkpoint.config().rotary_size / 2 * sizeof(float),  // frequencies
+                    .are_streamed = held.are_layers_streamed()};
   for (const formats::Tensor& tensor : checkpoint.tensors()) {
     if (tensor.name == "rope_freqs.weight") continue;  // part of the frequencies
     if (tensor.shape.size() != 2) {
@@ -127,25 +115,18 @@ GpuWeights gpu_weights(const model::Checkpoint& checkpoint, llm::WeightFormat fo
       continue;
     }
     const bool is_embedding = tensor.name == "token_embd.weight";
-    const bool is_head = &tensor == &checkpoint.head();
-    const bool is_product = !is_embedding || is_head;
-    const bool is_converted = is_product && format == llm::WeightFormat::fp8;
-    if (is_embedding || !is_converted) result.bytes += tensor.bytes;
+    const bool is_product = !is_embedding || &tensor == &checkpoint.head();
+    if (is_embedding) result.bytes += tensor.bytes;
     if (!is_product) continue;
     kernels::Matrix matrix = formats::matrix_of(tensor);
-    if (is_converted) {
-      matrix.type = kernels::TensorType::e4m3;
-      result.bytes += matrix.bytes() + matrix.rows * sizeof(float);  // a scale for each row
-    }
+    matrix.type = held.of(tensor);
+    const bool is_shared = is_embedding && matrix.type == tensor.type;
+    if (!is_shared) result.bytes += matrix.bytes();
+    if (matrix.type == kernels::TensorType::e4m3)
+      result.bytes += matrix.rows * sizeof(float);  // a scale for each row
     result.are_quantized |= kernels::is_quantized(matrix.type);
-    if (is_head) continue;  // a product of its own, outside the layers
-    const auto [found, is_first] = joint.try_emplace(product_of(tensor.name), matrix);
-    if (is_first) continue;
-    result.are_streamed &= found->second.type == matrix.type;
-    if (found->first.ends_with(kQkv)) found->second.rows += matrix.rows;  // stacked as one matrix
+    result.are_expanded |= result.are_streamed && kernels::can_expand(matrix);
   }
-  for (const auto& [name, matrix] : joint)
-    result.are_streamed &= kernels::can_stream_weights(matrix);
   return result;
 }
 
@@ -201,7 +182,8 @@ schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights&
   const std::size_t page = step::KvPool::page_bytes(
       config, {.page_size = limits.page_size, .type = kernel_type(options.kv_type)});
   const std::size_t free = options.device.bytes_free();
-  std::size_t taken = StepRunner::fixed_bytes(options.device, config, setup_of(limits, options));
+  std::size_t taken = StepRunner::fixed_bytes(options.device, config, setup_of(limits, options),
+                                              weights.are_expanded);
   if (options.device.is_cuda()) taken += weights.bytes;
   const auto budget = static_cast<std::size_t>(static_cast<double>(free) * options.memory_fraction);
   const std::size_t affordable = budget > taken ? (budget - taken) / page : 0;

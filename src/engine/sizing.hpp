@@ -21,6 +21,7 @@ struct GpuWeights {
   std::size_t bytes = 0;       // still to be allocated
   bool are_streamed = true;    // all linear layers but the head are; see step::can_stream
   bool are_quantized = false;  // some linear layer is
+  bool are_expanded = false;   // some are, for products of many rows; see kernels/linear/expand.hpp
 };
 GpuWeights gpu_weights(const model::Checkpoint& checkpoint, llm::WeightFormat format);
 

@@ -54,13 +54,13 @@ double mebi(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); 
 }  // namespace
 
 std::size_t StepRunner::fixed_bytes(const Device& device, const model::ModelConfig& c,
-                                    const StepSetup& setup) {
+                                    const StepSetup& setup, bool expands) {
   const schedule::Limits& limits = setup.limits;
   const std::size_t handed_over = schedule::plan_bytes(limits) +
                                   (1 + schedule::kMostInFlight) * schedule::step_bytes(limits) +
                                   schedule::kMostInFlight * limits.logit_rows * sizeof(Sampled);
   return handed_over + SlotMemory::bytes_for(limits, c.vocabulary) +
-         step::StepMemory::bytes_for(device, c, kv_sizes(setup), step_sizes(setup));
+         step::StepMemory::bytes_for(device, c, kv_sizes(setup), step_sizes(setup), expands);
 }
 
 StepRunner::Flight StepRunner::make_flight() const {
@@ -248,7 +248,8 @@ void StepRunner::launch(Ready& ready) {
 
 std::size_t StepRunner::step_bytes() const {
   std::size_t bytes = plan_memory_.size() * sizeof(schedule::Line) + input_.bytes() +
-                      memory_.sampled().bytes() + slots_.bytes() + memory_.scratch_bytes();
+                      memory_.sampled().bytes() + slots_.bytes() + memory_.scratch_bytes() +
+                      memory_.tiled_bytes();
   for (const Flight& flight : flights_) bytes += flight.input.bytes() + flight.sampled.bytes();
   return bytes;
 }

@@ -70,9 +70,9 @@ class StepRunner {
   std::size_t graph_device_bytes() const { return graph_device_bytes_; }
   std::size_t kv_bytes() const { return kv_.bytes(); }
 
-  /// Bytes besides weights and KV.
+  /// Bytes besides weights and KV. `expands`: see StepMemory::bytes_for.
   static std::size_t fixed_bytes(const Device& device, const model::ModelConfig& config,
-                                 const StepSetup& setup);
+                                 const StepSetup& setup, bool expands);
 
  private:
   /// A step shape that is ready to launch: one graph for the whole step; or its kernels, with a

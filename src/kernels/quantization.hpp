@@ -33,6 +33,20 @@ ATTACCA_HD inline float float_of_half(std::uint16_t bits) {
                               std::bit_cast<std::uint32_t>(std::bit_cast<float>(rest) * 0x1p112f));
 }
 
+/// Rounds to the nearest half, ties to even; too large numbers become infinite. NaN stays NaN.
+ATTACCA_HD inline std::uint16_t half_of_float(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = bits >> 16 & 0x8000u;
+  if (value != value) return static_cast<std::uint16_t>(sign | 0x7e00u);
+  const float size = std::bit_cast<float>(bits & 0x7fffffffu);
+  if (size >= 65520.0f) return static_cast<std::uint16_t>(sign | 0x7c00u);
+  if (size < 0x1p-14f)  // the sum rounds to multiples of 2^-24
+    return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(size + 0.5f) & 0x7ffu));
+  // The exponent's bias changes from 127 to 15.
+  const std::uint32_t rebased = std::bit_cast<std::uint32_t>(size) - (112u << 23);
+  return static_cast<std::uint16_t>(sign | (rebased + 0xfffu + (rebased >> 13 & 1u)) >> 13);
+}
+
 /// e4m3: four bits of exponent, three of fraction, no infinity; 448 is the largest.
 ATTACCA_HD inline float float_of_e4m3(std::uint8_t bits) {
   const std::uint32_t rest = bits & 0x7fu;

@@ -19,13 +19,6 @@ namespace {
 constexpr std::uint64_t kValues = 4096;
 constexpr std::uint64_t kMostGroupBytes = 4 * RandomBlocks::kGroup;
 
-/// The nearest half; ties go to the even one. REQUIRES: the value is finite.
-std::uint16_t half_of_float(float value) {
-  const auto sign = std::bit_cast<std::uint32_t>(value) >> 16 & 0x8000u;
-  const auto bits = std::bit_cast<std::uint32_t>(std::fabs(value) * 0x1p-112f);
-  return static_cast<std::uint16_t>(sign | (bits + 0xfffu + (bits >> 13 & 1u)) >> 13);
-}
-
 /// The standard deviation of `count` successive integers that are equally probable.
 double deviation_of(double count) { return std::sqrt((count * count - 1) / 12); }
 
@@ -63,8 +56,8 @@ void put_half(std::uint16_t half, std::byte* to) { std::memcpy(to, &half, sizeof
 RandomBlocks::RandomBlocks(TensorType type, std::uint64_t seed, float deviation)
     : type_(type), seed_(seed), group_bytes_(kernels::row_bytes(type, kGroup)) {
   const Scales scales = scales_of(type);
-  scale_ = half_of_float(static_cast<float>(scales.scale) * deviation);
-  offset_ = half_of_float(static_cast<float>(scales.offset) * deviation);
+  scale_ = kernels::half_of_float(static_cast<float>(scales.scale) * deviation);
+  offset_ = kernels::half_of_float(static_cast<float>(scales.offset) * deviation);
   if (kernels::is_quantized(type)) return;
   const std::uint64_t size = kernels::block_shape(type).bytes;
   values_.resize(kValues * size);
@@ -74,8 +67,9 @@ RandomBlocks::RandomBlocks(TensorType type, std::uint64_t seed, float deviation)
     if (type == TensorType::f32)
       std::memcpy(to, &value, sizeof value);
     else
-      put_half(type == TensorType::f16 ? half_of_float(value) : kernels::bfloat_of_float(value),
-               to);
+      put_half(
+          type == TensorType::f16 ? kernels::half_of_float(value) : kernels::bfloat_of_float(value),
+          to);
   }
 }
 

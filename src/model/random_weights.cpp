@@ -34,7 +34,7 @@ Weights::Weights(const ModelConfig& c, const Device& device, std::optional<std::
     kernels::Matrix made = random(rows, columns);
     if (format_ != WeightFormat::fp8) return made;
     stream.synchronize();
-    replace_with_fp8({&made, 1});
+    replace({&made, 1}, kernels::TensorType::e4m3);
     return made;
   };
   const auto all = [&](bool is_there, std::uint32_t count, float value) {
@@ -51,7 +51,7 @@ Weights::Weights(const ModelConfig& c, const Device& device, std::optional<std::
   } else {
     head = embedding;
     stream.synchronize();
-    if (format_ == WeightFormat::fp8) convert_to_fp8({&head, 1});
+    if (format_ == WeightFormat::fp8) convert({&head, 1}, kernels::TensorType::e4m3);
   }
   final_norm = all(true, c.hidden, 1);
   frequencies = keep(rotary_frequencies(c));

@@ -1,13 +1,16 @@
-// weights.cpp: finds each tensor's role, copies tensors to a GPU and converts them to fp8 there.
+// weights.cpp: finds each tensor's role, copies tensors to a GPU and converts them there.
 #include "model/weights.hpp"
 
+#include <algorithm>
 #include <attacca/error.hpp>
 #include <cstdint>
 #include <string>
 
 #include "kernels/linear/streamed_linear.hpp"
+#include "kernels/repack.hpp"
 #include "kernels/to_fp8.hpp"
 #include "model/checkpoint.hpp"
+#include "model/held_types.hpp"
 
 namespace attacca::model {
 
@@ -37,13 +40,14 @@ Weights::Weights(const Checkpoint& checkpoint, const Device& device,
   const auto need = [&](const std::string& name) -> formats::Tensor {
     return *checkpoint.find(name);
   };
+  const HeldTypes held(checkpoint, format);
   report(0);
   embedding = matrix(need("token_embd.weight"));
   head = embedding;
   if (checkpoint.find("output.weight"))
-    head = product(checkpoint.head());
-  else if (format_ == WeightFormat::fp8)
-    convert_to_fp8({&head, 1});
+    head = product(checkpoint.head(), held);
+  else if (device_.is_cuda() && held.of(checkpoint.head()) != head.type)
+    convert({&head, 1}, held.of(checkpoint.head()));
   final_norm = vector(checkpoint.find("output_norm.weight"));
   frequencies = keep(rotary_frequencies(c));
   report(1);
@@ -51,8 +55,10 @@ Weights::Weights(const Checkpoint& checkpoint, const Device& device,
   for (std::uint32_t i = 0; i < c.layers; ++i) {
     const std::string at = "blk." + std::to_string(i) + ".";
     const auto optional = [&](const char* name) { return vector(checkpoint.find(at + name)); };
-    const auto [query, key, value] = neighbours(std::array{
-        need(at + "attn_q.weight"), need(at + "attn_k.weight"), need(at + "attn_v.weight")});
+    const auto [query, key, value] =
+        neighbours(std::array{need(at + "attn_q.weight"), need(at + "attn_k.weight"),
+                              need(at + "attn_v.weight")},
+                   held);
     const auto [query_bias, key_bias, value_bias] = neighbours(
         std::array{checkpoint.find(at + "attn_q.bias"), checkpoint.find(at + "attn_k.bias"),
                    checkpoint.find(at + "attn_v.bias")});
@@ -66,11 +72,11 @@ Weights::Weights(const Checkpoint& checkpoint, const Device& device,
         .value_bias = value_bias,
         .query_norm = optional("attn_q_norm.weight"),
         .key_norm = optional("attn_k_norm.weight"),
-        .output = product(need(at + "attn_output.weight")),
+        .output = product(need(at + "attn_output.weight"), held),
         .feed_forward_norm = optional("ffn_norm.weight"),
-        .gate = product(need(at + "ffn_gate.weight")),
-        .up = product(need(at + "ffn_up.weight")),
-        .down = product(need(at + "ffn_down.weight")),
+        .gate = product(need(at + "ffn_gate.weight"), held),
+        .up = product(need(at + "ffn_up.weight"), held),
+        .down = product(need(at + "ffn_down.weight"), held),
     });
     report(i + 2);
   }
@@ -89,48 +95,68 @@ kernels::Matrix Weights::matrix(const formats::Tensor& tensor) {
   return matrix;
 }
 
-kernels::Matrix Weights::product(const formats::Tensor& tensor) {
+kernels::Matrix Weights::product(const formats::Tensor& tensor, const HeldTypes& held) {
   kernels::Matrix result = matrix(tensor);
-  if (format_ == WeightFormat::fp8) replace_with_fp8({&result, 1});
+  if (device_.is_cuda() && held.of(tensor) != result.type) replace({&result, 1}, held.of(tensor));
   return result;
 }
 
-void Weights::replace_with_fp8(std::span<kernels::Matrix> matrices) {
+void Weights::replace(std::span<kernels::Matrix> matrices, kernels::TensorType type) {
   const Buffer<std::byte> old = std::move(matrices_.back());
   matrices_.pop_back();
   bytes_copied_ -= old.bytes();
-  convert_to_fp8(matrices);
+  convert(matrices, type);
 }
 
-void Weights::convert_to_fp8(std::span<kernels::Matrix> matrices) {
+void Weights::convert(std::span<kernels::Matrix> matrices, kernels::TensorType type) {
   std::uint64_t rows = 0;
   for (const kernels::Matrix& matrix : matrices) rows += matrix.rows;
-  const std::uint64_t columns = matrices[0].columns;
-  Buffer<std::byte>& bytes = matrices_.emplace_back(device_, rows * columns);
-  Buffer<float>& scales = vectors_.emplace_back(device_, rows);
+  const std::uint64_t row_bytes = kernels::row_bytes(type, matrices[0].columns);
+  Buffer<std::byte>& bytes = matrices_.emplace_back(device_, rows * row_bytes);
+  Buffer<float>& scales =
+      vectors_.emplace_back(device_, type == kernels::TensorType::e4m3 ? rows : 0);
   bytes_copied_ += bytes.bytes() + scales.bytes();
-  const Stream stream(device_);
   rows = 0;
   for (kernels::Matrix& matrix : matrices) {
-    const kernels::Matrix from = matrix;
-    matrix.type = kernels::TensorType::e4m3;
-    matrix.data = bytes.data() + rows * columns;
-    matrix.scales = scales.data() + rows;
-    if (!kernels::can_stream_weights(matrix))
-      throw BadArgument(
-          "weights in fp8 have rows that 16 divides and columns that 32 divides; a "
-          "matrix of this model is " +
-          std::to_string(matrix.rows) + " x " + std::to_string(matrix.columns) +
-          ", so use its weights as they are stored");
-    const kernels::ToFp8Args args{
-        from, reinterpret_cast<std::uint8_t*>(bytes.data()) + rows * columns, scales.data() + rows};
-    stream.kernel(kernels::to_fp8(), kernels::grid_of(args, device_.is_cuda()), args);
+    convert(matrix, type, bytes.data() + rows * row_bytes, scales.data() + rows);
     rows += matrix.rows;
+  }
+}
+
+void Weights::convert(kernels::Matrix& matrix, kernels::TensorType type, std::byte* to,
+                      float* scales) {
+  const kernels::Matrix from = matrix;
+  const bool is_fp8 = type == kernels::TensorType::e4m3;
+  matrix.type = type;
+  matrix.data = to;
+  matrix.scales = is_fp8 ? scales : nullptr;
+  in_file_[to] = from.type;
+  if (is_fp8 && !kernels::can_stream_weights(matrix))
+    throw BadArgument(
+        "weights in fp8 have rows that 16 divides and columns that 32 divides; a "
+        "matrix of this model is " +
+        std::to_string(matrix.rows) + " x " + std::to_string(matrix.columns) +
+        ", so use its weights as they are stored");
+  const Stream stream(device_);
+  if (is_fp8) {
+    const kernels::ToFp8Args args{from, reinterpret_cast<std::uint8_t*>(to), scales};
+    stream.kernel(kernels::to_fp8(), kernels::grid_of(args, device_.is_cuda()), args);
+  } else if (from.type == type) {
+    stream.copy(to, from.data, from.bytes());
+  } else {
+    const kernels::RepackArgs args{from, to, type};
+    stream.kernel(kernels::repack(), kernels::grid_of(args, device_.is_cuda()), args);
   }
   stream.synchronize();
 }
 
-std::array<kernels::Matrix, 3> Weights::neighbours(const std::array<formats::Tensor, 3>& tensors) {
+kernels::TensorType Weights::type_in_file(const kernels::Matrix& matrix) const {
+  const auto found = in_file_.find(matrix.data);
+  return found == in_file_.end() ? matrix.type : found->second;
+}
+
+std::array<kernels::Matrix, 3> Weights::neighbours(const std::array<formats::Tensor, 3>& tensors,
+                                                   const HeldTypes& held) {
   if (!device_.is_cuda()) return {matrix(tensors[0]), matrix(tensors[1]), matrix(tensors[2])};
   Buffer<std::byte>& all =
       matrices_.emplace_back(device_, tensors[0].bytes + tensors[1].bytes + tensors[2].bytes);
@@ -143,7 +169,10 @@ std::array<kernels::Matrix, 3> Weights::neighbours(const std::array<formats::Ten
   }
   all.write(bytes);
   bytes_copied_ += bytes.size();
-  if (format_ == WeightFormat::fp8) replace_with_fp8(result);
+  const auto is_held = [&](const formats::Tensor& tensor) {
+    return held.of(tensor) == tensor.type;
+  };
+  if (!std::all_of(tensors.begin(), tensors.end(), is_held)) replace(result, held.of(tensors[0]));
   return result;
 }
 

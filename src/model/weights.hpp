@@ -7,6 +7,7 @@
 #include <attacca/memory.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -19,9 +20,11 @@
 namespace attacca::model {
 
 class Checkpoint;
+class HeldTypes;
 
 /// How a GPU holds the matrices.
-///  as_stored  in the file's types
+///  as_stored  in the file's types, or in the nearest type that the streamed kernels have; see
+///             held_types.hpp
 ///  fp8        as e4m3 with a scale for each row; the embedding stays as stored, because a step
 ///             reads few of its rows
 enum class WeightFormat { as_stored, fp8 };
@@ -60,6 +63,8 @@ class Weights {
   const float* frequencies;   // [rotary_size / 2]
   std::vector<LayerWeights> layers;
 
+  /// The type that a matrix has in the file.
+  kernels::TensorType type_in_file(const kernels::Matrix& matrix) const;
   std::size_t bytes_mapped() const { return bytes_mapped_; }
   std::size_t bytes_copied() const { return bytes_copied_; }
 
@@ -67,14 +72,16 @@ class Weights {
   Weights(const Device& device, WeightFormat format);
 
   kernels::Matrix matrix(const formats::Tensor& tensor);
-  kernels::Matrix product(const formats::Tensor& tensor);
-  /// Three matrices of one type; on a GPU they are adjacent in memory.
-  std::array<kernels::Matrix, 3> neighbours(const std::array<formats::Tensor, 3>& tensors);
+  kernels::Matrix product(const formats::Tensor& tensor, const HeldTypes& held);
+  /// Three matrices; on a GPU they are adjacent in memory.
+  std::array<kernels::Matrix, 3> neighbours(const std::array<formats::Tensor, 3>& tensors,
+                                            const HeldTypes& held);
   std::array<const float*, 3> neighbours(const std::array<const formats::Tensor*, 3>& tensors);
   /// Converts matrices that are all in the newest buffer, and frees that buffer.
-  void replace_with_fp8(std::span<kernels::Matrix> matrices);
-  /// Replaces matrices of equally many columns by adjacent copies in fp8.
-  void convert_to_fp8(std::span<kernels::Matrix> matrices);
+  void replace(std::span<kernels::Matrix> matrices, kernels::TensorType type);
+  /// Makes matrices of equally many columns adjacent copies of a type.
+  void convert(std::span<kernels::Matrix> matrices, kernels::TensorType type);
+  void convert(kernels::Matrix& matrix, kernels::TensorType type, std::byte* to, float* scales);
   const float* vector(const formats::Tensor* tensor);
   const float* keep(const std::vector<float>& values);
 
@@ -82,6 +89,7 @@ class Weights {
   WeightFormat format_;
   std::vector<Buffer<std::byte>> matrices_;
   std::vector<Buffer<float>> vectors_;
+  std::map<const void*, kernels::TensorType> in_file_;  // of matrices that were converted
   std::size_t bytes_mapped_ = 0;
   std::size_t bytes_copied_ = 0;
 };

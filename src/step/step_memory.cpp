@@ -79,10 +79,10 @@ std::size_t StepMemory::scratch_bytes_for(const Device& device, const model::Mod
 }
 
 std::size_t StepMemory::bytes_for(const Device& device, const model::ModelConfig& c,
-                                  const KvSizes& kv, const StepSizes& sizes) {
+                                  const KvSizes& kv, const StepSizes& sizes, bool expands) {
   return step::arena_bytes(c, sizes.largest) + sizes.largest.rows * sizeof(Sampled) +
          scratch_bytes_for(device, c, kv, sizes) +
-         (sizes.is_plain ? 0 : TiledProducts::bytes_for(device, c, sizes.same_bits));
+         (sizes.is_plain ? 0 : TiledProducts::bytes_for(device, c, sizes, expands));
 }
 
 StepMemory::StepMemory(const Device& device, const model::ModelConfig& config,
@@ -118,6 +118,8 @@ StepMemory::StepMemory(const Device& device, const model::ModelConfig& config,
 }
 
 StepMemory::~StepMemory() = default;
+
+std::size_t StepMemory::tiled_bytes() const { return tiled_ ? tiled_->bytes() : 0; }
 
 PagedKv StepMemory::kv(std::size_t layer) const {
   PagedKv kv = kv_.layer(layer);

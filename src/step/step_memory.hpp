@@ -147,9 +147,11 @@ class StepMemory {
 
   std::size_t arena_bytes() const { return arena_.bytes_total(); }
   std::size_t scratch_bytes() const { return scratch_.bytes(); }
-  /// Bytes of a StepMemory for these sizes, before there is one.
+  std::size_t tiled_bytes() const;
+  /// Bytes of a StepMemory for these sizes, before there is one. `expands`: some weights are
+  /// streamed and not bf16.
   static std::size_t bytes_for(const Device& device, const model::ModelConfig& config,
-                               const KvSizes& kv, const StepSizes& sizes);
+                               const KvSizes& kv, const StepSizes& sizes, bool expands);
   static std::size_t scratch_bytes_for(const Device& device, const model::ModelConfig& config,
                                        const KvSizes& kv, const StepSizes& sizes);
 

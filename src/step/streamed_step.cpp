@@ -30,9 +30,6 @@ using namespace kernels;
 constexpr std::uint32_t kAhead = 32 << 10;
 constexpr std::uint64_t kSmallLayer = 128 << 20;  // bytes of weights
 
-// Rows up to which weights are streamed past x in registers; more go through shared memory.
-constexpr std::uint32_t kMostStreamed = 16;
-
 bool are_neighbours(const Matrix& a, const Matrix& b) {
   return a.row(a.rows) == b.data && a.type == b.type && a.columns == b.columns;
 }
@@ -62,12 +59,13 @@ class Emitter {
         shape_(shape),
         processors_(memory.device().processors()),
         tokens_{in_.token_count, shape.tokens},
-        before_attention_(memory.residual_before_attention(shape, wants_rest(weights_))),
-        after_attention_(memory.residual_after_attention(shape, wants_rest(weights_))),
+        has_rest_(wants_rest(weights_) && !is_tiled(shape.tokens)),
+        before_attention_(memory.residual_before_attention(shape, has_rest_)),
+        after_attention_(memory.residual_after_attention(shape, has_rest_)),
         qkv_(memory.qkv(shape)),
         scaled_{before_attention_.scaled, before_attention_.rest},
-        attended_(memory.attended_planes(shape, wants_rest(weights_))),
-        gated_(memory.gated_planes(shape, wants_rest(weights_))),
+        attended_(memory.attended_planes(shape, has_rest_)),
+        gated_(memory.gated_planes(shape, has_rest_)),
         is_small_(bytes_of(weights_.layers[0]) <= kSmallLayer),
         ahead_(is_small_ ? 0 : kAhead) {}
 
@@ -125,7 +123,7 @@ class Emitter {
     head.squares = before_attention_.squares;
     head.rows = {in_.row_count, shape_.rows};
     head.y = memory_.logits();
-    if (is_tiled(head)) {
+    if (is_tiled(head.rows.capacity)) {
       const Residual last = memory_.last_residual(shape_);
       chain_.add(Part::product, "last rows", gather_residual(),
                  {.from = before_attention_, .gather = in_.gather, .rows = head.rows, .to = last});
@@ -235,14 +233,17 @@ class Emitter {
   static Upcoming upcoming(const Matrix& w, std::uint32_t most) {
     return {w.data, w.bytes(), most};
   }
-  bool is_tiled(const StreamedLinearArgs& args) const {
-    return memory_.tiled() && args.rows.capacity > kMostStreamed;
+  bool is_tiled(std::uint32_t rows) const {
+    return memory_.tiled() && memory_.tiled()->takes(rows);
   }
   void add(std::string name, const StreamedLinearArgs& args) {
-    if (is_tiled(args) && memory_.tiled()->same_bits()) {
+    const bool is_tiled = this->is_tiled(args.rows.capacity);
+    if (is_tiled && memory_.tiled()->same_bits()) {
       chain_.add(Part::product, std::move(name), same_bits_linear(), same_bits_grid(processors_),
                  memory_.tiled()->same_bits_arguments(args));
-    } else if (is_tiled(args)) {
+    } else if (is_tiled) {
+      for (const ExpandArgs& expansion : memory_.tiled()->expansions(args))
+        chain_.add(Part::product, name + ", expanded", expand(expansion), expansion);
       const TiledLinearArgs tiled = memory_.tiled()->arguments(args);
       chain_.add(Part::product, std::move(name), tiled_linear(tiled, processors_),
                  tiled_grid(tiled, processors_), tiled);
@@ -264,6 +265,7 @@ class Emitter {
   StepShape shape_;
   unsigned processors_;
   RowCount tokens_;
+  bool has_rest_;  // some product of the step wants more of x than its rounded rows
   Residual before_attention_;
   Residual after_attention_;
   float* qkv_;

@@ -1,5 +1,5 @@
 // tiled_products.cpp: makes one map for each matrix of weights and for each region of activations
-// that a product reads, and finds them again by address.
+// that a product reads, and finds them again by address and shape.
 #include "step/tiled_products.hpp"
 
 #include <algorithm>
@@ -15,25 +15,53 @@ bool has_tiled_products(const Device& device, bool same_bits) {
   return same_bits ? has_same_bits_linear(device, device.processors()) : has_tiled_linear(device);
 }
 
-bool can_be_tiled(const Matrix& w) {
-  return w.type == TensorType::bf16 && w.columns % tiled::kStep == 0;
+bool can_be_tiled(const Matrix& w, bool same_bits) {
+  return (w.type == TensorType::bf16 || (!same_bits && can_expand(w))) &&
+         w.columns % tiled::kStep == 0;
 }
 
 bool can_be_tiled(const Device& device, const model::Weights& weights, bool same_bits) {
-  return has_tiled_products(device, same_bits) && can_stream(weights) &&
-         can_be_tiled(weights.head) &&
+  const auto can_be = [&](const Matrix& w) { return can_be_tiled(w, same_bits); };
+  return has_tiled_products(device, same_bits) && can_stream(weights) && can_be(weights.head) &&
          std::all_of(weights.layers.begin(), weights.layers.end(),
-                     [](const model::LayerWeights& w) {
-                       return can_be_tiled(w.query) && can_be_tiled(w.output) &&
-                              can_be_tiled(w.gate) && can_be_tiled(w.up) && can_be_tiled(w.down);
+                     [&](const model::LayerWeights& w) {
+                       return can_be(w.query) && can_be(w.output) && can_be(w.gate) &&
+                              can_be(w.up) && can_be(w.down);
                      });
 }
+
+namespace {
+
+bool is_expanded(const Matrix& w) { return w.type != TensorType::bf16; }
+
+bool is_any_expanded(const model::Weights& weights) {
+  return is_expanded(weights.head) ||
+         std::any_of(weights.layers.begin(), weights.layers.end(),
+                     [](const model::LayerWeights& w) {
+                       return is_expanded(w.query) || is_expanded(w.output) ||
+                              is_expanded(w.gate) || is_expanded(w.down);
+                     });
+}
+
+/// Elements of the largest product of these sizes that may be expanded.
+std::size_t most_expanded(const model::ModelConfig& c, const StepSizes& sizes) {
+  const std::size_t hidden = c.hidden;
+  const std::size_t queries = std::size_t{c.heads} * c.head_size;
+  const std::size_t keys = std::size_t{c.kv_heads} * c.head_size;
+  std::size_t most = std::max({(queries + 2 * keys) * hidden, 2 * c.feed_forward * hidden});
+  if (sizes.largest.rows > kMostStreamedPacked) most = std::max(most, c.vocabulary * hidden);
+  return sizes.largest.tokens > kMostStreamedPacked && !sizes.same_bits ? most : 0;
+}
+
+}  // namespace
 
 TiledProducts::TiledProducts(const StepMemory& memory)
     : device_(memory.device()),
       same_bits_(memory.sizes().same_bits),
+      expands_(is_any_expanded(memory.weights())),
       on_device_(device_, 0),
-      workspace_(device_, same_bits_ ? 0 : tiled_workspace_bytes(device_.processors())) {
+      workspace_(device_, same_bits_ ? 0 : tiled_workspace_bytes(device_.processors())),
+      expanded_(device_, expands_ ? most_expanded(memory.config(), memory.sizes()) : 0) {
   const model::ModelConfig& c = memory.config();
   const StepShape& shape = memory.sizes().largest;
   for (const model::LayerWeights& w : memory.weights().layers) {
@@ -54,38 +82,73 @@ TiledProducts::TiledProducts(const StepMemory& memory)
 }
 
 std::size_t TiledProducts::bytes_for(const Device& device, const model::ModelConfig& c,
-                                     bool same_bits) {
+                                     const StepSizes& sizes, bool expands) {
   if (!has_tiled_linear(device)) return 0;
-  return (same_bits ? 0 : tiled_workspace_bytes(device.processors())) +
-         (4 * c.layers + 9) * sizeof(TensorMap);
+  return (sizes.same_bits ? 0 : tiled_workspace_bytes(device.processors())) +
+         (4 * c.layers + 9) * sizeof(TensorMap) +
+         (expands ? most_expanded(c, sizes) * sizeof(std::uint16_t) : 0);
+}
+
+bool TiledProducts::takes(std::uint32_t rows) const {
+  return rows > (expands_ ? kMostStreamedPacked : kMostStreamed);
+}
+
+Matrix TiledProducts::in_bf16(const Matrix& w, bool is_second) const {
+  if (!is_expanded(w)) return w;
+  const std::size_t first = is_second ? std::size_t{w.rows} * w.columns : 0;
+  return {expanded_.data() + first, TensorType::bf16, w.rows, w.columns};
+}
+
+std::vector<ExpandArgs> TiledProducts::expansions(const StreamedLinearArgs& product) const {
+  std::vector<ExpandArgs> all;
+  const auto add = [&](const Matrix& w, bool is_second) {
+    if (is_expanded(w))
+      all.push_back(
+          {w, static_cast<std::uint16_t*>(const_cast<void*>(in_bf16(w, is_second).data))});
+  };
+  add(product.w, false);
+  if (product.epilogue == Epilogue::gate) add(product.up, true);
+  return all;
 }
 
 const TensorMap* TiledProducts::weights_of(const StreamedLinearArgs& product) const {
-  return on_device_.data() + index_.at({product.w.data, 0});
+  return on_device_.data() + index_.at(key_of(product.w, product.epilogue == Epilogue::gate));
 }
 TiledLinearArgs TiledProducts::arguments(const StreamedLinearArgs& product) const {
-  const auto rows = index_.at({product.x, tiled_rows(product.rows.capacity)});
-  return {weights_of(product), on_device_.data() + rows, const_cast<std::byte*>(workspace_.data()),
-          gate_is_second(product.w, product.up), product};
+  StreamedLinearArgs of = product;
+  of.w = in_bf16(product.w);
+  if (product.epilogue == Epilogue::gate) of.up = in_bf16(product.up, true);
+  const auto rows = index_.at(key_of(of.x, tiled_rows(of.rows.capacity)));
+  return {weights_of(of), on_device_.data() + rows, const_cast<std::byte*>(workspace_.data()),
+          gate_is_second(of.w, of.up), of};
 }
 SameBitsLinearArgs TiledProducts::same_bits_arguments(const StreamedLinearArgs& product) const {
-  return {weights_of(product), on_device_.data() + index_.at({product.x, same_bits::kRows}),
+  return {weights_of(product), on_device_.data() + index_.at(key_of(product.x, same_bits::kRows)),
           gate_is_second(product.w, product.up), product};
 }
 
-void TiledProducts::add(std::pair<const void*, std::uint32_t> key, const TensorMap& map) {
+void TiledProducts::add(const Key& key, const TensorMap& map) {
   if (index_.emplace(key, maps_.size()).second) maps_.push_back(map);
 }
+bool TiledProducts::is_always_streamed(const Matrix& w) const {
+  return is_expanded(w) && std::size_t{w.rows} * w.columns > expanded_.size();
+}
 void TiledProducts::add_weights(const Matrix& w) {
-  add({w.data, 0}, same_bits_ ? map_tiles(device_, w) : map_weights(device_, w));
+  if (is_always_streamed(w)) return;
+  const Matrix there = in_bf16(w);
+  add(key_of(there, false), same_bits_ ? map_tiles(device_, there) : map_weights(device_, there));
 }
 void TiledProducts::add_gate(const Matrix& gate, const Matrix& up) {
-  add({gate.data, 0}, same_bits_ ? map_tiles(device_, gate, up) : map_weights(device_, gate, up));
+  if (is_always_streamed(gate)) return;
+  const Matrix first = in_bf16(gate), second = in_bf16(up, true);
+  add(key_of(first, true),
+      same_bits_ ? map_tiles(device_, first, second) : map_weights(device_, first, second));
 }
 void TiledProducts::add_rows(const void* x, std::uint32_t rows, std::uint32_t columns) {
-  if (same_bits_) return add({x, same_bits::kRows}, map_same_bits_rows(device_, x, rows, columns));
+  if (same_bits_)
+    return add(key_of(x, same_bits::kRows), map_same_bits_rows(device_, x, rows, columns));
   for (const std::uint32_t capacity : {64u, 128u})
-    add({x, capacity}, map_rows(device_, x, rows, columns, capacity));
+    add(key_of(x, capacity), map_rows(device_, x, rows, columns, capacity));
 }
 
 }  // namespace attacca::step

@@ -1,13 +1,15 @@
-// tiled_products.hpp: the tensor maps by which TMA brings boxes of a model's weights and
-// activations to products of many rows, in the device's memory.
+// tiled_products.hpp: what products of many rows need in the device's memory: the tensor maps by
+// which TMA brings boxes of a model's weights and activations, and room for one matrix in bf16,
+// where weights of other types are expanded before they are multiplied.
 #pragma once
 
 #include <attacca/memory.hpp>
 #include <cstddef>
 #include <map>
-#include <optional>
+#include <tuple>
 #include <vector>
 
+#include "kernels/linear/expand.hpp"
 #include "kernels/linear/sm90_same_bits_linear.hpp"
 #include "kernels/linear/sm90_tiled_linear.hpp"
 #include "step/step_memory.hpp"
@@ -19,36 +21,63 @@ class TiledProducts {
   /// For the weights and the activations of this memory. REQUIRES: can_be_tiled. Products have the
   /// same bits as those of few rows where the memory asks for that, else they are faster.
   explicit TiledProducts(const StepMemory& memory);
+  /// Bytes of it for these sizes, before there is one. `expands`: some weights are not bf16.
   static std::size_t bytes_for(const Device& device, const model::ModelConfig& config,
-                               bool same_bits);
+                               const StepSizes& sizes, bool expands);
 
   bool same_bits() const { return same_bits_; }
-  /// The product with its maps, the first one without and the second with same_bits(). REQUIRES: of
-  /// these weights and activations.
+  /// Whether products of so many rows are tiled; fewer are streamed.
+  bool takes(std::uint32_t rows) const;
+  std::size_t bytes() const { return on_device_.bytes() + workspace_.bytes() + expanded_.bytes(); }
+  /// The kernels that expand the weights of a product: none for bf16, two for a gate.
+  std::vector<kernels::ExpandArgs> expansions(const kernels::StreamedLinearArgs& product) const;
+  /// The product with its maps, the first one without and the second with same_bits(). The first
+  /// one multiplies expanded weights where there are some. REQUIRES: of these weights and
+  /// activations.
   kernels::TiledLinearArgs arguments(const kernels::StreamedLinearArgs& product) const;
   kernels::SameBitsLinearArgs same_bits_arguments(const kernels::StreamedLinearArgs& product) const;
 
  private:
+  /// The address and the shape of weights, and whether they are a gate with its partner. Of x: the
+  /// address, how many of its rows are multiplied at a time, and 0.
+  using Key = std::tuple<const void*, std::uint32_t, std::uint32_t, bool>;
+  static Key key_of(const kernels::Matrix& w, bool is_gate) {
+    return {w.data, w.rows, w.columns, is_gate};
+  }
+  static Key key_of(const void* x, std::uint32_t rows) { return {x, rows, 0, false}; }
+
+  /// The matrix, or its place in bf16 if it is expanded; the second one of a gate lies behind the
+  /// first.
+  kernels::Matrix in_bf16(const kernels::Matrix& w, bool is_second = false) const;
+  /// Whether the weights are expanded and the largest step has too few rows for that.
+  bool is_always_streamed(const kernels::Matrix& w) const;
   void add_weights(const kernels::Matrix& w);
   void add_gate(const kernels::Matrix& gate, const kernels::Matrix& up);
   void add_rows(const void* x, std::uint32_t rows, std::uint32_t columns);
-  void add(std::pair<const void*, std::uint32_t> key, const TensorMap& map);
+  void add(const Key& key, const TensorMap& map);
   const TensorMap* weights_of(const kernels::StreamedLinearArgs& product) const;
 
   Device device_;
   bool same_bits_;
-  // By the address of weights, or of x and how many of its rows are multiplied at a time.
-  std::map<std::pair<const void*, std::uint32_t>, std::size_t> index_;
+  bool expands_;  // some weights are not bf16
+  std::map<Key, std::size_t> index_;
   std::vector<TensorMap> maps_;
   Buffer<TensorMap> on_device_;
   Buffer<std::byte> workspace_;
+  Buffer<std::uint16_t> expanded_;  // the weights of one product at a time
 };
 
 /// Whether the device has such products and the weights are of a type and size for them.
 bool can_be_tiled(const Device& device, const model::Weights& weights, bool same_bits);
 /// The two halves of that question: for the device, and for one matrix. Weights can be tiled if
-/// they can be streamed and each matrix can be tiled.
+/// they can be streamed and each matrix can be tiled. For the same bits they are bf16.
 bool has_tiled_products(const Device& device, bool same_bits);
-bool can_be_tiled(const kernels::Matrix& w);
+bool can_be_tiled(const kernels::Matrix& w, bool same_bits);
+
+/// The most rows that are streamed and not tiled: of models in bf16, and of those with weights that
+/// are expanded first. Expanding writes and reads two bytes of each weight, and streaming reads the
+/// weights again for every 8 or 16 rows.
+inline constexpr std::uint32_t kMostStreamed = 16;
+inline constexpr std::uint32_t kMostStreamedPacked = 64;
 
 }  // namespace attacca::step

@@ -9,6 +9,7 @@
 
 #include "engine/fixtures.hpp"
 #include "model/checkpoint.hpp"
+#include "model/packed_model.hpp"
 #include "step/step.hpp"
 #include "step/streamed_step.hpp"
 #include "support/on_each_device.hpp"
@@ -173,6 +174,41 @@ TEST_P(Logits, of_bf16_steps_are_close_to_those_of_transformers_and_the_same_for
     }
   }
   EXPECT_GE(streamed, 4u);
+}
+
+TEST_P(Logits, of_packed_weights_are_close_to_the_hosts_for_few_and_many_rows) {
+  if (!is_cuda()) GTEST_SKIP() << "the host is the reference";
+  using kernels::TensorType;
+  constexpr std::uint32_t kTokens = 200;
+  std::vector<std::int32_t> prompt;
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(kTokens); ++i)
+    prompt.push_back(i * 37 % 320);
+  const auto mixed = [](const std::string& name) {
+    return name.find("attn_v") != std::string::npos ? TensorType::q6_k : TensorType::q4_k;
+  };
+  std::vector<std::pair<std::string, std::string>> files{{"mixed", test::packed_model(mixed)}};
+  for (const TensorType type : {TensorType::q8_0, TensorType::q4_0, TensorType::q4_1,
+                                TensorType::q4_k, TensorType::q5_k, TensorType::q6_k})
+    files.emplace_back(type_name(type), test::packed_model(type));
+  for (const auto& [name, file] : files) {
+    SCOPED_TRACE(name);
+    const Checkpoint checkpoint = Checkpoint::parse(test::bytes_of(file), name);
+    OneSequence host(Device::host(), checkpoint, kTokens, 16);
+    const std::vector<float> right = host.logits(prompt, 0);
+    for (const bool same_bits : {true, false})
+      for (const std::uint32_t step : {8u, 64u, 100u, kTokens}) {
+        SCOPED_TRACE(testing::Message() << "steps of " << step << ", same bits " << same_bits);
+        OneSequence sequence(device(), checkpoint, kTokens, 16, true, same_bits, step);
+        ASSERT_TRUE(sequence.can_stream());
+        const std::vector<float> got = logits_of(sequence, prompt, step);
+        double difference = 0, size = 0;
+        for (std::size_t i = 0; i < right.size(); ++i) {
+          difference += std::pow(got[i] - right[i], 2);
+          size += std::pow(right[i], 2);
+        }
+        EXPECT_LT(std::sqrt(difference / size), 2e-2);
+      }
+  }
 }
 
 TEST_P(Logits, need_the_scratch_that_was_foretold) {

@@ -28,6 +28,8 @@ constexpr ProductDevice kHost{};
 constexpr ProductDevice kCuda{.is_cuda = true, .has_tiled = false, .same_bits = true};
 constexpr ProductDevice kHopper{.is_cuda = true, .has_tiled = true, .same_bits = true};
 
+constexpr ProductDevice kFast{.is_cuda = true, .has_tiled = true};
+
 constexpr const char* kAll = "query, key, value, output, gate, up, down";
 
 /// Three layers in bf16 whose sizes suit every kernel. They have no data; nothing multiplies them.
@@ -59,11 +61,11 @@ TEST(Products, of_bf16_have_the_fast_kernels_of_each_gpu) {
   const std::string matrices = std::string(kAll) + " in BF16; head in BF16: streamed_linear";
   EXPECT_THAT(lines(weights, kCuda), ElementsAre(matrices));
   EXPECT_THAT(lines(weights, kHopper), ElementsAre(matrices + ", same_bits_linear for many rows"));
-  EXPECT_THAT(lines(weights, {.is_cuda = true, .has_tiled = true}),
-              ElementsAre(matrices + ", tiled_linear for many rows"));
+  EXPECT_THAT(lines(weights, kFast), ElementsAre(matrices + ", tiled_linear for many rows"));
 }
 
-TEST(Products, of_quantized_weights_stream_and_say_why_many_rows_are_no_tiles) {
+TEST(Products,
+     of_quantized_weights_stream_and_are_expanded_for_many_rows_but_not_for_the_same_bits) {
   model::Weights weights = whole_weights();
   for (LayerWeights& w : weights.layers) set_type(w, TensorType::q8_0);
   const std::string matrices = std::string(kAll) + " in Q8_0; head in BF16: streamed_linear";
@@ -72,10 +74,26 @@ TEST(Products, of_quantized_weights_stream_and_say_why_many_rows_are_no_tiles) {
       lines(weights, kHopper),
       ElementsAre(matrices + " (same_bits_linear for many rows is for bf16 of 64n columns in "
                              "all matrices, and query of layer 0 is Q8_0 of 64 columns)"));
+  EXPECT_THAT(lines(weights, kFast),
+              ElementsAre(std::string(kAll) +
+                              " in Q8_0: streamed_linear, tiled_linear for many rows, expanded to "
+                              "BF16",
+                          "head in BF16: streamed_linear, tiled_linear for many rows"));
+}
+
+TEST(Products, of_columns_that_are_no_whole_stages_are_no_tiles) {
+  model::Weights weights = whole_weights();
+  for (LayerWeights& w : weights.layers) {
+    set_type(w, TensorType::q4_1);
+    w.down.columns = 96;
+  }
+  EXPECT_THAT(lines(weights, kFast)[0],
+              HasSubstr("(tiled_linear for many rows is for 64n columns in all matrices, and down "
+                        "of layer 0 is Q4_1 of 96 columns)"));
 }
 
 TEST(Products, of_types_without_a_streamed_kernel_are_plain_and_say_so) {
-  for (const TensorType type : {TensorType::f32, TensorType::f16, TensorType::q4_k}) {
+  for (const TensorType type : {TensorType::f32, TensorType::f16}) {
     model::Weights weights = whole_weights();
     for (LayerWeights& w : weights.layers) set_type(w, type);
     weights.head.type = type;
@@ -90,16 +108,16 @@ TEST(Products, of_types_without_a_streamed_kernel_are_plain_and_say_so) {
 
 TEST(Products, one_matrix_that_cannot_be_streamed_is_named_by_all_that_are_not) {
   model::Weights weights = whole_weights();
-  weights.layers[1].down.type = TensorType::q6_k;
+  weights.layers[1].down.type = TensorType::f16;
   const std::string others =
-      " (layers are streamed all or none, and down of layer 1 is not: Q6_K has no streamed kernel)";
+      " (layers are streamed all or none, and down of layer 1 is not: F16 has no streamed kernel)";
   EXPECT_THAT(
       lines(weights, kCuda),
       ElementsAre("query, key, value, output in BF16; down in BF16 of layers 0, 2; head in BF16: "
                   "linear" +
                       others,
                   "gate, up in BF16: gated_linear" + others,
-                  "down in Q6_K of layers 1: linear (Q6_K has no streamed kernel)"));
+                  "down in F16 of layers 1: linear (F16 has no streamed kernel)"));
 }
 
 TEST(Products, queries_keys_and_values_of_several_types_are_plain) {

@@ -9,6 +9,7 @@
 #include "engine/quantized.hpp"
 #include "engine/sizing.hpp"
 #include "model/checkpoint.hpp"
+#include "model/packed_model.hpp"
 #include "model/small_model.hpp"
 #include "support/on_each_device.hpp"
 
@@ -118,7 +119,24 @@ TEST(GpuWeights, that_are_quantized_are_known_to_be) {
   const Checkpoint checkpoint = Checkpoint::open(path);
   EXPECT_TRUE(gpu_weights(checkpoint, WeightFormat::as_stored).are_quantized);
   EXPECT_TRUE(gpu_weights(checkpoint, WeightFormat::as_stored).are_streamed);
+  EXPECT_TRUE(gpu_weights(checkpoint, WeightFormat::as_stored).are_expanded);
   EXPECT_FALSE(gpu_weights(checkpoint, WeightFormat::fp8).are_quantized);
+  EXPECT_FALSE(
+      gpu_weights(Checkpoint::open(fixture("llama3-rope")), WeightFormat::as_stored).are_expanded)
+      << "it is in bf16";
+}
+
+TEST_P(Sizing, of_k_quants_counts_the_types_in_which_a_gpu_holds_them) {
+  if (!is_cuda()) GTEST_SKIP() << "the host uses them as they are";
+  for (const bool has_head : {true, false}) {
+    const test::TemporaryFolder folder;
+    const std::string path =
+        folder.write("packed.gguf", test::packed_model(kernels::TensorType::q6_k, has_head));
+    const Checkpoint checkpoint = Checkpoint::open(path);
+    const model::Weights weights(checkpoint, device());
+    EXPECT_EQ(gpu_weights(checkpoint, WeightFormat::as_stored).bytes, weights.bytes_copied());
+    EXPECT_TRUE(gpu_weights(checkpoint, WeightFormat::as_stored).are_streamed);
+  }
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 
 #include "kernels/quantization.hpp"
 #include "model/checkpoint.hpp"
+#include "model/held_types.hpp"
+#include "model/packed_model.hpp"
 #include "model/small_model.hpp"
 #include "support/on_each_device.hpp"
 
@@ -40,6 +42,12 @@ std::string even_model(bool has_head) {
     }
   return text_of(model.writer(sizes));
 }
+
+/// Every matrix of a layer.
+constexpr kernels::Matrix model::LayerWeights::*kMatrices[] = {
+    &model::LayerWeights::query,  &model::LayerWeights::key,  &model::LayerWeights::value,
+    &model::LayerWeights::output, &model::LayerWeights::gate, &model::LayerWeights::up,
+    &model::LayerWeights::down};
 
 class ModelWeights : public OnEachDevice {
  protected:
@@ -75,11 +83,7 @@ class ModelWeights : public OnEachDevice {
     for (std::size_t i = 0; i < stored.layers.size(); ++i) {
       const model::LayerWeights& s = stored.layers[i];
       const model::LayerWeights& c = converted.layers[i];
-      for (const auto member :
-           {&model::LayerWeights::query, &model::LayerWeights::key, &model::LayerWeights::value,
-            &model::LayerWeights::output, &model::LayerWeights::gate, &model::LayerWeights::up,
-            &model::LayerWeights::down})
-        expect_near(s.*member, c.*member);
+      for (const auto member : kMatrices) expect_near(s.*member, c.*member);
       EXPECT_EQ(c.query.row(c.query.rows), c.key.data);
       EXPECT_EQ(c.key.row(c.key.rows), c.value.data);
       EXPECT_EQ(c.query.scales + c.query.rows, c.key.scales);
@@ -122,6 +126,65 @@ TEST_P(ModelWeights, random_weights_are_the_same_in_fp8) {
     EXPECT_EQ(converted.embedding.type, TensorType::bf16);
     expect_near(stored, converted);
   }
+}
+
+/// Types as llama.cpp mixes them: most of a file in Q4_K, values and `down` of some layers in Q6_K.
+TensorType mixed_type(const std::string& name) {
+  return name == "blk.1.attn_v.weight" || name == "blk.1.ffn_down.weight" ||
+                 name == "token_embd.weight"
+             ? TensorType::q6_k
+             : TensorType::q4_k;
+}
+
+TEST_P(ModelWeights, k_quants_are_held_in_types_that_a_gpu_streams_and_nearly_the_same_numbers) {
+  const std::string file = packed_model(mixed_type, false);
+  const auto checkpoint = model::Checkpoint::parse(bytes_of(file), "packed");
+  const Weights stored(checkpoint, Device::host());
+  const Weights held(checkpoint, device());
+  const TensorType wide = is_cuda() ? TensorType::q8_0 : TensorType::q6_k;
+  const TensorType narrow = is_cuda() ? TensorType::q4_1 : TensorType::q4_k;
+  EXPECT_EQ(held.embedding.type, TensorType::q6_k);
+  EXPECT_EQ(held.head.type, wide);
+  EXPECT_EQ(held.type_in_file(held.head), TensorType::q6_k);
+  EXPECT_EQ(held.layers[0].value.type, narrow);
+  EXPECT_EQ(held.layers[1].query.type, is_cuda() ? TensorType::q8_0 : TensorType::q4_k)
+      << "query, key and value are one product";
+  EXPECT_EQ(held.type_in_file(held.layers[1].key), TensorType::q4_k);
+  EXPECT_EQ(held.layers[1].output.type, narrow);
+  EXPECT_EQ(held.layers[1].down.type, wide);
+  const auto expect_close = [&](const Matrix& there, const Matrix& here) {
+    std::vector<float> expected;
+    for (std::uint32_t row = 0; row < here.rows; ++row)
+      for (std::uint32_t i = 0; i < here.columns; ++i)
+        expected.push_back(kernels::element(here.type, here.row(row), i));
+    const std::vector<float> result = numbers(there);
+    double difference = 0, size = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      difference += std::pow(result[i] - expected[i], 2);
+      size += std::pow(expected[i], 2);
+    }
+    EXPECT_LT(std::sqrt(difference / size), 5e-3);
+  };
+  expect_close(held.head, stored.head);
+  for (std::size_t i = 0; i < stored.layers.size(); ++i)
+    for (const auto matrix : kMatrices)
+      expect_close(held.layers[i].*matrix, stored.layers[i].*matrix);
+}
+
+TEST(HeldTypes, of_a_model_that_cannot_be_streamed_are_those_of_the_file) {
+  const std::string file = packed_model([](const std::string& name) {
+    return name == "blk.0.ffn_up.weight" ? TensorType::f16 : TensorType::q4_k;
+  });
+  const auto checkpoint = model::Checkpoint::parse(bytes_of(file), "packed");
+  const model::HeldTypes held(checkpoint, WeightFormat::as_stored);
+  EXPECT_FALSE(held.are_layers_streamed());
+  EXPECT_EQ(held.of(*checkpoint.find("blk.0.ffn_up.weight")), TensorType::f16);
+  EXPECT_EQ(held.of(*checkpoint.find("blk.0.ffn_gate.weight")), TensorType::q4_k);
+  EXPECT_EQ(held.of(*checkpoint.find("blk.1.attn_q.weight")), TensorType::q4_k);
+  EXPECT_EQ(held.of(checkpoint.head()), TensorType::q4_1) << "the head is a product of its own";
+  const model::HeldTypes in_fp8(checkpoint, WeightFormat::fp8);
+  EXPECT_TRUE(in_fp8.are_layers_streamed());
+  EXPECT_EQ(in_fp8.of(*checkpoint.find("blk.0.ffn_up.weight")), TensorType::e4m3);
 }
 
 TEST_P(ModelWeights, a_matrix_that_is_not_whole_tiles_is_refused_in_fp8_with_its_size) {

@@ -47,12 +47,13 @@ TEST_P(SmallStepMemory, takes_the_bytes_that_were_foretold) {
   EXPECT_EQ(kv.bytes(), 4 * KvPool::page_bytes(config, kv_sizes));
   const step::StepSizes sizes{.largest = {24, 6}, .slots = 6, .table_stride = 4};
   const StepMemory memory(device(), config, weights, kv, sizes, {});
-  const std::size_t maps = StepMemory::bytes_for(device(), config, kv_sizes, sizes) -
+  const std::size_t maps = StepMemory::bytes_for(device(), config, kv_sizes, sizes, true) -
                            memory.arena_bytes() - memory.sampled().bytes() - memory.scratch_bytes();
   if (is_cuda())
     EXPECT_LT(maps, std::size_t{64} << 20);
   else
     EXPECT_EQ(maps, 0u);
+  EXPECT_LE(memory.tiled_bytes(), maps);
 }
 
 TEST_P(SmallStepMemory, gives_each_layer_its_own_keys_and_values) {
