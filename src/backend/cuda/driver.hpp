@@ -1,6 +1,6 @@
-// driver.hpp: the few calls of the driver API that adopted graphs need. The runtime knows only the
-// kernels that it registered itself. The driver also knows kernels of libraries that have a runtime
-// of their own (PyTorch, cuBLAS, Triton).
+// driver.hpp: the few calls of the driver API that we need. For adopted graphs: the runtime knows
+// only the kernels that it registered itself, and the driver also knows kernels of libraries that
+// have a runtime of their own (PyTorch, cuBLAS, Triton). For streams: waits for a word in memory.
 #pragma once
 
 #include <cuda.h>
@@ -28,5 +28,9 @@ cudaError_t driver_add_kernel_node(cudaGraphNode_t& made, cudaGraph_t into,
                                    std::size_t count, const cudaKernelNodeParams& params);
 cudaError_t driver_set_kernel_params(cudaGraphExec_t exec, cudaGraphNode_t node,
                                      const cudaKernelNodeParams& params);
+
+/// Makes a stream wait until a word in device memory has reached `value`, which it counts up to.
+cudaError_t driver_wait_for_word(cudaStream_t stream, const std::uint32_t* word,
+                                 std::uint32_t value);
 
 }  // namespace attacca::cuda

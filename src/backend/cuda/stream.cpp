@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backend/cuda/check.hpp"
+#include "backend/cuda/driver.hpp"
 #include "backend/cuda/relaxed_capture.hpp"
 
 namespace attacca::cuda {
@@ -189,6 +190,11 @@ void CudaStream::record(EventImpl& event) {
 void CudaStream::wait(EventImpl& event) {
   const CurrentDevice current(device_.index());
   check(cudaStreamWaitEvent(enqueuing(), static_cast<CudaEvent&>(event).get()));
+}
+
+void CudaStream::wait_for_word(const std::uint32_t* word, std::uint32_t value) {
+  const CurrentDevice current(device_.index());
+  check(driver_wait_for_word(enqueuing(), word, value), "waiting for a word");
 }
 
 void CudaStream::synchronize() {
