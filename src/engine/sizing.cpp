@@ -6,15 +6,14 @@
 #include <attacca/error.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "kernels/linear/expand.hpp"
 #include "model/checkpoint.hpp"
 #include "model/held_types.hpp"
+#include "schedule/default_sizes.hpp"
 #include "schedule/host.hpp"
 
 namespace attacca::engine {
@@ -38,27 +37,6 @@ void check_range(const char* name, T value, T least, T most) {
     throw BadArgument(fmt::format("{} is {}; use {} to {}", name, value, least, most));
 }
 
-/// 1, 2, 4, 8, then steps of an eighth of the next power of two, at least 8: little is padded.
-std::vector<unsigned> default_decode_sizes(unsigned slots) {
-  std::vector<unsigned> sizes;
-  for (unsigned size = 1; size < slots;
-       size += size < 8 ? size : std::max(8u, std::bit_ceil(size + 1) / 8))
-    sizes.push_back(size);
-  sizes.push_back(slots);
-  return sizes;
-}
-
-/// Powers of two from 8 on; from 64 on also the numbers halfway between them. Steps that prompts
-/// share with decodes often have `decode_step_tokens`, so that is a size as well.
-std::vector<unsigned> default_mixed_sizes(unsigned most, unsigned decode_step_tokens) {
-  std::set<unsigned> sizes;
-  for (unsigned size = 8; size < most; size += size < 64 ? size : std::bit_floor(size) / 2)
-    sizes.insert(size);
-  sizes.insert(std::min(decode_step_tokens, most));
-  sizes.insert(most);
-  return {sizes.begin(), sizes.end()};
-}
-
 schedule::Sizes sizes_of(const char* name, const std::vector<unsigned>& given) {
   schedule::Sizes sizes;
   if (given.size() > schedule::Sizes::kMost)
@@ -74,9 +52,11 @@ void choose_sizes(schedule::Limits& limits, llm::EngineOptions& options) {
   limits.mixed_sizes = sizes_of("mixed_sizes", options.mixed_sizes);
   schedule::check(limits);
   using llm::GraphMode;
-  if (options.decode_sizes.empty()) options.decode_sizes = default_decode_sizes(limits.slots);
+  if (options.decode_sizes.empty())
+    options.decode_sizes = schedule::default_decode_sizes(limits.slots);
   if (options.mixed_sizes.empty())
-    options.mixed_sizes = default_mixed_sizes(limits.most_mixed(), limits.decode_step_tokens);
+    options.mixed_sizes =
+        schedule::default_mixed_sizes(limits.most_mixed(), limits.decode_step_tokens);
   if (options.graphs == GraphMode::off) options.decode_sizes.clear();
   if (options.graphs == GraphMode::off || options.graphs == GraphMode::decode)
     options.mixed_sizes.clear();
