@@ -40,6 +40,12 @@ target_include_directories(attacca_grammar PRIVATE src)
 target_link_libraries(attacca_grammar PUBLIC attacca_llm
   PRIVATE attacca_pcre2 attacca_utf8proc nlohmann_json::nlohmann_json fmt::fmt)
 
+# `attacca plan`. It reads logs and needs no engine.
+file(GLOB planner_sources CONFIGURE_DEPENDS src/planner/*.cpp)
+add_library(attacca_planner STATIC EXCLUDE_FROM_ALL ${planner_sources})
+target_include_directories(attacca_planner PRIVATE src)
+target_link_libraries(attacca_planner PRIVATE attacca fmt::fmt)
+
 if(ATTACCA_EXAMPLES)
   add_executable(attacca_story examples/llm/story.cpp)
   target_link_libraries(attacca_story PRIVATE attacca::llm)

@@ -15,7 +15,9 @@ foreach(source IN LISTS fuzz_sources)
   string(REGEX REPLACE ".*/(.*)_fuzz\\.cpp" "\\1" name ${source})
   add_executable(${name}_replay ${source} fuzz/replay.cpp)
   target_link_libraries(${name}_replay PRIVATE attacca_test_settings)
-  if(name STREQUAL requests)
+  if(name STREQUAL plan)
+    target_link_libraries(${name}_replay PRIVATE attacca_planner)
+  elseif(name STREQUAL requests)
     target_link_libraries(${name}_replay PRIVATE attacca_server)
   elseif(name STREQUAL sse)
     target_link_libraries(${name}_replay PRIVATE attacca_bench_serve)
@@ -33,7 +35,7 @@ endforeach()
 if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
   file(GLOB_RECURSE parser_sources CONFIGURE_DEPENDS
     ${PROJECT_SOURCE_DIR}/src/formats/*.cpp ${PROJECT_SOURCE_DIR}/src/text/*.cpp
-    ${PROJECT_SOURCE_DIR}/src/grammar/*.cpp
+    ${PROJECT_SOURCE_DIR}/src/grammar/*.cpp ${PROJECT_SOURCE_DIR}/src/planner/*.cpp
     ${PROJECT_SOURCE_DIR}/src/server/fields.cpp ${PROJECT_SOURCE_DIR}/src/server/openai_*.cpp
     ${PROJECT_SOURCE_DIR}/bench/serve/completion.cpp ${PROJECT_SOURCE_DIR}/bench/serve/sse.cpp)
   add_library(attacca_parsers STATIC EXCLUDE_FROM_ALL ${parser_sources})

@@ -145,11 +145,23 @@ def sse_seeds():
     yield "refusal", b'{"error": {"message": "busy", "type": "rate_limit_error"}}'
 
 
+def plan_seeds():
+    ours = {"step": 9, "batch": "decode", "mode": "decode", "tokens": 3, "rows": 3, "size": 4, "padding": 1, "hit": True,
+            "microseconds": 20.5}
+    mixed = ours | {"batch": "mixed", "mode": "kernels", "tokens": 80, "size": 0, "hit": False}
+    yield "steps", "\n".join(json.dumps(step) for step in (ours, mixed, ours, mixed)).encode()
+    stats = {"iter": 3, "iterLatencyMS": 8.5, "inflightBatchingStats": {"numCtxTokens": 60, "numGenRequests": 4}}
+    yield "iterations", f"{json.dumps(stats)}\n{stats}\n[{json.dumps(stats)}, {stats}]\n".encode()
+    yield "table", (b"- Mode: FULL_AND_PIECEWISE\n| Unpadded Tokens | Padded Tokens | Num Paddings | Runtime Mode | Count |\n"
+                    b"| 6 | 8 | 2 | FULL | 31 |\n| 415 | 415 | 0 | NONE | 1 |\n")
+    yield "distribution", b"1:900,8:30,64:5,3"
+
+
 def main():
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__.strip())
-    targets = {"chat": chat_seeds, "gguf": gguf_seeds, "grammar": grammar_seeds, "requests": requests_seeds,
-               "safetensors": safetensors_seeds, "sse": sse_seeds, "tokenizer": tokenizer_seeds}
+    targets = {"chat": chat_seeds, "gguf": gguf_seeds, "grammar": grammar_seeds, "plan": plan_seeds,
+               "requests": requests_seeds, "safetensors": safetensors_seeds, "sse": sse_seeds, "tokenizer": tokenizer_seeds}
     for target, seeds in targets.items():
         folder = pathlib.Path(sys.argv[1]) / target
         shutil.rmtree(folder, ignore_errors=True)
