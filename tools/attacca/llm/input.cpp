@@ -8,13 +8,26 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <system_error>
 
 namespace attacca::tool {
 
+namespace {
+
+/// In blocks, because a log may have gigabytes.
+std::string rest_of(std::istream& file) {
+  constexpr std::streamsize kBlock = 1 << 16;
+  std::string text;
+  char block[kBlock];
+  while (file.read(block, kBlock) || file.gcount() > 0)
+    text.append(block, static_cast<std::size_t>(file.gcount()));
+  return text;
+}
+
+}  // namespace
+
 std::string read_text(const std::string& option, const std::string& path) {
-  if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
+  if (path == "-") return rest_of(std::cin);
   std::error_code unknown;
   if (std::filesystem::is_directory(path, unknown))
     throw BadArgument(
@@ -24,7 +37,7 @@ std::string read_text(const std::string& option, const std::string& path) {
   if (!file)
     throw BadArgument(fmt::format("{} {}: cannot read it: {}; name a file, or - for standard input",
                                   option, path, std::generic_category().message(errno)));
-  return {std::istreambuf_iterator<char>(file), {}};
+  return rest_of(file);
 }
 
 }  // namespace attacca::tool
