@@ -16,6 +16,7 @@ void add_graph(Program& program);
 // With the language model engine, in llm/.
 void add_convert(Program& program);
 void add_inspect(Program& program);
+void add_plan(Program& program);
 void add_pull(Program& program);
 void add_run(Program& program);
 void add_score(Program& program);

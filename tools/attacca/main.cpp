@@ -21,6 +21,7 @@ int run(int argc, char** argv) {
       "  attacca run                 talk to the embedded model\n"
       "  attacca serve               answer OpenAI's clients over HTTP\n"
       "  attacca pull smollm2        fetch a real chat model, for attacca run smollm2\n"
+      "  attacca plan steps.jsonl    choose the step sizes that have graphs\n"
       "  attacca doctor              show what this machine and this build can do\n"
       "  attacca doctor --json       the same for a program\n"
       "  attacca demo                build, print and run a graph with a loop\n"
@@ -35,6 +36,7 @@ int run(int argc, char** argv) {
   attacca::tool::add_tokenize(program);
   attacca::tool::add_score(program);
   attacca::tool::add_convert(program);
+  attacca::tool::add_plan(program);
 #endif
   attacca::tool::add_bench(program);
   attacca::tool::add_demo(program);
