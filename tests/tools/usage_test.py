@@ -46,6 +46,20 @@ class UsageTest(unittest.TestCase):
         self.assertEqual(prompt, done.stdout[:len(prompt)])
 
 
+class Commands(UsageTest):
+    def test_help_explains_a_command_within_another(self):
+        done = attacca("help", "bench", "serve")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual(attacca("bench", "serve", "--help").stdout, done.stdout)
+        self.assert_refused(attacca("help", "bench", "sreve"), "no command 'sreve'; the nearest is serve")
+        self.assert_refused(attacca("help", "run", "fast"), "run has no commands of its own, such as 'fast'")
+
+    def test_words_in_front_of_a_command_that_would_be_ignored_are_refused(self):
+        for words in (("queue",), ("--device", "host")):
+            done = attacca("bench", *words, "serve", "--url", "http://127.0.0.1:9")
+            self.assert_refused(done, f"'{words[-1]}' stands in front of serve and would be ignored")
+
+
 class Prompt(UsageTest):
     def test_a_prompt_arrives_as_typed_whatever_it_looks_like(self):
         for prompt in ("x" * 300, "a long line " * 30, "[INST] hi [/INST]", "[a,b]", "demo", "a/b or c", "ends in .gguf",

@@ -39,6 +39,8 @@ std::vector<std::string> long_options_of(const CLI::App& command) {
 std::string no_command(const CLI::App& app, const std::string& name) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  if (names.empty())
+    return fmt::format("{} has no commands of its own, such as '{}'", app.get_name(), name);
   return fmt::format("no command '{}'; the nearest is {}", name, nearest(name, names));
 }
 
@@ -82,6 +84,18 @@ std::string help_of(const CLI::App& app) {
   for (; command && command != &app; command = command->get_parent())
     words = command->get_name() + " " + words;
   return app.get_name() + " " + words;
+}
+
+/// A command within another one leaves the other's words and options unread.
+void refuse_words_in_front(const CLI::App& command) {
+  const CLI::App* const outer = command.get_parent();
+  if (!outer || !outer->get_parent()) return;  // the program itself is outside
+  for (const CLI::Option* option : outer->get_options())
+    if (option->count() > 0)
+      throw UsageError(
+          fmt::format("'{}' stands in front of {} and would be ignored; leave it out",
+                      option->results().empty() ? option->get_name() : option->results().front(),
+                      command.get_name()));
 }
 
 void read_values(const CLI::Option& option, const Value& value,
@@ -146,7 +160,9 @@ void Command::footer(const std::string& text) { app_->footer(text); }
 void Command::takes_anything() { app_->allow_extras(); }
 void Command::action(std::function<void()> work) {
   app_->callback([app = app_, work = std::move(work)] {
-    if (app->get_subcommands().empty()) work();
+    if (!app->get_subcommands().empty()) return;
+    refuse_words_in_front(*app);
+    work();
   });
 }
 std::string Command::name() const { return app_->get_name(); }
@@ -184,21 +200,25 @@ void Program::footer(const std::string& text) { app_->footer(text); }
 
 void Program::add_help() {
   CLI::App* const command = app_->add_subcommand("help", "Explain a command and its options");
-  const auto name = std::make_shared<std::string>();
-  command->add_option("COMMAND", *name, "One of the commands [all]");
-  command->footer("Example:\n  attacca help run");
-  command->callback([this, name] {
-    if (name->empty()) {
+  const auto names = std::make_shared<std::vector<std::string>>();
+  command->add_option("COMMAND", *names, "One of the commands [all], and a command within it");
+  command->footer("Examples:\n  attacca help run\n  attacca help bench serve");
+  command->callback([this, names] {
+    if (names->empty()) {
       fmt::print("{}", app_->get_formatter()->make_help(app_.get(), app_->get_name(),
                                                         CLI::AppFormatMode::Normal));
       return;
     }
-    for (const CLI::App* about : std::as_const(*app_).get_subcommands({}))
-      if (about->get_name() == *name) {
-        fmt::print("{}", about->help(app_->get_name()));
-        return;
-      }
-    throw UsageError(no_command(*app_, *name));
+    const CLI::App* about = app_.get();
+    std::string before;  // the commands around it
+    for (const std::string& name : *names) {
+      const CLI::App* const outer = about;
+      before += (before.empty() ? "" : " ") + outer->get_name();
+      for (const CLI::App* inner : outer->get_subcommands({}))
+        if (inner->get_name() == name) about = inner;
+      if (about == outer) throw UsageError(no_command(*outer, name));
+    }
+    fmt::print("{}", about->help(before));
   });
 }
 
