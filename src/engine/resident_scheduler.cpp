@@ -37,11 +37,12 @@ constexpr auto kNap = 20us;
 constexpr auto kSuspicious = 20ms;
 
 constexpr std::uint64_t kStepsInRing = 4096;
+constexpr std::uint64_t kLeastNews = 1u << 15;  // with few slots steps are short
 constexpr std::uint64_t kMostNews = 1u << 20;
 constexpr std::uint32_t kNewsPerTops = 16;  // few requests ask for alternatives
 
 std::uint32_t default_capacity(const schedule::Limits& limits) {
-  const std::uint64_t wanted = std::min(kStepsInRing * (limits.slots + 1), kMostNews);
+  const std::uint64_t wanted = std::clamp(kStepsInRing * (limits.slots + 1), kLeastNews, kMostNews);
   return static_cast<std::uint32_t>(
       std::bit_ceil(std::max<std::uint64_t>(wanted, 2 * resident::news_wanted(limits))));
 }

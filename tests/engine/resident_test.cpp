@@ -9,12 +9,14 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "engine/fixtures.hpp"
 #include "engine/resident_scheduler.hpp"
 #include "engine/sizing.hpp"
 #include "model/checkpoint.hpp"
+#include "model/shapes.hpp"
 #include "support/on_each_device.hpp"
 
 namespace attacca {
@@ -81,6 +83,53 @@ TEST_P(Resident, a_host_that_does_not_read_pauses_the_loop_and_loses_nothing) {
     EXPECT_EQ(replies[id], engine.generate(greedy(prompt, kTokens)).tokens) << id;
   EXPECT_GE(scheduler.stats().launches, 2u);
   EXPECT_EQ(scheduler.stats().pages_in_use, 0u);
+}
+
+TEST_P(Resident, a_host_that_pauses_for_a_second_delays_no_step) {
+  if (!is_cuda()) GTEST_SKIP() << "for a GPU: on the host the loop runs on the threads that pause";
+  constexpr std::size_t kRequests = 2, kTokens = 2000;
+  llm::EngineOptions with = options();
+  with.same_bits = false;
+  with.slots = 1;
+  with.context = 2048;
+  const model::ModelConfig config = model::shape_called("smollm2-135m");
+  model::Weights weights(config, with.device, 1);
+  const schedule::Limits limits = engine::size_engine(config, {}, with);
+  const device::Records records(with.device, 1u << 15);
+  engine::StepSetup setup = engine::setup_of(limits, with);
+  setup.records = records.ref();
+  ResidentScheduler scheduler(
+      std::make_unique<engine::StepRunner>(config, std::move(weights), with.device, setup,
+                                           formats::Progress{}),
+      limits, with, records.ref());
+  for (std::uint64_t id = 1; id <= kRequests; ++id) {
+    auto job = std::make_shared<Job>();
+    job->id = id;
+    job->prompt = {static_cast<std::int32_t>(id), 7, 9};
+    job->max_new = kTokens;
+    job->sampling.params.last_position =
+        static_cast<std::int32_t>(job->prompt.size() + kTokens - 1);
+    scheduler.admit(job);
+  }
+  std::vector<Outcome> outcomes;
+  scheduler.step(outcomes);  // launches the loop
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  scheduler.step(outcomes);
+  EXPECT_GT(outcomes.size(), 500u) << "steps of half a millisecond went on meanwhile";
+  EXPECT_LT(outcomes.size(), kRequests * kTokens) << "they should last longer than the pause";
+  while (!scheduler.is_idle()) scheduler.step(outcomes);
+  EXPECT_EQ(outcomes.size(), kRequests * kTokens);
+  EXPECT_EQ(scheduler.stats().pauses, 0u);
+  EXPECT_EQ(scheduler.stats().launches, 1u);
+  std::optional<std::uint64_t> last;
+  std::uint64_t longest = 0;
+  for (const device::Record& record : records.read()) {
+    if (record.what != static_cast<std::uint32_t>(llm::StepMark::step_ends)) continue;
+    if (last) longest = std::max(longest, record.at - *last);
+    last = record.at;
+  }
+  EXPECT_GT(longest, 0u);
+  EXPECT_LT(longest, 20'000'000u) << "nanoseconds from the end of one step to that of the next";
 }
 
 TEST_P(Resident, many_steps_are_one_launch) {
