@@ -44,9 +44,17 @@ ATTACCA_HD inline Admission admit(State& state, std::uint32_t entry) {
   }
   const std::uint32_t prompt = e.request.prompt;
   const std::uint32_t wanted = e.request.wants_all_logits ? 0 : prompt - 1;
-  e = {e.request, EntryState::waiting, kNone, prompt, 0, wanted, wanted, 0, 0};
+  e = {e.request, EntryState::waiting, kNone, prompt, 0, wanted, wanted, 0, 0, kNone};
   state.waiting.push_back(entry);
   return admission;
+}
+
+/// For a request whose caller must know each token before the next one is sampled: permits one
+/// token more. Without the next call the request then sits out, and keeps its slot. Call it right
+/// after `admit`, and when the newest token is committed. A preemption takes no permission back.
+ATTACCA_HD inline void permit_next(State& state, std::uint32_t entry) {
+  Entry& e = state.entries[entry];
+  e.permitted = e.known();
 }
 
 namespace detail {

@@ -29,7 +29,8 @@ ATTACCA_HD inline Budget fraction(const Budget& whole, std::uint32_t parts) {
 ATTACCA_HD inline std::uint32_t chunk_of(const State& state, const Entry& e, std::uint32_t computed,
                                          const Budget& most) {
   const std::uint32_t chunk = least(e.length - computed, state.limits.prefill_chunk);
-  return least(least(chunk, most.tokens), e.wanted - computed + most.rows);
+  const std::uint32_t rows = e.may_sample() ? most.rows : 0;
+  return least(least(chunk, most.tokens), e.wanted - computed + rows);
 }
 
 /// Rows of logits among the planned tokens.
@@ -39,7 +40,11 @@ ATTACCA_HD inline std::uint32_t rows_of(const Entry& e) {
 }
 
 ATTACCA_HD inline bool is_decode(const Entry& e) { return e.length - e.computed == 1; }
-ATTACCA_HD inline bool is_prompt(const Entry& e) { return !e.is_spent() && !is_decode(e); }
+/// Nothing of it can be planned now: it is spent, or sits out.
+ATTACCA_HD inline bool rests(const Entry& e) {
+  return e.is_spent() || (e.computed == e.wanted && !e.may_sample());
+}
+ATTACCA_HD inline bool is_prompt(const Entry& e) { return !rests(e) && !is_decode(e); }
 
 /// Where a chunk's pages come from once none is free or idle.
 enum class Pages : std::uint32_t {
@@ -200,7 +205,7 @@ ATTACCA_HD inline void share_in_order(State& state) {
   Budget left{limits.step_tokens, limits.logit_rows};
   for (std::uint32_t at = 0; at < running.count; ++at) {
     const Entry& e = state.entries[running[at]];
-    if (!e.is_spent() && is_decode(e)) allot(state, running[at], {1, 1}, left, Pages::preempts);
+    if (!rests(e) && is_decode(e)) allot(state, running[at], {1, 1}, left, Pages::preempts);
   }
   const bool has_decode = left.tokens < limits.step_tokens;
   if (has_decode) left.tokens -= limits.step_tokens - limits.decode_step_tokens;
@@ -218,12 +223,12 @@ struct Needs {
 };
 
 ATTACCA_HD inline Needs needs_of(const State& state, const Entry& e) {
-  if (e.is_spent()) return {};
+  if (rests(e)) return {};
   if (!is_decode(e)) return {1, 0};
   return {0, state.slots[e.slot].pages * state.limits.page_size < e.length};
 }
 
-/// The common case of `share_in_order`: every request decodes or is spent, and free pages are
+/// The common case of `share_in_order`: every request decodes or rests, and free pages are
 /// enough. The requests that need a page get them in order.
 template <class Lanes>
 ATTACCA_HD void share_among_decodes(State& state, const Lanes& lanes) {
@@ -234,7 +239,7 @@ ATTACCA_HD void share_among_decodes(State& state, const Lanes& lanes) {
     const std::uint32_t entry = at < state.running.count ? state.running[at] : kNone;
     const Needs needs = entry == kNone ? Needs{} : needs_of(state, state.entries[entry]);
     const std::uint32_t taken = pages.place(lanes, needs).pages;
-    if (entry == kNone || state.entries[entry].is_spent()) continue;
+    if (entry == kNone || rests(state.entries[entry])) continue;
     Entry& e = state.entries[entry];
     e.planned = 1;
     if (needs.pages == 0) continue;

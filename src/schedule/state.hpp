@@ -106,13 +106,14 @@ enum class EntryState : std::uint32_t { free, reserved, waiting, running };
 struct Entry {
   Request request;
   EntryState state;
-  std::uint32_t slot;      // kNone unless running
-  std::uint32_t length;    // tokens in its history: prompt and generated
-  std::uint32_t computed;  // leading tokens whose keys and values are in its pages
-  std::uint32_t wanted;    // the first position whose logits are wanted and not planned yet
-  std::uint32_t settled;   // the first position whose logits are wanted and not committed yet
-  std::uint32_t planned;   // its tokens in the newest step
-  std::uint32_t row;       // the row that samples its newest token, in the newest step that has it
+  std::uint32_t slot;       // kNone unless running
+  std::uint32_t length;     // tokens in its history: prompt and generated
+  std::uint32_t computed;   // leading tokens whose keys and values are in its pages
+  std::uint32_t wanted;     // the first position whose logits are wanted and not planned yet
+  std::uint32_t settled;    // the first position whose logits are wanted and not committed yet
+  std::uint32_t planned;    // its tokens in the newest step
+  std::uint32_t row;        // the row that samples its newest token, in the newest step that has it
+  std::uint32_t permitted;  // the longest history after which it may sample; kNone: any
 
   /// Leading tokens of the history that are known. The next one may be in flight.
   ATTACCA_HD std::uint32_t known() const {
@@ -122,6 +123,8 @@ struct Entry {
   ATTACCA_HD bool is_spent() const {
     return wanted == request.prompt + (request.max_new > 0 ? request.max_new - 1 : 0);
   }
+  /// Its next row may be planned; see `permit_next`.
+  ATTACCA_HD bool may_sample() const { return length <= permitted; }
 };
 
 struct Slot {
@@ -250,7 +253,7 @@ ATTACCA_HD inline void reset(State& state) {
   state.idle_pages.clear();
   state.running.count = state.free_slots.count = state.free_pages.count = 0;
   for (std::uint32_t entry = 0; entry < limits.requests; ++entry) {
-    state.entries[entry] = {Request{}, EntryState::free, kNone, 0, 0, 0, 0, 0, 0};
+    state.entries[entry] = {Request{}, EntryState::free, kNone, 0, 0, 0, 0, 0, 0, kNone};
     state.free_entries.push_back(entry);
   }
   for (std::uint32_t slot = limits.slots; slot-- > 0;) {  // the first is taken first

@@ -299,6 +299,57 @@ TEST_F(SchedulePolicy, the_newest_is_preempted_for_a_page_and_computed_again_fro
   EXPECT_EQ(state().statistics.finished, 2u);
 }
 
+TEST_F(SchedulePolicy, a_request_that_needs_permissions_sits_out_without_one_and_delays_nobody) {
+  const std::uint32_t asks = submit(counting(1, 10), 3);
+  permit_next(state(), asks);
+  submit(counting(21, 2), 9);
+  plan_step(state());
+  EXPECT_EQ(planned(asks), 8u);
+  commit();
+  plan_step(state());
+  EXPECT_EQ(planned(asks), 2u) << "the first token is permitted";
+  EXPECT_EQ(counts().rows, 2u);
+  plan_step(state());
+  EXPECT_EQ(planned(asks), 0u) << "its token is in flight";
+  EXPECT_EQ(counts().tokens, 1u);
+  const std::vector<Outcome> outcomes(2, {41, Ending::none});
+  commit_step(state(), outcomes.data());
+  commit_step(state(), outcomes.data());
+  plan_step(state());
+  EXPECT_EQ(planned(asks), 0u) << "its token is known, but the next one is not permitted";
+  EXPECT_EQ(counts().tokens, 1u);
+  EXPECT_TRUE(counts().is_decode);
+  commit();
+  permit_next(state(), asks);
+  plan_step(state());
+  EXPECT_EQ(planned(asks), 1u);
+  EXPECT_EQ(planned_tokens()[0], 41);
+  commit();
+}
+
+TEST_F(SchedulePolicy, a_preempted_request_without_a_permission_computes_all_but_its_last_token) {
+  Limits limits = small_limits();
+  limits.pages = 5;
+  limits.prefill_chunk = 16;
+  use(limits);
+  const std::uint32_t old = submit(counting(1, 7), 8);
+  const std::uint32_t asks = submit(counting(21, 5), 12);
+  permit_next(state(), asks);
+  step();
+  while (state().entries[asks].state == EntryState::running) step();
+  EXPECT_EQ(state().statistics.preemptions, 1u);
+  while (state().entries[old].state != EntryState::free) step();
+  while (state().entries[asks].state == EntryState::waiting) step();
+  EXPECT_EQ(state().entries[asks].computed, 5u) << "of the six tokens it has";
+  plan_step(state());
+  EXPECT_EQ(counts().tokens, 0u);
+  permit_next(state(), asks);
+  plan_step(state());
+  EXPECT_THAT(planned_positions(), ElementsAre(5));
+  EXPECT_EQ(counts().rows, 1u);
+  commit();
+}
+
 TEST_F(SchedulePolicy, nobody_overtakes_a_request_that_waits_for_pages) {
   Limits limits = small_limits();
   limits.pages = 8;

@@ -11,6 +11,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "schedule/world.hpp"
@@ -28,6 +29,7 @@ struct Tracked {
   std::vector<std::int32_t> tokens;     // prompt and answer, computed alone
   std::vector<std::uint64_t> prefixes;  // of each position
   bool stops = false;                   // it ends with the stop token
+  bool asks = false;                    // each token needs a permission
   std::uint32_t next_event = 0;         // position of the next event
   std::uint32_t next_row = 0;           // position whose logits are planned next
   std::uint32_t row_before = 0;         // next_row before the newest plan
@@ -103,9 +105,11 @@ Limits random_limits(Dice& dice) {
 
 class World {
  public:
-  World(std::uint32_t seed, bool runs_ahead)
+  /// `some_ask`: half of the requests need a permission for each token.
+  World(std::uint32_t seed, bool runs_ahead, bool some_ask)
       : dice_(seed),
         runs_ahead_(runs_ahead),
+        some_ask_(some_ask),
         limits_(random_limits(dice_)),
         schedule_(limits_),
         cells_(limits_.pages * limits_.page_size),
@@ -134,6 +138,7 @@ class World {
   std::uint64_t decoded_ = 0, mixed_ = 0, graphless_ = 0;
   // Steps in which a decode bounds the tokens, and in which the oldest prompt shares with others.
   std::uint64_t bounded_ = 0, shared_ = 0;
+  std::uint64_t asked_ = 0;  // tokens that were permitted
 
  private:
   State& state() { return schedule_.state; }
@@ -178,6 +183,8 @@ class World {
     require((t.entry != kNone) == (fits && !is_full), "what fits is admitted, and nothing else");
     require(fits == why_refused(limits_, request).empty(), "a refusal has a reason");
     if (t.entry == kNone) return is_full ? 0 : 1;
+    t.asks = some_ask_ && !request.wants_all_logits && dice_.one_in(2);
+    if (t.asks) permit_next(state(), t.entry);
     t.deadline = steps_;
     ever_.emplace(request.id, t);
     live_.emplace(request.id, std::move(t));
@@ -207,7 +214,8 @@ class World {
     for (auto& [id, t] : live_) {
       const Entry& e = state().entries[t.entry];
       t.row_before = t.next_row;
-      if (detail::is_decode(e) && !e.is_spent() && e.slot != kNone) decoding.push_back(t.entry);
+      if (t.asks && e.permitted < e.known() && dice_.one_in(2)) permit_next(state(), t.entry);
+      if (detail::is_decode(e) && !detail::rests(e) && e.slot != kNone) decoding.push_back(t.entry);
     }
     const std::uint64_t preemptions = statistics().preemptions;
     plan_step(state());
@@ -294,6 +302,9 @@ class World {
                   plan.row_slots[row] == plan.slots[at] &&
                   plan.row_positions[row] == static_cast<std::int32_t>(position + 1),
               "wanted logits have a row");
+      require(!t.asks || position + 1 == t.known(), "who asks knows all tokens before a row");
+      require(!t.asks || position + 1 == e.permitted, "and has a permission");
+      asked_ += t.asks;
       ++row;
       ++t.next_row;
     }
@@ -307,7 +318,7 @@ class World {
       require(state().entries[entry].state == EntryState::waiting ||
                   planned.contains(state().entries[entry].request.id) || state().spare_pages() == 0,
               "who decodes goes on, unless all pages are in use");
-    if (live_.empty() || live_.begin()->second.was_spent()) return;
+    if (live_.empty() || live_.begin()->second.was_spent() || live_.begin()->second.asks) return;
     const Tracked& oldest = live_.begin()->second;
     const Entry& e = state().entries[oldest.entry];
     const std::uint32_t left = oldest.length() - (e.computed - e.planned);
@@ -346,6 +357,7 @@ class World {
       if (t.was_spent() ||
           (t.length() == computed + 1 && !placed.contains(static_cast<std::int32_t>(e.slot))))
         continue;
+      if (t.asks) return;
       const std::uint32_t wanted = std::max(t.row_before, computed);
       const std::uint32_t sure = std::min({t.length() - computed, limits_.prefill_chunk,
                                            half(tokens), wanted - computed + half(rows)});
@@ -472,7 +484,7 @@ class World {
                                : t.stops ? Ending::stop_token
                                          : Ending::length),
               "a request ends as alone");
-      require(steps_ <= t.deadline, "nobody waits longer than the bound");
+      require(some_ask_ || steps_ <= t.deadline, "nobody waits longer than the bound");
       ++t.next_event;
       if (is_last) live_.erase(found);
     }
@@ -559,6 +571,7 @@ class World {
 
   Dice dice_;
   bool runs_ahead_;
+  bool some_ask_;
   Limits limits_;
   Schedule schedule_;
   std::vector<std::uint64_t> cells_;  // for each position of each page, the prefix it holds
@@ -574,17 +587,23 @@ class World {
   std::uint64_t padding_ = 0;
 };
 
-class ScheduleSimulation : public testing::TestWithParam<bool> {};
-INSTANTIATE_TEST_SUITE_P(, ScheduleSimulation, testing::Bool(), [](const auto& given) {
-  return std::string(given.param ? "a_step_ahead" : "step_by_step");
-});
+/// Whether a step is planned ahead, and whether some requests need permissions.
+class ScheduleSimulation : public testing::TestWithParam<std::tuple<bool, bool>> {};
+std::string name_of(const testing::TestParamInfo<std::tuple<bool, bool>>& given) {
+  const auto [runs_ahead, some_ask] = given.param;
+  return std::string(runs_ahead ? "a_step_ahead" : "step_by_step") +
+         (some_ask ? "_with_permissions" : "");
+}
+INSTANTIATE_TEST_SUITE_P(, ScheduleSimulation, testing::Combine(testing::Bool(), testing::Bool()),
+                         name_of);
 
 TEST_P(ScheduleSimulation, random_workloads_end_as_if_each_request_were_alone) {
+  const auto [runs_ahead, some_ask] = GetParam();
   Statistics sum;
-  std::uint64_t decoded = 0, mixed = 0, graphless = 0, bounded = 0, shared = 0;
+  std::uint64_t decoded = 0, mixed = 0, graphless = 0, bounded = 0, shared = 0, asked = 0;
   for (std::uint32_t seed = 0; seed < 1500 / kSlowdown; ++seed) {
     try {
-      World world(seed, GetParam());
+      World world(seed, runs_ahead, some_ask);
       world.run();
       const Statistics& s = world.statistics();
       sum.steps += s.steps;
@@ -602,6 +621,7 @@ TEST_P(ScheduleSimulation, random_workloads_end_as_if_each_request_were_alone) {
       graphless += world.graphless_;
       bounded += world.bounded_;
       shared += world.shared_;
+      asked += world.asked_;
     } catch (const std::exception& error) {
       FAIL() << "seed " << seed << ": not so: " << error.what();
     }
@@ -611,7 +631,8 @@ TEST_P(ScheduleSimulation, random_workloads_end_as_if_each_request_were_alone) {
        {sum.shared, sum.merged, sum.evictions, sum.preemptions, sum.shortened, sum.finished,
         sum.cancelled, decoded, mixed, graphless, bounded, shared})
     EXPECT_GT(count, 500 / kSlowdown);
-  if (GetParam()) {
+  EXPECT_EQ(asked > 500 / kSlowdown, some_ask);
+  if (runs_ahead) {
     EXPECT_GT(sum.ahead, sum.steps / 2);
     EXPECT_GT(sum.voided, 500 / kSlowdown);
   } else {
