@@ -3,7 +3,8 @@
 include(cmake/llm_libraries.cmake)
 
 file(GLOB_RECURSE llm_sources CONFIGURE_DEPENDS
-  src/formats/*.cpp src/text/*.cpp src/model/*.cpp src/step/*.cpp src/schedule/*.cpp src/driver/*.cpp src/engine/*.cpp)
+  src/formats/*.cpp src/text/*.cpp src/grammar/*.cpp src/model/*.cpp src/step/*.cpp src/schedule/*.cpp src/driver/*.cpp
+  src/engine/*.cpp)
 file(GLOB llm_host_kernel_sources CONFIGURE_DEPENDS src/kernels/host/*.cpp src/kernels/*/host/*.cpp)
 file(GLOB llm_kernel_sources CONFIGURE_DEPENDS src/kernels/*.cpp src/kernels/*/*.cpp src/resident/*.cpp)
 list(FILTER llm_kernel_sources EXCLUDE REGEX "/host/")
@@ -32,13 +33,6 @@ endif()
 set(embedded_model ${PROJECT_SOURCE_DIR}/models/attacca-small.gguf)
 set_source_files_properties(src/model/embedded.cpp PROPERTIES
   COMPILE_DEFINITIONS "ATTACCA_SMALL_GGUF=\"${embedded_model}\"" OBJECT_DEPENDS ${embedded_model})
-
-# Structured output. The engine does not use it yet, so only the tests link it, and `make demo` need not build it.
-file(GLOB grammar_sources CONFIGURE_DEPENDS src/grammar/*.cpp)
-add_library(attacca_grammar STATIC EXCLUDE_FROM_ALL ${grammar_sources})
-target_include_directories(attacca_grammar PRIVATE src)
-target_link_libraries(attacca_grammar PUBLIC attacca_llm
-  PRIVATE attacca_pcre2 attacca_utf8proc nlohmann_json::nlohmann_json fmt::fmt)
 
 # `attacca plan`. It reads logs and needs no engine.
 file(GLOB planner_sources CONFIGURE_DEPENDS src/planner/*.cpp)

@@ -18,6 +18,7 @@
 #include <array>
 #include <attacca/device.hpp>
 #include <attacca/device/records.hpp>
+#include <attacca/error.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -54,6 +55,28 @@ struct Sampling {
   // A token and the number that is added to its logit; at most 1024 tokens.
   std::vector<std::pair<std::int32_t, float>> bias = {};
   std::vector<std::int32_t> allowed = {};  // only these tokens can be chosen; empty: all
+};
+
+/// json_schema: JSON that a schema describes; json_object: any JSON object; regex: a text that an
+/// expression describes from its beginning to its end. docs/grammar.md says what is supported and
+/// how JSON is written.
+enum class GrammarKind : std::uint8_t { none, json_schema, json_object, regex };
+
+/// What a reply may be. Only tokens that lead to such a text are sampled, and the model's end token
+/// only where the text is whole. So a reply that ends with `stop` is such a text, unless a stop
+/// text or a stop token of the request cut it; one that ends with `length` is the beginning of one.
+/// Requests with the same grammar share what is computed for it.
+struct Grammar {
+  GrammarKind kind = GrammarKind::none;
+  std::string text = {};  // the schema or the expression
+
+  bool operator==(const Grammar&) const = default;
+};
+
+/// A grammar that cannot be used: for a schema, the message names the keyword and its JSON pointer.
+class BadGrammar : public BadArgument {
+ public:
+  using BadArgument::BadArgument;
 };
 
 namespace detail {
@@ -134,6 +157,7 @@ struct Request {
   std::vector<std::int32_t> tokens = {};
   std::size_t max_tokens = 256;
   Sampling sampling = {};
+  Grammar grammar = {};                // needs the host's scheduler
   std::vector<std::string> stop = {};  // the reply ends before the first of these
   // The reply ends with one of these or of the model's own stop tokens; at most 128 together.
   std::vector<std::int32_t> stop_tokens = {};
@@ -380,8 +404,9 @@ class Engine {
   ~Engine();
 
   /// Puts a request in line and returns at once. It waits as long as it must for a slot: only
-  /// memory bounds the line. Throws BadArgument if the request makes no sense or can never fit, and
-  /// DeviceError if an earlier error has cost the engine its device.
+  /// memory bounds the line. Throws BadArgument if the request makes no sense or can never fit
+  /// (BadGrammar for its grammar), and DeviceError if an earlier error has cost the engine its
+  /// device.
   Ticket submit(Request request);
 
   /// Submits a request and waits for its end. Throws what `submit` throws, and the error of a step

@@ -1,6 +1,6 @@
 // job.hpp: a request inside the engine, from its submission to its end, and what a step made of it.
-// Three threads meet here: the one that submits, the driver's and the text worker's. Each field
-// names its owner.
+// Four threads meet here: the one that submits, the driver's, the mask worker's and the text
+// worker's. Each field names its owner.
 #pragma once
 
 #include <attacca/llm.hpp>
@@ -32,6 +32,16 @@ class ReplyText {
   virtual bool is_stopped() const = 0;
 };
 
+/// Which tokens one reply may go on with. engine/grammars.hpp makes those that requests have.
+class ReplyGrammar {
+ public:
+  virtual ~ReplyGrammar() = default;
+  /// The mask of its next token. Throws Error if no token can come next.
+  virtual MaskPtr allowed() = 0;
+  /// Takes the next token.
+  virtual void advance(std::int32_t token) = 0;
+};
+
 /// Where the events of a request go. The text worker calls it.
 class Sink {
  public:
@@ -51,7 +61,7 @@ struct Job {
   std::size_t max_new = 0;
   bool is_score = false;
   bool wants_logprobs = false;
-  SlotSampling sampling;
+  SlotSampling sampling;  // but for the mask, which the driver changes if there is a grammar
   llm::Priority priority = llm::Priority::normal;
   std::optional<Clock::time_point> deadline;
   Clock::time_point submitted = Clock::now();
@@ -64,6 +74,9 @@ struct Job {
   std::multimap<Clock::time_point, JobPtr>::iterator in_deadlines;
   std::uint32_t entry = 0;  // in the schedule, while it is scheduled
   std::size_t cached_tokens = 0;
+
+  // The mask worker's.
+  std::unique_ptr<ReplyGrammar> grammar;  // null: any text
 
   // The text worker's.
   std::unique_ptr<ReplyText> text;  // null: a score, or a model that came without a tokenizer

@@ -2,17 +2,21 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "kernels/sample/sample.hpp"
 
 namespace attacca::driver {
 
+/// The allowed tokens; see kernels::SlotTokens. Null: all are.
+using MaskPtr = std::shared_ptr<const std::vector<std::uint32_t>>;
+
 struct SlotSampling {
   kernels::SamplingParams params;  // its counts are the lengths of the lists below
   std::vector<std::int32_t> stop_tokens;
   std::vector<kernels::TokenBias> biases;  // by token, ascending, each once
-  std::vector<std::uint32_t> allowed;      // a mask; see SlotTokens
+  MaskPtr allowed;
 };
 
 }  // namespace attacca::driver

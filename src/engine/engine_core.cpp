@@ -64,6 +64,7 @@ JobPtr EngineCore::job_of(const Request& request) const {
   job->sampling = engine::sampling_of(request, model_->config());
   job->sampling.params.last_position =
       static_cast<std::int32_t>(job->prompt.size() + job->max_new - 1);
+  add_grammar(*job, request);
   job->wants_logprobs = request.logprobs.has_value();
   job->priority = engine::priority_of(request);
   job->deadline = request.deadline;
@@ -75,6 +76,20 @@ JobPtr EngineCore::job_of(const Request& request) const {
     job->text = std::make_unique<engine::TextStream>(model_->require_tokenizer(), job->prompt,
                                                      request.stop);
   return job;
+}
+
+void EngineCore::add_grammar(Job& job, const Request& request) const {
+  if (request.grammar == Grammar()) return;
+  if (options_.scheduler == Scheduler::resident)
+    throw BadGrammar(
+        "the resident scheduler takes no grammars yet; start the engine with the host scheduler");
+  if (request.ignores_end)
+    throw BadGrammar("a grammar ends with the model's end token; do not ignore the end");
+  if (job.sampling.allowed)
+    throw BadGrammar("a request has a grammar and a list of allowed tokens; give one of them");
+  job.grammar = grammars_.start(request.grammar);
+  job.sampling.allowed = job.grammar->allowed();
+  job.sampling.params.is_masked = true;
 }
 
 JobPtr EngineCore::score_job_of(std::span<const std::int32_t> tokens) const {

@@ -14,6 +14,7 @@
 #include "driver/scheduler.hpp"
 #include "driver/text_worker.hpp"
 #include "driver/ticket_core.hpp"
+#include "engine/grammars.hpp"
 #include "engine/model_data.hpp"
 #include "engine/products.hpp"
 #include "engine/sizing.hpp"
@@ -49,6 +50,7 @@ class EngineCore {
 
  private:
   driver::JobPtr job_of(const Request& request) const;
+  void add_grammar(driver::Job& job, const Request& request) const;
   driver::JobPtr score_job_of(std::span<const std::int32_t> tokens) const;
   /// Runs jobs to their ends, and calls their receivers in the caller's thread. Jobs whose
   /// receivers are done already are left out.
@@ -60,6 +62,7 @@ class EngineCore {
   EngineOptions options_;
   schedule::Limits limits_;
   mutable std::atomic<std::uint64_t> last_id_ = 0;
+  mutable engine::Grammars grammars_{*model_};
   // In the order in which they need each other; the driver ends first.
   std::shared_ptr<driver::Inbox> inbox_ = std::make_shared<driver::Inbox>();
   std::optional<device::Records> records_;

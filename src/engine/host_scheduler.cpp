@@ -12,6 +12,14 @@
 
 namespace attacca::engine {
 
+namespace {
+
+// Waits for masks: while a step is in flight, and while nobody else can use the device.
+constexpr std::chrono::microseconds kShort{50};
+constexpr std::chrono::microseconds kLong{1000};
+
+}  // namespace
+
 HostScheduler::HostScheduler(std::unique_ptr<StepRunner> runner, const schedule::Limits& limits,
                              const llm::EngineOptions& options)
     : limits_(limits),
@@ -42,6 +50,7 @@ void HostScheduler::admit(driver::JobPtr job) {
   std::copy(job->prompt.begin(), job->prompt.end(), state_.history(entry));
   if (schedule::admit(state_, entry) != schedule::Admission::done)
     throw BadArgument(schedule::why_refused(limits_, request));
+  if (job->grammar) schedule::permit_next(state_, entry);
   job->entry = entry;
   job_of_entry_[entry] = std::move(job);
 }
@@ -57,7 +66,11 @@ void HostScheduler::remove(driver::Job& job) {
 }
 
 bool HostScheduler::step(std::vector<driver::Outcome>& outcomes) {
-  if (launched_.empty() && !launch_next()) return false;
+  if (masks_.has_open()) {
+    masks_.wait(patience());
+    take_in_masks(outcomes);
+  }
+  if (launched_.empty() && !launch_next()) return masks_.wait(kLong);
   if (options_.overlap) launch_next();
   wait_for_oldest();
   schedule::commit_step(state_, sampled_);
@@ -66,12 +79,41 @@ bool HostScheduler::step(std::vector<driver::Outcome>& outcomes) {
   return true;
 }
 
+/// How long to wait for masks before the next step is planned. Most masks are known and come within
+/// microseconds; then sequences with a grammar stay together in one step.
+std::chrono::microseconds HostScheduler::patience() const {
+  if (!launched_.empty()) return kShort;  // the device computes meanwhile
+  if (state_.waiting.count > 0 && state_.free_slots.count > 0) return {};
+  for (std::uint32_t at = 0; at < state_.running.count; ++at)
+    if (!job_of_entry_[state_.running[at]]->grammar) return {};
+  return kLong;  // nobody else waits
+}
+
+void HostScheduler::take_in_masks(std::vector<driver::Outcome>& outcomes) {
+  for (driver::MaskWorker::Ready& ready : masks_.take()) {
+    driver::Job& job = *ready.job;
+    if (job.entry == schedule::kNone) continue;  // it has ended meanwhile
+    if (ready.mask) {
+      job.sampling.allowed = std::move(ready.mask);
+      schedule::permit_next(state_, job.entry);
+      continue;
+    }
+    remove(job);
+    outcomes.push_back({.job = std::move(ready.job),
+                        .at = driver::Clock::now(),
+                        .finish = llm::Finish::failed,
+                        .error = std::move(ready.error),
+                        .cached_tokens = job.cached_tokens});
+  }
+}
+
 /// False: there is nothing to plan, at least until the step in flight is committed.
 bool HostScheduler::launch_next() {
   schedule::plan_step(state_);
   const schedule::Counts& counts = *runner_->plan().counts;
   if (counts.tokens == 0) return false;
   prepare_placed_slots();
+  send_masks();
   runner_->launch();
   launched_.push_back({record_of(limits_, options_.graphs, counts), clock_.launched()});
   return true;
@@ -100,6 +142,16 @@ void HostScheduler::prepare_placed_slots() {
   }
 }
 
+/// Sends the masks of the planned rows.
+void HostScheduler::send_masks() {
+  const schedule::Plan& plan = runner_->plan();
+  for (std::uint32_t row = 0; row < plan.counts->rows; ++row) {
+    const auto slot = static_cast<std::uint32_t>(plan.row_slots[row]);
+    const driver::Job& job = *job_of_entry_[state_.slots[slot].entry];
+    if (job.grammar) runner_->slots().allow(slot, job.sampling.allowed);
+  }
+}
+
 driver::Outcome HostScheduler::outcome_of(const schedule::Event& event) {
   const driver::JobPtr& job = job_of_entry_[event.entry];
   driver::Outcome outcome = engine::outcome_of(job, event.token, event.ending, event.position);
@@ -107,7 +159,11 @@ driver::Outcome HostScheduler::outcome_of(const schedule::Event& event) {
   outcome.cached_tokens = job->cached_tokens;
   if (outcome.token >= 0 && job->wants_logprobs)
     outcome.logprob = logprob_of(event.token, sampled_[event.row]);
-  if (event.ending != Ending::none) release(*job);  // and so `job` is null
+  if (event.ending == Ending::none) {
+    if (job->grammar) masks_.send(job, event.token);
+  } else {
+    release(*job);  // and so `job` is null
+  }
   return outcome;
 }
 

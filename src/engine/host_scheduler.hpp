@@ -4,10 +4,12 @@
 #pragma once
 
 #include <attacca/llm.hpp>
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <vector>
 
+#include "driver/mask_worker.hpp"
 #include "driver/scheduler.hpp"
 #include "engine/step_log.hpp"
 #include "engine/step_runner.hpp"
@@ -46,9 +48,12 @@ class HostScheduler final : public driver::Scheduler {
     driver::Clock::time_point at;
   };
 
+  std::chrono::microseconds patience() const;
+  void take_in_masks(std::vector<driver::Outcome>& outcomes);
   bool launch_next();
   void wait_for_oldest();
   void prepare_placed_slots();
+  void send_masks();
   driver::Outcome outcome_of(const schedule::Event& event);
   void release(driver::Job& job);
 
@@ -62,6 +67,7 @@ class HostScheduler final : public driver::Scheduler {
   std::deque<Launched> launched_;              // the steps in flight, oldest first
   const kernels::Sampled* sampled_ = nullptr;  // by the step that is committed
   driver::StepClock clock_;
+  driver::MaskWorker masks_;
 };
 
 }  // namespace attacca::engine

@@ -5,6 +5,8 @@
 #include <fmt/core.h>
 #include <algorithm>
 #include <attacca/error.hpp>
+#include <memory>
+#include <utility>
 
 #include "kernels/sample/host/sample.hpp"
 
@@ -40,16 +42,15 @@ std::vector<kernels::TokenBias> biases_of(const llm::Sampling& sampling,
   return biases;
 }
 
-/// A mask of the allowed tokens; empty if all are allowed.
-std::vector<std::uint32_t> mask_of(const llm::Sampling& sampling,
-                                   const model::ModelConfig& config) {
-  if (sampling.allowed.empty()) return {};
+/// A mask of the allowed tokens; null if all are allowed.
+driver::MaskPtr mask_of(const llm::Sampling& sampling, const model::ModelConfig& config) {
+  if (sampling.allowed.empty()) return nullptr;
   std::vector<std::uint32_t> mask(kernels::mask_words(config.vocabulary));
   for (const std::int32_t token : sampling.allowed) {
     check_token("the allowed tokens have", token, config);
     mask[static_cast<std::uint32_t>(token) / 32] |= 1u << (token % 32);
   }
-  return mask;
+  return std::make_shared<const std::vector<std::uint32_t>>(std::move(mask));
 }
 
 std::vector<std::int32_t> stop_tokens_of(const llm::Request& request,
@@ -84,7 +85,7 @@ driver::SlotSampling sampling_of(const llm::Request& request, const model::Model
   p.top_logprobs = request.logprobs.value_or(0);
   p.stop_tokens = static_cast<std::uint32_t>(sampling.stop_tokens.size());
   p.biases = static_cast<std::uint32_t>(sampling.biases.size());
-  p.is_masked = !sampling.allowed.empty();
+  p.is_masked = sampling.allowed != nullptr;
   if (const std::string problem = kernels::host::check_sampling(p, sampling.biases);
       !problem.empty())
     throw BadArgument(problem);

@@ -221,7 +221,8 @@ void ResidentScheduler::admit(driver::JobPtr job) {
   copy(job->prompt, prompts_, limits_.max_context);
   copy(sampling.stop_tokens, stop_, SamplingParams::kMaxStopTokens);
   copy(sampling.biases, bias_, SamplingParams::kMaxBiases);
-  copy(sampling.allowed, allowed_, kernels::mask_words(runner_->vocabulary()));
+  if (sampling.allowed)
+    copy(*sampling.allowed, allowed_, kernels::mask_words(runner_->vocabulary()));
   // There is room: at most four orders of an entry are unread, a late cancel of its last request,
   // and admit, cancel and the cancel of `stop` for this one.
   mail_->order_writer.try_push({Order::Kind::admit, entry, job->id});

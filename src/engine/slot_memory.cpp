@@ -34,8 +34,8 @@ SlotMemory::SlotMemory(const Device& device, const schedule::Limits& limits,
       bias_(device, std::size_t{limits.slots} * SamplingParams::kMaxBiases),
       allowed_(device, std::size_t{limits.slots} * kernels::mask_words(vocabulary)),
       marks_(device, std::size_t{limits.slots} * vocabulary),
-      tables_(device,
-              std::vector<std::int32_t>(std::size_t{limits.slots} * limits.table_stride())) {}
+      tables_(device, std::vector<std::int32_t>(std::size_t{limits.slots} * limits.table_stride())),
+      masks_(limits.slots) {}
 
 std::size_t SlotMemory::bytes_for(const schedule::Limits& limits, std::uint32_t vocabulary) {
   return limits.slots *
@@ -86,13 +86,20 @@ void SlotMemory::place(std::uint32_t slot, const driver::SlotSampling& sampling,
         sampling.stop_tokens.data(), sampling.stop_tokens.size());
   write(bias_.data() + std::size_t{slot} * SamplingParams::kMaxBiases, sampling.biases.data(),
         sampling.biases.size());
-  write(allowed_.data() + std::size_t{slot} * kernels::mask_words(vocabulary_),
-        sampling.allowed.data(), sampling.allowed.size());
+  masks_[slot] = nullptr;
+  if (sampling.allowed) allow(slot, sampling.allowed);
   if (!kernels::has_penalties(sampling.params)) return;
   histories_.push_back({slot, static_cast<std::uint32_t>(words_.size()),
                         static_cast<std::uint32_t>(prompt),
                         static_cast<std::uint32_t>(history.size() - prompt)});
   words_.insert(words_.end(), history.begin(), history.end());
+}
+
+void SlotMemory::allow(std::uint32_t slot, const driver::MaskPtr& mask) {
+  if (masks_[slot] == mask) return;
+  masks_[slot] = mask;
+  write(allowed_.data() + std::size_t{slot} * kernels::mask_words(vocabulary_), mask->data(),
+        mask->size());
 }
 
 void SlotMemory::change_tables(const schedule::Plan& plan) {

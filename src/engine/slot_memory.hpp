@@ -34,6 +34,9 @@ class SlotMemory {
   /// them are the prompt.
   void place(std::uint32_t slot, const driver::SlotSampling& sampling,
              std::span<const std::int32_t> history, std::size_t prompt);
+  /// Changes a slot's mask. Without effect if the slot has it already. REQUIRES: its sequence was
+  /// placed with a mask, and its last change is sent.
+  void allow(std::uint32_t slot, const driver::MaskPtr& mask);
   /// Collects the plan's changes to block tables.
   void change_tables(const schedule::Plan& plan);
 
@@ -62,6 +65,7 @@ class SlotMemory {
   Buffer<std::uint32_t> allowed_;
   Buffer<std::uint16_t> marks_;
   Buffer<std::int32_t> tables_;
+  std::vector<driver::MaskPtr> masks_;  // of the slots, as they will be
   std::vector<std::uint32_t> words_;
   std::vector<kernels::WordsWrite> writes_;
   std::vector<kernels::SlotHistory> histories_;
