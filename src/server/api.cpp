@@ -135,6 +135,7 @@ void Api::generate(const Route& route, const HttpRequest& request, const Exchang
   check_room();
   GenerationRequest parsed = route.read(request.body, rules_, random_number());
   const std::size_t choices = parsed.choices();
+  const std::string grammar_field = parsed.grammar_field;
   Admission& admission = books_->admission;
   if (choices > admission.room())
     throw RequestError(400,
@@ -159,7 +160,11 @@ void Api::generate(const Route& route, const HttpRequest& request, const Exchang
   if (!admission.enter(choices))
     throw RequestError(
         429, fmt::format("there is no room for {} more sequences; try again later", choices));
-  generation->start(engine_);
+  try {
+    generation->start(engine_);
+  } catch (const llm::BadGrammar& error) {
+    throw RequestError(400, error.what(), grammar_field);
+  }
 }
 
 HttpReply Api::models(const HttpRequest&) {

@@ -23,6 +23,8 @@ constexpr std::int64_t kMostChoices = 128;
 constexpr std::size_t kMostStops = 16;
 constexpr std::size_t kMostPrompts = 256;
 constexpr std::int64_t kMostLogprobs = 20;
+constexpr std::size_t kMostSchemaKeys = 16384;
+constexpr const char* kSchemaField = "response_format.json_schema.schema";
 constexpr std::size_t kDefaultTextTokens = 16;  // as OpenAI has it
 
 [[noreturn]] void refuse_unsupported(Fields& fields, const std::string& key) {
@@ -45,21 +47,67 @@ void check_unsupported(Fields& fields) {
   for (const char* key : {"tools", "functions"})
     if (const json* value = fields.find(key); value && !(value->is_array() && value->empty()))
       refuse_unsupported(fields, key);
-  for (const char* key : {"audio", "suffix", "structured_outputs", "guided_json", "guided_regex",
-                          "guided_choice", "guided_grammar"})
+  for (const char* key : {"audio", "suffix"})
     if (fields.find(key)) refuse_unsupported(fields, key);
+  for (const char* key :
+       {"structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"})
+    if (fields.find(key))
+      throw RequestError(400, fmt::format("'{}' is not supported; use response_format", key), key,
+                         "unsupported_parameter");
   for (const char* key : {"tool_choice", "function_call"})
     if (const json* value = fields.find(key); value && *value != "none" && *value != "auto")
       refuse_unsupported(fields, key);
-  if (const json* format = fields.find("response_format")) {
-    Fields inner(*format, "response_format");
-    if (inner.text("type") != "text") refuse_unsupported(fields, "response_format");
-  }
   if (fields.truth("echo").value_or(false)) refuse_unsupported(fields, "echo");
   // They change nothing here, so they may be there in strict requests too.
   for (const char* key : {"user", "store", "metadata", "service_tier", "parallel_tool_calls",
                           "safety_identifier", "prompt_cache_key", "reasoning_effort"})
     fields.find(key);
+}
+
+/// The schema of response_format with its keys in the order of the body, in which the reply has
+/// them. The body was parsed before, with sorted keys.
+std::string schema_text(std::string_view body) {
+  using Json = nlohmann::ordered_json;
+  std::size_t keys = 0;
+  bool is_inside = false;
+  const auto keep = [&](int depth, Json::parse_event_t event, Json& value) {
+    if (event != Json::parse_event_t::key) return true;
+    if (depth == 1) is_inside = value == "response_format";
+    // An ordered object compares a new key with all of its keys.
+    if (is_inside && ++keys > kMostSchemaKeys)
+      throw RequestError(
+          400, fmt::format("the schema has more than {} keys; simplify it", kMostSchemaKeys),
+          kSchemaField);
+    return is_inside;
+  };
+  return Json::parse(body, keep)["response_format"]["json_schema"]["schema"].dump();
+}
+
+/// What `response_format` asks for; `field` is where that is.
+llm::Grammar grammar_of(Fields& fields, std::string_view body, std::string& field) {
+  const json* value = fields.find("response_format");
+  if (!value) return {};
+  Fields format(*value, "response_format");
+  const std::string type = format.text("type").value_or("");
+  field = "response_format";
+  if (type == "text") return {};
+  if (type == "json_object") return {llm::GrammarKind::json_object};
+  if (type == "regex") {
+    field = format.place("pattern");
+    const auto pattern = format.text("pattern");
+    if (!pattern) format.refuse("pattern", "a regular expression");
+    return {llm::GrammarKind::regex, *pattern};
+  }
+  if (type != "json_schema") format.refuse("type", "text, json_object, json_schema or regex");
+  field = kSchemaField;
+  const json* described = format.find("json_schema");
+  if (!described) format.refuse("json_schema", "an object with a schema");
+  Fields description(*described, format.place("json_schema"));
+  description.text("name");
+  description.truth("strict");  // the schema is always kept to
+  const json* schema = description.find("schema");
+  if (!schema || !schema->is_object()) description.refuse("schema", "a JSON schema");
+  return {llm::GrammarKind::json_schema, schema_text(body)};
 }
 
 std::vector<std::string> stops_of(Fields& fields) {
@@ -249,6 +297,7 @@ GenerationRequest read_chat_request(std::string_view body, const RequestRules& r
   GenerationRequest result{.is_chat = true};
   llm::Request request = settings_of(fields, rules, seed);
   request.messages = messages_of(fields);
+  request.grammar = grammar_of(fields, body, result.grammar_field);
   const auto tokens = fields.whole("max_tokens", 1, kMostTokens);
   const auto newer_tokens = fields.whole("max_completion_tokens", 1, kMostTokens);
   request.max_tokens = static_cast<std::size_t>(
@@ -273,6 +322,7 @@ GenerationRequest read_text_request(std::string_view body, const RequestRules& r
   check_unsupported(fields);
   GenerationRequest result;
   llm::Request settings = settings_of(fields, rules, seed);
+  settings.grammar = grammar_of(fields, body, result.grammar_field);
   settings.max_tokens = static_cast<std::size_t>(
       fields.whole("max_tokens", 1, kMostTokens).value_or(kDefaultTextTokens));
   if (const auto logprobs = fields.whole("logprobs", 0, kMostLogprobs))

@@ -28,6 +28,7 @@ struct GenerationRequest {
   bool includes_usage = false;  // in a stream: a last chunk with the usage
   std::vector<llm::Request> prompts = {};
   std::size_t choices_per_prompt = 1;
+  std::string grammar_field = {};  // the field that the grammar is from
 
   /// First all choices of the first prompt, then those of the next. Each of a prompt's choices has
   /// a seed of its own: the request's, that + 1, ...

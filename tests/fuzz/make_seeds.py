@@ -124,6 +124,9 @@ def requests_seeds():
                                 "response_format": {"type": "text"}, "tools": [], "user": "me"} | sampling,
                        "text": {"prompt": "Once", "max_tokens": 3, "logprobs": 2, "best_of": 3} | sampling,
                        "tokens": {"prompt": [[1, 2], [3]]}, "texts": {"prompt": ["a", "b"], "n": 2},
+                       "schema": {"prompt": "a", "response_format": {"type": "json_schema", "json_schema": {
+                           "name": "n", "strict": True, "schema": {"properties": {"b": {}, "a": {"type": "null"}}}}}},
+                       "regex": {"prompt": "a", "response_format": {"type": "regex", "pattern": "a+"}},
                        "detokenize": {"tokens": [1, 999]}}.items():
         yield name, json.dumps(body).encode()
 

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "graph/access.hpp"
@@ -138,6 +139,47 @@ TEST_F(ApiTest, a_batch_with_a_wrong_prompt_is_refused_whole) {
   }
   engine_.wait_until_idle();
   EXPECT_EQ(complete(R"("prompt": "Once", "n": 2)")->status, 200);
+}
+
+TEST_F(ApiTest, a_reply_has_the_response_format_that_was_asked_for) {
+  const auto ask_for = [&](const std::string& format) {
+    const auto answer =
+        ask("POST", "/v1/chat/completions",
+            R"({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 40, "n": 2,
+            "response_format": )" +
+                format + "}");
+    EXPECT_EQ(answer->status, 200) << answer->body;
+    std::vector<std::string> texts;
+    for (const auto& choice : nlohmann::json::parse(answer->body)["choices"]) {
+      EXPECT_EQ(choice["finish_reason"], "stop");
+      texts.push_back(choice["message"]["content"]);
+    }
+    return texts;
+  };
+  EXPECT_THAT(ask_for(R"({"type": "json_schema", "json_schema": {"name": "colour", "strict": true,
+                      "schema": {"enum": ["red", "green"]}}})"),
+              testing::Each(testing::AnyOf("\"red\"", "\"green\"")));
+  EXPECT_THAT(ask_for(R"({"type": "regex", "pattern": "(yes|no)!"})"),
+              testing::Each(testing::AnyOf("yes!", "no!")));
+}
+
+TEST_F(ApiTest, a_response_format_that_cannot_be_used_is_a_400_that_names_the_field) {
+  const auto refused = complete(
+      R"("prompt": "Once", "response_format": {"type": "json_schema", "json_schema": {"schema":
+      {"properties": {"a": {"not": {}}}}}})");
+  EXPECT_EQ(refused->status, 400);
+  const auto error = nlohmann::json::parse(refused->body)["error"];
+  EXPECT_EQ(error["param"], "response_format.json_schema.schema");
+  EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("'#/properties/a/not'"));
+  EXPECT_THAT(
+      complete(R"("prompt": "Once", "response_format": {"type": "regex", "pattern": "("})")->body,
+      HasSubstr(R"("param":"response_format.pattern")"));
+  EXPECT_THAT(complete(R"("prompt": "Once", "ignore_eos": true,
+                       "response_format": {"type": "json_object"})")
+                  ->body,
+              HasSubstr(R"("param":"response_format")"));
+  EXPECT_THAT(ask("GET", "/metrics")->body,
+              HasSubstr("attacca_sequences_admitted{model_name=\"small\"} 0\n"));
 }
 
 TEST_F(ApiTest, a_client_that_left_early_takes_no_slot) {

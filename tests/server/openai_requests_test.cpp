@@ -120,6 +120,45 @@ TEST(ChatRequest, a_negative_seed_is_a_seed) {
   EXPECT_EQ(chat(R"(, "seed": -1)").choice(0).sampling.seed, ~std::uint64_t{0});
 }
 
+TEST(ResponseFormat, is_the_grammar_of_a_chat_and_of_a_text) {
+  using llm::GrammarKind;
+  const auto grammar = [](const std::string& format) {
+    const std::string field = R"(, "response_format": )" + format;
+    const llm::Grammar result = chat(field).choice(0).grammar;
+    EXPECT_EQ(text(field).choice(0).grammar, result);
+    return result;
+  };
+  EXPECT_EQ(grammar("null").kind, GrammarKind::none);
+  EXPECT_EQ(grammar(R"({"type": "text"})").kind, GrammarKind::none);
+  EXPECT_EQ(grammar(R"({"type": "json_object"})").kind, GrammarKind::json_object);
+  EXPECT_EQ(grammar(R"({"type": "regex", "pattern": "a+"})"),
+            (llm::Grammar{GrammarKind::regex, "a+"}));
+  EXPECT_EQ(grammar(R"({"type": "json_schema", "json_schema": {"name": "n", "strict": true,
+                "schema": {"type": "null"}}})"),
+            (llm::Grammar{GrammarKind::json_schema, R"({"type":"null"})"}));
+}
+
+TEST(ResponseFormat, keeps_the_order_of_a_schemas_keys) {
+  const GenerationRequest read = chat(
+      R"(, "zebra": {"response_format": {"b": 1, "a": 1}}, "response_format": {"type": "json_schema",
+      "json_schema": {"schema": {"properties": {"z": {}, "a": {}, "m": {}}}}}, "user": "me")");
+  EXPECT_EQ(read.choice(0).grammar.text, R"({"properties":{"z":{},"a":{},"m":{}}})");
+  EXPECT_EQ(read.grammar_field, "response_format.json_schema.schema");
+}
+
+TEST(ResponseFormat, a_schema_of_too_many_keys_is_refused_and_other_fields_may_have_them) {
+  std::string keys;
+  for (int at = 0; at < 20000; ++at) keys += "\"k" + std::to_string(at) + "\":1,";
+  const std::string object = "{" + keys + "\"last\":1}";
+  const auto format = [](const std::string& schema) {
+    return R"(, "response_format": {"type": "json_schema", "json_schema": {"schema": )" + schema +
+           "}}";
+  };
+  EXPECT_EQ(refusal_of([&] { chat(format(object)); }).param(),
+            "response_format.json_schema.schema");
+  EXPECT_EQ(chat(R"(, "metadata": )" + object + format("{}")).choice(0).grammar.text, "{}");
+}
+
 TEST(TextRequest, takes_texts_and_tokens_alone_and_in_lists) {
   const auto prompts = [](const std::string& prompt) {
     return read_text_request(R"({"prompt": )" + prompt + "}", kRules, 0).prompts;
@@ -192,8 +231,17 @@ TEST(WrongField, is_refused_by_name) {
       {R"(, "tools": [{}])", "tools"},
       {R"(, "functions": {})", "functions"},
       {R"(, "tool_choice": "required")", "tool_choice"},
-      {R"(, "response_format": {"type": "json_object"})", "response_format"},
       {R"(, "response_format": "json")", "response_format"},
+      {R"(, "response_format": {})", "response_format.type"},
+      {R"(, "response_format": {"type": "xml"})", "response_format.type"},
+      {R"(, "response_format": {"type": "regex"})", "response_format.pattern"},
+      {R"(, "response_format": {"type": "json_schema"})", "response_format.json_schema"},
+      {R"(, "response_format": {"type": "json_schema", "json_schema": {"name": "a"}})",
+       "response_format.json_schema.schema"},
+      {R"(, "response_format": {"type": "json_schema", "json_schema": {"schema": 3}})",
+       "response_format.json_schema.schema"},
+      {R"(, "response_format": {"type": "json_schema", "json_schema": {"name": 1, "schema": {}}})",
+       "response_format.json_schema.name"},
       {R"(, "guided_json": {})", "guided_json"},
       {R"(, "echo": true)", "echo"},
       {R"(, "best_of": 2)", "best_of"},

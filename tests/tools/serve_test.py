@@ -192,6 +192,21 @@ class Replies(OneServer):
         for token, offset in zip(text["logprobs"]["tokens"], text["logprobs"]["text_offset"]):
             self.assertTrue(text["text"][offset:].startswith(token))
 
+    def test_a_reply_keeps_to_its_response_format(self):
+        schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer"}},
+                  "required": ["name", "age"]}
+        formats = {"type": "json_schema", "json_schema": {"name": "person", "strict": True, "schema": schema}}
+        fields = {"messages": user("Who are you?"), "seed": 5, "response_format": formats}
+        whole = self.server.answer(CHAT, **fields, n=4)["choices"]
+        for choice in whole:
+            self.assertEqual("stop", choice["finish_reason"])
+            self.assertEqual(["name", "age"], list(json.loads(choice["message"]["content"])))
+        self.assertEqual({0: whole[0]["message"]["content"]}, texts_of(self.server.stream(CHAT, **fields)))
+        text = self.server.answer(TEXT, prompt="Once", response_format={"type": "regex", "pattern": "[0-9]{3}"})
+        self.assertRegex(text["choices"][0]["text"], "^[0-9]{3}$")
+        cut = self.server.answer(CHAT, messages=user("Hi"), max_tokens=3, response_format={"type": "json_object"})
+        self.assertTrue(cut["choices"][0]["message"]["content"].startswith("{"))
+
     def test_a_hundred_streams_at_once_have_the_text_of_each_alone(self):
         def fields(number):
             return {"messages": user(f"Tell me a story about {number} foxes."), "seed": number, "max_tokens": 24}
@@ -229,6 +244,9 @@ class Refusals(OneServer):
         self.refused(400, CHAT, "messages[1].content", messages=[*hello, {"role": "user", "content": 3}])
         self.refused(400, CHAT, "temperature", messages=hello, temperature="hot")
         self.refused(400, CHAT, "tools", messages=hello, tools=[{"type": "function"}])
+        error = self.refused(400, CHAT, "response_format.json_schema.schema", messages=hello, response_format={
+            "type": "json_schema", "json_schema": {"schema": {"items": {"not": {}}}}})
+        self.assertIn("'#/items/not'", error["message"])
         self.refused(400, TEXT, "prompt", prompt="")
         self.assertEqual("model_not_found", self.refused(404, CHAT, "model", model="gpt", messages=hello)["code"])
         self.refused(404, "/v1/nothing")
