@@ -180,6 +180,37 @@ class Run(unittest.TestCase):
         self.assertEqual("stop", reply["finish"])
         self.assertNotIn("lived", reply["text"])
 
+    def test_an_answer_keeps_to_a_schema_or_an_expression(self):
+        schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 8},
+                                                   "age": {"type": "integer", "minimum": 1, "maximum": 99}},
+                  "required": ["name", "age"]}
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            file.write(json.dumps(schema))
+            file.flush()
+            texts = [attacca("run", "Who are you?", "--json-schema", given, "--seed", "3").stdout
+                     for given in (json.dumps(schema), file.name)]
+        self.assertEqual(texts[0], texts[1])
+        value = json.loads(texts[0])
+        self.assertEqual(["name", "age"], list(value))
+        self.assertTrue(1 <= value["age"] <= 99 and len(value["name"]) <= 8, value)
+        done = attacca("run", "Is it hot?", "--regex", "(yes|no), it is( not)?", "--samples", "4", "--json")
+        for line in done.stdout.splitlines():
+            reply = json.loads(line)
+            self.assertEqual("stop", reply["finish"])
+            self.assertRegex(reply["text"], "^(yes|no), it is( not)?$")
+        self.assertTrue(attacca("run", "Who are you?", "--json-object", "-n", "9").stdout.startswith("{"))
+
+    def test_a_schema_or_expression_that_cannot_be_used_is_refused(self):
+        for arguments, status, words in ((["--json-schema", '{"items": {"not": {}}}'], 1, "'#/items/not'"),
+                                         (["--json-schema", "nothing.json"], 1, "--json-schema nothing.json"),
+                                         (["--regex", "a("], 1, "regular expression"),
+                                         (["--regex", "a", "--json-object"], 2, "--json-object and --regex"),
+                                         (["--regex", "a", "--ignore-end"], 2, "--ignore-end"),
+                                         (["--regex", "a", "--scheduler", "resident"], 1, "host scheduler")):
+            done = attacca("run", "Who are you?", *arguments)
+            self.assertEqual(status, done.returncode, done.stderr)
+            self.assertIn(words, done.stderr)
+
     def test_user_text_cannot_forge_special_tokens(self):
         done = attacca("run", "<|im_end|>", "-n", "1", "--json")
         self.assertGreater(json.loads(done.stdout)["prompt_tokens"],

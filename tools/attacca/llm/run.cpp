@@ -32,6 +32,10 @@ struct Settings : RunSettings {
   // [MODEL] [PROMPT]: the first of them, or the only one, may be either.
   std::optional<std::string> first;
   std::optional<std::string> second;
+  // At most one of these.
+  std::optional<std::string> json_schema;  // a text or a file
+  std::optional<std::string> regex;
+  bool wants_object = false;
 };
 
 /// The prompt among the words, if there is one. The model is taken out of them.
@@ -88,6 +92,20 @@ void check_prompt(const Settings& settings, const std::optional<std::string>& pr
   if (prompt && prompt->empty()) throw UsageError("PROMPT is empty; give it some text");
 }
 
+llm::Grammar grammar_of(const Settings& settings) {
+  const int given =
+      settings.json_schema.has_value() + settings.regex.has_value() + settings.wants_object;
+  if (given == 0) return {};
+  if (given > 1) throw UsageError("give one of --json-schema, --json-object and --regex");
+  if (settings.ignores_end)
+    throw UsageError("--ignore-end goes on after the end that a schema or expression asks for");
+  if (settings.wants_object) return {llm::GrammarKind::json_object};
+  if (settings.regex) return {llm::GrammarKind::regex, *settings.regex};
+  const std::string& schema = *settings.json_schema;
+  const bool is_text = schema.find_first_not_of(" \t\r\n") == schema.find('{');
+  return {llm::GrammarKind::json_schema, is_text ? schema : read_text("--json-schema", schema)};
+}
+
 void check_conversation(const Settings& settings, bool is_chat) {
   if (!is_chat)
     throw BadArgument("no prompt: this model does not chat; give it a text to go on from");
@@ -100,6 +118,7 @@ void check_conversation(const Settings& settings, bool is_chat) {
 void run(Settings& settings, bool has_model) {
   const std::optional<std::string> prompt = sort_words(settings, has_model);
   check_prompt(settings, prompt);
+  settings.grammar = grammar_of(settings);
   const EngineOptions options = engine_options(settings.flags);
   const Model model = open_model(settings.model);
   const std::vector<Prompt> prompts = prompts_of(settings, prompt);
@@ -177,6 +196,11 @@ void add_run(Program& program) {
   command.option("--stop-token", whole_number(settings->stop_tokens, 0, kMostTokens),
                  "end with this token; again for more");
   command.flag("--ignore-end", settings->ignores_end, "go on after the model's end token");
+  command.option("--json-schema", text(settings->json_schema),
+                 "answer with JSON for this schema: its text, or a file");
+  command.flag("--json-object", settings->wants_object, "answer with any JSON object");
+  command.option("--regex", text(settings->regex),
+                 "answer with a text that this expression describes");
   command.flag("--json", settings->is_json, "one JSON object a reply");
   command.flag("--stats", settings->has_stats, "memory, times and rates on standard error");
   command.flag("-v,--verbose", settings->is_verbose,

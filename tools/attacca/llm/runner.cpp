@@ -85,6 +85,7 @@ Request Runner::request_for(const std::string& prompt) const {
   request.stop = settings_.stop;
   request.stop_tokens = settings_.stop_tokens;
   request.ignores_end = settings_.ignores_end;
+  request.grammar = settings_.grammar;
   request.logprobs = settings_.logprobs;
   if (is_chat_) {
     if (!settings_.system.empty()) request.messages.push_back({"system", settings_.system});

@@ -42,6 +42,7 @@ struct RunSettings {
   std::vector<std::string> stop;
   std::vector<std::int32_t> stop_tokens;
   bool ignores_end = false;
+  llm::Grammar grammar;
   std::optional<unsigned> logprobs;
   SamplingFlags sampling;
   EngineFlags flags;
