@@ -15,16 +15,23 @@ namespace attacca::grammar {
 
 class RuleSet;
 
+/// Texts that stand before and behind those that a grammar describes, as they are.
+struct Frame {
+  std::string_view before = {};
+  std::string_view after = {};
+};
+
 /// Immutable once made, so any number of threads may read it. Every node can be reached, and from
 /// every node the end can be reached: a text is never led into a dead end.
 class Grammar {
  public:
-  /// Throws BadArgument that names the keyword and its JSON pointer.
-  static Grammar from_schema(std::string_view schema);
+  /// Throws BadArgument that names the keyword and its JSON pointer. A frame of JSON must not have
+  /// brackets, quotes or commas.
+  static Grammar from_schema(std::string_view schema, const Frame& frame = {});
   /// Any JSON object.
-  static Grammar any_object();
+  static Grammar any_object(const Frame& frame = {});
   /// Texts that the expression describes from beginning to end.
-  static Grammar from_regex(std::string_view pattern);
+  static Grammar from_regex(std::string_view pattern, const Frame& frame = {});
 
   struct Call {
     std::uint32_t start = 0;    // the rule's first node

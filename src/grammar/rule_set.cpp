@@ -78,6 +78,14 @@ RuleId RuleSet::add(Dfa dfa) {
   return rule;
 }
 
+RuleId RuleSet::framed(RuleId rule, const Frame& frame, Budget& budget) {
+  if (frame.before.empty() && frame.after.empty()) return rule;
+  Nfa nfa;
+  nfa.jump(nfa.bytes(nfa.call(nfa.bytes(nfa.start(), frame.before), rule), frame.after),
+           nfa.accept());
+  return add(determinized(nfa, budget));
+}
+
 void RuleSet::drop_dead_calls() {
   // From the ends backwards: a node is live if an edge leads to a live node and, if the edge calls
   // a rule, that rule's start is live.

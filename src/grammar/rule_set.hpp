@@ -17,6 +17,8 @@ class RuleSet {
   RuleId reserve();
   void define(RuleId rule, Dfa dfa);
   RuleId add(Dfa dfa);
+  /// A rule with the frame's texts around those of `rule`.
+  RuleId framed(RuleId rule, const Frame& frame, Budget& budget);
   void set_free_keys() { has_free_keys_ = true; }
 
   /// Removes rules and nodes that cannot end or cannot be reached, joins equal rules and numbers

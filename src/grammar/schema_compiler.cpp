@@ -42,7 +42,7 @@ std::uint32_t last_count(const Counts& counts, std::size_t least) {
 
 }  // namespace
 
-Grammar SchemaCompiler::compile(const Place& root) {
+Grammar SchemaCompiler::compile(const Place& root, const Frame& frame) {
   const RuleId start = rule_of({root});
   while (!pending_.empty()) {
     const Pending next = std::move(pending_.front());
@@ -57,7 +57,7 @@ Grammar SchemaCompiler::compile(const Place& root) {
     }
   }
   try {
-    return rules_.finish(start);
+    return rules_.finish(rules_.framed(start, frame, budget_));
   } catch (const BadArgument& error) {
     throw BadArgument(fmt::format("schema: '#': {}", error.what()));
   }

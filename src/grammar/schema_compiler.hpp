@@ -17,7 +17,7 @@ class SchemaCompiler {
  public:
   explicit SchemaCompiler(const SchemaDocument& document) : reader_(document, budget_) {}
 
-  Grammar compile(const Place& root);
+  Grammar compile(const Place& root, const Frame& frame);
 
  private:
   /// The rule of a conjunction. It is defined later, so schemas may contain themselves.

@@ -189,5 +189,20 @@ TEST(Schema, any_object_is_an_object_of_anything) {
     EXPECT_FALSE(accepts(table, text)) << text;
 }
 
+TEST(Frame, stands_around_the_texts_of_a_grammar) {
+  const auto accepts_framed = [](grammar::Grammar grammar, std::string_view text) {
+    return accepts(std::make_shared<grammar::StateTable>(
+                       std::make_shared<const grammar::Grammar>(std::move(grammar)), byte_trie()),
+                   text);
+  };
+  const grammar::Frame frame{"<a>\n", "\n</a>"};
+  const auto schema = [&] { return grammar::Grammar::from_schema(R"({"type": "object"})", frame); };
+  EXPECT_TRUE(accepts_framed(schema(), "<a>\n{\"b\":1}\n</a>"));
+  EXPECT_FALSE(accepts_framed(schema(), "<a>\n{\"b\":1}"));
+  EXPECT_FALSE(accepts_framed(schema(), "{\"b\":1}"));
+  EXPECT_TRUE(accepts_framed(grammar::Grammar::from_regex("x*", frame), "<a>\nxx\n</a>"));
+  EXPECT_TRUE(accepts_framed(grammar::Grammar::from_regex("x*", {"", "."}), "xx."));
+}
+
 }  // namespace
 }  // namespace attacca::grammar
