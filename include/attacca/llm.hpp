@@ -36,11 +36,24 @@ namespace attacca::llm {
 /// Called with a task's name, the units done and the total.
 using Progress = std::function<void(std::string_view what, std::uint64_t done, std::uint64_t all)>;
 
+/// A function that an assistant's message calls.
+struct ToolCall {
+  std::string id = {};
+  std::string name = {};
+  std::string arguments = {};  // a JSON object
+};
+
 /// One turn of a conversation.
 struct Message {
-  std::string role;  // "system", "user" or "assistant", if the model's template knows them
+  std::string role;  // "system", "user", "assistant" or "tool", if the model's template knows them
   std::string content;
+  std::vector<ToolCall> tool_calls = {};  // of an assistant
+  std::string tool_call_id = {};          // of a tool: the call that it answers
 };
+
+/// How a model writes calls of tools, which its chat template tells. qwen: as JSON between
+/// <tool_call> and </tool_call>. llama3: as JSON alone, with the arguments as "parameters".
+enum class ToolFormat : std::uint8_t { none, qwen, llama3 };
 
 /// How the next token is chosen. The default is the most probable one.
 struct Sampling {
@@ -68,7 +81,9 @@ enum class GrammarKind : std::uint8_t { none, json_schema, json_object, regex };
 /// Requests with the same grammar share what is computed for it.
 struct Grammar {
   GrammarKind kind = GrammarKind::none;
-  std::string text = {};  // the schema or the expression
+  std::string text = {};    // the schema or the expression
+  std::string before = {};  // stands before it, as it is
+  std::string after = {};   // and behind it
 
   bool operator==(const Grammar&) const = default;
 };
@@ -100,6 +115,7 @@ class Model {
   std::size_t parameters_per_token() const;
   /// Whether the files have a chat template. If it cannot be used, `chat` throws the reason.
   bool has_chat_template() const;
+  ToolFormat tool_format() const;
   /// Surprises in the files, a sentence each: unknown keys, a head that differs from the
   /// configuration, a chat template that cannot be used.
   const std::vector<std::string>& notes() const;
@@ -110,9 +126,10 @@ class Model {
   std::vector<std::int32_t> tokenize(std::string_view text, bool parses_special = false) const;
   std::string detokenize(std::span<const std::int32_t> tokens) const;
   /// The conversation as the model was trained to read it, up to its next reply. The text of
-  /// messages never becomes a special token. Throws BadArgument if the model has no usable chat
-  /// template.
-  std::vector<std::int32_t> chat(std::span<const Message> messages) const;
+  /// messages and tools never becomes a special token. `tools`: see Request. Throws BadArgument if
+  /// the model has no usable chat template.
+  std::vector<std::int32_t> chat(std::span<const Message> messages,
+                                 std::string_view tools = {}) const;
 
  private:
   friend class Engine;
@@ -154,6 +171,7 @@ struct Reply;
 struct Request {
   std::string prompt = {};
   std::vector<Message> messages = {};
+  std::string tools = {};  // functions that the messages' model may call: a JSON list, as OpenAI's
   std::vector<std::int32_t> tokens = {};
   std::size_t max_tokens = 256;
   Sampling sampling = {};

@@ -44,13 +44,14 @@ class ConstrainedReply final : public driver::ReplyGrammar {
 };
 
 grammar::Grammar compile(const llm::Grammar& grammar) {
+  const grammar::Frame frame{grammar.before, grammar.after};
   switch (grammar.kind) {
     case GrammarKind::json_schema:
-      return grammar::Grammar::from_schema(grammar.text);
+      return grammar::Grammar::from_schema(grammar.text, frame);
     case GrammarKind::json_object:
-      return grammar::Grammar::any_object();
+      return grammar::Grammar::any_object(frame);
     case GrammarKind::regex:
-      return grammar::Grammar::from_regex(grammar.text);
+      return grammar::Grammar::from_regex(grammar.text, frame);
     case GrammarKind::none:
       break;
   }

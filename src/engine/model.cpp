@@ -42,8 +42,11 @@ std::string Model::detokenize(std::span<const std::int32_t> tokens) const {
   return data_->require_tokenizer().decode(tokens);
 }
 
-std::vector<std::int32_t> Model::chat(std::span<const Message> messages) const {
-  return data_->chat(messages);
+std::vector<std::int32_t> Model::chat(std::span<const Message> messages,
+                                      std::string_view tools) const {
+  return data_->chat(messages, tools);
 }
+
+ToolFormat Model::tool_format() const { return data_->tool_format(); }
 
 }  // namespace attacca::llm

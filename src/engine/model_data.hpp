@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/checkpoint.hpp"
@@ -26,7 +27,8 @@ struct ModelData {
   const text::Tokenizer& require_tokenizer() const;
   /// The tokens of a conversation, up to where the model answers. Throws BadArgument where the
   /// model has no template for it.
-  std::vector<std::int32_t> chat(std::span<const Message> messages) const;
+  std::vector<std::int32_t> chat(std::span<const Message> messages, std::string_view tools) const;
+  ToolFormat tool_format() const;
 
   /// `path`: a file or folder; empty: the embedded model.
   static std::shared_ptr<const ModelData> open(const std::string& path, const Progress& progress);

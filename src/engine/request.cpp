@@ -105,7 +105,9 @@ std::vector<std::int32_t> prompt_of(const llm::Request& request,
   if (given != 1)
     throw BadArgument(
         fmt::format("a request gives {} of prompt, messages and tokens; give one", given));
-  if (!request.messages.empty()) return model.chat(request.messages);
+  if (!request.messages.empty()) return model.chat(request.messages, request.tools);
+  if (!request.tools.empty())
+    throw BadArgument("a request has tools and no messages, in which they would be told of");
   if (request.tokens.empty())
     return model.require_tokenizer().encode(request.prompt,
                                             {.add_special = true, .parse_special = false});
