@@ -62,6 +62,7 @@ Api::Api(llm::Model model, llm::Engine& engine, const ApiOptions& options)
              .vocabulary = model_.vocabulary(),
              .longest_sequence = engine.longest_sequence(),
              .sampling = default_sampling(model_.advised_sampling()),
+             .tool_format = model_.tool_format(),
              .refuses_unknown = options.refuses_unknown},
       books_(std::make_shared<Books>(engine.options().slots, options.most_waiting,
                                      options.model_name)),
@@ -149,6 +150,7 @@ void Api::generate(const Route& route, const HttpRequest& request, const Exchang
       .created = unix_seconds(),
       .model = options_.model_name,
       .has_usage = parsed.includes_usage,
+      .tool_format = parsed.tool_format,
       .token_text = [model = model_](std::int32_t token) {
         return model.detokenize({&token, 1});
       }};

@@ -14,6 +14,7 @@ using nlohmann::json;
 namespace {
 
 constexpr int kMostNesting = 32;
+constexpr std::size_t kMostKeys = 16384;  // of a field whose order matters
 
 }  // namespace
 
@@ -28,6 +29,22 @@ json parse_body(std::string_view body) {
     throw RequestError(
         400, fmt::format("the body is {}; a JSON object is expected", formats::json_text(parsed)));
   return parsed;
+}
+
+nlohmann::ordered_json parse_ordered(std::string_view body, const std::string& field) {
+  using Json = nlohmann::ordered_json;
+  std::size_t keys = 0;
+  bool is_inside = false;
+  const auto keep = [&](int depth, Json::parse_event_t event, Json& value) {
+    if (event != Json::parse_event_t::key) return true;
+    if (depth == 1) is_inside = value == field;
+    // An ordered object compares a new key with all of its keys.
+    if (is_inside && ++keys > kMostKeys)
+      throw RequestError(
+          400, fmt::format("'{}' has more than {} keys; simplify it", field, kMostKeys), field);
+    return is_inside;
+  };
+  return Json::parse(body, keep)[field];
 }
 
 void refuse_value(const std::string& place, const json& value, const std::string& expected) {
@@ -91,6 +108,11 @@ void Fields::refuse(const std::string& key, const std::string& expected) const {
   if (found != object_.end()) refuse_value(place(key), *found, expected);
   throw RequestError(400, fmt::format("'{}' is missing; {} is expected", place(key), expected),
                      place(key));
+}
+
+void Fields::refuse_unsupported(const std::string& key) const {
+  throw RequestError(400, fmt::format("'{}' is not supported yet; leave it out", place(key)),
+                     place(key), "unsupported_parameter");
 }
 
 void Fields::require_all_known() const {

@@ -14,6 +14,9 @@ namespace attacca::server {
 /// The body of a request: a JSON object. Throws RequestError if it is none, is nested too deeply or
 /// names a field twice.
 nlohmann::json parse_body(std::string_view body);
+/// One field of such a body, with the keys of objects in their order: in schemas it matters. Throws
+/// RequestError if there are too many.
+nlohmann::ordered_json parse_ordered(std::string_view body, const std::string& field);
 
 /// The fields of one object. REQUIRES: the object outlives it.
 class Fields {
@@ -32,6 +35,8 @@ class Fields {
   std::string place(const std::string& key) const;
   /// Throws RequestError: "'n' is 0; a whole number from 1 to 128 is expected".
   [[noreturn]] void refuse(const std::string& key, const std::string& expected) const;
+  /// Throws RequestError: "'audio' is not supported yet; leave it out".
+  [[noreturn]] void refuse_unsupported(const std::string& key) const;
   /// Throws RequestError if the object has a field that nobody asked for.
   void require_all_known() const;
 

@@ -14,7 +14,9 @@ Generation::Generation(std::shared_ptr<Books> books, GenerationRequest request, 
       path_(std::move(path)),
       exchange_(std::move(exchange)),
       choices_(request_.choices()),
-      left_to_end_(choices_.size()) {}
+      left_to_end_(choices_.size()) {
+  for (Choice& choice : choices_) choice.tools = ToolCallReader(request_.tool_format);
+}
 
 llm::Request Generation::request_of(std::size_t at) {
   llm::Request request = request_.choice(at);
@@ -79,9 +81,17 @@ void Generation::take_event(std::size_t at, const llm::RequestEvent& event) {
       books_->metrics.add_token_gap(event.seconds - choice.last_seconds);
     choice.last_seconds = event.seconds;
   }
-  if (!request_.streams || is_cancelled_ || (event.text.empty() && !event.logprob)) return;
-  stream(text_chunk(head_, at, event, choice.offset));
+  if (!request_.streams || is_cancelled_) return;
+  const ToolPiece piece = choice.tools.push(event.text);
+  if (!piece.content.empty() || event.logprob)
+    stream(text_chunk(head_, at, piece.content, event.logprob, choice.offset));
+  stream_calls(at, piece);
   if (event.logprob) choice.offset += length_of(head_.token_text(event.logprob->token));
+}
+
+void Generation::stream_calls(std::size_t at, const ToolPiece& piece) {
+  if (!piece.calls.empty())
+    stream(call_chunk(head_, at, piece.calls, choices_[at].tools.calls() - piece.calls.size()));
 }
 
 void Generation::take_end(std::size_t at, const llm::Reply& reply) {
@@ -95,8 +105,14 @@ void Generation::take_end(std::size_t at, const llm::Reply& reply) {
   if (reply.finish == llm::Finish::failed && failure_.empty())
     failure_ = reply.error.empty() ? "the engine failed" : reply.error;
   if (is_cancelled_) return;
-  if (request_.streams && reply.finish != llm::Finish::failed)
-    stream(end_chunk(head_, at, reply.finish));
+  if (request_.streams && reply.finish != llm::Finish::failed) {
+    ToolCallReader& tools = choices_[at].tools;
+    const ToolPiece rest = tools.finish();
+    if (!rest.content.empty())
+      stream(text_chunk(head_, at, rest.content, std::nullopt, choices_[at].offset));
+    stream_calls(at, rest);
+    stream(end_chunk(head_, at, reply.finish, tools.calls() > 0));
+  }
   if (left_to_end_ == 0 && is_started_) finish();
 }
 

@@ -14,6 +14,7 @@
 #include "server/metrics.hpp"
 #include "server/openai_replies.hpp"
 #include "server/openai_requests.hpp"
+#include "server/tool_calls.hpp"
 
 namespace attacca::server {
 
@@ -45,6 +46,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
     std::optional<llm::Ticket> ticket = {};  // until its end: a ticket owns the callbacks
     bool has_ended = false;
     llm::Reply reply = {};
+    ToolCallReader tools = ToolCallReader(llm::ToolFormat::none);
     std::size_t offset = 0;    // characters of its tokens so far
     double last_seconds = -1;  // of its last token; -1: none yet
   };
@@ -56,6 +58,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void take_end(std::size_t at, const llm::Reply& reply);
   // With the mutex held.
   void stream(std::string chunks);
+  void stream_calls(std::size_t at, const ToolPiece& piece);
   void finish();
 
   const std::shared_ptr<Books> books_;

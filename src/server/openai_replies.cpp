@@ -2,9 +2,12 @@
 // reference lists them.
 #include "server/openai_replies.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <attacca/version.hpp>
 #include <nlohmann/json.hpp>
+
+#include "server/tool_calls.hpp"
 
 namespace attacca::server {
 
@@ -19,10 +22,10 @@ std::string text_of(const Json& value) {
 
 std::string event_of(const Json& value) { return "data: " + text_of(value) + "\n\n"; }
 
-const char* finish_reason(llm::Finish finish) {
+const char* finish_reason(llm::Finish finish, bool has_calls) {
   switch (finish) {
     case llm::Finish::stop:
-      return "stop";
+      return has_calls ? "tool_calls" : "stop";
     case llm::Finish::length:
     case llm::Finish::deadline:
       return "length";
@@ -81,6 +84,25 @@ Json logprobs_of(const ReplyHead& head, std::span<const llm::TokenLogprob> token
                  std::size_t offset) {
   if (tokens.empty()) return nullptr;
   return head.is_chat ? chat_logprobs(head, tokens) : text_logprobs(head, tokens, offset);
+}
+
+Json call_json(const ReplyHead& head, std::size_t choice, std::size_t number,
+               const llm::ToolCall& call) {
+  return {{"id", fmt::format("call-{}-{}-{}", head.id, choice, number)},
+          {"type", "function"},
+          {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
+}
+
+/// The message of a whole chat reply.
+Json message_of(const ReplyHead& head, std::size_t choice, const ToolPiece& reply) {
+  Json message = {{"role", "assistant"}, {"content", reply.content}, {"refusal", nullptr}};
+  if (reply.calls.empty()) return message;
+  if (reply.content.empty()) message["content"] = nullptr;
+  Json calls = Json::array();
+  for (std::size_t at = 0; at < reply.calls.size(); ++at)
+    calls.push_back(call_json(head, choice, at, reply.calls[at]));
+  message["tool_calls"] = std::move(calls);
+  return message;
 }
 
 Json usage_json(const Usage& usage) {
@@ -148,13 +170,14 @@ std::string whole_reply(const ReplyHead& head, std::span<const llm::Reply> choic
   Json list = Json::array();
   for (std::size_t at = 0; at < choices.size(); ++at) {
     const llm::Reply& reply = choices[at];
+    const ToolPiece read = read_calls(head.tool_format, reply.text);
     Json choice = {{"index", at}};
     if (head.is_chat)
-      choice["message"] = {{"role", "assistant"}, {"content", reply.text}, {"refusal", nullptr}};
+      choice["message"] = message_of(head, at, read);
     else
       choice["text"] = reply.text;
     choice["logprobs"] = logprobs_of(head, reply.logprobs, 0);
-    choice["finish_reason"] = finish_reason(reply.finish);
+    choice["finish_reason"] = finish_reason(reply.finish, !read.calls.empty());
     list.push_back(std::move(choice));
   }
   Json result =
@@ -169,23 +192,35 @@ std::string first_chunk(const ReplyHead& head, std::size_t choice) {
   return chunk(head, Json::array({choice_of(head, choice, delta, nullptr, nullptr)}));
 }
 
-std::string text_chunk(const ReplyHead& head, std::size_t choice, const llm::RequestEvent& event,
-                       std::size_t offset) {
+std::string text_chunk(const ReplyHead& head, std::size_t choice, const std::string& text,
+                       const std::optional<llm::TokenLogprob>& logprob, std::size_t offset) {
   Json logprobs = nullptr;
-  if (event.logprob) logprobs = logprobs_of(head, {&*event.logprob, 1}, offset);
-  Json content = event.text;
-  if (head.is_chat) content = {{"content", event.text}};
+  if (logprob) logprobs = logprobs_of(head, {&*logprob, 1}, offset);
+  Json content = text;
+  if (head.is_chat) content = {{"content", text}};
   return chunk(
       head,
       Json::array({choice_of(head, choice, std::move(content), std::move(logprobs), nullptr)}));
 }
 
-std::string end_chunk(const ReplyHead& head, std::size_t choice, llm::Finish finish) {
+std::string call_chunk(const ReplyHead& head, std::size_t choice,
+                       std::span<const llm::ToolCall> calls, std::size_t first) {
+  Json list = Json::array();
+  for (std::size_t at = 0; at < calls.size(); ++at) {
+    Json call = {{"index", first + at}};
+    call.update(call_json(head, choice, first + at, calls[at]));
+    list.push_back(std::move(call));
+  }
+  const Json delta = {{"tool_calls", std::move(list)}};
+  return chunk(head, Json::array({choice_of(head, choice, delta, nullptr, nullptr)}));
+}
+
+std::string end_chunk(const ReplyHead& head, std::size_t choice, llm::Finish finish,
+                      bool has_calls) {
   Json content = "";
   if (head.is_chat) content = Json::object();
-  return chunk(
-      head,
-      Json::array({choice_of(head, choice, std::move(content), nullptr, finish_reason(finish))}));
+  return chunk(head, Json::array({choice_of(head, choice, std::move(content), nullptr,
+                                            finish_reason(finish, has_calls))}));
 }
 
 std::string usage_chunk(const ReplyHead& head, const Usage& usage) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -20,6 +21,7 @@ struct ReplyHead {
   std::int64_t created = 0;  // seconds since 1970
   std::string model;
   bool has_usage = false;  // in a stream: the last chunk has the usage, all others a null
+  llm::ToolFormat tool_format = llm::ToolFormat::none;  // in which whole replies call tools
   std::function<std::string(std::int32_t token)> token_text;
 };
 
@@ -36,9 +38,13 @@ std::string whole_reply(const ReplyHead& head, std::span<const llm::Reply> choic
 // Chunks of a stream: "data: {...}\n\n". `choice`: its index.
 std::string first_chunk(const ReplyHead& head, std::size_t choice);  // chat: the role; else empty
 /// `offset`: characters of the choice's tokens before this one, for log-probabilities of a text.
-std::string text_chunk(const ReplyHead& head, std::size_t choice, const llm::RequestEvent& event,
-                       std::size_t offset);
-std::string end_chunk(const ReplyHead& head, std::size_t choice, llm::Finish finish);
+std::string text_chunk(const ReplyHead& head, std::size_t choice, const std::string& text,
+                       const std::optional<llm::TokenLogprob>& logprob, std::size_t offset);
+/// `first`: the number of the first of these calls among the choice's calls.
+std::string call_chunk(const ReplyHead& head, std::size_t choice,
+                       std::span<const llm::ToolCall> calls, std::size_t first);
+std::string end_chunk(const ReplyHead& head, std::size_t choice, llm::Finish finish,
+                      bool has_calls);
 std::string usage_chunk(const ReplyHead& head, const Usage& usage);
 std::string error_chunk(const RequestError& error);
 inline constexpr const char* kLastChunk = "data: [DONE]\n\n";

@@ -10,6 +10,7 @@
 
 #include "core/in_quotes.hpp"
 #include "server/fields.hpp"
+#include "server/openai_tools.hpp"
 #include "server/request_error.hpp"
 
 namespace attacca::server {
@@ -23,14 +24,8 @@ constexpr std::int64_t kMostChoices = 128;
 constexpr std::size_t kMostStops = 16;
 constexpr std::size_t kMostPrompts = 256;
 constexpr std::int64_t kMostLogprobs = 20;
-constexpr std::size_t kMostSchemaKeys = 16384;
 constexpr const char* kSchemaField = "response_format.json_schema.schema";
 constexpr std::size_t kDefaultTextTokens = 16;  // as OpenAI has it
-
-[[noreturn]] void refuse_unsupported(Fields& fields, const std::string& key) {
-  throw RequestError(400, fmt::format("'{}' is not supported yet; leave it out", fields.place(key)),
-                     fields.place(key), "unsupported_parameter");
-}
 
 void check_model(Fields& fields, const RequestRules& rules) {
   const auto name = fields.text("model");
@@ -44,43 +39,23 @@ void check_model(Fields& fields, const RequestRules& rules) {
 
 /// Fields that would change the reply.
 void check_unsupported(Fields& fields) {
-  for (const char* key : {"tools", "functions"})
-    if (const json* value = fields.find(key); value && !(value->is_array() && value->empty()))
-      refuse_unsupported(fields, key);
+  if (const json* value = fields.find("functions"); value && !(value->is_array() && value->empty()))
+    fields.refuse_unsupported("functions");
   for (const char* key : {"audio", "suffix"})
-    if (fields.find(key)) refuse_unsupported(fields, key);
+    if (fields.find(key)) fields.refuse_unsupported(key);
   for (const char* key :
        {"structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"})
     if (fields.find(key))
       throw RequestError(400, fmt::format("'{}' is not supported; use response_format", key), key,
                          "unsupported_parameter");
-  for (const char* key : {"tool_choice", "function_call"})
-    if (const json* value = fields.find(key); value && *value != "none" && *value != "auto")
-      refuse_unsupported(fields, key);
-  if (fields.truth("echo").value_or(false)) refuse_unsupported(fields, "echo");
+  if (const json* value = fields.find("function_call");
+      value && *value != "none" && *value != "auto")
+    fields.refuse_unsupported("function_call");
+  if (fields.truth("echo").value_or(false)) fields.refuse_unsupported("echo");
   // They change nothing here, so they may be there in strict requests too.
   for (const char* key : {"user", "store", "metadata", "service_tier", "parallel_tool_calls",
                           "safety_identifier", "prompt_cache_key", "reasoning_effort"})
     fields.find(key);
-}
-
-/// The schema of response_format with its keys in the order of the body, in which the reply has
-/// them. The body was parsed before, with sorted keys.
-std::string schema_text(std::string_view body) {
-  using Json = nlohmann::ordered_json;
-  std::size_t keys = 0;
-  bool is_inside = false;
-  const auto keep = [&](int depth, Json::parse_event_t event, Json& value) {
-    if (event != Json::parse_event_t::key) return true;
-    if (depth == 1) is_inside = value == "response_format";
-    // An ordered object compares a new key with all of its keys.
-    if (is_inside && ++keys > kMostSchemaKeys)
-      throw RequestError(
-          400, fmt::format("the schema has more than {} keys; simplify it", kMostSchemaKeys),
-          kSchemaField);
-    return is_inside;
-  };
-  return Json::parse(body, keep)["response_format"]["json_schema"]["schema"].dump();
 }
 
 /// What `response_format` asks for; `field` is where that is.
@@ -91,12 +66,12 @@ llm::Grammar grammar_of(Fields& fields, std::string_view body, std::string& fiel
   const std::string type = format.text("type").value_or("");
   field = "response_format";
   if (type == "text") return {};
-  if (type == "json_object") return {llm::GrammarKind::json_object};
+  if (type == "json_object") return {.kind = llm::GrammarKind::json_object};
   if (type == "regex") {
     field = format.place("pattern");
     const auto pattern = format.text("pattern");
     if (!pattern) format.refuse("pattern", "a regular expression");
-    return {llm::GrammarKind::regex, *pattern};
+    return {.kind = llm::GrammarKind::regex, .text = *pattern};
   }
   if (type != "json_schema") format.refuse("type", "text, json_object, json_schema or regex");
   field = kSchemaField;
@@ -107,7 +82,8 @@ llm::Grammar grammar_of(Fields& fields, std::string_view body, std::string& fiel
   description.truth("strict");  // the schema is always kept to
   const json* schema = description.find("schema");
   if (!schema || !schema->is_object()) description.refuse("schema", "a JSON schema");
-  return {llm::GrammarKind::json_schema, schema_text(body)};
+  return {.kind = llm::GrammarKind::json_schema,
+          .text = parse_ordered(body, "response_format")["json_schema"]["schema"].dump()};
 }
 
 std::vector<std::string> stops_of(Fields& fields) {
@@ -196,20 +172,27 @@ std::string content_of(Fields& message) {
   return text;
 }
 
-std::vector<llm::Message> messages_of(Fields& fields) {
+std::vector<llm::Message> messages_of(Fields& fields, const RequestRules& rules) {
   const json* list = fields.find("messages");
   if (!list || !list->is_array() || list->empty())
     fields.refuse("messages", "a list of at least one message");
+  const bool knows_tools = rules.tool_format != llm::ToolFormat::none;
   std::vector<llm::Message> messages;
   for (std::size_t at = 0; at < list->size(); ++at) {
     Fields message((*list)[at], fmt::format("messages[{}]", at));
     std::string role = message.text("role").value_or("");
     if (role == "developer") role = "system";  // OpenAI's newer name
-    if (role != "system" && role != "user" && role != "assistant")
-      message.refuse("role", "system, developer, user or assistant");
+    const bool is_tool = role == "tool" && knows_tools;
+    if (role != "system" && role != "user" && role != "assistant" && !is_tool)
+      message.refuse("role", knows_tools ? "system, developer, user, assistant or tool"
+                                         : "system, developer, user or assistant");
     if (role != "assistant" && !message.find("content")) message.refuse("content", "a string");
-    if (message.find("tool_calls")) refuse_unsupported(message, "tool_calls");
-    messages.push_back({std::move(role), content_of(message)});
+    if (message.find("tool_calls") && !(knows_tools && role == "assistant"))
+      message.refuse_unsupported("tool_calls");
+    messages.push_back({.role = std::move(role),
+                        .content = content_of(message),
+                        .tool_calls = tool_calls_of(message),
+                        .tool_call_id = message.text("tool_call_id").value_or("")});
   }
   return messages;
 }
@@ -239,7 +222,7 @@ void read_stream(Fields& fields, GenerationRequest& result) {
 std::size_t choices_of(Fields& fields) {
   const std::int64_t choices = fields.whole("n", 1, kMostChoices).value_or(1);
   if (fields.whole("best_of", 1, kMostChoices).value_or(choices) != choices)
-    refuse_unsupported(fields, "best_of");
+    fields.refuse_unsupported("best_of");
   return static_cast<std::size_t>(choices);
 }
 
@@ -296,8 +279,9 @@ GenerationRequest read_chat_request(std::string_view body, const RequestRules& r
   check_unsupported(fields);
   GenerationRequest result{.is_chat = true};
   llm::Request request = settings_of(fields, rules, seed);
-  request.messages = messages_of(fields);
+  request.messages = messages_of(fields, rules);
   request.grammar = grammar_of(fields, body, result.grammar_field);
+  read_tools(fields, body, rules, result, request);
   const auto tokens = fields.whole("max_tokens", 1, kMostTokens);
   const auto newer_tokens = fields.whole("max_completion_tokens", 1, kMostTokens);
   request.max_tokens = static_cast<std::size_t>(
@@ -321,6 +305,8 @@ GenerationRequest read_text_request(std::string_view body, const RequestRules& r
   check_model(fields, rules);
   check_unsupported(fields);
   GenerationRequest result;
+  if (has_tools(fields)) fields.refuse_unsupported("tools");
+  fields.find("tool_choice");
   llm::Request settings = settings_of(fields, rules, seed);
   settings.grammar = grammar_of(fields, body, result.grammar_field);
   settings.max_tokens = static_cast<std::size_t>(
@@ -340,7 +326,7 @@ TokenizeRequest read_tokenize_request(std::string_view body, const RequestRules&
   check_model(fields, rules);
   TokenizeRequest result;
   if (fields.find("messages")) {
-    result.messages = messages_of(fields);
+    result.messages = messages_of(fields, rules);
   } else {
     const auto prompt = fields.text("prompt");
     if (!prompt) fields.refuse("prompt", "a string or a field messages");

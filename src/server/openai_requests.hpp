@@ -18,7 +18,8 @@ struct RequestRules {
   std::size_t vocabulary = 0;
   std::size_t longest_sequence = 0;  // the default of max_tokens in a chat
   llm::Sampling sampling = {};       // where a request has no field
-  bool refuses_unknown = false;      // --strict
+  llm::ToolFormat tool_format = llm::ToolFormat::none;
+  bool refuses_unknown = false;  // --strict
 };
 
 /// What to generate and how to send it.
@@ -29,6 +30,8 @@ struct GenerationRequest {
   std::vector<llm::Request> prompts = {};
   std::size_t choices_per_prompt = 1;
   std::string grammar_field = {};  // the field that the grammar is from
+  llm::ToolFormat tool_format =
+      llm::ToolFormat::none;  // in which replies call tools; none: as text
 
   /// First all choices of the first prompt, then those of the next. Each of a prompt's choices has
   /// a seed of its own: the request's, that + 1, ...

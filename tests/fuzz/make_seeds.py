@@ -126,9 +126,16 @@ def requests_seeds():
                        "tokens": {"prompt": [[1, 2], [3]]}, "texts": {"prompt": ["a", "b"], "n": 2},
                        "schema": {"prompt": "a", "response_format": {"type": "json_schema", "json_schema": {
                            "name": "n", "strict": True, "schema": {"properties": {"b": {}, "a": {"type": "null"}}}}}},
+                       "tools": {"messages": [{"role": "assistant", "tool_calls": [
+                           {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+                           {"role": "tool", "tool_call_id": "1", "content": "a"}], "tool_choice": "required",
+                           "tools": [{"type": "function", "function": {"name": "f", "parameters": {
+                               "properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {}}}}}]},
                        "regex": {"prompt": "a", "response_format": {"type": "regex", "pattern": "a+"}},
                        "detokenize": {"tokens": [1, 999]}}.items():
         yield name, json.dumps(body).encode()
+    yield "qwen-call", b'a <tool_call>{"name": "f", "arguments": {"b": 1}}</tool_call>'
+    yield "llama-call", b'{"name": "f", "parameters": {"b": 1}}'
 
 
 def sse_seeds():

@@ -1,11 +1,13 @@
 // requests_fuzz.cpp: feeds any body to the readers of requests. The result is a RequestError, or a
-// request whose every value is in the range that docs/server.md promises.
+// request whose every value is in the range that docs/server.md promises. The reader of tool calls
+// gets it too.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
 #include "server/openai_requests.hpp"
 #include "server/request_error.hpp"
+#include "server/tool_calls.hpp"
 
 namespace {
 
@@ -20,6 +22,12 @@ const RequestRules kStrict = {.model_names = {"small"},
                               .longest_sequence = 64,
                               .sampling = default_sampling({}),
                               .refuses_unknown = true};
+
+const RequestRules kWithTools = {.model_names = {"small"},
+                                 .vocabulary = 1000,
+                                 .longest_sequence = 64,
+                                 .sampling = default_sampling({}),
+                                 .tool_format = attacca::llm::ToolFormat::qwen};
 
 void require(bool claim) {
   if (!claim) std::abort();
@@ -55,11 +63,15 @@ void allow_refusal(const Work& work) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view body(reinterpret_cast<const char*>(data), size);
-  for (const RequestRules* rules : {&kRules, &kStrict}) {
+  for (const RequestRules* rules : {&kRules, &kStrict, &kWithTools}) {
     allow_refusal([&] { check(read_chat_request(body, *rules, 1)); });
     allow_refusal([&] { check(read_text_request(body, *rules, 1)); });
     allow_refusal([&] { read_tokenize_request(body, *rules); });
     allow_refusal([&] { read_detokenize_request(body, *rules); });
+  }
+  for (const auto format : {attacca::llm::ToolFormat::qwen, attacca::llm::ToolFormat::llama3}) {
+    const ToolPiece piece = read_calls(format, body);  // as if a model had written the body
+    require(!piece.calls.empty() || piece.content == body);
   }
   return 0;
 }

@@ -66,18 +66,17 @@ TEST(Stream, of_a_chat_begins_with_the_role_and_ends_with_the_reason) {
             start + R"({"index":1,"delta":{"role":"assistant","content":""},"logprobs":null,)"
                     R"("finish_reason":null}]})"
                     "\n\n");
-  EXPECT_EQ(text_chunk(head, 0, {.text = "Hi"}, 0),
+  EXPECT_EQ(text_chunk(head, 0, "Hi", std::nullopt, 0),
             start + R"({"index":0,"delta":{"content":"Hi"},"logprobs":null,"finish_reason":null}]})"
                     "\n\n");
-  EXPECT_EQ(end_chunk(head, 0, Finish::stop),
+  EXPECT_EQ(end_chunk(head, 0, Finish::stop, false),
             start + R"({"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}]})"
                     "\n\n");
 }
 
 TEST(Stream, has_the_bytes_of_a_token_unless_it_is_part_of_a_character) {
-  const RequestEvent event = {.token = 1,
-                              .logprob = {{.token = 1, .logprob = -1, .top = {{9, -2.f}}}}};
-  EXPECT_EQ(text_chunk(head_of(true), 0, event, 0),
+  const llm::TokenLogprob logprob = {.token = 1, .logprob = -1, .top = {{9, -2.f}}};
+  EXPECT_EQ(text_chunk(head_of(true), 0, "", logprob, 0),
             R"(data: {"id":"id-1","object":"chat.completion.chunk","created":5,"model":"small",)"
             R"("choices":[{"index":0,"delta":{"content":""},"logprobs":{"content":[{"token":"é",)"
             R"("logprob":-1.0,"bytes":[195,169],"top_logprobs":[{"token":")"
@@ -89,16 +88,40 @@ TEST(Stream, has_the_bytes_of_a_token_unless_it_is_part_of_a_character) {
 TEST(Stream, of_a_text_has_no_first_chunk) {
   const ReplyHead head = head_of(false);
   EXPECT_EQ(first_chunk(head, 0), "");
-  EXPECT_EQ(text_chunk(head, 2, {.text = "a"}, 0),
+  EXPECT_EQ(text_chunk(head, 2, "a", std::nullopt, 0),
             R"(data: {"id":"id-1","object":"text_completion","created":5,"model":"small",)"
             R"("choices":[{"index":2,"text":"a","logprobs":null,"finish_reason":null}]})"
             "\n\n");
 }
 
+TEST(Stream, has_calls_as_deltas_with_their_numbers) {
+  const std::vector<llm::ToolCall> calls = {{.name = "f", .arguments = R"({"a":1})"}};
+  EXPECT_EQ(call_chunk(head_of(true), 1, calls, 2),
+            R"(data: {"id":"id-1","object":"chat.completion.chunk","created":5,"model":"small",)"
+            R"("choices":[{"index":1,"delta":{"tool_calls":[{"index":2,"id":"call-id-1-1-2",)"
+            R"("type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]},)"
+            R"("logprobs":null,"finish_reason":null}]})"
+            "\n\n");
+  EXPECT_NE(end_chunk(head_of(true), 0, Finish::stop, true).find(R"("finish_reason":"tool_calls")"),
+            std::string::npos);
+}
+
+TEST(WholeReply, has_calls_where_the_text_has_them) {
+  ReplyHead head = head_of(true);
+  head.tool_format = llm::ToolFormat::llama3;
+  std::vector<llm::Reply> replies(1);
+  replies[0].text = R"({"name": "f", "parameters": {}})";
+  EXPECT_NE(whole_reply(head, replies, {})
+                .find(R"("message":{"role":"assistant","content":null,"refusal":null,"tool_calls":)"
+                      R"([{"id":"call-id-1-0-0","type":"function","function":{"name":"f",)"
+                      R"("arguments":"{}"}}]},"logprobs":null,"finish_reason":"tool_calls")"),
+            std::string::npos);
+}
+
 TEST(Stream, has_usage_in_its_last_chunk_and_null_in_the_others) {
   ReplyHead head = head_of(false);
   head.has_usage = true;
-  EXPECT_NE(end_chunk(head, 0, Finish::length).find(R"("usage":null})"), std::string::npos);
+  EXPECT_NE(end_chunk(head, 0, Finish::length, false).find(R"("usage":null})"), std::string::npos);
   EXPECT_EQ(usage_chunk(head, {.prompt_tokens = 2, .completion_tokens = 1, .cached_tokens = 1}),
             R"(data: {"id":"id-1","object":"text_completion","created":5,"model":"small",)"
             R"("choices":[],"usage":{"prompt_tokens":2,"completion_tokens":1,"total_tokens":3,)"

@@ -146,6 +146,96 @@ TEST(ResponseFormat, keeps_the_order_of_a_schemas_keys) {
   EXPECT_EQ(read.grammar_field, "response_format.json_schema.schema");
 }
 
+const RequestRules kWithTools = {.model_names = {"small"},
+                                 .vocabulary = 100,
+                                 .longest_sequence = 1024,
+                                 .sampling = default_sampling({}),
+                                 .tool_format = llm::ToolFormat::qwen};
+const std::string kTools =
+    R"(, "tools": [{"type": "function", "function": {"name": "f", "parameters": {"properties":
+    {"z": {"$ref": "#/$defs/n"}, "a": {}}, "$defs": {"n": {"type": "null"}}}}},
+    {"type": "function", "function": {"name": "g"}}])";
+
+TEST(Tools, reach_the_template_and_the_model_decides) {
+  const GenerationRequest read = chat(kTools, kWithTools);
+  EXPECT_EQ(read.tool_format, llm::ToolFormat::qwen);
+  const llm::Request request = read.choice(0);
+  EXPECT_THAT(request.tools, HasSubstr(R"("properties":{"z":{"$ref":"#/$defs/n"},"a":{}})"));
+  EXPECT_EQ(request.grammar, llm::Grammar());
+  EXPECT_EQ(chat(kTools + R"(, "tool_choice": "auto")", kWithTools).choice(0).tools, request.tools);
+  const GenerationRequest none = chat(kTools + R"(, "tool_choice": "none")", kWithTools);
+  EXPECT_EQ(none.choice(0).tools, "");
+  EXPECT_EQ(none.tool_format, llm::ToolFormat::none);
+}
+
+TEST(Tools, that_must_be_called_are_the_grammar) {
+  const auto grammar = [](const std::string& choice, llm::ToolFormat format) {
+    RequestRules rules = kWithTools;
+    rules.tool_format = format;
+    return chat(kTools + R"(, "tool_choice": )" + choice, rules).choice(0).grammar;
+  };
+  const llm::Grammar any = grammar("\"required\"", llm::ToolFormat::qwen);
+  EXPECT_EQ(any.kind, llm::GrammarKind::json_schema);
+  EXPECT_EQ(any.before, "<tool_call>\n");
+  EXPECT_EQ(any.after, "\n</tool_call>");
+  EXPECT_THAT(any.text, HasSubstr(R"("name":{"const":"f"})"));
+  EXPECT_THAT(any.text, HasSubstr(R"("name":{"const":"g"})"));
+  EXPECT_THAT(any.text, HasSubstr(R"({"$ref":"#/anyOf/0/properties/arguments/$defs/n"})"));
+  const std::string g = R"({"type": "function", "function": {"name": "g"}})";
+  EXPECT_EQ(
+      grammar(g, llm::ToolFormat::llama3),
+      (llm::Grammar{.kind = llm::GrammarKind::json_schema,
+                    .text = R"({"anyOf":[{"type":"object","properties":{"name":{"const":"g"},)"
+                            R"("parameters":{"type":"object","additionalProperties":false}},)"
+                            R"("required":["name","parameters"]}]})"}));
+}
+
+TEST(Tools, that_are_wrong_are_refused_by_name) {
+  const auto param = [](const std::string& fields) {
+    return refusal_of([&] { chat(fields, kWithTools); }).param();
+  };
+  EXPECT_EQ(param(R"(, "tools": 3)"), "tools");
+  EXPECT_EQ(param(R"(, "tools": [3])"), "tools[0]");
+  EXPECT_EQ(param(R"(, "tools": [{"type": "web"}])"), "tools[0].type");
+  EXPECT_EQ(param(R"(, "tools": [{"type": "function"}])"), "tools[0].function");
+  EXPECT_EQ(param(R"(, "tools": [{"type": "function", "function": {}}])"),
+            "tools[0].function.name");
+  EXPECT_EQ(
+      param(R"(, "tools": [{"type": "function", "function": {"name": "f", "parameters": 1}}])"),
+      "tools[0].function.parameters");
+  EXPECT_EQ(param(kTools + R"(, "tool_choice": "maybe")"), "tool_choice");
+  EXPECT_EQ(param(kTools + R"(, "tool_choice": {"function": {"name": "h"}})"),
+            "tool_choice.function.name");
+  EXPECT_EQ(param(kTools + R"(, "response_format": {"type": "json_object"})"), "response_format");
+  EXPECT_EQ(refusal_of([] { text(kTools, kWithTools); }).param(), "tools");
+}
+
+TEST(Tools, and_their_calls_may_be_in_messages) {
+  const auto read = [](const std::string& messages) {
+    return read_chat_request(R"({"messages": )" + messages + "}", kWithTools, 0);
+  };
+  const auto messages =
+      read(R"([{"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function",
+      "function": {"name": "f", "arguments": "{\"a\": 1}"}}]},
+      {"role": "tool", "tool_call_id": "1", "content": "blue"}])")
+          .prompts.front()
+          .messages;
+  ASSERT_EQ(messages.size(), 2u);
+  ASSERT_EQ(messages[0].tool_calls.size(), 1u);
+  EXPECT_EQ(messages[0].tool_calls[0].name, "f");
+  EXPECT_EQ(messages[0].tool_calls[0].arguments, R"({"a": 1})");
+  EXPECT_EQ(messages[1].role, "tool");
+  EXPECT_EQ(messages[1].tool_call_id, "1");
+  const std::string deep = R"("{\"a\":)" + std::string(99, '[') + "\"";
+  for (const std::string& arguments : {std::string("3"), std::string(R"("[]")"), deep})
+    EXPECT_EQ(
+        refusal_of([&] {
+          read(R"([{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments":)" +
+               arguments + "}}]}]");
+        }).param(),
+        "messages[0].tool_calls[0].function.arguments");
+}
+
 TEST(ResponseFormat, a_schema_of_too_many_keys_is_refused_and_other_fields_may_have_them) {
   std::string keys;
   for (int at = 0; at < 20000; ++at) keys += "\"k" + std::to_string(at) + "\":1,";
@@ -154,8 +244,7 @@ TEST(ResponseFormat, a_schema_of_too_many_keys_is_refused_and_other_fields_may_h
     return R"(, "response_format": {"type": "json_schema", "json_schema": {"schema": )" + schema +
            "}}";
   };
-  EXPECT_EQ(refusal_of([&] { chat(format(object)); }).param(),
-            "response_format.json_schema.schema");
+  EXPECT_EQ(refusal_of([&] { chat(format(object)); }).param(), "response_format");
   EXPECT_EQ(chat(R"(, "metadata": )" + object + format("{}")).choice(0).grammar.text, "{}");
 }
 
