@@ -71,12 +71,16 @@ Api::Api(llm::Model model, llm::Engine& engine, const ApiOptions& options)
                             options.model_aliases.end());
 }
 
-void Api::handle(HttpRequest request, const ExchangePtr& exchange) {
+void Api::handle(HttpRequest request, ExchangePtr exchange) {
   const Route* const route = find_route(request.path);
+  const bool is_allowed_page = options_.cors.allows(request.origin);
+  if (is_allowed_page) exchange = options_.cors.wrap(std::move(exchange), request.origin);
   guard(route ? route->path : "other", exchange, [&] {
     if (!route)
       throw RequestError(404, fmt::format("there is no {}; docs/server.md lists the paths",
                                           in_quotes(request.path)));
+    if (request.method == "OPTIONS" && is_allowed_page)
+      return reply(route->path, exchange, options_.cors.preflight());
     const std::string method = route->method;
     if (request.method != method && !(request.method == "HEAD" && method == "GET"))
       throw RequestError(

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "server/api_keys.hpp"
+#include "server/cors.hpp"
 #include "server/generation.hpp"
 #include "server/http.hpp"
 #include "server/openai_requests.hpp"
@@ -22,6 +23,7 @@ struct ApiOptions {
   std::string model_name;                  // in replies and in the list of models
   std::vector<std::string> model_aliases;  // other names that requests may give
   ApiKeys keys = {};
+  Cors cors = {};
   std::size_t most_waiting = 256;
   bool refuses_unknown = false;
 };
@@ -32,7 +34,7 @@ class Api {
  public:
   Api(llm::Model model, llm::Engine& engine, const ApiOptions& options);
 
-  void handle(HttpRequest request, const ExchangePtr& exchange);
+  void handle(HttpRequest request, ExchangePtr exchange);
   /// Refuses generation from now on. Any thread may call it.
   void drain() { books_->admission.close(); }
   /// For /metrics. REQUIRES: called before the first request.

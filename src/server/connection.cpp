@@ -252,7 +252,8 @@ net::awaitable<void> HttpConnection::read_requests() {
         {.request = {.method = std::string(message.method_string()),
                      .path = target.substr(0, target.find_first_of("?#")),
                      .authorization = std::string(message[http::field::authorization]),
-                     .body = std::move(message.body())},
+                     .body = std::move(message.body()),
+                     .origin = std::string(message[http::field::origin])},
          .form = {.is_http11 = message.version() >= 11,
                   .keeps_alive = message.keep_alive(),
                   .is_head = message.method() == http::verb::head}});

@@ -15,6 +15,7 @@ struct HttpRequest {
   std::string path;           // without the query
   std::string authorization;  // that header's value; empty if there is none
   std::string body;
+  std::string origin = {};  // the page that asks; empty if the client is no browser
 };
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;

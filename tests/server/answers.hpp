@@ -20,6 +20,7 @@ struct Answer {
   std::mutex mutex;
   std::condition_variable arrived;
   int status = 0;
+  HttpHeaders headers;
   std::string body;
   bool is_complete = false;
   bool is_over = false;  // complete or given up
@@ -41,6 +42,7 @@ class RecordingExchange final : public Exchange {
       EXPECT_EQ(answer.status, 0) << "a second reply";
       answer.status = head.status;
       answer.body = head.body;
+      answer.headers = head.headers;
     });
   }
   void write(std::string piece) override {

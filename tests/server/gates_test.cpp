@@ -1,10 +1,11 @@
-// Tests of what stands before the engine: keys, admission, the bytes of HTTP replies.
+// Tests of what stands before the engine: keys, origins, admission, the bytes of HTTP replies.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <attacca/error.hpp>
 
 #include "server/admission.hpp"
 #include "server/api_keys.hpp"
+#include "server/cors.hpp"
 #include "server/http_text.hpp"
 
 namespace attacca::server {
@@ -65,6 +66,22 @@ TEST(StreamText, is_chunks_for_clients_that_know_them) {
   const ReplyForm old{.is_http11 = false, .keeps_alive = false};
   EXPECT_EQ(stream_piece("abc", old), "abc");
   EXPECT_EQ(stream_end(old), "");
+}
+
+TEST(Cors, lets_only_pages_of_its_origins_read) {
+  const Cors none, one({"https://example.org"}), all({"http://a:1", "*"});
+  EXPECT_FALSE(none.allows("https://example.org"));
+  EXPECT_TRUE(one.allows("https://example.org"));
+  for (const char* other : {"", "null", "http://example.org", "https://example.org:1", "*"})
+    EXPECT_FALSE(one.allows(other)) << other;
+  EXPECT_TRUE(all.allows("https://elsewhere.net"));
+  EXPECT_FALSE(all.allows("")) << "no page asks";
+}
+
+TEST(Cors, refuses_what_no_browser_sends) {
+  for (const char* wrong : {"", "example.org", "https://", "://a", "https://a/", "https://a b",
+                            "https://*.a", "https://a,https://b"})
+    EXPECT_THROW(Cors({wrong}), BadArgument) << wrong;
 }
 
 }  // namespace

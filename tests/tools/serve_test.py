@@ -297,6 +297,34 @@ class Refusals(OneServer):
             self.assertTrue(raw.recv(100).startswith(b"HTTP/1.1 200 OK"))
 
 
+class Cors(OneServer):
+    OPTIONS = ("--cors", "http://localhost:3000", "--cors", "https://example.org")
+
+    def test_pages_of_the_origins_may_read_replies_and_others_may_not(self):
+        body = json.dumps({"prompt": "Once", "max_tokens": 2})
+        for origin in "http://localhost:3000", "https://example.org":
+            for method, path, sent in ("GET", "/v1/models", None), ("POST", TEXT, body), ("POST", TEXT, "{"):
+                _, headers, _ = self.server.raw(method, path, sent, {"Origin": origin})
+                self.assertEqual((origin, "Origin"), (headers["Access-Control-Allow-Origin"], headers["Vary"]))
+        for origin in ({}, {"Origin": "https://example.com"}, {"Origin": "null"}):
+            self.assertNotIn("Access-Control-Allow-Origin", self.server.raw("GET", "/v1/models", headers=origin)[1])
+
+    def test_a_browser_may_ask_before_it_sends(self):
+        asks = {"Origin": "https://example.org", "Access-Control-Request-Method": "POST",
+                "Access-Control-Request-Headers": "authorization,content-type"}
+        status, headers, _ = self.server.raw("OPTIONS", CHAT, headers=asks)
+        self.assertEqual((200, "https://example.org"), (status, headers["Access-Control-Allow-Origin"]))
+        self.assertIn("POST", headers["Access-Control-Allow-Methods"])
+        self.assertIn("Authorization", headers["Access-Control-Allow-Headers"])
+        self.assertEqual(405, self.server.raw("OPTIONS", CHAT, headers={"Origin": "https://other.org"})[0])
+
+    def test_what_is_no_origin_is_refused(self):
+        for origin in "example.org", "https://example.org/", "":
+            done = subprocess.run([BINARY, "serve", "--cors", origin], capture_output=True, text=True, timeout=PATIENCE_S)
+            self.assertEqual(2, done.returncode, done.stderr)
+            self.assertIn("no origin", done.stderr)
+
+
 class Connections(OneServer):
     OPTIONS = ("--slots", "2", "--max-waiting", "1", "--context", "1024")
 

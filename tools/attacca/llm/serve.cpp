@@ -31,6 +31,7 @@ struct ServeSettings {
   std::string model;
   std::string name;
   std::string keys_file;
+  std::vector<std::string> origins;
   std::size_t most_waiting = 256;
   double drain_seconds = 30;
   bool is_strict = false;
@@ -51,6 +52,7 @@ server::ApiOptions api_options(const ServeSettings& settings, const llm::Model& 
   server::ApiOptions options{.model_name = settings.name,
                              .model_aliases = {},
                              .keys = {},
+                             .cors = {},
                              .most_waiting = settings.most_waiting,
                              .refuses_unknown = settings.is_strict};
   if (options.model_name.empty())
@@ -63,6 +65,11 @@ server::ApiOptions api_options(const ServeSettings& settings, const llm::Model& 
     } catch (const BadArgument& error) {
       throw BadArgument(fmt::format("--api-key-file {}: {}", settings.keys_file, error.what()));
     }
+  }
+  try {
+    options.cors = server::Cors(settings.origins);
+  } catch (const BadArgument& error) {
+    throw UsageError(fmt::format("--cors: {}", error.what()));
   }
   return options;
 }
@@ -126,6 +133,8 @@ void add_serve(Program& program) {
   command.option("--name", text(settings->name), "the model's name for clients [from MODEL]");
   command.option("--api-key-file", text(settings->keys_file),
                  "a file of keys, one a line; clients must send one of them");
+  command.option("--cors", text(settings->origins),
+                 "lets web pages of this origin read replies; * is every one; again for more");
   command
       .option("--max-body", whole_number(http.most_body_bytes, 1, std::uint64_t{1} << 32),
               "bytes of a request's body, at most")
