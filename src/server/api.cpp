@@ -199,8 +199,8 @@ HttpReply Api::metrics(const HttpRequest&) {
 
 HttpReply Api::tokenize(const HttpRequest& request) {
   const TokenizeRequest parsed = read_tokenize_request(request.body, rules_);
-  const auto tokens =
-      parsed.messages.empty() ? model_.tokenize(parsed.text) : model_.chat(parsed.messages);
+  const auto tokens = parsed.messages.empty() ? model_.tokenize(parsed.text)
+                                              : model_.chat(parsed.messages, parsed.tools);
   return {.body = tokens_json(tokens, rules_.longest_sequence)};
 }
 

@@ -327,6 +327,7 @@ TokenizeRequest read_tokenize_request(std::string_view body, const RequestRules&
   TokenizeRequest result;
   if (fields.find("messages")) {
     result.messages = messages_of(fields, rules);
+    if (has_tools(fields)) result.tools = parse_ordered(body, "tools").dump();
   } else {
     const auto prompt = fields.text("prompt");
     if (!prompt) fields.refuse("prompt", "a string or a field messages");

@@ -52,6 +52,7 @@ GenerationRequest read_text_request(std::string_view body, const RequestRules& r
 struct TokenizeRequest {
   std::string text = {};
   std::vector<llm::Message> messages = {};
+  std::string tools = {};
 };
 TokenizeRequest read_tokenize_request(std::string_view body, const RequestRules& rules);
 std::vector<std::int32_t> read_detokenize_request(std::string_view body, const RequestRules& rules);

@@ -127,7 +127,13 @@ void read_tools(Fields& fields, std::string_view body, const RequestRules& rules
   if (request.grammar != llm::Grammar())
     throw RequestError(400, "'response_format' and 'tools' exclude each other; give one of them",
                        "response_format");
-  if (!choice || *choice == "auto") return;
+  const bool has_one_call = !fields.truth("parallel_tool_calls").value_or(true);
+  if (!choice || *choice == "auto") {
+    // Llama's replies have one call anyway.
+    if (has_one_call && rules.tool_format == llm::ToolFormat::qwen)
+      request.stop.emplace_back("</tool_call>");
+    return;
+  }
   std::string name;
   if (*choice != "required") {
     if (!choice->is_object()) fields.refuse("tool_choice", "none, auto, required or a function");

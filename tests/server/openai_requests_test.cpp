@@ -168,6 +168,18 @@ TEST(Tools, reach_the_template_and_the_model_decides) {
   EXPECT_EQ(none.tool_format, llm::ToolFormat::none);
 }
 
+TEST(Tools, are_called_one_at_a_time_if_the_request_says_so) {
+  const auto stops = [](const std::string& fields) {
+    return chat(kTools + fields, kWithTools).choice(0).stop;
+  };
+  EXPECT_THAT(stops(R"(, "parallel_tool_calls": false, "stop": "a")"),
+              ElementsAre("a", "</tool_call>"));
+  EXPECT_THAT(stops(R"(, "parallel_tool_calls": true)"), testing::IsEmpty());
+  EXPECT_THAT(stops(R"(, "parallel_tool_calls": false, "tool_choice": "required")"),
+              testing::IsEmpty())
+      << "one call is the whole reply";
+}
+
 TEST(Tools, that_must_be_called_are_the_grammar) {
   const auto grammar = [](const std::string& choice, llm::ToolFormat format) {
     RequestRules rules = kWithTools;
@@ -407,6 +419,11 @@ TEST(Body, an_unknown_field_is_refused_only_if_the_server_is_strict) {
 
 TEST(Tokens, are_read_for_tokenize_and_detokenize) {
   EXPECT_EQ(read_tokenize_request(R"({"prompt": "x"})", kRules).text, "x");
+  EXPECT_EQ(read_tokenize_request(
+                R"({"messages": [{"role": "user", "content": "x"}], "tools": [{"b": 1, "a": 2}]})",
+                kRules)
+                .tools,
+            R"([{"b":1,"a":2}])");
   EXPECT_EQ(read_detokenize_request(R"({"tokens": [1, 2]})", kRules), (Tokens{1, 2}));
   EXPECT_EQ(refusal_of([] { read_tokenize_request("{}", kRules); }).param(), "prompt");
   EXPECT_EQ(refusal_of([] { read_detokenize_request("{}", kRules); }).param(), "tokens");
