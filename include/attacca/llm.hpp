@@ -153,6 +153,11 @@ enum class Priority : std::uint8_t { high, normal, low };
 inline constexpr std::size_t kPriorities = 3;
 const char* priority_name(Priority priority);
 
+/// How the tokens of a prompt become one vector: the model's last hidden state, after its final
+/// norm, at the last token, or the mean over all tokens. The mean finds nothing in the prefix cache
+/// and computes logits at every token, so it takes longer.
+enum class Pooling : std::uint8_t { none, last, mean };
+
 /// What became of a request since its last event: a token with the text that it made certain, or
 /// its end, or both.
 struct RequestEvent {
@@ -163,6 +168,7 @@ struct RequestEvent {
   std::string error = {};                    // the reason, if finish is failed
   std::size_t cached_tokens = 0;             // of the prompt, found in the prefix cache
   double seconds = 0;                        // from submission to the step that gave the token
+  std::vector<float> embedding = {};         // in the last event, if the request asks for one
 };
 
 struct Reply;
@@ -173,6 +179,9 @@ struct Request {
   std::vector<Message> messages = {};
   std::string tools = {};  // functions that the messages' model may call: a JSON list, as OpenAI's
   std::vector<std::int32_t> tokens = {};
+  /// Asks for the prompt's vector instead of a reply; sampling, grammar and stops then do not
+  /// count. Needs the host's scheduler.
+  Pooling embed = Pooling::none;
   std::size_t max_tokens = 256;
   Sampling sampling = {};
   Grammar grammar = {};                // needs the host's scheduler
@@ -199,7 +208,8 @@ struct Reply {
   std::vector<std::int32_t> tokens;  // the generated tokens, with the end token
   std::vector<TokenLogprob> logprobs;
   Finish finish = Finish::stop;
-  std::string error;  // the reason, if finish is failed
+  std::string error;             // the reason, if finish is failed
+  std::vector<float> embedding;  // if the request asks for one; as long as the model's hidden size
   std::size_t prompt_tokens = 0;
   std::size_t cached_tokens = 0;      // prompt tokens found in the prefix cache
   double seconds_to_first_token = 0;  // from submission

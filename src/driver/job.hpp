@@ -60,6 +60,7 @@ struct Job {
   std::vector<std::int32_t> prompt;
   std::size_t max_new = 0;
   bool is_score = false;
+  llm::Pooling pooling = llm::Pooling::none;  // of an embedding
   bool wants_logprobs = false;
   SlotSampling sampling;  // but for the mask, which the driver changes if there is a grammar
   llm::Priority priority = llm::Priority::normal;
@@ -74,6 +75,7 @@ struct Job {
   std::multimap<Clock::time_point, JobPtr>::iterator in_deadlines;
   std::uint32_t entry = 0;  // in the schedule, while it is scheduled
   std::size_t cached_tokens = 0;
+  std::vector<double> pooled;  // the sum of the hidden states so far
 
   // The mask worker's.
   std::unique_ptr<ReplyGrammar> grammar;  // null: any text
@@ -93,6 +95,7 @@ struct Outcome {
   std::string error = {};
   std::exception_ptr failure = {};
   std::size_t cached_tokens = 0;
+  std::vector<float> embedding = {};
 };
 
 }  // namespace attacca::driver

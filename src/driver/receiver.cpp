@@ -39,6 +39,7 @@ bool Receiver::take(llm::RequestEvent event) {
   reply_.cached_tokens = event.cached_tokens;
   if (on_event_) on_event_(event);
   if (event.logprob) reply_.logprobs.push_back(std::move(*event.logprob));
+  if (!event.embedding.empty()) reply_.embedding = std::move(event.embedding);
   if (on_text_ && !event.text.empty() && !on_text_(event.text)) {
     end(llm::Finish::cancelled, event.seconds);
   } else if (event.finish) {

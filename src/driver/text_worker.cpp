@@ -56,7 +56,8 @@ void TextWorker::take_in(Outcome& outcome) {
                      .finish = outcome.finish,
                      .error = std::move(outcome.error),
                      .cached_tokens = outcome.cached_tokens,
-                     .seconds = seconds_between(job.submitted, outcome.at)};
+                     .seconds = seconds_between(job.submitted, outcome.at),
+                     .embedding = std::move(outcome.embedding)};
   if (job.text) {
     if (outcome.token >= 0 && outcome.finish != Finish::stop)
       event.text = job.text->push(outcome.token);

@@ -48,6 +48,7 @@ EngineCore::EngineCore(std::shared_ptr<const ModelData> model, const EngineOptio
 }
 
 JobPtr EngineCore::job_of(const Request& request) const {
+  if (request.embed != Pooling::none) return embedding_job_of(request);
   auto job = std::make_shared<Job>();
   job->id = ++last_id_;
   job->prompt = engine::prompt_of(request, *model_);
@@ -75,6 +76,27 @@ JobPtr EngineCore::job_of(const Request& request) const {
   if (model_->tokenizer || !request.stop.empty())  // stop strings need a tokenizer
     job->text = std::make_unique<engine::TextStream>(model_->require_tokenizer(), job->prompt,
                                                      request.stop);
+  return job;
+}
+
+JobPtr EngineCore::embedding_job_of(const Request& request) const {
+  if (request.embed != Pooling::last && request.embed != Pooling::mean)
+    throw BadArgument(fmt::format("pooling {}; use last or mean", static_cast<int>(request.embed)));
+  if (options_.scheduler == Scheduler::resident)
+    throw BadArgument(
+        "the resident scheduler gives no embeddings; start the engine with the host scheduler");
+  auto job = std::make_shared<Job>();
+  job->id = ++last_id_;
+  job->prompt = engine::prompt_of(request, *model_);
+  if (job->prompt.empty()) throw BadArgument("the prompt has no tokens; give it some text");
+  if (job->prompt.size() > engine::most_tokens(limits_))
+    throw BadArgument(
+        fmt::format("{} tokens to embed, and a sequence may have {}; shorten the text, or start "
+                    "the engine with a larger context or more pages",
+                    job->prompt.size(), engine::most_tokens(limits_)));
+  job->pooling = request.embed;
+  job->priority = engine::priority_of(request);
+  job->deadline = request.deadline;
   return job;
 }
 

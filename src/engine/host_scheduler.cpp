@@ -46,7 +46,7 @@ void HostScheduler::admit(driver::JobPtr job) {
   request = {.id = job->id,
              .prompt = static_cast<std::uint32_t>(job->prompt.size()),
              .max_new = static_cast<std::uint32_t>(job->max_new),
-             .wants_all_logits = job->is_score};
+             .wants_all_logits = job->is_score || job->pooling == llm::Pooling::mean};
   std::copy(job->prompt.begin(), job->prompt.end(), state_.history(entry));
   if (schedule::admit(state_, entry) != schedule::Admission::done)
     throw BadArgument(schedule::why_refused(limits_, request));
@@ -74,8 +74,15 @@ bool HostScheduler::step(std::vector<driver::Outcome>& outcomes) {
   if (options_.overlap) launch_next();
   wait_for_oldest();
   schedule::commit_step(state_, sampled_);
-  for (std::uint32_t at = 0; at < state_.event_count; ++at)
-    outcomes.push_back(outcome_of(state_.events[at]));
+  for (std::uint32_t at = 0; at < state_.event_count; ++at) {
+    const schedule::Event& event = state_.events[at];
+    driver::Job& job = *job_of_entry_[event.entry];
+    if (job.pooling != llm::Pooling::none) {
+      pool(job, event.row);
+      if (event.ending == Ending::none) continue;  // of an embedding only the end is told
+    }
+    outcomes.push_back(outcome_of(event));
+  }
   return true;
 }
 
@@ -113,8 +120,7 @@ bool HostScheduler::launch_next() {
   const schedule::Counts& counts = *runner_->plan().counts;
   if (counts.tokens == 0) return false;
   prepare_placed_slots();
-  send_masks();
-  runner_->launch();
+  runner_->launch(prepare_rows());
   launched_.push_back({record_of(limits_, options_.graphs, counts), clock_.launched()});
   return true;
 }
@@ -142,14 +148,24 @@ void HostScheduler::prepare_placed_slots() {
   }
 }
 
-/// Sends the masks of the planned rows.
-void HostScheduler::send_masks() {
+/// Sends the masks of the planned rows. Returns whether an embedding needs some of them.
+bool HostScheduler::prepare_rows() {
   const schedule::Plan& plan = runner_->plan();
+  bool are_kept = false;
   for (std::uint32_t row = 0; row < plan.counts->rows; ++row) {
     const auto slot = static_cast<std::uint32_t>(plan.row_slots[row]);
     const driver::Job& job = *job_of_entry_[state_.slots[slot].entry];
     if (job.grammar) runner_->slots().allow(slot, job.sampling.allowed);
+    are_kept |= job.pooling != llm::Pooling::none;
   }
+  return are_kept;
+}
+
+void HostScheduler::pool(driver::Job& job, std::uint32_t row) {
+  const std::size_t size = runner_->hidden();
+  job.pooled.resize(size);
+  const float* const values = runner_->rows() + row * size;
+  for (std::size_t at = 0; at < size; ++at) job.pooled[at] += values[at];
 }
 
 driver::Outcome HostScheduler::outcome_of(const schedule::Event& event) {
@@ -159,6 +175,12 @@ driver::Outcome HostScheduler::outcome_of(const schedule::Event& event) {
   outcome.cached_tokens = job->cached_tokens;
   if (outcome.token >= 0 && job->wants_logprobs)
     outcome.logprob = logprob_of(event.token, sampled_[event.row]);
+  if (event.ending == Ending::length && job->pooling != llm::Pooling::none) {
+    outcome.finish = llm::Finish::stop;
+    const double count = job->pooling == llm::Pooling::mean ? job->prompt.size() : 1;
+    for (const double sum : job->pooled)
+      outcome.embedding.push_back(static_cast<float>(sum / count));
+  }
   if (event.ending == Ending::none) {
     if (job->grammar) masks_.send(job, event.token);
   } else {

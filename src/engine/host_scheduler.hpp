@@ -53,7 +53,8 @@ class HostScheduler final : public driver::Scheduler {
   bool launch_next();
   void wait_for_oldest();
   void prepare_placed_slots();
-  void send_masks();
+  bool prepare_rows();
+  void pool(driver::Job& job, std::uint32_t row);
   driver::Outcome outcome_of(const schedule::Event& event);
   void release(driver::Job& job);
 

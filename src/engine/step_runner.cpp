@@ -10,6 +10,8 @@
 #include <new>
 #include <numeric>
 
+#include "kernels/rms_norm.hpp"
+
 namespace attacca::engine {
 
 namespace {
@@ -65,7 +67,8 @@ std::size_t StepRunner::fixed_bytes(const Device& device, const model::ModelConf
 
 StepRunner::Flight StepRunner::make_flight() const {
   return {Buffer<std::byte>(device_, input_bytes_, Visibility::shared), slots_.make_sent(),
-          Buffer<Sampled>(device_, setup_.limits.logit_rows, Visibility::shared), Event(device_)};
+          Buffer<Sampled>(device_, setup_.limits.logit_rows, Visibility::shared), Event(device_),
+          std::nullopt};
 }
 
 StepRunner::StepRunner(const model::ModelConfig& config, model::Weights weights,
@@ -182,7 +185,7 @@ std::vector<Exec> StepRunner::build_pieces(const std::string& name,
   return pieces;
 }
 
-void StepRunner::launch() {
+void StepRunner::launch(bool keeps_rows) {
   const schedule::Counts& counts = *plan_.counts;
   Flight& flight = flights_[(oldest_ + in_flight_) % schedule::kMostInFlight];
   slots_.change_tables(plan_);
@@ -191,8 +194,28 @@ void StepRunner::launch() {
   stream_.copy(input_.data(), flight.input.data(), input_bytes_);
   launch(counts.graph == schedule::kNone ? without_graph(counts) : graphs_[counts.graph]);
   stream_.copy(flight.sampled.data(), memory_.sampled().data(), counts.rows * sizeof(Sampled));
+  if (keeps_rows) keep_rows(flight);
   stream_.record(flight.done);
   ++in_flight_;
+}
+
+/// The step leaves its residual stream behind. The norm of the rows is computed once more: what the
+/// head reads has other formats.
+void StepRunner::keep_rows(Flight& flight) {
+  const std::size_t count = std::size_t{setup_.limits.logit_rows} * config_.hidden;
+  if (!normed_rows_) normed_rows_.emplace(device_, count);
+  if (!flight.rows) flight.rows.emplace(device_, count, Visibility::shared);
+  const step::StepInput& in = memory_.input();
+  const kernels::RmsNormArgs args{
+      .x = memory_.hidden(shape_of(plan_.counts->tokens, false)),
+      .weight = weights_.final_norm,
+      .gather = in.gather,
+      .rows = {in.row_count, setup_.limits.logit_rows},
+      .epsilon = config_.norm_epsilon,
+      .y = {normed_rows_->data(), kernels::RowFormat::f32, config_.hidden}};
+  stream_.kernel(kernels::rms_norm(), kernels::grid_of(args, device_.is_cuda()), args);
+  stream_.copy(flight.rows->data(), normed_rows_->data(),
+               std::size_t{plan_.counts->rows} * config_.hidden * sizeof(float));
 }
 
 const Sampled* StepRunner::wait() {
@@ -204,6 +227,7 @@ const Sampled* StepRunner::wait() {
     wait_stream_.wait(flight.done);
     wait_stream_.synchronize();
   }
+  rows_ = flight.rows ? flight.rows->data() : nullptr;
   return flight.sampled.data();
 }
 

@@ -51,12 +51,15 @@ class StepRunner {
   SlotMemory& slots() { return slots_; }
   /// Launches the planned step behind those in flight: in its graph or, if it has none, kernel by
   /// kernel. It copies the plan, which can be rewritten at once. REQUIRES: fewer than
-  /// schedule::kMostInFlight steps are in flight.
-  void launch();
+  /// schedule::kMostInFlight steps are in flight. `keeps_rows`: `rows` will have the step's.
+  void launch(bool keeps_rows = false);
   /// Waits for the oldest step in flight and returns its samples. They stay until kMostInFlight
   /// more steps are launched. Rethrows a kernel's error, at the latest when no other step is in
   /// flight.
   const kernels::Sampled* wait();
+  /// The hidden states behind the final norm of the rows that `wait` returned. They stay as long.
+  const float* rows() const { return rows_; }
+  std::uint32_t hidden() const { return config_.hidden; }
   /// Waits for all steps in flight and ignores their errors.
   void drain() noexcept;
   /// Whether the device still works, tried by a copy. REQUIRES: no step is in flight.
@@ -90,6 +93,7 @@ class StepRunner {
     SlotMemory::Sent slots;
     Buffer<kernels::Sampled> sampled;
     Event done;
+    std::optional<Buffer<float>> rows;  // [logit_rows, hidden], from the first embedding on
   };
 
   void build_all(const formats::Progress& progress);
@@ -99,6 +103,7 @@ class StepRunner {
   step::StepShape shape_of(std::uint32_t tokens, bool is_decode) const;
   Ready& without_graph(const schedule::Counts& counts);
   void launch(Ready& ready);
+  void keep_rows(Flight& flight);
   Flight make_flight() const;
 
   Device device_;
@@ -116,6 +121,8 @@ class StepRunner {
   std::array<Flight, schedule::kMostInFlight> flights_;
   std::uint32_t oldest_ = 0;  // index of the oldest flight
   std::uint32_t in_flight_ = 0;
+  std::optional<Buffer<float>> normed_rows_;  // on the device, as Flight::rows
+  const float* rows_ = nullptr;
   schedule::Plan plan_;
   std::vector<Ready> graphs_;                                  // by Counts::graph
   std::map<std::pair<std::uint32_t, bool>, Ready> graphless_;  // by tokens and is_decode

@@ -1,0 +1,124 @@
+// Tests of embeddings: hidden states behind the final norm, pooled over the tokens of a prompt.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <attacca/error.hpp>
+#include <attacca/llm.hpp>
+
+#include <cmath>
+#include <cstring>
+
+#include "engine/fixtures.hpp"
+#include "model/checkpoint.hpp"
+#include "support/on_each_device.hpp"
+
+namespace attacca {
+namespace {
+
+using namespace engine_tests;
+using llm::Engine;
+using llm::EngineOptions;
+using llm::Finish;
+using llm::Model;
+using llm::Pooling;
+using llm::Reply;
+using llm::Request;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using Tokens = std::vector<std::int32_t>;
+
+class Embeddings : public test::OnEachDevice {
+ protected:
+  EngineOptions options() const {
+    EngineOptions options;
+    options.same_bits = true;
+    options.device = device();
+    options.context = 128;
+    options.slots = 4;
+    options.step_tokens = 48;
+    return options;
+  }
+  static Request embed(Tokens tokens, Pooling pooling) {
+    Request request;
+    request.tokens = std::move(tokens);
+    request.embed = pooling;
+    return request;
+  }
+
+  const Model model_{fixture("llama")};
+  const Tokens text_ = text_of("llama");
+};
+ATTACCA_ON_EACH_DEVICE(Embeddings);
+
+TEST_P(Embeddings, times_the_head_are_the_logits) {
+  const Expected right = expected("llama");
+  const model::Checkpoint checkpoint = model::Checkpoint::open(fixture("llama"));
+  const formats::Tensor& head = checkpoint.head();
+  ASSERT_EQ(formats::matrix_of(head).type, kernels::TensorType::f32);
+  const auto* const weights = reinterpret_cast<const float*>(head.data);
+  Engine engine(model_, options());
+  const Reply reply = engine.generate(embed(right.prompt, Pooling::last));
+  EXPECT_EQ(reply.finish, Finish::stop);
+  EXPECT_TRUE(reply.tokens.empty());
+  EXPECT_EQ(reply.prompt_tokens, right.prompt.size());
+  const std::size_t hidden = reply.embedding.size();
+  ASSERT_EQ(hidden * model_.vocabulary(), head.count());
+  for (std::size_t at = 0; at < right.probes.size(); ++at) {
+    double logit = 0;
+    for (std::size_t column = 0; column < hidden; ++column)
+      logit += double{weights[right.probes[at] * hidden + column]} * reply.embedding[column];
+    EXPECT_NEAR(logit, right.logits[right.prompt.size() - 1][at], 1e-3);
+  }
+}
+
+TEST_P(Embeddings, the_mean_is_that_of_the_last_tokens_of_all_beginnings) {
+  Engine engine(model_, options());
+  const Tokens prompt(text_.begin(), text_.begin() + 21);
+  std::vector<double> mean;
+  for (long length = 1; length <= 21; ++length) {
+    const Reply last =
+        engine.generate(embed({prompt.begin(), prompt.begin() + length}, Pooling::last));
+    mean.resize(last.embedding.size());
+    for (std::size_t at = 0; at < mean.size(); ++at) mean[at] += last.embedding[at] / 21.0;
+  }
+  const Reply reply = engine.generate(embed(prompt, Pooling::mean));
+  ASSERT_EQ(reply.embedding.size(), mean.size());
+  for (std::size_t at = 0; at < mean.size(); ++at) EXPECT_NEAR(reply.embedding[at], mean[at], 1e-5);
+}
+
+TEST_P(Embeddings, are_the_same_in_every_batch_and_when_pages_run_out) {
+  std::vector<Request> requests;
+  for (const long length : {1, 5, 16, 17, 40, 60, 90, 33})
+    for (const Pooling pooling : {Pooling::last, Pooling::mean}) {
+      requests.push_back(embed({text_.begin(), text_.begin() + length}, pooling));
+      requests.push_back(greedy({text_.begin(), text_.begin() + length}, 30));
+    }
+  std::vector<Reply> alone;
+  Engine roomy(model_, options());
+  for (const Request& request : requests) alone.push_back(roomy.generate(request));
+  EngineOptions scarce = options();
+  scarce.pages = 8;
+  Engine engine(model_, scarce);
+  const std::vector<Reply> replies = engine.generate(requests);
+  EXPECT_GT(engine.stats().preemptions, 0u);
+  for (std::size_t at = 0; at < requests.size(); ++at) {
+    EXPECT_EQ(replies[at].embedding, alone[at].embedding) << at;
+    EXPECT_EQ(replies[at].tokens, alone[at].tokens) << at;
+  }
+}
+
+TEST_P(Embeddings, that_make_no_sense_are_refused) {
+  Engine engine(model_, options());
+  EXPECT_EQ(engine.generate(embed(Tokens(128, 7), Pooling::mean)).finish, Finish::stop);
+  EXPECT_THAT([&] { engine.submit(embed(Tokens(129, 7), Pooling::last)); },
+              ThrowsMessage<BadArgument>(HasSubstr("129 tokens to embed")));
+  EXPECT_THAT([&] { engine.submit(embed({1}, static_cast<Pooling>(7))); },
+              ThrowsMessage<BadArgument>(HasSubstr("pooling 7")));
+  EngineOptions resident = options();
+  resident.scheduler = llm::Scheduler::resident;
+  Engine other(model_, resident);
+  EXPECT_THAT([&] { other.submit(embed({1}, Pooling::last)); },
+              ThrowsMessage<BadArgument>(HasSubstr("the host scheduler")));
+}
+
+}  // namespace
+}  // namespace attacca
