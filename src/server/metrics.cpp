@@ -138,6 +138,10 @@ void Metrics::add_end(const llm::Reply& reply) {
   cached_tokens_ += reply.cached_tokens;
   generated_tokens_ += reply.tokens.size();
   whole_.add(reply.seconds);
+  if (reply.tokens.size() < 2) return;
+  const double decoding = reply.seconds - reply.seconds_to_first_token;
+  decoding_.add(decoding);
+  output_token_.add(decoding / static_cast<double>(reply.tokens.size() - 1));
 }
 
 std::string Metrics::text(const EngineMoment& moment) const {
@@ -162,6 +166,12 @@ std::string Metrics::text(const EngineMoment& moment) const {
                              "From submission to the first token.", page.model()));
   page.add(token_gap_.text("vllm:inter_token_latency_seconds", "Between two tokens of a sequence.",
                            page.model()));
+  page.add(output_token_.text("vllm:request_time_per_output_token_seconds",
+                              "Of a sequence's tokens after the first, each on average.",
+                              page.model()));
+  page.add(decoding_.text("vllm:request_decode_time_seconds",
+                          "From the first token to the end, of sequences with more than one.",
+                          page.model()));
   page.add(
       whole_.text("vllm:e2e_request_latency_seconds", "From submission to the end.", page.model()));
   return page.take();

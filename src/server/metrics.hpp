@@ -61,6 +61,8 @@ class Metrics {
   std::uint64_t generated_tokens_ = 0;
   Histogram first_token_;
   Histogram token_gap_;
+  Histogram decoding_;
+  Histogram output_token_;
   Histogram whole_;
 };
 
