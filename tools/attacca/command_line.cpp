@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <utility>
 
@@ -20,6 +21,7 @@ namespace attacca::tool {
 namespace {
 
 constexpr int kWrongUsage = 2;
+constexpr const char* kPrintConfig = "--print-config";
 
 /// The innermost command that was named.
 const CLI::App* chosen_command(const CLI::App& app) {
@@ -98,6 +100,36 @@ void refuse_words_in_front(const CLI::App& command) {
                       command.get_name()));
 }
 
+/// A value as YAML: in quotes unless it is plain without them.
+std::string yaml_text(const std::string& value) {
+  const auto is_plain = [](char letter) {
+    return std::isalnum(static_cast<unsigned char>(letter)) || letter == '_' || letter == '.' ||
+           letter == '/' || letter == '-';
+  };
+  if (!value.empty() && value != "-" && std::all_of(value.begin(), value.end(), is_plain))
+    return value;
+  std::string quoted = "'";
+  for (const char letter : value) quoted += letter == '\'' ? "''" : std::string(1, letter);
+  return quoted + "'";
+}
+
+void print_config(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_lnames().empty()) continue;
+    std::string name = option->get_lnames().front();
+    if (name == "help" || name == "config" || "--" + name == kPrintConfig) continue;
+    std::replace(name.begin(), name.end(), '-', '_');
+    std::vector<std::string> values;
+    for (const std::string& value : option->results()) values.push_back(yaml_text(value));
+    if (values.size() > 1)
+      fmt::print("{}: [{}]\n", name, fmt::join(values, ", "));
+    else if (values.size() == 1)
+      fmt::print("{}: {}\n", name, values.front());
+    else if (!option->get_default_str().empty())
+      fmt::print("# {}: {}\n", name, yaml_text(option->get_default_str()));
+  }
+}
+
 void read_values(const CLI::Option& option, const Value& value,
                  const std::vector<std::string>& texts) {
   if (texts.size() > 1 && !value.may_repeat)
@@ -156,13 +188,21 @@ Command Command::command(const std::string& name, const std::string& about) {
   return Command(*app_->add_subcommand(name, about));
 }
 
+Option Command::prints_config(const std::string& help) {
+  return Option(*app_->add_flag(kPrintConfig, help));
+}
+
 void Command::footer(const std::string& text) { app_->footer(text); }
 void Command::takes_anything() { app_->allow_extras(); }
 void Command::action(std::function<void()> work) {
   app_->callback([app = app_, work = std::move(work)] {
     if (!app->get_subcommands().empty()) return;
     refuse_words_in_front(*app);
-    work();
+    const CLI::Option* const prints = app->get_option_no_throw(kPrintConfig);
+    if (prints && prints->count() > 0)
+      print_config(*app);
+    else
+      work();
   });
 }
 std::string Command::name() const { return app_->get_name(); }

@@ -61,6 +61,9 @@ class Command {
   /// A command within this one: `attacca bench serve`.
   Command command(const std::string& name, const std::string& about);
   void footer(const std::string& text);
+  /// Adds --print-config. With it the command does nothing but print its options as YAML: those
+  /// that are given, from wherever, and as comments the defaults of the others.
+  Option prints_config(const std::string& help);
   /// Lets any words and options follow, unread.
   void takes_anything();
   /// `work` runs once the options are read, unless a command within this one was named.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "llm/input.hpp"
+#include "nearest.hpp"
 
 #if ATTACCA_WITH_YAML
 #include <yaml-cpp/yaml.h>
@@ -47,9 +48,10 @@ void set_option(Command& command, const std::string& path, const YAML::Node& key
   std::replace(name.begin(), name.end(), '_', '-');
   const std::vector<std::string> known = command.long_options();
   if (std::find(known.begin(), known.end(), name) == known.end() || name == "config" ||
-      name == "help")
-    throw BadArgument(fmt::format("{}: '{}' is no option of {}; attacca {} --help lists them",
-                                  place(path, key.Mark()), text, command.name(), command.name()));
+      name == "print-config" || name == "help")
+    throw BadArgument(fmt::format("{}: '{}' is no option of {}; the nearest is {}",
+                                  place(path, key.Mark()), text, command.name(),
+                                  nearest(name, known)));
   if (!seen.insert(name).second)
     throw BadArgument(
         fmt::format("{}: {} is given twice; keep one", place(path, key.Mark()), text));
@@ -94,6 +96,7 @@ void add_config_option(Command& command, const std::string& group) {
       .option("--config", file,
               "a YAML file with options by their long names, such as decode_sizes: [1, 2, 4]")
       .group(group);
+  command.prints_config("print the options as such a file, and do nothing else").group(group);
 }
 
 }  // namespace attacca::tool
