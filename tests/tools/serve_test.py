@@ -229,6 +229,36 @@ class Replies(OneServer):
         self.assertGreater(int(headers["Content-Length"]), 0)
 
 
+class Packaging(OneServer):
+    FOLDER = pathlib.Path(__file__).parents[2] / "packaging"
+
+    def test_every_metric_of_the_dashboard_is_there(self):
+        self.server.answer("/v1/completions", prompt="Once", max_tokens=3)
+        shown = set(re.findall(r"(?:vllm:|attacca_)\w+", (self.FOLDER / "grafana.json").read_text()))
+        written = set(re.findall(r"^((?:vllm:|attacca_)\w+)", self.server.get("/metrics")[2].decode(), re.MULTILINE))
+        self.assertGreater(len(shown), 15)
+        self.assertEqual(set(), shown - written)
+
+    def test_the_example_of_a_config_is_read_and_shown_with_the_defaults(self):
+        done = subprocess.run([BINARY, "serve", "--config", str(self.FOLDER / "serve.yaml"), "--port", "9000",
+                               "--print-config"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(0, done.returncode, done.stderr)
+        lines = done.stdout.splitlines()
+        self.assertIn("slots: 32", lines)
+        self.assertIn("port: 9000", lines)
+        self.assertIn("# max_connections: 4096", lines)
+        again = pathlib.Path(self.temporary()) / "again.yaml"
+        again.write_text(done.stdout)
+        same = subprocess.run([BINARY, "serve", "--config", str(again), "--print-config"], capture_output=True, text=True,
+                              timeout=60)
+        self.assertEqual(done.stdout, same.stdout)
+
+    def temporary(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        return folder.name
+
+
 class Refusals(OneServer):
     OPTIONS = ("--max-body", "2000000", "--slots", "2")
 
