@@ -41,6 +41,7 @@ const Api::Route* Api::find_route(const std::string& path) {
   static constexpr std::array kRoutes = {
       Route{"/v1/chat/completions", "POST", true, nullptr, read_chat_request},
       Route{"/v1/completions", "POST", true, nullptr, read_text_request},
+      Route{"/v1/embeddings", "POST", true, nullptr, read_embedding_request},
       Route{"/v1/models", "GET", true, &Api::models},
       Route{"/tokenize", "POST", true, &Api::tokenize},
       Route{"/detokenize", "POST", true, &Api::detokenize},

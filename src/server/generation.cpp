@@ -135,7 +135,9 @@ void Generation::finish() {
     exchange_->write(kLastChunk);
     exchange_->end();
   } else if (failure_.empty()) {
-    exchange_->send({.body = whole_reply(head_, replies, usage)});
+    exchange_->send({.body = request_.is_embedding
+                                 ? embeddings_reply(head_, replies, usage, request_.is_base64)
+                                 : whole_reply(head_, replies, usage)});
   } else {
     exchange_->send(error_reply(error));
   }

@@ -1,5 +1,5 @@
-// generation.hpp: one completion request on its way: the engine's tickets of its choices, and the
-// reply that grows from their events.
+// generation.hpp: one completion or embedding request on its way: the engine's tickets of its
+// choices, and the reply that grows from their events.
 #pragma once
 
 #include <attacca/llm.hpp>

@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <attacca/version.hpp>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "server/tool_calls.hpp"
 
@@ -112,6 +114,29 @@ Json usage_json(const Usage& usage) {
           {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
 }
 
+std::vector<float> with_length_1(std::vector<float> values) {
+  double squares = 0;
+  for (const float value : values) squares += double{value} * value;
+  const double factor = squares > 0 ? 1 / std::sqrt(squares) : 0;
+  for (float& value : values) value = static_cast<float>(value * factor);
+  return values;
+}
+
+std::string base64_of(std::span<const std::byte> bytes) {
+  static constexpr char kLetters[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    const std::size_t count = std::min<std::size_t>(3, bytes.size() - at);
+    unsigned bits = 0;
+    for (std::size_t i = 0; i < 3; ++i)
+      bits = bits << 8 | (i < count ? std::to_integer<unsigned>(bytes[at + i]) : 0);
+    for (std::size_t i = 0; i < 4; ++i)
+      text += i <= count ? kLetters[bits >> (18 - 6 * i) & 63] : '=';
+  }
+  return text;
+}
+
 Json envelope(const ReplyHead& head, const char* object, Json choices) {
   return {{"id", head.id},
           {"object", object},
@@ -184,6 +209,22 @@ std::string whole_reply(const ReplyHead& head, std::span<const llm::Reply> choic
       envelope(head, head.is_chat ? "chat.completion" : "text_completion", std::move(list));
   result["usage"] = usage_json(usage);
   return text_of(result);
+}
+
+std::string embeddings_reply(const ReplyHead& head, std::span<const llm::Reply> replies,
+                             const Usage& usage, bool is_base64) {
+  Json data = Json::array();
+  for (std::size_t at = 0; at < replies.size(); ++at) {
+    const std::vector<float> values = with_length_1(replies[at].embedding);
+    Json embedding = values;
+    if (is_base64) embedding = base64_of(std::as_bytes(std::span(values)));
+    data.push_back({{"object", "embedding"}, {"index", at}, {"embedding", std::move(embedding)}});
+  }
+  return text_of(
+      {{"object", "list"},
+       {"data", std::move(data)},
+       {"model", head.model},
+       {"usage", {{"prompt_tokens", usage.prompt_tokens}, {"total_tokens", usage.prompt_tokens}}}});
 }
 
 std::string first_chunk(const ReplyHead& head, std::size_t choice) {

@@ -35,6 +35,10 @@ Usage usage_of(std::span<const llm::Reply> choices, std::size_t choices_per_prom
 std::string whole_reply(const ReplyHead& head, std::span<const llm::Reply> choices,
                         const Usage& usage);
 
+/// The replies' embeddings, scaled to the length 1. `is_base64`: as the bytes of 32-bit floats.
+std::string embeddings_reply(const ReplyHead& head, std::span<const llm::Reply> replies,
+                             const Usage& usage, bool is_base64);
+
 // Chunks of a stream: "data: {...}\n\n". `choice`: its index.
 std::string first_chunk(const ReplyHead& head, std::size_t choice);  // chat: the role; else empty
 /// `offset`: characters of the choice's tokens before this one, for log-probabilities of a text.

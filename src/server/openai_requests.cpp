@@ -226,8 +226,9 @@ std::size_t choices_of(Fields& fields) {
   return static_cast<std::size_t>(choices);
 }
 
-std::vector<llm::Request> prompts_of(Fields& fields, const llm::Request& settings,
-                                     const RequestRules& rules) {
+/// `key`: the field that has them.
+std::vector<llm::Request> prompts_of(Fields& fields, const std::string& key,
+                                     const llm::Request& settings, const RequestRules& rules) {
   const std::string expected =
       fmt::format("a text, a list of tokens or a list of at most {} such prompts", kMostPrompts);
   std::vector<llm::Request> prompts;
@@ -240,15 +241,15 @@ std::vector<llm::Request> prompts_of(Fields& fields, const llm::Request& setting
     if (prompts.back().prompt.empty() && prompts.back().tokens.empty())
       refuse_value(place, value, expected);
   };
-  const json* value = fields.find("prompt");
-  if (!value) fields.refuse("prompt", expected);
+  const json* value = fields.find(key);
+  if (!value) fields.refuse(key, expected);
   const bool is_list = value->is_array() && !value->empty() && !value->front().is_number();
   if (!is_list) {
-    add(*value, "prompt");
+    add(*value, key);
   } else {
-    if (value->size() > kMostPrompts) fields.refuse("prompt", expected);
+    if (value->size() > kMostPrompts) fields.refuse(key, expected);
     for (std::size_t at = 0; at < value->size(); ++at)
-      add((*value)[at], fmt::format("prompt[{}]", at));
+      add((*value)[at], fmt::format("{}[{}]", key, at));
   }
   return prompts;
 }
@@ -315,7 +316,28 @@ GenerationRequest read_text_request(std::string_view body, const RequestRules& r
     settings.logprobs = static_cast<unsigned>(*logprobs);
   read_stream(fields, result);
   result.choices_per_prompt = choices_of(fields);
-  result.prompts = prompts_of(fields, settings, rules);
+  result.prompts = prompts_of(fields, "prompt", settings, rules);
+  check_unknown(fields, rules);
+  return result;
+}
+
+GenerationRequest read_embedding_request(std::string_view body, const RequestRules& rules,
+                                         std::uint64_t) {
+  const json parsed = parse_body(body);
+  Fields fields(parsed);
+  check_model(fields, rules);
+  GenerationRequest result{.is_embedding = true};
+  llm::Request settings;
+  const std::string pooling = fields.text("pooling").value_or("last");
+  if (pooling != "last" && pooling != "mean") fields.refuse("pooling", "last or mean");
+  settings.embed = pooling == "last" ? llm::Pooling::last : llm::Pooling::mean;
+  const std::string encoding = fields.text("encoding_format").value_or("float");
+  if (encoding != "float" && encoding != "base64")
+    fields.refuse("encoding_format", "float or base64");
+  result.is_base64 = encoding == "base64";
+  if (fields.find("dimensions")) fields.refuse_unsupported("dimensions");
+  fields.find("user");
+  result.prompts = prompts_of(fields, "input", settings, rules);
   check_unknown(fields, rules);
   return result;
 }

@@ -1,6 +1,6 @@
-// openai_requests.hpp: reads the bodies of /v1/chat/completions and /v1/completions into requests
-// of the engine. docs/server.md lists the fields. A field that would change the reply and is not
-// supported is refused, never ignored.
+// openai_requests.hpp: reads the bodies of /v1/chat/completions, /v1/completions and /v1/embeddings
+// into requests of the engine. docs/server.md lists the fields. A field that would change the reply
+// and is not supported is refused, never ignored.
 #pragma once
 
 #include <attacca/llm.hpp>
@@ -25,6 +25,8 @@ struct RequestRules {
 /// What to generate and how to send it.
 struct GenerationRequest {
   bool is_chat = false;
+  bool is_embedding = false;
+  bool is_base64 = false;  // an embedding is sent as that, not as a list of numbers
   bool streams = false;
   bool includes_usage = false;  // in a stream: a last chunk with the usage
   std::vector<llm::Request> prompts = {};
@@ -42,11 +44,14 @@ struct GenerationRequest {
 /// The model's advice, or what OpenAI has where there is none: temperature 1 and top_p 1.
 llm::Sampling default_sampling(const llm::Sampling& advised);
 
-/// `seed`: for a request without one. Both throw RequestError.
+/// `seed`: for a request without one. All throw RequestError.
 GenerationRequest read_chat_request(std::string_view body, const RequestRules& rules,
                                     std::uint64_t seed);
 GenerationRequest read_text_request(std::string_view body, const RequestRules& rules,
                                     std::uint64_t seed);
+
+GenerationRequest read_embedding_request(std::string_view body, const RequestRules& rules,
+                                         std::uint64_t seed);
 
 /// Messages alone, for /tokenize; empty if `text` is given instead.
 struct TokenizeRequest {

@@ -132,6 +132,7 @@ def requests_seeds():
                            "tools": [{"type": "function", "function": {"name": "f", "parameters": {
                                "properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {}}}}}]},
                        "regex": {"prompt": "a", "response_format": {"type": "regex", "pattern": "a+"}},
+                       "embedding": {"input": ["a", "b"], "pooling": "mean", "encoding_format": "base64"},
                        "detokenize": {"tokens": [1, 999]}}.items():
         yield name, json.dumps(body).encode()
     yield "qwen-call", b'a <tool_call>{"name": "f", "arguments": {"b": 1}}</tool_call>'

@@ -129,6 +129,21 @@ TEST(Stream, has_usage_in_its_last_chunk_and_null_in_the_others) {
             "\n\n");
 }
 
+TEST(Embeddings, have_the_length_1_as_numbers_or_as_their_bytes) {
+  std::vector<llm::Reply> replies(2);
+  replies[0].embedding = {3, 0, -4, 0};
+  replies[1].embedding = {0, 0, 0, 2};
+  const Usage usage = {.prompt_tokens = 7, .completion_tokens = 0, .cached_tokens = 0};
+  EXPECT_EQ(embeddings_reply(head_of(false), std::span(replies).subspan(1), usage, false),
+            R"({"object":"list","data":[{"object":"embedding","index":0,)"
+            R"("embedding":[0.0,0.0,0.0,1.0]}],"model":"small",)"
+            R"("usage":{"prompt_tokens":7,"total_tokens":7}})");
+  EXPECT_NE(embeddings_reply(head_of(false), replies, usage, true)
+                .find(R"("embedding":"mpkZPwAAAADNzEy/AAAAAA==")"),
+            std::string::npos)
+      << "0.6, 0, -0.8, 0 in little-endian";
+}
+
 TEST(Errors, have_openais_form) {
   EXPECT_EQ(error_json(RequestError(400, "'n' is 0", "n")),
             R"({"error":{"message":"'n' is 0","type":"invalid_request_error","param":"n",)"

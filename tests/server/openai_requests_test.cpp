@@ -272,6 +272,31 @@ TEST(TextRequest, takes_texts_and_tokens_alone_and_in_lists) {
   EXPECT_EQ(text(R"(, "logprobs": 0)").choice(0).logprobs, 0u);
 }
 
+TEST(EmbeddingRequest, takes_texts_and_tokens) {
+  const auto read = [](const std::string& fields) {
+    return read_embedding_request("{" + fields + "}", kRules, 0);
+  };
+  const GenerationRequest one = read(R"("input": "Once", "model": "small", "user": "me")");
+  EXPECT_TRUE(one.is_embedding);
+  EXPECT_FALSE(one.is_base64);
+  EXPECT_EQ(one.choice(0).prompt, "Once");
+  EXPECT_EQ(one.choice(0).embed, llm::Pooling::last);
+  const GenerationRequest two =
+      read(R"("input": [[1], [2, 3]], "pooling": "mean", "encoding_format": "base64")");
+  EXPECT_TRUE(two.is_base64);
+  ASSERT_EQ(two.choices(), 2u);
+  EXPECT_EQ(two.choice(1).tokens, (Tokens{2, 3}));
+  EXPECT_EQ(two.choice(1).embed, llm::Pooling::mean);
+  const auto param = [&](const std::string& fields) {
+    return refusal_of([&] { read(fields); }).param();
+  };
+  EXPECT_EQ(param(R"("prompt": "a")"), "input");
+  EXPECT_EQ(param(R"("input": ["a", 3])"), "input[1]");
+  EXPECT_EQ(param(R"("input": "a", "pooling": "max")"), "pooling");
+  EXPECT_EQ(param(R"("input": "a", "encoding_format": "hex")"), "encoding_format");
+  EXPECT_EQ(param(R"("input": "a", "dimensions": 8)"), "dimensions");
+}
+
 TEST(TextRequest, choices_of_one_prompt_stand_together) {
   const GenerationRequest read =
       read_text_request(R"({"prompt": ["a", "b"], "n": 2, "seed": 5})", kRules, 0);

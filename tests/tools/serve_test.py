@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Tests of `attacca serve` with the embedded model, over the loopback device: serve_test.py <binary>."""
+import base64
 import concurrent.futures
 import http.client
 import json
@@ -7,6 +8,7 @@ import pathlib
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -215,6 +217,23 @@ class Replies(OneServer):
         for number in range(100):
             alone = self.server.answer(CHAT, **fields(number))["choices"][0]["message"]["content"]
             self.assertEqual({0: alone}, streams[number])
+
+    def test_embeddings_are_near_for_like_texts_and_the_same_in_both_encodings(self):
+        texts = ["The fox ran into the forest.", "The fox ran to the forest.", "What is 3 plus 4?"]
+        for pooling in "last", "mean":
+            reply = self.server.answer("/v1/embeddings", input=texts, pooling=pooling)
+            vectors = [item["embedding"] for item in reply["data"]]
+            self.assertEqual([0, 1, 2], [item["index"] for item in reply["data"]])
+            for vector in vectors:
+                self.assertAlmostEqual(1, sum(x * x for x in vector), places=4)
+            near, far = (sum(a * b for a, b in zip(vectors[0], other)) for other in vectors[1:])
+            self.assertGreater(near, far)
+            coded = self.server.answer("/v1/embeddings", input=texts[0], pooling=pooling, encoding_format="base64")
+            numbers = struct.unpack(f"<{len(vectors[0])}f", base64.b64decode(coded["data"][0]["embedding"]))
+            self.assertEqual(vectors[0], list(numbers))
+        tokens = self.server.answer("/tokenize", prompt=texts[2])["count"]
+        usage = self.server.answer("/v1/embeddings", input=texts[2])["usage"]
+        self.assertEqual({"prompt_tokens": tokens, "total_tokens": tokens}, usage)
 
     def test_the_other_endpoints(self):
         status, _, body = self.server.get("/v1/models")
