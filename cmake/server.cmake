@@ -5,6 +5,9 @@ set(http_sources ${PROJECT_SOURCE_DIR}/src/server/connection.cpp ${PROJECT_SOURC
 list(REMOVE_ITEM server_sources ${http_sources})
 add_library(attacca_server STATIC ${server_sources})
 target_include_directories(attacca_server PRIVATE src)
+set(page ${PROJECT_SOURCE_DIR}/src/server/page.html)
+set_source_files_properties(src/server/page.cpp PROPERTIES
+  COMPILE_DEFINITIONS "ATTACCA_PAGE_HTML=\"${page}\"" OBJECT_DEPENDS ${page})
 target_link_libraries(attacca_server PUBLIC attacca::llm PRIVATE nlohmann_json::nlohmann_json fmt::fmt)
 
 # Only Boost's headers. 1.81 is what the server was written for and is tested with; Debian 12 also has 1.74.

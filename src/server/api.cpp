@@ -2,6 +2,7 @@
 #include "server/api.hpp"
 
 #include <fmt/format.h>
+#include <algorithm>
 #include <array>
 #include <attacca/error.hpp>
 #include <chrono>
@@ -10,6 +11,7 @@
 
 #include "core/in_quotes.hpp"
 #include "server/openai_replies.hpp"
+#include "server/page.hpp"
 
 namespace attacca::server {
 
@@ -20,6 +22,8 @@ std::int64_t unix_seconds() {
              std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
+
+constexpr std::size_t kStepsShown = 128;
 
 std::uint64_t random_number() {
   std::random_device device;
@@ -48,7 +52,9 @@ const Api::Route* Api::find_route(const std::string& path) {
       Route{"/health", "GET", false, &Api::health},
       Route{"/ready", "GET", false, &Api::ready},
       Route{"/version", "GET", false, &Api::version},
-      Route{"/metrics", "GET", false, &Api::metrics}};
+      Route{"/metrics", "GET", false, &Api::metrics},
+      Route{"/steps", "GET", false, &Api::steps},
+      Route{"/", "GET", false, &Api::page_at_root}};
   for (const Route& route : kRoutes)
     if (route.path == path) return &route;
   return nullptr;
@@ -196,6 +202,23 @@ HttpReply Api::metrics(const HttpRequest&) {
                                         .connections = connections_(),
                                         .admitted = books_->admission.inside()}),
           .content_type = "text/plain; version=0.0.4; charset=utf-8"};
+}
+
+HttpReply Api::steps(const HttpRequest&) {
+  std::vector<llm::StepRecord> records = engine_.records();
+  const std::size_t first = records.size() - std::min(records.size(), kStepsShown);
+  std::string body = R"({"steps":[)";
+  for (std::size_t at = first; at < records.size(); ++at)
+    body += (at > first ? "," : "") + llm::to_json(records[at]);
+  return {.body = body + "]}"};
+}
+
+HttpReply Api::page_at_root(const HttpRequest&) {
+  return {.body = std::string(page()),
+          .content_type = "text/html; charset=utf-8",
+          .headers = {{"Content-Security-Policy",
+                       "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+                       "connect-src 'self'"}}};
 }
 
 HttpReply Api::tokenize(const HttpRequest& request) {

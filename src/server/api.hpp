@@ -58,6 +58,8 @@ class Api {
   HttpReply ready(const HttpRequest& request);
   HttpReply version(const HttpRequest& request);
   HttpReply metrics(const HttpRequest& request);
+  HttpReply steps(const HttpRequest& request);
+  HttpReply page_at_root(const HttpRequest& request);
   HttpReply tokenize(const HttpRequest& request);
   HttpReply detokenize(const HttpRequest& request);
   void generate(const Route& route, const HttpRequest& request, const ExchangePtr& exchange);

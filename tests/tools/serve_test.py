@@ -248,6 +248,30 @@ class Replies(OneServer):
         self.assertGreater(int(headers["Content-Length"]), 0)
 
 
+class Page(OneServer):
+    def test_a_browser_gets_a_page_that_loads_nothing_from_elsewhere(self):
+        status, headers, body = self.server.get("/")
+        self.assertEqual((200, "text/html; charset=utf-8"), (status, headers["Content-Type"]))
+        self.assertIn("default-src 'none'", headers["Content-Security-Policy"])
+        page = body.decode()
+        self.assertNotRegex(page.replace("http://www.w3.org/2000/svg", ""), "https?://")
+        self.assertTrue(page.rstrip().endswith("</html>"))
+
+    def test_the_metrics_that_the_page_reads_are_there(self):
+        self.server.answer(TEXT, prompt="Once", max_tokens=3)
+        read = set(re.findall(r'"((?:vllm:|attacca_)\w+)"', self.server.get("/")[2].decode()))
+        written = self.server.get("/metrics")[2].decode()
+        self.assertGreater(len(read), 8)
+        for name in read:
+            self.assertIn("\n# TYPE " + name + " ", written)
+
+    def test_the_last_steps_can_be_read(self):
+        self.server.answer(TEXT, prompt="Once upon", max_tokens=5, ignore_eos=True)
+        steps = json.loads(self.server.get("/steps")[2])["steps"]
+        self.assertGreaterEqual(len(steps), 5)
+        self.assertEqual((1, True, "decode"), (steps[-1]["tokens"], steps[-1]["hit"], steps[-1]["mode"]))
+
+
 class Packaging(OneServer):
     FOLDER = pathlib.Path(__file__).parents[2] / "packaging"
 
