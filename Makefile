@@ -27,8 +27,9 @@ bench: deps ## build the benchmarks and run them here (BENCH=all: names and opti
 gpu-check: ## on a machine with a GPU: tests, compute-sanitizer, benchmarks, tables
 	@scripts/gpu-check.sh $(COMMIT)
 
-oracle: deps ## compare a real model with transformers (downloads torch and the model)
-	@scripts/oracle.sh
+ORACLE ?=
+oracle: deps ## proofs with PyPI, Chromium and a real model (ORACLE=: openai page grammar smollm2)
+	@scripts/oracle.sh $(ORACLE)
 
 docs-check: ## run every command that README.md and docs/ show
 	@python3 scripts/docs_check.py

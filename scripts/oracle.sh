@@ -1,20 +1,67 @@
 #!/usr/bin/env bash
-# Compares a real model with transformers: runs tests/oracle/smollm2.py in a virtual environment, build/oracle-venv, with
-# torch and transformers, which are not in Debian, and with the SmolLM2 of `attacca pull`. The first run downloads them.
-# torch comes without CUDA, 200 MB, from download.pytorch.org; if that cannot be reached, from PyPI, which on x86-64 only
-# has it with CUDA, 3 GB. Not part of `make test`. Fails if the comparison fails or skips itself.
+# Proofs that need PyPI, a browser or a real model; not part of `make test`. oracle.sh [PART]... Without PART all of them:
+#   openai   OpenAI's own client drives every endpoint of `attacca serve`
+#   page     headless Chromium, from Debian, opens its page and chats
+#   grammar  Python's jsonschema judges random answers that schemas allow
+#   smollm2  transformers computes the log-probabilities of the SmolLM2 of `attacca pull`
+# They run in a virtual environment, build/oracle-venv. torch comes without CUDA, 200 MB, from download.pytorch.org; if that
+# cannot be reached, from PyPI, which on x86-64 only has it with CUDA, 3 GB. A part that fails or skips itself does not stop
+# the others. The last lines say which parts passed, and the exit status whether all did.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+parts=("$@")
+((${#parts[@]} > 0)) || parts=(openai page grammar smollm2)
 venv=build/oracle-venv
-if [[ ! -e $venv/installed ]]; then
-  python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet --retries 1 --timeout 20 --index-url https://download.pytorch.org/whl/cpu torch ||
-    "$venv/bin/pip" install --quiet torch
-  "$venv/bin/pip" install --quiet numpy transformers
-  touch "$venv/installed"
-fi
 preset=$(scripts/preset.sh)
-scripts/build.sh "$preset" attacca_cli
 attacca=build/$preset/bin/attacca
-"$attacca" pull smollm2
-"$venv/bin/python" tests/oracle/smollm2.py "$attacca"
+
+# need <module>...: installs what the virtual environment does not have.
+need() {
+  [[ -x $venv/bin/python ]] || python3 -m venv "$venv"
+  local module
+  for module in "$@"; do
+    "$venv/bin/python" -c "import $module" 2>/dev/null || "$venv/bin/pip" install --quiet "$module"
+  done
+}
+need_torch() {
+  need numpy
+  "$venv/bin/python" -c 'import torch' 2>/dev/null ||
+    "$venv/bin/pip" install --quiet --retries 1 --timeout 20 --index-url https://download.pytorch.org/whl/cpu torch ||
+    "$venv/bin/pip" install --quiet torch
+}
+need_chromium() {
+  command -v chromedriver >/dev/null || ((EUID != 0)) || apt-get install -y --no-install-recommends chromium chromium-driver
+}
+
+run_part() {
+  case $1 in
+    openai) need openai jsonschema && "$venv/bin/python" tests/oracle/openai_client.py "$attacca" ;;
+    page) need selenium && need_chromium && "$venv/bin/python" tests/oracle/page.py "$attacca" ;;
+    grammar)
+      scripts/build.sh "$preset" grammar_tests && need jsonschema &&
+        "$venv/bin/python" tests/oracle/grammar_jsonschema.py "build/$preset/tests/grammar_tests"
+      ;;
+    smollm2)
+      "$attacca" pull smollm2 && need_torch && need transformers &&
+        "$venv/bin/python" tests/oracle/smollm2.py "$attacca"
+      ;;
+    *)
+      echo "oracle: no part '$1'; see the first lines of $0" >&2
+      return 2
+      ;;
+  esac
+}
+
+scripts/build.sh "$preset" attacca_cli
+failed=0
+results=()
+for part in "${parts[@]}"; do
+  if run_part "$part"; then
+    results+=("$part passed")
+  else
+    results+=("$part failed")
+    failed=1
+  fi
+done
+printf 'oracle: %s\n' "${results[@]}"
+exit $failed
