@@ -90,7 +90,8 @@ TEST_F(ApiTest, a_reply_has_the_response_format_that_was_asked_for) {
                 format + "}");
     EXPECT_EQ(answer->status, 200) << answer->body;
     std::vector<std::string> texts;
-    for (const auto& choice : nlohmann::json::parse(answer->body)["choices"]) {
+    const auto reply = nlohmann::json::parse(answer->body);
+    for (const auto& choice : reply["choices"]) {
       EXPECT_EQ(choice["finish_reason"], "stop");
       texts.push_back(choice["message"]["content"]);
     }
