@@ -47,18 +47,39 @@ json byte_tokenizer() {
           {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", json::array()}}}};
 }
 
-/// The name of a chat template in tests/text/fixtures/chat.
+/// Writes a random model with a chat template of tests/text/fixtures/chat.
+void write_model(const test::TemporaryFolder& folder, const std::string& chat_template) {
+  const std::string from = "tests/engine/fixtures/llama/";
+  std::filesystem::copy(from + "model.safetensors", folder.path());
+  json config = json::parse(std::ifstream(from + "config.json"));
+  config["max_position_embeddings"] = 4096;
+  folder.write("config.json", config.dump());
+  folder.write("tokenizer.json", byte_tokenizer().dump());
+  std::filesystem::copy("tests/text/fixtures/chat/" + chat_template + ".jinja",
+                        folder.path() / "chat_template.jinja");
+}
+
+TEST(ToolFormat, is_told_by_the_chat_template) {
+  using llm::ToolFormat;
+  const std::pair<const char*, ToolFormat> all[] = {
+      {"qwen3", ToolFormat::qwen},      {"qwen3_training", ToolFormat::qwen},
+      {"llama3_1", ToolFormat::llama3}, {"llama3_2", ToolFormat::llama3},
+      {"llama3", ToolFormat::none},     {"chatml", ToolFormat::none},
+      {"smollm2", ToolFormat::none},    {"glm4moe", ToolFormat::none},
+      {"gptoss", ToolFormat::none},     {"mistral_v2v3", ToolFormat::none},
+      {"phi_4", ToolFormat::none},      {"deepseek_r1_distill", ToolFormat::none}};
+  for (const auto& [name, format] : all) {
+    const test::TemporaryFolder folder;
+    write_model(folder, name);
+    EXPECT_EQ(llm::Model(folder.path()).tool_format(), format) << name;
+  }
+}
+
+/// The name of a chat template.
 class ToolsTest : public testing::TestWithParam<const char*> {
  protected:
   ToolsTest() {
-    const std::string from = "tests/engine/fixtures/llama/";
-    std::filesystem::copy(from + "model.safetensors", folder_.path());
-    json config = json::parse(std::ifstream(from + "config.json"));
-    config["max_position_embeddings"] = 4096;
-    folder_.write("config.json", config.dump());
-    folder_.write("tokenizer.json", byte_tokenizer().dump());
-    std::filesystem::copy(std::string("tests/text/fixtures/chat/") + GetParam() + ".jinja",
-                          folder_.path() / "chat_template.jinja");
+    write_model(folder_, GetParam());
     llm::EngineOptions options;
     options.device = Device::host_serial();
     options.slots = 2;
