@@ -45,6 +45,7 @@ const Api::Route* Api::find_route(const std::string& path) {
   static constexpr std::array kRoutes = {
       Route{"/v1/chat/completions", "POST", true, nullptr, read_chat_request},
       Route{"/v1/completions", "POST", true, nullptr, read_text_request},
+      Route{"/v1/responses", "POST", true, nullptr, read_response_request},
       Route{"/v1/embeddings", "POST", true, nullptr, read_embedding_request},
       Route{"/v1/models", "GET", true, &Api::models},
       Route{"/tokenize", "POST", true, &Api::tokenize},
@@ -155,16 +156,19 @@ void Api::generate(const Route& route, const HttpRequest& request, const Exchang
                                    "this server lets run and wait",
                                    choices, admission.room()),
                        "n");
-  ReplyHead head{
-      .is_chat = parsed.is_chat,
-      .id = fmt::format("{}-{}{:x}", parsed.is_chat ? "chatcmpl" : "cmpl", id_prefix_, ++replies_),
-      .created = unix_seconds(),
-      .model = options_.model_name,
-      .has_usage = parsed.includes_usage,
-      .tool_format = parsed.tool_format,
-      .token_text = [model = model_](std::int32_t token) {
-        return model.detokenize({&token, 1});
-      }};
+  ReplyHead head{.is_chat = parsed.is_chat,
+                 .id = fmt::format("{}-{}{:x}",
+                                   parsed.is_chat       ? "chatcmpl"
+                                   : parsed.is_response ? "resp"
+                                                        : "cmpl",
+                                   id_prefix_, ++replies_),
+                 .created = unix_seconds(),
+                 .model = options_.model_name,
+                 .has_usage = parsed.includes_usage,
+                 .tool_format = parsed.tool_format,
+                 .token_text = [model = model_](std::int32_t token) {
+                   return model.detokenize({&token, 1});
+                 }};
   const auto generation = std::make_shared<Generation>(books_, std::move(parsed), std::move(head),
                                                        route.path, exchange);
   exchange->on_leave([weak = std::weak_ptr(generation)] {

@@ -16,6 +16,7 @@ Generation::Generation(std::shared_ptr<Books> books, GenerationRequest request, 
       choices_(request_.choices()),
       left_to_end_(choices_.size()) {
   for (Choice& choice : choices_) choice.tools = ToolCallReader(request_.tool_format);
+  if (request_.is_response && request_.streams) events_.emplace(head_);
 }
 
 llm::Request Generation::request_of(std::size_t at) {
@@ -54,14 +55,18 @@ void Generation::start(llm::Engine& engine) {
   const std::lock_guard lock(mutex_);
   is_started_ = true;
   if (is_cancelled_) return;
-  if (request_.streams) {
-    std::string first;
-    for (std::size_t at = 0; at < choices_.size(); ++at) first += first_chunk(head_, at);
-    exchange_->begin({.body = first + early_chunks_,
+  if (request_.streams)
+    exchange_->begin({.body = first_chunks() + early_chunks_,
                       .content_type = "text/event-stream; charset=utf-8",
                       .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}});
-  }
   if (left_to_end_ == 0) finish();
+}
+
+std::string Generation::first_chunks() const {
+  if (events_) return events_->begin();
+  std::string chunks;
+  for (std::size_t at = 0; at < choices_.size(); ++at) chunks += first_chunk(head_, at);
+  return chunks;
 }
 
 void Generation::cancel() {
@@ -82,6 +87,10 @@ void Generation::take_event(std::size_t at, const llm::RequestEvent& event) {
     choice.last_seconds = event.seconds;
   }
   if (!request_.streams || is_cancelled_) return;
+  if (events_) {
+    if (!event.text.empty()) stream(events_->delta(event.text));
+    return;
+  }
   const ToolPiece piece = choice.tools.push(event.text);
   if (!piece.content.empty() || event.logprob)
     stream(text_chunk(head_, at, piece.content, event.logprob, choice.offset));
@@ -105,7 +114,7 @@ void Generation::take_end(std::size_t at, const llm::Reply& reply) {
   if (reply.finish == llm::Finish::failed && failure_.empty())
     failure_ = reply.error.empty() ? "the engine failed" : reply.error;
   if (is_cancelled_) return;
-  if (request_.streams && reply.finish != llm::Finish::failed) {
+  if (request_.streams && !events_ && reply.finish != llm::Finish::failed) {
     ToolCallReader& tools = choices_[at].tools;
     const ToolPiece rest = tools.finish();
     if (!rest.content.empty())
@@ -127,20 +136,32 @@ void Generation::finish() {
   std::vector<llm::Reply> replies;
   for (Choice& choice : choices_) replies.push_back(std::move(choice.reply));
   const Usage usage = usage_of(replies, request_.choices_per_prompt);
-  const RequestError error(500, failure_);
   books_->metrics.count_reply(path_, failure_.empty() || request_.streams ? 200 : 500);
-  if (request_.streams) {
+  if (request_.streams)
+    finish_stream(replies, usage);
+  else if (failure_.empty())
+    exchange_->send({.body = whole(replies, usage)});
+  else
+    exchange_->send(error_reply(RequestError(500, failure_)));
+}
+
+std::string Generation::whole(const std::vector<llm::Reply>& replies, const Usage& usage) const {
+  if (request_.is_embedding) return embeddings_reply(head_, replies, usage, request_.is_base64);
+  if (request_.is_response) return response_reply(head_, replies.front(), usage);
+  return whole_reply(head_, replies, usage);
+}
+
+void Generation::finish_stream(const std::vector<llm::Reply>& replies, const Usage& usage) {
+  const RequestError error(500, failure_);
+  if (events_) {
+    exchange_->write(failure_.empty() ? events_->end(replies.front(), usage)
+                                      : events_->failure(error));
+  } else {
     if (!failure_.empty()) exchange_->write(error_chunk(error));
     if (request_.includes_usage) exchange_->write(usage_chunk(head_, usage));
     exchange_->write(kLastChunk);
-    exchange_->end();
-  } else if (failure_.empty()) {
-    exchange_->send({.body = request_.is_embedding
-                                 ? embeddings_reply(head_, replies, usage, request_.is_base64)
-                                 : whole_reply(head_, replies, usage)});
-  } else {
-    exchange_->send(error_reply(error));
   }
+  exchange_->end();
 }
 
 }  // namespace attacca::server

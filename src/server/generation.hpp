@@ -14,6 +14,7 @@
 #include "server/metrics.hpp"
 #include "server/openai_replies.hpp"
 #include "server/openai_requests.hpp"
+#include "server/openai_responses.hpp"
 #include "server/tool_calls.hpp"
 
 namespace attacca::server {
@@ -57,6 +58,9 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void take_event(std::size_t at, const llm::RequestEvent& event);
   void take_end(std::size_t at, const llm::Reply& reply);
   // With the mutex held.
+  std::string first_chunks() const;
+  std::string whole(const std::vector<llm::Reply>& replies, const Usage& usage) const;
+  void finish_stream(const std::vector<llm::Reply>& replies, const Usage& usage);
   void stream(std::string chunks);
   void stream_calls(std::size_t at, const ToolPiece& piece);
   void finish();
@@ -68,6 +72,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   const ExchangePtr exchange_;
 
   std::mutex mutex_;
+  std::optional<ResponseEvents> events_;  // of a streamed response
   std::vector<Choice> choices_;
   std::size_t left_to_end_;
   // All choices are submitted, so the status of the reply is certain. Chunks from before are kept.

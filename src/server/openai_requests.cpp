@@ -164,7 +164,9 @@ std::string content_of(Fields& message) {
   std::string text;
   for (std::size_t at = 0; at < content->size(); ++at) {
     Fields part((*content)[at], fmt::format("{}[{}]", message.place("content"), at));
-    if (part.text("type") != "text") part.refuse("type", "the type text");
+    const std::string type = part.text("type").value_or("");  // those of /v1/responses, too
+    if (type != "text" && type != "input_text" && type != "output_text")
+      part.refuse("type", "the type text");
     const auto piece = part.text("text");
     if (!piece) part.refuse("text", "a string");
     text += *piece;
@@ -195,6 +197,43 @@ std::vector<llm::Message> messages_of(Fields& fields, const RequestRules& rules)
                         .tool_call_id = message.text("tool_call_id").value_or("")});
   }
   return messages;
+}
+
+/// The messages of a list of input items.
+std::vector<llm::Message> items_of(const json& list) {
+  std::vector<llm::Message> messages;
+  for (std::size_t at = 0; at < list.size(); ++at) {
+    Fields item(list[at], fmt::format("input[{}]", at));
+    if (item.text("type").value_or("message") != "message") item.refuse("type", "the type message");
+    std::string role = item.text("role").value_or("");
+    if (role == "developer") role = "system";
+    if (role != "system" && role != "user" && role != "assistant")
+      item.refuse("role", "system, developer, user or assistant");
+    if (!item.find("content")) item.refuse("content", "a string or a list of parts");
+    messages.push_back({.role = std::move(role), .content = content_of(item)});
+  }
+  return messages;
+}
+
+/// What `text.format` asks for; `field` is where that is.
+llm::Grammar response_grammar_of(Fields& fields, std::string_view body, std::string& field) {
+  const json* text = fields.find("text");
+  if (!text) return {};
+  Fields settings(*text, "text");
+  settings.find("verbosity");
+  const json* value = settings.find("format");
+  if (!value) return {};
+  Fields format(*value, "text.format");
+  const std::string type = format.text("type").value_or("");
+  field = "text.format";
+  if (type == "text") return {};
+  if (type == "json_object") return {.kind = llm::GrammarKind::json_object};
+  if (type != "json_schema") format.refuse("type", "text, json_object or json_schema");
+  field = format.place("schema");
+  const json* schema = format.find("schema");
+  if (!schema || !schema->is_object()) format.refuse("schema", "a JSON schema");
+  return {.kind = llm::GrammarKind::json_schema,
+          .text = parse_ordered(body, "text")["format"]["schema"].dump()};
 }
 
 /// What all requests of one body have in common.
@@ -317,6 +356,45 @@ GenerationRequest read_text_request(std::string_view body, const RequestRules& r
   read_stream(fields, result);
   result.choices_per_prompt = choices_of(fields);
   result.prompts = prompts_of(fields, "prompt", settings, rules);
+  check_unknown(fields, rules);
+  return result;
+}
+
+GenerationRequest read_response_request(std::string_view body, const RequestRules& rules,
+                                        std::uint64_t seed) {
+  const json parsed = parse_body(body);
+  Fields fields(parsed);
+  check_model(fields, rules);
+  for (const char* key : {"previous_response_id", "conversation", "prompt", "top_logprobs"})
+    if (fields.find(key)) fields.refuse_unsupported(key);
+  for (const char* key : {"tools", "include"})
+    if (const json* value = fields.find(key); value && !(value->is_array() && value->empty()))
+      fields.refuse_unsupported(key);
+  if (fields.truth("background").value_or(false)) fields.refuse_unsupported("background");
+  // They change nothing here.
+  for (const char* key :
+       {"user", "store", "metadata", "service_tier", "parallel_tool_calls", "tool_choice",
+        "safety_identifier", "prompt_cache_key", "reasoning", "truncation", "max_tool_calls"})
+    fields.find(key);
+  GenerationRequest result{.is_response = true};
+  llm::Request request = settings_of(fields, rules, seed);
+  if (const auto instructions = fields.text("instructions"))
+    request.messages.push_back({.role = "system", .content = *instructions});
+  const json* input = fields.find("input");
+  if (input && input->is_string()) {
+    request.messages.push_back({.role = "user", .content = input->get<std::string>()});
+  } else {
+    if (!input || !input->is_array() || input->empty())
+      fields.refuse("input", "a text or a list of at least one message");
+    for (llm::Message& message : items_of(*input)) request.messages.push_back(std::move(message));
+  }
+  request.grammar = response_grammar_of(fields, body, result.grammar_field);
+  request.max_tokens =
+      static_cast<std::size_t>(fields.whole("max_output_tokens", 1, kMostTokens)
+                                   .value_or(static_cast<std::int64_t>(rules.longest_sequence)));
+  result.streams = fields.truth("stream").value_or(false);
+  fields.find("stream_options");
+  result.prompts.push_back(std::move(request));
   check_unknown(fields, rules);
   return result;
 }

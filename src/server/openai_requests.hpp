@@ -1,6 +1,6 @@
-// openai_requests.hpp: reads the bodies of /v1/chat/completions, /v1/completions and /v1/embeddings
-// into requests of the engine. docs/server.md lists the fields. A field that would change the reply
-// and is not supported is refused, never ignored.
+// openai_requests.hpp: reads the bodies of /v1/chat/completions, /v1/completions, /v1/responses and
+// /v1/embeddings into requests of the engine. docs/server.md lists the fields. A field that would
+// change the reply and is not supported is refused, never ignored.
 #pragma once
 
 #include <attacca/llm.hpp>
@@ -25,6 +25,7 @@ struct RequestRules {
 /// What to generate and how to send it.
 struct GenerationRequest {
   bool is_chat = false;
+  bool is_response = false;  // of /v1/responses
   bool is_embedding = false;
   bool is_base64 = false;  // an embedding is sent as that, not as a list of numbers
   bool streams = false;
@@ -50,6 +51,8 @@ GenerationRequest read_chat_request(std::string_view body, const RequestRules& r
 GenerationRequest read_text_request(std::string_view body, const RequestRules& rules,
                                     std::uint64_t seed);
 
+GenerationRequest read_response_request(std::string_view body, const RequestRules& rules,
+                                        std::uint64_t seed);
 GenerationRequest read_embedding_request(std::string_view body, const RequestRules& rules,
                                          std::uint64_t seed);
 

@@ -111,6 +111,25 @@ class OpenAiClient(unittest.TestCase):
                                                            "json_schema": {"name": "answer", "schema": schema}})
         jsonschema.validate(json.loads(reply.choices[0].message.content), schema)
 
+    def test_a_response_is_whole_or_a_stream_of_events(self):
+        make = lambda **options: self.client.responses.create(**{"model": "small", "input": FOX[0]["content"],
+                                                                 "temperature": 0, "max_output_tokens": 20} | options)
+        whole = make(instructions="You tell short stories.")
+        self.assertEqual(("incomplete", 20), (whole.status, whole.usage.output_tokens))
+        events = list(make(instructions="You tell short stories.", stream=True))
+        self.assertEqual(list(range(len(events))), [event.sequence_number for event in events])
+        self.assertEqual(("response.created", "response.incomplete"), (events[0].type, events[-1].type))
+        deltas = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+        self.assertEqual((whole.output_text, whole.output_text), (deltas, events[-1].response.output_text))
+        again = make(input=[{"role": "developer", "content": "You tell short stories."},
+                            {"role": "user", "content": [{"type": "input_text", "text": FOX[0]["content"]}]}])
+        self.assertEqual(whole.output_text, again.output_text)
+        parsed = self.client.responses.parse(model="small", input="A fox.", text_format=Animal, max_output_tokens=200)
+        self.assertIsInstance(parsed.output_parsed, Animal)
+        with self.assertRaises(openai.BadRequestError) as raised:
+            make(previous_response_id="resp-1")
+        self.assertEqual("previous_response_id", raised.exception.param)
+
     def test_errors_are_those_that_the_client_knows(self):
         for error, options in ((openai.BadRequestError, {"temperature": -1}), (openai.NotFoundError, {"model": "gpt"}),
                                (openai.BadRequestError, {"messages": []})):

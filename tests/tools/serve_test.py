@@ -248,6 +248,33 @@ class Replies(OneServer):
         self.assertGreater(int(headers["Content-Length"]), 0)
 
 
+class Responses(OneServer):
+    FIELDS = {"input": "Tell me a story.", "temperature": 0, "max_output_tokens": 12}
+
+    def test_a_response_has_the_text_of_the_same_chat(self):
+        chat = self.server.answer(CHAT, messages=user("Tell me a story."), temperature=0, max_tokens=12)
+        reply = self.server.answer("/v1/responses", **self.FIELDS)
+        self.assertEqual(chat["choices"][0]["message"]["content"], reply["output"][0]["content"][0]["text"])
+        self.assertEqual(("incomplete", 12), (reply["status"], reply["usage"]["output_tokens"]))
+
+    def test_a_stream_has_numbered_events_and_ends_with_the_whole_response(self):
+        body = self.server.raw("POST", "/v1/responses", json.dumps(self.FIELDS | {"stream": True}))[2].decode()
+        events = [json.loads(line[6:]) for line in body.splitlines() if line.startswith("data: ")]
+        self.assertEqual([line[7:] for line in body.splitlines() if line.startswith("event: ")],
+                         [event["type"] for event in events])
+        self.assertEqual(list(range(len(events))), [event["sequence_number"] for event in events])
+        text = "".join(event.get("delta", "") for event in events)
+        self.assertEqual(self.server.answer("/v1/responses", **self.FIELDS)["output"][0]["content"][0]["text"], text)
+        self.assertEqual(text, events[-1]["response"]["output"][0]["content"][0]["text"])
+
+    def test_what_is_not_supported_is_refused_by_its_name(self):
+        for field, value in (("previous_response_id", "resp-1"), ("tools", [{"type": "function"}]), ("background", True),
+                             ("input", []), ("text", {"format": {"type": "grammar"}})):
+            status, body = self.server.post("/v1/responses", **(self.FIELDS | {field: value}))
+            self.assertEqual(400, status)
+            self.assertTrue(body["error"]["param"].startswith(field), body)
+
+
 class Page(OneServer):
     def test_a_browser_gets_a_page_that_loads_nothing_from_elsewhere(self):
         status, headers, body = self.server.get("/")
