@@ -253,7 +253,8 @@ net::awaitable<void> HttpConnection::read_requests() {
                      .path = target.substr(0, target.find_first_of("?#")),
                      .authorization = std::string(message[http::field::authorization]),
                      .body = std::move(message.body()),
-                     .origin = std::string(message[http::field::origin])},
+                     .origin = std::string(message[http::field::origin]),
+                     .id = std::string(message["X-Request-Id"])},
          .form = {.is_http11 = message.version() >= 11,
                   .keeps_alive = message.keep_alive(),
                   .is_head = message.method() == http::verb::head}});

@@ -24,6 +24,7 @@ class CorsExchange final : public Exchange {
   void write(std::string piece) override { exchange_->write(std::move(piece)); }
   void end() override { exchange_->end(); }
   void on_leave(std::function<void()> work) override { exchange_->on_leave(std::move(work)); }
+  void note(const TokenCounts& counts) override { exchange_->note(counts); }
 
  private:
   HttpReply with_headers(HttpReply reply) const {

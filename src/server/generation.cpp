@@ -136,6 +136,7 @@ void Generation::finish() {
   std::vector<llm::Reply> replies;
   for (Choice& choice : choices_) replies.push_back(std::move(choice.reply));
   const Usage usage = usage_of(replies, request_.choices_per_prompt);
+  exchange_->note({usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens});
   books_->metrics.count_reply(path_, failure_.empty() || request_.streams ? 200 : 500);
   if (request_.streams)
     finish_stream(replies, usage);

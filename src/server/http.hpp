@@ -2,6 +2,7 @@
 // requests know only this, so tests call them with an exchange of their own.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,6 +17,7 @@ struct HttpRequest {
   std::string authorization;  // that header's value; empty if there is none
   std::string body;
   std::string origin = {};  // the page that asks; empty if the client is no browser
+  std::string id = {};      // the header X-Request-Id; empty if there is none
 };
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
@@ -25,6 +27,13 @@ struct HttpReply {
   std::string body = {};
   std::string content_type = "application/json";
   HttpHeaders headers = {};  // besides type, length and connection
+};
+
+/// Tokens of a request, for the log.
+struct TokenCounts {
+  std::size_t prompt;
+  std::size_t cached;  // of the prompt
+  std::size_t generated;
 };
 
 /// Takes the reply to one request: `send` once, or `begin`, any number of `write` and `end`. Any
@@ -41,6 +50,8 @@ class Exchange {
   virtual void end() = 0;
   /// `work` runs on the server's thread if the client leaves before the reply is complete.
   virtual void on_leave(std::function<void()> work) = 0;
+  /// Comes before the reply is complete.
+  virtual void note(const TokenCounts&) {}
 };
 
 using ExchangePtr = std::shared_ptr<Exchange>;

@@ -24,7 +24,8 @@ class Server:
     """A server on a port of its own."""
 
     def __init__(self, *options):
-        self.process = subprocess.Popen([BINARY, "serve", "--port", "0", *options], stdout=subprocess.PIPE,
+        quiet = () if "--log-format" in options else ("--log-format", "none")
+        self.process = subprocess.Popen([BINARY, "serve", "--port", "0", *quiet, *options], stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
         self.line = self.process.stdout.readline()
         found = re.match(r"attacca serves (\S+) at http://127\.0\.0\.1:(\d+)\n$", self.line)
@@ -246,6 +247,30 @@ class Replies(OneServer):
         status, headers, body = self.server.raw("HEAD", "/health")
         self.assertEqual((200, b""), (status, body))
         self.assertGreater(int(headers["Content-Length"]), 0)
+
+
+class Log(unittest.TestCase):
+    def test_a_line_of_text_has_the_id_that_the_client_gets(self):
+        with Server("--log-format", "text") as server:
+            mine = server.raw("POST", TEXT, json.dumps({"prompt": "Once", "max_tokens": 3}), {"X-Request-Id": "mine-1"})
+            _, headers, _ = server.raw("GET", "/no-such", headers={"X-Request-Id": "not an id!"})
+            server.process.send_signal(signal.SIGTERM)
+            lines = server.process.communicate(timeout=PATIENCE_S)[1].splitlines()
+        self.assertEqual("mine-1", mine[1]["X-Request-Id"])
+        self.assertRegex(headers["X-Request-Id"], r"^req-[0-9a-f]{8}-\w+$")
+        logged = next(line for line in lines if "mine-1" in line)
+        self.assertRegex(logged, r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d mine-1 POST /v1/completions 200 in \d+\.\d+ s, "
+                                   r"\d+ tokens of prompt, 0 of them cached, 3 generated$")
+        self.assertTrue(any(headers["X-Request-Id"] in line and " 404 " in line for line in lines), lines)
+
+    def test_a_line_of_json_can_be_read_back(self):
+        with Server("--log-format", "json") as server:
+            server.answer(TEXT, prompt="Once", max_tokens=2, ignore_eos=True)
+            server.process.send_signal(signal.SIGTERM)
+            lines = server.process.communicate(timeout=PATIENCE_S)[1].splitlines()
+        line = json.loads(next(line for line in lines if line.startswith("{")))
+        self.assertEqual(("/v1/completions", 200, 2, False),
+                         (line["path"], line["status"], line["generated_tokens"], line["client_left"]))
 
 
 class Responses(OneServer):

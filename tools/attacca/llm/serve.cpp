@@ -5,6 +5,7 @@
 #include <attacca/llm.hpp>
 
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@
 #include "server/api.hpp"
 #include "server/http_server.hpp"
 #include "server/request_error.hpp"
+#include "server/request_log.hpp"
 #include "values.hpp"
 
 namespace attacca::tool {
@@ -34,6 +36,7 @@ struct ServeSettings {
   std::vector<std::string> origins;
   std::size_t most_waiting = 256;
   double drain_seconds = 30;
+  std::string log_format = "text";
   bool is_strict = false;
   server::HttpOptions http;
   EngineFlags flags;
@@ -74,6 +77,11 @@ server::ApiOptions api_options(const ServeSettings& settings, const llm::Model& 
   return options;
 }
 
+server::LogFormat log_format_of(const std::string& name) {
+  if (name == "none") return server::LogFormat::none;
+  return name == "json" ? server::LogFormat::json : server::LogFormat::text;
+}
+
 /// IPv6 addresses stand in brackets.
 std::string address_of(const std::string& host, std::uint16_t port) {
   const bool is_ipv6 = host.find(':') != std::string::npos;
@@ -92,11 +100,15 @@ void serve(ServeSettings& settings) {
                        bar.show(what, done, all);
                      });
   bar.clear();
+  const auto log = std::make_shared<server::RequestLog>(
+      log_format_of(settings.log_format),
+      [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); });
   Api api(model, engine, options);
   HttpServer http(
       settings.http,
       [&](server::HttpRequest request, const server::ExchangePtr& exchange) {
-        api.handle(std::move(request), exchange);
+        const server::ExchangePtr logged = log->wrap(exchange, request);
+        api.handle(std::move(request), logged);
       },
       [](int status, const std::string& message) {
         return server::error_reply(server::RequestError(status, message));
@@ -151,6 +163,10 @@ void add_serve(Program& program) {
       .option("--drain-seconds", real_number(settings->drain_seconds, 0, 86400),
               "how long running requests may take after a signal")
       .shows_default(fmt::to_string(settings->drain_seconds));
+  command
+      .option("--log-format", one_of({"text", "json", "none"}, settings->log_format),
+              "how requests are logged on standard error")
+      .shows_default(settings->log_format);
   command.flag("--strict", settings->is_strict, "refuse requests with unknown fields");
   add_engine_flags(command, settings->flags);
   command.action([settings] { serve(*settings); });

@@ -1,0 +1,152 @@
+// request_log.cpp: the lines of the log, for people and as JSON.
+#include "server/request_log.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <ctime>
+#include <future>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <random>
+#include <utility>
+
+namespace attacca::server {
+
+namespace {
+
+constexpr std::size_t kMostWaiting = 10'000;
+constexpr std::size_t kMostIdLetters = 128;
+
+using Clock = std::chrono::steady_clock;
+
+bool is_id(const std::string& text) {
+  return !text.empty() && text.size() <= kMostIdLetters &&
+         std::all_of(text.begin(), text.end(), [](char letter) {
+           return std::isalnum(static_cast<unsigned char>(letter)) || letter == '.' ||
+                  letter == '_' || letter == '-';
+         });
+}
+
+}  // namespace
+
+/// What is known of a request when it is over.
+struct RequestLog::Line {
+  std::time_t at;  // when it came
+  std::string id, method, path;
+  int status;  // 0: the client left before there was one
+  bool has_left;
+  double seconds;
+  std::optional<TokenCounts> tokens;
+};
+
+class RequestLog::LoggedExchange final : public Exchange {
+ public:
+  LoggedExchange(std::shared_ptr<RequestLog> log, ExchangePtr exchange, Line line)
+      : log_(std::move(log)), exchange_(std::move(exchange)), line_(std::move(line)) {}
+  ~LoggedExchange() override {
+    line_.seconds = std::chrono::duration<double>(Clock::now() - begun_).count();
+    line_.has_left = !is_complete_;
+    log_->add(line_);
+  }
+
+  void send(HttpReply reply) override {
+    is_complete_ = true;
+    exchange_->send(with_id(std::move(reply)));
+  }
+  void begin(HttpReply head) override { exchange_->begin(with_id(std::move(head))); }
+  void write(std::string piece) override { exchange_->write(std::move(piece)); }
+  void end() override {
+    is_complete_ = true;
+    exchange_->end();
+  }
+  void on_leave(std::function<void()> work) override { exchange_->on_leave(std::move(work)); }
+  void note(const TokenCounts& counts) override { line_.tokens = counts; }
+
+ private:
+  HttpReply with_id(HttpReply reply) {
+    line_.status = reply.status;
+    reply.headers.emplace_back("X-Request-Id", line_.id);
+    return reply;
+  }
+
+  const std::shared_ptr<RequestLog> log_;
+  const ExchangePtr exchange_;
+  const Clock::time_point begun_ = Clock::now();
+  Line line_;
+  bool is_complete_ = false;
+};
+
+RequestLog::RequestLog(LogFormat format, std::function<void(const std::string&)> write)
+    : format_(format),
+      write_(std::move(write)),
+      id_prefix_(fmt::format("req-{:08x}-", std::random_device()())) {}
+
+RequestLog::~RequestLog() {
+  const auto written = std::make_shared<std::promise<void>>();
+  worker_.post([written] { written->set_value(); });
+  written->get_future().wait_for(std::chrono::seconds(1));
+}
+
+std::string RequestLog::new_id() { return id_prefix_ + fmt::format("{:x}", ++requests_); }
+
+ExchangePtr RequestLog::wrap(ExchangePtr exchange, const HttpRequest& request) {
+  return std::make_shared<LoggedExchange>(shared_from_this(), std::move(exchange),
+                                          Line{.at = std::time(nullptr),
+                                               .id = is_id(request.id) ? request.id : new_id(),
+                                               .method = request.method,
+                                               .path = request.path,
+                                               .status = 0,
+                                               .has_left = false,
+                                               .seconds = 0,
+                                               .tokens = {}});
+}
+
+std::string RequestLog::text_of(const Line& line) const {
+  if (format_ == LogFormat::json) {
+    nlohmann::ordered_json json = {{"time", fmt::format("{:%FT%TZ}", fmt::gmtime(line.at))},
+                                   {"id", line.id},
+                                   {"method", line.method},
+                                   {"path", line.path},
+                                   {"status", line.status},
+                                   {"client_left", line.has_left},
+                                   {"seconds", line.seconds}};
+    if (line.tokens)
+      json.update({{"prompt_tokens", line.tokens->prompt},
+                   {"cached_tokens", line.tokens->cached},
+                   {"generated_tokens", line.tokens->generated}});
+    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+  // The path is the client's, and a line break in it would begin a line of its own.
+  std::string path = line.path;
+  std::replace_if(
+      path.begin(), path.end(),
+      [](char letter) { return std::iscntrl(static_cast<unsigned char>(letter)) != 0; }, '?');
+  std::string text =
+      fmt::format("{:%F %T} {} {} {} {} in {:.3f} s", fmt::gmtime(line.at), line.id, line.method,
+                  path, line.status == 0 ? "-" : fmt::to_string(line.status), line.seconds);
+  if (line.tokens)
+    text += fmt::format(", {} tokens of prompt, {} of them cached, {} generated",
+                        line.tokens->prompt, line.tokens->cached, line.tokens->generated);
+  return line.has_left ? text + ", the client left" : text;
+}
+
+void RequestLog::add(const Line& line) {
+  if (format_ == LogFormat::none) return;
+  if (waiting_ >= kMostWaiting) {
+    ++dropped_;
+    return;
+  }
+  ++waiting_;
+  worker_.post([this, text = text_of(line)] {
+    --waiting_;
+    if (const std::uint64_t dropped = dropped_.exchange(0); dropped > 0)
+      write_(fmt::format("{} lines of this log were dropped", dropped));
+    write_(text);
+  });
+}
+
+}  // namespace attacca::server

@@ -1,0 +1,48 @@
+// request_log.hpp: gives every request an id, which the reply's header X-Request-Id has too, and
+// writes a line when the reply is complete or the client has left.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "server/http.hpp"
+#include "server/worker.hpp"
+
+namespace attacca::server {
+
+enum class LogFormat : std::uint8_t { none, text, json };
+
+/// Thread-safe. The exchanges that it wraps own it together with whoever made it.
+class RequestLog : public std::enable_shared_from_this<RequestLog> {
+ public:
+  /// `write` takes a line without its end, on a thread of its own, so that a reader of the log who
+  /// pauses delays no reply. If thousands of lines wait, further ones are dropped and counted.
+  RequestLog(LogFormat format, std::function<void(const std::string&)> write);
+  /// Waits a second at most for lines that are not written yet.
+  ~RequestLog();
+
+  /// Passes a reply on with the request's id: the client's own if it sent one of letters, digits,
+  /// '.', '_' and '-', at most 128 of them; else a new one.
+  ExchangePtr wrap(ExchangePtr exchange, const HttpRequest& request);
+
+ private:
+  class LoggedExchange;
+  struct Line;
+
+  std::string new_id();
+  void add(const Line& line);
+  std::string text_of(const Line& line) const;
+
+  const LogFormat format_;
+  const std::function<void(const std::string&)> write_;
+  const std::string id_prefix_;
+  std::atomic<std::uint64_t> requests_ = 0;
+  std::atomic<std::size_t> waiting_ = 0;
+  std::atomic<std::uint64_t> dropped_ = 0;
+  Worker worker_;  // last: it uses all of the above
+};
+
+}  // namespace attacca::server
