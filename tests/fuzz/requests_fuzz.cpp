@@ -66,6 +66,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const RequestRules* rules : {&kRules, &kStrict, &kWithTools}) {
     allow_refusal([&] { check(read_chat_request(body, *rules, 1)); });
     allow_refusal([&] { check(read_text_request(body, *rules, 1)); });
+    allow_refusal([&] { check(read_response_request(body, *rules, 1)); });
     allow_refusal([&] { check(read_embedding_request(body, *rules, 1)); });
     allow_refusal([&] { read_tokenize_request(body, *rules); });
     allow_refusal([&] { read_detokenize_request(body, *rules); });

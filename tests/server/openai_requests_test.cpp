@@ -272,6 +272,41 @@ TEST(TextRequest, takes_texts_and_tokens_alone_and_in_lists) {
   EXPECT_EQ(text(R"(, "logprobs": 0)").choice(0).logprobs, 0u);
 }
 
+TEST(ResponseRequest, takes_a_text_or_messages_and_refuses_what_it_does_not_keep) {
+  const auto read = [](const std::string& fields) {
+    return read_response_request("{" + fields + "}", kRules, 0);
+  };
+  const GenerationRequest one = read(
+      R"("input": "Hi", "instructions": "Be brief.", "max_output_tokens": 5, "temperature": 0.5,)"
+      R"( "tools": [], "store": false, "stream": true)");
+  EXPECT_TRUE(one.is_response);
+  EXPECT_TRUE(one.streams);
+  const llm::Request request = one.choice(0);
+  ASSERT_EQ(request.messages.size(), 2u);
+  EXPECT_EQ(request.messages[0].role, "system");
+  EXPECT_EQ(request.messages[1].content, "Hi");
+  EXPECT_EQ(request.max_tokens, 5u);
+  EXPECT_EQ(request.sampling.temperature, 0.5f);
+  const llm::Request parts =
+      read(
+          R"("input": [{"role": "developer", "content": "Be brief."}, {"type": "message",)"
+          R"( "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}],)"
+          R"( "text": {"format": {"type": "json_schema", "name": "b", "schema": {"type": "null"}}})")
+          .choice(0);
+  EXPECT_EQ(parts.messages[0].role, "system");
+  EXPECT_EQ(parts.messages[1].content, "Hi");
+  EXPECT_EQ(parts.grammar.kind, llm::GrammarKind::json_schema);
+  EXPECT_EQ(parts.grammar.text, R"({"type":"null"})");
+  const auto param = [&](const std::string& fields) {
+    return refusal_of([&] { read(fields); }).param();
+  };
+  EXPECT_EQ(param(R"("messages": [])"), "input");
+  EXPECT_EQ(param(R"("input": [{"role": "tool", "content": "a"}])"), "input[0].role");
+  EXPECT_EQ(param(R"("input": [{"type": "function_call"}])"), "input[0].type");
+  EXPECT_EQ(param(R"("input": "a", "previous_response_id": "r")"), "previous_response_id");
+  EXPECT_EQ(param(R"("input": "a", "text": {"format": {"type": "xml"}})"), "text.format.type");
+}
+
 TEST(EmbeddingRequest, takes_texts_and_tokens) {
   const auto read = [](const std::string& fields) {
     return read_embedding_request("{" + fields + "}", kRules, 0);
