@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "graph/data.hpp"
 #include "graph/failures.hpp"
@@ -69,12 +70,26 @@ struct StreamState {
   std::vector<NodeId> frontier;
 };
 
-/// Is told of every node that the host executor ran. Called from many threads.
+/// One execution of a node by the host executor, or what one more thread computed of it. The texts
+/// are borrowed for the call.
+struct Execution {
+  std::string_view node;
+  std::string_view graph;    // empty outside graphs
+  std::uint64_t launch = 0;  // counted from 1 since observing began; 0: inside a library call
+  std::uint64_t iteration =
+      0;  // of the innermost WHILE around it, counted from 1; 0: there is none
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  int worker = 0;
+  std::int64_t part_of = 0;  // when the kernel that this is a part of began; 0: it is a whole node
+};
+
+/// Is told of every node that the host executor ran. Called from many threads, each time from the
+/// one that ran it.
 class Observer {
  public:
   virtual ~Observer() = default;
-  virtual void ran(const std::string& node, std::int64_t start_ns, std::int64_t end_ns,
-                   int worker) = 0;
+  virtual void ran(const Execution& execution) = 0;
 };
 
 /// Why a change could not be made in place.

@@ -13,10 +13,11 @@ namespace attacca {
 struct Timeline::Source final : graph::Observer {
   explicit Source(const Device& on) : device(on) {}
 
-  void ran(const std::string& node, std::int64_t start_ns, std::int64_t end_ns,
-           int worker) override {
+  void ran(const graph::Execution& execution) override {
+    if (execution.part_of != 0) return;
     const std::lock_guard lock(mutex);
-    spans.push_back({node, start_ns, end_ns, worker});
+    spans.push_back(
+        {std::string(execution.node), execution.start_ns, execution.end_ns, execution.worker});
   }
 
   Device device;

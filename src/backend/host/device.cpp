@@ -202,6 +202,7 @@ class HostDevice final : public DeviceImpl, public std::enable_shared_from_this<
   bool observe(std::shared_ptr<Observer> observer) override {
     const std::lock_guard lock(workers_.observer_mutex);
     workers_.observer = std::move(observer);
+    workers_.launches = 0;
     return true;
   }
   void set_nested_limits(std::size_t pending_launches, std::size_t) override {

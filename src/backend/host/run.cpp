@@ -9,6 +9,7 @@
 
 #include <cstring>
 #include <deque>
+#include <thread>
 
 #include "backend/host/handoff.hpp"
 #include "backend/host/inline_stream.hpp"
@@ -29,15 +30,19 @@ constexpr std::uint64_t kSplitThreads = 8192;
 /// stops everything that has not started.
 class Launch {
  public:
-  Launch(Workers& workers, Failures& failures) : workers_(workers), failures_(failures) {
+  /// `is_counted`: it is not part of another launch.
+  Launch(Workers& workers, Failures& failures, bool is_counted = true)
+      : workers_(workers), failures_(failures) {
     const std::lock_guard lock(workers.observer_mutex);
     observer_ = workers.observer;
+    if (observer_ && is_counted) number_ = ++workers.launches;
   }
 
   Workers& workers() { return workers_; }
   Failures& failures() { return failures_; }
   bool is_parallel() const { return workers_.arena != nullptr; }
   Observer* observer() const { return observer_.get(); }
+  std::uint64_t number() const { return number_; }  // for the observer
 
   void report(Failure failure) { failures_.add(std::move(failure)); }
   void stop() { is_stopped_.store(true, std::memory_order_relaxed); }
@@ -47,6 +52,7 @@ class Launch {
   Workers& workers_;
   Failures& failures_;
   std::shared_ptr<Observer> observer_;
+  std::uint64_t number_ = 0;
   std::atomic<bool> is_stopped_{false};
 };
 
@@ -113,7 +119,7 @@ class Environment {
 
   void run() {
     plan_.reset_conditions();
-    run_scope(0);
+    run_scope(0, 0);
     children_.wait();
   }
   void wait_for_children() { children_.wait(); }
@@ -149,34 +155,38 @@ class Environment {
   const std::string& graph_name() const { return graph_->name; }
 
  private:
-  void run_scope(std::uint32_t index) {
+  /// `iteration`: of the innermost WHILE around the scope, for the observer.
+  void run_scope(std::uint32_t index, std::uint64_t iteration) {
     const PlanScope& scope = plan_.scopes[index];
     if (!launch_.is_parallel() || scope.is_sequence) {
       for (const std::uint32_t node : scope.order) {
         if (launch_.is_stopped()) return;
-        run_node(node);
+        run_node(node, iteration);
       }
       return;
     }
     tbb::task_group group;
     hand_over(&group);
-    for (std::size_t at = 1; at < scope.roots.size(); ++at) spawn(scope.roots[at], group, &group);
-    run_from(scope.roots.front(), group);
+    for (std::size_t at = 1; at < scope.roots.size(); ++at)
+      spawn(scope.roots[at], iteration, group, &group);
+    run_from(scope.roots.front(), iteration, group);
     group.wait();
     taken_over(&group);
   }
 
   /// REQUIRES: hand_over(token).
-  void spawn(std::uint32_t node, tbb::task_group& group, const void* token) {
-    group.run(Carried{token, [this, &group, node] { run_from(node, group); }});
+  void spawn(std::uint32_t node, std::uint64_t iteration, tbb::task_group& group,
+             const void* token) {
+    group.run(
+        Carried{token, [this, &group, node, iteration] { run_from(node, iteration, group); }});
   }
 
   /// Runs a node and then, on this thread, one of the nodes it made ready; the others are spawned.
-  void run_from(std::uint32_t node, tbb::task_group& group) {
+  void run_from(std::uint32_t node, std::uint64_t iteration, tbb::task_group& group) {
     for (;;) {
       // The count is not touched again before the next run, which starts after this one.
       plan_.pending[node].store(plan_.dependency_count[node], std::memory_order_relaxed);
-      if (!launch_.is_stopped()) run_node(node);
+      if (!launch_.is_stopped()) run_node(node, iteration);
       std::uint32_t next = kNone;
       const std::uint32_t last = plan_.first_successor[node + 1];
       for (std::uint32_t at = plan_.first_successor[node]; at < last; ++at) {
@@ -188,7 +198,7 @@ class Environment {
         } else {
           const void* token = &plan_.pending[consumer];
           hand_over(token);
-          spawn(consumer, group, token);
+          spawn(consumer, iteration, group, token);
         }
       }
       if (next == kNone) {
@@ -199,9 +209,9 @@ class Environment {
     }
   }
 
-  void run_node(std::uint32_t index);
-  void run_part(const PlanNode& node, const Part& part);
-  void run_conditional(const PlanNode& node, const ConditionalPart& part);
+  void run_node(std::uint32_t index, std::uint64_t iteration);
+  void run_part(const PlanNode& node, const Part& part, std::uint64_t iteration);
+  void run_conditional(const PlanNode& node, const ConditionalPart& part, std::uint64_t iteration);
 
   Launch& launch_;
   Environment* parent_;
@@ -248,11 +258,17 @@ class Frame final : public attacca::detail::HostFrame {
       range(context, 0, blocks);
       return;
     }
-    const Carried run_part{context,
-                           [range, context](const tbb::blocked_range<std::uint64_t>& part) {
-                             range(context, part.begin(), part.end());
-                             hand_over(context);
-                           }};
+    const std::int64_t start = launch_.observer() ? now_ns() : 0;
+    const std::thread::id caller = std::this_thread::get_id();
+    const Carried run_part{
+        context,
+        [this, range, context, start, caller](const tbb::blocked_range<std::uint64_t>& part) {
+          if (start == 0 || std::this_thread::get_id() == caller)
+            range(context, part.begin(), part.end());
+          else
+            run_observed(start, [&] { range(context, part.begin(), part.end()); });
+          hand_over(context);
+        }};
     const tbb::blocked_range<std::uint64_t> all(0, blocks);
     hand_over(context);
     if (has_task_per_block_)
@@ -299,8 +315,24 @@ class Frame final : public attacca::detail::HostFrame {
 
   bool must_wait = false;
   std::uint64_t threads_per_block = 1;
+  std::uint64_t iteration = 0;  // for the observer
 
  private:
+  /// A part of this kernel on another thread than the one that runs the node.
+  template <class F>
+  void run_observed(std::int64_t kernel_start, F part) {
+    const std::int64_t start = now_ns();
+    part();
+    launch_.observer()->ran({.node = kernel_,
+                             .graph = graph_,
+                             .launch = launch_.number(),
+                             .iteration = iteration,
+                             .start_ns = start,
+                             .end_ns = now_ns(),
+                             .worker = tbb::this_task_arena::current_thread_index(),
+                             .part_of = kernel_start});
+  }
+
   /// Called when all blocks have ended: only then can the source say how much was done.
   void report_broken_source() {
     const unsigned source = broken_source_.load(std::memory_order_relaxed);
@@ -321,6 +353,7 @@ class Frame final : public attacca::detail::HostFrame {
         // It reports under the name of the node that spawned it, as on CUDA.
         Frame frame(launch_, nullptr, kernel_, graph_);
         frame.threads_per_block = child.grid.threads.count();
+        frame.iteration = iteration;
         frame.run(*child.kernel, child.grid, child.args.data());
       } catch (...) {
         launch_.report(failure_of_current_exception(child.kernel->name, graph_));
@@ -354,7 +387,7 @@ class Frame final : public attacca::detail::HostFrame {
   std::vector<Spawned> tails_;
 };
 
-void Environment::run_node(std::uint32_t index) {
+void Environment::run_node(std::uint32_t index, std::uint64_t iteration) {
   const Settings& settings = plan_.settings.at(index, version_);
   if (!settings.is_enabled) return;
   const PlanNode& node = plan_.nodes[index];
@@ -362,7 +395,7 @@ void Environment::run_node(std::uint32_t index) {
   const bool is_observed = observer && !std::holds_alternative<ConditionalPart>(settings.part);
   const std::int64_t start = is_observed ? now_ns() : 0;
   try {
-    run_part(node, settings.part);
+    run_part(node, settings.part, iteration);
   } catch (const StoppedInside&) {
     launch_.stop();
   } catch (...) {
@@ -370,14 +403,21 @@ void Environment::run_node(std::uint32_t index) {
     launch_.stop();
   }
   if (is_observed)
-    observer->ran(node.name, start, now_ns(), tbb::this_task_arena::current_thread_index());
+    observer->ran({.node = node.name,
+                   .graph = graph_name(),
+                   .launch = launch_.number(),
+                   .iteration = iteration,
+                   .start_ns = start,
+                   .end_ns = now_ns(),
+                   .worker = tbb::this_task_arena::current_thread_index()});
 }
 
-void Environment::run_part(const PlanNode& node, const Part& part) {
+void Environment::run_part(const PlanNode& node, const Part& part, std::uint64_t iteration) {
   if (const auto* kernel = std::get_if<KernelPart>(&part)) {
     Frame frame(launch_, this, node.name.c_str(), graph_name());
     frame.must_wait = node.has_programmatic_producer;
     frame.threads_per_block = kernel->grid.threads.count();
+    frame.iteration = iteration;
     frame.run(*kernel->info, kernel->grid, kernel->args.data());
   } else if (const auto* copy = std::get_if<CopyPart>(&part)) {
     move_rows(*copy);
@@ -388,24 +428,26 @@ void Environment::run_part(const PlanNode& node, const Part& part) {
   } else if (const auto* library = std::get_if<LibraryPart>(&part)) {
     InlineStream::run(launch_.workers(), library->enqueue, graph_name(), launch_.failures());
   } else if (const auto* conditional = std::get_if<ConditionalPart>(&part)) {
-    run_conditional(node, *conditional);
+    run_conditional(node, *conditional, iteration);
   }
 }
 
-void Environment::run_conditional(const PlanNode& node, const ConditionalPart& part) {
+void Environment::run_conditional(const PlanNode& node, const ConditionalPart& part,
+                                  std::uint64_t iteration) {
   const auto& value = *reinterpret_cast<const unsigned*>(part.condition);
   switch (part.kind) {
     case ConditionalKind::if_:
       if (value)
-        run_scope(node.bodies[0]);
+        run_scope(node.bodies[0], iteration);
       else if (node.bodies.size() > 1)
-        run_scope(node.bodies[1]);
+        run_scope(node.bodies[1], iteration);
       break;
     case ConditionalKind::while_:
-      while (value && !launch_.is_stopped()) run_scope(node.bodies[0]);
+      for (std::uint64_t pass = 1; value && !launch_.is_stopped(); ++pass)
+        run_scope(node.bodies[0], pass);
       break;
     case ConditionalKind::switch_:
-      if (value < node.bodies.size()) run_scope(node.bodies[value]);
+      if (value < node.bodies.size()) run_scope(node.bodies[value], iteration);
       break;
   }
 }
@@ -464,7 +506,7 @@ void run_launch(Workers& workers, Launchable& graph, Snapshot snapshot, Failures
 
 bool run_kernel(Workers& workers, const KernelInfo& kernel, const Grid& grid, const void* args,
                 const std::string& graph, Failures& failures) {
-  Launch launch(workers, failures);
+  Launch launch(workers, failures, graph.empty());
   inside_arena(workers, [&] {
     const std::int64_t start = launch.observer() ? now_ns() : 0;
     Frame frame(launch, nullptr, kernel.name, graph);
@@ -475,7 +517,12 @@ bool run_kernel(Workers& workers, const KernelInfo& kernel, const Grid& grid, co
       launch.report(failure_of_current_exception(kernel.name, graph));
       launch.stop();
     }
-    if (launch.observer()) launch.observer()->ran(kernel.name, start, now_ns(), 0);
+    if (launch.observer())
+      launch.observer()->ran({.node = kernel.name,
+                              .graph = graph,
+                              .launch = launch.number(),
+                              .start_ns = start,
+                              .end_ns = now_ns()});
   });
   return !launch.is_stopped();
 }

@@ -32,6 +32,7 @@ struct Workers {
   std::atomic<std::size_t> pending_spawns{0};
   std::mutex observer_mutex;
   std::shared_ptr<graph::Observer> observer;
+  std::uint64_t launches = 0;  // since observing began
   std::mutex streams_mutex;
   std::vector<HostStream*> streams;
 };
