@@ -253,6 +253,8 @@ enum class ResidentLoop : std::uint8_t { while_node, self_relaunch };
 inline constexpr int kResidentLoops = 2;
 const char* resident_loop_name(ResidentLoop loop);
 
+struct StepRecord;
+
 struct EngineOptions {
   Device device = Device::best();
   unsigned slots = 8;       // sequences that run at once
@@ -289,6 +291,8 @@ struct EngineOptions {
   // Marks of the last steps that are kept, by the device's clock; see StepMark. 0: none, and no
   // kernel writes any.
   std::size_t device_records = 0;
+  /// Called after each step, from the thread that runs them: it must be quick and must not throw.
+  std::function<void(const StepRecord& record)> on_step = {};
 };
 
 /// What the records of `Engine::device_records` say has happened. Their value is the size of the
@@ -341,6 +345,7 @@ struct StepRecord {
   std::uint32_t padding = 0;  // size - tokens
   Miss miss = Miss::none;
   double microseconds = 0;
+  std::chrono::steady_clock::time_point ended = {};  // when the host learned of its end
 };
 /// A line of the step log, without the newline.
 std::string to_json(const StepRecord& record);

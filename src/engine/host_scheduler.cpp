@@ -24,7 +24,7 @@ HostScheduler::HostScheduler(std::unique_ptr<StepRunner> runner, const schedule:
                              const llm::EngineOptions& options)
     : limits_(limits),
       options_(options),
-      log_(options.step_log),
+      log_(options.step_log, options.on_step),
       runner_(std::move(runner)),
       state_memory_(schedule::state_bytes(limits_) / sizeof(schedule::Line)),
       state_(schedule::bind_state(limits_, runner_->plan(), state_memory_.data())),
@@ -131,6 +131,7 @@ void HostScheduler::wait_for_oldest() {
   auto [record, began] = launched_.front();
   launched_.pop_front();
   record.microseconds = clock_.done(began) * 1e6;
+  record.ended = clock_.last_done();
   log_.add(record);
 }
 

@@ -102,7 +102,7 @@ ResidentScheduler::ResidentScheduler(std::unique_ptr<StepRunner> runner,
       options_(options),
       records_(records),
       news_capacity_(news_capacity > 0 ? news_capacity : default_capacity(limits)),
-      log_(options.step_log),
+      log_(options.step_log, options.on_step),
       runner_(std::move(runner)),
       stream_(options.device),
       ended_(options.device),
@@ -322,6 +322,7 @@ void ResidentScheduler::take_in_step(const News& news) {
   llm::StepRecord record = record_of(limits_, options_.graphs, news.step);
   record.microseconds = static_cast<double>(news.at - last_step_at_) / 1e3;
   last_step_at_ = news.at;
+  record.ended = last_step_;
   log_.add(record);
 }
 

@@ -6,10 +6,12 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace attacca::engine {
 
-StepLog::StepLog(const std::string& path) : path_(path) {
+StepLog::StepLog(const std::string& path, OnStep on_step)
+    : path_(path), on_step_(std::move(on_step)) {
   if (path_.empty()) return;
   file_.open(path_, std::ios::trunc);
   if (!file_)
@@ -31,6 +33,7 @@ void StepLog::add(llm::StepRecord record) {
       ring_[(steps_ - 1) % kKept] = record;
   }
   if (file_.is_open()) file_ << llm::to_json(record) << '\n';
+  if (on_step_) on_step_(record);
 }
 
 void StepLog::flush() {

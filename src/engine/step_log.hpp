@@ -6,6 +6,7 @@
 #include <attacca/llm.hpp>
 #include <cstdint>
 #include <fstream>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -16,10 +17,12 @@ class StepLog {
  public:
   static constexpr std::size_t kKept = 4096;
 
-  /// `path`: empty for no file. Throws BadArgument if it cannot be written.
-  explicit StepLog(const std::string& path);
+  using OnStep = std::function<void(const llm::StepRecord& record)>;
 
-  /// Numbers the record and adds it.
+  /// `path`: empty for no file. Throws BadArgument if it cannot be written.
+  explicit StepLog(const std::string& path, OnStep on_step = {});
+
+  /// Numbers the record, adds it and calls `on_step`.
   void add(llm::StepRecord record);
   /// Throws DeviceError if the records could not be written to the file.
   void flush();
@@ -32,6 +35,7 @@ class StepLog {
  private:
   std::string path_;
   std::ofstream file_;
+  OnStep on_step_;
   mutable std::mutex mutex_;           // of ring_ and steps_
   std::vector<llm::StepRecord> ring_;  // step n is at (n - 1) % kKept
   std::uint64_t steps_ = 0;
