@@ -19,5 +19,6 @@
 #include <attacca/resident.hpp>
 #include <attacca/switch_loop.hpp>
 #include <attacca/timeline.hpp>
+#include <attacca/trace.hpp>
 #include <attacca/version.hpp>
 #include <attacca/workers.hpp>

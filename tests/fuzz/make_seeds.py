@@ -168,11 +168,23 @@ def plan_seeds():
     yield "distribution", b"1:900,8:30,64:5,3"
 
 
+def trace_seeds():
+    slices = [{"ph": "X", "name": "rms_norm", "pid": 1, "tid": 1, "ts": 10.5 * at, "dur": 8.25,
+               "args": {"graph": "step", "launch": 1, "iteration": at + 1, "tokens": 4, "why": "x"}} for at in range(3)]
+    names = [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "host"}},
+             {"ph": "M", "name": "thread_name", "pid": 1, "tid": 1, "args": {"name": "steps", "ranges": True}}]
+    pairs = [{"ph": "B", "name": "a", "pid": "p", "tid": 2, "ts": 1}, {"ph": "E", "pid": "p", "tid": 2, "ts": 7},
+             {"ph": "C", "name": "counter", "ts": 3}]
+    yield "object", json.dumps({"displayTimeUnit": "ns", "traceEvents": names + slices}).encode()
+    yield "list", json.dumps(slices + pairs + names).encode()
+
+
 def main():
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__.strip())
     targets = {"chat": chat_seeds, "gguf": gguf_seeds, "grammar": grammar_seeds, "plan": plan_seeds,
-               "requests": requests_seeds, "safetensors": safetensors_seeds, "sse": sse_seeds, "tokenizer": tokenizer_seeds}
+               "requests": requests_seeds, "safetensors": safetensors_seeds, "sse": sse_seeds, "tokenizer": tokenizer_seeds,
+               "trace": trace_seeds}
     for target, seeds in targets.items():
         folder = pathlib.Path(sys.argv[1]) / target
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,91 @@
+// trace.hpp: where the time went: what ran when on which thread, as data that opens in Perfetto and
+// chrome://tracing, and in `attacca trace`. docs/trace.md shows it.
+//
+//   attacca::Tracer tracer(device);
+//   exec.launch(stream);
+//   stream.synchronize();
+//   write_chrome_trace(tracer.trace(), "run.json");
+#pragma once
+
+#include <attacca/device.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace attacca {
+
+/// A row of the picture: a thread, later a stream of a GPU.
+struct TraceTrack {
+  std::string process;  // tracks with the same one stand together: a device, or "engine"
+  std::string name;
+  /// Its slices are ranges of time around the work of other tracks, not work: they count neither as
+  /// busy nor as neighbours of a gap.
+  bool has_ranges = false;
+
+  friend bool operator==(const TraceTrack&, const TraceTrack&) = default;
+};
+
+/// Something that ran. Slices of one track lie inside each other or apart.
+struct TraceSlice {
+  using Value = std::variant<std::int64_t, std::string>;
+
+  std::size_t track = 0;  // its place in Trace::tracks
+  std::string name;
+  std::int64_t begin_ns = 0;
+  std::int64_t end_ns = 0;
+  std::string graph = {};       // empty: none
+  std::uint64_t launch = 0;     // of the device, counted from 1; 0: unknown
+  std::uint64_t iteration = 0;  // of the innermost WHILE around it, counted from 1; 0: none
+  std::vector<std::pair<std::string, Value>> arguments = {};
+
+  friend bool operator==(const TraceSlice&, const TraceSlice&) = default;
+};
+
+struct Trace {
+  std::vector<TraceTrack> tracks;
+  std::vector<TraceSlice> slices;  // in any order
+
+  friend bool operator==(const Trace&, const Trace&) = default;
+};
+
+/// In Chrome's JSON format, with the times since the first slice began. A byte that is not UTF-8
+/// becomes U+FFFD.
+std::string to_chrome_json(const Trace& trace);
+/// Throws Error if the file cannot be written.
+void write_chrome_trace(const Trace& trace, const std::string& path);
+
+/// Records every node that graphs and streams run on a host device while it lives, with a track for
+/// each thread. A kernel that several threads compute has a slice on each of them. One at a time
+/// per device, and no Timeline of that device beside it. Thread-safe.
+class Tracer {
+ public:
+  explicit Tracer(const Device& device);
+  ~Tracer();
+  Tracer(const Tracer&) = delete;
+
+  /// Whether nodes are recorded; if not, `why_not` names the reason. `add` works anyway.
+  bool is_recording() const;
+  std::string why_not() const;
+
+  /// The clock of all slices.
+  static std::int64_t now_ns();
+  /// Adds a slice of the caller's own, for example a phase of the program. The track is made if it
+  /// is not there; `slice.track` is not read.
+  void add(const TraceTrack& track, TraceSlice slice);
+
+  /// The slices so far, by time, with outer ones before those inside them. Synchronize the streams
+  /// first.
+  Trace trace() const;
+
+  struct Source;
+
+ private:
+  Device device_;
+  std::shared_ptr<Source> source_;
+};
+
+}  // namespace attacca

@@ -1,0 +1,16 @@
+// slices.hpp: what all of src/trace agrees on: the order of slices, and the mark of a part.
+#pragma once
+
+#include <attacca/trace.hpp>
+
+namespace attacca::trace {
+
+/// The argument of a slice that is only a part of a kernel, computed by one more thread.
+inline constexpr const char* kPart = "part";
+
+/// By begin; of two that begin together, the longer one is around the other.
+inline bool is_earlier(const TraceSlice& a, const TraceSlice& b) {
+  return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;
+}
+
+}  // namespace attacca::trace

@@ -1,0 +1,152 @@
+// tracer.cpp: collects what the host executor ran. Each thread writes to a lane of its own, so
+// threads do not wait for each other, and keeps each name once.
+#include <attacca/trace.hpp>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+
+#include "core/clock.hpp"
+#include "graph/access.hpp"
+#include "graph/executor.hpp"
+#include "trace/slices.hpp"
+
+namespace attacca {
+
+namespace {
+
+/// Texts, each kept once.
+class Names {
+ public:
+  std::uint32_t number_of(std::string_view text) {
+    const auto found = numbers_.find(text);
+    if (found != numbers_.end()) return found->second;
+    texts_.emplace_back(text);
+    const auto number = static_cast<std::uint32_t>(texts_.size() - 1);
+    numbers_.emplace(texts_.back(), number);
+    return number;
+  }
+  const std::string& text(std::uint32_t number) const { return texts_[number]; }
+
+ private:
+  std::deque<std::string> texts_;  // a deque: `numbers_` refers to them
+  std::unordered_map<std::string_view, std::uint32_t> numbers_;
+};
+
+struct Ran {
+  std::uint32_t node;
+  std::uint32_t graph;
+  std::uint64_t launch;
+  std::uint64_t iteration;
+  std::int64_t start_ns;
+  std::int64_t end_ns;
+  std::int64_t part_of;
+};
+
+/// What one thread ran.
+struct Lane {
+  std::mutex mutex;  // its thread writes, `trace` reads
+  Names names;
+  std::vector<Ran> ran;
+
+  void add(const graph::Execution& execution) {
+    const std::lock_guard lock(mutex);
+    const std::uint32_t node = names.number_of(execution.node);
+    // A thread takes a kernel in several pieces; they are one slice.
+    if (execution.part_of != 0 && !ran.empty() && ran.back().part_of == execution.part_of &&
+        ran.back().node == node) {
+      ran.back().end_ns = execution.end_ns;
+      return;
+    }
+    ran.push_back({node, names.number_of(execution.graph), execution.launch, execution.iteration,
+                   execution.start_ns, execution.end_ns, execution.part_of});
+  }
+};
+
+/// Tells apart tracers that had the same address one after another.
+std::atomic<std::uint64_t> tracers{0};
+
+}  // namespace
+
+struct Tracer::Source final : graph::Observer {
+  explicit Source(std::string device) : process(std::move(device)) {}
+
+  void ran(const graph::Execution& execution) override { lane().add(execution); }
+
+  /// The calling thread's.
+  Lane& lane() {
+    thread_local std::uint64_t tracer = 0;
+    thread_local Lane* last = nullptr;
+    if (tracer == number) return *last;
+    const std::lock_guard lock(mutex);
+    Lane*& mine = lane_of[std::this_thread::get_id()];
+    if (!mine) mine = &lanes.emplace_back();
+    tracer = number;
+    return *(last = mine);
+  }
+
+  const std::uint64_t number = ++tracers;
+  const std::string process;
+  std::string why_not;
+  std::mutex mutex;  // of all below, but for what is inside the lanes
+  std::deque<Lane> lanes;
+  std::map<std::thread::id, Lane*> lane_of;
+  Trace added;
+};
+
+Tracer::Tracer(const Device& device)
+    : device_(device), source_(std::make_shared<Source>(device.name())) {
+  if (!graph::impl_of(device_).observe(source_))
+    source_->why_not =
+        "nodes are recorded on the host only; for " + device.name() + " use attacca::Timeline";
+}
+
+Tracer::~Tracer() {
+  if (is_recording()) graph::impl_of(device_).observe(nullptr);
+}
+
+bool Tracer::is_recording() const { return source_->why_not.empty(); }
+std::string Tracer::why_not() const { return source_->why_not; }
+std::int64_t Tracer::now_ns() { return attacca::now_ns(); }
+
+void Tracer::add(const TraceTrack& track, TraceSlice slice) {
+  const std::lock_guard lock(source_->mutex);
+  std::vector<TraceTrack>& tracks = source_->added.tracks;
+  slice.track =
+      static_cast<std::size_t>(std::find(tracks.begin(), tracks.end(), track) - tracks.begin());
+  if (slice.track == tracks.size()) tracks.push_back(track);
+  source_->added.slices.push_back(std::move(slice));
+}
+
+Trace Tracer::trace() const {
+  const std::lock_guard lock(source_->mutex);
+  Trace trace = source_->added;
+  for (Lane& lane : source_->lanes) {
+    const std::lock_guard lane_lock(lane.mutex);
+    const std::size_t track = trace.tracks.size();
+    trace.tracks.push_back(
+        {source_->process, "thread " + std::to_string(track - source_->added.tracks.size() + 1)});
+    for (const Ran& ran : lane.ran) {
+      TraceSlice& slice = trace.slices.emplace_back();
+      slice = {.track = track,
+               .name = lane.names.text(ran.node),
+               .begin_ns = ran.start_ns,
+               .end_ns = ran.end_ns,
+               .graph = lane.names.text(ran.graph),
+               .launch = ran.launch,
+               .iteration = ran.iteration};
+      if (ran.part_of != 0) slice.arguments.emplace_back(trace::kPart, 1);
+    }
+  }
+  std::stable_sort(trace.slices.begin(), trace.slices.end(), trace::is_earlier);
+  return trace;
+}
+
+}  // namespace attacca

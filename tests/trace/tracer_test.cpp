@@ -1,0 +1,210 @@
+// Tests of Tracer: what it records of graphs on the host, how often, and that it stops. Times are
+// the machine's, so they are only compared with each other.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <attacca/attacca.hpp>
+
+#include <algorithm>
+#include <map>
+#include <thread>
+
+#include "support/kernels.hpp"
+#include "support/meeting_kernels.hpp"
+#include "support/on_each_device.hpp"
+#include "trace/read_chrome.hpp"
+#include "trace/summary.hpp"
+
+namespace attacca::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class TracerTest : public OnEachDevice {
+ protected:
+  void SetUp() override {
+    OnEachDevice::SetUp();
+    if (!IsSkipped() && is_cuda()) GTEST_SKIP() << "nodes are recorded on the host only";
+  }
+
+  /// How often each name ran; a kernel that several threads computed counts once.
+  static std::map<std::string, std::size_t> counts(const Trace& trace) {
+    std::map<std::string, std::size_t> counts;
+    for (const TraceSlice& slice : trace.slices)
+      if (slice.arguments.empty()) ++counts[slice.name];
+    return counts;
+  }
+  static std::vector<std::uint64_t> iterations(const Trace& trace, const std::string& name) {
+    std::vector<std::uint64_t> all;
+    for (const TraceSlice& slice : trace.slices)
+      if (slice.name == name) all.push_back(slice.iteration);
+    return all;
+  }
+};
+ATTACCA_ON_EACH_DEVICE(TracerTest);
+
+TEST_P(TracerTest, every_iteration_of_a_while_appears_once) {
+  const Buffer<unsigned> left = buffer<unsigned>({5});
+  const Buffer<int> value = buffer<int>({0});
+  Graph graph(device(), "counting");
+  const auto first = graph.kernel(set_value, Grid{}, {value.data(), 1}).named("before");
+  graph
+      .while_("loop",
+              [&](Graph& body, Condition again) {
+                const auto work = body.kernel(set_value, Grid{}, {value.data(), 2}).named("work");
+                body.kernel(count_down, Grid{}, {.again = again, .left = left.data()})
+                    .named("count")
+                    .after(work);
+              })
+      .after(first);
+  const Tracer tracer(device());
+  ASSERT_TRUE(tracer.is_recording());
+  run(graph);
+  const Trace trace = tracer.trace();
+  EXPECT_THAT(iterations(trace, "before"), ElementsAre(0));
+  EXPECT_THAT(iterations(trace, "work"), ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_THAT(iterations(trace, "count"), ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_THAT(trace.slices, SizeIs(11));
+  for (const TraceSlice& slice : trace.slices) {
+    EXPECT_EQ(slice.graph, "counting");
+    EXPECT_EQ(slice.launch, 1u);
+    EXPECT_LE(slice.begin_ns, slice.end_ns);
+  }
+}
+
+TEST_P(TracerTest, launches_are_numbered_from_one) {
+  const Buffer<int> value = buffer<int>({0});
+  Graph graph(device());
+  graph.kernel(set_value, Grid{}, {value.data(), 1}).named("node");
+  Exec exec = graph.instantiate();
+  for (int session = 0; session < 2; ++session) {
+    const Tracer tracer(device());
+    run(exec);
+    run(exec);
+    const Trace trace = tracer.trace();
+    ASSERT_THAT(trace.slices, SizeIs(2));
+    EXPECT_EQ(trace.slices[0].launch, 1u);
+    EXPECT_EQ(trace.slices[1].launch, 2u);
+  }
+}
+
+TEST_P(TracerTest, nothing_is_recorded_before_it_lives_or_after) {
+  const Buffer<int> value = buffer<int>({0});
+  Graph graph(device());
+  graph.kernel(set_value, Grid{}, {value.data(), 1}).named("node");
+  run(graph);
+  {
+    const Tracer tracer(device());
+    EXPECT_THAT(tracer.trace().slices, IsEmpty());
+    run(graph);
+  }
+  run(graph);
+  const Tracer second(device());
+  EXPECT_THAT(second.trace().slices, IsEmpty());
+}
+
+TEST_P(TracerTest, kernels_outside_graphs_have_no_graph) {
+  const Buffer<int> value = buffer<int>({0});
+  const Tracer tracer(device());
+  stream().kernel(set_value, Grid{}, {value.data(), 1});
+  stream().synchronize();
+  const Trace trace = tracer.trace();
+  ASSERT_THAT(trace.slices, SizeIs(1));
+  EXPECT_EQ(trace.slices[0].graph, "");
+  EXPECT_EQ(trace.slices[0].launch, 1u);
+}
+
+TEST_P(TracerTest, nodes_of_a_wide_graph_appear_once_and_slices_of_a_thread_never_cross) {
+  constexpr int kWidth = 40;
+  const Buffer<int> values = buffer<int>(std::vector<int>(kWidth));
+  Graph graph(device());
+  for (int at = 0; at < kWidth; ++at)
+    graph.kernel(set_value, Grid{}, {values.data() + at, at}).named("node " + std::to_string(at));
+  const Tracer tracer(device());
+  run(graph);
+  const Trace trace = tracer.trace();
+  EXPECT_THAT(counts(trace), SizeIs(kWidth));
+  EXPECT_THAT(trace.slices, SizeIs(kWidth));
+  for (std::size_t track = 0; track < trace.tracks.size(); ++track) {
+    std::vector<std::int64_t> ends;
+    for (const TraceSlice& slice : trace.slices) {
+      if (slice.track != track) continue;
+      while (!ends.empty() && ends.back() <= slice.begin_ns) ends.pop_back();
+      EXPECT_TRUE(ends.empty() || slice.end_ns <= ends.back());
+      ends.push_back(slice.end_ns);
+    }
+  }
+  const trace::Summary summary = trace::summarize(trace);
+  for (const trace::Usage& row : summary.tracks)
+    EXPECT_EQ(row.busy_ns + row.idle_ns, summary.wall_ns);
+}
+
+TEST_P(TracerTest, slices_of_the_caller_stand_beside_the_nodes) {
+  Tracer tracer(device());
+  const std::int64_t begin = Tracer::now_ns();
+  const Buffer<int> value = buffer<int>({0});
+  Graph graph(device());
+  graph.kernel(set_value, Grid{}, {value.data(), 1}).named("node");
+  run(graph);
+  const TraceTrack phases{"program", "phases", true};
+  tracer.add(phases, {.name = "phase", .begin_ns = begin, .end_ns = Tracer::now_ns()});
+  const Trace trace = tracer.trace();
+  ASSERT_THAT(trace.slices, SizeIs(2));
+  EXPECT_EQ(trace.slices[0].name, "phase");
+  EXPECT_EQ(trace.tracks.at(trace.slices[0].track), phases);
+  EXPECT_LE(trace.slices[1].end_ns, trace.slices[0].end_ns);
+  EXPECT_EQ(trace::read_chrome(to_chrome_json(trace), "x").trace.tracks, trace.tracks);
+}
+
+TEST(Tracer, a_kernel_that_several_threads_compute_has_a_slice_on_each) {
+  constexpr unsigned kThreads = 4;
+  constexpr std::uint64_t kPatience = 30'000'000'000;
+  const Device device = Device::host(kThreads);
+  Buffer<MeetingCount> counts(device, 2);
+  counts.write(std::vector<MeetingCount>(2));
+  Graph graph(device, "meeting");
+  // The blocks wait for each other, so each needs a thread of its own.
+  graph.kernel(meet, Grid{{kThreads}, {1}}, {counts.data(), counts.data() + 1, kPatience});
+  const Tracer tracer(device);
+  Exec exec = graph.instantiate();
+  const Stream stream(device);
+  exec.launch(stream);
+  stream.synchronize();
+  const Trace trace = tracer.trace();
+  EXPECT_THAT(trace.tracks, SizeIs(kThreads));
+  EXPECT_THAT(trace.slices, SizeIs(kThreads));
+  std::size_t parts = 0;
+  for (const TraceSlice& slice : trace.slices) {
+    EXPECT_EQ(slice.name, "meet");
+    EXPECT_EQ(slice.graph, "meeting");
+    parts += slice.arguments.size();
+  }
+  EXPECT_EQ(parts, kThreads - 1);
+}
+
+TEST(Tracer, threads_that_launch_at_once_lose_no_node) {
+  constexpr int kThreads = 4, kLaunches = 50;
+  const Device device = Device::host(2);
+  const Tracer tracer(device);
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread)
+    threads.emplace_back([&, thread] {
+      Graph graph(device);
+      graph.host("call " + std::to_string(thread), [] {});
+      Exec exec = graph.instantiate();
+      const Stream stream(device);
+      for (int launch = 0; launch < kLaunches; ++launch) exec.launch(stream);
+      stream.synchronize();
+    });
+  for (std::thread& thread : threads) thread.join();
+  const Trace trace = tracer.trace();
+  EXPECT_THAT(trace.slices, SizeIs(kThreads * kLaunches));
+  std::vector<std::uint64_t> launches;
+  for (const TraceSlice& slice : trace.slices) launches.push_back(slice.launch);
+  std::sort(launches.begin(), launches.end());
+  for (std::size_t at = 0; at < launches.size(); ++at) EXPECT_EQ(launches[at], at + 1);
+}
+
+}  // namespace
+}  // namespace attacca::test
