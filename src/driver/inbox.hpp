@@ -30,6 +30,7 @@ class Inbox {
     {
       const std::lock_guard lock(mutex_);
       if (!refusal_.empty()) throw DeviceError(refusal_);
+      if (jobs.empty()) return;  // the driver would not wake up, and never be quiet again
       mail_.submitted.insert(mail_.submitted.end(), jobs.begin(), jobs.end());
       is_quiet_ = false;
     }
