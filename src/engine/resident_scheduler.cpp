@@ -249,6 +249,7 @@ void ResidentScheduler::launch() {
   mail_->loop->launch(stream_);
   stream_.record(ended_);
   launched_ = last_step_ = clock_.launched();
+  last_step_at_ = 0;
   is_running_ = true;
   ++launches_;
 }
@@ -320,7 +321,9 @@ void ResidentScheduler::take_in_row(const News& news, std::vector<driver::Outcom
 
 void ResidentScheduler::take_in_step(const News& news) {
   llm::StepRecord record = record_of(limits_, options_.graphs, news.step);
-  record.microseconds = static_cast<double>(news.at - last_step_at_) / 1e3;
+  // The device's clock has another origin, so the first step of a launch is timed by the host's.
+  record.microseconds = last_step_at_ == 0 ? driver::seconds_between(launched_, last_step_) * 1e6
+                                           : static_cast<double>(news.at - last_step_at_) / 1e3;
   last_step_at_ = news.at;
   record.ended = last_step_;
   log_.add(record);

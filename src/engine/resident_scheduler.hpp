@@ -90,7 +90,7 @@ class ResidentScheduler final : public driver::Scheduler {
   llm::EngineStats past_;  // what the boards of loops that failed had counted
   driver::Clock::time_point launched_;
   driver::Clock::time_point last_step_;  // when its news were read
-  std::uint64_t last_step_at_ = 0;       // by the device's clock
+  std::uint64_t last_step_at_ = 0;       // by the device's clock; 0: none since the launch
   driver::StepClock clock_;
 };
 
