@@ -15,7 +15,7 @@
 #include "files.hpp"
 #include "harness.hpp"
 #include "hogs.hpp"
-#include "llm/input.hpp"
+#include "input.hpp"
 #include "output.hpp"
 #include "progress.hpp"
 #include "serve/drive.hpp"

@@ -13,7 +13,7 @@
 
 #include "command.hpp"
 #include "files.hpp"
-#include "llm/input.hpp"
+#include "input.hpp"
 #include "llm/plan_chart.hpp"
 #include "llm/plan_report.hpp"
 #include "output.hpp"

@@ -13,9 +13,10 @@
 #include <vector>
 
 #include "command.hpp"
-#include "llm/input.hpp"
+#include "input.hpp"
 #include "llm/models.hpp"
 #include "llm/run_stats.hpp"
+#include "llm/run_trace.hpp"
 #include "llm/runner.hpp"
 #include "progress.hpp"
 #include "values.hpp"
@@ -119,7 +120,8 @@ void run(Settings& settings, bool has_model) {
   const std::optional<std::string> prompt = sort_words(settings, has_model);
   check_prompt(settings, prompt);
   settings.grammar = grammar_of(settings);
-  const EngineOptions options = engine_options(settings.flags);
+  EngineOptions options = engine_options(settings.flags);
+  RunTrace trace(settings.trace_file, options);
   const Model model = open_model(settings.model);
   const std::vector<Prompt> prompts = prompts_of(settings, prompt);
   ProgressBar bar;
@@ -131,10 +133,15 @@ void run(Settings& settings, bool has_model) {
   if (prompts.empty()) check_conversation(settings, runner.is_chat());
   if (settings.has_stats || settings.is_verbose)
     fmt::print(stderr, "{}", start_report(model, engine));
+  trace.start();
+  bool has_answered = true;
   if (prompts.empty())
     runner.converse();
-  else if (!runner.answer(prompts))
-    throw ExitStatus{1};
+  else
+    has_answered = runner.answer(prompts);
+  engine.wait_until_idle();
+  trace.finish();
+  if (!has_answered) throw ExitStatus{1};
 }
 
 void add_sampling_flags(Command& command, SamplingFlags& sampling) {
@@ -205,6 +212,8 @@ void add_run(Program& program) {
   command.flag("--stats", settings->has_stats, "memory, times and rates on standard error");
   command.flag("-v,--verbose", settings->is_verbose,
                "memory and graphs on standard error, before the answer");
+  command.option("--trace", text(settings->trace_file),
+                 "write what ran when to this file, for attacca trace and ui.perfetto.dev");
   command.option("--logprobs", whole_number(settings->logprobs, 0, 20),
                  "with --json: log-probabilities, and this many alternatives");
   add_sampling_flags(command, settings->sampling);

@@ -33,6 +33,7 @@ struct RunSettings {
   std::string model;
   std::string system;
   std::string prompts_file;
+  std::string trace_file;
   bool is_plain = false;
   bool is_json = false;
   bool has_stats = false;

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "command.hpp"
+#include "input.hpp"
 #include "json.hpp"
-#include "llm/input.hpp"
 #include "llm/models.hpp"
 #include "llm/run_stats.hpp"
 #include "progress.hpp"

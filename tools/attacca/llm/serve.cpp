@@ -11,8 +11,8 @@
 #include <string>
 
 #include "command.hpp"
+#include "input.hpp"
 #include "llm/engine_flags.hpp"
-#include "llm/input.hpp"
 #include "llm/models.hpp"
 #include "output.hpp"
 #include "progress.hpp"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "command.hpp"
+#include "input.hpp"
 #include "json.hpp"
-#include "llm/input.hpp"
 #include "llm/models.hpp"
 #include "text/tokenizer/open.hpp"
 #include "values.hpp"

@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "llm/input.hpp"
+#include "input.hpp"
 #include "nearest.hpp"
 
 #if ATTACCA_WITH_YAML

@@ -1,5 +1,5 @@
 // input.cpp: reads files and standard input whole, and cuts them into lines.
-#include "llm/input.hpp"
+#include "input.hpp"
 
 #include <fmt/core.h>
 #include <attacca/error.hpp>

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Tests of `attacca run --trace` and `attacca trace`, with the embedded model: trace_test.py <binary>."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BINARY = sys.argv[1]
+
+
+def attacca(*arguments, given=""):
+    return subprocess.run([BINARY, *arguments], input=given, capture_output=True, text=True, timeout=120)
+
+
+class TraceTest(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    def run_model(self, *options):
+        """The slices of a run by the name of their track, and the lines of its step log."""
+        began = time.monotonic()
+        trace, log = self.folder / "run.json", self.folder / "steps.jsonl"
+        done = attacca("run", "--plain", "Once upon a time", "-n", "12", "--ignore-end", "--temperature", "0", "--device", "host",
+                       "--trace", str(trace), "--step-log", str(log), *options)
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        self.seconds = time.monotonic() - began
+        events = json.loads(trace.read_text())["traceEvents"]
+        names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+        tracks = {name: [] for name in names.values()}
+        for event in events:
+            if event["ph"] == "X" and "part" not in event["args"]:
+                tracks[names[event["tid"]]].append(event)
+        return trace, tracks, [json.loads(line) for line in log.read_text().splitlines()]
+
+    def test_every_step_is_a_slice_with_its_nodes_below(self):
+        _, tracks, log = self.run_model()
+        steps = tracks.pop("steps")
+        self.assertEqual([(line["tokens"], line["size"], line["mode"]) for line in log],
+                         [(step["args"]["tokens"], step["args"]["size"], step["args"]["mode"]) for step in steps])
+        samples = sorted((node for nodes in tracks.values() for node in nodes if node["name"] == "sample"),
+                         key=lambda node: node["ts"])
+        self.assertEqual(len(steps), len(samples))
+        for step, sample in zip(steps, samples):  # the host learns of an end when it has come
+            self.assertLessEqual(sample["ts"] + sample["dur"], step["ts"] + step["dur"])
+
+    def test_steps_take_no_longer_than_the_run(self):
+        for scheduler in ("host", "resident"):
+            with self.subTest(scheduler):
+                _, tracks, log = self.run_model("--scheduler", scheduler)
+                self.assertLess(sum(line["microseconds"] for line in log), self.seconds * 1e6)
+                self.assertLess(sum(step["dur"] for step in tracks["steps"]), self.seconds * 1e6)
+
+    def test_the_resident_loop_shows_every_iteration(self):
+        _, tracks, log = self.run_model("--scheduler", "resident")
+        nodes = [node for name, nodes in tracks.items() if name != "steps" for node in nodes]
+        iterations = [node["args"].get("iteration") for node in nodes if node["name"] == "sample"]
+        self.assertEqual(len(log), len(iterations))
+        self.assertNotIn(None, iterations)
+
+    def test_a_trace_is_summed_up_and_compared(self):
+        trace, _, _ = self.run_model()
+        done = attacca("trace", str(trace))
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        for words in ("host: thread 1", "largest gaps", "layer # attention", "decode step"):
+            self.assertIn(words, done.stdout)
+        self.assertIn("layer 0 attention", attacca("trace", "--each", "--names", "1000", str(trace)).stdout)
+        self.assertEqual(done.stdout, attacca("trace", "-", given=trace.read_text()).stdout)
+        same = attacca("trace", "--compare", str(trace), str(trace)).stdout
+        self.assertIn("+0.0 %", same)
+        self.assertNotIn("slower", same)
+
+    def test_wrong_files_and_usage_are_refused_with_the_place(self):
+        bad = self.folder / "bad.json"
+        bad.write_text('[{"ph":"X","name":"a","ts":"now"}]')
+        for arguments, status, word in ((("trace",), 2, "give one"), (("trace", "a", "b"), 2, "--compare"),
+                                        (("trace", "--compare", "a"), 2, "takes two"),
+                                        (("trace", str(self.folder / "none")), 1, "cannot read it"),
+                                        (("trace", str(bad)), 1, "bad.json: event 1: ts is not a number"),
+                                        (("run", "x", "--trace", "/nowhere/x.json"), 1, "/nowhere/x.json")):
+            with self.subTest(arguments):
+                done = attacca(*arguments)
+                self.assertEqual(status, done.returncode)
+                self.assertTrue(done.stderr.startswith("attacca: "), done.stderr)
+                self.assertIn(word, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

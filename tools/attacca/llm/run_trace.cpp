@@ -1,0 +1,52 @@
+// run_trace.cpp: makes a slice of each step, above the nodes that the tracer sees.
+#include "llm/run_trace.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "files.hpp"
+
+namespace attacca::tool {
+
+RunTrace::RunTrace(std::string file, llm::EngineOptions& options)
+    : file_(std::move(file)), device_(options.device) {
+  if (file_.empty()) return;
+  require_writable(file_);
+  options.on_step = [this](const llm::StepRecord& record) { add(record); };
+}
+
+void RunTrace::start() {
+  if (file_.empty()) return;
+  tracer_.emplace(device_);
+  if (!tracer_->is_recording())
+    fmt::print(stderr, "--trace {}: {}; the trace has the steps only\n", file_, tracer_->why_not());
+}
+
+void RunTrace::finish() {
+  if (!tracer_) return;
+  write_chrome_trace(tracer_->trace(), file_);
+  tracer_.reset();
+}
+
+void RunTrace::add(const llm::StepRecord& record) {
+  const std::int64_t end =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(record.ended.time_since_epoch()).count();
+  const auto length = static_cast<std::int64_t>(record.microseconds * 1000);
+  // The host may learn of two steps at once; their slices must not overlap.
+  const std::int64_t begin = std::max(end - length, std::min(last_end_ns_, end));
+  last_end_ns_ = end;
+  tracer_->add({.process = "engine", .name = "steps", .has_ranges = true},
+               {.name = record.is_decode ? "decode step" : "mixed step",
+                .begin_ns = begin,
+                .end_ns = end,
+                .arguments = {{"step", static_cast<std::int64_t>(record.step)},
+                              {"tokens", record.tokens},
+                              {"size", record.size},
+                              {"rows", record.rows},
+                              {"mode", llm::step_mode_name(record.mode)}}});
+}
+
+}  // namespace attacca::tool

@@ -1,0 +1,75 @@
+// `attacca trace`: sums up a trace, or compares two.
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "command.hpp"
+#include "input.hpp"
+#include "output.hpp"
+#include "trace/read_chrome.hpp"
+#include "trace/report.hpp"
+#include "trace/summary.hpp"
+#include "values.hpp"
+
+namespace attacca::tool {
+
+namespace {
+
+constexpr std::size_t kNames = 15;
+
+struct Asked {
+  std::vector<std::string> files;
+  bool compares = false;
+  bool shows_each = false;
+  std::size_t names = kNames;
+};
+
+/// `shows_each`: names that differ only in numbers stay apart.
+trace::Summary summary_of(const std::string& file, bool shows_each) {
+  const trace::ReadTrace read = trace::read_chrome(read_text("FILE", file), file);
+  if (read.skipped > 0)
+    fmt::print(stderr, "{}: {} events of other kinds were skipped\n", file, read.skipped);
+  trace::Summary summary = trace::summarize(read.trace);
+  if (!shows_each) summary.names = trace::merge_numbers(summary.names);
+  return summary;
+}
+
+void run(const Asked& asked) {
+  const std::size_t wanted = asked.compares ? 2 : 1;
+  if (asked.files.size() != wanted)
+    throw UsageError(fmt::format("{} {} given; {}", asked.files.size(),
+                                 asked.files.size() == 1 ? "file is" : "files are",
+                                 asked.compares ? "--compare takes two, before and after"
+                                                : "give one, or two with --compare"));
+  const trace::Summary first = summary_of(asked.files.front(), asked.shows_each);
+  write_out(asked.compares
+                ? trace::comparison_report(first, summary_of(asked.files.back(), asked.shows_each),
+                                           asked.names)
+                : trace::summary_report(first, asked.names));
+}
+
+}  // namespace
+
+void add_trace(Program& program) {
+  auto asked = std::make_shared<Asked>();
+  Command command = program.command("trace", "Say where the time of a run went");
+  command.footer(
+      "Reads Chrome's JSON trace format, which attacca run --trace writes and ui.perfetto.dev\n"
+      "shows. A device is busy while any of its threads runs a node. A gap is a time in which "
+      "none\n"
+      "does, with the nodes before and after it.\n"
+      "Examples:\n"
+      "  attacca run \"Tell me a story.\" --trace run.json\n"
+      "  attacca trace run.json\n"
+      "  attacca trace --compare before.json after.json");
+  command.words("FILE", asked->files, "a trace; - is standard input");
+  command.flag("--compare", asked->compares, "two traces: what became slower, faster, longer idle");
+  command.flag("--each", asked->shows_each, "a row for each layer, not one for all");
+  command.option("--names", whole_number(asked->names, 1, 1'000'000), "rows of a table, at most")
+      .shows_default(fmt::to_string(kNames));
+  command.action([asked] { run(*asked); });
+}
+
+}  // namespace attacca::tool
