@@ -67,7 +67,7 @@ std::string change(double before, double after) {
 
 std::string change_row(const std::string& name, const std::string& before, const std::string& after,
                        const std::string& by) {
-  return fmt::format("{:<{}}{:>14}{:>14}{:>12}\n", name, kNameWidth, before, after, by);
+  return fmt::format("{:<{}}{:>17}{:>17}{:>12}\n", name, kNameWidth, before, after, by);
 }
 std::string change_row(const std::string& name, std::int64_t before, std::int64_t after) {
   return change_row(name, time(before), time(after),
@@ -82,7 +82,7 @@ std::string names_that(const std::vector<NameChange>& changes, const char* what,
   for (const NameChange& name : changes) {
     if (!is_shown(name) || ++count > most) continue;
     text +=
-        fmt::format("{:<{}}{:>14}{:>14}{:>12}{:>14}\n", shown(name.name()), kNameWidth,
+        fmt::format("{:<{}}{:>17}{:>17}{:>12}{:>14}\n", shown(name.name()), kNameWidth,
                     fmt::format("{} x {}", name.before.count, duration_text(name.before.mean_ns())),
                     fmt::format("{} x {}", name.after.count, duration_text(name.after.mean_ns())),
                     change(name.before.mean_ns(), name.after.mean_ns()),
@@ -90,7 +90,7 @@ std::string names_that(const std::vector<NameChange>& changes, const char* what,
   }
   if (count == 0) return "";
   if (count > most) text += fmt::format("and {} more\n", count - most);
-  return fmt::format("\n{:<{}}{:>14}{:>14}{:>12}{:>14}\n", what, kNameWidth, "before", "after",
+  return fmt::format("\n{:<{}}{:>17}{:>17}{:>12}{:>14}\n", what, kNameWidth, "before", "after",
                      "each", "total") +
          text;
 }
