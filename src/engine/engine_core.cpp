@@ -33,8 +33,7 @@ EngineCore::EngineCore(std::shared_ptr<const ModelData> model, const EngineOptio
   auto runner = std::make_unique<engine::StepRunner>(
       model_->config(),
       model::Weights(model_->checkpoint, options_.device, progress,
-                     options_.weights == WeightFormat::fp8 ? model::WeightFormat::fp8
-                                                           : model::WeightFormat::as_stored),
+                     engine::model_format(options_.weights)),
       options_.device, setup, progress);
   runner_ = runner.get();
   if (options_.scheduler == Scheduler::resident)

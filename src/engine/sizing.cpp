@@ -83,9 +83,7 @@ double mebi(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); 
 }  // namespace
 
 GpuWeights gpu_weights(const model::Checkpoint& checkpoint, llm::WeightFormat format) {
-  const model::HeldTypes held(checkpoint, format == llm::WeightFormat::fp8
-                                              ? model::WeightFormat::fp8
-                                              : model::WeightFormat::as_stored);
+  const model::HeldTypes held(checkpoint, model_format(format));
   GpuWeights result{.bytes = checkpoint.config().rotary_size / 2 * sizeof(float),  // frequencies
                     .are_streamed = held.are_layers_streamed()};
   for (const formats::Tensor& tensor : checkpoint.tensors()) {
@@ -202,6 +200,11 @@ kernels::KvType kernel_type(llm::KvType type) {
     default:
       return kernels::KvType::f32;
   }
+}
+
+model::WeightFormat model_format(llm::WeightFormat format) {
+  return format == llm::WeightFormat::fp8 ? model::WeightFormat::fp8
+                                          : model::WeightFormat::as_stored;
 }
 
 std::size_t most_tokens(const schedule::Limits& limits) {

@@ -8,6 +8,7 @@
 #include "engine/step_runner.hpp"
 #include "kernels/attention/paged_kv.hpp"
 #include "model/config.hpp"
+#include "model/weights.hpp"
 #include "schedule/state.hpp"
 
 namespace attacca::model {
@@ -35,6 +36,9 @@ StepSetup setup_of(const schedule::Limits& limits, const llm::EngineOptions& opt
 
 /// The kernels' name for a type. REQUIRES: it is not automatic.
 kernels::KvType kernel_type(llm::KvType type);
+
+/// How a model holds weights of that format.
+model::WeightFormat model_format(llm::WeightFormat format);
 
 /// The tokens of the longest sequence that these limits can finish.
 std::size_t most_tokens(const schedule::Limits& limits);

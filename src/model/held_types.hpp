@@ -16,7 +16,8 @@ class HeldTypes {
  public:
   HeldTypes(const Checkpoint& checkpoint, WeightFormat format);
 
-  /// Of a matrix that is multiplied: one of a layer, or the head. The embedding is held as stored.
+  /// The type of a matrix that is multiplied, in a layer or as the head. The embedding keeps its
+  /// own.
   kernels::TensorType of(const formats::Tensor& tensor) const;
   /// Whether all layers can be streamed. If one cannot, all are held as stored.
   bool are_layers_streamed() const { return are_layers_streamed_; }

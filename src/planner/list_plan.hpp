@@ -13,7 +13,7 @@ namespace attacca::planner {
 struct Entry {
   std::uint32_t tokens;
   double count;
-  double size_cost;  // of one step, for the size of its graph, if that is `tokens`; never falls
+  double size_cost;  // one step pays this for a graph of `tokens`; larger graphs cost no less
   double own_cost;   // of all these steps, whatever their graph
   double miss_cost;  // of all these steps, if they have no graph
 };

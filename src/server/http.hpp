@@ -29,7 +29,7 @@ struct HttpReply {
   HttpHeaders headers = {};  // besides type, length and connection
 };
 
-/// Tokens of a request, for the log.
+/// How many tokens a request had. The log shows it.
 struct TokenCounts {
   std::size_t prompt;
   std::size_t cached;  // of the prompt

@@ -17,12 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Bytes that are no UTF-8 become U+FFFD: a token may be half a character.
-std::string text_of(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-std::string event_of(const Json& value) { return "data: " + text_of(value) + "\n\n"; }
+std::string event_of(const Json& value) { return "data: " + json_text(value) + "\n\n"; }
 
 const char* finish_reason(llm::Finish finish, bool has_calls) {
   switch (finish) {
@@ -208,7 +203,7 @@ std::string whole_reply(const ReplyHead& head, std::span<const llm::Reply> choic
   Json result =
       envelope(head, head.is_chat ? "chat.completion" : "text_completion", std::move(list));
   result["usage"] = usage_json(usage);
-  return text_of(result);
+  return json_text(result);
 }
 
 std::string embeddings_reply(const ReplyHead& head, std::span<const llm::Reply> replies,
@@ -220,7 +215,7 @@ std::string embeddings_reply(const ReplyHead& head, std::span<const llm::Reply> 
     if (is_base64) embedding = base64_of(std::as_bytes(std::span(values)));
     data.push_back({{"object", "embedding"}, {"index", at}, {"embedding", std::move(embedding)}});
   }
-  return text_of(
+  return json_text(
       {{"object", "list"},
        {"data", std::move(data)},
        {"model", head.model},
@@ -268,17 +263,21 @@ std::string usage_chunk(const ReplyHead& head, const Usage& usage) {
   return chunk(head, Json::array(), usage_json(usage));
 }
 
+std::string json_text(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 std::size_t length_of(const std::string& utf8) {
   return static_cast<std::size_t>(
       std::count_if(utf8.begin(), utf8.end(), [](char byte) { return (byte & 0xC0) != 0x80; }));
 }
 
 std::string error_json(const RequestError& error) {
-  return text_of({{"error",
-                   {{"message", error.what()},
-                    {"type", error_type(error.status())},
-                    {"param", or_null(error.param())},
-                    {"code", or_null(error.code())}}}});
+  return json_text({{"error",
+                     {{"message", error.what()},
+                      {"type", error_type(error.status())},
+                      {"param", or_null(error.param())},
+                      {"code", or_null(error.code())}}}});
 }
 
 HttpReply error_reply(const RequestError& error) {
@@ -296,17 +295,17 @@ std::string models_json(const std::string& name, std::int64_t created, std::size
                       {"created", created},
                       {"owned_by", "attacca"},
                       {"max_model_len", longest}};
-  return text_of({{"object", "list"}, {"data", Json::array({model})}});
+  return json_text({{"object", "list"}, {"data", Json::array({model})}});
 }
 
 std::string tokens_json(std::span<const std::int32_t> tokens, std::size_t longest) {
-  return text_of({{"count", tokens.size()},
-                  {"max_model_len", longest},
-                  {"tokens", std::vector<std::int32_t>(tokens.begin(), tokens.end())}});
+  return json_text({{"count", tokens.size()},
+                    {"max_model_len", longest},
+                    {"tokens", std::vector<std::int32_t>(tokens.begin(), tokens.end())}});
 }
 
-std::string text_json(const std::string& text) { return text_of({{"prompt", text}}); }
-std::string status_json(const char* status) { return text_of({{"status", status}}); }
-std::string version_json() { return text_of({{"version", version()}}); }
+std::string text_json(const std::string& text) { return json_text({{"prompt", text}}); }
+std::string status_json(const char* status) { return json_text({{"status", status}}); }
+std::string version_json() { return json_text({{"version", version()}}); }
 
 }  // namespace attacca::server

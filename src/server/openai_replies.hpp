@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -52,6 +53,9 @@ std::string end_chunk(const ReplyHead& head, std::size_t choice, llm::Finish fin
 std::string usage_chunk(const ReplyHead& head, const Usage& usage);
 std::string error_chunk(const RequestError& error);
 inline constexpr const char* kLastChunk = "data: [DONE]\n\n";
+
+/// Bytes that are no UTF-8 become U+FFFD: a token may be half a character.
+std::string json_text(const nlohmann::ordered_json& value);
 
 /// Characters, not bytes.
 std::size_t length_of(const std::string& utf8);

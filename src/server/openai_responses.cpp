@@ -11,10 +11,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string text_of(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 std::string item_id(const ReplyHead& head) { return "msg_" + head.id; }
 
 Json part_of(const std::string& text) {
@@ -73,7 +69,7 @@ Json whole_response(const ReplyHead& head, const llm::Reply& reply, const Usage&
 std::string event_of(const char* name, std::size_t number, const Json& fields) {
   Json data = {{"type", name}, {"sequence_number", number}};
   data.update(fields);
-  return std::string("event: ") + name + "\ndata: " + text_of(data) + "\n\n";
+  return std::string("event: ") + name + "\ndata: " + json_text(data) + "\n\n";
 }
 
 /// Where in the response an event's text is.
@@ -86,7 +82,7 @@ Json place_of(const ReplyHead& head, Json fields) {
 }  // namespace
 
 std::string response_reply(const ReplyHead& head, const llm::Reply& reply, const Usage& usage) {
-  return text_of(whole_response(head, reply, usage));
+  return json_text(whole_response(head, reply, usage));
 }
 
 std::string ResponseEvents::begin() const {

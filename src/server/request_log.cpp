@@ -14,6 +14,8 @@
 #include <random>
 #include <utility>
 
+#include "server/openai_replies.hpp"
+
 namespace attacca::server {
 
 namespace {
@@ -118,7 +120,7 @@ std::string RequestLog::text_of(const Line& line) const {
       json.update({{"prompt_tokens", line.tokens->prompt},
                    {"cached_tokens", line.tokens->cached},
                    {"generated_tokens", line.tokens->generated}});
-    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return json_text(json);
   }
   // The path is the client's, and a line break in it would begin a line of its own.
   std::string path = line.path;

@@ -43,6 +43,14 @@ class Resident : public test::OnEachDevice {
     options.step_tokens = 48;
     return options;
   }
+  static JobPtr job_of(std::uint64_t id, std::size_t tokens) {
+    auto job = std::make_shared<Job>();
+    job->id = id;
+    job->prompt = {static_cast<std::int32_t>(id), 7, 9};
+    job->max_new = tokens;
+    job->sampling.params.last_position = static_cast<std::int32_t>(job->prompt.size() + tokens - 1);
+    return job;
+  }
 };
 ATTACCA_ON_EACH_DEVICE(Resident);
 
@@ -59,12 +67,7 @@ TEST_P(Resident, a_host_that_does_not_read_pauses_the_loop_and_loses_nothing) {
 
   std::map<std::uint64_t, Tokens> prompts, replies;
   for (std::uint64_t id = 1; id <= kRequests; ++id) {
-    auto job = std::make_shared<Job>();
-    job->id = id;
-    job->prompt = {static_cast<std::int32_t>(id), 7, 9};
-    job->max_new = kTokens;
-    job->sampling.params.last_position =
-        static_cast<std::int32_t>(job->prompt.size() + kTokens - 1);
+    const JobPtr job = job_of(id, kTokens);
     prompts[id] = job->prompt;
     ASSERT_TRUE(scheduler.has_room());
     scheduler.admit(job);
@@ -102,15 +105,7 @@ TEST_P(Resident, a_host_that_pauses_for_a_second_delays_no_step) {
       std::make_unique<engine::StepRunner>(config, std::move(weights), with.device, setup,
                                            formats::Progress{}),
       limits, with, records.ref());
-  for (std::uint64_t id = 1; id <= kRequests; ++id) {
-    auto job = std::make_shared<Job>();
-    job->id = id;
-    job->prompt = {static_cast<std::int32_t>(id), 7, 9};
-    job->max_new = kTokens;
-    job->sampling.params.last_position =
-        static_cast<std::int32_t>(job->prompt.size() + kTokens - 1);
-    scheduler.admit(job);
-  }
+  for (std::uint64_t id = 1; id <= kRequests; ++id) scheduler.admit(job_of(id, kTokens));
   std::vector<Outcome> outcomes;
   scheduler.step(outcomes);  // launches the loop
   std::this_thread::sleep_for(std::chrono::seconds(1));

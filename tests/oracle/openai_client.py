@@ -6,8 +6,10 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import typing
 import unittest
+import urllib.request
 
 try:
     import jsonschema
@@ -140,10 +142,15 @@ class OpenAiClient(unittest.TestCase):
             openai.OpenAI(base_url=self.address, api_key="wrong", max_retries=0).models.list()
 
     def test_a_client_that_leaves_frees_its_place(self):
-        stream = self.chat(stream=True, max_tokens=100, extra_body={"ignore_eos": True})
+        stream = self.chat(stream=True, max_tokens=400, extra_body={"ignore_eos": True})
         next(iter(stream))
         stream.close()
-        self.assertTrue(self.chat(max_tokens=2).choices[0].message.content is not None)
+        for _ in range(200):
+            page = urllib.request.urlopen(self.address.removesuffix("/v1") + "/metrics").read().decode()
+            if re.search(r"^vllm:num_requests_running\{.*\} 0$", page, re.MULTILINE) and 'finished_reason="cancelled"} 1' in page:
+                return
+            time.sleep(0.05)
+        self.fail(page)
 
 
 if __name__ == "__main__":

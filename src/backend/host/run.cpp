@@ -155,7 +155,7 @@ class Environment {
   const std::string& graph_name() const { return graph_->name; }
 
  private:
-  /// `iteration`: of the innermost WHILE around the scope, for the observer.
+  /// `iteration` counts the passes of the innermost WHILE around the scope; the observer is told.
   void run_scope(std::uint32_t index, std::uint64_t iteration) {
     const PlanScope& scope = plan_.scopes[index];
     if (!launch_.is_parallel() || scope.is_sequence) {
