@@ -16,7 +16,7 @@ namespace attacca {
 
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string in_json(std::string_view text) {
   const auto escape = [](std::string& out, char letter) {
     if (letter == '"' || letter == '\\') return (out += '\\') += letter, true;
     if (static_cast<unsigned char>(letter) >= 0x20) return false;
@@ -27,7 +27,7 @@ std::string quoted(std::string_view text) {
 
 std::string json(const TraceSlice::Value& value) {
   if (const auto* number = std::get_if<std::int64_t>(&value)) return fmt::to_string(*number);
-  return quoted(std::get<std::string>(value));
+  return in_json(std::get<std::string>(value));
 }
 
 /// Nanoseconds in Chrome's unit, exactly.
@@ -36,9 +36,9 @@ std::string microseconds(std::int64_t ns) { return fmt::format("{}.{:03}", ns / 
 std::string arguments_of(const TraceSlice& slice) {
   std::string text;
   const auto add = [&](std::string_view key, const std::string& value) {
-    text += fmt::format("{}{}:{}", text.empty() ? "" : ",", quoted(key), value);
+    text += fmt::format("{}{}:{}", text.empty() ? "" : ",", in_json(key), value);
   };
-  if (!slice.graph.empty()) add("graph", quoted(slice.graph));
+  if (!slice.graph.empty()) add("graph", in_json(slice.graph));
   if (slice.launch != 0) add("launch", fmt::to_string(slice.launch));
   if (slice.iteration != 0) add("iteration", fmt::to_string(slice.iteration));
   for (const auto& [key, value] : slice.arguments) add(key, json(value));
@@ -57,9 +57,9 @@ void add_names(std::string& text, const std::vector<TraceTrack>& tracks,
                      what, process_of[at], at + 1, arguments);
     };
     const bool is_first = at + 1 == process_of[at];
-    if (is_first) add("process_name", R"("name":)" + quoted(tracks[at].process));
+    if (is_first) add("process_name", R"("name":)" + in_json(tracks[at].process));
     if (is_first) add("process_sort_index", fmt::format(R"("sort_index":{})", at));
-    add("thread_name", R"("name":)" + quoted(tracks[at].name) +
+    add("thread_name", R"("name":)" + in_json(tracks[at].name) +
                            (tracks[at].has_ranges ? R"(,"ranges":true)" : ""));
     add("thread_sort_index", fmt::format(R"("sort_index":{})", at));
   }
@@ -85,7 +85,7 @@ std::string to_chrome_json(const Trace& trace) {
     fmt::format_to(out,
                    R"({{"ph":"X","name":{},"pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}},)"
                    "\n",
-                   quoted(slice.name), process_of.at(slice.track), slice.track + 1,
+                   in_json(slice.name), process_of.at(slice.track), slice.track + 1,
                    microseconds(slice.begin_ns - origin),
                    microseconds(std::max<std::int64_t>(slice.end_ns - slice.begin_ns, 0)),
                    arguments_of(slice));
