@@ -6,10 +6,15 @@
 namespace attacca::lab {
 
 constexpr std::uint32_t kMaxRows = 8;
+constexpr std::uint32_t kMaxTiledRows = 8192;
 
 /// Compares a variant of streamed_linear with the library's, for 1 to kMaxRows rows of x; see
 /// products.cpp.
 void compare_products(std::uint32_t rows);
+
+/// Compares tiled_linear in order with tiled_linear as fast as it goes, for 1 to kMaxTiledRows rows
+/// of x; see tiles.cpp.
+void compare_tiles(std::uint32_t rows);
 
 /// Measures the speed of TMA by where rows land in shared memory; see copies.cpp.
 void time_copies();

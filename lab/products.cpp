@@ -40,7 +40,8 @@ struct Variant {
   ATTACCA_DEVICE static void cuda([[maybe_unused]] WaitingThread& t,
                                   [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
-    streamed_variant::Block<streamed_variant::WeightsOf<TensorType::bf16>, kMaxRows / 8>(a).run(t);
+    streamed_variant::Block<streamed_variant::WeightsOf<TensorType::bf16, false>, kMaxRows / 8>(a)
+        .run(t);
 #endif
   }
 };

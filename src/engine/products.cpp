@@ -12,7 +12,6 @@
 
 #include "kernels/linear/host/integer_tiles.hpp"
 #include "kernels/linear/linear.hpp"
-#include "kernels/linear/sm90_same_bits_linear.hpp"
 #include "kernels/linear/streamed_linear.hpp"
 #include "step/plain_step.hpp"
 #include "step/streamed_step.hpp"
@@ -114,8 +113,7 @@ class CudaKernels {
     args.w = group.matrices[0].second;
     const std::string streamed = kernels::streamed_linear(args).info().name;
     if (!device_.has_tiled) return {streamed, {}};
-    const char* tiled =
-        device_.same_bits ? kernels::same_bits_linear().info().name : "tiled_linear";
+    constexpr const char* tiled = "tiled_linear";
     if (untiled_.empty())
       return {fmt::format("{}, {} for many rows{}", streamed, tiled,
                           args.w.type == TensorType::bf16 ? "" : ", expanded to BF16"),
@@ -227,8 +225,7 @@ std::vector<llm::Product> products_of(const model::Weights& weights, const Produ
 std::vector<llm::Product> products_of(const model::Weights& weights, const Device& device,
                                       bool same_bits) {
   const bool is_cuda = device.is_cuda();
-  return products_of(weights,
-                     {is_cuda, is_cuda && step::has_tiled_products(device, same_bits), same_bits});
+  return products_of(weights, {is_cuda, is_cuda && kernels::has_tiled_linear(device), same_bits});
 }
 
 }  // namespace attacca::engine

@@ -13,7 +13,7 @@ namespace attacca::engine {
 /// Properties of the device and the options that the answer depends on.
 struct ProductDevice {
   bool is_cuda = false;
-  bool has_tiled = false;  // step::has_tiled_products
+  bool has_tiled = false;  // kernels::has_tiled_linear
   bool same_bits = false;  // EngineOptions::same_bits
 };
 

@@ -8,7 +8,8 @@
 namespace attacca::step {
 
 const char* name_of(Part part) {
-  static constexpr const char* kNames[] = {"tokens", "norm", "product", "attention", "sampling"};
+  static constexpr const char* kNames[] = {"tokens",  "norm",      "expansion",
+                                           "product", "attention", "sampling"};
   return kNames[static_cast<std::size_t>(part)];
 }
 
@@ -30,6 +31,8 @@ std::size_t Chain::end_of_piece(std::size_t first) const {
 
 bool Chain::starts_early(std::size_t at, std::size_t first) const {
   if (!links_[at].kernel->traits.waits) return false;
+  // A tiled product loads weights before it waits, and these are being expanded.
+  if (at != first && links_[at - 1].part == Part::expansion) return false;
   if (at != first && is_attention(at - 1)) return early_.behind_attention;
   return is_attention(at) ? early_.of_attention : early_.elsewhere;
 }

@@ -14,7 +14,7 @@
 namespace attacca::step {
 
 /// The part that a kernel plays in a step.
-enum class Part { tokens, norm, product, attention, sampling };
+enum class Part { tokens, norm, expansion, product, attention, sampling };
 const char* name_of(Part part);
 
 /// A kernel's argument struct, as bytes.

@@ -6,7 +6,6 @@
 #include "kernels/sample/sample.hpp"
 #include "step/plain_step.hpp"
 #include "step/streamed_step.hpp"
-#include "step/tiled_products.hpp"
 
 namespace attacca::step {
 
@@ -18,8 +17,6 @@ namespace {
 constexpr std::uint32_t kMostEarly = 64;
 constexpr std::uint32_t kMostEarlyOfAttention = 16;
 constexpr std::uint32_t kMostEarlyBehindAttention = 2;
-static_assert(kMostEarly <= kMostStreamedPacked,
-              "a tiled product that starts early would read weights that are being expanded");
 
 }  // namespace
 

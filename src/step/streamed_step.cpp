@@ -13,7 +13,6 @@
 #include "kernels/embed.hpp"
 #include "kernels/gather_residual.hpp"
 #include "kernels/linear/linear.hpp"
-#include "kernels/linear/sm90_same_bits_linear.hpp"
 #include "kernels/linear/sm90_tiled_linear.hpp"
 #include "kernels/linear/streamed_linear.hpp"
 #include "kernels/rms_norm.hpp"
@@ -59,6 +58,7 @@ class Emitter {
         shape_(shape),
         processors_(memory.device().processors()),
         tokens_{in_.token_count, shape.tokens},
+        in_order_(memory.sizes().same_bits && memory.tiled()),
         has_rest_(wants_rest(weights_) && !is_tiled(shape.tokens)),
         before_attention_(memory.residual_before_attention(shape, has_rest_)),
         after_attention_(memory.residual_after_attention(shape, has_rest_)),
@@ -218,6 +218,7 @@ class Emitter {
     args.x_rest = x.rest;
     args.epsilon = c_.norm_epsilon;
     args.rows = tokens_;
+    args.in_order = in_order_;
     args.w = w;
     args.epilogue = Epilogue::store;
     return args;
@@ -238,12 +239,9 @@ class Emitter {
   }
   void add(std::string name, const StreamedLinearArgs& args) {
     const bool is_tiled = this->is_tiled(args.rows.capacity);
-    if (is_tiled && memory_.tiled()->same_bits()) {
-      chain_.add(Part::product, std::move(name), same_bits_linear(), same_bits_grid(processors_),
-                 memory_.tiled()->same_bits_arguments(args));
-    } else if (is_tiled) {
+    if (is_tiled) {
       for (const ExpandArgs& expansion : memory_.tiled()->expansions(args))
-        chain_.add(Part::product, name + ", expanded", expand(expansion), expansion);
+        chain_.add(Part::expansion, name + ", expanded", expand(expansion), expansion);
       const TiledLinearArgs tiled = memory_.tiled()->arguments(args);
       chain_.add(Part::product, std::move(name), tiled_linear(tiled, processors_),
                  tiled_grid(tiled, processors_), tiled);
@@ -265,6 +263,7 @@ class Emitter {
   StepShape shape_;
   unsigned processors_;
   RowCount tokens_;
+  bool in_order_;  // few rows have the bits of many
   bool has_rest_;  // some product of the step wants more of x than its rounded rows
   Residual before_attention_;
   Residual after_attention_;

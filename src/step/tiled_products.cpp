@@ -11,10 +11,6 @@ namespace attacca::step {
 
 using namespace kernels;
 
-bool has_tiled_products(const Device& device, bool same_bits) {
-  return same_bits ? has_same_bits_linear(device, device.processors()) : has_tiled_linear(device);
-}
-
 bool can_be_tiled(const Matrix& w, bool same_bits) {
   return (w.type == TensorType::bf16 || (!same_bits && can_expand(w))) &&
          w.columns % tiled::kStep == 0;
@@ -22,7 +18,7 @@ bool can_be_tiled(const Matrix& w, bool same_bits) {
 
 bool can_be_tiled(const Device& device, const model::Weights& weights, bool same_bits) {
   const auto can_be = [&](const Matrix& w) { return can_be_tiled(w, same_bits); };
-  return has_tiled_products(device, same_bits) && can_stream(weights) && can_be(weights.head) &&
+  return has_tiled_linear(device) && can_stream(weights) && can_be(weights.head) &&
          std::all_of(weights.layers.begin(), weights.layers.end(),
                      [&](const model::LayerWeights& w) {
                        return can_be(w.query) && can_be(w.output) && can_be(w.gate) &&
@@ -60,7 +56,7 @@ TiledProducts::TiledProducts(const StepMemory& memory)
       same_bits_(memory.sizes().same_bits),
       expands_(is_any_expanded(memory.weights())),
       on_device_(device_, 0),
-      workspace_(device_, same_bits_ ? 0 : tiled_workspace_bytes(device_.processors())),
+      workspace_(device_, tiled_workspace_bytes(device_.processors(), same_bits_)),
       expanded_(device_, expands_ ? most_expanded(memory.config(), memory.sizes()) : 0) {
   const model::ModelConfig& c = memory.config();
   const StepShape& shape = memory.sizes().largest;
@@ -84,7 +80,7 @@ TiledProducts::TiledProducts(const StepMemory& memory)
 std::size_t TiledProducts::bytes_for(const Device& device, const model::ModelConfig& c,
                                      const StepSizes& sizes, bool expands) {
   if (!has_tiled_linear(device)) return 0;
-  return (sizes.same_bits ? 0 : tiled_workspace_bytes(device.processors())) +
+  return tiled_workspace_bytes(device.processors(), sizes.same_bits) +
          (4 * c.layers + 9) * sizeof(TensorMap) +
          (expands ? most_expanded(c, sizes) * sizeof(std::uint16_t) : 0);
 }
@@ -111,20 +107,18 @@ std::vector<ExpandArgs> TiledProducts::expansions(const StreamedLinearArgs& prod
   return all;
 }
 
-const TensorMap* TiledProducts::weights_of(const StreamedLinearArgs& product) const {
-  return on_device_.data() + index_.at(key_of(product.w, product.epilogue == Epilogue::gate));
-}
 TiledLinearArgs TiledProducts::arguments(const StreamedLinearArgs& product) const {
   StreamedLinearArgs of = product;
   of.w = in_bf16(product.w);
   if (product.epilogue == Epilogue::gate) of.up = in_bf16(product.up, true);
+  const auto weights = index_.at(key_of(of.w, of.epilogue == Epilogue::gate));
   const auto rows = index_.at(key_of(of.x, tiled_rows(of.rows.capacity)));
-  return {weights_of(of), on_device_.data() + rows, const_cast<std::byte*>(workspace_.data()),
-          gate_is_second(of.w, of.up), of};
-}
-SameBitsLinearArgs TiledProducts::same_bits_arguments(const StreamedLinearArgs& product) const {
-  return {weights_of(product), on_device_.data() + index_.at(key_of(product.x, same_bits::kRows)),
-          gate_is_second(product.w, product.up), product};
+  return {.w_map = on_device_.data() + weights,
+          .x_map = on_device_.data() + rows,
+          .workspace = const_cast<std::byte*>(workspace_.data()),
+          .gate_is_second = gate_is_second(of.w, of.up),
+          .in_order = same_bits_,
+          .product = of};
 }
 
 void TiledProducts::add(const Key& key, const TensorMap& map) {
@@ -136,17 +130,14 @@ bool TiledProducts::is_always_streamed(const Matrix& w) const {
 void TiledProducts::add_weights(const Matrix& w) {
   if (is_always_streamed(w)) return;
   const Matrix there = in_bf16(w);
-  add(key_of(there, false), same_bits_ ? map_tiles(device_, there) : map_weights(device_, there));
+  add(key_of(there, false), map_weights(device_, there));
 }
 void TiledProducts::add_gate(const Matrix& gate, const Matrix& up) {
   if (is_always_streamed(gate)) return;
   const Matrix first = in_bf16(gate), second = in_bf16(up, true);
-  add(key_of(first, true),
-      same_bits_ ? map_tiles(device_, first, second) : map_weights(device_, first, second));
+  add(key_of(first, true), map_weights(device_, first, second));
 }
 void TiledProducts::add_rows(const void* x, std::uint32_t rows, std::uint32_t columns) {
-  if (same_bits_)
-    return add(key_of(x, same_bits::kRows), map_same_bits_rows(device_, x, rows, columns));
   for (const std::uint32_t capacity : {64u, 128u})
     add(key_of(x, capacity), map_rows(device_, x, rows, columns, capacity));
 }

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "kernels/linear/expand.hpp"
-#include "kernels/linear/sm90_same_bits_linear.hpp"
 #include "kernels/linear/sm90_tiled_linear.hpp"
 #include "step/step_memory.hpp"
 
@@ -25,17 +24,14 @@ class TiledProducts {
   static std::size_t bytes_for(const Device& device, const model::ModelConfig& config,
                                const StepSizes& sizes, bool expands);
 
-  bool same_bits() const { return same_bits_; }
   /// Whether products of so many rows are tiled; fewer are streamed.
   bool takes(std::uint32_t rows) const;
   std::size_t bytes() const { return on_device_.bytes() + workspace_.bytes() + expanded_.bytes(); }
   /// The kernels that expand the weights of a product: none for bf16, two for a gate.
   std::vector<kernels::ExpandArgs> expansions(const kernels::StreamedLinearArgs& product) const;
-  /// The product with its maps, the first one without and the second with same_bits(). The first
-  /// one multiplies expanded weights where there are some. REQUIRES: of these weights and
-  /// activations.
+  /// The product with its maps. It multiplies expanded weights where there are some. REQUIRES: of
+  /// these weights and activations.
   kernels::TiledLinearArgs arguments(const kernels::StreamedLinearArgs& product) const;
-  kernels::SameBitsLinearArgs same_bits_arguments(const kernels::StreamedLinearArgs& product) const;
 
  private:
   /// The address and the shape of weights, and whether they are a gate with its partner. Of x: the
@@ -55,7 +51,6 @@ class TiledProducts {
   void add_gate(const kernels::Matrix& gate, const kernels::Matrix& up);
   void add_rows(const void* x, std::uint32_t rows, std::uint32_t columns);
   void add(const Key& key, const TensorMap& map);
-  const TensorMap* weights_of(const kernels::StreamedLinearArgs& product) const;
 
   Device device_;
   bool same_bits_;
@@ -69,15 +64,14 @@ class TiledProducts {
 
 /// Whether the device has such products and the weights are of a type and size for them.
 bool can_be_tiled(const Device& device, const model::Weights& weights, bool same_bits);
-/// The two halves of that question: for the device, and for one matrix. Weights can be tiled if
-/// they can be streamed and each matrix can be tiled. For the same bits they are bf16.
-bool has_tiled_products(const Device& device, bool same_bits);
+/// The same for one matrix: weights can be tiled if they can be streamed and each matrix can be
+/// tiled. For the same bits they are bf16.
 bool can_be_tiled(const kernels::Matrix& w, bool same_bits);
 
 /// The most rows that are streamed and not tiled: of models in bf16, and of those with weights that
 /// are expanded first. Expanding writes and reads two bytes of each weight, and streaming reads the
 /// weights again for every 8 or 16 rows.
 inline constexpr std::uint32_t kMostStreamed = 16;
-inline constexpr std::uint32_t kMostStreamedPacked = 64;
+inline constexpr std::uint32_t kMostStreamedPacked = 24;
 
 }  // namespace attacca::step

@@ -60,7 +60,7 @@ TEST(Products, of_bf16_have_the_fast_kernels_of_each_gpu) {
   const model::Weights weights = whole_weights();
   const std::string matrices = std::string(kAll) + " in BF16; head in BF16: streamed_linear";
   EXPECT_THAT(lines(weights, kCuda), ElementsAre(matrices));
-  EXPECT_THAT(lines(weights, kHopper), ElementsAre(matrices + ", same_bits_linear for many rows"));
+  EXPECT_THAT(lines(weights, kHopper), ElementsAre(matrices + ", tiled_linear for many rows"));
   EXPECT_THAT(lines(weights, kFast), ElementsAre(matrices + ", tiled_linear for many rows"));
 }
 
@@ -72,7 +72,7 @@ TEST(Products,
   EXPECT_THAT(lines(weights, kCuda), ElementsAre(matrices));
   EXPECT_THAT(
       lines(weights, kHopper),
-      ElementsAre(matrices + " (same_bits_linear for many rows is for bf16 of 64n columns in "
+      ElementsAre(matrices + " (tiled_linear for many rows is for bf16 of 64n columns in "
                              "all matrices, and query of layer 0 is Q8_0 of 64 columns)"));
   EXPECT_THAT(lines(weights, kFast),
               ElementsAre(std::string(kAll) +
@@ -133,7 +133,7 @@ TEST(Products, a_head_of_odd_rows_is_plain_alone) {
   weights.head.rows = 50;
   EXPECT_THAT(
       lines(weights, kHopper),
-      ElementsAre(std::string(kAll) + " in BF16: streamed_linear, same_bits_linear for many rows",
+      ElementsAre(std::string(kAll) + " in BF16: streamed_linear, tiled_linear for many rows",
                   "head in BF16: linear (50 x 64 is not 16n rows of 32n columns)"));
 }
 

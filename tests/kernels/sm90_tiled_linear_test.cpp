@@ -31,7 +31,7 @@ class TiledLinear : public OnEachDevice {
 
   static constexpr unsigned kProcessors = 132;
   static std::vector<std::uint32_t> empty_workspace() {
-    return std::vector<std::uint32_t>(kernels::tiled_workspace_bytes(kProcessors) / 4);
+    return std::vector<std::uint32_t>(kernels::tiled_workspace_bytes(kProcessors, false) / 4);
   }
 
   /// Runs the product with the kernel under test, `times` times one after another.
@@ -47,9 +47,13 @@ class TiledLinear : public OnEachDevice {
                                      : map_weights(device(), p.w),
         kernels::map_rows(device(), p.x, world.sizes.capacity, p.w.columns, world.sizes.capacity)};
     const Buffer<TensorMap> on_device(device(), maps);
-    const TiledLinearArgs args{
-        on_device.data(),    on_device.data() + 1, workspace.data(), gate_is_second(p.w, p.up), p,
-        patience_nanoseconds};
+    const TiledLinearArgs args{.w_map = on_device.data(),
+                               .x_map = on_device.data() + 1,
+                               .workspace = workspace.data(),
+                               .gate_is_second = gate_is_second(p.w, p.up),
+                               .in_order = false,
+                               .product = p,
+                               .patience_nanoseconds = patience_nanoseconds};
     Graph graph(device());
     Node last = graph.kernel(tiled_linear(args, kProcessors), tiled_grid(args, kProcessors), args);
     for (unsigned i = 1; i < times; ++i)

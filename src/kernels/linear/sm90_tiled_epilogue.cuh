@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "kernels/linear/sm90_tiled_linear.hpp"
+#include "kernels/linear/sum_order.cuh"
 
 namespace attacca::kernels::tiled {
 
@@ -54,8 +55,10 @@ class TileEpilogue {
       const float factor =
           p_.squares && is_real(octet + i) ? factors_[8 * (octet + i) + transposed_row()] : 1.0f;
       const float4 more = p_.epilogue == Epilogue::add ? residual_[i] : per_output_;
-      values[i] = {values[i].x * factor + more.x, values[i].y * factor + more.y,
-                   values[i].z * factor + more.z, values[i].w * factor + more.w};
+      values[i] = {sum_order::scaled_sum(values[i].x, factor, more.x),
+                   sum_order::scaled_sum(values[i].y, factor, more.y),
+                   sum_order::scaled_sum(values[i].z, factor, more.z),
+                   sum_order::scaled_sum(values[i].w, factor, more.w)};
     }
     if (kMore) load_residual(octet + kOctets);
     if (p_.epilogue == Epilogue::add) return apply_add(values, octet);
@@ -96,8 +99,9 @@ class TileEpilogue {
       float2 factor{1, 1};
       if (p_.squares)
         factor = *reinterpret_cast<const float2*>(factors_ + 8 * (octet + i) + multiplied_row());
-      values[i] = {gated(sums[4 * i] * factor.x, sums[4 * i + 2] * factor.x),
-                   gated(sums[4 * i + 1] * factor.y, sums[4 * i + 3] * factor.y)};
+      values[i] = {
+          gated(__fmul_rn(sums[4 * i], factor.x), __fmul_rn(sums[4 * i + 2], factor.x)),
+          gated(__fmul_rn(sums[4 * i + 1], factor.y), __fmul_rn(sums[4 * i + 3], factor.y))};
     }
     float* const to =
         shared_ + multiplied_row() * 32 + ((8 * warp() + lane() / 4) ^ 4 * multiplied_row());
@@ -119,20 +123,7 @@ class TileEpilogue {
                bfloats(values[i].x, values[i].y));
   }
   __device__ float gated(float low, float high) const {
-    const float gate = a_.gate_is_second ? high : low;
-    const float up = a_.gate_is_second ? low : high;
-    return divided(gate, 1.0f + __expf(-gate)) * up;
-  }
-  /// a / b for b >= 1, rounded as a division is (beyond 2^126 as if b were that), but without the
-  /// branch that divisions have for extremes: so the divisions of a lane are under way together.
-  __device__ static float divided(float a, float b) {
-    b = fminf(b, 0x1p126f);
-    float inverse;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(b));
-    inverse = fmaf(inverse, fmaf(-b, inverse, 1.0f), inverse);
-    float quotient = a * inverse;
-    quotient = fmaf(inverse, fmaf(-b, quotient, a), quotient);
-    return fmaf(inverse, fmaf(-b, quotient, a), quotient);
+    return a_.gate_is_second ? sum_order::gated(high, low) : sum_order::gated(low, high);
   }
 
   __device__ void apply_add(const float4 (&values)[kOctets], unsigned octet) {
@@ -140,7 +131,8 @@ class TileEpilogue {
 #pragma unroll
     for (unsigned i = 0; i < kOctets; ++i) {
       const float4& v = values[i];
-      squares[i] = v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
+      squares[i] = __fadd_rn(__fadd_rn(__fmul_rn(v.x, v.x), __fmul_rn(v.y, v.y)),
+                             __fadd_rn(__fmul_rn(v.z, v.z), __fmul_rn(v.w, v.w)));
       squares[i] += __shfl_xor_sync(~0u, squares[i], 1);
       squares[i] += __shfl_xor_sync(~0u, squares[i], 2);
     }

@@ -13,7 +13,7 @@
 namespace attacca::kernels {
 namespace {
 
-template <unsigned kRows, unsigned kHeight>
+template <unsigned kRows, unsigned kHeight, bool kInOrder>
 struct TiledLinear {
   static constexpr const char* name = "tiled_linear";
   static constexpr bool waits = true;
@@ -31,15 +31,16 @@ struct TiledLinear {
   ATTACCA_DEVICE static void cuda([[maybe_unused]] WaitingThread& t,
                                   [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    tiled::Block<kRows, kHeight>(a).run(t);
+    tiled::Block<kRows, kHeight, kInOrder>(a).run(t);
 #endif
   }
 };
 
 template <unsigned kRows, unsigned kHeight>
-const Kernel<TiledLinearArgs>& kernel_of() {
-  static const Kernel<TiledLinearArgs> kernel = make_kernel<TiledLinear<kRows, kHeight>>();
-  return kernel;
+const Kernel<TiledLinearArgs>& kernel_of(bool in_order) {
+  static const Kernel<TiledLinearArgs> ordered = make_kernel<TiledLinear<kRows, kHeight, true>>();
+  static const Kernel<TiledLinearArgs> fast = make_kernel<TiledLinear<kRows, kHeight, false>>();
+  return in_order ? ordered : fast;
 }
 
 /// Tall tiles are used where nearly every pair of SMs gets one and none must be split.
@@ -87,8 +88,9 @@ TensorMap map_rows(const Device& device, const void* x, std::uint32_t rows, std:
 }
 
 const Kernel<TiledLinearArgs>& tiled_linear(const TiledLinearArgs& args, unsigned processors) {
-  if (is_tall(args, processors)) return kernel_of<64, 2>();
-  return tiled_rows(args.product.rows.capacity) == 64 ? kernel_of<64, 1>() : kernel_of<128, 1>();
+  if (is_tall(args, processors)) return kernel_of<64, 2>(args.in_order);
+  return tiled_rows(args.product.rows.capacity) == 64 ? kernel_of<64, 1>(args.in_order)
+                                                      : kernel_of<128, 1>(args.in_order);
 }
 
 Grid tiled_grid(const TiledLinearArgs& args, unsigned processors) {

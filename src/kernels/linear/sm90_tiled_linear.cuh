@@ -10,6 +10,9 @@
 // requires all blocks to be resident: there is at most one for each SM, and the library refuses the
 // kernel where they may not fit.
 //
+// Where a row's bits may not depend on the batch, the tile is summed up in the order of
+// sum_order.cuh: class by class, and tiles are split between classes only.
+//
 // The epilogue is in sm90_tiled_epilogue.cuh.
 #pragma once
 
@@ -20,27 +23,31 @@
 #include "kernels/linear/sm90_tiled_linear.hpp"
 #include "kernels/linear/sm90_tma.cuh"
 #include "kernels/linear/sm90_wgmma.cuh"
+#include "kernels/linear/sum_order.cuh"
 
 namespace attacca::kernels::tiled {
 
-/// The stream-K tile scheduler: which stages of which tiles a pair computes.
+/// The stream-K tile scheduler: which units of which tiles a pair computes. Units are stages, or
+/// classes where tiles are summed up in order.
+template <bool kInOrder>
 class TileScheduler {
  public:
   struct Segment {
     std::uint32_t tile;
-    std::uint32_t begin;  // a range of the tile's stages
+    std::uint32_t begin;  // a range of the tile's units
     std::uint32_t end;
   };
 
-  /// `steps` is the number of stages of a tile.
-  __device__ TileScheduler(std::uint32_t tiles, std::uint32_t steps, bool may_split)
-      : tiles_(tiles), steps_(steps), pairs_(gridDim.x / 2), pair_(blockIdx.x / 2) {
+  /// `units` is the number of units of a tile.
+  __device__ TileScheduler(std::uint32_t tiles, std::uint32_t units, bool may_split)
+      : tiles_(tiles), units_(units), pairs_(gridDim.x / 2), pair_(blockIdx.x / 2) {
+    if (may_split) pairs_ = max(min(pairs_, tiles * units), 1u);  // each has a unit at least
     // Prefers equally many pairs for each tile, or tiles for each pair, where that uses 90 % of the
     // pairs.
     const auto is_most = [&](std::uint32_t some, std::uint32_t all) {
       return some * 10 >= all * 9;
     };
-    const std::uint32_t each = tiles == 0 ? 0 : min(pairs_ / tiles, steps);
+    const std::uint32_t each = tiles == 0 ? 0 : min(pairs_ / tiles, units);
     const std::uint32_t waves = (tiles + pairs_ - 1) / pairs_;
     if (may_split && each > 1 && is_most(tiles * each, pairs_)) pairs_ = tiles * each;
     splits_ = may_split && !is_most(tiles, waves * pairs_);
@@ -55,44 +62,60 @@ class TileScheduler {
     if (!splits_) {
       const std::uint32_t tile = at_;
       at_ += pairs_;
-      return {tile, 0, steps_};
+      return {tile, 0, units_};
     }
-    const std::uint32_t tile = at_ / steps_;
-    const std::uint32_t begin = at_ - tile * steps_;
-    const std::uint32_t end = min(steps_, begin + (end_ - at_));
+    const std::uint32_t tile = at_ / units_;
+    const std::uint32_t begin = at_ - tile * units_;
+    const std::uint32_t end = min(units_, begin + (end_ - at_));
     at_ += end - begin;
     return {tile, begin, end};
   }
-  __device__ bool is_whole(const Segment& s) const { return s.end - s.begin == steps_; }
+  __device__ bool is_whole(const Segment& s) const { return s.end - s.begin == units_; }
 
-  /// The pairs that split a tile are neighbours. A pair has two slots for partial sums: one for the
-  /// tile it begins with, one for the tile it ends with. Only the first pair of a tile can end with
-  /// it.
+  /// A split tile: the pairs that share it, which are neighbours, and its partial sums. Each pair
+  /// leaves one. In order, only the first pair can add up its classes, and the others leave one for
+  /// each.
   struct Split {
     std::uint32_t first;
     std::uint32_t count;
-    std::uint32_t first_slot;
-    __device__ std::uint32_t slot(std::uint32_t index) const {
-      return index == 0 ? first_slot : 2 * (first + index);
-    }
+    std::uint32_t parts;
   };
   __device__ Split split(std::uint32_t tile) const {
-    const std::uint32_t first = pair_of(tile * steps_);
-    const bool is_last = first_unit(first) < tile * steps_;
-    return {first, pair_of((tile + 1) * steps_ - 1) + 1 - first, 2 * first + is_last};
+    const std::uint32_t first = pair_of(tile * units_);
+    const std::uint32_t count = pair_of((tile + 1) * units_ - 1) + 1 - first;
+    return {first, count, kInOrder ? 1 + units_ - first_units(tile, first) : count};
   }
+  /// The slot of a partial sum in the workspace. In order a pair has a slot for each class; it
+  /// leaves the sum of a tile's first classes in the first one. Else it has two, for the tile it
+  /// begins with and for the tile it ends with, of which it is then the first pair.
+  __device__ std::uint32_t slot(std::uint32_t tile, const Split& split, std::uint32_t part) const {
+    if constexpr (kInOrder) {
+      if (part == 0) return split.first * kSlots;
+      const std::uint32_t unit = units_ - split.parts + part;
+      return pair_of(tile * units_ + unit) * kSlots + unit;
+    } else {
+      const bool is_last = part == 0 && first_unit(split.first) < tile * units_;
+      return kSlots * (split.first + part) + is_last;
+    }
+  }
+  static constexpr unsigned kSlots = slots_of_pair(kInOrder);
   __device__ std::uint32_t pair() const { return pair_; }
+  __device__ std::uint32_t units() const { return units_; }
 
  private:
   __device__ std::uint32_t first_unit(std::uint32_t pair) const {
-    return pair * (tiles_ * steps_) / pairs_;
+    return pair * (tiles_ * units_) / pairs_;
   }
   __device__ std::uint32_t pair_of(std::uint32_t unit) const {
-    return ((unit + 1) * pairs_ - 1) / (tiles_ * steps_);
+    return ((unit + 1) * pairs_ - 1) / (tiles_ * units_);
+  }
+  /// Units of a tile that its first pair has.
+  __device__ std::uint32_t first_units(std::uint32_t tile, std::uint32_t first) const {
+    return first_unit(first + 1) - tile * units_;
   }
 
   std::uint32_t tiles_;
-  std::uint32_t steps_;
+  std::uint32_t units_;
   std::uint32_t pairs_;
   std::uint32_t pair_;
   bool splits_;
@@ -102,8 +125,8 @@ class TileScheduler {
 };
 
 /// Computes tiles of `kRows` rows of x and `kHeight` times kPairRows rows of weights. Tall tiles
-/// (`kHeight` 2) are never split.
-template <unsigned kRows, unsigned kHeight>
+/// (`kHeight` 2) are never split. `kInOrder`: sums up in the order of sum_order.cuh.
+template <unsigned kRows, unsigned kHeight, bool kInOrder>
 class Block {
  public:
   using Sizes = tiled::Sizes<kRows, kHeight>;
@@ -116,6 +139,8 @@ class Block {
   static constexpr unsigned kConsumerThreads = 256;
   static constexpr unsigned kOctets = kRows / 8;  // octets of rows of x
   static constexpr unsigned kSums = kRows / 2;    // accumulators of a thread
+  /// The sums of the classes so far are in registers too; the consumers take those of the producer.
+  static constexpr bool kTakesRegisters = kInOrder && kHeight * kSums == 64;
 
   __device__ explicit Block(const TiledLinearArgs& args)
       : a_(args),
@@ -123,8 +148,11 @@ class Block {
         count_(min(*args.product.rows.count, args.product.rows.capacity)),
         x_tiles_((count_ + kRows - 1) / kRows),
         rank_(blockIdx.x % 2),
-        scheduler_(x_tiles_ * ((args.weight_tiles() + kHeight - 1) / kHeight),
-                   (args.product.w.columns + kStep - 1) / kStep, kMaySplit) {}
+        stages_((args.product.w.columns + kStep - 1) / kStep),
+        scheduler_(
+            x_tiles_ * ((args.weight_tiles() + kHeight - 1) / kHeight),
+            kInOrder ? min((stages_ + kRunStages - 1) / kRunStages, sum_order::kClasses) : stages_,
+            kMaySplit) {}
 
   __device__ void run(WaitingThread& t) {
     if (threadIdx.x == 0) {
@@ -134,11 +162,13 @@ class Block {
     synchronize_pair();
     if (threadIdx.x != 0) t.release_consumers();  // the producer thread does so at its end
     if (threadIdx.x < kFirstConsumer) {
+      if constexpr (kTakesRegisters) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
       if (threadIdx.x == 0)
         produce(t);
       else if (threadIdx.x >= 32 && p_.squares)
         find_factors(t);
     } else {
+      if constexpr (kTakesRegisters) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
       t.wait_for_producers();
       while (scheduler_.has_more()) compute(scheduler_.next());
       if constexpr (kMaySplit) reduce_split_tiles();
@@ -153,7 +183,11 @@ class Block {
  private:
   using BlockRing = PairRing<kStages, 8>;
   using State = typename BlockRing::State;
-  using Segment = TileScheduler::Segment;
+  using Scheduler = TileScheduler<kInOrder>;
+  using Segment = typename Scheduler::Segment;
+  using Split = typename Scheduler::Split;
+  static constexpr unsigned kRunStages = sum_order::kRun / kStep;
+  static constexpr unsigned kChunkStages = sum_order::kChunk / kStep;
   static constexpr unsigned kHalf = kOctets / 2;  // octets of one epilogue pass
 
   __device__ std::uint32_t first_row(std::uint32_t tile) const { return tile % x_tiles_ * kRows; }
@@ -171,6 +205,35 @@ class Block {
     }
   }
 
+  /// Calls use(column) for each stage of a segment, until it returns false.
+  template <class Use>
+  __device__ bool each_stage(const Segment& s, const Use& use) const {
+    if constexpr (!kInOrder) {
+      for (std::uint32_t k = s.begin; k < s.end; ++k)
+        if (!use(k * kStep)) return false;
+      return true;
+    }
+    const std::uint32_t chunks = sum_order::chunks_of(p_.w.columns);
+    const std::uint32_t row = s.tile / x_tiles_ * (kHeight * kPairRows);
+    for (std::uint32_t c = s.begin; c < s.end; ++c) {
+      std::uint32_t chunk = sum_order::first_chunk(row, chunks);
+      for (std::uint32_t i = 0; i < chunks; ++i) {
+        const std::uint32_t first = chunk * kChunkStages + c * kRunStages;
+        for (std::uint32_t k = first; k < min(first + kRunStages, stages_); ++k)
+          if (!use(k * kStep)) return false;
+        if (++chunk == chunks) chunk = 0;
+      }
+    }
+    return true;
+  }
+  /// Stages of a unit.
+  __device__ std::uint32_t stages_of(std::uint32_t unit) const {
+    if constexpr (!kInOrder) return 1;
+    const std::uint32_t rest = stages_ % kChunkStages;
+    const std::uint32_t before = min(unit * kRunStages, rest);
+    return stages_ / kChunkStages * kRunStages + min(rest - before, kRunStages);
+  }
+
   /// The producer thread. Weights do not depend on the kernels before, so they are requested early.
   __device__ void produce(WaitingThread& t) {
     prefetch_map(a_.w_map);
@@ -179,33 +242,38 @@ class Block {
     unsigned early = 0;
     while (scheduler_.has_more() && early < kStages) {
       const Segment s = scheduler_.next();
-      for (std::uint32_t k = s.begin; k < s.end && early < kStages; ++k, ++early) {
-        if (!begin_stage(state, s.tile, k)) return;
+      each_stage(s, [&](std::uint32_t column) {
+        if (early == kStages) return false;
+        if (begin_stage(state, s.tile, column)) ++early;  // at first every stage is empty
         state.advance();
-      }
+        return true;
+      });
     }
     t.wait_for_producers();
     state = {};
     unsigned filled = 0;
     for (scheduler_.rewind(); scheduler_.has_more();) {
       const Segment s = scheduler_.next();
-      for (std::uint32_t k = s.begin; k < s.end; ++k, ++filled) {
-        if (filled >= kStages && !begin_stage(state, s.tile, k)) return;
+      const bool all = each_stage(s, [&](std::uint32_t column) {
+        if (filled >= kStages && !begin_stage(state, s.tile, column)) return false;
         copy_to_pair(ring().full(state), stage(state) + kWeightBytes + rank_ * (kXBytes / 2),
-                     a_.x_map, k * kStep, first_row(s.tile) + rank_ * (kRows / 2));
+                     a_.x_map, column, first_row(s.tile) + rank_ * (kRows / 2));
         state.advance();
-      }
+        ++filled;
+        return true;
+      });
+      if (!all) return;
     }
     t.release_consumers();
   }
   /// Requests the weights of a stage. Returns false if it did not become free.
-  __device__ bool begin_stage(const State& at, std::uint32_t tile, std::uint32_t k) {
+  __device__ bool begin_stage(const State& at, std::uint32_t tile, std::uint32_t column) {
     if (!ring().wait_empty(at)) return false;
     ring().expect(at, kStageBytes);
     // With one tile of x, weights are read once.
 #pragma unroll
     for (unsigned part = 0; part < kHeight; ++part)
-      copy_weights(ring().full(at), stage(at) + part * Sizes::kBoxBytes, a_.w_map, k * kStep,
+      copy_weights(ring().full(at), stage(at) + part * Sizes::kBoxBytes, a_.w_map, column,
                    box(tile, part) * a_.block_octets(), x_tiles_ == 1 ? kEvictFirst : kEvictNormal);
     return true;
   }
@@ -227,39 +295,60 @@ class Block {
     }
     each_split(find);
   }
-  /// Four lanes add up the squares of each row.
+  /// Four lanes add up the squares of each row, in the order of sum_order::norm_factor: a lane has
+  /// two fours of the 32 sums, which are 16 sums apart.
   __device__ void find_factors_from(std::uint32_t base) {
     const std::uint32_t quads = p_.w.columns / Residual::kPart / 4;
     const unsigned thread = threadIdx.x - 32;
     for (std::uint32_t first = 0; first < kRows && base + first < count_; first += 24) {
       const std::uint32_t row = first + thread / 4;
-      float sum = 0;
+      float4 low{}, high{};
       if (row < kRows && base + row < count_) {
         const auto* squares =
             reinterpret_cast<const float4*>(p_.squares + std::uint64_t{base + row} * quads * 4);
 #pragma unroll 4
-        for (std::uint32_t i = thread % 4; i < quads; i += 4) {
-          const float4 four = squares[i];
-          sum += (four.x + four.y) + (four.z + four.w);
+        for (std::uint32_t i = thread % 4; i < quads; i += 8) {
+          low = plus(low, squares[i]);
+          if (i + 4 < quads) high = plus(high, squares[i + 4]);
         }
       }
-      sum += __shfl_xor_sync(~0u, sum, 1);
-      sum += __shfl_xor_sync(~0u, sum, 2);
+      low = plus(low, high);
+      low = plus(low, of_lane(low, 2));
+      low = plus(low, of_lane(low, 1));
+      const float sum = __fadd_rn(__fadd_rn(low.x, low.z), __fadd_rn(low.y, low.w));
       if (thread % 4 == 0 && row < kRows)
-        shared().factors[row] = rsqrtf(sum / static_cast<float>(p_.w.columns) + p_.epsilon);
+        shared().factors[row] = sum_order::norm_factor(sum, p_.w.columns, p_.epsilon);
     }
+  }
+  __device__ static float4 plus(const float4& a, const float4& b) {
+    return {__fadd_rn(a.x, b.x), __fadd_rn(a.y, b.y), __fadd_rn(a.z, b.z), __fadd_rn(a.w, b.w)};
+  }
+  __device__ static float4 of_lane(const float4& v, unsigned distance) {
+    return {__shfl_xor_sync(~0u, v.x, distance), __shfl_xor_sync(~0u, v.y, distance),
+            __shfl_xor_sync(~0u, v.z, distance), __shfl_xor_sync(~0u, v.w, distance)};
   }
 
   using Sums = float[kHeight][kSums];
 
   __device__ void compute(const Segment& s) {
+    if constexpr (kMaySplit && kInOrder)
+      if (s.begin != 0) return leave_classes(s);
     const bool is_whole = scheduler_.is_whole(s);
     Sums sums;
     TileEpilogue<kHalf> epilogue = epilogue_of(s.tile, 0, kOctets);
     if (is_whole) epilogue.load_operands(0);
-    multiply_all(s, sums);
+    if constexpr (kInOrder)
+      add_up_classes(s, sums);
+    else
+      multiply_stages(s.end - s.begin, sums);
     if constexpr (kMaySplit)
-      if (!is_whole) return store_partials(s, sums[0]);
+      if (!is_whole) {
+        const Split split = scheduler_.split(s.tile);
+        store_partials(
+            scheduler_.slot(s.tile, split, kInOrder ? 0 : scheduler_.pair() - split.first),
+            sums[0]);
+        return count_partials(s, split);
+      }
     if (p_.squares) sync<kFactorsReady>();
     apply_whole(epilogue, sums[0]);
 #pragma unroll
@@ -287,15 +376,15 @@ class Block {
             epilogue_buffer()};
   }
 
-  /// Multiplies this pair's stages of a tile. A warp that gave up waiting multiplies whatever lies
-  /// in the stage, since wgmma needs all warps of a warpgroup.
-  __device__ void multiply_all(const Segment& s, Sums& sums) {
+  /// Multiplies the next stages of a tile. A warp that gave up waiting multiplies whatever lies in
+  /// the stage, since wgmma needs all warps of a warpgroup.
+  __device__ void multiply_stages(std::uint32_t stages, Sums& sums) {
 #pragma unroll
     for (unsigned part = 0; part < kHeight; ++part)
 #pragma unroll
       for (unsigned i = 0; i < kSums; ++i) sums[part][i] = 0;
     State last = state_;
-    for (std::uint32_t k = s.begin; k < s.end; ++k) {
+    for (std::uint32_t k = 0; k < stages; ++k) {
       if (!gave_up_) gave_up_ = !ring().wait_full(state_);
       const unsigned char* from = stage(state_);
       const std::uint64_t w = smem_descriptor(from + warpgroup() * 64 * kStep * 2);
@@ -309,7 +398,7 @@ class Block {
       wgmma_commit();
       // With one group pending, the products of the previous stage are complete: release it.
       wgmma_wait<1>();
-      if (k != s.begin && !gave_up_) ring().release(last);
+      if (k != 0 && !gave_up_) ring().release(last);
       last = state_;
       state_.advance();
     }
@@ -318,18 +407,42 @@ class Block {
     for (unsigned part = 0; part < kHeight; ++part) fence_operands(sums[part]);
     if (!gave_up_) ring().release(last);
   }
+  /// Multiplies a tile's first classes and adds up their sums.
+  __device__ void add_up_classes(const Segment& s, Sums& sums) {
+    multiply_stages(stages_of(0), sums);
+    for (std::uint32_t c = 1; c < s.end; ++c) {
+      Sums more;
+      multiply_stages(stages_of(c), more);
+#pragma unroll
+      for (unsigned part = 0; part < kHeight; ++part)
+#pragma unroll
+        for (unsigned i = 0; i < kSums; ++i)
+          sums[part][i] = __fadd_rn(sums[part][i], more[part][i]);
+    }
+  }
+  /// Multiplies other classes and leaves the sum of each.
+  __device__ void leave_classes(const Segment& s) {
+    const Split split = scheduler_.split(s.tile);
+    for (std::uint32_t c = s.begin; c < s.end; ++c) {
+      Sums sums;
+      multiply_stages(stages_of(c), sums);
+      store_partials(scheduler_.pair() * Scheduler::kSlots + c, sums[0]);
+    }
+    count_partials(s, split);
+  }
 
   // Split tiles. Each has a counter. It goes from 0 to the number of its pairs as they store their
   // partial sums, and on to twice that number, where it wraps to 0, as they have read them. A pair
   // that gives up waiting counts too, so the counter is 0 after the kernel whatever happened.
 
-  __device__ void store_partials(const Segment& s, const float (&sums)[kSums]) {
-    const TileScheduler::Split split = scheduler_.split(s.tile);
-    float4* const to = partials(split.slot(scheduler_.pair() - split.first));
+  __device__ void store_partials(std::uint32_t slot, const float (&sums)[kSums]) const {
+    float4* const to = partials(slot);
 #pragma unroll
     for (unsigned i = 0; i < kOctets; ++i)
       __stcg(to + i * kConsumerThreads,
              float4{sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]});
+  }
+  __device__ void count_partials(const Segment& s, const Split& split) {
     sync_consumers();
     if (threadIdx.x == kFirstConsumer) count_written(s.tile, split);
   }
@@ -356,14 +469,14 @@ class Block {
       kStages * kStageBytes / 2 / (kConsumerThreads * sizeof(float4));
   struct Slice {
     std::uint32_t tile;
-    TileScheduler::Split split;
+    Split split;
     std::uint32_t octet;  // the slice's first
     std::uint32_t octets;
-    std::uint32_t splits_at_once;  // pairs whose partial sums fit in `buffer`
-    float4* buffer;                // a thread's first of kBufferedVectors, kConsumerThreads apart
+    std::uint32_t parts_at_once;  // partial sums that fit in `buffer`
+    float4* buffer;               // a thread's first of kBufferedVectors, kConsumerThreads apart
   };
   __device__ Slice slice_of(const Segment& s, unsigned index) const {
-    const TileScheduler::Split split = scheduler_.split(s.tile);
+    const Split split = scheduler_.split(s.tile);
     const std::uint32_t mine = scheduler_.pair() - split.first;
     const std::uint32_t octet = mine * kOctets / split.count;
     const std::uint32_t octets = (mine + 1) * kOctets / split.count - octet;
@@ -375,11 +488,13 @@ class Block {
             reinterpret_cast<float4*>(stage({})) + index * kBufferedVectors * kConsumerThreads +
                 consumer_thread()};
   }
+  /// Copies partial sums from `first` on, as many as fit.
   __device__ void copy_partials(const Slice& slice, std::uint32_t first) const {
     float4* to = slice.buffer;
 #pragma unroll 1
-    for (std::uint32_t i = first; i < min(first + slice.splits_at_once, slice.split.count); ++i) {
-      const float4* from = partials(slice.split.slot(i)) + slice.octet * kConsumerThreads;
+    for (std::uint32_t i = first; i < min(first + slice.parts_at_once, slice.split.parts); ++i) {
+      const float4* from =
+          partials(scheduler_.slot(slice.tile, slice.split, i)) + slice.octet * kConsumerThreads;
 #pragma unroll 1
       for (std::uint32_t j = 0; j < slice.octets;
            ++j, from += kConsumerThreads, to += kConsumerThreads)
@@ -395,7 +510,7 @@ class Block {
         {};  // at least two pairs split a tile, so a slice is at most half of it
     for (std::uint32_t first = 0;;) {
       __pipeline_wait_prior(0);
-      const std::uint32_t end = min(first + slice.splits_at_once, slice.split.count);
+      const std::uint32_t end = min(first + slice.parts_at_once, slice.split.parts);
       for (const float4* from = slice.buffer; first < end; ++first)
 #pragma unroll
         for (unsigned j = 0; j < kHalf; ++j)
@@ -406,24 +521,24 @@ class Block {
             sums[4 * j + 3] += from->w;
             from += kConsumerThreads;
           }
-      if (first >= slice.split.count) break;
+      if (first >= slice.split.parts) break;
       copy_partials(slice, first);
     }
     if (p_.squares) sync<kFactorsReady>();
     epilogue.template apply<false>(sums, slice.octet);
     if (p_.squares) arrive<kFactorsRead>();
   }
-  __device__ void count_written(std::uint32_t tile, const TileScheduler::Split& split) {
+  __device__ void count_written(std::uint32_t tile, const Split& split) {
     asm volatile("red.release.gpu.global.inc.u32 [%0], %1;" ::"l"(counter(tile)),
                  "r"(2 * split.count - 1)
                  : "memory");
   }
-  __device__ void count_read(std::uint32_t tile, const TileScheduler::Split& split) {
+  __device__ void count_read(std::uint32_t tile, const Split& split) {
     asm volatile("red.relaxed.gpu.global.inc.u32 [%0], %1;" ::"l"(counter(tile)),
                  "r"(2 * split.count - 1)
                  : "memory");
   }
-  __device__ void wait_for_partials(std::uint32_t tile, const TileScheduler::Split& split) {
+  __device__ void wait_for_partials(std::uint32_t tile, const Split& split) {
     constexpr unsigned kPollsPerLook = 64;  // reading the clock is slow
     std::uint32_t left = 0;
     const auto all_stored = [&] {
@@ -496,8 +611,9 @@ class Block {
   const StreamedLinearArgs& p_;
   std::uint32_t count_;
   std::uint32_t x_tiles_;
-  unsigned rank_;  // in the cluster
-  TileScheduler scheduler_;
+  unsigned rank_;         // in the cluster
+  std::uint32_t stages_;  // of a tile
+  Scheduler scheduler_;
   State state_;
   bool gave_up_ = false;  // whether this warp gave up waiting for a stage
 };

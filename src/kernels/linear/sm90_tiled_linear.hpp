@@ -1,8 +1,8 @@
 // sm90_tiled_linear.hpp: y = W x with the epilogues of streamed_linear.hpp, for many rows of x and
 // bf16 weights. It is a GEMM for compute capability 9.0 with wgmma, split-K where whole tiles would
 // leave SMs idle. Weights are read once for every 64 or 128 rows of x. A row's bits may depend on
-// the batch: sm90_same_bits_linear.hpp is for callers that cannot have that. The host body is a
-// plain reference.
+// the batch, unless the caller wants it summed up in order: then it has the bits of
+// streamed_linear.hpp. The host body is a plain reference.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -20,6 +20,8 @@ constexpr unsigned kStep = 64;       // columns of a stage (tile K)
 constexpr unsigned kPairRows = 256;  // weight rows of a pair's tile; twice as many in a tall tile
 constexpr unsigned kThreads = 384;
 constexpr unsigned kCounterBytes = 64 << 10;  // at the start of the workspace
+/// Slots for partial sums that a pair of blocks has in the workspace.
+ATTACCA_HD constexpr unsigned slots_of_pair(bool in_order) { return in_order ? 8 : 2; }
 
 /// A wait besides those of a ring.
 constexpr unsigned kWaitForPartials = kRingWaits;
@@ -49,6 +51,7 @@ struct TiledLinearArgs {
   const TensorMap* x_map;  // of x; see map_rows
   void* workspace;         // of tiled_workspace_bytes; zeros before the first launch
   bool gate_is_second;     // whether `up` comes first in w_map
+  bool in_order;           // whether a row has the bits of streamed_linear
   StreamedLinearArgs product;
   /// How long a block waits for the partial sums of others.
   std::uint64_t patience_nanoseconds = kPatienceNanoseconds;
@@ -78,8 +81,9 @@ TensorMap map_rows(const Device& device, const void* x, std::uint32_t rows, std:
                    std::uint32_t capacity);
 
 /// Bytes of the counters and partial sums of split tiles, on a device with `processors` SMs.
-constexpr std::size_t tiled_workspace_bytes(unsigned processors) {
-  return tiled::kCounterBytes + std::size_t{2} * processors * (tiled::kPairRows / 2) * 128 * 4;
+constexpr std::size_t tiled_workspace_bytes(unsigned processors, bool in_order) {
+  return tiled::kCounterBytes + std::size_t{tiled::slots_of_pair(in_order)} * processors *
+                                    (tiled::kPairRows / 2) * 128 * 4;
 }
 
 /// The kernel and the grid for these arguments on a device with `processors` SMs.

@@ -36,25 +36,5 @@ __device__ inline void copy_weights(std::uint64_t* full, void* to, const TensorM
       "l"(map), "r"(shared_address(full)), "r"(column), "r"(octet), "r"(0), "l"(policy)
       : "memory");
 }
-/// Multicasts boxes of x, 256 columns and half of the rows of a tile, to the same address in both
-/// blocks of a pair.
-__device__ inline void copy_rows_to_pair(std::uint64_t* full, void* to, const TensorMap* map,
-                                         std::uint32_t row, std::uint32_t box) {
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
-      ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(shared_address(to)),
-      "l"(map), "r"(shared_address(full)), "r"(0), "r"(row), "r"(box),
-      "h"(static_cast<std::uint16_t>(3))
-      : "memory");
-}
-/// Copies 256 columns of a tile of eight rows of weights.
-__device__ inline void copy_tile(std::uint64_t* full, void* to, const TensorMap* map,
-                                 std::uint32_t tile, std::uint32_t box, std::uint64_t policy) {
-  asm volatile(
-      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes"
-      ".L2::cache_hint [%0], [%1, {%3, %3, %3, %4, %5}], [%2], %6;" ::"r"(shared_address(to)),
-      "l"(map), "r"(shared_address(full)), "r"(0), "r"(tile), "r"(box), "l"(policy)
-      : "memory");
-}
 
 }  // namespace attacca::kernels

@@ -99,7 +99,7 @@ void host_tile(const StreamedLinearArgs& a, std::uint32_t tile, std::uint32_t ro
   if (a.epilogue == Epilogue::add) a.residual.squares[row * a.residual.parts() + tile] = squares;
 }
 
-template <TensorType kType, unsigned kRows8>
+template <TensorType kType, unsigned kRows8, bool kInOrder>
 struct StreamedLinear {
   static constexpr const char* name = "streamed_linear";
   static constexpr bool waits = true;
@@ -123,14 +123,15 @@ struct StreamedLinear {
   ATTACCA_DEVICE static void cuda([[maybe_unused]] WaitingThread& t,
                                   [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
-    streamed::Block<streamed::WeightsOf<kType>, kRows8>(a).run(t);
+    streamed::Block<streamed::WeightsOf<kType, kInOrder>, kRows8>(a).run(t);
 #endif
   }
 };
 
-template <TensorType kType, unsigned kRows8>
+template <TensorType kType, unsigned kRows8, bool kInOrder = false>
 const Kernel<StreamedLinearArgs>& kernel_of() {
-  static const Kernel<StreamedLinearArgs> kernel = make_kernel<StreamedLinear<kType, kRows8>>();
+  static const Kernel<StreamedLinearArgs> kernel =
+      make_kernel<StreamedLinear<kType, kRows8, kInOrder>>();
   return kernel;
 }
 
@@ -162,6 +163,9 @@ const Kernel<StreamedLinearArgs>& streamed_linear(const StreamedLinearArgs& args
     case TensorType::q4_1:
       return kernel_of<TensorType::q4_1, 1>();
     default:
+      if (args.in_order)
+        return is_few ? kernel_of<TensorType::bf16, 1, true>()
+                      : kernel_of<TensorType::bf16, 2, true>();
       return is_few ? kernel_of<TensorType::bf16, 1>() : kernel_of<TensorType::bf16, 2>();
   }
 }

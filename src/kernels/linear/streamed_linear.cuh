@@ -3,8 +3,8 @@
 // ring of stages in shared memory. Eight consumer warps split the columns among them (split-K
 // inside the block) and reduce their sums after every few tiles. Any 16 columns may meet in one
 // tensor-core instruction as long as weights and x agree, so each lane reads 16 contiguous bytes of
-// both. Weights of other types become bf16 on the way from shared memory to the tensor cores; see
-// streamed_weights.cuh.
+// both; in the order of sum_order.cuh, where each warp is a class, it reads 8. Weights of other
+// types become bf16 on the way from shared memory to the tensor cores; see streamed_weights.cuh.
 //
 // The instruction is m16n8k16. With bf16 weights the 16 rows are rows of x. With other types they
 // are rows of weights, which are converted right into the A operand, and each lane holds the
@@ -21,13 +21,49 @@
 #include "kernels/linear/ring.cuh"
 #include "kernels/linear/streamed_linear.hpp"
 #include "kernels/linear/streamed_multiply.cuh"
-#include "kernels/linear/streamed_order.cuh"
+#include "kernels/linear/sum_order.cuh"
 
 namespace attacca::kernels::streamed {
 
+constexpr unsigned kConsumerWarps = sum_order::kClasses;
 constexpr unsigned kProducerWarps = 2;  // they issue the TMA copies
+constexpr unsigned kGroup = 32;         // columns that a warp multiplies at a time
+/// Contiguous columns of a copy: a TMA request takes some 40 ns.
+constexpr unsigned kChunk = sum_order::kChunk;
 constexpr unsigned kConsumerThreads = kConsumerWarps * 32;
 constexpr unsigned kSharedBytes = 6 * 8 * (2 * kChunk + 128);
+
+/// The run of tiles that a block computes.
+struct TileRange {
+  std::uint32_t first;
+  std::uint32_t count;
+};
+/// No weights can be requested before this is known, so it takes one 32-bit division. Outputs whose
+/// squares are summed together stay in one block. Other pairs of tiles are separated where that
+/// makes the largest run shorter.
+template <unsigned kTileRows>
+__device__ inline TileRange tile_range(const StreamedLinearArgs& a) {
+  constexpr unsigned kTilesPerPart = Residual::kPart / kTileRows;
+  const std::uint32_t parts =
+      a.w.rows / (a.epilogue == Epilogue::gate ? Residual::kPart / 2 : Residual::kPart);
+  const std::uint32_t block = blockIdx.x;
+  std::uint32_t each = parts / gridDim.x;
+  std::uint32_t more = parts - each * gridDim.x;  // blocks that have one part more
+  std::uint32_t width = kTilesPerPart;
+  if (kTilesPerPart == 2 && a.epilogue != Epilogue::add && 2 * more <= gridDim.x) {
+    each *= 2;
+    more *= 2;
+    width = 1;
+  }
+  return {width * (block * each + min(block, more)), width * (each + (block < more ? 1 : 0))};
+}
+
+/// Stores a number as bf16, and its rounding error where `rest` is wanted.
+__device__ inline void put(std::uint16_t* to, std::uint16_t* rest, std::uint64_t at, float value) {
+  const __nv_bfloat16 rounded = __float2bfloat16_rn(value);
+  to[at] = __bfloat16_as_ushort(rounded);
+  if (rest) rest[at] = __bfloat16_as_ushort(__float2bfloat16_rn(value - __bfloat162float(rounded)));
+}
 
 /// Named barrier 1, for the consumer warps only.
 __device__ inline void sync_consumers() {
@@ -52,6 +88,7 @@ template <class Weights, unsigned kRows8>
 class Block {
  public:
   static constexpr bool kIsQuantized = Weights::kIsQuantized;
+  static constexpr bool kInOrder = Weights::kInOrder;
   static_assert(!kIsQuantized || kRows8 == 1);
   static constexpr unsigned kRows = 8 * kRows8;
   static constexpr unsigned kPlanes =
@@ -82,7 +119,7 @@ class Block {
         tiles_(tile_range<kTileRows>(args)) {
     groups_ = args.w.columns / kGroup;
     chunks_ = (args.w.columns + kChunk - 1) / kChunk;
-    first_chunk_ = first_chunk(chunks_);
+    first_chunk_ = blockIdx.x / 2 % chunks_;
     for (unsigned i = 0; i < kTileRows / 8; ++i) row_offset_[i] = row_at(i * 8 + lane_ / 4);
   }
 
@@ -110,9 +147,26 @@ class Block {
     }
   }
 
-  __device__ std::uint32_t chunk_at(std::uint32_t index) const {
-    const std::uint32_t at = index + first_chunk_;
+  /// The chunk that comes at `index` for the tiles that are multiplied together with `tile`.
+  __device__ std::uint32_t chunk_at(std::uint32_t tile, std::uint32_t index) const {
+    const std::uint32_t at =
+        index +
+        (kInOrder ? sum_order::first_chunk(tile_at(tile) * kTileRows, chunks_) : first_chunk_);
     return at < chunks_ ? at : at - chunks_;
+  }
+  /// Up to kTiles tiles are multiplied together from `tile` on, those before limit_of(tile): they
+  /// begin with the same chunk. The next ones begin with next_tile(tile).
+  __device__ std::uint32_t limit_of(std::uint32_t tile) const {
+    if constexpr (!kInOrder) return tiles_.count;
+    constexpr unsigned kTogether = sum_order::kRowsTogether / kTileRows;
+    return min(tile + kTogether - tile_at(tile) % kTogether, tiles_.count);
+  }
+  __device__ std::uint32_t next_tile(std::uint32_t tile) const {
+    return kInOrder ? min(tile + kTiles, limit_of(tile)) : tile + kTiles;
+  }
+  /// The group of a chunk that is a warp's piece `p`.
+  __device__ unsigned group_of(unsigned p) const {
+    return kInOrder ? warp_ * kPieces + p : p * kConsumerWarps + warp_;
   }
   __device__ std::uint32_t tile_at(std::uint32_t index) const { return tiles_.first + index; }
   __device__ bool is_gate() const { return a_.epilogue == Epilogue::gate; }
@@ -125,11 +179,12 @@ class Block {
     const std::uint32_t count = count_of_rows();
     unsigned filled = 0;
     for (std::uint32_t base = 0; base < count || base == 0; base += kRows)
-      for (std::uint32_t tile = 0; tile < tiles_.count; tile += kTiles)
+      for (std::uint32_t tile = 0; tile < tiles_.count; tile = next_tile(tile))
         for (std::uint32_t chunk = 0; chunk < chunks_; ++chunk)
-          for (std::uint32_t one = tile; one < min(tile + kTiles, tiles_.count); ++one, ++filled) {
+          for (std::uint32_t one = tile; one < min(tile + kTiles, limit_of(tile));
+               ++one, ++filled) {
             if (count == 0 && filled == kStages) return;
-            if (!fill_stage(tile_at(one), chunk_at(chunk) * kChunk)) return;
+            if (!fill_stage(tile_at(one), chunk_at(tile, chunk) * kChunk)) return;
           }
     prefetch_next();
   }
@@ -196,21 +251,23 @@ class Block {
         x_rows_[0] = reinterpret_cast<const unsigned char*>(a_.x + at) + lane_ % 4 * 8;
         x_rows_[1] = reinterpret_cast<const unsigned char*>(a_.x_rest + at) + lane_ % 4 * 8;
       } else {
-        x_rows_[n] = reinterpret_cast<const unsigned char*>(a_.x + at) + lane_ % 4 * 16;
+        x_rows_[n] = reinterpret_cast<const unsigned char*>(a_.x + at) +
+                     lane_ % 4 * (Weights::kHasHalves ? 8 : 16);
       }
     }
   }
 
   /// The consumer warps multiply all tiles of the block by up to kRows rows of x.
   __device__ void pass(std::uint32_t base, std::uint32_t count) {
-    load_x(chunk_at(0) * (kChunk / kGroup));
-    for (std::uint32_t tile = 0; tile < tiles_.count; tile += kTiles) {
+    load_x(chunk_at(0, 0) * (kChunk / kGroup));
+    for (std::uint32_t tile = 0; tile < tiles_.count; tile = next_tile(tile)) {
       Sums sums = {};
       load_epilogue_operands(tile, base, count);
       for (std::uint32_t chunk = 0; chunk < chunks_; ++chunk) {
-        const std::uint32_t group = chunk_at(chunk) * (kChunk / kGroup);
+        const std::uint32_t group = chunk_at(tile, chunk) * (kChunk / kGroup);
         const std::uint32_t next =
-            chunk_at(chunk + 1 < chunks_ ? chunk + 1 : 0) * (kChunk / kGroup);
+            (chunk + 1 < chunks_ ? chunk_at(tile, chunk + 1) : chunk_at(next_tile(tile), 0)) *
+            (kChunk / kGroup);
         if (group + kChunk / kGroup <= groups_)
           multiply_chunk<true>(tile, group, next, sums);
         else
@@ -244,17 +301,23 @@ class Block {
         if (Weights::kHasLeast) sum_up(x_sums[p], x[p]);
 #pragma unroll
     for (unsigned r = 0; r < kTiles; ++r) {
-      if (tile + r >= tiles_.count) break;
-      const bool is_last = r + 1 == kTiles || tile + r + 1 == tiles_.count;
+      if (tile + r >= limit_of(tile)) break;
+      const bool is_last = r + 1 == kTiles || tile + r + 1 == limit_of(tile);
       unsigned seen = 0;
       if (!ring().wait_full(state_))
         return;  // the sums are then garbage, and the host learns of it
+      const auto has_piece = [&](unsigned p) { return kIsWhole || group + group_of(p) < groups_; };
+      if constexpr (kInOrder) {
+        seen = multiply_in_order(x, sums[r], has_piece);
 #pragma unroll
-      for (unsigned p = 0; p < kPieces; ++p) {
-        const unsigned mine = p * kConsumerWarps + warp_;
-        if (kIsWhole || group + mine < groups_)
-          seen |= multiply_piece(x[p], mine, sums[r], x_sums[p]);
-        if (!kLoadsAhead && is_last) load_piece(p, next);
+        for (unsigned p = 0; p < kPieces; ++p)
+          if (!kLoadsAhead && is_last) load_piece(p, next);
+      } else {
+#pragma unroll
+        for (unsigned p = 0; p < kPieces; ++p) {
+          if (has_piece(p)) seen |= multiply_piece(x[p], group_of(p), sums[r], x_sums[p]);
+          if (!kLoadsAhead && is_last) load_piece(p, next);
+        }
       }
       ring().release(state_, seen);
       state_.advance();
@@ -267,10 +330,7 @@ class Block {
     const unsigned char* low = stage() + row_offset_[0] + mine * kGroupBytes;
     if constexpr (!kWeightsAre16) {
       const uint4 w = Weights::pairs(low + lane_at());
-      const uint4 first = x[0];
-      const uint4 second = kPlanes == 1 ? uint4{} : x[kPlanes - 1];
-      multiply(sums[0], {first.x, second.x, first.y, second.y}, w.x, w.y);
-      multiply(sums[0], {first.z, second.z, first.w, second.w}, w.z, w.w);
+      multiply_tile(sums[0], x, w);
       return w.w;
     } else {
       const unsigned char* high = stage() + row_offset_[1] + mine * kGroupBytes;
@@ -286,18 +346,43 @@ class Block {
       return __float_as_uint(sums[0][0]) | __float_as_uint(sums[0][3]);
     }
   }
+  /// The same for all pieces of a chunk, with columns in order.
+  template <class Has>
+  __device__ unsigned multiply_in_order(const X& x, float (&sums)[kSums][4],
+                                        const Has& has_piece) const {
+    unsigned seen = 0;
+#pragma unroll
+    for (unsigned p = 0; p < kPieces; p += 2) {
+      if (!has_piece(p)) continue;
+      uint4 w[2];
+      Weights::read(w, stage() + row_offset_[0] + group_of(p) * kGroupBytes + lane_at(), lane_ / 4);
+#pragma unroll
+      for (unsigned i = 0; i < 2; ++i) {
+        seen |= w[i].x | w[i].z;
+        if (has_piece(p + i)) multiply_tile(sums[0], x[p + i], w[i]);
+      }
+    }
+    return seen;
+  }
+  /// c += x w for 32 columns of eight rows of weights.
+  __device__ static void multiply_tile(float (&c)[4], const uint4 (&x)[kPlanes], const uint4& w) {
+    const uint4 first = x[0];
+    const uint4 second = kPlanes == 1 ? uint4{} : x[kPlanes - 1];
+    multiply(c, {first.x, second.x, first.y, second.y}, w.x, w.y);
+    multiply(c, {first.z, second.z, first.w, second.w}, w.z, w.w);
+  }
   /// Loads this lane's columns of x for a chunk. Past the last column any valid address will do.
   __device__ void load_x(std::uint32_t group) {
 #pragma unroll
     for (unsigned p = 0; p < kPieces; ++p) load_piece(p, group);
   }
   __device__ void load_piece(unsigned p, std::uint32_t group) {
-    const std::uint32_t mine = min(group + p * kConsumerWarps + warp_, groups_ - 1);
+    const std::uint32_t mine = min(group + group_of(p), groups_ - 1);
 #pragma unroll
     for (unsigned n = 0; n < kPlanes; ++n) {
       const unsigned char* at = x_rows_[n] + mine * (2 * kGroup);
-      if constexpr (kIsQuantized) {
-        if (n == 1 && !a_.x_rest) {
+      if constexpr (Weights::kHasHalves) {
+        if (kIsQuantized && n == 1 && !a_.x_rest) {
           x_[p][n] = {};
           continue;
         }
@@ -310,11 +395,19 @@ class Block {
     }
   }
 
-  /// Finds each row's norm factor; see norm_factor. One warp for each row.
+  /// Finds each row's norm factor; see sum_order::norm_factor. One warp for each row.
   __device__ void find_factors(std::uint32_t base, std::uint32_t count) {
+    const std::uint32_t parts = a_.w.columns / Residual::kPart;
     for (std::uint32_t row = warp_; row < count; row += kConsumerWarps) {
-      const float factor = norm_factor(a_, index_of_x(base + row));
-      if (lane_ == 0) factors()[row] = factor;
+      float sum = 0;
+      if (a_.squares) {
+        const float* squares = a_.squares + index_of_x(base + row) * parts;
+        for (std::uint32_t i = lane_; i < parts; i += 32) sum += squares[i];
+#pragma unroll
+        for (unsigned step = 16; step != 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+      }
+      if (lane_ == 0)
+        factors()[row] = a_.squares ? sum_order::norm_factor(sum, a_.w.columns, a_.epsilon) : 1.0f;
     }
   }
 
@@ -326,7 +419,7 @@ class Block {
     __shared__ float parts[kConsumerWarps * kPart];
 #pragma unroll
     for (unsigned r = 0; r < kTiles; r += kTilesAtOnce) {
-      if (tile + r >= tiles_.count) break;
+      if (tile + r >= limit_of(tile)) break;
 #pragma unroll
       for (unsigned i = 0; i < kTilesAtOnce; ++i) {
         float* to = parts + warp_ * kPart + i * kTileRows;
@@ -348,15 +441,14 @@ class Block {
         }
       }
       sync_consumers();
-      const Result to = result_of(tile + r, count);
+      const Result to = result_of(tile, r, count);
       float sum = 0;
 #pragma unroll
       for (unsigned warp = 0; warp < kConsumerWarps; ++warp)
         sum += parts[warp * kPart + to.row * kStride + threadIdx.x % kOutputs];
       if (to.is_real) sum = __fmul_rn(sum, factors()[to.row]);
       if constexpr (Weights::kHasRowScales) sum *= scale_[r / kTilesAtOnce];
-      apply_epilogue(a_, {base + to.row, to.output, to.is_real}, sum, residual_[r / kTilesAtOnce],
-                     next_norm_[r / kTilesAtOnce]);
+      apply_epilogue(base, to, sum, residual_[r / kTilesAtOnce], next_norm_[r / kTilesAtOnce]);
       sync_consumers();
     }
   }
@@ -367,12 +459,41 @@ class Block {
     std::uint32_t output;
     bool is_real;
   };
-  __device__ Result result_of(std::uint32_t tile, std::uint32_t count) const {
+  /// Of the tiles from `tile` + `more` on, among those that are multiplied together with `tile`.
+  __device__ Result result_of(std::uint32_t tile, unsigned more, std::uint32_t count) const {
     static_assert(kRows * kOutputs == kConsumerThreads);
     const std::uint32_t row = threadIdx.x / kOutputs;
-    const std::uint32_t one = tile + threadIdx.x % kOutputs / kTileRows;
+    const std::uint32_t one = tile + more + threadIdx.x % kOutputs / kTileRows;
     return {row, tile_at(one) * kTileRows + threadIdx.x % kTileRows,
-            row < count && one < tiles_.count};
+            row < count && one < limit_of(tile)};
+  }
+  /// Applies the epilogue to one sum. All lanes of a warp call, with neighbouring outputs of one or
+  /// two rows; outputs of a gate and its partner alternate.
+  __device__ void apply_epilogue(std::uint32_t base, const Result& to, float sum, float residual,
+                                 float norm) const {
+    const std::uint64_t row = base + to.row;
+    const std::uint64_t outputs = a_.w.rows;
+    const std::uint64_t at = row * outputs + to.output;
+    if (a_.epilogue == Epilogue::store) {
+      if (to.is_real) a_.y[at] = __fadd_rn(sum, a_.bias ? a_.bias[to.output] : 0.0f);
+    } else if (is_gate()) {
+      const float up = __shfl_down_sync(~0u, sum, 1);
+      if (to.is_real && to.output % 2 == 0)
+        put(a_.gated, a_.gated_rest, row * outputs + to.output / 2, sum_order::gated(sum, up));
+    } else {
+      float square = 0;
+      if (to.is_real) {
+        const float value = __fadd_rn(residual, sum);
+        a_.residual.values[at] = value;
+        put(a_.residual.scaled, a_.residual.rest, at, __fmul_rn(value, norm));
+        square = __fmul_rn(value, value);
+      }
+#pragma unroll
+      for (unsigned step = 1; step < Residual::kPart; step *= 2)
+        square += __shfl_xor_sync(~0u, square, step);
+      if (to.is_real && to.output % Residual::kPart == 0)
+        a_.residual.squares[row * a_.residual.parts() + to.output / Residual::kPart] = square;
+    }
   }
   /// Loads what the epilogue will add and multiply by, long before it is needed.
   __device__ void load_epilogue_operands(std::uint32_t tile, std::uint32_t base,
@@ -380,7 +501,7 @@ class Block {
     if constexpr (Weights::kHasRowScales) {
 #pragma unroll
       for (unsigned r = 0; r < kTiles; r += kTilesAtOnce) {
-        const Result to = result_of(tile + r, count);
+        const Result to = result_of(tile, r, count);
         const std::uint32_t row = is_gate() ? to.output / 2 : to.output;
         const float* scales = is_gate() && to.output % 2 != 0 ? a_.up.scales : a_.w.scales;
         if (to.is_real) scale_[r / kTilesAtOnce] = scales[row];
@@ -389,7 +510,7 @@ class Block {
     if (a_.epilogue != Epilogue::add) return;
 #pragma unroll
     for (unsigned r = 0; r < kTiles; r += kTilesAtOnce) {
-      const Result to = result_of(tile + r, count);
+      const Result to = result_of(tile, r, count);
       if (!to.is_real) continue;
       residual_[r / kTilesAtOnce] =
           a_.residual.values[static_cast<std::uint64_t>(base + to.row) * a_.w.rows + to.output];
@@ -417,7 +538,7 @@ class Block {
   TileRange tiles_;
   std::uint32_t groups_;
   std::uint32_t chunks_;
-  std::uint32_t first_chunk_;  // the block starts with this chunk
+  std::uint32_t first_chunk_;  // the block starts with this chunk, if not in order
   typename BlockRing::State state_;
   unsigned row_offset_[kTileRows / 8];    // of this lane's rows in a stage
   const unsigned char* x_rows_[kPlanes];  // this lane's rows of x

@@ -2,7 +2,7 @@
 // speed of memory: the weights stream through the tensor cores once for every 16 rows of x, and the
 // norm before the product and the epilogue after it are fused in. A row of y is the same bits
 // whatever other rows are in the batch. The host body is a plain reference. Many rows are left to
-// sm90_tiled_linear.hpp and sm90_same_bits_linear.hpp.
+// sm90_tiled_linear.hpp.
 //
 // x is bf16, which is precise enough for bf16 and e4m3 weights. Quantized weights are multiplied by
 // two bf16 numbers, x and its rounding error, and stream once for every 8 rows.
@@ -38,7 +38,8 @@ struct StreamedLinearArgs {
   const float* squares;         // of x before scaling, as in Residual; null: no norm
   float epsilon;                // of the norm
   RowCount rows;
-  Matrix w;  // see can_stream_weights; 16-byte aligned
+  bool in_order;  // of bf16 weights: in the order that tiled_linear shares, a little slower
+  Matrix w;       // see can_stream_weights; 16-byte aligned
   Epilogue epilogue;
   const float* bias;          // store: [w.rows], or null
   float* y;                   // store: [capacity, w.rows]

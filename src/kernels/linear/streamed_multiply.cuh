@@ -1,6 +1,6 @@
 // streamed_multiply.cuh: multiplies a group of 32 columns on the tensor cores for
-// streamed_linear.cuh and sm90_same_bits_linear.cuh, and applies the scales of quantized weights.
-// Decoding weights is left to streamed_weights.cuh.
+// streamed_linear.cuh, and applies the scales of quantized weights. Decoding weights is left to
+// streamed_weights.cuh.
 #pragma once
 
 #include "kernels/linear/streamed_weights.cuh"

@@ -1,6 +1,6 @@
-// streamed_weights.cuh: the types of weights that streamed_linear.cuh streams. Each type says where
-// a lane finds its 8 columns in the bytes of 32, and converts them to four pairs of bf16 in column
-// order, as the tensor cores want them.
+// streamed_weights.cuh: the types of weights that streamed_linear.cuh streams. An instruction of
+// the tensor cores multiplies 16 contiguous columns, of which a lane has four. Each type says where
+// a lane finds its 8 columns in the bytes of 32, and converts them to four pairs of bf16.
 //
 // Quants are small integers, so they are exact in bf16. The scale of 32 columns is applied in fp32
 // to their sum of products; see streamed_multiply.cuh.
@@ -40,12 +40,15 @@ __device__ inline T load(const unsigned char* at) {
   return *reinterpret_cast<const T*>(at);
 }
 
-/// bf16 weights need no conversion.
+/// bf16 weights need no conversion. A lane reads eight contiguous columns, which is fastest: an
+/// instruction then multiplies every other four columns of 32.
 struct Bf16 {
   static constexpr TensorType kType = TensorType::bf16;
   static constexpr bool kIsQuantized = false;
   static constexpr unsigned kTileRows = 8;
   static constexpr bool kHasRowScales = false;
+  static constexpr bool kInOrder = false;     // the order of sum_order.cuh
+  static constexpr bool kHasHalves = false;   // a lane has four columns of each half of 32
   static constexpr unsigned kHead = 0;        // offset of the first lane's bytes
   static constexpr unsigned kLaneBytes = 16;  // from one lane to the next
   // Bytes after each row. TMA streams up to a quarter slower to rows that are not at multiples of
@@ -56,12 +59,38 @@ struct Bf16 {
   __device__ static uint4 pairs(const unsigned char* at) { return load<uint4>(at); }
 };
 
+/// The same in the order of sum_order.cuh: an instruction multiplies 16 contiguous columns, of
+/// which a lane has four.
+struct Bf16InOrder : Bf16 {
+  static constexpr bool kInOrder = true;
+  static constexpr bool kHasHalves = true;
+  static constexpr unsigned kLaneBytes = 8;
+
+  /// Reads four times 16 columns. Rows lie at multiples of 128 bytes, so lanes of four rows would
+  /// meet in the same banks: each reads its 16 columns in another order, and puts them back.
+  __device__ static void read(uint4 (&pairs)[2], const unsigned char* at, unsigned row) {
+    uint2 words[4], half[4];
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i) words[i] = load<uint2>(at + (i ^ row % 4) * 32);
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i) half[i] = row % 2 != 0 ? words[i ^ 1] : words[i];
+#pragma unroll
+    for (unsigned i = 0; i < 4; i += 2) {
+      const uint2 first = row / 2 % 2 != 0 ? half[i ^ 2] : half[i];
+      const uint2 second = row / 2 % 2 != 0 ? half[(i + 1) ^ 2] : half[i + 1];
+      pairs[i / 2] = {first.x, first.y, second.x, second.y};
+    }
+  }
+};
+
 /// e4m3 weights with one scale for each row.
 struct E4m3 {
   static constexpr TensorType kType = TensorType::e4m3;
   static constexpr bool kIsQuantized = false;
   static constexpr unsigned kTileRows = 16;
   static constexpr bool kHasRowScales = true;
+  static constexpr bool kInOrder = false;
+  static constexpr bool kHasHalves = false;
   static constexpr unsigned kHead = 0;
   static constexpr unsigned kLaneBytes = 8;
   static constexpr unsigned kPadding = 32;  // lanes of four rows reach all banks
@@ -91,6 +120,9 @@ struct Quants {
   // Bytes after each row. Copies begin at multiples of 16 bytes, so up to 16 bytes before a row are
   // copied too. An odd number of 16 bytes from row to row also avoids bank conflicts.
   static constexpr unsigned kPadding = 16;
+
+  static constexpr bool kInOrder = false;
+  static constexpr bool kHasHalves = true;
 
   /// A weight is factor * quant + least.
   struct Scale {
@@ -163,9 +195,11 @@ struct Q4_1 : Quants {
   }
 };
 
-template <TensorType kType>
+template <TensorType kType, bool kInOrder>
 constexpr auto weights_of() {
-  if constexpr (kType == TensorType::e4m3)
+  if constexpr (kInOrder)
+    return Bf16InOrder{};
+  else if constexpr (kType == TensorType::e4m3)
     return E4m3{};
   else if constexpr (kType == TensorType::q8_0)
     return Q8_0{};
@@ -176,7 +210,8 @@ constexpr auto weights_of() {
   else
     return Bf16{};
 }
-template <TensorType kType>
-using WeightsOf = decltype(weights_of<kType>());
+/// `kInOrder` is for bf16 only.
+template <TensorType kType, bool kInOrder>
+using WeightsOf = decltype(weights_of<kType, kInOrder>());
 
 }  // namespace attacca::kernels::streamed
