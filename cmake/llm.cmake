@@ -14,6 +14,9 @@ list(REMOVE_ITEM llm_kernel_sources ${sm90_kernel_sources})
 add_library(attacca_llm STATIC ${llm_sources} ${llm_host_kernel_sources})
 add_library(attacca::llm ALIAS attacca_llm)
 attacca_kernels(attacca_llm ${llm_kernel_sources})
+# These have names in common with their neighbours.
+attacca_unity(attacca_llm ${llm_host_kernel_sources} ${llm_kernel_sources} src/text/chat/number_filters.cpp
+  src/text/chat/operators.cpp src/text/tokenizer/json_steps.cpp src/text/tokenizer/open.cpp)
 # Files called sm90_* use instructions of Hopper only.
 add_library(attacca_sm90 OBJECT)
 attacca_kernels(attacca_sm90 ${sm90_kernel_sources})
@@ -37,6 +40,7 @@ set_source_files_properties(src/model/embedded.cpp PROPERTIES
 # `attacca plan`. It reads logs and needs no engine.
 file(GLOB planner_sources CONFIGURE_DEPENDS src/planner/*.cpp)
 add_library(attacca_planner STATIC EXCLUDE_FROM_ALL ${planner_sources})
+attacca_unity(attacca_planner)
 target_include_directories(attacca_planner PRIVATE src)
 target_link_libraries(attacca_planner PRIVATE attacca fmt::fmt)
 

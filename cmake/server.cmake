@@ -4,6 +4,7 @@ file(GLOB server_sources CONFIGURE_DEPENDS src/server/*.cpp)
 set(http_sources ${PROJECT_SOURCE_DIR}/src/server/connection.cpp ${PROJECT_SOURCE_DIR}/src/server/http_server.cpp)
 list(REMOVE_ITEM server_sources ${http_sources})
 add_library(attacca_server STATIC ${server_sources})
+attacca_unity(attacca_server)
 target_include_directories(attacca_server PRIVATE src)
 set(page ${PROJECT_SOURCE_DIR}/src/server/page.html)
 set_source_files_properties(src/server/page.cpp PROPERTIES
