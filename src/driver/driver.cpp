@@ -84,6 +84,7 @@ void Driver::admit() {
     try {
       scheduler_.admit(job);
       job->place = Job::Place::scheduled;
+      job->placed = Clock::now();
     } catch (...) {
       report(job, Finish::failed, std::current_exception());
     }
@@ -160,6 +161,7 @@ void Driver::hand_over() {
     const std::lock_guard lock(mutex_);
     stats_ = scheduler_.stats();
     stats_.requests_waiting += line_.size();
+    stats_.has_lost_device = lost_ != nullptr;
   }
   text_.send(std::exchange(outcomes_, {}));
 }

@@ -50,14 +50,16 @@ void TextWorker::run() {
 void TextWorker::take_in(Outcome& outcome) {
   Job& job = *outcome.job;
   if (job.is_over) return;  // ended by its text, or by its receiver
-  RequestEvent event{.token = outcome.token,
-                     .text = {},
-                     .logprob = std::move(outcome.logprob),
-                     .finish = outcome.finish,
-                     .error = std::move(outcome.error),
-                     .cached_tokens = outcome.cached_tokens,
-                     .seconds = seconds_between(job.submitted, outcome.at),
-                     .embedding = std::move(outcome.embedding)};
+  RequestEvent event{
+      .token = outcome.token,
+      .text = {},
+      .logprob = std::move(outcome.logprob),
+      .finish = outcome.finish,
+      .error = std::move(outcome.error),
+      .cached_tokens = outcome.cached_tokens,
+      .seconds = seconds_between(job.submitted, outcome.at),
+      .seconds_waiting = seconds_between(job.submitted, job.placed.value_or(outcome.at)),
+      .embedding = std::move(outcome.embedding)};
   if (job.text) {
     if (outcome.token >= 0 && outcome.finish != Finish::stop)
       event.text = job.text->push(outcome.token);

@@ -28,7 +28,8 @@ HostScheduler::HostScheduler(std::unique_ptr<StepRunner> runner, const schedule:
       runner_(std::move(runner)),
       state_memory_(schedule::state_bytes(limits_) / sizeof(schedule::Line)),
       state_(schedule::bind_state(limits_, runner_->plan(), state_memory_.data())),
-      job_of_entry_(limits_.requests) {
+      job_of_entry_(limits_.requests),
+      turn_(options.turns) {
   schedule::reset(state_);
 }
 
@@ -71,7 +72,7 @@ bool HostScheduler::step(std::vector<driver::Outcome>& outcomes) {
     take_in_masks(outcomes);
   }
   if (launched_.empty() && !launch_next()) return masks_.wait(kLong);
-  if (options_.overlap) launch_next();
+  if (options_.overlap && !turn_.is_wanted()) launch_next();
   wait_for_oldest();
   schedule::commit_step(state_, sampled_);
   for (std::uint32_t at = 0; at < state_.event_count; ++at) {
@@ -119,6 +120,7 @@ bool HostScheduler::launch_next() {
   schedule::plan_step(state_);
   const schedule::Counts& counts = *runner_->plan().counts;
   if (counts.tokens == 0) return false;
+  turn_.take();
   prepare_placed_slots();
   runner_->launch(prepare_rows());
   launched_.push_back({record_of(limits_, options_.graphs, counts), clock_.launched()});
@@ -132,6 +134,7 @@ void HostScheduler::wait_for_oldest() {
   launched_.pop_front();
   record.microseconds = clock_.done(began) * 1e6;
   record.ended = clock_.last_done();
+  if (launched_.empty()) turn_.give_back();
   log_.add(record);
 }
 
@@ -143,7 +146,10 @@ void HostScheduler::prepare_placed_slots() {
     driver::Job& job = *job_of_entry_[entry];
     const schedule::Entry& e = state_.entries[entry];
     // Cached tokens count only on first placement: a preempted request finds its own pages again.
-    if (e.known() == e.request.prompt) job.cached_tokens = e.computed - e.planned;
+    if (e.known() == e.request.prompt) {
+      job.cached_tokens = e.computed - e.planned;
+      job.placed = driver::Clock::now();
+    }
     runner_->slots().place(slot, job.sampling, {state_.history(entry), e.known()},
                            e.request.prompt);
   }
@@ -194,6 +200,7 @@ std::vector<driver::JobPtr> HostScheduler::fail_running() {
   runner_->drain();
   clock_.drained();
   launched_.clear();
+  turn_.give_back();
   std::vector<driver::JobPtr> failed;
   while (state_.running.count > 0) {
     failed.push_back(job_of_entry_[state_.running[0]]);

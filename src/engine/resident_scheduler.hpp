@@ -42,7 +42,9 @@ class ResidentScheduler final : public driver::Scheduler {
   void flush() override { log_.flush(); }
 
   llm::EngineStats stats() const override;
-  std::vector<llm::StepRecord> records() const override { return log_.records(); }
+  std::vector<llm::StepRecord> records(std::size_t most) const override {
+    return log_.records(most);
+  }
   bool is_usable() noexcept override { return runner_->is_usable(); }
   std::size_t bytes() const override;
   GraphBytes graph_bytes() const override;
