@@ -38,7 +38,7 @@ struct Api::Route {
   const char* method;
   bool needs_key;
   HttpReply (Api::*answer)(const HttpRequest&) = nullptr;
-  GenerationRequest (*read)(std::string_view, const RequestRules&, std::uint64_t) = nullptr;
+  GenerationRequest (*read)(const RequestBody&, const RequestRules&, std::uint64_t) = nullptr;
 };
 
 const Api::Route* Api::find_route(const std::string& path) {
@@ -146,7 +146,7 @@ void Api::check_room() const {
 
 void Api::generate(const Route& route, const HttpRequest& request, const ExchangePtr& exchange) {
   check_room();
-  GenerationRequest parsed = route.read(request.body, rules_, random_number());
+  GenerationRequest parsed = route.read(RequestBody(request.body), rules_, random_number());
   const std::size_t choices = parsed.choices();
   const std::string grammar_field = parsed.grammar_field;
   Admission& admission = books_->admission;
@@ -226,14 +226,15 @@ HttpReply Api::page_at_root(const HttpRequest&) {
 }
 
 HttpReply Api::tokenize(const HttpRequest& request) {
-  const TokenizeRequest parsed = read_tokenize_request(request.body, rules_);
+  const TokenizeRequest parsed = read_tokenize_request(RequestBody(request.body), rules_);
   const auto tokens = parsed.messages.empty() ? model_.tokenize(parsed.text)
                                               : model_.chat(parsed.messages, parsed.tools);
   return {.body = tokens_json(tokens, rules_.longest_sequence)};
 }
 
 HttpReply Api::detokenize(const HttpRequest& request) {
-  return {.body = text_json(model_.detokenize(read_detokenize_request(request.body, rules_)))};
+  return {.body = text_json(
+              model_.detokenize(read_detokenize_request(RequestBody(request.body), rules_)))};
 }
 
 }  // namespace attacca::server

@@ -7,8 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "server/fields.hpp"
 
 namespace attacca::server {
 
@@ -46,14 +47,14 @@ struct GenerationRequest {
 llm::Sampling default_sampling(const llm::Sampling& advised);
 
 /// `seed`: for a request without one. All throw RequestError.
-GenerationRequest read_chat_request(std::string_view body, const RequestRules& rules,
+GenerationRequest read_chat_request(const RequestBody& body, const RequestRules& rules,
                                     std::uint64_t seed);
-GenerationRequest read_text_request(std::string_view body, const RequestRules& rules,
+GenerationRequest read_text_request(const RequestBody& body, const RequestRules& rules,
                                     std::uint64_t seed);
 
-GenerationRequest read_response_request(std::string_view body, const RequestRules& rules,
+GenerationRequest read_response_request(const RequestBody& body, const RequestRules& rules,
                                         std::uint64_t seed);
-GenerationRequest read_embedding_request(std::string_view body, const RequestRules& rules,
+GenerationRequest read_embedding_request(const RequestBody& body, const RequestRules& rules,
                                          std::uint64_t seed);
 
 /// Messages alone, for /tokenize; empty if `text` is given instead.
@@ -62,7 +63,8 @@ struct TokenizeRequest {
   std::vector<llm::Message> messages = {};
   std::string tools = {};
 };
-TokenizeRequest read_tokenize_request(std::string_view body, const RequestRules& rules);
-std::vector<std::int32_t> read_detokenize_request(std::string_view body, const RequestRules& rules);
+TokenizeRequest read_tokenize_request(const RequestBody& body, const RequestRules& rules);
+std::vector<std::int32_t> read_detokenize_request(const RequestBody& body,
+                                                  const RequestRules& rules);
 
 }  // namespace attacca::server

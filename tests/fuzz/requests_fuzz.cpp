@@ -62,18 +62,18 @@ void allow_refusal(const Work& work) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view body(reinterpret_cast<const char*>(data), size);
+  const std::string text(reinterpret_cast<const char*>(data), size);
   for (const RequestRules* rules : {&kRules, &kStrict, &kWithTools}) {
-    allow_refusal([&] { check(read_chat_request(body, *rules, 1)); });
-    allow_refusal([&] { check(read_text_request(body, *rules, 1)); });
-    allow_refusal([&] { check(read_response_request(body, *rules, 1)); });
-    allow_refusal([&] { check(read_embedding_request(body, *rules, 1)); });
-    allow_refusal([&] { read_tokenize_request(body, *rules); });
-    allow_refusal([&] { read_detokenize_request(body, *rules); });
+    allow_refusal([&] { check(read_chat_request(RequestBody(text), *rules, 1)); });
+    allow_refusal([&] { check(read_text_request(RequestBody(text), *rules, 1)); });
+    allow_refusal([&] { check(read_response_request(RequestBody(text), *rules, 1)); });
+    allow_refusal([&] { check(read_embedding_request(RequestBody(text), *rules, 1)); });
+    allow_refusal([&] { read_tokenize_request(RequestBody(text), *rules); });
+    allow_refusal([&] { read_detokenize_request(RequestBody(text), *rules); });
   }
   for (const auto format : {attacca::llm::ToolFormat::qwen, attacca::llm::ToolFormat::llama3}) {
-    const ToolPiece piece = read_calls(format, body);  // as if a model had written the body
-    require(!piece.calls.empty() || piece.content == body);
+    const ToolPiece piece = read_calls(format, text);  // as if a model had written the body
+    require(!piece.calls.empty() || piece.content == text);
   }
   return 0;
 }
