@@ -58,8 +58,11 @@ if(TARGET attacca_cli)
     if(ATTACCA_SERVER)
       add_test(NAME serve_command
         COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/serve_test.py $<TARGET_FILE:attacca_cli>)
-      set_tests_properties(serve_command PROPERTIES TIMEOUT 300)
-      list(APPEND scripted serve_command)
+      add_test(NAME serve_models_command
+        COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/serve_models_test.py $<TARGET_FILE:attacca_cli>
+        WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+      set_tests_properties(serve_command serve_models_command PROPERTIES TIMEOUT 300)
+      list(APPEND scripted serve_command serve_models_command)
     endif()
     if(TARGET attacca_http_client)
       add_test(NAME bench_serve_command

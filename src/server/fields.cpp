@@ -33,6 +33,14 @@ RequestBody::RequestBody(std::string text)
   parsed_ = std::make_shared<const json>(std::move(parsed));
 }
 
+std::string RequestBody::model() const { return Fields(*parsed_).text("model").value_or(""); }
+
+Fields RequestBody::fields() const {
+  Fields fields(*parsed_);
+  fields.find("model");
+  return fields;
+}
+
 nlohmann::ordered_json RequestBody::ordered(const std::string& field) const {
   using Json = nlohmann::ordered_json;
   std::size_t keys = 0;

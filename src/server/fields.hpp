@@ -45,8 +45,10 @@ class RequestBody {
   /// Throws RequestError if it is none, is nested too deeply or names a field twice.
   explicit RequestBody(std::string text);
 
-  /// REQUIRES: a copy of the body outlives them.
-  Fields fields() const { return Fields(*parsed_); }
+  /// The field `model`; empty if there is none. Throws RequestError if it is no text.
+  std::string model() const;
+  /// All fields; that of the model counts as known. REQUIRES: a copy of the body outlives them.
+  Fields fields() const;
   /// One field, with the keys of objects in their order: in schemas it matters. Throws RequestError
   /// if there are too many.
   nlohmann::ordered_json ordered(const std::string& field) const;

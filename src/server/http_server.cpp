@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <attacca/error.hpp>
 
+#include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
@@ -60,10 +61,11 @@ class HttpServer::Impl {
   std::size_t connections() const { return shared_.connection_count; }
 
   void run(const std::function<void()>& on_drain) {
+    on_drain_ = on_drain;
     signals_.add(SIGINT);
     signals_.add(SIGTERM);
     signals_.async_wait([&](error_code error, int) {
-      if (!error) drain(on_drain);
+      if (!error) drain();
     });
     accept();
     sweep();
@@ -77,6 +79,12 @@ class HttpServer::Impl {
     deadline_.cancel();
     io_->restart();
     io_->run_for(std::chrono::seconds(5));
+  }
+
+  void stop() {
+    net::post(*io_, [this] {
+      if (!shared_.is_draining) drain();
+    });
   }
 
  private:
@@ -109,8 +117,9 @@ class HttpServer::Impl {
     });
   }
 
-  void drain(const std::function<void()>& on_drain) {
-    on_drain();
+  void drain() {
+    if (shared_.is_draining) return io_->stop();
+    on_drain_();
     shared_.is_draining = true;
     error_code ignored;
     acceptor_.close(ignored);
@@ -120,7 +129,7 @@ class HttpServer::Impl {
       if (!error) io_->stop();
     });
     signals_.async_wait([this](error_code error, int) {
-      if (!error) io_->stop();
+      if (!error) drain();
     });
     shared_.on_last_connection = [this] { io_->stop(); };
     if (shared_.connections.empty()) io_->stop();
@@ -132,6 +141,7 @@ class HttpServer::Impl {
 
   std::shared_ptr<net::io_context> io_;
   ConnectionContext shared_;
+  std::function<void()> on_drain_;
   tcp::acceptor acceptor_;
   net::signal_set signals_;
   net::steady_timer pause_;
@@ -146,5 +156,6 @@ HttpServer::~HttpServer() = default;
 std::uint16_t HttpServer::port() const { return impl_->port(); }
 std::size_t HttpServer::connections() const { return impl_->connections(); }
 void HttpServer::run(const std::function<void()>& on_drain) { impl_->run(on_drain); }
+void HttpServer::stop() { impl_->stop(); }
 
 }  // namespace attacca::server

@@ -43,10 +43,12 @@ class HttpServer {
   /// Any thread may ask.
   std::size_t connections() const;
 
-  /// Answers requests until SIGINT or SIGTERM. Then calls `on_drain`, takes no more connections,
-  /// completes the replies that have begun, for at most `drain`, and returns. A second signal ends
-  /// it at once. REQUIRES: it is called once.
+  /// Answers requests until SIGINT, SIGTERM or `stop`. Then calls `on_drain`, takes no more
+  /// connections, completes the replies that have begun, for at most `drain`, and returns. A second
+  /// signal ends it at once. REQUIRES: it is called once.
   void run(const std::function<void()>& on_drain);
+  /// Any thread may call it, also before `run`.
+  void stop();
 
  private:
   class Impl;

@@ -289,13 +289,27 @@ HttpReply error_reply(const RequestError& error) {
 
 std::string error_chunk(const RequestError& error) { return "data: " + error_json(error) + "\n\n"; }
 
-std::string models_json(const std::string& name, std::int64_t created, std::size_t longest) {
-  const Json model = {{"id", name},
-                      {"object", "model"},
-                      {"created", created},
-                      {"owned_by", "attacca"},
-                      {"max_model_len", longest}};
-  return json_text({{"object", "list"}, {"data", Json::array({model})}});
+std::string models_json(std::span<const ModelStatus> models, std::int64_t created) {
+  constexpr const char* kStates[] = {"unloaded", "loading", "loaded"};
+  Json data = Json::array();
+  for (const ModelStatus& model : models) {
+    data.push_back({{"id", model.name},
+                    {"object", "model"},
+                    {"created", created},
+                    {"owned_by", "attacca"},
+                    {"state", kStates[static_cast<std::size_t>(model.state)]},
+                    {"memory_bytes", model.bytes}});
+    if (model.longest_sequence > 0) data.back()["max_model_len"] = model.longest_sequence;
+  }
+  return json_text({{"object", "list"}, {"data", data}});
+}
+
+std::string steps_json(std::span<const ModelStep> steps) {
+  std::string list;
+  for (const ModelStep& step : steps)
+    list += fmt::format(R"({}{{"model":{},{})", list.empty() ? "" : ",", json_text(step.model),
+                        llm::to_json(step.record).substr(1));
+  return R"({"steps":[)" + list + "]}";
 }
 
 std::string tokens_json(std::span<const std::int32_t> tokens, std::size_t longest) {

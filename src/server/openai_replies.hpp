@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 
+#include "server/model_status.hpp"
 #include "server/request_error.hpp"
 
 namespace attacca::server {
@@ -61,7 +62,8 @@ std::string json_text(const nlohmann::ordered_json& value);
 std::size_t length_of(const std::string& utf8);
 
 // The other endpoints.
-std::string models_json(const std::string& name, std::int64_t created, std::size_t longest);
+std::string models_json(std::span<const ModelStatus> models, std::int64_t created);
+std::string steps_json(std::span<const ModelStep> steps);
 std::string tokens_json(std::span<const std::int32_t> tokens, std::size_t longest);
 std::string text_json(const std::string& text);
 std::string status_json(const char* status);

@@ -27,19 +27,6 @@ constexpr std::int64_t kMostLogprobs = 20;
 constexpr const char* kSchemaField = "response_format.json_schema.schema";
 constexpr std::size_t kDefaultTextTokens = 16;  // as OpenAI has it
 
-/// How all readers begin.
-Fields fields_of(const RequestBody& body, const RequestRules& rules) {
-  Fields fields = body.fields();
-  const auto name = fields.text("model");
-  const auto& names = rules.model_names;
-  if (name && std::find(names.begin(), names.end(), *name) == names.end())
-    throw RequestError(404,
-                       fmt::format("there is no model {}; this server has '{}'", in_quotes(*name),
-                                   names.empty() ? "" : names.front()),
-                       "model", "model_not_found");
-  return fields;
-}
-
 /// Fields that would change the reply.
 void check_unsupported(Fields& fields) {
   if (const json* value = fields.find("functions"); value && !(value->is_array() && value->empty()))
@@ -316,7 +303,7 @@ llm::Sampling default_sampling(const llm::Sampling& advised) {
 
 GenerationRequest read_chat_request(const RequestBody& body, const RequestRules& rules,
                                     std::uint64_t seed) {
-  Fields fields = fields_of(body, rules);
+  Fields fields = body.fields();
   check_unsupported(fields);
   GenerationRequest result{.is_chat = true};
   llm::Request request = settings_of(fields, rules, seed);
@@ -341,7 +328,7 @@ GenerationRequest read_chat_request(const RequestBody& body, const RequestRules&
 
 GenerationRequest read_text_request(const RequestBody& body, const RequestRules& rules,
                                     std::uint64_t seed) {
-  Fields fields = fields_of(body, rules);
+  Fields fields = body.fields();
   check_unsupported(fields);
   GenerationRequest result;
   if (has_tools(fields)) fields.refuse_unsupported("tools");
@@ -361,7 +348,7 @@ GenerationRequest read_text_request(const RequestBody& body, const RequestRules&
 
 GenerationRequest read_response_request(const RequestBody& body, const RequestRules& rules,
                                         std::uint64_t seed) {
-  Fields fields = fields_of(body, rules);
+  Fields fields = body.fields();
   for (const char* key : {"previous_response_id", "conversation", "prompt", "top_logprobs"})
     if (fields.find(key)) fields.refuse_unsupported(key);
   for (const char* key : {"tools", "include"})
@@ -398,7 +385,7 @@ GenerationRequest read_response_request(const RequestBody& body, const RequestRu
 
 GenerationRequest read_embedding_request(const RequestBody& body, const RequestRules& rules,
                                          std::uint64_t) {
-  Fields fields = fields_of(body, rules);
+  Fields fields = body.fields();
   GenerationRequest result{.is_embedding = true};
   llm::Request settings;
   const std::string pooling = fields.text("pooling").value_or("last");
@@ -416,7 +403,7 @@ GenerationRequest read_embedding_request(const RequestBody& body, const RequestR
 }
 
 TokenizeRequest read_tokenize_request(const RequestBody& body, const RequestRules& rules) {
-  Fields fields = fields_of(body, rules);
+  Fields fields = body.fields();
   TokenizeRequest result;
   if (fields.find("messages")) {
     result.messages = messages_of(fields, rules);
@@ -432,7 +419,7 @@ TokenizeRequest read_tokenize_request(const RequestBody& body, const RequestRule
 
 std::vector<std::int32_t> read_detokenize_request(const RequestBody& body,
                                                   const RequestRules& rules) {
-  Fields fields = fields_of(body, rules);
+  Fields fields = body.fields();
   const json* tokens = fields.find("tokens");
   if (!tokens || !tokens->is_array()) fields.refuse("tokens", "a list of tokens");
   check_unknown(fields, rules);

@@ -15,7 +15,6 @@ namespace attacca::server {
 
 /// What the server knows when it reads a request.
 struct RequestRules {
-  std::vector<std::string> model_names;  // requests may name any of them
   std::size_t vocabulary = 0;
   std::size_t longest_sequence = 0;  // the default of max_tokens in a chat
   llm::Sampling sampling = {};       // where a request has no field

@@ -27,6 +27,8 @@ class RequestLog : public std::enable_shared_from_this<RequestLog> {
   /// Passes a reply on with the request's id: the client's own if it sent one of letters, digits,
   /// '.', '_' and '-', at most 128 of them; else a new one.
   ExchangePtr wrap(ExchangePtr exchange, const HttpRequest& request);
+  /// A line about the server itself.
+  void say(const std::string& text);
 
  private:
   class LoggedExchange;
@@ -34,6 +36,7 @@ class RequestLog : public std::enable_shared_from_this<RequestLog> {
 
   std::string new_id();
   void add(const Line& line);
+  void post(std::string line);
   std::string text_of(const Line& line) const;
 
   const LogFormat format_;

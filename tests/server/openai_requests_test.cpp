@@ -16,10 +16,8 @@ using testing::HasSubstr;
 using testing::Pair;
 using Tokens = std::vector<std::int32_t>;
 
-const RequestRules kRules = {.model_names = {"small", "attacca-small"},
-                             .vocabulary = 100,
-                             .longest_sequence = 1024,
-                             .sampling = default_sampling({})};
+const RequestRules kRules = {
+    .vocabulary = 100, .longest_sequence = 1024, .sampling = default_sampling({})};
 
 /// `fields`: ", \"n\": 2", behind a message or a prompt.
 GenerationRequest chat(const std::string& fields, const RequestRules& rules = kRules) {
@@ -146,8 +144,7 @@ TEST(ResponseFormat, keeps_the_order_of_a_schemas_keys) {
   EXPECT_EQ(read.grammar_field, "response_format.json_schema.schema");
 }
 
-const RequestRules kWithTools = {.model_names = {"small"},
-                                 .vocabulary = 100,
+const RequestRules kWithTools = {.vocabulary = 100,
                                  .longest_sequence = 1024,
                                  .sampling = default_sampling({}),
                                  .tool_format = llm::ToolFormat::qwen};
@@ -349,7 +346,6 @@ struct Wrong {
 
 TEST(WrongField, is_refused_by_name) {
   const Wrong all[] = {
-      {R"(, "model": 3)", "model"},
       {R"(, "temperature": "hot")", "temperature"},
       {R"(, "temperature": -0.1)", "temperature"},
       {R"(, "temperature": true)", "temperature"},
@@ -466,10 +462,11 @@ TEST(Body, must_be_a_json_object_of_bounded_depth) {
   EXPECT_THAT(refused("{\"prompt\": \"\xff\"}").what(), HasSubstr("not JSON"));
 }
 
-TEST(Body, another_model_is_not_found) {
-  const RequestError error = refusal_of([] { chat(R"(, "model": "gpt")"); });
-  EXPECT_EQ(error.status(), 404);
-  EXPECT_EQ(error.code(), "model_not_found");
+TEST(Body, names_a_model_or_none) {
+  EXPECT_EQ(RequestBody(R"({"model": "gpt"})").model(), "gpt");
+  EXPECT_EQ(RequestBody(R"({"model": null})").model(), "");
+  EXPECT_EQ(RequestBody("{}").model(), "");
+  EXPECT_EQ(refusal_of([] { RequestBody(R"({"model": 3})").model(); }).param(), "model");
 }
 
 TEST(Body, an_unknown_field_is_refused_only_if_the_server_is_strict) {
