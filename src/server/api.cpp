@@ -80,7 +80,8 @@ const Api::Route* Api::find_route(const std::string& path) {
 
 Api::Api(Models& models, const ApiOptions& options)
     : models_(models),
-      options_(options),
+      cors_(options.cors),
+      keys_(options.keys),
       started_(unix_seconds()),
       id_prefix_(fmt::format("{:08x}", random_number() & 0xffffffff)) {}
 
@@ -88,19 +89,19 @@ Api::~Api() { models_.stop(); }  // its thread posts to the worker
 
 void Api::handle(HttpRequest request, ExchangePtr exchange) {
   const Route* const route = find_route(request.path);
-  const bool is_allowed_page = options_.cors.allows(request.origin);
-  if (is_allowed_page) exchange = options_.cors.wrap(std::move(exchange), request.origin);
+  const bool is_allowed_page = cors_.allows(request.origin);
+  if (is_allowed_page) exchange = cors_.wrap(std::move(exchange), request.origin);
   guard(route ? route->path : "other", exchange, [&] {
     if (!route)
       throw RequestError(404, fmt::format("there is no {}; docs/server.md lists the paths",
                                           in_quotes(request.path)));
     if (request.method == "OPTIONS" && is_allowed_page)
-      return reply(route->path, exchange, options_.cors.preflight());
+      return reply(route->path, exchange, cors_.preflight());
     const std::string method = route->method();
     if (request.method != method && !(request.method == "HEAD" && method == "GET"))
       throw RequestError(
           405, fmt::format("{} is for {}, not {}", route->path, method, in_quotes(request.method)));
-    if (route->needs_key && !options_.keys.lets_in(request.authorization))
+    if (route->needs_key && !keys_.lets_in(request.authorization))
       throw RequestError(401,
                          "a key is missing or wrong; send the header Authorization: Bearer KEY", {},
                          "invalid_api_key");

@@ -35,6 +35,8 @@ class Api {
   void handle(HttpRequest request, ExchangePtr exchange);
   /// Refuses generation from now on. Any thread may call it.
   void drain() { models_.drain(); }
+  /// From now on these keys count. REQUIRES: the server's thread calls it.
+  void change_keys(ApiKeys keys) { keys_ = std::move(keys); }
   /// For /metrics. REQUIRES: called before the first request.
   void count_connections_by(std::function<std::size_t()> connections) {
     connections_ = std::move(connections);
@@ -69,7 +71,8 @@ class Api {
   void unload(const Route& route, const RequestBody& body, const ExchangePtr& exchange);
 
   Models& models_;
-  const ApiOptions options_;
+  const Cors cors_;
+  ApiKeys keys_;
   const std::int64_t started_;  // seconds since 1970
   std::shared_ptr<HttpMetrics> http_ = std::make_shared<HttpMetrics>();
   std::function<std::size_t()> connections_ = [] { return std::size_t{0}; };

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <openssl/sslerr.h>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -22,6 +23,7 @@
 #include <utility>
 
 #include "server/http_text.hpp"
+#include "server/socket.hpp"
 
 namespace attacca::server {
 
@@ -49,6 +51,7 @@ class HttpConnection final : public Connection,
  public:
   HttpConnection(tcp::socket socket, ConnectionContext& shared)
       : shared_(shared), socket_(std::move(socket)), wake_(*shared.io), room_(*shared.io) {
+    if (shared_.tls) socket_.use_tls(shared_.tls);
     shared_.connections.insert(this);
     shared_.connection_count = shared_.connections.size();
     wake_.expires_at(kNever);
@@ -75,7 +78,7 @@ class HttpConnection final : public Connection,
     is_closed_ = true;
     leave();
     error_code ignored;
-    socket_.close(ignored);
+    socket_.tcp().close(ignored);
     room_.cancel();
   }
 
@@ -121,12 +124,14 @@ class HttpConnection final : public Connection,
   }
 
  private:
+  net::awaitable<bool> shake_hands();
   net::awaitable<void> read_requests();
   net::awaitable<error_code> read_body(http::request_parser<http::string_body>& parser);
   void end_reading(error_code error);
   net::awaitable<void> write_replies();
   net::awaitable<void> write_output();
   net::awaitable<void> discard_input();
+  void end_sending();
 
   bool is_current(std::uint64_t id) const { return id == exchange_ && !is_complete_; }
 
@@ -153,7 +158,7 @@ class HttpConnection final : public Connection,
   void answer(Pending next);
 
   ConnectionContext& shared_;
-  tcp::socket socket_;
+  Socket socket_;
   net::steady_timer wake_;  // cancelled when the writer has something to look at
   net::steady_timer room_;  // cancelled when the reader has
   boost::beast::flat_buffer input_;
@@ -224,9 +229,29 @@ class SocketExchange final : public Exchange {
   std::uint64_t id_;
 };
 
+/// Whether TLS is agreed on. A client that speaks plain HTTP gets a plain refusal.
+net::awaitable<bool> HttpConnection::shake_hands() {
+  const auto [error] =
+      co_await socket_.tls()->async_handshake(net::ssl::stream_base::server, kAwait);
+  const bool is_http =
+      error.category() == net::error::get_ssl_category() &&
+      ERR_GET_REASON(static_cast<unsigned long>(error.value())) == SSL_R_HTTP_REQUEST;
+  if (is_http) {
+    const std::string text =
+        reply_text(shared_.refusal(400, "this port speaks HTTPS; give the address as https://"),
+                   {.keeps_alive = false});
+    co_await net::async_write(socket_.tcp(), net::buffer(text), kAwait);
+    error_code ignored;
+    socket_.tcp().shutdown(tcp::socket::shutdown_send, ignored);
+  }
+  co_return !error;
+}
+
 net::awaitable<void> HttpConnection::read_requests() {
   const auto self = shared_from_this();
   const HttpOptions& options = shared_.options;
+  read_by_ = Clock::now() + options.idle;
+  if (socket_.tls() && !co_await shake_hands()) co_return close();
   while (!is_closed_) {
     while (pending_.size() >= kMostAhead && !is_closed_) co_await room_.async_wait(kAwait);
     http::request_parser<http::string_body> parser;
@@ -347,19 +372,30 @@ net::awaitable<void> HttpConnection::write_output() {
 /// never see the reply.
 net::awaitable<void> HttpConnection::discard_input() {
   error_code error;
-  const bool is_quiet = input_.size() == 0 && !is_reading_body_ && socket_.available(error) == 0;
-  if (is_reading_ && is_quiet) co_return;
+  const bool is_quiet =
+      input_.size() == 0 && !is_reading_body_ && socket_.tcp().available(error) == 0;
+  if (is_reading_ && is_quiet && !socket_.tls()) co_return;
   is_lingering_ = true;
   read_by_ = Clock::now() + shared_.options.linger;
   pending_.clear();
   room_.cancel();
-  socket_.shutdown(tcp::socket::shutdown_send, error);
+  end_sending();
   while (is_reading_ && !is_closed_ && !has_left_) co_await wake_.async_wait(kAwait);
   while (!error && !is_closed_ && !has_left_) {
     input_.clear();
-    const auto [failure, bytes] = co_await socket_.async_read_some(input_.prepare(65536), kAwait);
+    const auto [failure, bytes] =
+        co_await socket_.tcp().async_read_some(input_.prepare(65536), kAwait);
     error = failure;
   }
+}
+
+/// Tells the client that nothing more will come.
+void HttpConnection::end_sending() {
+  error_code ignored;
+  if (socket_.tls())  // it writes; whether the client answers, the readers notice
+    socket_.tls()->async_shutdown([self = shared_from_this()](error_code) {});
+  else
+    socket_.tcp().shutdown(tcp::socket::shutdown_send, ignored);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -135,15 +136,18 @@ std::unique_ptr<server::Models> make_models(const ServeSettings& settings,
   return models;
 }
 
+server::ApiKeys read_keys(const ServeSettings& settings) {
+  if (settings.keys_file.empty()) return {};
+  try {
+    return server::ApiKeys(read_text("--api-key-file", settings.keys_file));
+  } catch (const BadArgument& error) {
+    throw BadArgument(fmt::format("--api-key-file {}: {}", settings.keys_file, error.what()));
+  }
+}
+
 server::ApiOptions api_options(const ServeSettings& settings) {
   server::ApiOptions options;
-  if (!settings.keys_file.empty()) {
-    try {
-      options.keys = server::ApiKeys(read_text("--api-key-file", settings.keys_file));
-    } catch (const BadArgument& error) {
-      throw BadArgument(fmt::format("--api-key-file {}: {}", settings.keys_file, error.what()));
-    }
-  }
+  options.keys = read_keys(settings);
   try {
     options.cors = server::Cors(settings.origins);
   } catch (const BadArgument& error) {
@@ -158,16 +162,34 @@ server::LogFormat log_format_of(const std::string& name) {
 }
 
 /// IPv6 addresses stand in brackets.
-std::string address_of(const std::string& host, std::uint16_t port) {
-  const bool is_ipv6 = host.find(':') != std::string::npos;
-  return fmt::format("http://{}:{}", is_ipv6 ? "[" + host + "]" : host, port);
+std::string address_of(const server::HttpOptions& http, std::uint16_t port) {
+  const bool is_ipv6 = http.host.find(':') != std::string::npos;
+  return fmt::format("{}://{}:{}", http.tls_certificate.empty() ? "http" : "https",
+                     is_ipv6 ? "[" + http.host + "]" : http.host, port);
 }
 
 void log_line(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
 
+/// Reads keys and certificates again. What cannot be used leaves the old ones in use.
+void reload(const ServeSettings& settings, Api& api, HttpServer& http) {
+  const auto attempt = [](const char* what, const std::function<void()>& work) {
+    try {
+      work();
+      log_line(fmt::format("attacca: the {} are read again", what));
+    } catch (const Error& error) {
+      log_line(fmt::format("attacca: the old {} stay in use: {}", what, error.what()));
+    }
+  };
+  if (!settings.keys_file.empty()) attempt("keys", [&] { api.change_keys(read_keys(settings)); });
+  if (!settings.http.tls_certificate.empty())
+    attempt("certificates", [&] { http.reload_certificates(); });
+}
+
 void serve(ServeSettings& settings) {
   settings.http.drain =
       std::chrono::milliseconds(static_cast<std::int64_t>(settings.drain_seconds * 1000));
+  if (settings.http.tls_certificate.empty() != settings.http.tls_key.empty())
+    throw UsageError("--tls-cert and --tls-key go together; give both");
   const server::LogFormat format = log_format_of(settings.log_format);
   const server::ApiOptions options = api_options(settings);
   const auto log = std::make_shared<server::RequestLog>(format, log_line);
@@ -193,14 +215,19 @@ void serve(ServeSettings& settings) {
   std::string names;
   for (const server::ModelStatus& model : models->list())
     names += (names.empty() ? "" : ", ") + model.name;
-  write_out(fmt::format("attacca serves {} at {}\n", names,
-                        address_of(settings.http.host, http->port())));
-  http->run([&] {
-    api.drain();
-    log_line(has_lost_device ? "attacca: the device is lost; stopping"
-                             : fmt::format("attacca: stopping; what runs may take another {} s",
-                                           settings.drain_seconds));
-  });
+  write_out(
+      fmt::format("attacca serves {} at {}\n", names, address_of(settings.http, http->port())));
+  std::function<void()> on_reload;  // without files a hangup ends the server
+  if (!settings.keys_file.empty() || !settings.http.tls_key.empty())
+    on_reload = [&] { reload(settings, api, *http); };
+  http->run(
+      [&] {
+        api.drain();
+        log_line(has_lost_device ? "attacca: the device is lost; stopping"
+                                 : fmt::format("attacca: stopping; what runs may take another {} s",
+                                               settings.drain_seconds));
+      },
+      on_reload);
   if (has_lost_device) throw DeviceError("an engine has lost its device; start the server again");
 }
 
@@ -237,6 +264,9 @@ void add_serve(Program& program) {
       "GiB that models may take together [--memory-fraction of what is free, for several]");
   command.option("--api-key-file", text(settings->keys_file),
                  "a file of keys, one a line; clients must send one of them");
+  command.option("--tls-cert", text(http.tls_certificate),
+                 "a certificate in PEM, and those that lead to a root: serves HTTPS");
+  command.option("--tls-key", text(http.tls_key), "its key");
   command.option("--cors", text(settings->origins),
                  "lets web pages of this origin read replies; * is every one; again for more");
   command
