@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/thread_name.hpp"
+
 namespace attacca::driver {
 
 using llm::Finish;
@@ -44,6 +46,7 @@ llm::EngineStats Driver::stats() const {
 }
 
 void Driver::run() {
+  name_this_thread("attacca-steps");
   while (true) {
     Inbox::Mail mail = inbox_->take(scheduler_.is_idle() && line_.empty());
     const StepClock::Running running = scheduler_.running();

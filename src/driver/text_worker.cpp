@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "core/thread_name.hpp"
+
 namespace attacca::driver {
 
 using llm::Finish;
@@ -35,6 +37,7 @@ void TextWorker::send(std::vector<Outcome> outcomes) {
 }
 
 void TextWorker::run() {
+  name_this_thread("attacca-text");
   std::vector<Outcome> outcomes;
   while (true) {
     {

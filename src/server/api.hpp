@@ -78,7 +78,7 @@ class Api {
   std::function<std::size_t()> connections_ = [] { return std::size_t{0}; };
   std::uint64_t replies_ = 0;  // the worker's: numbers the ids
   std::string id_prefix_;
-  Worker worker_;  // last: it uses all of the above
+  Worker worker_{"attacca-bodies"};  // last: it uses all of the above
 };
 
 }  // namespace attacca::server

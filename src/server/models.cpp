@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/in_quotes.hpp"
+#include "core/thread_name.hpp"
 #include "server/request_error.hpp"
 
 namespace attacca::server {
@@ -98,6 +99,7 @@ void Models::post(std::function<void()> task) {
 }
 
 void Models::run() {
+  name_this_thread("attacca-models");
   while (true) {
     std::function<void()> task;
     {

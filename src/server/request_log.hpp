@@ -45,7 +45,7 @@ class RequestLog : public std::enable_shared_from_this<RequestLog> {
   std::atomic<std::uint64_t> requests_ = 0;
   std::atomic<std::size_t> waiting_ = 0;
   std::atomic<std::uint64_t> dropped_ = 0;
-  Worker worker_;  // last: it uses all of the above
+  Worker worker_{"attacca-log"};  // last: it uses all of the above
 };
 
 }  // namespace attacca::server
