@@ -20,6 +20,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "server/http_text.hpp"
@@ -37,7 +38,8 @@ using boost::system::error_code;
 
 constexpr auto kAwait = net::as_tuple(net::use_awaitable);
 constexpr auto kNever = Clock::time_point::max();
-constexpr std::size_t kMostAhead = 2;  // requests of one connection that wait for their turn
+constexpr std::size_t kFirstRead = 1536;  // bytes; Beast reads so many at first
+constexpr std::size_t kMostAhead = 2;     // requests of one connection that wait for their turn
 
 /// A request in line, or the refusal of one.
 struct Pending {
@@ -52,6 +54,8 @@ class HttpConnection final : public Connection,
   HttpConnection(tcp::socket socket, ConnectionContext& shared)
       : shared_(shared), socket_(std::move(socket)), wake_(*shared.io), room_(*shared.io) {
     if (shared_.tls) socket_.use_tls(shared_.tls);
+    error_code ignored;
+    socket_.tcp().non_blocking(true, ignored);
     shared_.connections.insert(this);
     shared_.connection_count = shared_.connections.size();
     wake_.expires_at(kNever);
@@ -101,12 +105,12 @@ class HttpConnection final : public Connection,
     if (!is_current(id)) return;
     if (!form_.is_http11) form_.keeps_alive = false;
     output_ += stream_head(head, form_);
-    wake_.cancel();
+    write_at_once();
   }
   void write(std::uint64_t id, const std::string& piece) {
     if (!is_current(id)) return;
     output_ += stream_piece(piece, form_);
-    wake_.cancel();
+    write_at_once();
   }
   void end(std::uint64_t id) {
     if (!is_current(id)) return;
@@ -126,6 +130,7 @@ class HttpConnection final : public Connection,
  private:
   net::awaitable<bool> shake_hands();
   net::awaitable<void> read_requests();
+  net::awaitable<error_code> wait_for_bytes();
   net::awaitable<error_code> read_body(http::request_parser<http::string_body>& parser);
   void end_reading(error_code error);
   net::awaitable<void> write_replies();
@@ -134,6 +139,18 @@ class HttpConnection final : public Connection,
   void end_sending();
 
   bool is_current(std::uint64_t id) const { return id == exchange_ && !is_complete_; }
+
+  /// Writes what the system takes without waiting, which is mostly all. The coroutine that writes
+  /// does the rest; to wake it for every token would take longer than the write.
+  void write_at_once() {
+    if (!is_writing_ && !socket_.tls()) {
+      error_code error;
+      const std::size_t bytes = socket_.tcp().write_some(net::buffer(output_), error);
+      if (!error) output_.erase(0, bytes);
+      if (output_.empty()) return;
+    }
+    wake_.cancel();
+  }
 
   void complete() {
     is_complete_ = true;
@@ -170,6 +187,7 @@ class HttpConnection final : public Connection,
   Clock::time_point read_by_ = kNever;  // counts while the connection waits for its client
   Clock::time_point write_by_ = kNever;
   bool is_answering_ = false;
+  bool is_writing_ = false;
   bool is_reading_ = true;  // requests; not what is discarded at the end
   bool is_reading_body_ = false;
   bool is_lingering_ = false;
@@ -258,7 +276,11 @@ net::awaitable<void> HttpConnection::read_requests() {
     parser.header_limit(static_cast<std::uint32_t>(options.most_header_bytes));
     parser.body_limit(options.most_body_bytes);
     read_by_ = Clock::now() + options.idle;
-    const auto [error, bytes] = co_await http::async_read_header(socket_, input_, parser, kAwait);
+    error_code error = co_await wait_for_bytes();
+    read_by_ = Clock::now() + options.header;
+    if (!error)
+      std::tie(error, std::ignore) =
+          co_await http::async_read_header(socket_, input_, parser, kAwait);
     if (error) {
       end_reading(error);
       co_return;
@@ -285,6 +307,14 @@ net::awaitable<void> HttpConnection::read_requests() {
                   .is_head = message.method() == http::verb::head}});
     wake_.cancel();
   }
+}
+
+/// Until the client begins its next request.
+net::awaitable<error_code> HttpConnection::wait_for_bytes() {
+  if (input_.size() > 0) co_return error_code();
+  const auto [error, bytes] = co_await socket_.async_read_some(input_.prepare(kFirstRead), kAwait);
+  input_.commit(bytes);
+  co_return error == net::error::eof ? http::make_error_code(http::error::end_of_stream) : error;
 }
 
 net::awaitable<error_code> HttpConnection::read_body(
@@ -361,7 +391,9 @@ net::awaitable<void> HttpConnection::write_output() {
     writing.clear();
     writing.swap(output_);
     write_by_ = Clock::now() + shared_.options.stalled_write;
+    is_writing_ = true;
     const auto [error, bytes] = co_await net::async_write(socket_, net::buffer(writing), kAwait);
+    is_writing_ = false;
     write_by_ = kNever;
     if (error) close();
   }

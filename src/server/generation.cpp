@@ -92,10 +92,18 @@ void Generation::take_event(std::size_t at, const llm::RequestEvent& event) {
     return;
   }
   const ToolPiece piece = choice.tools.push(event.text);
-  if (!piece.content.empty() || event.logprob)
+  if (event.logprob)
     stream(text_chunk(head_, at, piece.content, event.logprob, choice.offset));
+  else if (!piece.content.empty())
+    stream(frame_of(at).chunk(piece.content));
   stream_calls(at, piece);
   if (event.logprob) choice.offset += length_of(head_.token_text(event.logprob->token));
+}
+
+const TextFrame& Generation::frame_of(std::size_t at) {
+  std::optional<TextFrame>& frame = choices_[at].frame;
+  if (!frame) frame.emplace(head_, at);
+  return *frame;
 }
 
 void Generation::stream_calls(std::size_t at, const ToolPiece& piece) {
@@ -118,8 +126,7 @@ void Generation::take_end(std::size_t at, const llm::Reply& reply) {
   if (request_.streams && !events_ && reply.finish != llm::Finish::failed) {
     ToolCallReader& tools = choices_[at].tools;
     const ToolPiece rest = tools.finish();
-    if (!rest.content.empty())
-      stream(text_chunk(head_, at, rest.content, std::nullopt, choices_[at].offset));
+    if (!rest.content.empty()) stream(frame_of(at).chunk(rest.content));
     stream_calls(at, rest);
     stream(end_chunk(head_, at, reply.finish, tools.calls() > 0));
   }

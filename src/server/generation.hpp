@@ -51,8 +51,9 @@ class Generation : public std::enable_shared_from_this<Generation> {
     bool has_ended = false;
     llm::Reply reply = {};
     ToolCallReader tools = ToolCallReader(llm::ToolFormat::none);
-    std::size_t offset = 0;    // characters of its tokens so far
-    double last_seconds = -1;  // of its last token; -1: none yet
+    std::optional<TextFrame> frame = {};  // of a stream
+    std::size_t offset = 0;               // characters of its tokens so far
+    double last_seconds = -1;             // of its last token; -1: none yet
   };
 
   llm::Request request_of(std::size_t at);
@@ -65,6 +66,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::string whole(const std::vector<llm::Reply>& replies, const Usage& usage) const;
   void finish_stream(const std::vector<llm::Reply>& replies, const Usage& usage);
   void stream(std::string chunks);
+  const TextFrame& frame_of(std::size_t at);
   void stream_calls(std::size_t at, const ToolPiece& piece);
   void finish();
 

@@ -23,6 +23,7 @@ struct HttpOptions {
   std::size_t most_header_bytes = 32 << 10;
   std::size_t most_connections = 4096;      // further ones wait in the system's queue
   std::chrono::seconds idle{75};            // a connection without a request
+  std::chrono::seconds header{20};          // from its first byte to its end
   std::chrono::seconds body{60};            // from the end of the header to that of the body
   std::chrono::seconds stalled_write{120};  // a client that reads nothing of its reply
   std::chrono::milliseconds drain{30'000};  // from the first signal to the end

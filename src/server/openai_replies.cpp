@@ -239,6 +239,23 @@ std::string text_chunk(const ReplyHead& head, std::size_t choice, const std::str
       Json::array({choice_of(head, choice, std::move(content), std::move(logprobs), nullptr)}));
 }
 
+TextFrame::TextFrame(const ReplyHead& head, std::size_t choice) {
+  // The two differ first where the text is: between its quotes.
+  const std::string empty = text_chunk(head, choice, "", std::nullopt, 0);
+  const std::string letter = text_chunk(head, choice, "a", std::nullopt, 0);
+  const auto place = std::mismatch(empty.begin(), empty.end(), letter.begin()).first;
+  before_.assign(empty.begin(), place);
+  after_.assign(place, empty.end());
+}
+
+std::string TextFrame::chunk(const std::string& text) const {
+  const std::string quoted = json_text(text);
+  std::string result;
+  result.reserve(before_.size() + quoted.size() + after_.size());
+  result.append(before_).append(quoted, 1, quoted.size() - 2).append(after_);
+  return result;
+}
+
 std::string call_chunk(const ReplyHead& head, std::size_t choice,
                        std::span<const llm::ToolCall> calls, std::size_t first) {
   Json list = Json::array();

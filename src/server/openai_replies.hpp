@@ -46,6 +46,16 @@ std::string first_chunk(const ReplyHead& head, std::size_t choice);  // chat: th
 /// `offset`: characters of the choice's tokens before this one, for log-probabilities of a text.
 std::string text_chunk(const ReplyHead& head, std::size_t choice, const std::string& text,
                        const std::optional<llm::TokenLogprob>& logprob, std::size_t offset);
+/// The same for texts without log-probabilities: the frame around the text is written once, because
+/// a stream has a chunk for every token.
+class TextFrame {
+ public:
+  TextFrame(const ReplyHead& head, std::size_t choice);
+  std::string chunk(const std::string& text) const;
+
+ private:
+  std::string before_, after_;
+};
 /// `first`: the number of the first of these calls among the choice's calls.
 std::string call_chunk(const ReplyHead& head, std::size_t choice,
                        std::span<const llm::ToolCall> calls, std::size_t first);
