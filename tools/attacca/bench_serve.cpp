@@ -1,7 +1,6 @@
 // `attacca bench serve`: puts load on an OpenAI-compatible server and measures what its clients
 // see. Here are the options; bench/serve/ has the rest.
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <attacca/error.hpp>
 
 #include <algorithm>
@@ -138,14 +137,6 @@ void complete(ServeLoad& asked, const Command& command) {
   asked.setup.date = origin.date;
 }
 
-/// Each stream is a file to the system, and the default limit is often 1024.
-void allow_many_connections() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 std::vector<Record> run_load(Setup& setup, HttpClient& client) {
   Target& target = setup.target;
   if (target.model.empty()) target.model = ask_model(client, target.url);
@@ -171,7 +162,7 @@ void run(ServeLoad& asked, const Command& command) {
   complete(asked, command);
   for (const std::string& file : {asked.json_file, asked.svg_file})
     if (!file.empty()) require_writable(file);
-  allow_many_connections();
+  allow_many_files();
   Setup& setup = asked.setup;
   HttpClient client(setup.target.url, {.api_key = key_of(asked),
                                        .silence = std::chrono::milliseconds(

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "command.hpp"
+#include "files.hpp"
 #include "input.hpp"
 #include "llm/engine_flags.hpp"
 #include "llm/models.hpp"
@@ -190,6 +191,7 @@ void serve(ServeSettings& settings) {
       std::chrono::milliseconds(static_cast<std::int64_t>(settings.drain_seconds * 1000));
   if (settings.http.tls_certificate.empty() != settings.http.tls_key.empty())
     throw UsageError("--tls-cert and --tls-key go together; give both");
+  allow_many_files();
   const server::LogFormat format = log_format_of(settings.log_format);
   const server::ApiOptions options = api_options(settings);
   const auto log = std::make_shared<server::RequestLog>(format, log_line);
