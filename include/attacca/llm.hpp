@@ -154,8 +154,8 @@ inline constexpr std::size_t kPriorities = 3;
 const char* priority_name(Priority priority);
 
 /// How the tokens of a prompt become one vector: the model's last hidden state, after its final
-/// norm, at the last token, or the mean over all tokens. The mean finds nothing in the prefix cache
-/// and computes logits at every token, so it takes longer.
+/// norm, at the last token, or the mean over all tokens. The mean finds nothing in the prefix
+/// cache.
 enum class Pooling : std::uint8_t { none, last, mean };
 
 /// What became of a request since its last event: a token with the text that it made certain, or

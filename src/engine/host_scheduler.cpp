@@ -4,6 +4,7 @@
 #include <attacca/error.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "engine/coverage.hpp"
@@ -17,6 +18,13 @@ namespace {
 // Waits for masks: while a step is in flight, and while nobody else can use the device.
 constexpr std::chrono::microseconds kShort{50};
 constexpr std::chrono::microseconds kLong{1000};
+
+std::vector<float> embedding_of(const driver::Job& job) {
+  const double count = job.pooling == llm::Pooling::mean ? job.prompt.size() : 1;
+  std::vector<float> values;
+  for (const double sum : job.pooled) values.push_back(static_cast<float>(sum / count));
+  return values;
+}
 
 }  // namespace
 
@@ -122,7 +130,8 @@ bool HostScheduler::launch_next() {
   if (counts.tokens == 0) return false;
   turn_.take();
   prepare_placed_slots();
-  runner_->launch(prepare_rows());
+  const RowUse rows = prepare_rows();
+  runner_->launch(rows.are_kept, rows.need_logits);
   launched_.push_back({record_of(limits_, options_.graphs, counts), clock_.launched()});
   return true;
 }
@@ -155,17 +164,17 @@ void HostScheduler::prepare_placed_slots() {
   }
 }
 
-/// Sends the masks of the planned rows. Returns whether an embedding needs some of them.
-bool HostScheduler::prepare_rows() {
+/// Sends the masks of the planned rows, and tells what for they are.
+HostScheduler::RowUse HostScheduler::prepare_rows() {
   const schedule::Plan& plan = runner_->plan();
-  bool are_kept = false;
+  RowUse use;
   for (std::uint32_t row = 0; row < plan.counts->rows; ++row) {
     const auto slot = static_cast<std::uint32_t>(plan.row_slots[row]);
     const driver::Job& job = *job_of_entry_[state_.slots[slot].entry];
     if (job.grammar) runner_->slots().allow(slot, job.sampling.allowed);
-    are_kept |= job.pooling != llm::Pooling::none;
+    (job.pooling == llm::Pooling::none ? use.need_logits : use.are_kept) = true;
   }
-  return are_kept;
+  return use;
 }
 
 void HostScheduler::pool(driver::Job& job, std::uint32_t row) {
@@ -177,16 +186,19 @@ void HostScheduler::pool(driver::Job& job, std::uint32_t row) {
 
 driver::Outcome HostScheduler::outcome_of(const schedule::Event& event) {
   const driver::JobPtr& job = job_of_entry_[event.entry];
-  driver::Outcome outcome = engine::outcome_of(job, event.token, event.ending, event.position);
+  const bool is_embedded = event.ending == Ending::length && job->pooling != llm::Pooling::none;
+  std::vector<float> embedding = is_embedded ? embedding_of(*job) : std::vector<float>();
+  const bool is_finite = std::all_of(embedding.begin(), embedding.end(),
+                                     [](float value) { return std::isfinite(value); });
+  driver::Outcome outcome = engine::outcome_of(
+      job, event.token, is_finite ? event.ending : Ending::not_finite, event.position);
   outcome.at = clock_.last_done();
   outcome.cached_tokens = job->cached_tokens;
   if (outcome.token >= 0 && job->wants_logprobs)
     outcome.logprob = logprob_of(event.token, sampled_[event.row]);
-  if (event.ending == Ending::length && job->pooling != llm::Pooling::none) {
+  if (is_embedded && is_finite) {
     outcome.finish = llm::Finish::stop;
-    const double count = job->pooling == llm::Pooling::mean ? job->prompt.size() : 1;
-    for (const double sum : job->pooled)
-      outcome.embedding.push_back(static_cast<float>(sum / count));
+    outcome.embedding = std::move(embedding);
   }
   if (event.ending == Ending::none) {
     if (job->grammar) masks_.send(job, event.token);

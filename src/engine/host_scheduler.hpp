@@ -56,7 +56,11 @@ class HostScheduler final : public driver::Scheduler {
   bool launch_next();
   void wait_for_oldest();
   void prepare_placed_slots();
-  bool prepare_rows();
+  struct RowUse {
+    bool are_kept = false;     // an embedding needs some
+    bool need_logits = false;  // somebody else does
+  };
+  RowUse prepare_rows();
   void pool(driver::Job& job, std::uint32_t row);
   driver::Outcome outcome_of(const schedule::Event& event);
   void release(driver::Job& job);
