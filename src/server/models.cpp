@@ -132,11 +132,11 @@ std::shared_ptr<Models::Entry> Models::find(const std::string& name) const {
   if (name.empty())
     throw RequestError(400, fmt::format("'model' is missing; this server has {}", names()),
                        "model");
+  for (const auto& entry : entries_)  // a name goes before the aliases of others
+    if (entry->source.name == name) return entry;
   for (const auto& entry : entries_) {
     const auto& aliases = entry->source.aliases;
-    if (entry->source.name == name ||
-        std::find(aliases.begin(), aliases.end(), name) != aliases.end())
-      return entry;
+    if (std::find(aliases.begin(), aliases.end(), name) != aliases.end()) return entry;
   }
   throw RequestError(
       404, fmt::format("there is no model {}; this server has {}", in_quotes(name), names()),

@@ -226,6 +226,16 @@ TEST_F(ModelsTest, that_cannot_be_read_fail_alone_and_may_be_tried_again) {
   EXPECT_EQ(answer_of(api, "POST", "/v1/embeddings", body)->status, 200);
 }
 
+TEST_F(ModelsTest, are_found_by_their_names_before_the_aliases_of_others) {
+  std::vector<ModelSource> from = sources();
+  from[0].aliases = {"qwen", "embedded"};
+  Models models(std::move(from), options());
+  models.load_now("qwen");
+  models.load_now("embedded");
+  EXPECT_EQ(models.take("qwen")->name(), "qwen");
+  EXPECT_EQ(models.take("embedded")->name(), "small");
+}
+
 TEST_F(ModelsTest, of_one_name_are_refused) {
   std::vector<ModelSource> from = sources();
   from[2].name = "small";
