@@ -213,7 +213,7 @@ struct Reply {
   std::vector<float> embedding;  // if the request asks for one; as long as the model's hidden size
   std::size_t prompt_tokens = 0;
   std::size_t cached_tokens = 0;      // prompt tokens found in the prefix cache
-  double seconds_waiting = 0;         // from submission until it got a slot
+  double seconds_waiting = 0;         // until it got a slot; resident: until the loop took it
   double seconds_to_first_token = 0;  // from submission
   double seconds = 0;                 // from submission to the end
 };
@@ -258,7 +258,7 @@ const char* resident_loop_name(ResidentLoop loop);
 struct StepRecord;
 
 /// Engines that share one of these take turns: while steps of one are in flight, those of the
-/// others wait, each for its turn. Models that share a device run faster one after the other.
+/// others wait, each for its turn. While nobody waits, an engine launches steps ahead as always.
 class StepTurns;
 std::shared_ptr<StepTurns> make_step_turns();
 
@@ -411,6 +411,7 @@ struct EngineStats {
   std::uint64_t evictions = 0;
   std::uint64_t launches = 0;     // by the host: one a step, or one whenever the loop had ended
   std::uint64_t pauses = 0;       // resident: steps put off because nobody had read the news
+  std::uint64_t steps_late = 0;   // resident: they ended before the host read of the one before
   double seconds_busy = 0;        // a step was in flight
   double seconds_idle = 0;        // no step was in flight: the host planned, committed, sent text
   double seconds_overlapped = 0;  // the host worked while a step ran; part of seconds_busy

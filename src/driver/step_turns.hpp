@@ -36,7 +36,7 @@ class StepTurns {
   mutable std::mutex mutex_;
   std::condition_variable given_back_;
   std::uint64_t asked_ = 0;
-  std::uint64_t served_ = 0;  // who has been served; the next one has the turn
+  std::uint64_t served_ = 0;  // turns given back; also the number of whoever has the turn
 };
 
 }  // namespace attacca::llm

@@ -164,7 +164,7 @@ void HostScheduler::prepare_placed_slots() {
   }
 }
 
-/// Sends the masks of the planned rows, and tells what for they are.
+/// Sends the masks of the planned rows, and tells what they are needed for.
 HostScheduler::RowUse HostScheduler::prepare_rows() {
   const schedule::Plan& plan = runner_->plan();
   RowUse use;

@@ -89,6 +89,7 @@ class ResidentScheduler final : public driver::Scheduler {
   std::uint32_t live_ = 0;   // entries that are not free
   bool is_running_ = false;  // the loop, as far as its news were read
   std::uint64_t launches_ = 0;
+  std::uint64_t steps_late_ = 0;
   llm::EngineStats past_;  // what the boards of loops that failed had counted
   driver::Clock::time_point launched_;
   driver::Clock::time_point last_step_;  // when its news were read

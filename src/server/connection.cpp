@@ -268,7 +268,7 @@ net::awaitable<bool> HttpConnection::shake_hands() {
 net::awaitable<void> HttpConnection::read_requests() {
   const auto self = shared_from_this();
   const HttpOptions& options = shared_.options;
-  read_by_ = Clock::now() + options.idle;
+  read_by_ = Clock::now() + options.header;
   if (socket_.tls() && !co_await shake_hands()) co_return close();
   while (!is_closed_) {
     while (pending_.size() >= kMostAhead && !is_closed_) co_await room_.async_wait(kAwait);

@@ -80,6 +80,8 @@ void add_engine(ModelPage& page, const ModelMoment::Engine& engine) {
   page.counter("attacca_launches_total", stats.launches, "Launches by the host.");
   page.counter("attacca_ring_pauses_total", stats.pauses,
                "Steps of the resident loop put off because the host had not read its news.");
+  page.counter("attacca_ring_steps_late_total", stats.steps_late,
+               "Steps of the resident loop that had ended when the host read of an earlier one.");
   page.counter("attacca_seconds_busy_total", stats.seconds_busy, "A step was in flight.");
   page.counter("attacca_seconds_idle_total", stats.seconds_idle,
                "Requests were there, and no step was in flight.");
