@@ -2,55 +2,23 @@
 // their time, a stop lets replies end, and what the handler does not answer closes the connection.
 #include "server/http_server.hpp"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
+
+#include "http/raw_client.hpp"
 
 namespace attacca::server {
 namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
-
-/// A client's socket.
-class Raw {
- public:
-  explicit Raw(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    const timeval patience{60, 0};
-    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  }
-  ~Raw() { ::close(socket_); }
-  Raw(const Raw&) = delete;
-
-  void send(const std::string& text) const {
-    ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL);
-  }
-  /// Whatever comes until the server closes the connection.
-  std::string rest() const {
-    std::string text;
-    char piece[4096];
-    for (ssize_t size; (size = ::recv(socket_, piece, sizeof piece, 0)) > 0;)
-      text.append(piece, static_cast<std::size_t>(size));
-    return text;
-  }
-
- private:
-  int socket_;
-};
 
 HttpReply refuse(int status, const std::string& message) {
   return {.status = status, .body = message};
@@ -71,7 +39,7 @@ class HttpServerTest : public testing::Test {
     server_->stop();
     if (thread_.joinable()) thread_.join();
   }
-  Raw connect() const { return Raw(server_->port()); }
+  test::RawClient connect() const { return test::RawClient(server_->port()); }
 
   std::unique_ptr<HttpServer> server_;
   std::atomic<bool> is_drained_ = false;
@@ -80,10 +48,10 @@ class HttpServerTest : public testing::Test {
 
 TEST_F(HttpServerTest, who_sends_a_header_letter_by_letter_is_let_go_and_delays_nobody) {
   start({.most_connections = 8, .header = std::chrono::seconds(1)});
-  std::vector<std::unique_ptr<Raw>> slow;
-  for (int i = 0; i < 7; ++i) slow.push_back(std::make_unique<Raw>(server_->port()));
+  std::vector<std::unique_ptr<test::RawClient>> slow;
+  for (int i = 0; i < 7; ++i) slow.push_back(std::make_unique<test::RawClient>(server_->port()));
   for (const auto& client : slow) client->send("GET / HTTP/1.1\r\nX-A");
-  const Raw quick = connect();
+  const test::RawClient quick = connect();
   quick.send("POST / HTTP/1.1\r\nContent-Length: 2\r\nConnection: close\r\n\r\nHi");
   EXPECT_THAT(quick.rest(), StartsWith("HTTP/1.1 200 OK"));
   std::atomic<bool> is_over = false;
@@ -100,7 +68,7 @@ TEST_F(HttpServerTest, who_sends_a_header_letter_by_letter_is_let_go_and_delays_
 
 TEST_F(HttpServerTest, who_never_sends_its_body_is_let_go) {
   start({.body = std::chrono::seconds(0)});
-  const Raw client = connect();
+  const test::RawClient client = connect();
   client.send("POST / HTTP/1.1\r\nContent-Length: 1000\r\n\r\nH");
   EXPECT_EQ(client.rest(), "");
 }
@@ -113,7 +81,7 @@ TEST_F(HttpServerTest, who_reads_nothing_of_its_reply_is_let_go) {
           exchange->begin({});
           exchange->write(std::string(64 << 20, 'x'));
         });
-  const Raw client = connect();
+  const test::RawClient client = connect();
   client.send("GET / HTTP/1.1\r\n\r\n");
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   while (!has_left && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
@@ -128,7 +96,7 @@ TEST_F(HttpServerTest, a_stop_lets_replies_end_and_takes_no_more) {
     open = exchange;
     has_begun = true;
   });
-  const Raw client = connect();
+  const test::RawClient client = connect();
   client.send("GET / HTTP/1.1\r\n\r\n");
   while (!has_begun) std::this_thread::yield();
   server_->stop();
@@ -142,7 +110,7 @@ TEST_F(HttpServerTest, a_stop_lets_replies_end_and_takes_no_more) {
 
 TEST_F(HttpServerTest, a_reply_that_is_given_up_closes_the_connection) {
   start({}, [](const HttpRequest&, const ExchangePtr&) {});
-  const Raw client = connect();
+  const test::RawClient client = connect();
   client.send("GET / HTTP/1.1\r\n\r\n");
   EXPECT_EQ(client.rest(), "");
 }
