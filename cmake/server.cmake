@@ -11,11 +11,12 @@ set_source_files_properties(src/server/page.cpp PROPERTIES
   COMPILE_DEFINITIONS "ATTACCA_PAGE_HTML=\"${page}\"" OBJECT_DEPENDS ${page})
 target_link_libraries(attacca_server PUBLIC attacca::llm PRIVATE nlohmann_json::nlohmann_json fmt::fmt)
 
+find_package(OpenSSL QUIET)
 # Only Boost's headers. 1.81 is what the server was written for and is tested with; Debian 12 also has 1.74.
 find_path(ATTACCA_BOOST_INCLUDE_DIR boost/beast/version.hpp)
 mark_as_advanced(ATTACCA_BOOST_INCLUDE_DIR)
 set(ATTACCA_SERVER OFF)
-if(ATTACCA_BOOST_INCLUDE_DIR)
+if(ATTACCA_BOOST_INCLUDE_DIR AND OPENSSL_FOUND)
   file(STRINGS ${ATTACCA_BOOST_INCLUDE_DIR}/boost/version.hpp boost_version REGEX "define BOOST_VERSION ")
   string(REGEX REPLACE "[^0-9]*([0-9]+).*" "\\1" boost_version "${boost_version}")
   if(boost_version GREATER_EQUAL 108100)
@@ -30,7 +31,7 @@ if(ATTACCA_SERVER)
     # The thread sanitizer does not know fences. One thread runs the io_context, and Asio's mutexes order the rest.
     target_compile_definitions(attacca_http PRIVATE BOOST_ASIO_DISABLE_FENCED_BLOCK)
   endif()
-  target_link_libraries(attacca_http PRIVATE fmt::fmt Threads::Threads INTERFACE attacca_server)
+  target_link_libraries(attacca_http PRIVATE fmt::fmt Threads::Threads OpenSSL::SSL INTERFACE attacca_server)
 else()
-  message(STATUS "attacca serve is left out: it needs the headers of Boost 1.81 or newer")
+  message(STATUS "attacca serve is left out: it needs the headers of Boost 1.81 or newer, and OpenSSL")
 endif()

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Proofs that need PyPI, a browser or a real model; not part of `make test`. oracle.sh [PART]... Without PART all of them:
 #   openai   OpenAI's own client drives every endpoint of `attacca serve`
+#   load     locust and aiperf put load on it, with the tokenizer of the embedded model; aiperf alone takes minutes to install
 #   page     headless Chromium, from Debian, opens its page and chats
 #   grammar  Python's jsonschema judges random answers that schemas allow
 #   smollm2  transformers computes the log-probabilities of the SmolLM2 of `attacca pull`
@@ -10,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 parts=("$@")
-((${#parts[@]} > 0)) || parts=(openai page grammar smollm2)
+((${#parts[@]} > 0)) || parts=(openai load page grammar smollm2)
 venv=build/oracle-venv
 preset=$(scripts/preset.sh)
 attacca=build/$preset/bin/attacca
@@ -36,6 +37,7 @@ need_chromium() {
 run_part() {
   case $1 in
     openai) need openai jsonschema && "$venv/bin/python" tests/oracle/openai_client.py "$attacca" ;;
+    load) need locust aiperf && "$venv/bin/python" tests/oracle/load_tools.py "$attacca" ;;
     page) need selenium && need_chromium && "$venv/bin/python" tests/oracle/page.py "$attacca" ;;
     grammar)
       scripts/build.sh "$preset" grammar_tests && need jsonschema &&

@@ -58,8 +58,20 @@ if(TARGET attacca_cli)
     if(ATTACCA_SERVER)
       add_test(NAME serve_command
         COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/serve_test.py $<TARGET_FILE:attacca_cli>)
-      set_tests_properties(serve_command PROPERTIES TIMEOUT 300)
-      list(APPEND scripted serve_command)
+      add_test(NAME serve_models_command
+        COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/serve_models_test.py $<TARGET_FILE:attacca_cli>
+        WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+      add_test(NAME serve_faults_command
+        COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/serve_faults_test.py $<TARGET_FILE:attacca_cli>)
+      add_test(NAME serve_soak_command
+        COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/serve_soak_test.py $<TARGET_FILE:attacca_cli>)
+      # Skips itself if openssl is missing.
+      add_test(NAME serve_tls_command
+        COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/serve_tls_test.py $<TARGET_FILE:attacca_cli>)
+      set_tests_properties(serve_tls_command PROPERTIES SKIP_RETURN_CODE 77)
+      set(serve_tests serve_command serve_models_command serve_faults_command serve_soak_command serve_tls_command)
+      set_tests_properties(${serve_tests} PROPERTIES TIMEOUT 300)
+      list(APPEND scripted ${serve_tests})
     endif()
     if(TARGET attacca_http_client)
       add_test(NAME bench_serve_command

@@ -13,6 +13,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
@@ -22,6 +23,8 @@
 #include <set>
 #include <utility>
 #include <vector>
+
+#include "server/socket.hpp"
 
 namespace bench::serve {
 
@@ -37,8 +40,8 @@ constexpr std::uint32_t kMostHeaderBytes = 64 * 1024;
 constexpr std::size_t kPieceBytes = 4096;
 
 struct Connection {
-  explicit Connection(net::io_context& io) : socket(io) {}
-  tcp::socket socket;
+  explicit Connection(net::io_context& io) : socket(tcp::socket(io)) {}
+  attacca::server::Socket socket;
   boost::beast::flat_buffer input{};
   Time give_up_at = Time::max();
   bool is_given_up = false;
@@ -56,6 +59,8 @@ std::string problem_of(const error_code& error) {
   if (error == http::error::end_of_stream || error == http::error::partial_message ||
       error == net::error::eof)
     return "the connection closed early";
+  if (error.category() == net::error::get_ssl_category())
+    return "TLS: " + error.message() + "; --ca-file or --insecure may help";
   if (error.category() == http::make_error_code(http::error{}).category())
     return "the reply is no HTTP: " + error.message();
   return error.message();
@@ -77,6 +82,7 @@ class HttpClient::Impl {
         fmt::format("Host: {}\r\nAccept: text/event-stream, application/json\r\n", url.authority());
     if (!options.api_key.empty())
       headers_ += fmt::format("Authorization: Bearer {}\r\n", options.api_key);
+    if (url.is_tls) use_tls(url, options);
   }
 
   void at(Time time, std::function<void()> work) {
@@ -117,6 +123,22 @@ class HttpClient::Impl {
                                        http::response_parser<http::buffer_body>& parser,
                                        ReplySink& sink);
 
+  void use_tls(const Url& url, const ClientOptions& options) {
+    host_ = url.host;
+    tls_ = std::make_shared<net::ssl::context>(net::ssl::context::tls_client);
+    if (options.is_insecure) return;
+    error_code error;
+    if (options.ca_file.empty())
+      tls_->set_default_verify_paths(error);
+    else
+      tls_->load_verify_file(options.ca_file, error);
+    if (error)
+      throw attacca::Error(fmt::format("--ca-file {}: {}; give certificates in PEM",
+                                       options.ca_file, error.message()));
+    tls_->set_verify_mode(net::ssl::verify_peer);
+    tls_->set_verify_callback(net::ssl::host_name_verification(host_));
+  }
+
   void give_time(Connection& connection) const {
     connection.give_up_at = std::chrono::steady_clock::now() + silence_;
   }
@@ -131,7 +153,7 @@ class HttpClient::Impl {
         if (now > connection->give_up_at) {
           connection->is_given_up = true;
           error_code ignored;
-          connection->socket.close(ignored);
+          connection->socket.tcp().close(ignored);
         }
       sweep();
     });
@@ -141,6 +163,8 @@ class HttpClient::Impl {
   std::string headers_;  // of every request
   net::io_context io_;
   tcp::resolver::results_type endpoints_;
+  std::string host_;                        // with TLS: the name in the certificate
+  std::shared_ptr<net::ssl::context> tls_;  // null: plain HTTP
   std::vector<std::unique_ptr<Connection>> idle_;
   std::set<Connection*> busy_;
   std::size_t open_calls_ = 0;
@@ -177,10 +201,17 @@ net::awaitable<void> HttpClient::Impl::answer(std::string request,
 }
 
 net::awaitable<error_code> HttpClient::Impl::connect(Connection& connection) {
-  const auto [error, endpoint] = co_await net::async_connect(connection.socket, endpoints_, kAwait);
+  tcp::socket& socket = connection.socket.tcp();
+  const auto [error, endpoint] = co_await net::async_connect(socket, endpoints_, kAwait);
+  if (error) co_return error;
   error_code ignored;
-  if (!error) connection.socket.set_option(tcp::no_delay(true), ignored);
-  co_return error;
+  socket.set_option(tcp::no_delay(true), ignored);
+  if (!tls_) co_return error;
+  connection.socket.use_tls(tls_);
+  SSL_set_tlsext_host_name(connection.socket.tls()->native_handle(), host_.c_str());
+  const auto [refused] =
+      co_await connection.socket.tls()->async_handshake(net::ssl::stream_base::client, kAwait);
+  co_return refused;
 }
 
 net::awaitable<Outcome> HttpClient::Impl::exchange(Connection& connection,

@@ -14,13 +14,16 @@ namespace bench::serve {
 struct ClientOptions {
   std::string api_key;                // empty: none is sent
   std::chrono::milliseconds silence;  // a reply without a byte for so long is given up
+  std::string ca_file = {};           // https: certificates to trust; empty: the system's
+  bool is_insecure = false;           // https: trusts every certificate
 };
 
 /// Connections are kept and used again. A call on a kept connection that its server has closed in
 /// the meantime goes out again on another one.
 class HttpClient final : public Transport {
  public:
-  /// Finds the host. Throws attacca::Error if there is none of that name.
+  /// Finds the host. Throws attacca::Error if there is none of that name, or if the certificates
+  /// cannot be read.
   HttpClient(const Url& url, const ClientOptions& options);
   ~HttpClient() override;
 

@@ -14,6 +14,8 @@ namespace bench::serve {
 namespace {
 
 constexpr std::string_view kHttp = "http://";
+constexpr std::string_view kHttps = "https://";
+constexpr std::uint16_t kHttpsPort = 443;
 constexpr std::string_view kVersion = "/v1";
 
 [[noreturn]] void refuse(std::string_view url, const std::string& reason) {
@@ -38,12 +40,13 @@ std::string Url::authority() const {
   return fmt::format("{}:{}", is_ipv6 ? "[" + host + "]" : host, port);
 }
 
-std::string Url::text() const { return fmt::format("http://{}{}", authority(), api); }
+std::string Url::text() const {
+  return fmt::format("{}{}{}", is_tls ? kHttps : kHttp, authority(), api);
+}
 
 Url parse_url(std::string_view text) {
-  if (text.starts_with("https://"))
-    refuse(text, "https is not supported; give the http:// address of the server or of a proxy");
-  if (!text.starts_with(kHttp))
+  const bool is_tls = text.starts_with(kHttps);
+  if (!is_tls && !text.starts_with(kHttp))
     refuse(text, "an address such as http://127.0.0.1:8000 is expected");
   if (!std::all_of(text.begin(), text.end(), is_plain))
     refuse(text, "an address has no blanks and only ASCII characters");
@@ -51,11 +54,13 @@ Url parse_url(std::string_view text) {
   if (forbidden != std::string_view::npos)
     refuse(text, fmt::format("leave out the part at '{}'", text.substr(forbidden, 1)));
 
-  const std::string_view rest = text.substr(kHttp.size());
+  const std::string_view rest = text.substr(is_tls ? kHttps.size() : kHttp.size());
   const std::size_t slash = std::min(rest.find('/'), rest.size());
   const std::string_view place = rest.substr(0, slash);
   const auto [host, port] = host_and_port(place);
   Url url{.host = std::string(host), .api = std::string(rest.substr(slash)), .root = {}};
+  url.is_tls = is_tls;
+  if (is_tls) url.port = kHttpsPort;
   if (host.empty()) refuse(text, "the host is missing");
   if (place.find(':') != std::string_view::npos &&
       !(place.starts_with('[') && place.ends_with(']'))) {

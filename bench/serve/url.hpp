@@ -10,8 +10,9 @@ namespace bench::serve {
 struct Url {
   std::string host;  // IPv6 without its brackets
   std::uint16_t port = 80;
-  std::string api;   // the path before /chat/completions: "/v1"
-  std::string root;  // the path before /tokenize: "api" without its "/v1"
+  bool is_tls = false;  // https
+  std::string api;      // the path before /chat/completions: "/v1"
+  std::string root;     // the path before /tokenize: "api" without its "/v1"
 
   /// "http://[::1]:8000/v1", for messages.
   std::string text() const;
@@ -19,7 +20,7 @@ struct Url {
   std::string authority() const;
 };
 
-/// Reads http://HOST:PORT[/v1]. Without a path, /v1 is meant. Throws BadArgument.
+/// Reads http://HOST:PORT[/v1], or https://. Without a path, /v1 is meant. Throws BadArgument.
 Url parse_url(std::string_view text);
 
 }  // namespace bench::serve

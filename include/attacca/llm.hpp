@@ -154,8 +154,8 @@ inline constexpr std::size_t kPriorities = 3;
 const char* priority_name(Priority priority);
 
 /// How the tokens of a prompt become one vector: the model's last hidden state, after its final
-/// norm, at the last token, or the mean over all tokens. The mean finds nothing in the prefix cache
-/// and computes logits at every token, so it takes longer.
+/// norm, at the last token, or the mean over all tokens. The mean finds nothing in the prefix
+/// cache.
 enum class Pooling : std::uint8_t { none, last, mean };
 
 /// What became of a request since its last event: a token with the text that it made certain, or
@@ -168,6 +168,7 @@ struct RequestEvent {
   std::string error = {};                    // the reason, if finish is failed
   std::size_t cached_tokens = 0;             // of the prompt, found in the prefix cache
   double seconds = 0;                        // from submission to the step that gave the token
+  double seconds_waiting = 0;                // from submission until it got a slot
   std::vector<float> embedding = {};         // in the last event, if the request asks for one
 };
 
@@ -212,6 +213,7 @@ struct Reply {
   std::vector<float> embedding;  // if the request asks for one; as long as the model's hidden size
   std::size_t prompt_tokens = 0;
   std::size_t cached_tokens = 0;      // prompt tokens found in the prefix cache
+  double seconds_waiting = 0;         // until it got a slot; resident: until the loop took it
   double seconds_to_first_token = 0;  // from submission
   double seconds = 0;                 // from submission to the end
 };
@@ -255,6 +257,11 @@ const char* resident_loop_name(ResidentLoop loop);
 
 struct StepRecord;
 
+/// Engines that share one of these take turns: while steps of one are in flight, those of the
+/// others wait, each for its turn. While nobody waits, an engine launches steps ahead as always.
+class StepTurns;
+std::shared_ptr<StepTurns> make_step_turns();
+
 struct EngineOptions {
   Device device = Device::best();
   unsigned slots = 8;       // sequences that run at once
@@ -264,7 +271,10 @@ struct EngineOptions {
   // at once on a GPU, and twice on the host. Pages that no sequence uses hold the prefix cache.
   std::size_t pages = 0;
   double memory_fraction = 0.8;  // of the free memory, that the engine may use
-  unsigned step_tokens = 0;      // most tokens in one step; 0: 2048 on a GPU, else 512
+  // Bytes that the engine may use, weights included; 0: no limit. With a limit the pool has as many
+  // pages as all slots can use at once, no more and no fewer.
+  std::size_t memory_limit = 0;
+  unsigned step_tokens = 0;  // most tokens in one step; 0: 2048 on a GPU, else 512
   // Most tokens of a step in which a sequence decodes, which bounds how long a prompt delays a
   // decode; at least `slots`, at most `step_tokens`. 0: step_tokens on a GPU, 128 on the host.
   unsigned decode_step_tokens = 0;
@@ -286,7 +296,8 @@ struct EngineOptions {
   bool pads = true;  // a step may run in a larger graph; else only in one of its size
   Scheduler scheduler = Scheduler::host;
   ResidentLoop resident_loop = ResidentLoop::while_node;
-  bool overlap = true;        // host: the next step is planned and launched while one runs
+  bool overlap = true;  // host: the next step is planned and launched while one runs
+  std::shared_ptr<StepTurns> turns = {};  // needs the host's scheduler; null: it waits for nobody
   std::string step_log = {};  // a file; each step's record is written to it as a line of JSON
   // Marks of the last steps that are kept, by the device's clock; see StepMark. 0: none, and no
   // kernel writes any.
@@ -307,6 +318,12 @@ enum class StepMark : std::uint32_t {
   plan_ends,
 };
 
+/// An engine that does not fit into the memory. The message has the numbers.
+class DoesNotFit : public BadArgument {
+ public:
+  using BadArgument::BadArgument;
+};
+
 /// Where the memory goes, in bytes.
 struct EngineMemory {
   std::size_t weights_mapped = 0;
@@ -320,6 +337,10 @@ struct EngineMemory {
   // The memory floor: weights that every step must read, whatever it computes.
   std::size_t weights_per_step = 0;
   std::size_t kv_per_token = 0;  // keys and values of one token of context
+
+  std::size_t total() const {
+    return weights_mapped + weights_copied + arena + step + graphs + graphs_device + kv;
+  }
 };
 
 /// How a step ran: in a graph of a decode size, in one of a mixed size, in several graphs with
@@ -390,9 +411,11 @@ struct EngineStats {
   std::uint64_t evictions = 0;
   std::uint64_t launches = 0;     // by the host: one a step, or one whenever the loop had ended
   std::uint64_t pauses = 0;       // resident: steps put off because nobody had read the news
+  std::uint64_t steps_late = 0;   // resident: they ended before the host read of the one before
   double seconds_busy = 0;        // a step was in flight
   double seconds_idle = 0;        // no step was in flight: the host planned, committed, sent text
   double seconds_overlapped = 0;  // the host worked while a step ran; part of seconds_busy
+  bool has_lost_device = false;   // an error cost the engine its device: it takes no more requests
 };
 
 /// A submitted request. Copies are the same ticket. A ticket without a request refuses every call
@@ -429,7 +452,8 @@ class Ticket {
 /// tokens into text. Thread-safe, except for moves and the destructor, which cancels every request.
 class Engine {
  public:
-  /// Throws BadArgument, with the numbers, if the options do not fit the memory or each other.
+  /// Throws BadArgument if the options do not go together, and DoesNotFit if they do not fit into
+  /// the memory.
   explicit Engine(const Model& model, const EngineOptions& options = {},
                   const Progress& progress = {});
   Engine(Engine&&) noexcept;
@@ -464,8 +488,8 @@ class Engine {
   std::vector<GraphCoverage> coverage() const;
   /// Which kernels multiply the model's matrices on this device, and why not faster ones.
   std::vector<Product> products() const;
-  /// The last steps, at most 4096, oldest first.
-  std::vector<StepRecord> records() const;
+  /// The last steps, oldest first. 4096 are kept.
+  std::vector<StepRecord> records(std::size_t most = 4096) const;
   /// The last marks, as many as EngineOptions::device_records, oldest first. Call it when the
   /// engine is idle.
   std::vector<device::Record> device_records() const;

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/thread_name.hpp"
+
 namespace attacca::driver {
 
 using llm::Finish;
@@ -44,6 +46,7 @@ llm::EngineStats Driver::stats() const {
 }
 
 void Driver::run() {
+  name_this_thread("attacca-steps");
   while (true) {
     Inbox::Mail mail = inbox_->take(scheduler_.is_idle() && line_.empty());
     const StepClock::Running running = scheduler_.running();
@@ -84,6 +87,7 @@ void Driver::admit() {
     try {
       scheduler_.admit(job);
       job->place = Job::Place::scheduled;
+      job->placed = Clock::now();
     } catch (...) {
       report(job, Finish::failed, std::current_exception());
     }
@@ -160,6 +164,7 @@ void Driver::hand_over() {
     const std::lock_guard lock(mutex_);
     stats_ = scheduler_.stats();
     stats_.requests_waiting += line_.size();
+    stats_.has_lost_device = lost_ != nullptr;
   }
   text_.send(std::exchange(outcomes_, {}));
 }

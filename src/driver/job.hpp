@@ -75,6 +75,8 @@ struct Job {
   std::multimap<Clock::time_point, JobPtr>::iterator in_deadlines;
   std::uint32_t entry = 0;  // in the schedule, while it is scheduled
   std::size_t cached_tokens = 0;
+  // When it got a slot. It does not change after the first outcome, so the text worker may read it.
+  std::optional<Clock::time_point> placed;
   std::vector<double> pooled;  // the sum of the hidden states so far
 
   // The mask worker's.

@@ -4,6 +4,8 @@
 #include <exception>
 #include <utility>
 
+#include "core/thread_name.hpp"
+
 namespace attacca::driver {
 
 MaskWorker::~MaskWorker() {
@@ -42,6 +44,7 @@ std::vector<MaskWorker::Ready> MaskWorker::take() {
 }
 
 void MaskWorker::run() {
+  name_this_thread("attacca-masks");
   std::unique_lock lock(mutex_);
   while (true) {
     sent_or_over_.wait(lock, [&] { return is_over_ || !sent_.empty(); });

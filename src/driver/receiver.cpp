@@ -37,6 +37,7 @@ bool Receiver::take(llm::RequestEvent event) {
   }
   reply_.text += event.text;
   reply_.cached_tokens = event.cached_tokens;
+  reply_.seconds_waiting = event.seconds_waiting;
   if (on_event_) on_event_(event);
   if (event.logprob) reply_.logprobs.push_back(std::move(*event.logprob));
   if (!event.embedding.empty()) reply_.embedding = std::move(event.embedding);

@@ -36,7 +36,7 @@ class Scheduler {
   virtual void flush() = 0;
 
   virtual llm::EngineStats stats() const = 0;
-  virtual std::vector<llm::StepRecord> records() const = 0;
+  virtual std::vector<llm::StepRecord> records(std::size_t most) const = 0;
   /// Memory besides the runner's and its own graphs'.
   virtual std::size_t bytes() const = 0;
   struct GraphBytes {

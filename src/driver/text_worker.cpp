@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "core/thread_name.hpp"
+
 namespace attacca::driver {
 
 using llm::Finish;
@@ -35,6 +37,7 @@ void TextWorker::send(std::vector<Outcome> outcomes) {
 }
 
 void TextWorker::run() {
+  name_this_thread("attacca-text");
   std::vector<Outcome> outcomes;
   while (true) {
     {
@@ -50,14 +53,16 @@ void TextWorker::run() {
 void TextWorker::take_in(Outcome& outcome) {
   Job& job = *outcome.job;
   if (job.is_over) return;  // ended by its text, or by its receiver
-  RequestEvent event{.token = outcome.token,
-                     .text = {},
-                     .logprob = std::move(outcome.logprob),
-                     .finish = outcome.finish,
-                     .error = std::move(outcome.error),
-                     .cached_tokens = outcome.cached_tokens,
-                     .seconds = seconds_between(job.submitted, outcome.at),
-                     .embedding = std::move(outcome.embedding)};
+  RequestEvent event{
+      .token = outcome.token,
+      .text = {},
+      .logprob = std::move(outcome.logprob),
+      .finish = outcome.finish,
+      .error = std::move(outcome.error),
+      .cached_tokens = outcome.cached_tokens,
+      .seconds = seconds_between(job.submitted, outcome.at),
+      .seconds_waiting = seconds_between(job.submitted, job.placed.value_or(outcome.at)),
+      .embedding = std::move(outcome.embedding)};
   if (job.text) {
     if (outcome.token >= 0 && outcome.finish != Finish::stop)
       event.text = job.text->push(outcome.token);

@@ -1,9 +1,12 @@
 // engine.cpp: llm::Engine, the public face of EngineCore.
 #include <attacca/llm.hpp>
 
+#include "driver/step_turns.hpp"
 #include "engine/engine_core.hpp"
 
 namespace attacca::llm {
+
+std::shared_ptr<StepTurns> make_step_turns() { return std::make_shared<StepTurns>(); }
 
 Engine::Engine(const Model& model, const EngineOptions& options, const Progress& progress)
     : core_(std::make_unique<detail::EngineCore>(model.data_, options, progress)) {}
@@ -26,7 +29,7 @@ EngineStats Engine::stats() const { return core_->stats(); }
 std::size_t Engine::longest_sequence() const { return core_->longest_sequence(); }
 std::vector<GraphCoverage> Engine::coverage() const { return core_->coverage(); }
 std::vector<Product> Engine::products() const { return core_->products(); }
-std::vector<StepRecord> Engine::records() const { return core_->records(); }
+std::vector<StepRecord> Engine::records(std::size_t most) const { return core_->records(most); }
 std::vector<device::Record> Engine::device_records() const { return core_->device_records(); }
 
 }  // namespace attacca::llm

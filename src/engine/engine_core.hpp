@@ -43,7 +43,7 @@ class EngineCore {
   std::vector<Product> products() const {
     return engine::products_of(runner_->weights(), options_.device, options_.same_bits);
   }
-  std::vector<StepRecord> records() const { return scheduler_->records(); }
+  std::vector<StepRecord> records(std::size_t most) const { return scheduler_->records(most); }
   std::vector<device::Record> device_records() const {
     return records_ ? records_->read() : std::vector<device::Record>();
   }

@@ -4,6 +4,7 @@
 #include <attacca/error.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "engine/coverage.hpp"
@@ -18,6 +19,13 @@ namespace {
 constexpr std::chrono::microseconds kShort{50};
 constexpr std::chrono::microseconds kLong{1000};
 
+std::vector<float> embedding_of(const driver::Job& job) {
+  const double count = job.pooling == llm::Pooling::mean ? job.prompt.size() : 1;
+  std::vector<float> values;
+  for (const double sum : job.pooled) values.push_back(static_cast<float>(sum / count));
+  return values;
+}
+
 }  // namespace
 
 HostScheduler::HostScheduler(std::unique_ptr<StepRunner> runner, const schedule::Limits& limits,
@@ -28,7 +36,8 @@ HostScheduler::HostScheduler(std::unique_ptr<StepRunner> runner, const schedule:
       runner_(std::move(runner)),
       state_memory_(schedule::state_bytes(limits_) / sizeof(schedule::Line)),
       state_(schedule::bind_state(limits_, runner_->plan(), state_memory_.data())),
-      job_of_entry_(limits_.requests) {
+      job_of_entry_(limits_.requests),
+      turn_(options.turns) {
   schedule::reset(state_);
 }
 
@@ -71,7 +80,7 @@ bool HostScheduler::step(std::vector<driver::Outcome>& outcomes) {
     take_in_masks(outcomes);
   }
   if (launched_.empty() && !launch_next()) return masks_.wait(kLong);
-  if (options_.overlap) launch_next();
+  if (options_.overlap && !turn_.is_wanted()) launch_next();
   wait_for_oldest();
   schedule::commit_step(state_, sampled_);
   for (std::uint32_t at = 0; at < state_.event_count; ++at) {
@@ -119,8 +128,10 @@ bool HostScheduler::launch_next() {
   schedule::plan_step(state_);
   const schedule::Counts& counts = *runner_->plan().counts;
   if (counts.tokens == 0) return false;
+  turn_.take();
   prepare_placed_slots();
-  runner_->launch(prepare_rows());
+  const RowUse rows = prepare_rows();
+  runner_->launch(rows.are_kept, rows.need_logits);
   launched_.push_back({record_of(limits_, options_.graphs, counts), clock_.launched()});
   return true;
 }
@@ -132,6 +143,7 @@ void HostScheduler::wait_for_oldest() {
   launched_.pop_front();
   record.microseconds = clock_.done(began) * 1e6;
   record.ended = clock_.last_done();
+  if (launched_.empty()) turn_.give_back();
   log_.add(record);
 }
 
@@ -143,23 +155,26 @@ void HostScheduler::prepare_placed_slots() {
     driver::Job& job = *job_of_entry_[entry];
     const schedule::Entry& e = state_.entries[entry];
     // Cached tokens count only on first placement: a preempted request finds its own pages again.
-    if (e.known() == e.request.prompt) job.cached_tokens = e.computed - e.planned;
+    if (e.known() == e.request.prompt) {
+      job.cached_tokens = e.computed - e.planned;
+      job.placed = driver::Clock::now();
+    }
     runner_->slots().place(slot, job.sampling, {state_.history(entry), e.known()},
                            e.request.prompt);
   }
 }
 
-/// Sends the masks of the planned rows. Returns whether an embedding needs some of them.
-bool HostScheduler::prepare_rows() {
+/// Sends the masks of the planned rows, and tells what they are needed for.
+HostScheduler::RowUse HostScheduler::prepare_rows() {
   const schedule::Plan& plan = runner_->plan();
-  bool are_kept = false;
+  RowUse use;
   for (std::uint32_t row = 0; row < plan.counts->rows; ++row) {
     const auto slot = static_cast<std::uint32_t>(plan.row_slots[row]);
     const driver::Job& job = *job_of_entry_[state_.slots[slot].entry];
     if (job.grammar) runner_->slots().allow(slot, job.sampling.allowed);
-    are_kept |= job.pooling != llm::Pooling::none;
+    (job.pooling == llm::Pooling::none ? use.need_logits : use.are_kept) = true;
   }
-  return are_kept;
+  return use;
 }
 
 void HostScheduler::pool(driver::Job& job, std::uint32_t row) {
@@ -171,16 +186,19 @@ void HostScheduler::pool(driver::Job& job, std::uint32_t row) {
 
 driver::Outcome HostScheduler::outcome_of(const schedule::Event& event) {
   const driver::JobPtr& job = job_of_entry_[event.entry];
-  driver::Outcome outcome = engine::outcome_of(job, event.token, event.ending, event.position);
+  const bool is_embedded = event.ending == Ending::length && job->pooling != llm::Pooling::none;
+  std::vector<float> embedding = is_embedded ? embedding_of(*job) : std::vector<float>();
+  const bool is_finite = std::all_of(embedding.begin(), embedding.end(),
+                                     [](float value) { return std::isfinite(value); });
+  driver::Outcome outcome = engine::outcome_of(
+      job, event.token, is_finite ? event.ending : Ending::not_finite, event.position);
   outcome.at = clock_.last_done();
   outcome.cached_tokens = job->cached_tokens;
   if (outcome.token >= 0 && job->wants_logprobs)
     outcome.logprob = logprob_of(event.token, sampled_[event.row]);
-  if (event.ending == Ending::length && job->pooling != llm::Pooling::none) {
+  if (is_embedded && is_finite) {
     outcome.finish = llm::Finish::stop;
-    const double count = job->pooling == llm::Pooling::mean ? job->prompt.size() : 1;
-    for (const double sum : job->pooled)
-      outcome.embedding.push_back(static_cast<float>(sum / count));
+    outcome.embedding = std::move(embedding);
   }
   if (event.ending == Ending::none) {
     if (job->grammar) masks_.send(job, event.token);
@@ -194,6 +212,7 @@ std::vector<driver::JobPtr> HostScheduler::fail_running() {
   runner_->drain();
   clock_.drained();
   launched_.clear();
+  turn_.give_back();
   std::vector<driver::JobPtr> failed;
   while (state_.running.count > 0) {
     failed.push_back(job_of_entry_[state_.running[0]]);

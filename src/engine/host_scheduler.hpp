@@ -11,6 +11,7 @@
 
 #include "driver/mask_worker.hpp"
 #include "driver/scheduler.hpp"
+#include "driver/step_turns.hpp"
 #include "engine/step_log.hpp"
 #include "engine/step_runner.hpp"
 #include "schedule/host.hpp"
@@ -36,7 +37,9 @@ class HostScheduler final : public driver::Scheduler {
   void flush() override { log_.flush(); }
 
   llm::EngineStats stats() const override;
-  std::vector<llm::StepRecord> records() const override { return log_.records(); }
+  std::vector<llm::StepRecord> records(std::size_t most) const override {
+    return log_.records(most);
+  }
   bool is_usable() noexcept override { return runner_->is_usable(); }
   std::size_t bytes() const override { return state_memory_.size() * sizeof(schedule::Line); }
   driver::StepClock::Running running() override { return driver::StepClock::Running(clock_); }
@@ -53,7 +56,11 @@ class HostScheduler final : public driver::Scheduler {
   bool launch_next();
   void wait_for_oldest();
   void prepare_placed_slots();
-  bool prepare_rows();
+  struct RowUse {
+    bool are_kept = false;     // an embedding needs some
+    bool need_logits = false;  // somebody else does
+  };
+  RowUse prepare_rows();
   void pool(driver::Job& job, std::uint32_t row);
   driver::Outcome outcome_of(const schedule::Event& event);
   void release(driver::Job& job);
@@ -68,6 +75,7 @@ class HostScheduler final : public driver::Scheduler {
   std::deque<Launched> launched_;              // the steps in flight, oldest first
   const kernels::Sampled* sampled_ = nullptr;  // by the step that is committed
   driver::StepClock clock_;
+  driver::StepTurn turn_;  // held while steps are in flight
   driver::MaskWorker masks_;
 };
 

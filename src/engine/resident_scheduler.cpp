@@ -275,6 +275,7 @@ bool ResidentScheduler::step(std::vector<driver::Outcome>& outcomes) {
 bool ResidentScheduler::take_in_news(std::vector<driver::Outcome>& outcomes) {
   News news;
   bool has_any = false;
+  std::uint64_t steps = 0;
   while (is_running_ && mail_->news_reader.try_pop(news)) {
     has_any = true;
     last_step_ = driver::Clock::now();
@@ -284,6 +285,7 @@ bool ResidentScheduler::take_in_news(std::vector<driver::Outcome>& outcomes) {
         break;
       case News::Kind::step:
         take_in_step(news);
+        if (++steps > 1) ++steps_late_;
         break;
       case News::Kind::cancelled:
         if (occupants_[news.entry].id == news.id) release(news.entry);
@@ -399,6 +401,7 @@ llm::EngineStats ResidentScheduler::stats() const {
           .evictions = past_.evictions + read(board.evictions),
           .launches = launches_,
           .pauses = past_.pauses + read(board.pauses),
+          .steps_late = steps_late_,
           .seconds_busy = clock_.seconds_busy(),
           .seconds_idle = clock_.seconds_idle(),
           .seconds_overlapped = clock_.seconds_overlapped()};

@@ -42,7 +42,9 @@ class ResidentScheduler final : public driver::Scheduler {
   void flush() override { log_.flush(); }
 
   llm::EngineStats stats() const override;
-  std::vector<llm::StepRecord> records() const override { return log_.records(); }
+  std::vector<llm::StepRecord> records(std::size_t most) const override {
+    return log_.records(most);
+  }
   bool is_usable() noexcept override { return runner_->is_usable(); }
   std::size_t bytes() const override;
   GraphBytes graph_bytes() const override;
@@ -87,6 +89,7 @@ class ResidentScheduler final : public driver::Scheduler {
   std::uint32_t live_ = 0;   // entries that are not free
   bool is_running_ = false;  // the loop, as far as its news were read
   std::uint64_t launches_ = 0;
+  std::uint64_t steps_late_ = 0;
   llm::EngineStats past_;  // what the boards of loops that failed had counted
   driver::Clock::time_point launched_;
   driver::Clock::time_point last_step_;  // when its news were read

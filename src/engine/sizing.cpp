@@ -87,6 +87,7 @@ GpuWeights gpu_weights(const model::Checkpoint& checkpoint, llm::WeightFormat fo
   GpuWeights result{.bytes = checkpoint.config().rotary_size / 2 * sizeof(float),  // frequencies
                     .are_streamed = held.are_layers_streamed()};
   for (const formats::Tensor& tensor : checkpoint.tensors()) {
+    result.mapped += tensor.bytes;
     if (tensor.name == "rope_freqs.weight") continue;  // part of the frequencies
     if (tensor.shape.size() != 2) {
       result.bytes += tensor.count() * sizeof(float);
@@ -124,6 +125,10 @@ schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights&
         "resident_loop is {}, and the host's scheduler has no such loop; leave it out, or use the "
         "resident scheduler",
         llm::resident_loop_name(options.resident_loop)));
+  if (options.scheduler == llm::Scheduler::resident && options.turns)
+    throw BadArgument(
+        "the resident scheduler's loop keeps the device and takes no turns with other engines; use "
+        "the host's scheduler, or one engine alone");
   check_range("slots", options.slots, 1u, 1024u);
   if (options.step_tokens == 0)
     options.step_tokens = options.device.is_cuda() ? kGpuStepTokens : kHostStepTokens;
@@ -163,19 +168,27 @@ schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights&
   std::size_t taken = StepRunner::fixed_bytes(options.device, config, setup_of(limits, options),
                                               weights.are_expanded);
   if (options.device.is_cuda()) taken += weights.bytes;
-  const auto budget = static_cast<std::size_t>(static_cast<double>(free) * options.memory_fraction);
+  auto budget = static_cast<std::size_t>(static_cast<double>(free) * options.memory_fraction);
+  std::string limit;
+  if (options.memory_limit > 0) {
+    // The system may drop mapped pages and read them again, so they count only here.
+    if (!options.device.is_cuda()) taken += weights.mapped;
+    budget = std::min(budget, options.memory_limit);
+    limit = fmt::format(", memory_limit {:.0f} MiB", mebi(options.memory_limit));
+    if (options.pages == 0) options.pages = std::min<std::size_t>(wanted, schedule::kMostPages);
+  }
   const std::size_t affordable = budget > taken ? (budget - taken) / page : 0;
-  if (options.pages > affordable)
-    throw BadArgument(fmt::format(
-        "{} KV pages of {:.2f} MiB are {:.0f} MiB, and {:.0f} MiB are left of {:.0f} MiB free "
-        "(memory_fraction {}, {:.0f} MiB for the rest); ask for at most {} pages",
-        options.pages, mebi(page), mebi(options.pages * page), mebi(affordable * page), mebi(free),
-        options.memory_fraction, mebi(taken), affordable));
   if (affordable < 1)
-    throw BadArgument(fmt::format(
-        "the model does not fit: {:.0f} MiB are free, of which {} may be used; it needs {:.0f} MiB "
-        "and at least one KV page of {:.2f} MiB; use a smaller step_tokens or fewer slots",
-        mebi(free), options.memory_fraction, mebi(taken), mebi(page)));
+    throw llm::DoesNotFit(fmt::format(
+        "the model does not fit: {:.0f} MiB are free, of which {} may be used{}; it needs {:.0f} "
+        "MiB and at least one KV page of {:.2f} MiB; use a smaller step_tokens or fewer slots",
+        mebi(free), options.memory_fraction, limit, mebi(taken), mebi(page)));
+  if (options.pages > affordable)
+    throw llm::DoesNotFit(fmt::format(
+        "{} KV pages of {:.2f} MiB are {:.0f} MiB, and {:.0f} MiB are left of {:.0f} MiB free "
+        "(memory_fraction {}{}, {:.0f} MiB for the rest); ask for at most {} pages",
+        options.pages, mebi(page), mebi(options.pages * page), mebi(affordable * page), mebi(free),
+        options.memory_fraction, limit, mebi(taken), affordable));
   const std::size_t most = wanted * (options.device.is_cuda() ? kMostPools : kMostHostPools);
   if (options.pages == 0)
     options.pages = std::min({most, affordable, std::size_t{schedule::kMostPages}});

@@ -20,6 +20,7 @@ namespace attacca::engine {
 /// A model's weights as a GPU will hold them.
 struct GpuWeights {
   std::size_t bytes = 0;       // still to be allocated
+  std::size_t mapped = 0;      // bytes that the host maps instead
   bool are_streamed = true;    // all linear layers but the head are; see step::can_stream
   bool are_quantized = false;  // some linear layer is
   bool are_expanded = false;   // some are, for products of many rows; see kernels/linear/expand.hpp

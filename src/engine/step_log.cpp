@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <attacca/error.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -42,12 +43,12 @@ void StepLog::flush() {
                                   std::strerror(errno)));
 }
 
-std::vector<llm::StepRecord> StepLog::records() const {
+std::vector<llm::StepRecord> StepLog::records(std::size_t most) const {
   const std::lock_guard lock(mutex_);
-  const auto oldest =
-      ring_.begin() + static_cast<std::ptrdiff_t>(ring_.size() < kKept ? 0 : steps_ % kKept);
-  std::vector<llm::StepRecord> records(oldest, ring_.end());
-  records.insert(records.end(), ring_.begin(), oldest);
+  std::vector<llm::StepRecord> records;
+  for (std::uint64_t step = steps_ - std::min<std::uint64_t>(most, ring_.size()); step < steps_;
+       ++step)
+    records.push_back(ring_[step % kKept]);
   return records;
 }
 

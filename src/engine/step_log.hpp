@@ -27,8 +27,8 @@ class StepLog {
   /// Throws DeviceError if the records could not be written to the file.
   void flush();
 
-  /// The last kKept, oldest first. Any thread may call this, at any time.
-  std::vector<llm::StepRecord> records() const;
+  /// The last ones, oldest first. Any thread may call this, at any time.
+  std::vector<llm::StepRecord> records(std::size_t most = kKept) const;
   const std::array<std::uint64_t, llm::kStepModes>& by_mode() const { return by_mode_; }
   const std::array<std::uint64_t, llm::kMisses>& by_miss() const { return by_miss_; }
 

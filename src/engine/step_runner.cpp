@@ -185,15 +185,19 @@ std::vector<Exec> StepRunner::build_pieces(const std::string& name,
   return pieces;
 }
 
-void StepRunner::launch(bool keeps_rows) {
+void StepRunner::launch(bool keeps_rows, bool needs_logits) {
   const schedule::Counts& counts = *plan_.counts;
   Flight& flight = flights_[(oldest_ + in_flight_) % schedule::kMostInFlight];
   slots_.change_tables(plan_);
   slots_.send(stream_, flight.slots);
   std::memcpy(flight.input.data(), plan_memory_.data(), input_bytes_);
+  if (!needs_logits) schedule::bind_plan(setup_.limits, flight.input.data()).counts->rows = 0;
   stream_.copy(input_.data(), flight.input.data(), input_bytes_);
   launch(counts.graph == schedule::kNone ? without_graph(counts) : graphs_[counts.graph]);
-  stream_.copy(flight.sampled.data(), memory_.sampled().data(), counts.rows * sizeof(Sampled));
+  if (needs_logits)
+    stream_.copy(flight.sampled.data(), memory_.sampled().data(), counts.rows * sizeof(Sampled));
+  else
+    std::fill_n(flight.sampled.data(), counts.rows, Sampled{});
   if (keeps_rows) keep_rows(flight);
   stream_.record(flight.done);
   ++in_flight_;
@@ -204,17 +208,20 @@ void StepRunner::launch(bool keeps_rows) {
 void StepRunner::keep_rows(Flight& flight) {
   const std::size_t count = std::size_t{setup_.limits.logit_rows} * config_.hidden;
   if (!normed_rows_) normed_rows_.emplace(device_, count);
-  if (!flight.rows) flight.rows.emplace(device_, count, Visibility::shared);
+  if (!flight.kept)
+    flight.kept.emplace(KeptRows{Buffer<float>(device_, count, Visibility::shared),
+                                 Buffer<std::uint32_t>(device_, 1, Visibility::shared)});
+  *flight.kept->count.data() = plan_.counts->rows;
   const step::StepInput& in = memory_.input();
   const kernels::RmsNormArgs args{
       .x = memory_.hidden(shape_of(plan_.counts->tokens, false)),
       .weight = weights_.final_norm,
       .gather = in.gather,
-      .rows = {in.row_count, setup_.limits.logit_rows},
+      .rows = {flight.kept->count.data(), setup_.limits.logit_rows},
       .epsilon = config_.norm_epsilon,
       .y = {normed_rows_->data(), kernels::RowFormat::f32, config_.hidden}};
   stream_.kernel(kernels::rms_norm(), kernels::grid_of(args, device_.is_cuda()), args);
-  stream_.copy(flight.rows->data(), normed_rows_->data(),
+  stream_.copy(flight.kept->values.data(), normed_rows_->data(),
                std::size_t{plan_.counts->rows} * config_.hidden * sizeof(float));
 }
 
@@ -227,7 +234,7 @@ const Sampled* StepRunner::wait() {
     wait_stream_.wait(flight.done);
     wait_stream_.synchronize();
   }
-  rows_ = flight.rows ? flight.rows->data() : nullptr;
+  rows_ = flight.kept ? flight.kept->values.data() : nullptr;
   return flight.sampled.data();
 }
 

@@ -52,7 +52,8 @@ class StepRunner {
   /// Launches the planned step behind those in flight: in its graph or, if it has none, kernel by
   /// kernel. It copies the plan, which can be rewritten at once. REQUIRES: fewer than
   /// schedule::kMostInFlight steps are in flight. `keeps_rows`: `rows` will have the step's.
-  void launch(bool keeps_rows = false);
+  /// Without `needs_logits` nothing is computed behind the final norm, and samples say nothing.
+  void launch(bool keeps_rows = false, bool needs_logits = true);
   /// Waits for the oldest step in flight and returns its samples. They stay until kMostInFlight
   /// more steps are launched. Rethrows a kernel's error, at the latest when no other step is in
   /// flight.
@@ -85,6 +86,11 @@ class StepRunner {
     std::optional<step::Chain> kernels;  // none: one graph has them all
   };
 
+  struct KeptRows {
+    Buffer<float> values;  // [logit_rows, hidden]
+    Buffer<std::uint32_t> count;
+  };
+
   /// Buffers that the host and one step in flight exchange. A graph's addresses are fixed, but the
   /// flight changes with every step. So the stream copies between a flight and the graph's buffers,
   /// before and after the graph.
@@ -93,7 +99,7 @@ class StepRunner {
     SlotMemory::Sent slots;
     Buffer<kernels::Sampled> sampled;
     Event done;
-    std::optional<Buffer<float>> rows;  // [logit_rows, hidden], from the first embedding on
+    std::optional<KeptRows> kept;  // from the first embedding on
   };
 
   void build_all(const formats::Progress& progress);
@@ -121,7 +127,7 @@ class StepRunner {
   std::array<Flight, schedule::kMostInFlight> flights_;
   std::uint32_t oldest_ = 0;  // index of the oldest flight
   std::uint32_t in_flight_ = 0;
-  std::optional<Buffer<float>> normed_rows_;  // on the device, as Flight::rows
+  std::optional<Buffer<float>> normed_rows_;  // on the device, as KeptRows::values
   const float* rows_ = nullptr;
   schedule::Plan plan_;
   std::vector<Ready> graphs_;                                  // by Counts::graph

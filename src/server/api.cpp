@@ -30,82 +30,85 @@ std::uint64_t random_number() {
   return (std::uint64_t{device()} << 32) | device();
 }
 
+/// Rethrows the reason why a model could not be loaded. The request is not to blame.
+[[noreturn]] void refuse_load(const std::exception_ptr& reason) {
+  try {
+    std::rethrow_exception(reason);
+  } catch (const RequestError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw RequestError(503, fmt::format("the model could not be loaded: {}", error.what()),
+                       "model");
+  }
+}
+
 }  // namespace
 
-/// An endpoint either returns its reply or is a generation.
+/// An endpoint answers a GET, or a body for a model: with a reply, or as a generation. One alone
+/// unloads.
 struct Api::Route {
   const char* path;
-  const char* method;
   bool needs_key;
-  HttpReply (Api::*answer)(const HttpRequest&) = nullptr;
-  GenerationRequest (*read)(std::string_view, const RequestRules&, std::uint64_t) = nullptr;
+  HttpReply (Api::*get)(const HttpRequest&) = nullptr;
+  HttpReply (Api::*post)(const RequestBody&, const Models::InUse&) = nullptr;
+  GenerationRequest (*read)(const RequestBody&, const RequestRules&, std::uint64_t) = nullptr;
+
+  const char* method() const { return get ? "GET" : "POST"; }
 };
 
 const Api::Route* Api::find_route(const std::string& path) {
   static constexpr std::array kRoutes = {
-      Route{"/v1/chat/completions", "POST", true, nullptr, read_chat_request},
-      Route{"/v1/completions", "POST", true, nullptr, read_text_request},
-      Route{"/v1/responses", "POST", true, nullptr, read_response_request},
-      Route{"/v1/embeddings", "POST", true, nullptr, read_embedding_request},
-      Route{"/v1/models", "GET", true, &Api::models},
-      Route{"/tokenize", "POST", true, &Api::tokenize},
-      Route{"/detokenize", "POST", true, &Api::detokenize},
-      Route{"/health", "GET", false, &Api::health},
-      Route{"/ready", "GET", false, &Api::ready},
-      Route{"/version", "GET", false, &Api::version},
-      Route{"/metrics", "GET", false, &Api::metrics},
-      Route{"/steps", "GET", false, &Api::steps},
-      Route{"/", "GET", false, &Api::page_at_root}};
+      Route{"/v1/chat/completions", true, nullptr, nullptr, read_chat_request},
+      Route{"/v1/completions", true, nullptr, nullptr, read_text_request},
+      Route{"/v1/responses", true, nullptr, nullptr, read_response_request},
+      Route{"/v1/embeddings", true, nullptr, nullptr, read_embedding_request},
+      Route{"/v1/models", true, &Api::list_models},
+      Route{"/v1/models/load", true, nullptr, &Api::load},
+      Route{"/v1/models/unload", true},
+      Route{"/tokenize", true, nullptr, &Api::tokenize},
+      Route{"/detokenize", true, nullptr, &Api::detokenize},
+      Route{"/health", false, &Api::health},
+      Route{"/ready", false, &Api::ready},
+      Route{"/version", false, &Api::version},
+      Route{"/metrics", false, &Api::metrics},
+      Route{"/steps", false, &Api::steps},
+      Route{"/", false, &Api::page_at_root}};
   for (const Route& route : kRoutes)
     if (route.path == path) return &route;
   return nullptr;
 }
 
-Api::Api(llm::Model model, llm::Engine& engine, const ApiOptions& options)
-    : model_(std::move(model)),
-      engine_(engine),
-      options_(options),
+Api::Api(Models& models, const ApiOptions& options)
+    : models_(models),
+      cors_(options.cors),
+      keys_(options.keys),
       started_(unix_seconds()),
-      rules_{.model_names = {options.model_name},
-             .vocabulary = model_.vocabulary(),
-             .longest_sequence = engine.longest_sequence(),
-             .sampling = default_sampling(model_.advised_sampling()),
-             .tool_format = model_.tool_format(),
-             .refuses_unknown = options.refuses_unknown},
-      books_(std::make_shared<Books>(engine.options().slots, options.most_waiting,
-                                     options.model_name)),
-      id_prefix_(fmt::format("{:08x}", random_number() & 0xffffffff)) {
-  rules_.model_names.insert(rules_.model_names.end(), options.model_aliases.begin(),
-                            options.model_aliases.end());
-}
+      id_prefix_(fmt::format("{:08x}", random_number() & 0xffffffff)) {}
+
+Api::~Api() { models_.stop(); }  // its thread posts to the worker
 
 void Api::handle(HttpRequest request, ExchangePtr exchange) {
   const Route* const route = find_route(request.path);
-  const bool is_allowed_page = options_.cors.allows(request.origin);
-  if (is_allowed_page) exchange = options_.cors.wrap(std::move(exchange), request.origin);
+  const bool is_allowed_page = cors_.allows(request.origin);
+  if (is_allowed_page) exchange = cors_.wrap(std::move(exchange), request.origin);
   guard(route ? route->path : "other", exchange, [&] {
     if (!route)
       throw RequestError(404, fmt::format("there is no {}; docs/server.md lists the paths",
                                           in_quotes(request.path)));
     if (request.method == "OPTIONS" && is_allowed_page)
-      return reply(route->path, exchange, options_.cors.preflight());
-    const std::string method = route->method;
+      return reply(route->path, exchange, cors_.preflight());
+    const std::string method = route->method();
     if (request.method != method && !(request.method == "HEAD" && method == "GET"))
       throw RequestError(
           405, fmt::format("{} is for {}, not {}", route->path, method, in_quotes(request.method)));
-    if (route->needs_key && !options_.keys.lets_in(request.authorization))
+    if (route->needs_key && !keys_.lets_in(request.authorization))
       throw RequestError(401,
                          "a key is missing or wrong; send the header Authorization: Bearer KEY", {},
                          "invalid_api_key");
-    if (method == "GET") return reply(route->path, exchange, (this->*route->answer)(request));
-    if (!route->answer) check_room();
-    worker_.post([this, route, exchange, body = std::move(request)] {
-      guard(route->path, exchange, [&] {
-        if (route->answer)
-          reply(route->path, exchange, (this->*route->answer)(body));
-        else
-          generate(*route, body, exchange);
-      });
+    if (route->get) return reply(route->path, exchange, (this->*route->get)(request));
+    if (route->read) check_room();
+    worker_.post([this, route, exchange, text = std::move(request.body)] {
+      guard(route->path, exchange, [&] { answer_body(*route, text, exchange); });
     });
   });
 }
@@ -122,7 +125,6 @@ void Api::guard(const std::string& path, const ExchangePtr& exchange,
   } catch (const BadArgument& error) {  // the engine, the tokenizer or the chat template
     refuse(400, error.what());
   } catch (const DeviceError& error) {
-    has_lost_device_ = true;
     refuse(503, error.what());
   } catch (const std::bad_alloc&) {
     refuse(503, "there is not enough memory for this request");
@@ -132,24 +134,49 @@ void Api::guard(const std::string& path, const ExchangePtr& exchange,
 }
 
 void Api::reply(const std::string& path, const ExchangePtr& exchange, HttpReply reply) {
-  books_->metrics.count_reply(path, reply.status);
+  http_->count_reply(path, reply.status);
   exchange->send(std::move(reply));
 }
 
+/// Before the body is read, which may take long and be in vain.
 void Api::check_room() const {
-  if (!books_->admission.is_open()) throw RequestError(503, "the server is about to stop");
-  if (books_->admission.is_full())
-    throw RequestError(429, fmt::format("{} sequences run or wait, as many as this server takes; "
-                                        "try again later",
-                                        books_->admission.room()));
+  if (models_.is_draining()) throw RequestError(503, "the server is about to stop");
+  if (models_.are_all_full())
+    throw RequestError(429, "as many sequences run and wait as this server takes; try again later");
 }
 
-void Api::generate(const Route& route, const HttpRequest& request, const ExchangePtr& exchange) {
-  check_room();
-  GenerationRequest parsed = route.read(request.body, rules_, random_number());
+void Api::answer_body(const Route& route, const std::string& text, const ExchangePtr& exchange) {
+  const RequestBody body(text);
+  if (!route.post && !route.read) return unload(route, body, exchange);
+  if (const auto model = models_.take(body.model()))
+    return answer_with(route, body, *model, exchange);
+  models_.load(
+      body.model(),
+      [this, &route, body, exchange](const Models::InUsePtr& model) {
+        worker_.post([this, &route, body, model, exchange] {
+          guard(route.path, exchange, [&] { answer_with(route, body, *model, exchange); });
+        });
+      },
+      [this, &route, exchange](const std::exception_ptr& reason) {
+        guard(route.path, exchange, [&] { refuse_load(reason); });
+      });
+}
+
+void Api::answer_with(const Route& route, const RequestBody& body, const Models::InUse& model,
+                      const ExchangePtr& exchange) {
+  if (route.post)
+    reply(route.path, exchange, (this->*route.post)(body, model));
+  else
+    generate(route, body, model, exchange);
+}
+
+void Api::generate(const Route& route, const RequestBody& body, const Models::InUse& model,
+                   const ExchangePtr& exchange) {
+  Admission& admission = model.books()->admission;
+  if (!admission.is_open()) throw RequestError(503, "the server is about to stop");
+  GenerationRequest parsed = route.read(body, model.rules(), random_number());
   const std::size_t choices = parsed.choices();
   const std::string grammar_field = parsed.grammar_field;
-  Admission& admission = books_->admission;
   if (choices > admission.room())
     throw RequestError(400,
                        fmt::format("{} choices at once are more than the {} sequences that "
@@ -163,14 +190,17 @@ void Api::generate(const Route& route, const HttpRequest& request, const Exchang
                                                         : "cmpl",
                                    id_prefix_, ++replies_),
                  .created = unix_seconds(),
-                 .model = options_.model_name,
+                 .model = model.name(),
                  .has_usage = parsed.includes_usage,
                  .tool_format = parsed.tool_format,
-                 .token_text = [model = model_](std::int32_t token) {
-                   return model.detokenize({&token, 1});
+                 .token_text = [files = model.model()](std::int32_t token) {
+                   return files.detokenize({&token, 1});
                  }};
-  const auto generation = std::make_shared<Generation>(books_, std::move(parsed), std::move(head),
-                                                       route.path, exchange);
+  const auto count = [http = http_, path = route.path](int status) {
+    http->count_reply(path, status);
+  };
+  const auto generation = std::make_shared<Generation>(model.books(), std::move(parsed),
+                                                       std::move(head), count, exchange);
   exchange->on_leave([weak = std::weak_ptr(generation)] {
     if (const auto there = weak.lock()) there->cancel();
   });
@@ -178,43 +208,50 @@ void Api::generate(const Route& route, const HttpRequest& request, const Exchang
     throw RequestError(
         429, fmt::format("there is no room for {} more sequences; try again later", choices));
   try {
-    generation->start(engine_);
+    generation->start(model.engine());
   } catch (const llm::BadGrammar& error) {
     throw RequestError(400, error.what(), grammar_field);
   }
 }
 
-HttpReply Api::models(const HttpRequest&) {
-  return {.body = models_json(options_.model_name, started_, rules_.longest_sequence)};
+void Api::unload(const Route& route, const RequestBody& body, const ExchangePtr& exchange) {
+  models_.unload(
+      body.model(),
+      [this, &route, exchange] {
+        guard(route.path, exchange, [&] { reply(route.path, exchange, list_models({})); });
+      },
+      [this, &route, exchange](const std::exception_ptr& reason) {
+        guard(route.path, exchange, [&] { std::rethrow_exception(reason); });
+      });
+}
+
+HttpReply Api::load(const RequestBody&, const Models::InUse&) { return list_models({}); }
+
+HttpReply Api::list_models(const HttpRequest&) {
+  return {.body = models_json(models_.list(), started_)};
 }
 
 HttpReply Api::health(const HttpRequest&) {
-  if (has_lost_device_) throw RequestError(503, "the engine has lost its device");
+  if (models_.has_lost_device()) throw RequestError(503, "the engine has lost its device");
   return {.body = status_json("ok")};
 }
 
 HttpReply Api::ready(const HttpRequest& request) {
-  if (!books_->admission.is_open()) throw RequestError(503, "the server is about to stop");
+  if (models_.is_draining()) throw RequestError(503, "the server is about to stop");
   return health(request);
 }
 
 HttpReply Api::version(const HttpRequest&) { return {.body = version_json()}; }
 
 HttpReply Api::metrics(const HttpRequest&) {
-  return {.body = books_->metrics.text({.stats = engine_.stats(),
-                                        .pages = engine_.memory().pages,
-                                        .connections = connections_(),
-                                        .admitted = books_->admission.inside()}),
-          .content_type = "text/plain; version=0.0.4; charset=utf-8"};
+  MetricsPage page;
+  models_.add_metrics(page);
+  http_->add_to(page, connections_());
+  return {.body = page.text(), .content_type = "text/plain; version=0.0.4; charset=utf-8"};
 }
 
 HttpReply Api::steps(const HttpRequest&) {
-  std::vector<llm::StepRecord> records = engine_.records();
-  const std::size_t first = records.size() - std::min(records.size(), kStepsShown);
-  std::string body = R"({"steps":[)";
-  for (std::size_t at = first; at < records.size(); ++at)
-    body += (at > first ? "," : "") + llm::to_json(records[at]);
-  return {.body = body + "]}"};
+  return {.body = steps_json(models_.steps(kStepsShown))};
 }
 
 HttpReply Api::page_at_root(const HttpRequest&) {
@@ -225,15 +262,16 @@ HttpReply Api::page_at_root(const HttpRequest&) {
                        "connect-src 'self'"}}};
 }
 
-HttpReply Api::tokenize(const HttpRequest& request) {
-  const TokenizeRequest parsed = read_tokenize_request(request.body, rules_);
-  const auto tokens = parsed.messages.empty() ? model_.tokenize(parsed.text)
-                                              : model_.chat(parsed.messages, parsed.tools);
-  return {.body = tokens_json(tokens, rules_.longest_sequence)};
+HttpReply Api::tokenize(const RequestBody& body, const Models::InUse& model) {
+  const TokenizeRequest parsed = read_tokenize_request(body, model.rules());
+  const auto tokens = parsed.messages.empty() ? model.model().tokenize(parsed.text)
+                                              : model.model().chat(parsed.messages, parsed.tools);
+  return {.body = tokens_json(tokens, model.rules().longest_sequence)};
 }
 
-HttpReply Api::detokenize(const HttpRequest& request) {
-  return {.body = text_json(model_.detokenize(read_detokenize_request(request.body, rules_)))};
+HttpReply Api::detokenize(const RequestBody& body, const Models::InUse& model) {
+  return {.body =
+              text_json(model.model().detokenize(read_detokenize_request(body, model.rules())))};
 }
 
 }  // namespace attacca::server

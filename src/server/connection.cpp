@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <openssl/sslerr.h>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -19,9 +20,11 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "server/http_text.hpp"
+#include "server/socket.hpp"
 
 namespace attacca::server {
 
@@ -35,7 +38,8 @@ using boost::system::error_code;
 
 constexpr auto kAwait = net::as_tuple(net::use_awaitable);
 constexpr auto kNever = Clock::time_point::max();
-constexpr std::size_t kMostAhead = 2;  // requests of one connection that wait for their turn
+constexpr std::size_t kFirstRead = 1536;  // bytes; Beast reads so many at first
+constexpr std::size_t kMostAhead = 2;     // requests of one connection that wait for their turn
 
 /// A request in line, or the refusal of one.
 struct Pending {
@@ -49,6 +53,9 @@ class HttpConnection final : public Connection,
  public:
   HttpConnection(tcp::socket socket, ConnectionContext& shared)
       : shared_(shared), socket_(std::move(socket)), wake_(*shared.io), room_(*shared.io) {
+    if (shared_.tls) socket_.use_tls(shared_.tls);
+    error_code ignored;
+    socket_.tcp().non_blocking(true, ignored);
     shared_.connections.insert(this);
     shared_.connection_count = shared_.connections.size();
     wake_.expires_at(kNever);
@@ -75,7 +82,7 @@ class HttpConnection final : public Connection,
     is_closed_ = true;
     leave();
     error_code ignored;
-    socket_.close(ignored);
+    socket_.tcp().close(ignored);
     room_.cancel();
   }
 
@@ -98,12 +105,12 @@ class HttpConnection final : public Connection,
     if (!is_current(id)) return;
     if (!form_.is_http11) form_.keeps_alive = false;
     output_ += stream_head(head, form_);
-    wake_.cancel();
+    write_at_once();
   }
   void write(std::uint64_t id, const std::string& piece) {
     if (!is_current(id)) return;
     output_ += stream_piece(piece, form_);
-    wake_.cancel();
+    write_at_once();
   }
   void end(std::uint64_t id) {
     if (!is_current(id)) return;
@@ -121,14 +128,29 @@ class HttpConnection final : public Connection,
   }
 
  private:
+  net::awaitable<bool> shake_hands();
   net::awaitable<void> read_requests();
+  net::awaitable<error_code> wait_for_bytes();
   net::awaitable<error_code> read_body(http::request_parser<http::string_body>& parser);
   void end_reading(error_code error);
   net::awaitable<void> write_replies();
   net::awaitable<void> write_output();
   net::awaitable<void> discard_input();
+  void end_sending();
 
   bool is_current(std::uint64_t id) const { return id == exchange_ && !is_complete_; }
+
+  /// Writes what the system takes without waiting, which is mostly all. The coroutine that writes
+  /// does the rest; to wake it for every token would take longer than the write.
+  void write_at_once() {
+    if (!is_writing_ && !socket_.tls()) {
+      error_code error;
+      const std::size_t bytes = socket_.tcp().write_some(net::buffer(output_), error);
+      if (!error) output_.erase(0, bytes);
+      if (output_.empty()) return;
+    }
+    wake_.cancel();
+  }
 
   void complete() {
     is_complete_ = true;
@@ -153,7 +175,7 @@ class HttpConnection final : public Connection,
   void answer(Pending next);
 
   ConnectionContext& shared_;
-  tcp::socket socket_;
+  Socket socket_;
   net::steady_timer wake_;  // cancelled when the writer has something to look at
   net::steady_timer room_;  // cancelled when the reader has
   boost::beast::flat_buffer input_;
@@ -165,6 +187,7 @@ class HttpConnection final : public Connection,
   Clock::time_point read_by_ = kNever;  // counts while the connection waits for its client
   Clock::time_point write_by_ = kNever;
   bool is_answering_ = false;
+  bool is_writing_ = false;
   bool is_reading_ = true;  // requests; not what is discarded at the end
   bool is_reading_body_ = false;
   bool is_lingering_ = false;
@@ -224,16 +247,40 @@ class SocketExchange final : public Exchange {
   std::uint64_t id_;
 };
 
+/// Whether TLS is agreed on. A client that speaks plain HTTP gets a plain refusal.
+net::awaitable<bool> HttpConnection::shake_hands() {
+  const auto [error] =
+      co_await socket_.tls()->async_handshake(net::ssl::stream_base::server, kAwait);
+  const bool is_http =
+      error.category() == net::error::get_ssl_category() &&
+      ERR_GET_REASON(static_cast<unsigned long>(error.value())) == SSL_R_HTTP_REQUEST;
+  if (is_http) {
+    const std::string text =
+        reply_text(shared_.refusal(400, "this port speaks HTTPS; give the address as https://"),
+                   {.keeps_alive = false});
+    co_await net::async_write(socket_.tcp(), net::buffer(text), kAwait);
+    error_code ignored;
+    socket_.tcp().shutdown(tcp::socket::shutdown_send, ignored);
+  }
+  co_return !error;
+}
+
 net::awaitable<void> HttpConnection::read_requests() {
   const auto self = shared_from_this();
   const HttpOptions& options = shared_.options;
+  read_by_ = Clock::now() + options.header;
+  if (socket_.tls() && !co_await shake_hands()) co_return close();
   while (!is_closed_) {
     while (pending_.size() >= kMostAhead && !is_closed_) co_await room_.async_wait(kAwait);
     http::request_parser<http::string_body> parser;
     parser.header_limit(static_cast<std::uint32_t>(options.most_header_bytes));
     parser.body_limit(options.most_body_bytes);
     read_by_ = Clock::now() + options.idle;
-    const auto [error, bytes] = co_await http::async_read_header(socket_, input_, parser, kAwait);
+    error_code error = co_await wait_for_bytes();
+    read_by_ = Clock::now() + options.header;
+    if (!error)
+      std::tie(error, std::ignore) =
+          co_await http::async_read_header(socket_, input_, parser, kAwait);
     if (error) {
       end_reading(error);
       co_return;
@@ -260,6 +307,14 @@ net::awaitable<void> HttpConnection::read_requests() {
                   .is_head = message.method() == http::verb::head}});
     wake_.cancel();
   }
+}
+
+/// Until the client begins its next request.
+net::awaitable<error_code> HttpConnection::wait_for_bytes() {
+  if (input_.size() > 0) co_return error_code();
+  const auto [error, bytes] = co_await socket_.async_read_some(input_.prepare(kFirstRead), kAwait);
+  input_.commit(bytes);
+  co_return error == net::error::eof ? http::make_error_code(http::error::end_of_stream) : error;
 }
 
 net::awaitable<error_code> HttpConnection::read_body(
@@ -336,7 +391,9 @@ net::awaitable<void> HttpConnection::write_output() {
     writing.clear();
     writing.swap(output_);
     write_by_ = Clock::now() + shared_.options.stalled_write;
+    is_writing_ = true;
     const auto [error, bytes] = co_await net::async_write(socket_, net::buffer(writing), kAwait);
+    is_writing_ = false;
     write_by_ = kNever;
     if (error) close();
   }
@@ -347,19 +404,30 @@ net::awaitable<void> HttpConnection::write_output() {
 /// never see the reply.
 net::awaitable<void> HttpConnection::discard_input() {
   error_code error;
-  const bool is_quiet = input_.size() == 0 && !is_reading_body_ && socket_.available(error) == 0;
-  if (is_reading_ && is_quiet) co_return;
+  const bool is_quiet =
+      input_.size() == 0 && !is_reading_body_ && socket_.tcp().available(error) == 0;
+  if (is_reading_ && is_quiet && !socket_.tls()) co_return;
   is_lingering_ = true;
   read_by_ = Clock::now() + shared_.options.linger;
   pending_.clear();
   room_.cancel();
-  socket_.shutdown(tcp::socket::shutdown_send, error);
+  end_sending();
   while (is_reading_ && !is_closed_ && !has_left_) co_await wake_.async_wait(kAwait);
   while (!error && !is_closed_ && !has_left_) {
     input_.clear();
-    const auto [failure, bytes] = co_await socket_.async_read_some(input_.prepare(65536), kAwait);
+    const auto [failure, bytes] =
+        co_await socket_.tcp().async_read_some(input_.prepare(65536), kAwait);
     error = failure;
   }
+}
+
+/// Tells the client that nothing more will come.
+void HttpConnection::end_sending() {
+  error_code ignored;
+  if (socket_.tls())  // it writes; whether the client answers, the readers notice
+    socket_.tls()->async_shutdown([self = shared_from_this()](error_code) {});
+  else
+    socket_.tcp().shutdown(tcp::socket::shutdown_send, ignored);
 }
 
 }  // namespace

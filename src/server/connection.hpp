@@ -5,6 +5,7 @@
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -35,6 +36,7 @@ struct ConnectionContext {
   HttpHandler handler;
   HttpServer::Refusal refusal;
   std::shared_ptr<boost::asio::io_context> io;
+  std::shared_ptr<boost::asio::ssl::context> tls = {};  // of new connections; null: none
   std::set<Connection*> connections = {};
   std::atomic<std::size_t> connection_count = 0;
   bool is_draining = false;  // every reply is its connection's last

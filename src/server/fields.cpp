@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "formats/json.hpp"
 #include "server/request_error.hpp"
@@ -18,20 +19,29 @@ constexpr std::size_t kMostKeys = 16384;  // of a field whose order matters
 
 }  // namespace
 
-json parse_body(std::string_view body) {
+RequestBody::RequestBody(std::string text)
+    : text_(std::make_shared<const std::string>(std::move(text))) {
   json parsed;
   try {
-    parsed = formats::parse_json(body, "the body", kMostNesting);
+    parsed = formats::parse_json(*text_, "the body", kMostNesting);
   } catch (const BadArgument& error) {
     throw RequestError(400, error.what());
   }
   if (!parsed.is_object())
     throw RequestError(
         400, fmt::format("the body is {}; a JSON object is expected", formats::json_text(parsed)));
-  return parsed;
+  parsed_ = std::make_shared<const json>(std::move(parsed));
 }
 
-nlohmann::ordered_json parse_ordered(std::string_view body, const std::string& field) {
+std::string RequestBody::model() const { return Fields(*parsed_).text("model").value_or(""); }
+
+Fields RequestBody::fields() const {
+  Fields fields(*parsed_);
+  fields.find("model");
+  return fields;
+}
+
+nlohmann::ordered_json RequestBody::ordered(const std::string& field) const {
   using Json = nlohmann::ordered_json;
   std::size_t keys = 0;
   bool is_inside = false;
@@ -44,7 +54,7 @@ nlohmann::ordered_json parse_ordered(std::string_view body, const std::string& f
           400, fmt::format("'{}' has more than {} keys; simplify it", field, kMostKeys), field);
     return is_inside;
   };
-  return Json::parse(body, keep)[field];
+  return Json::parse(*text_, keep)[field];
 }
 
 void refuse_value(const std::string& place, const json& value, const std::string& expected) {

@@ -3,20 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 
 namespace attacca::server {
-
-/// The body of a request: a JSON object. Throws RequestError if it is none, is nested too deeply or
-/// names a field twice.
-nlohmann::json parse_body(std::string_view body);
-/// One field of such a body, with the keys of objects in their order: in schemas it matters. Throws
-/// RequestError if there are too many.
-nlohmann::ordered_json parse_ordered(std::string_view body, const std::string& field);
 
 /// The fields of one object. REQUIRES: the object outlives it.
 class Fields {
@@ -44,6 +37,25 @@ class Fields {
   const nlohmann::json& object_;
   std::string path_;
   std::set<std::string, std::less<>> known_;
+};
+
+/// The body of a request: a JSON object, parsed once. Cheap to copy.
+class RequestBody {
+ public:
+  /// Throws RequestError if it is none, is nested too deeply or names a field twice.
+  explicit RequestBody(std::string text);
+
+  /// The field `model`; empty if there is none. Throws RequestError if it is no text.
+  std::string model() const;
+  /// All fields; that of the model counts as known. REQUIRES: a copy of the body outlives them.
+  Fields fields() const;
+  /// One field, with the keys of objects in their order: in schemas it matters. Throws RequestError
+  /// if there are too many.
+  nlohmann::ordered_json ordered(const std::string& field) const;
+
+ private:
+  std::shared_ptr<const std::string> text_;
+  std::shared_ptr<const nlohmann::json> parsed_;
 };
 
 /// Throws RequestError for a value at a place: "'stop[1]' is 3; a string is expected".

@@ -7,11 +7,11 @@
 namespace attacca::server {
 
 Generation::Generation(std::shared_ptr<Books> books, GenerationRequest request, ReplyHead head,
-                       std::string path, ExchangePtr exchange)
+                       std::function<void(int status)> on_reply, ExchangePtr exchange)
     : books_(std::move(books)),
       request_(std::move(request)),
       head_(std::move(head)),
-      path_(std::move(path)),
+      on_reply_(std::move(on_reply)),
       exchange_(std::move(exchange)),
       choices_(request_.choices()),
       left_to_end_(choices_.size()) {
@@ -92,10 +92,18 @@ void Generation::take_event(std::size_t at, const llm::RequestEvent& event) {
     return;
   }
   const ToolPiece piece = choice.tools.push(event.text);
-  if (!piece.content.empty() || event.logprob)
+  if (event.logprob)
     stream(text_chunk(head_, at, piece.content, event.logprob, choice.offset));
+  else if (!piece.content.empty())
+    stream(frame_of(at).chunk(piece.content));
   stream_calls(at, piece);
   if (event.logprob) choice.offset += length_of(head_.token_text(event.logprob->token));
+}
+
+const TextFrame& Generation::frame_of(std::size_t at) {
+  std::optional<TextFrame>& frame = choices_[at].frame;
+  if (!frame) frame.emplace(head_, at);
+  return *frame;
 }
 
 void Generation::stream_calls(std::size_t at, const ToolPiece& piece) {
@@ -106,6 +114,7 @@ void Generation::stream_calls(std::size_t at, const ToolPiece& piece) {
 void Generation::take_end(std::size_t at, const llm::Reply& reply) {
   books_->admission.leave(1);
   books_->metrics.add_end(reply);
+  if (reply.finish == llm::Finish::failed) books_->on_failure();
   const std::lock_guard lock(mutex_);
   choices_[at].reply = reply;
   choices_[at].has_ended = true;
@@ -117,8 +126,7 @@ void Generation::take_end(std::size_t at, const llm::Reply& reply) {
   if (request_.streams && !events_ && reply.finish != llm::Finish::failed) {
     ToolCallReader& tools = choices_[at].tools;
     const ToolPiece rest = tools.finish();
-    if (!rest.content.empty())
-      stream(text_chunk(head_, at, rest.content, std::nullopt, choices_[at].offset));
+    if (!rest.content.empty()) stream(frame_of(at).chunk(rest.content));
     stream_calls(at, rest);
     stream(end_chunk(head_, at, reply.finish, tools.calls() > 0));
   }
@@ -137,7 +145,7 @@ void Generation::finish() {
   for (Choice& choice : choices_) replies.push_back(std::move(choice.reply));
   const Usage usage = usage_of(replies, request_.choices_per_prompt);
   exchange_->note({usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens});
-  books_->metrics.count_reply(path_, failure_.empty() || request_.streams ? 200 : 500);
+  on_reply_(failure_.empty() || request_.streams ? 200 : 500);
   if (request_.streams)
     finish_stream(replies, usage);
   else if (failure_.empty())

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <attacca/llm.hpp>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -19,14 +20,16 @@
 
 namespace attacca::server {
 
-/// What generations share. They own it together, because the engine may end the last of them when
-/// everything else has gone.
+/// What generations of one model share. They own it together, because the engine may end the last
+/// of them when everything else has gone.
 struct Books {
-  Books(std::size_t slots, std::size_t most_waiting, const std::string& model)
-      : admission(slots, most_waiting), metrics(model) {}
+  Books(std::size_t slots, std::size_t most_waiting, const std::string& model,
+        std::function<void()> at_failure)
+      : admission(slots, most_waiting), metrics(model), on_failure(std::move(at_failure)) {}
 
   Admission admission;
   Metrics metrics;
+  const std::function<void()> on_failure;  // a step failed; called on the engine's thread
 };
 
 /// The engine's callbacks own it, so it lives until its last choice has ended. The engine calls
@@ -35,7 +38,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
  public:
   /// REQUIRES: `admission` was entered for all choices. Each leaves when it has ended.
   Generation(std::shared_ptr<Books> books, GenerationRequest request, ReplyHead head,
-             std::string path, ExchangePtr exchange);
+             std::function<void(int status)> on_reply, ExchangePtr exchange);
 
   /// Submits all choices. Throws what Engine::submit throws; nothing has been sent then.
   void start(llm::Engine& engine);
@@ -48,8 +51,9 @@ class Generation : public std::enable_shared_from_this<Generation> {
     bool has_ended = false;
     llm::Reply reply = {};
     ToolCallReader tools = ToolCallReader(llm::ToolFormat::none);
-    std::size_t offset = 0;    // characters of its tokens so far
-    double last_seconds = -1;  // of its last token; -1: none yet
+    std::optional<TextFrame> frame = {};  // of a stream
+    std::size_t offset = 0;               // characters of its tokens so far
+    double last_seconds = -1;             // of its last token; -1: none yet
   };
 
   llm::Request request_of(std::size_t at);
@@ -62,13 +66,14 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::string whole(const std::vector<llm::Reply>& replies, const Usage& usage) const;
   void finish_stream(const std::vector<llm::Reply>& replies, const Usage& usage);
   void stream(std::string chunks);
+  const TextFrame& frame_of(std::size_t at);
   void stream_calls(std::size_t at, const ToolPiece& piece);
   void finish();
 
   const std::shared_ptr<Books> books_;
   const GenerationRequest request_;
   const ReplyHead head_;
-  const std::string path_;
+  const std::function<void(int status)> on_reply_;
   const ExchangePtr exchange_;
 
   std::mutex mutex_;

@@ -5,8 +5,13 @@
 #include <fmt/format.h>
 #include <attacca/error.hpp>
 
+#include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/error.hpp>
 #include <boost/asio/steady_timer.hpp>
+
+#include <openssl/x509err.h>
 
 #include <csignal>
 #include <utility>
@@ -33,6 +38,30 @@ tcp::endpoint endpoint_of(net::io_context& io, const HttpOptions& options) {
   return found.begin()->endpoint();
 }
 
+/// Throws Error that names the file.
+std::shared_ptr<net::ssl::context> read_certificates(const HttpOptions& options) {
+  const auto tls = std::make_shared<net::ssl::context>(net::ssl::context::tls_server);
+  tls->set_options(net::ssl::context::default_workarounds | net::ssl::context::no_tlsv1 |
+                   net::ssl::context::no_tlsv1_1);
+  // A connection that waits keeps no buffers: they are 34 KiB.
+  SSL_CTX_set_mode(tls->native_handle(), SSL_MODE_RELEASE_BUFFERS);
+  const auto require = [](const char* flag, const std::string& file, const error_code& error) {
+    if (error)
+      throw Error(fmt::format("{} {}: {}; give a file in PEM that this user may read", flag, file,
+                              error.message()));
+  };
+  error_code error;
+  tls->use_certificate_chain_file(options.tls_certificate, error);
+  require("--tls-cert", options.tls_certificate, error);
+  tls->use_private_key_file(options.tls_key, net::ssl::context::pem, error);
+  if (error.category() == net::error::get_ssl_category() &&
+      ERR_GET_REASON(static_cast<unsigned long>(error.value())) == X509_R_KEY_VALUES_MISMATCH)
+    throw Error(fmt::format("--tls-key {} is not the key of --tls-cert {}; give those of one pair",
+                            options.tls_key, options.tls_certificate));
+  require("--tls-key", options.tls_key, error);
+  return tls;
+}
+
 }  // namespace
 
 class HttpServer::Impl {
@@ -42,9 +71,11 @@ class HttpServer::Impl {
         shared_{options, std::move(handler), std::move(refusal), io_},
         acceptor_(*io_),
         signals_(*io_),
+        hangup_(*io_),
         pause_(*io_),
         sweep_(*io_),
         deadline_(*io_) {
+    if (!options.tls_certificate.empty()) reload_certificates();
     const tcp::endpoint endpoint = endpoint_of(*io_, options);
     error_code error;
     acceptor_.open(endpoint.protocol(), error);
@@ -59,11 +90,18 @@ class HttpServer::Impl {
   std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
   std::size_t connections() const { return shared_.connection_count; }
 
-  void run(const std::function<void()>& on_drain) {
+  void reload_certificates() { shared_.tls = read_certificates(shared_.options); }
+
+  void run(const std::function<void()>& on_drain, const std::function<void()>& on_reload) {
+    on_drain_ = on_drain;
+    if (on_reload) {
+      hangup_.add(SIGHUP);
+      wait_for_hangup(on_reload);
+    }
     signals_.add(SIGINT);
     signals_.add(SIGTERM);
     signals_.async_wait([&](error_code error, int) {
-      if (!error) drain(on_drain);
+      if (!error) drain();
     });
     accept();
     sweep();
@@ -72,6 +110,7 @@ class HttpServer::Impl {
     for (Connection* connection : copy_of_connections()) connection->close();
     acceptor_.close();
     signals_.cancel();
+    hangup_.cancel();
     pause_.cancel();
     sweep_.cancel();
     deadline_.cancel();
@@ -79,7 +118,21 @@ class HttpServer::Impl {
     io_->run_for(std::chrono::seconds(5));
   }
 
+  void stop() {
+    net::post(*io_, [this] {
+      if (!shared_.is_draining) drain();
+    });
+  }
+
  private:
+  void wait_for_hangup(const std::function<void()>& on_reload) {
+    hangup_.async_wait([this, on_reload](error_code error, int) {
+      if (error) return;
+      on_reload();
+      wait_for_hangup(on_reload);
+    });
+  }
+
   void accept() {
     if (shared_.connections.size() >= shared_.options.most_connections) return accept_later();
     acceptor_.async_accept([this](error_code error, tcp::socket socket) {
@@ -109,8 +162,9 @@ class HttpServer::Impl {
     });
   }
 
-  void drain(const std::function<void()>& on_drain) {
-    on_drain();
+  void drain() {
+    if (shared_.is_draining) return io_->stop();
+    on_drain_();
     shared_.is_draining = true;
     error_code ignored;
     acceptor_.close(ignored);
@@ -120,7 +174,7 @@ class HttpServer::Impl {
       if (!error) io_->stop();
     });
     signals_.async_wait([this](error_code error, int) {
-      if (!error) io_->stop();
+      if (!error) drain();
     });
     shared_.on_last_connection = [this] { io_->stop(); };
     if (shared_.connections.empty()) io_->stop();
@@ -132,8 +186,10 @@ class HttpServer::Impl {
 
   std::shared_ptr<net::io_context> io_;
   ConnectionContext shared_;
+  std::function<void()> on_drain_;
   tcp::acceptor acceptor_;
   net::signal_set signals_;
+  net::signal_set hangup_;
   net::steady_timer pause_;
   net::steady_timer sweep_;
   net::steady_timer deadline_;
@@ -145,6 +201,11 @@ HttpServer::~HttpServer() = default;
 
 std::uint16_t HttpServer::port() const { return impl_->port(); }
 std::size_t HttpServer::connections() const { return impl_->connections(); }
-void HttpServer::run(const std::function<void()>& on_drain) { impl_->run(on_drain); }
+void HttpServer::reload_certificates() { impl_->reload_certificates(); }
+void HttpServer::run(const std::function<void()>& on_drain,
+                     const std::function<void()>& on_reload) {
+  impl_->run(on_drain, on_reload);
+}
+void HttpServer::stop() { impl_->stop(); }
 
 }  // namespace attacca::server

@@ -15,12 +15,15 @@
 namespace attacca::server {
 
 struct HttpOptions {
-  std::string host = "127.0.0.1";  // an address or a name
-  std::uint16_t port = 8000;       // 0: any that is free
+  std::string host = "127.0.0.1";    // an address or a name
+  std::uint16_t port = 8000;         // 0: any that is free
+  std::string tls_certificate = {};  // files in PEM: the server's certificate and those that lead
+  std::string tls_key = {};          // to a root, and its key; empty: no TLS
   std::size_t most_body_bytes = 8 << 20;
   std::size_t most_header_bytes = 32 << 10;
   std::size_t most_connections = 4096;      // further ones wait in the system's queue
   std::chrono::seconds idle{75};            // a connection without a request
+  std::chrono::seconds header{20};          // from its first byte to its end
   std::chrono::seconds body{60};            // from the end of the header to that of the body
   std::chrono::seconds stalled_write{120};  // a client that reads nothing of its reply
   std::chrono::milliseconds drain{30'000};  // from the first signal to the end
@@ -35,7 +38,7 @@ class HttpServer {
   /// The body of a refusal that needs no handler: what is no HTTP, or is too large.
   using Refusal = std::function<HttpReply(int status, const std::string& message)>;
 
-  /// Throws Error if it cannot listen.
+  /// Throws Error if it cannot listen, or if the files of TLS cannot be used.
   HttpServer(const HttpOptions& options, HttpHandler handler, Refusal refusal);
   ~HttpServer();
 
@@ -43,10 +46,16 @@ class HttpServer {
   /// Any thread may ask.
   std::size_t connections() const;
 
-  /// Answers requests until SIGINT or SIGTERM. Then calls `on_drain`, takes no more connections,
-  /// completes the replies that have begun, for at most `drain`, and returns. A second signal ends
-  /// it at once. REQUIRES: it is called once.
-  void run(const std::function<void()>& on_drain);
+  /// Reads the files of TLS again. Connections that are open keep what they have. Throws Error, and
+  /// keeps the old ones, if a file cannot be used. REQUIRES: there are such files; called before
+  /// `run`, or by `on_reload`.
+  void reload_certificates();
+  /// Answers requests until SIGINT, SIGTERM or `stop`. Then calls `on_drain`, takes no more
+  /// connections, completes the replies that have begun, for at most `drain`, and returns. A second
+  /// signal ends it at once. SIGHUP calls `on_reload`. REQUIRES: it is called once.
+  void run(const std::function<void()>& on_drain, const std::function<void()>& on_reload = {});
+  /// Any thread may call it, also before `run`.
+  void stop();
 
  private:
   class Impl;

@@ -18,59 +18,44 @@ std::string escaped(const std::string& value) {
   return result;
 }
 
-std::string heading(const std::string& name, const char* type, const std::string& help) {
-  return fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
-}
-
-/// A page of metrics that all have the label of the model.
-class Page {
+/// Metrics of one model.
+class ModelPage {
  public:
-  explicit Page(std::string model) : model_(fmt::format("model_name=\"{}\"", escaped(model))) {}
+  ModelPage(MetricsPage& page, const std::string& label) : page_(page), label_(label) {}
 
-  const std::string& model() const { return model_; }
-  std::string take() { return std::move(text_); }
-  void add(const std::string& lines) { text_ += lines; }
-
-  template <class T>
-  void one(const char* type, const std::string& name, T value, const std::string& help) {
-    begin(type, name, help);
-    sample(name, value);
-  }
   template <class T>
   void gauge(const std::string& name, T value, const std::string& help) {
-    one("gauge", name, value, help);
+    page_.metric("gauge", name, help).sample(name, label_, value);
   }
   template <class T>
   void counter(const std::string& name, T value, const std::string& help) {
-    one("counter", name, value, help);
+    counter(name, value, help, {});
   }
-  void begin(const char* type, const std::string& name, const std::string& help) {
-    text_ += heading(name, type, help);
-  }
-  /// `label`: ,mode="decode"
+  /// `labels`: ,mode="decode"
   template <class T>
-  void sample(const std::string& name, T value, const std::string& label = {}) {
-    text_ += fmt::format("{}{{{}{}}} {}\n", name, model_, label, value);
+  void counter(const std::string& name, T value, const std::string& help,
+               const std::string& labels) {
+    page_.metric("counter", name, help).sample(name, label_ + labels, value);
+  }
+  void histogram(const std::string& name, const Histogram& histogram, const std::string& help) {
+    histogram.add_to(page_, name, help, label_);
   }
 
  private:
-  std::string model_;
-  std::string text_;
+  MetricsPage& page_;
+  const std::string& label_;
 };
 
-void add_engine(Page& page, const EngineMoment& moment) {
-  const llm::EngineStats& stats = moment.stats;
+void add_engine(ModelPage& page, const ModelMoment::Engine& engine) {
+  const llm::EngineStats& stats = engine.stats;
   page.gauge("vllm:num_requests_running", stats.requests_running, "Sequences that have a slot.");
   page.gauge("vllm:num_requests_waiting", stats.requests_waiting, "Sequences that wait for one.");
-  const double pages = static_cast<double>(std::max<std::size_t>(moment.pages, 1));
+  const double pages = static_cast<double>(std::max<std::size_t>(engine.pages, 1));
   page.gauge("vllm:kv_cache_usage_perc", static_cast<double>(stats.pages_in_use) / pages,
              "Share of the KV pages that running sequences use; 1 is all.");
   page.counter("vllm:num_preemptions_total", stats.preemptions, "Sequences that lost their slot.");
 
-  page.gauge("attacca_connections", moment.connections, "Open connections.");
-  page.gauge("attacca_sequences_admitted", moment.admitted,
-             "Sequences that count against --max-waiting: they run or wait.");
-  page.gauge("attacca_pages", moment.pages, "KV pages.");
+  page.gauge("attacca_pages", engine.pages, "KV pages.");
   page.gauge("attacca_pages_in_use", stats.pages_in_use, "KV pages of running sequences.");
   page.gauge("attacca_pages_cached", stats.pages_cached,
              "KV pages that only the prefix cache keeps.");
@@ -82,20 +67,53 @@ void add_engine(Page& page, const EngineMoment& moment) {
                "Tokens computed for sequences that had ended.");
   page.counter("attacca_tokens_padded_total", stats.tokens_padded,
                "Tokens of graphs that their steps did not use.");
-  page.begin("counter", "attacca_steps_total", "Steps by how they ran.");
   for (std::size_t mode = 0; mode < llm::kStepModes; ++mode)
-    page.sample("attacca_steps_total", stats.steps_by_mode[mode],
-                fmt::format(",mode=\"{}\"", llm::step_mode_name(static_cast<llm::StepMode>(mode))));
-  page.counter("attacca_graph_hits_total", stats.graph_hits, "Steps that had a graph.");
-  page.begin("counter", "attacca_graph_misses_total", "Steps that had none, by reason.");
+    page.counter(
+        "attacca_steps_total", stats.steps_by_mode[mode], "Steps by how they ran.",
+        fmt::format(",mode=\"{}\"", llm::step_mode_name(static_cast<llm::StepMode>(mode))));
   for (std::size_t miss = 1; miss < llm::kMisses; ++miss)
-    page.sample("attacca_graph_misses_total", stats.graph_misses[miss],
-                fmt::format(",reason=\"{}\"", llm::miss_reason(static_cast<llm::Miss>(miss))));
+    page.counter("attacca_graph_misses_total", stats.graph_misses[miss],
+                 "Steps that had no graph, by reason.",
+                 fmt::format(",reason=\"{}\"", llm::miss_reason(static_cast<llm::Miss>(miss))));
+  page.counter("attacca_steps_ahead_total", stats.steps_ahead,
+               "Steps that were launched while the one before ran.");
+  page.counter("attacca_launches_total", stats.launches, "Launches by the host.");
+  page.counter("attacca_ring_pauses_total", stats.pauses,
+               "Steps of the resident loop put off because the host had not read its news.");
+  page.counter("attacca_ring_steps_late_total", stats.steps_late,
+               "Steps of the resident loop that had ended when the host read of an earlier one.");
   page.counter("attacca_seconds_busy_total", stats.seconds_busy, "A step was in flight.");
-  page.counter("attacca_seconds_idle_total", stats.seconds_idle, "No step was in flight.");
+  page.counter("attacca_seconds_idle_total", stats.seconds_idle,
+               "Requests were there, and no step was in flight.");
 }
 
 }  // namespace
+
+MetricsPage::Metric MetricsPage::metric(const char* type, const std::string& name,
+                                        const std::string& help) {
+  auto found = std::find_if(metrics_.begin(), metrics_.end(),
+                            [&](const auto& metric) { return metric.first == name; });
+  if (found == metrics_.end())
+    found = metrics_.insert(
+        found, {name, fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type)});
+  return Metric(found->second);
+}
+
+template <class T>
+MetricsPage::Metric& MetricsPage::Metric::sample(const std::string& name, const std::string& labels,
+                                                 T value) {
+  if (labels.empty())
+    text_ += fmt::format("{} {}\n", name, value);
+  else
+    text_ += fmt::format("{}{{{}}} {}\n", name, labels, value);
+  return *this;
+}
+
+std::string MetricsPage::text() const {
+  std::string all;
+  for (const auto& [name, text] : metrics_) all += text;
+  return all;
+}
 
 void Histogram::add(double seconds) {
   const auto at = std::lower_bound(kBounds.begin(), kBounds.end(), seconds) - kBounds.begin();
@@ -103,23 +121,20 @@ void Histogram::add(double seconds) {
   sum_ += seconds;
 }
 
-std::string Histogram::text(const std::string& name, const std::string& help,
-                            const std::string& labels) const {
-  std::string text = heading(name, "histogram", help);
+void Histogram::add_to(MetricsPage& page, const std::string& name, const std::string& help,
+                       const std::string& labels) const {
+  MetricsPage::Metric metric = page.metric("histogram", name, help);
   std::uint64_t below = 0;
   for (std::size_t at = 0; at < counts_.size(); ++at) {
     below += counts_[at];
-    text += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name, labels,
-                        at < kBounds.size() ? fmt::to_string(kBounds[at]) : "+Inf", below);
+    const std::string bound = at < kBounds.size() ? fmt::to_string(kBounds[at]) : "+Inf";
+    metric.sample(name + "_bucket", fmt::format("{},le=\"{}\"", labels, bound), below);
   }
-  return text +
-         fmt::format("{0}_sum{{{1}}} {2}\n{0}_count{{{1}}} {3}\n", name, labels, sum_, below);
+  metric.sample(name + "_sum", labels, sum_).sample(name + "_count", labels, below);
 }
 
-void Metrics::count_reply(const std::string& path, int status) {
-  const std::lock_guard lock(mutex_);
-  ++replies_[{path, status}];
-}
+Metrics::Metrics(const std::string& model)
+    : label_(fmt::format("model_name=\"{}\"", escaped(model))) {}
 
 void Metrics::add_first_token(double seconds) {
   const std::lock_guard lock(mutex_);
@@ -138,43 +153,72 @@ void Metrics::add_end(const llm::Reply& reply) {
   cached_tokens_ += reply.cached_tokens;
   generated_tokens_ += reply.tokens.size();
   whole_.add(reply.seconds);
+  waiting_.add(reply.seconds_waiting);
+  computing_.add(reply.seconds - reply.seconds_waiting);
+  if (reply.tokens.empty()) return;
+  prefilling_.add(reply.seconds_to_first_token - reply.seconds_waiting);
   if (reply.tokens.size() < 2) return;
   const double decoding = reply.seconds - reply.seconds_to_first_token;
   decoding_.add(decoding);
   output_token_.add(decoding / static_cast<double>(reply.tokens.size() - 1));
 }
 
-std::string Metrics::text(const EngineMoment& moment) const {
-  Page page(model_);
-  add_engine(page, moment);
+void Metrics::add_step(const llm::StepRecord& record) {
+  if (record.size == 0) return;
   const std::lock_guard lock(mutex_);
+  ++hits_[{record.is_decode, record.size}];
+}
+
+void Metrics::add_to(MetricsPage& to, const ModelMoment& moment) const {
+  ModelPage page(to, label_);
+  page.gauge("attacca_model_loaded", moment.engine ? 1 : 0, "1: the model is loaded.");
+  page.gauge("attacca_model_bytes", moment.bytes, "Memory that the loaded model takes.");
+  page.gauge("attacca_sequences_admitted", moment.admitted,
+             "Sequences that count against --max-waiting: they run or wait.");
+  if (moment.engine) add_engine(page, *moment.engine);
+  const std::lock_guard lock(mutex_);
+  for (const auto& [graph, count] : hits_)
+    page.counter(
+        "attacca_graph_hits_total", count, "Steps that had a graph, by its size.",
+        fmt::format(",batch=\"{}\",size=\"{}\"", graph.first ? "decode" : "mixed", graph.second));
   page.counter("vllm:prompt_tokens_total", prompt_tokens_, "Prompt tokens of ended sequences.");
   page.counter("vllm:generation_tokens_total", generated_tokens_, "Tokens that they got.");
   page.counter("vllm:prefix_cache_queries_total", prompt_tokens_,
                "Prompt tokens looked up in the prefix cache.");
   page.counter("vllm:prefix_cache_hits_total", cached_tokens_, "Prompt tokens found there.");
-  page.begin("counter", "vllm:request_success_total", "Ended sequences, by reason.");
   for (std::size_t at = 0; at < ends_.size(); ++at)
-    page.sample(
-        "vllm:request_success_total", ends_[at],
+    page.counter(
+        "vllm:request_success_total", ends_[at], "Ended sequences, by reason.",
         fmt::format(",finished_reason=\"{}\"", llm::finish_name(static_cast<llm::Finish>(at))));
-  page.begin("counter", "attacca_http_replies_total", "Replies by path and status.");
+  page.histogram("vllm:time_to_first_token_seconds", first_token_,
+                 "From submission to the first token.");
+  page.histogram("vllm:inter_token_latency_seconds", token_gap_,
+                 "Between two tokens of a sequence.");
+  page.histogram("vllm:request_time_per_output_token_seconds", output_token_,
+                 "Of a sequence's tokens after the first, each on average.");
+  page.histogram("vllm:request_queue_time_seconds", waiting_, "From submission to a slot.");
+  page.histogram("vllm:request_prefill_time_seconds", prefilling_,
+                 "From the slot to the first token.");
+  page.histogram("vllm:request_decode_time_seconds", decoding_,
+                 "From the first token to the end, of sequences with more than one.");
+  page.histogram("vllm:request_inference_time_seconds", computing_, "From the slot to the end.");
+  page.histogram("vllm:e2e_request_latency_seconds", whole_, "From submission to the end.");
+}
+
+void HttpMetrics::count_reply(const std::string& path, int status) {
+  const std::lock_guard lock(mutex_);
+  ++replies_[{path, status}];
+}
+
+void HttpMetrics::add_to(MetricsPage& page, std::size_t connections) const {
+  page.metric("gauge", "attacca_connections", "Open connections.")
+      .sample("attacca_connections", {}, connections);
+  MetricsPage::Metric replies =
+      page.metric("counter", "attacca_http_replies_total", "Replies by path and status.");
+  const std::lock_guard lock(mutex_);
   for (const auto& [key, count] : replies_)
-    page.sample("attacca_http_replies_total", count,
-                fmt::format(",path=\"{}\",status=\"{}\"", key.first, key.second));
-  page.add(first_token_.text("vllm:time_to_first_token_seconds",
-                             "From submission to the first token.", page.model()));
-  page.add(token_gap_.text("vllm:inter_token_latency_seconds", "Between two tokens of a sequence.",
-                           page.model()));
-  page.add(output_token_.text("vllm:request_time_per_output_token_seconds",
-                              "Of a sequence's tokens after the first, each on average.",
-                              page.model()));
-  page.add(decoding_.text("vllm:request_decode_time_seconds",
-                          "From the first token to the end, of sequences with more than one.",
-                          page.model()));
-  page.add(
-      whole_.text("vllm:e2e_request_latency_seconds", "From submission to the end.", page.model()));
-  return page.take();
+    replies.sample("attacca_http_replies_total",
+                   fmt::format("path=\"{}\",status=\"{}\"", key.first, key.second), count);
 }
 
 }  // namespace attacca::server

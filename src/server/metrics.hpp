@@ -8,10 +8,34 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace attacca::server {
+
+/// A page of metrics. The samples of one name stand together, whoever adds them.
+class MetricsPage {
+ public:
+  /// Adds samples to a metric. `type`: "counter". `name`: with `_bucket` and its like for a part of
+  /// a histogram. `labels`: model_name="small",mode="decode"; may be empty.
+  class Metric {
+   public:
+    explicit Metric(std::string& text) : text_(text) {}
+    template <class T>
+    Metric& sample(const std::string& name, const std::string& labels, T value);
+
+   private:
+    std::string& text_;
+  };
+  Metric metric(const char* type, const std::string& name, const std::string& help);
+
+  std::string text() const;
+
+ private:
+  std::vector<std::pair<std::string, std::string>> metrics_;  // name and text
+};
 
 /// Counts of durations by upper bound, in seconds.
 class Histogram {
@@ -21,49 +45,66 @@ class Histogram {
                                          7.5,   10.0,  20.0, 40.0, 80.0, 160.0, 640.0};
 
   void add(double seconds);
-  /// Lines of all buckets, the sum and the count. `labels`: model_name="small".
-  std::string text(const std::string& name, const std::string& help,
-                   const std::string& labels) const;
+  /// All buckets, the sum and the count. `labels`: model_name="small".
+  void add_to(MetricsPage& page, const std::string& name, const std::string& help,
+              const std::string& labels) const;
 
  private:
   std::array<std::uint64_t, kBounds.size() + 1> counts_ = {};
   double sum_ = 0;
 };
 
-/// What the engine and the server say of themselves.
-struct EngineMoment {
-  llm::EngineStats stats = {};
-  std::size_t pages = 0;
-  std::size_t connections = 0;
+/// What a model's engine and the server say of it.
+struct ModelMoment {
+  struct Engine {
+    llm::EngineStats stats = {};
+    std::size_t pages = 0;
+  };
+  std::optional<Engine> engine = {};  // none: the model is not loaded
   std::size_t admitted = 0;
+  std::size_t bytes = 0;  // that it takes
 };
 
-/// Counts what goes through the server. Thread-safe.
+/// Counts what goes through a model. Thread-safe.
 class Metrics {
  public:
-  explicit Metrics(std::string model) : model_(std::move(model)) {}
+  explicit Metrics(const std::string& model);
 
-  /// `path`: one of the server's own, so that clients cannot make up new series.
-  void count_reply(const std::string& path, int status);
   void add_first_token(double seconds);
   void add_token_gap(double seconds);
   void add_end(const llm::Reply& reply);
+  void add_step(const llm::StepRecord& record);
 
-  std::string text(const EngineMoment& moment) const;
+  void add_to(MetricsPage& page, const ModelMoment& moment) const;
 
  private:
-  const std::string model_;
+  const std::string label_;  // model_name="small"
   mutable std::mutex mutex_;
-  std::map<std::pair<std::string, int>, std::uint64_t> replies_;
   std::array<std::uint64_t, 5> ends_ = {};  // by llm::Finish
   std::uint64_t prompt_tokens_ = 0;
   std::uint64_t cached_tokens_ = 0;
   std::uint64_t generated_tokens_ = 0;
+  std::map<std::pair<bool, std::uint32_t>, std::uint64_t> hits_;  // by is_decode and graph size
   Histogram first_token_;
   Histogram token_gap_;
+  Histogram waiting_;
+  Histogram prefilling_;
   Histogram decoding_;
+  Histogram computing_;
   Histogram output_token_;
   Histogram whole_;
+};
+
+/// Counts replies, whichever model they are from. Thread-safe.
+class HttpMetrics {
+ public:
+  /// `path`: one of the server's own, so that clients cannot make up new series.
+  void count_reply(const std::string& path, int status);
+  void add_to(MetricsPage& page, std::size_t connections) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::pair<std::string, int>, std::uint64_t> replies_;
 };
 
 }  // namespace attacca::server

@@ -239,6 +239,23 @@ std::string text_chunk(const ReplyHead& head, std::size_t choice, const std::str
       Json::array({choice_of(head, choice, std::move(content), std::move(logprobs), nullptr)}));
 }
 
+TextFrame::TextFrame(const ReplyHead& head, std::size_t choice) {
+  // The two differ first where the text is: between its quotes.
+  const std::string empty = text_chunk(head, choice, "", std::nullopt, 0);
+  const std::string letter = text_chunk(head, choice, "a", std::nullopt, 0);
+  const auto place = std::mismatch(empty.begin(), empty.end(), letter.begin()).first;
+  before_.assign(empty.begin(), place);
+  after_.assign(place, empty.end());
+}
+
+std::string TextFrame::chunk(const std::string& text) const {
+  const std::string quoted = json_text(text);
+  std::string result;
+  result.reserve(before_.size() + quoted.size() + after_.size());
+  result.append(before_).append(quoted, 1, quoted.size() - 2).append(after_);
+  return result;
+}
+
 std::string call_chunk(const ReplyHead& head, std::size_t choice,
                        std::span<const llm::ToolCall> calls, std::size_t first) {
   Json list = Json::array();
@@ -289,13 +306,27 @@ HttpReply error_reply(const RequestError& error) {
 
 std::string error_chunk(const RequestError& error) { return "data: " + error_json(error) + "\n\n"; }
 
-std::string models_json(const std::string& name, std::int64_t created, std::size_t longest) {
-  const Json model = {{"id", name},
-                      {"object", "model"},
-                      {"created", created},
-                      {"owned_by", "attacca"},
-                      {"max_model_len", longest}};
-  return json_text({{"object", "list"}, {"data", Json::array({model})}});
+std::string models_json(std::span<const ModelStatus> models, std::int64_t created) {
+  constexpr const char* kStates[] = {"unloaded", "loading", "loaded"};
+  Json data = Json::array();
+  for (const ModelStatus& model : models) {
+    data.push_back({{"id", model.name},
+                    {"object", "model"},
+                    {"created", created},
+                    {"owned_by", "attacca"},
+                    {"state", kStates[static_cast<std::size_t>(model.state)]},
+                    {"memory_bytes", model.bytes}});
+    if (model.longest_sequence > 0) data.back()["max_model_len"] = model.longest_sequence;
+  }
+  return json_text({{"object", "list"}, {"data", data}});
+}
+
+std::string steps_json(std::span<const ModelStep> steps) {
+  std::string list;
+  for (const ModelStep& step : steps)
+    list += fmt::format(R"({}{{"model":{},{})", list.empty() ? "" : ",", json_text(step.model),
+                        llm::to_json(step.record).substr(1));
+  return R"({"steps":[)" + list + "]}";
 }
 
 std::string tokens_json(std::span<const std::int32_t> tokens, std::size_t longest) {

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 
+#include "server/model_status.hpp"
 #include "server/request_error.hpp"
 
 namespace attacca::server {
@@ -45,6 +46,16 @@ std::string first_chunk(const ReplyHead& head, std::size_t choice);  // chat: th
 /// `offset`: characters of the choice's tokens before this one, for log-probabilities of a text.
 std::string text_chunk(const ReplyHead& head, std::size_t choice, const std::string& text,
                        const std::optional<llm::TokenLogprob>& logprob, std::size_t offset);
+/// The same for texts without log-probabilities: the frame around the text is written once, because
+/// a stream has a chunk for every token.
+class TextFrame {
+ public:
+  TextFrame(const ReplyHead& head, std::size_t choice);
+  std::string chunk(const std::string& text) const;
+
+ private:
+  std::string before_, after_;
+};
 /// `first`: the number of the first of these calls among the choice's calls.
 std::string call_chunk(const ReplyHead& head, std::size_t choice,
                        std::span<const llm::ToolCall> calls, std::size_t first);
@@ -61,7 +72,8 @@ std::string json_text(const nlohmann::ordered_json& value);
 std::size_t length_of(const std::string& utf8);
 
 // The other endpoints.
-std::string models_json(const std::string& name, std::int64_t created, std::size_t longest);
+std::string models_json(std::span<const ModelStatus> models, std::int64_t created);
+std::string steps_json(std::span<const ModelStep> steps);
 std::string tokens_json(std::span<const std::int32_t> tokens, std::size_t longest);
 std::string text_json(const std::string& text);
 std::string status_json(const char* status);

@@ -27,16 +27,6 @@ constexpr std::int64_t kMostLogprobs = 20;
 constexpr const char* kSchemaField = "response_format.json_schema.schema";
 constexpr std::size_t kDefaultTextTokens = 16;  // as OpenAI has it
 
-void check_model(Fields& fields, const RequestRules& rules) {
-  const auto name = fields.text("model");
-  const auto& names = rules.model_names;
-  if (name && std::find(names.begin(), names.end(), *name) == names.end())
-    throw RequestError(404,
-                       fmt::format("there is no model {}; this server has '{}'", in_quotes(*name),
-                                   names.empty() ? "" : names.front()),
-                       "model", "model_not_found");
-}
-
 /// Fields that would change the reply.
 void check_unsupported(Fields& fields) {
   if (const json* value = fields.find("functions"); value && !(value->is_array() && value->empty()))
@@ -59,7 +49,7 @@ void check_unsupported(Fields& fields) {
 }
 
 /// What `response_format` asks for; `field` is where that is.
-llm::Grammar grammar_of(Fields& fields, std::string_view body, std::string& field) {
+llm::Grammar grammar_of(Fields& fields, const RequestBody& body, std::string& field) {
   const json* value = fields.find("response_format");
   if (!value) return {};
   Fields format(*value, "response_format");
@@ -83,7 +73,7 @@ llm::Grammar grammar_of(Fields& fields, std::string_view body, std::string& fiel
   const json* schema = description.find("schema");
   if (!schema || !schema->is_object()) description.refuse("schema", "a JSON schema");
   return {.kind = llm::GrammarKind::json_schema,
-          .text = parse_ordered(body, "response_format")["json_schema"]["schema"].dump()};
+          .text = body.ordered("response_format")["json_schema"]["schema"].dump()};
 }
 
 std::vector<std::string> stops_of(Fields& fields) {
@@ -216,7 +206,7 @@ std::vector<llm::Message> items_of(const json& list) {
 }
 
 /// What `text.format` asks for; `field` is where that is.
-llm::Grammar response_grammar_of(Fields& fields, std::string_view body, std::string& field) {
+llm::Grammar response_grammar_of(Fields& fields, const RequestBody& body, std::string& field) {
   const json* text = fields.find("text");
   if (!text) return {};
   Fields settings(*text, "text");
@@ -233,7 +223,7 @@ llm::Grammar response_grammar_of(Fields& fields, std::string_view body, std::str
   const json* schema = format.find("schema");
   if (!schema || !schema->is_object()) format.refuse("schema", "a JSON schema");
   return {.kind = llm::GrammarKind::json_schema,
-          .text = parse_ordered(body, "text")["format"]["schema"].dump()};
+          .text = body.ordered("text")["format"]["schema"].dump()};
 }
 
 /// What all requests of one body have in common.
@@ -311,11 +301,9 @@ llm::Sampling default_sampling(const llm::Sampling& advised) {
   return result;
 }
 
-GenerationRequest read_chat_request(std::string_view body, const RequestRules& rules,
+GenerationRequest read_chat_request(const RequestBody& body, const RequestRules& rules,
                                     std::uint64_t seed) {
-  const json parsed = parse_body(body);
-  Fields fields(parsed);
-  check_model(fields, rules);
+  Fields fields = body.fields();
   check_unsupported(fields);
   GenerationRequest result{.is_chat = true};
   llm::Request request = settings_of(fields, rules, seed);
@@ -338,11 +326,9 @@ GenerationRequest read_chat_request(std::string_view body, const RequestRules& r
   return result;
 }
 
-GenerationRequest read_text_request(std::string_view body, const RequestRules& rules,
+GenerationRequest read_text_request(const RequestBody& body, const RequestRules& rules,
                                     std::uint64_t seed) {
-  const json parsed = parse_body(body);
-  Fields fields(parsed);
-  check_model(fields, rules);
+  Fields fields = body.fields();
   check_unsupported(fields);
   GenerationRequest result;
   if (has_tools(fields)) fields.refuse_unsupported("tools");
@@ -360,11 +346,9 @@ GenerationRequest read_text_request(std::string_view body, const RequestRules& r
   return result;
 }
 
-GenerationRequest read_response_request(std::string_view body, const RequestRules& rules,
+GenerationRequest read_response_request(const RequestBody& body, const RequestRules& rules,
                                         std::uint64_t seed) {
-  const json parsed = parse_body(body);
-  Fields fields(parsed);
-  check_model(fields, rules);
+  Fields fields = body.fields();
   for (const char* key : {"previous_response_id", "conversation", "prompt", "top_logprobs"})
     if (fields.find(key)) fields.refuse_unsupported(key);
   for (const char* key : {"tools", "include"})
@@ -399,11 +383,9 @@ GenerationRequest read_response_request(std::string_view body, const RequestRule
   return result;
 }
 
-GenerationRequest read_embedding_request(std::string_view body, const RequestRules& rules,
+GenerationRequest read_embedding_request(const RequestBody& body, const RequestRules& rules,
                                          std::uint64_t) {
-  const json parsed = parse_body(body);
-  Fields fields(parsed);
-  check_model(fields, rules);
+  Fields fields = body.fields();
   GenerationRequest result{.is_embedding = true};
   llm::Request settings;
   const std::string pooling = fields.text("pooling").value_or("last");
@@ -420,14 +402,12 @@ GenerationRequest read_embedding_request(std::string_view body, const RequestRul
   return result;
 }
 
-TokenizeRequest read_tokenize_request(std::string_view body, const RequestRules& rules) {
-  const json parsed = parse_body(body);
-  Fields fields(parsed);
-  check_model(fields, rules);
+TokenizeRequest read_tokenize_request(const RequestBody& body, const RequestRules& rules) {
+  Fields fields = body.fields();
   TokenizeRequest result;
   if (fields.find("messages")) {
     result.messages = messages_of(fields, rules);
-    if (has_tools(fields)) result.tools = parse_ordered(body, "tools").dump();
+    if (has_tools(fields)) result.tools = body.ordered("tools").dump();
   } else {
     const auto prompt = fields.text("prompt");
     if (!prompt) fields.refuse("prompt", "a string or a field messages");
@@ -437,11 +417,9 @@ TokenizeRequest read_tokenize_request(std::string_view body, const RequestRules&
   return result;
 }
 
-std::vector<std::int32_t> read_detokenize_request(std::string_view body,
+std::vector<std::int32_t> read_detokenize_request(const RequestBody& body,
                                                   const RequestRules& rules) {
-  const json parsed = parse_body(body);
-  Fields fields(parsed);
-  check_model(fields, rules);
+  Fields fields = body.fields();
   const json* tokens = fields.find("tokens");
   if (!tokens || !tokens->is_array()) fields.refuse("tokens", "a list of tokens");
   check_unknown(fields, rules);

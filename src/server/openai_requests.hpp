@@ -7,14 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "server/fields.hpp"
 
 namespace attacca::server {
 
 /// What the server knows when it reads a request.
 struct RequestRules {
-  std::vector<std::string> model_names;  // requests may name any of them
   std::size_t vocabulary = 0;
   std::size_t longest_sequence = 0;  // the default of max_tokens in a chat
   llm::Sampling sampling = {};       // where a request has no field
@@ -46,14 +46,14 @@ struct GenerationRequest {
 llm::Sampling default_sampling(const llm::Sampling& advised);
 
 /// `seed`: for a request without one. All throw RequestError.
-GenerationRequest read_chat_request(std::string_view body, const RequestRules& rules,
+GenerationRequest read_chat_request(const RequestBody& body, const RequestRules& rules,
                                     std::uint64_t seed);
-GenerationRequest read_text_request(std::string_view body, const RequestRules& rules,
+GenerationRequest read_text_request(const RequestBody& body, const RequestRules& rules,
                                     std::uint64_t seed);
 
-GenerationRequest read_response_request(std::string_view body, const RequestRules& rules,
+GenerationRequest read_response_request(const RequestBody& body, const RequestRules& rules,
                                         std::uint64_t seed);
-GenerationRequest read_embedding_request(std::string_view body, const RequestRules& rules,
+GenerationRequest read_embedding_request(const RequestBody& body, const RequestRules& rules,
                                          std::uint64_t seed);
 
 /// Messages alone, for /tokenize; empty if `text` is given instead.
@@ -62,7 +62,8 @@ struct TokenizeRequest {
   std::vector<llm::Message> messages = {};
   std::string tools = {};
 };
-TokenizeRequest read_tokenize_request(std::string_view body, const RequestRules& rules);
-std::vector<std::int32_t> read_detokenize_request(std::string_view body, const RequestRules& rules);
+TokenizeRequest read_tokenize_request(const RequestBody& body, const RequestRules& rules);
+std::vector<std::int32_t> read_detokenize_request(const RequestBody& body,
+                                                  const RequestRules& rules);
 
 }  // namespace attacca::server

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 bool is_object(const std::string& text) {
   try {
-    parse_body(text);
+    RequestBody{text};
     return true;
   } catch (const RequestError&) {
     return false;
@@ -106,7 +106,7 @@ std::vector<llm::ToolCall> tool_calls_of(Fields& message) {
   return calls;
 }
 
-void read_tools(Fields& fields, std::string_view body, const RequestRules& rules,
+void read_tools(Fields& fields, const RequestBody& body, const RequestRules& rules,
                 GenerationRequest& result, llm::Request& request) {
   const json* choice = fields.find("tool_choice");
   if (!has_tools(fields)) {
@@ -121,7 +121,7 @@ void read_tools(Fields& fields, std::string_view body, const RequestRules& rules
                        "tools", "unsupported_parameter");
   const std::vector<std::string> names = tool_names(fields);
   if (choice && *choice == "none") return;
-  const Json tools = parse_ordered(body, "tools");
+  const Json tools = body.ordered("tools");
   request.tools = tools.dump();
   result.tool_format = rules.tool_format;
   if (request.grammar != llm::Grammar())

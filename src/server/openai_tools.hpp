@@ -3,7 +3,6 @@
 #pragma once
 
 #include <attacca/llm.hpp>
-#include <string_view>
 #include <vector>
 
 #include "server/fields.hpp"
@@ -16,7 +15,7 @@ bool has_tools(Fields& fields);
 
 /// Reads `tools` and `tool_choice`. The model decides whether it calls one, unless the choice says
 /// otherwise: then the reply's grammar is a call. All throw RequestError.
-void read_tools(Fields& fields, std::string_view body, const RequestRules& rules,
+void read_tools(Fields& fields, const RequestBody& body, const RequestRules& rules,
                 GenerationRequest& result, llm::Request& request);
 
 /// The calls of an assistant's message.

@@ -137,13 +137,23 @@ std::string RequestLog::text_of(const Line& line) const {
 }
 
 void RequestLog::add(const Line& line) {
-  if (format_ == LogFormat::none) return;
+  if (format_ != LogFormat::none) post(text_of(line));
+}
+
+void RequestLog::say(const std::string& text) {
+  const std::time_t now = std::time(nullptr);
+  if (format_ == LogFormat::text) post(fmt::format("{:%F %T} {}", fmt::gmtime(now), text));
+  if (format_ == LogFormat::json)
+    post(json_text({{"time", fmt::format("{:%FT%TZ}", fmt::gmtime(now))}, {"message", text}}));
+}
+
+void RequestLog::post(std::string line) {
   if (waiting_ >= kMostWaiting) {
     ++dropped_;
     return;
   }
   ++waiting_;
-  worker_.post([this, text = text_of(line)] {
+  worker_.post([this, text = std::move(line)] {
     --waiting_;
     if (const std::uint64_t dropped = dropped_.exchange(0); dropped > 0)
       write_(fmt::format("{} lines of this log were dropped", dropped));

@@ -27,6 +27,8 @@ class RequestLog : public std::enable_shared_from_this<RequestLog> {
   /// Passes a reply on with the request's id: the client's own if it sent one of letters, digits,
   /// '.', '_' and '-', at most 128 of them; else a new one.
   ExchangePtr wrap(ExchangePtr exchange, const HttpRequest& request);
+  /// A line about the server itself.
+  void say(const std::string& text);
 
  private:
   class LoggedExchange;
@@ -34,6 +36,7 @@ class RequestLog : public std::enable_shared_from_this<RequestLog> {
 
   std::string new_id();
   void add(const Line& line);
+  void post(std::string line);
   std::string text_of(const Line& line) const;
 
   const LogFormat format_;
@@ -42,7 +45,7 @@ class RequestLog : public std::enable_shared_from_this<RequestLog> {
   std::atomic<std::uint64_t> requests_ = 0;
   std::atomic<std::size_t> waiting_ = 0;
   std::atomic<std::uint64_t> dropped_ = 0;
-  Worker worker_;  // last: it uses all of the above
+  Worker worker_{"attacca-log"};  // last: it uses all of the above
 };
 
 }  // namespace attacca::server

@@ -3,9 +3,11 @@
 
 #include <utility>
 
+#include "core/thread_name.hpp"
+
 namespace attacca::server {
 
-Worker::Worker() : thread_([this] { run(); }) {}
+Worker::Worker(const char* name) : thread_([this, name] { run(name); }) {}
 
 Worker::~Worker() {
   {
@@ -24,7 +26,8 @@ void Worker::post(std::function<void()> work) {
   arrived_.notify_one();
 }
 
-void Worker::run() {
+void Worker::run(const char* name) {
+  name_this_thread(name);
   while (true) {
     std::function<void()> work;
     {

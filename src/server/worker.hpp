@@ -12,7 +12,8 @@ namespace attacca::server {
 
 class Worker {
  public:
-  Worker();
+  /// `name`: of the thread.
+  explicit Worker(const char* name);
   /// Drops what has not begun.
   ~Worker();
   Worker(const Worker&) = delete;
@@ -22,7 +23,7 @@ class Worker {
   void post(std::function<void()> work);
 
  private:
-  void run();
+  void run(const char* name);
 
   std::mutex mutex_;
   std::condition_variable arrived_;

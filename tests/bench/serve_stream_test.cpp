@@ -31,6 +31,9 @@ TEST(ServeUrl, a_host_alone_means_the_path_v1) {
   EXPECT_EQ(url.text(), "http://localhost:8000/v1");
   EXPECT_EQ(url.root, "");
   EXPECT_EQ(parse_url("http://a.b/").text(), "http://a.b:80/v1");
+  EXPECT_EQ(parse_url("https://a.b").text(), "https://a.b:443/v1");
+  EXPECT_FALSE(url.is_tls);
+  EXPECT_TRUE(parse_url("https://a.b").is_tls);
 }
 
 TEST(ServeUrl, a_path_is_kept_and_tokenize_lies_beside_v1) {
@@ -51,8 +54,7 @@ TEST(ServeUrl, what_cannot_be_used_is_named) {
     }
     return "accepted";
   };
-  EXPECT_THAT(refusal("https://a"), HasSubstr("https is not supported"));
-  for (const char* text : {"", "a:80", "ftp://a", "http:/a"})
+  for (const char* text : {"", "HTTPS://a", "a:80", "ftp://a", "http:/a"})
     EXPECT_THAT(refusal(text), HasSubstr("http://127.0.0.1:8000 is expected")) << text;
   for (const char* text : {"http://", "http://:80", "http:///v1", "http://[]:1"})
     EXPECT_THAT(refusal(text), HasSubstr("the host is missing")) << text;

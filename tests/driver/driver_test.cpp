@@ -67,7 +67,7 @@ class InventingScheduler final : public Scheduler {
   }
   void flush() override {}
   llm::EngineStats stats() const override { return stats_; }
-  std::vector<llm::StepRecord> records() const override { return {}; }
+  std::vector<llm::StepRecord> records(std::size_t) const override { return {}; }
   std::size_t bytes() const override { return 0; }
   bool is_usable() noexcept override { return !is_broken; }
   StepClock::Running running() override { return StepClock::Running(clock_); }

@@ -5,10 +5,15 @@
 #include <attacca/llm.hpp>
 
 #include <cmath>
+#include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "engine/fixtures.hpp"
 #include "model/checkpoint.hpp"
+#include "model/small_model.hpp"
 #include "support/on_each_device.hpp"
 
 namespace attacca {
@@ -104,6 +109,45 @@ TEST_P(Embeddings, are_the_same_in_every_batch_and_when_pages_run_out) {
     EXPECT_EQ(replies[at].embedding, alone[at].embedding) << at;
     EXPECT_EQ(replies[at].tokens, alone[at].tokens) << at;
   }
+}
+
+/// Writes a copy of a fixture in which all values of a tensor are not numbers.
+void break_tensor(const test::TemporaryFolder& folder, const std::string& name) {
+  const std::string from = fixture("llama") + "/";
+  std::filesystem::copy(from + "config.json", folder.path());
+  std::ifstream file(from + "model.safetensors", std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  std::uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const std::size_t entry = bytes.find("\"" + name + "\"");
+  const std::size_t offsets = bytes.find("data_offsets", entry);
+  std::size_t begin = 0, end = 0;
+  ASSERT_EQ(std::sscanf(bytes.c_str() + offsets, "data_offsets\":[%zu,%zu]", &begin, &end), 2);
+  std::fill(bytes.begin() + static_cast<long>(sizeof header + header + begin),
+            bytes.begin() + static_cast<long>(sizeof header + header + end), '\xff');
+  folder.write("model.safetensors", bytes);
+}
+
+TEST_P(Embeddings, compute_no_logits_unless_somebody_else_does) {
+  const test::TemporaryFolder folder;
+  break_tensor(folder, "lm_head.weight");
+  Engine right(model_, options());
+  Engine engine(Model(folder.path()), options());
+  EXPECT_EQ(engine.generate(greedy(text_, 3)).finish, Finish::failed) << "logits are no numbers";
+  for (const Pooling pooling : {Pooling::last, Pooling::mean}) {
+    const Request request = embed({text_.begin(), text_.begin() + 90}, pooling);
+    EXPECT_EQ(engine.generate(request).embedding, right.generate(request).embedding);
+  }
+}
+
+TEST_P(Embeddings, that_are_no_numbers_fail) {
+  const test::TemporaryFolder folder;
+  break_tensor(folder, "model.norm.weight");
+  Engine engine(Model(folder.path()), options());
+  const Reply reply = engine.generate(embed(text_, Pooling::mean));
+  EXPECT_EQ(reply.finish, Finish::failed);
+  EXPECT_THAT(reply.error, HasSubstr("are infinite or not numbers"));
+  EXPECT_TRUE(reply.embedding.empty());
 }
 
 TEST_P(Embeddings, that_make_no_sense_are_refused) {

@@ -85,6 +85,7 @@ TEST_P(Resident, a_host_that_does_not_read_pauses_the_loop_and_loses_nothing) {
   for (const auto& [id, prompt] : prompts)
     EXPECT_EQ(replies[id], engine.generate(greedy(prompt, kTokens)).tokens) << id;
   EXPECT_GE(scheduler.stats().launches, 2u);
+  EXPECT_GT(scheduler.stats().steps_late, 0u);
   EXPECT_EQ(scheduler.stats().pages_in_use, 0u);
 }
 

@@ -33,7 +33,7 @@ def open_browser():
 
 def load(address, count):
     """Some requests beside the chat, so that the charts have something to show."""
-    body = b'{"prompt": "Once upon a time there was a fox", "max_tokens": 150, "ignore_eos": true}'
+    body = b'{"model": "small", "prompt": "Once upon a time there was a fox", "max_tokens": 150, "ignore_eos": true}'
     request = urllib.request.Request(address + "/v1/completions", body, {"Content-Type": "application/json"})
     for _ in range(count):
         urllib.request.urlopen(request, timeout=60).read()
@@ -48,12 +48,15 @@ def check(browser, address, screenshot):
     helpers = [threading.Thread(target=load, args=(address, 60 if screenshot else 3)) for _ in range(3)]
     for helper in helpers:
         helper.start()
+    assert find("which").is_displayed(), "there are two models to choose from"
+    find("which").find_element(By.XPATH, "option[. = 'other']").click()
     find("text").send_keys("Tell me a story about a fox.")
     find("send").click()
     until("no reply", lambda: browser.find_elements(By.CSS_SELECTOR, "#said .assistant") and find("send").is_enabled())
     reply = browser.find_element(By.CSS_SELECTOR, "#said .assistant").text
     assert len(reply) > 40, reply
     assert not browser.find_elements(By.CSS_SELECTOR, "#said .error")
+    until("the model of the chat is not shown", lambda: find("model").text == "small, other")
     until("no step is shown", lambda: len(browser.find_elements(By.CSS_SELECTOR, "#steps rect")) > 20)
     until("no line is drawn", lambda: "L" in browser.find_element(By.CSS_SELECTOR, "#rate path").get_attribute("d"))
     assert re.match("graph sizes: .*\\d", find("sizes").text), find("sizes").text
@@ -68,7 +71,7 @@ def check(browser, address, screenshot):
 
 
 def main():
-    server = subprocess.Popen([sys.argv[1], "serve", "--port", "0"], stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen([sys.argv[1], "serve", "small", "--model", "other=small", "--port", "0"], stdout=subprocess.PIPE, text=True)
     try:
         address = re.search(r"http://\S+", server.stdout.readline())[0]
         browser = open_browser()

@@ -69,6 +69,19 @@ class RecordingExchange final : public Exchange {
   bool has_left_;
 };
 
+/// A model that an engine with these options serves.
+inline ModelSource source_of(const std::string& name, const std::string& path,
+                             const llm::EngineOptions& options) {
+  return {.name = name, .load = [path, options](const LoadTerms& terms) {
+            llm::EngineOptions with = options;
+            with.memory_limit = terms.memory_limit;
+            with.turns = terms.turns;
+            with.on_step = terms.on_step;
+            const llm::Model model(path);
+            return LoadedModel{model, llm::Engine(model, with)};
+          }};
+}
+
 /// Waits for the end of the reply. `has_left`: the client is gone at once.
 inline std::shared_ptr<Answer> answer_of(Api& api, const std::string& method,
                                          const std::string& path, const std::string& body,

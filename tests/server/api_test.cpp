@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -20,6 +22,7 @@ using testing::Not;
 
 class ApiTest : public testing::Test {
  protected:
+  ApiTest() { models_.load_now("small"); }
   std::shared_ptr<Answer> ask(const std::string& method, const std::string& path,
                               const std::string& body = {}, bool has_left = false) {
     return answer_of(api_, method, path, body, has_left);
@@ -39,9 +42,13 @@ class ApiTest : public testing::Test {
   }
 
   std::shared_ptr<test::Faults> faults_ = std::make_shared<test::Faults>();
-  llm::Model model_{""};
-  llm::Engine engine_{model_, options()};
-  Api api_{model_, engine_, {.model_name = "small", .model_aliases = {}, .most_waiting = 4}};
+  std::promise<std::string> lost_;
+  std::once_flag is_lost_;
+  Models models_{{source_of("small", "", options())},
+                 {.slots = 2, .most_waiting = 4, .on_lost = [this](const std::string& model) {
+                    std::call_once(is_lost_, [&] { lost_.set_value(model); });
+                  }}};
+  Api api_{models_};
 };
 
 TEST_F(ApiTest, a_step_that_fails_is_a_500_and_the_next_request_works) {
@@ -67,6 +74,9 @@ TEST_F(ApiTest, a_lost_device_is_told_to_those_who_ask_for_health) {
   EXPECT_GE(complete(R"("prompt": "Once")")->status, 500);
   EXPECT_EQ(complete(R"("prompt": "Once")")->status, 503);
   EXPECT_EQ(ask("GET", "/health")->status, 503);
+  auto model = lost_.get_future();
+  ASSERT_EQ(model.wait_for(std::chrono::minutes(1)), std::future_status::ready);
+  EXPECT_EQ(model.get(), "small");
 }
 
 TEST_F(ApiTest, a_batch_with_a_wrong_prompt_is_refused_whole) {
@@ -77,7 +87,7 @@ TEST_F(ApiTest, a_batch_with_a_wrong_prompt_is_refused_whole) {
     EXPECT_EQ(answer->status, 400);
     EXPECT_THAT(answer->body, HasSubstr("invalid_request_error"));
   }
-  engine_.wait_until_idle();
+  models_.take("")->engine().wait_until_idle();
   EXPECT_EQ(complete(R"("prompt": "Once", "n": 2)")->status, 200);
 }
 
@@ -127,7 +137,7 @@ TEST_F(ApiTest, a_client_that_left_early_takes_no_slot) {
   const auto answer = complete(R"("prompt": "Once", "n": 2)", true);
   EXPECT_EQ(answer->status, 0);
   EXPECT_FALSE(answer->is_complete);
-  EXPECT_EQ(engine_.stats().steps, 0u);
+  EXPECT_EQ(models_.take("")->engine().stats().steps, 0u);
   EXPECT_THAT(ask("GET", "/metrics")->body,
               HasSubstr("attacca_sequences_admitted{model_name=\"small\"} 0\n"));
 }

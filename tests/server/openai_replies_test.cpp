@@ -85,6 +85,16 @@ TEST(Stream, has_the_bytes_of_a_token_unless_it_is_part_of_a_character) {
             "\n\n");
 }
 
+TEST(TextFrame, gives_the_chunks_of_any_text) {
+  for (const bool is_chat : {true, false}) {
+    ReplyHead head = head_of(is_chat);
+    head.has_usage = is_chat;
+    const TextFrame frame(head, 3);
+    for (const char* text : {"a", "", "\"", "\\n\n\x01", "é\xff", "aa", "data: "})
+      EXPECT_EQ(frame.chunk(text), text_chunk(head, 3, text, std::nullopt, 0)) << text;
+  }
+}
+
 TEST(Stream, of_a_text_has_no_first_chunk) {
   const ReplyHead head = head_of(false);
   EXPECT_EQ(first_chunk(head, 0), "");

@@ -16,18 +16,16 @@ using testing::HasSubstr;
 using testing::Pair;
 using Tokens = std::vector<std::int32_t>;
 
-const RequestRules kRules = {.model_names = {"small", "attacca-small"},
-                             .vocabulary = 100,
-                             .longest_sequence = 1024,
-                             .sampling = default_sampling({})};
+const RequestRules kRules = {
+    .vocabulary = 100, .longest_sequence = 1024, .sampling = default_sampling({})};
 
 /// `fields`: ", \"n\": 2", behind a message or a prompt.
 GenerationRequest chat(const std::string& fields, const RequestRules& rules = kRules) {
-  return read_chat_request(R"({"messages": [{"role": "user", "content": "Hi"}])" + fields + "}",
-                           rules, 77);
+  return read_chat_request(
+      RequestBody(R"({"messages": [{"role": "user", "content": "Hi"}])" + fields + "}"), rules, 77);
 }
 GenerationRequest text(const std::string& fields, const RequestRules& rules = kRules) {
-  return read_text_request(R"({"prompt": "Once")" + fields + "}", rules, 77);
+  return read_text_request(RequestBody(R"({"prompt": "Once")" + fields + "}"), rules, 77);
 }
 
 template <class Work>
@@ -95,11 +93,11 @@ TEST(ChatRequest, reads_every_field) {
 }
 
 TEST(ChatRequest, joins_the_text_parts_of_a_message) {
-  const GenerationRequest read = read_chat_request(
-      R"({"messages": [{"role": "developer", "content": "Be brief."},
+  const GenerationRequest read =
+      read_chat_request(RequestBody(R"({"messages": [{"role": "developer", "content": "Be brief."},
           {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
-          {"role": "assistant"}]})",
-      kRules, 0);
+          {"role": "assistant"}]})"),
+                        kRules, 0);
   const auto& messages = read.prompts.front().messages;
   ASSERT_EQ(messages.size(), 3u);
   EXPECT_EQ(messages[0].role, "system");
@@ -146,8 +144,7 @@ TEST(ResponseFormat, keeps_the_order_of_a_schemas_keys) {
   EXPECT_EQ(read.grammar_field, "response_format.json_schema.schema");
 }
 
-const RequestRules kWithTools = {.model_names = {"small"},
-                                 .vocabulary = 100,
+const RequestRules kWithTools = {.vocabulary = 100,
                                  .longest_sequence = 1024,
                                  .sampling = default_sampling({}),
                                  .tool_format = llm::ToolFormat::qwen};
@@ -224,7 +221,7 @@ TEST(Tools, that_are_wrong_are_refused_by_name) {
 
 TEST(Tools, and_their_calls_may_be_in_messages) {
   const auto read = [](const std::string& messages) {
-    return read_chat_request(R"({"messages": )" + messages + "}", kWithTools, 0);
+    return read_chat_request(RequestBody(R"({"messages": )" + messages + "}"), kWithTools, 0);
   };
   const auto messages =
       read(R"([{"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function",
@@ -262,7 +259,7 @@ TEST(ResponseFormat, a_schema_of_too_many_keys_is_refused_and_other_fields_may_h
 
 TEST(TextRequest, takes_texts_and_tokens_alone_and_in_lists) {
   const auto prompts = [](const std::string& prompt) {
-    return read_text_request(R"({"prompt": )" + prompt + "}", kRules, 0).prompts;
+    return read_text_request(RequestBody(R"({"prompt": )" + prompt + "}"), kRules, 0).prompts;
   };
   EXPECT_EQ(prompts(R"("Once")").front().prompt, "Once");
   EXPECT_EQ(prompts("[1, 2]").front().tokens, (Tokens{1, 2}));
@@ -274,7 +271,7 @@ TEST(TextRequest, takes_texts_and_tokens_alone_and_in_lists) {
 
 TEST(ResponseRequest, takes_a_text_or_messages_and_refuses_what_it_does_not_keep) {
   const auto read = [](const std::string& fields) {
-    return read_response_request("{" + fields + "}", kRules, 0);
+    return read_response_request(RequestBody("{" + fields + "}"), kRules, 0);
   };
   const GenerationRequest one = read(
       R"("input": "Hi", "instructions": "Be brief.", "max_output_tokens": 5, "temperature": 0.5,)"
@@ -309,7 +306,7 @@ TEST(ResponseRequest, takes_a_text_or_messages_and_refuses_what_it_does_not_keep
 
 TEST(EmbeddingRequest, takes_texts_and_tokens) {
   const auto read = [](const std::string& fields) {
-    return read_embedding_request("{" + fields + "}", kRules, 0);
+    return read_embedding_request(RequestBody("{" + fields + "}"), kRules, 0);
   };
   const GenerationRequest one = read(R"("input": "Once", "model": "small", "user": "me")");
   EXPECT_TRUE(one.is_embedding);
@@ -334,7 +331,7 @@ TEST(EmbeddingRequest, takes_texts_and_tokens) {
 
 TEST(TextRequest, choices_of_one_prompt_stand_together) {
   const GenerationRequest read =
-      read_text_request(R"({"prompt": ["a", "b"], "n": 2, "seed": 5})", kRules, 0);
+      read_text_request(RequestBody(R"({"prompt": ["a", "b"], "n": 2, "seed": 5})"), kRules, 0);
   ASSERT_EQ(read.choices(), 4u);
   EXPECT_EQ(read.choice(1).prompt, "a");
   EXPECT_EQ(read.choice(1).sampling.seed, 6u);
@@ -349,7 +346,6 @@ struct Wrong {
 
 TEST(WrongField, is_refused_by_name) {
   const Wrong all[] = {
-      {R"(, "model": 3)", "model"},
       {R"(, "temperature": "hot")", "temperature"},
       {R"(, "temperature": -0.1)", "temperature"},
       {R"(, "temperature": true)", "temperature"},
@@ -417,7 +413,9 @@ TEST(WrongField, is_refused_by_name) {
 
 TEST(WrongMessage, is_refused_by_its_place) {
   const auto param = [](const std::string& messages) {
-    return refusal_of([&] { read_chat_request(R"({"messages": )" + messages + "}", kRules, 0); })
+    return refusal_of([&] {
+             read_chat_request(RequestBody(R"({"messages": )" + messages + "}"), kRules, 0);
+           })
         .param();
   };
   EXPECT_EQ(param("null"), "messages");
@@ -438,7 +436,8 @@ TEST(WrongMessage, is_refused_by_its_place) {
 
 TEST(WrongPrompt, is_refused_by_its_place) {
   const auto param = [](const std::string& prompt) {
-    return refusal_of([&] { read_text_request(R"({"prompt": )" + prompt + "}", kRules, 0); })
+    return refusal_of(
+               [&] { read_text_request(RequestBody(R"({"prompt": )" + prompt + "}"), kRules, 0); })
         .param();
   };
   EXPECT_EQ(param("null"), "prompt");
@@ -454,7 +453,7 @@ TEST(WrongPrompt, is_refused_by_its_place) {
 
 TEST(Body, must_be_a_json_object_of_bounded_depth) {
   const auto refused = [](const std::string& body) {
-    return refusal_of([&] { read_text_request(body, kRules, 0); });
+    return refusal_of([&] { read_text_request(RequestBody(body), kRules, 0); });
   };
   EXPECT_THAT(refused("").what(), HasSubstr("not JSON"));
   EXPECT_THAT(refused("[]").what(), HasSubstr("a JSON object is expected"));
@@ -463,10 +462,11 @@ TEST(Body, must_be_a_json_object_of_bounded_depth) {
   EXPECT_THAT(refused("{\"prompt\": \"\xff\"}").what(), HasSubstr("not JSON"));
 }
 
-TEST(Body, another_model_is_not_found) {
-  const RequestError error = refusal_of([] { chat(R"(, "model": "gpt")"); });
-  EXPECT_EQ(error.status(), 404);
-  EXPECT_EQ(error.code(), "model_not_found");
+TEST(Body, names_a_model_or_none) {
+  EXPECT_EQ(RequestBody(R"({"model": "gpt"})").model(), "gpt");
+  EXPECT_EQ(RequestBody(R"({"model": null})").model(), "");
+  EXPECT_EQ(RequestBody("{}").model(), "");
+  EXPECT_EQ(refusal_of([] { RequestBody(R"({"model": 3})").model(); }).param(), "model");
 }
 
 TEST(Body, an_unknown_field_is_refused_only_if_the_server_is_strict) {
@@ -478,16 +478,21 @@ TEST(Body, an_unknown_field_is_refused_only_if_the_server_is_strict) {
 }
 
 TEST(Tokens, are_read_for_tokenize_and_detokenize) {
-  EXPECT_EQ(read_tokenize_request(R"({"prompt": "x"})", kRules).text, "x");
-  EXPECT_EQ(read_tokenize_request(
-                R"({"messages": [{"role": "user", "content": "x"}], "tools": [{"b": 1, "a": 2}]})",
-                kRules)
-                .tools,
-            R"([{"b":1,"a":2}])");
-  EXPECT_EQ(read_detokenize_request(R"({"tokens": [1, 2]})", kRules), (Tokens{1, 2}));
-  EXPECT_EQ(refusal_of([] { read_tokenize_request("{}", kRules); }).param(), "prompt");
-  EXPECT_EQ(refusal_of([] { read_detokenize_request("{}", kRules); }).param(), "tokens");
-  EXPECT_EQ(refusal_of([] { read_detokenize_request(R"({"tokens": ["x"]})", kRules); }).param(),
+  EXPECT_EQ(read_tokenize_request(RequestBody(R"({"prompt": "x"})"), kRules).text, "x");
+  EXPECT_EQ(
+      read_tokenize_request(
+          RequestBody(
+              R"({"messages": [{"role": "user", "content": "x"}], "tools": [{"b": 1, "a": 2}]})"),
+          kRules)
+          .tools,
+      R"([{"b":1,"a":2}])");
+  EXPECT_EQ(read_detokenize_request(RequestBody(R"({"tokens": [1, 2]})"), kRules), (Tokens{1, 2}));
+  EXPECT_EQ(refusal_of([] { read_tokenize_request(RequestBody("{}"), kRules); }).param(), "prompt");
+  EXPECT_EQ(refusal_of([] { read_detokenize_request(RequestBody("{}"), kRules); }).param(),
+            "tokens");
+  EXPECT_EQ(refusal_of([] {
+              read_detokenize_request(RequestBody(R"({"tokens": ["x"]})"), kRules);
+            }).param(),
             "tokens[0]");
 }
 

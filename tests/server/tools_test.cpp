@@ -83,11 +83,9 @@ class ToolsTest : public testing::TestWithParam<const char*> {
     llm::EngineOptions options;
     options.device = Device::host_serial();
     options.slots = 2;
-    model_ = std::make_unique<llm::Model>(folder_.path());
-    engine_ = std::make_unique<llm::Engine>(*model_, options);
-    api_ = std::make_unique<Api>(
-        *model_, *engine_,
-        ApiOptions{.model_name = "small", .model_aliases = {}, .most_waiting = 4});
+    models_ = std::make_unique<Models>(std::vector{source_of("small", folder_.path(), options)},
+                                       ModelsOptions{.slots = options.slots, .most_waiting = 4});
+    api_ = std::make_unique<Api>(*models_);
   }
   std::string ask(const std::string& fields) {
     const auto answer = answer_of(*api_, "POST", "/v1/chat/completions",
@@ -115,8 +113,7 @@ class ToolsTest : public testing::TestWithParam<const char*> {
 
   const std::string hello_ = R"("messages": [{"role": "user", "content": "Hi"}])";
   test::TemporaryFolder folder_;
-  std::unique_ptr<llm::Model> model_;
-  std::unique_ptr<llm::Engine> engine_;
+  std::unique_ptr<Models> models_;
   std::unique_ptr<Api> api_;
 };
 INSTANTIATE_TEST_SUITE_P(, ToolsTest, testing::Values("qwen3", "llama3_1"),
@@ -163,7 +160,8 @@ TEST_P(ToolsTest, calls_and_their_results_go_back_to_the_model) {
       {"user", "Hi"},
       {.role = "assistant", .content = "", .tool_calls = {{"1", "weather", R"({"days": 2})"}}},
       {.role = "tool", .content = "blue sky", .tool_call_id = "1"}};
-  const std::string text = model_->detokenize(model_->chat(turns, R"([{"name": "weather"}])"));
+  const llm::Model model(folder_.path());
+  const std::string text = model.detokenize(model.chat(turns, R"([{"name": "weather"}])"));
   EXPECT_THAT(text, HasSubstr(R"({"name": "weather", )"));
   EXPECT_THAT(text, HasSubstr(R"({"days": 2})"));
   EXPECT_THAT(text, HasSubstr("blue sky"));

@@ -1,7 +1,6 @@
 // `attacca bench serve`: puts load on an OpenAI-compatible server and measures what its clients
 // see. Here are the options; bench/serve/ has the rest.
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <attacca/error.hpp>
 
 #include <algorithm>
@@ -36,6 +35,8 @@ constexpr unsigned kOutputTokens = 64;
 
 struct ServeLoad {
   std::string url;
+  std::string ca_file;
+  bool is_insecure = false;
   std::string api_key;
   std::string api_key_file;
   std::string trace_file;
@@ -136,14 +137,6 @@ void complete(ServeLoad& asked, const Command& command) {
   asked.setup.date = origin.date;
 }
 
-/// Each stream is a file to the system, and the default limit is often 1024.
-void allow_many_connections() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 std::vector<Record> run_load(Setup& setup, HttpClient& client) {
   Target& target = setup.target;
   if (target.model.empty()) target.model = ask_model(client, target.url);
@@ -169,12 +162,13 @@ void run(ServeLoad& asked, const Command& command) {
   complete(asked, command);
   for (const std::string& file : {asked.json_file, asked.svg_file})
     if (!file.empty()) require_writable(file);
-  allow_many_connections();
+  allow_many_files();
   Setup& setup = asked.setup;
-  HttpClient client(setup.target.url,
-                    {.api_key = key_of(asked),
-                     .silence = std::chrono::milliseconds(
-                         static_cast<std::int64_t>(asked.timeout_seconds * 1000))});
+  HttpClient client(setup.target.url, {.api_key = key_of(asked),
+                                       .silence = std::chrono::milliseconds(
+                                           static_cast<std::int64_t>(asked.timeout_seconds * 1000)),
+                                       .ca_file = asked.ca_file,
+                                       .is_insecure = asked.is_insecure});
   const std::vector<Record> records = run_load(setup, client);
   const Figures figures = figures_of(records, setup.goals);
   write_out(table_of(setup, figures));
@@ -238,7 +232,9 @@ void add_bench_serve(Command& bench) {
       "256-1024\n"
       "       --output-tokens normal:128,32 --target-ttft 500 --target-tpot 30 --json load.json");
   const auto asked = std::make_shared<ServeLoad>();
-  command.option("--url", text(asked->url), "http://HOST:PORT, or with a path: http://HOST/api/v1")
+  command
+      .option("--url", text(asked->url),
+              "http://HOST:PORT, or https://, or with a path: http://HOST/api/v1")
       .required();
   command.option("--model", text(asked->setup.target.model), "the model [the first in /v1/models]");
   command.option("--endpoint", one_of({"chat", "completions"}, asked->endpoint), "which to call")
@@ -246,6 +242,9 @@ void add_bench_serve(Command& bench) {
   command.option("--api-key", text(asked->api_key), "a key to send; other users can see it in ps");
   command.option("--api-key-file", text(asked->api_key_file),
                  "a file with a key in its first line");
+  command.option("--ca-file", text(asked->ca_file),
+                 "https: certificates in PEM to trust [the system's]");
+  command.flag("--insecure", asked->is_insecure, "https: trust every certificate");
   command
       .option("--timeout", real_number(asked->timeout_seconds, 0.1, 1e6),
               "seconds without a byte after which a request has failed")

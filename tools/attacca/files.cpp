@@ -2,6 +2,7 @@
 #include "files.hpp"
 
 #include <fmt/core.h>
+#include <sys/resource.h>
 #include <attacca/error.hpp>
 
 #include <cerrno>
@@ -22,6 +23,13 @@ void require_writable(const std::filesystem::path& path) {
     throw Error(fmt::format("cannot write '{}': {}; name another file", path.string(),
                             std::generic_category().message(errno)));
   if (is_new) std::filesystem::remove(path);
+}
+
+void allow_many_files() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 }  // namespace attacca::tool

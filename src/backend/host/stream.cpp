@@ -7,6 +7,7 @@
 
 #include "backend/host/inline_stream.hpp"
 #include "core/clock.hpp"
+#include "core/thread_name.hpp"
 
 namespace attacca::host {
 
@@ -84,6 +85,7 @@ void HostStream::keep_while_busy(const std::shared_ptr<const void>& held) {
 }
 
 void HostStream::work_off() {
+  name_this_thread("attacca-stream");
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return !queue_.empty() || is_stopping_; });

@@ -1,15 +1,17 @@
-// `attacca serve` in a build that did not find the headers of Boost 1.81.
+// `attacca serve` in a build that did not find Boost 1.81 or OpenSSL.
 #include "command.hpp"
 
 namespace attacca::tool {
 
 void add_serve(Program& program) {
   Command command = program.command("serve", "Serve a model over HTTP (this build cannot)");
-  command.footer("It needs the headers of Boost 1.81 or newer: `make deps` installs them.");
+  command.footer(
+      "It needs the headers of Boost 1.81 or newer, and OpenSSL: `make deps` installs them.");
   command.takes_anything();
   command.action([] {
     throw UsageError(
-        "this build has no server, because Boost 1.81 was not found; run `make deps` and build "
+        "this build has no server, because Boost 1.81 or OpenSSL was not found; run `make deps` "
+        "and build "
         "again");
   });
 }

@@ -4,13 +4,16 @@
 #include <attacca/error.hpp>
 #include <attacca/llm.hpp>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "command.hpp"
+#include "files.hpp"
 #include "input.hpp"
 #include "llm/engine_flags.hpp"
 #include "llm/models.hpp"
@@ -32,6 +35,9 @@ using server::HttpServer;
 struct ServeSettings {
   std::string model;
   std::string name;
+  std::vector<std::string> named_models;  // NAME=MODEL
+  double unload_seconds = 0;
+  double memory_gib = 0;
   std::string keys_file;
   std::vector<std::string> origins;
   std::size_t most_waiting = 256;
@@ -51,24 +57,98 @@ std::string short_name(std::string path) {
   return name;
 }
 
-server::ApiOptions api_options(const ServeSettings& settings, const llm::Model& model) {
-  server::ApiOptions options{.model_name = settings.name,
-                             .model_aliases = {},
-                             .keys = {},
-                             .cors = {},
-                             .most_waiting = settings.most_waiting,
-                             .refuses_unknown = settings.is_strict};
-  if (options.model_name.empty())
-    options.model_name = short_name(settings.model.empty() ? "small" : settings.model);
-  for (const std::string& alias : {settings.model, model.name()})
-    if (!alias.empty()) options.model_aliases.push_back(alias);
-  if (!settings.keys_file.empty()) {
-    try {
-      options.keys = server::ApiKeys(read_text("--api-key-file", settings.keys_file));
-    } catch (const BadArgument& error) {
-      throw BadArgument(fmt::format("--api-key-file {}: {}", settings.keys_file, error.what()));
-    }
+/// A model as requests name it, and as `open_model` does.
+struct NamedModel {
+  std::string name;
+  std::string model;
+};
+
+/// MODEL, if it is given or nothing else is, and those of --model.
+std::vector<NamedModel> models_of(const ServeSettings& settings) {
+  std::vector<NamedModel> models;
+  if (!settings.model.empty() || settings.named_models.empty())
+    models.push_back({settings.name, settings.model});
+  else if (!settings.name.empty())
+    throw UsageError(fmt::format("--name {} names MODEL, and there is none; name others by --model",
+                                 settings.name));
+  if (!models.empty() && models.front().name.empty())
+    models.front().name = short_name(settings.model.empty() ? "small" : settings.model);
+  for (const std::string& text : settings.named_models) {
+    const std::size_t sign = text.find('=');
+    if (sign == std::string::npos || sign == 0 || sign + 1 == text.size())
+      throw UsageError(fmt::format("--model '{}' is not NAME=MODEL, such as story=small", text));
+    models.push_back({text.substr(0, sign), text.substr(sign + 1)});
   }
+  return models;
+}
+
+server::ModelSource source_of(const NamedModel& named, const llm::EngineOptions& options) {
+  // Opened once, so that what cannot be read is told now and not to the first request.
+  std::vector<std::string> aliases;
+  for (const std::string& alias : {named.model, open_model(named.model).name()})
+    if (!alias.empty()) aliases.push_back(alias);
+  return {.name = named.name,
+          .aliases = aliases,
+          .load = [named, options](const server::LoadTerms& terms) {
+            llm::EngineOptions with = options;
+            with.memory_limit = terms.memory_limit;
+            with.turns = terms.turns;
+            with.on_step = terms.on_step;
+            const llm::Model model = open_model(named.model);
+            ProgressBar bar;
+            return server::LoadedModel{
+                model, llm::Engine(model, with,
+                                   [&](std::string_view what, std::uint64_t done,
+                                       std::uint64_t all) { bar.show(what, done, all); })};
+          }};
+}
+
+/// Bytes that models may take together; 0, no limit, for one model alone.
+std::size_t memory_of(const ServeSettings& settings, const llm::EngineOptions& engine,
+                      std::size_t models) {
+  if (settings.memory_gib > 0)
+    return static_cast<std::size_t>(settings.memory_gib * (std::size_t{1} << 30));
+  if (models == 1) return 0;
+  return static_cast<std::size_t>(static_cast<double>(engine.device.bytes_free()) *
+                                  engine.memory_fraction);
+}
+
+std::unique_ptr<server::Models> make_models(const ServeSettings& settings,
+                                            server::ModelsOptions options) {
+  const llm::EngineOptions engine = engine_options(settings.flags);
+  const std::vector<NamedModel> named = models_of(settings);
+  if (named.size() > 1 && engine.scheduler == llm::Scheduler::resident)
+    throw UsageError(
+        "--scheduler resident keeps the device, and several models take turns on it; use "
+        "--scheduler host, or serve one model");
+  if (named.size() > 1 && !engine.step_log.empty())
+    throw UsageError("--step-log is for one model; leave it out, or serve one model");
+  std::vector<server::ModelSource> sources;
+  for (const NamedModel& one : named) sources.push_back(source_of(one, engine));
+  options.memory = memory_of(settings, engine, named.size());
+  options.unload_after =
+      std::chrono::milliseconds(static_cast<std::int64_t>(settings.unload_seconds * 1000));
+  options.slots = engine.slots;
+  options.most_waiting = settings.most_waiting;
+  options.refuses_unknown = settings.is_strict;
+  auto models = std::make_unique<server::Models>(std::move(sources), std::move(options));
+  if (settings.named_models.empty() || !settings.model.empty())
+    models->load_now(named.front().name);
+  return models;
+}
+
+server::ApiKeys read_keys(const ServeSettings& settings) {
+  if (settings.keys_file.empty()) return {};
+  try {
+    return server::ApiKeys(read_text("--api-key-file", settings.keys_file));
+  } catch (const BadArgument& error) {
+    throw BadArgument(fmt::format("--api-key-file {}: {}", settings.keys_file, error.what()));
+  }
+}
+
+server::ApiOptions api_options(const ServeSettings& settings) {
+  server::ApiOptions options;
+  options.keys = read_keys(settings);
   try {
     options.cors = server::Cors(settings.origins);
   } catch (const BadArgument& error) {
@@ -83,28 +163,48 @@ server::LogFormat log_format_of(const std::string& name) {
 }
 
 /// IPv6 addresses stand in brackets.
-std::string address_of(const std::string& host, std::uint16_t port) {
-  const bool is_ipv6 = host.find(':') != std::string::npos;
-  return fmt::format("http://{}:{}", is_ipv6 ? "[" + host + "]" : host, port);
+std::string address_of(const server::HttpOptions& http, std::uint16_t port) {
+  const bool is_ipv6 = http.host.find(':') != std::string::npos;
+  return fmt::format("{}://{}:{}", http.tls_certificate.empty() ? "http" : "https",
+                     is_ipv6 ? "[" + http.host + "]" : http.host, port);
+}
+
+void log_line(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
+
+/// Reads keys and certificates again. What cannot be used leaves the old ones in use.
+void reload(const ServeSettings& settings, Api& api, HttpServer& http) {
+  const auto attempt = [](const char* what, const std::function<void()>& work) {
+    try {
+      work();
+      log_line(fmt::format("attacca: the {} are read again", what));
+    } catch (const Error& error) {
+      log_line(fmt::format("attacca: the old {} stay in use: {}", what, error.what()));
+    }
+  };
+  if (!settings.keys_file.empty()) attempt("keys", [&] { api.change_keys(read_keys(settings)); });
+  if (!settings.http.tls_certificate.empty())
+    attempt("certificates", [&] { http.reload_certificates(); });
 }
 
 void serve(ServeSettings& settings) {
   settings.http.drain =
       std::chrono::milliseconds(static_cast<std::int64_t>(settings.drain_seconds * 1000));
-  const llm::EngineOptions engine_settings = engine_options(settings.flags);
-  const llm::Model model = open_model(settings.model);
-  const server::ApiOptions options = api_options(settings, model);
-  ProgressBar bar;
-  llm::Engine engine(model, engine_settings,
-                     [&](std::string_view what, std::uint64_t done, std::uint64_t all) {
-                       bar.show(what, done, all);
-                     });
-  bar.clear();
-  const auto log = std::make_shared<server::RequestLog>(
-      log_format_of(settings.log_format),
-      [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); });
-  Api api(model, engine, options);
-  HttpServer http(
+  if (settings.http.tls_certificate.empty() != settings.http.tls_key.empty())
+    throw UsageError("--tls-cert and --tls-key go together; give both");
+  allow_many_files();
+  const server::LogFormat format = log_format_of(settings.log_format);
+  const server::ApiOptions options = api_options(settings);
+  const auto log = std::make_shared<server::RequestLog>(format, log_line);
+  std::unique_ptr<HttpServer> http;  // outlives the models, which may stop it
+  std::atomic<bool> has_lost_device = false;
+  const auto models =
+      make_models(settings, {.log = [&](const std::string& line) { log->say(line); },
+                             .on_lost =
+                                 [&](const std::string&) {
+                                   if (!has_lost_device.exchange(true)) http->stop();
+                                 }});
+  Api api(*models, options);
+  http = std::make_unique<HttpServer>(
       settings.http,
       [&](server::HttpRequest request, const server::ExchangePtr& exchange) {
         const server::ExchangePtr logged = log->wrap(exchange, request);
@@ -113,14 +213,24 @@ void serve(ServeSettings& settings) {
       [](int status, const std::string& message) {
         return server::error_reply(server::RequestError(status, message));
       });
-  api.count_connections_by([&] { return http.connections(); });
-  write_out(fmt::format("attacca serves {} at {}\n", options.model_name,
-                        address_of(settings.http.host, http.port())));
-  http.run([&] {
-    api.drain();
-    fmt::print(stderr, "attacca: stopping; what runs may take another {} s\n",
-               settings.drain_seconds);
-  });
+  api.count_connections_by([&] { return http->connections(); });
+  std::string names;
+  for (const server::ModelStatus& model : models->list())
+    names += (names.empty() ? "" : ", ") + model.name;
+  write_out(
+      fmt::format("attacca serves {} at {}\n", names, address_of(settings.http, http->port())));
+  std::function<void()> on_reload;  // without files a hangup ends the server
+  if (!settings.keys_file.empty() || !settings.http.tls_key.empty())
+    on_reload = [&] { reload(settings, api, *http); };
+  http->run(
+      [&] {
+        api.drain();
+        log_line(has_lost_device ? "attacca: the device is lost; stopping"
+                                 : fmt::format("attacca: stopping; what runs may take another {} s",
+                                               settings.drain_seconds));
+      },
+      on_reload);
+  if (has_lost_device) throw DeviceError("an engine has lost its device; start the server again");
 }
 
 }  // namespace
@@ -130,10 +240,12 @@ void add_serve(Program& program) {
   server::HttpOptions& http = settings->http;
   Command command = program.command("serve", "Serve a model over HTTP, as OpenAI's API does");
   command.footer(
-      "Without MODEL it is the embedded one. SIGINT and SIGTERM end it, once what runs is done.\n"
+      "Without MODEL it is the embedded one. MODEL is loaded at the start, those of --model when\n"
+      "they are first asked for. SIGINT and SIGTERM end it, once what runs is done.\n"
       "docs/server.md lists the endpoints and the fields of requests.\n"
       "Examples:\n"
       "  attacca serve\n"
+      "  attacca serve --model story=small --model chat=smollm2 --unload-after 600\n"
       "  attacca serve smollm2 --host 0.0.0.0 --port 8080 --api-key-file keys.txt --slots 32\n"
       "  curl http://127.0.0.1:8000/v1/chat/completions -d '{\"messages\": [{\"role\": \"user\",\n"
       "       \"content\": \"Tell me a story.\"}], \"stream\": true}'");
@@ -143,8 +255,20 @@ void add_serve(Program& program) {
   command.option("--port", whole_number(http.port, 0, 65535), "0: any that is free")
       .shows_default(fmt::to_string(http.port));
   command.option("--name", text(settings->name), "the model's name for clients [from MODEL]");
+  command.option("--model", text(settings->named_models),
+                 "NAME=MODEL: another model, loaded on demand; again for more");
+  command
+      .option("--unload-after", real_number(settings->unload_seconds, 0, 1e9),
+              "seconds without a request after which a model is unloaded; 0: never")
+      .shows_default("0");
+  command.option(
+      "--memory-limit", positive_number(settings->memory_gib),
+      "GiB that models may take together [--memory-fraction of what is free, for several]");
   command.option("--api-key-file", text(settings->keys_file),
                  "a file of keys, one a line; clients must send one of them");
+  command.option("--tls-cert", text(http.tls_certificate),
+                 "a certificate in PEM, and those that lead to a root: serves HTTPS");
+  command.option("--tls-key", text(http.tls_key), "its key");
   command.option("--cors", text(settings->origins),
                  "lets web pages of this origin read replies; * is every one; again for more");
   command

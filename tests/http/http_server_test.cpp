@@ -1,0 +1,119 @@
+// Tests of the HTTP server alone, over the loopback device: clients that stall are let go within
+// their time, a stop lets replies end, and what the handler does not answer closes the connection.
+#include "server/http_server.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "http/raw_client.hpp"
+
+namespace attacca::server {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+HttpReply refuse(int status, const std::string& message) {
+  return {.status = status, .body = message};
+}
+
+class HttpServerTest : public testing::Test {
+ protected:
+  void start(HttpOptions options, HttpHandler handler = {}) {
+    options.port = 0;
+    if (!handler)
+      handler = [](const HttpRequest& request, const ExchangePtr& exchange) {
+        exchange->send({.body = request.body + "!"});
+      };
+    server_ = std::make_unique<HttpServer>(options, std::move(handler), refuse);
+    thread_ = std::thread([this] { server_->run([this] { is_drained_ = true; }); });
+  }
+  ~HttpServerTest() override {
+    server_->stop();
+    if (thread_.joinable()) thread_.join();
+  }
+  test::RawClient connect() const { return test::RawClient(server_->port()); }
+
+  std::unique_ptr<HttpServer> server_;
+  std::atomic<bool> is_drained_ = false;
+  std::thread thread_;
+};
+
+TEST_F(HttpServerTest, who_sends_a_header_letter_by_letter_is_let_go_and_delays_nobody) {
+  start({.most_connections = 8, .header = std::chrono::seconds(1)});
+  std::vector<std::unique_ptr<test::RawClient>> slow;
+  for (int i = 0; i < 7; ++i) slow.push_back(std::make_unique<test::RawClient>(server_->port()));
+  for (const auto& client : slow) client->send("GET / HTTP/1.1\r\nX-A");
+  const test::RawClient quick = connect();
+  quick.send("POST / HTTP/1.1\r\nContent-Length: 2\r\nConnection: close\r\n\r\nHi");
+  EXPECT_THAT(quick.rest(), StartsWith("HTTP/1.1 200 OK"));
+  std::atomic<bool> is_over = false;
+  std::thread trickle([&] {  // one letter now and then must not buy more time
+    while (!is_over) {
+      for (const auto& client : slow) client->send("a");
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+  });
+  for (const auto& client : slow) EXPECT_EQ(client->rest(), "");
+  is_over = true;
+  trickle.join();
+}
+
+TEST_F(HttpServerTest, who_never_sends_its_body_is_let_go) {
+  start({.body = std::chrono::seconds(0)});
+  const test::RawClient client = connect();
+  client.send("POST / HTTP/1.1\r\nContent-Length: 1000\r\n\r\nH");
+  EXPECT_EQ(client.rest(), "");
+}
+
+TEST_F(HttpServerTest, who_reads_nothing_of_its_reply_is_let_go) {
+  std::atomic<bool> has_left = false;
+  start({.stalled_write = std::chrono::seconds(0)},
+        [&](const HttpRequest&, const ExchangePtr& exchange) {
+          exchange->on_leave([&, exchange] { has_left = true; });
+          exchange->begin({});
+          exchange->write(std::string(64 << 20, 'x'));
+        });
+  const test::RawClient client = connect();
+  client.send("GET / HTTP/1.1\r\n\r\n");
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!has_left && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  EXPECT_TRUE(has_left);
+}
+
+TEST_F(HttpServerTest, a_stop_lets_replies_end_and_takes_no_more) {
+  ExchangePtr open;
+  std::atomic<bool> has_begun = false;
+  start({}, [&](const HttpRequest&, const ExchangePtr& exchange) {
+    exchange->begin({.body = "first, "});
+    open = exchange;
+    has_begun = true;
+  });
+  const test::RawClient client = connect();
+  client.send("GET / HTTP/1.1\r\n\r\n");
+  while (!has_begun) std::this_thread::yield();
+  server_->stop();
+  while (!is_drained_) std::this_thread::yield();
+  open->write("then the end");
+  open->end();
+  open.reset();
+  EXPECT_THAT(client.rest(), HasSubstr("then the end"));
+  thread_.join();
+}
+
+TEST_F(HttpServerTest, a_reply_that_is_given_up_closes_the_connection) {
+  start({}, [](const HttpRequest&, const ExchangePtr&) {});
+  const test::RawClient client = connect();
+  client.send("GET / HTTP/1.1\r\n\r\n");
+  EXPECT_EQ(client.rest(), "");
+}
+
+}  // namespace
+}  // namespace attacca::server

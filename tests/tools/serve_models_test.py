@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Tests of `attacca serve` with several models: serve_models_test.py <binary>."""
+import concurrent.futures
+import json
+import signal
+import subprocess
+import sys
+import unittest
+
+from serving import BINARY, PATIENCE_S, TEXT, Server
+
+RAW = "tests/engine/fixtures/llama"  # a random model without a tokenizer
+
+
+def states_of(server):
+    return {model["id"]: model["state"] for model in json.loads(server.get("/v1/models")[2])["data"]}
+
+
+class SeveralModels(unittest.TestCase):
+    def test_a_request_selects_its_model_and_loads_it(self):
+        with Server("small", "--model", "story=small", "--model", f"raw={RAW}", "--context", "128") as server:
+            self.assertIn("serves small, story, raw at", server.line)
+            self.assertEqual({"small": "loaded", "story": "unloaded", "raw": "unloaded"}, states_of(server))
+            fields = {"prompt": "Once upon a time", "max_tokens": 12, "temperature": 0}
+            first, second = (server.answer(TEXT, model=name, **fields) for name in ("small", "story"))
+            self.assertEqual(("small", "story"), (first["model"], second["model"]))
+            self.assertEqual(first["choices"][0]["text"], second["choices"][0]["text"])
+            self.assertEqual({"small": "loaded", "story": "loaded", "raw": "unloaded"}, states_of(server))
+            vector = server.answer("/v1/embeddings", model=RAW, input=[1, 2, 3])
+            self.assertEqual("raw", vector["model"])
+            status, reply = server.post(TEXT, model="gpt", prompt="x")
+            self.assertEqual((404, "model_not_found"), (status, reply["error"]["code"]))
+            for name in "small", "story", "raw":
+                self.assertIn(f"'{name}'", reply["error"]["message"])
+            self.assertEqual(200, server.post("/v1/models/unload", model="story")[0])
+            self.assertEqual("unloaded", states_of(server)["story"])
+            self.assertEqual(200, server.post("/v1/models/load", model="story")[0])
+            self.assertEqual("loaded", states_of(server)["story"])
+
+    def test_streams_of_several_models_at_once_have_the_text_of_each_alone(self):
+        with Server("--model", "a=small", "--model", "b=small", "--context", "256") as server, \
+                concurrent.futures.ThreadPoolExecutor(16) as pool:
+            def text(number):
+                fields = {"prompt": f"Once there were {number // 2} foxes", "seed": number // 2, "max_tokens": 32}
+                return server.answer(TEXT, model="ab"[number % 2], **fields)["choices"][0]["text"]
+            together = list(pool.map(text, range(24)))
+            self.assertEqual(together, [text(number) for number in range(24)])
+            self.assertEqual(together[0::2], together[1::2])
+            steps = json.loads(server.get("/steps")[2])["steps"]
+            self.assertEqual({"a", "b"}, {step["model"] for step in steps})
+
+    def test_an_idle_model_is_unloaded_and_comes_back(self):
+        with Server("--model", "story=small", "--unload-after", "0.2", "--log-format", "text") as server:
+            self.assertEqual(200, server.post(TEXT, model="story", prompt="Once", max_tokens=2)[0])
+            server.wait_for_metric("attacca_model_loaded", lambda value: value == 0)
+            self.assertEqual(200, server.post(TEXT, prompt="Once", max_tokens=2)[0])
+            server.process.send_signal(signal.SIGTERM)
+            log = server.process.communicate(timeout=PATIENCE_S)[1]
+        self.assertIn("story is unloaded because nobody used it", log)
+
+    def test_what_cannot_be_combined_is_refused_by_name(self):
+        for options, status, part in (
+                (["--model", "a=small", "--model", "a=small"], 1, "two models are called 'a'"),
+                (["--model", "small"], 2, "NAME=MODEL"),
+                (["--model", "a=nowhere.gguf"], 1, "no model 'nowhere.gguf'"),
+                (["--model", "a=small", "--name", "b"], 2, "--name b names MODEL"),
+                (["small", "--model", "a=small", "--scheduler", "resident"], 2, "take turns"),
+                (["small", "--model", "a=small", "--memory-limit", "0.001"], 1, "does not fit")):
+            done = subprocess.run([BINARY, "serve", "--port", "0", *options], capture_output=True, text=True,
+                                  timeout=PATIENCE_S)
+            self.assertEqual((status, ""), (done.returncode, done.stdout), done.stderr)
+            self.assertIn(part, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
