@@ -41,6 +41,7 @@ struct TraceSlice {
   std::uint64_t launch = 0;     // of the device, counted from 1; 0: unknown
   std::uint64_t iteration = 0;  // of the innermost WHILE around it, counted from 1; 0: none
   std::vector<std::pair<std::string, Value>> arguments = {};
+  Cost cost = {};  // that the kernel declares; 0: it is no kernel, or a part of one
 
   friend bool operator==(const TraceSlice&, const TraceSlice&) = default;
 };

@@ -82,6 +82,8 @@ struct Execution {
   std::int64_t end_ns = 0;
   int worker = 0;
   std::int64_t part_of = 0;  // when the kernel that this is a part of began; 0: it is a whole node
+  const KernelInfo* kernel = nullptr;  // null: a part, or no kernel
+  const void* args = nullptr;          // of the kernel
 };
 
 /// Is told of every node that the host executor ran. Called from many threads, each time from the

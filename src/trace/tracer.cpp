@@ -48,6 +48,7 @@ struct Ran {
   std::int64_t start_ns;
   std::int64_t end_ns;
   std::int64_t part_of;
+  Cost cost;
 };
 
 /// What one thread ran.
@@ -66,7 +67,8 @@ struct Lane {
       return;
     }
     ran.push_back({node, names.number_of(execution.graph), execution.launch, execution.iteration,
-                   execution.start_ns, execution.end_ns, execution.part_of});
+                   execution.start_ns, execution.end_ns, execution.part_of,
+                   execution.kernel ? execution.kernel->cost(execution.args) : Cost{}});
   }
 };
 
@@ -141,7 +143,8 @@ Trace Tracer::trace() const {
                .end_ns = ran.end_ns,
                .graph = lane.names.text(ran.graph),
                .launch = ran.launch,
-               .iteration = ran.iteration};
+               .iteration = ran.iteration,
+               .cost = ran.cost};
       if (ran.part_of != 0) slice.arguments.emplace_back(trace::kPart, 1);
     }
   }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <system_error>
@@ -42,6 +43,11 @@ std::string arguments_of(const TraceSlice& slice) {
   if (slice.launch != 0) add("launch", fmt::to_string(slice.launch));
   if (slice.iteration != 0) add("iteration", fmt::to_string(slice.iteration));
   for (const auto& [key, value] : slice.arguments) add(key, json(value));
+  const Cost& cost = slice.cost;
+  if (cost.flops > 0 && std::isfinite(cost.flops)) add("flops", fmt::to_string(cost.flops));
+  if (cost.bytes > 0 && std::isfinite(cost.bytes)) add("bytes", fmt::to_string(cost.bytes));
+  if (cost.arithmetic != Arithmetic::fp32)
+    add("arithmetic", quoted(arithmetic_name(cost.arithmetic)));
   return text;
 }
 

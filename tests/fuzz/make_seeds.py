@@ -170,7 +170,8 @@ def plan_seeds():
 
 def trace_seeds():
     slices = [{"ph": "X", "name": "rms_norm", "pid": 1, "tid": 1, "ts": 10.5 * at, "dur": 8.25,
-               "args": {"graph": "step", "launch": 1, "iteration": at + 1, "tokens": 4, "why": "x"}} for at in range(3)]
+               "args": {"graph": "step", "launch": 1, "iteration": at + 1, "tokens": 4, "why": "x",
+                        "flops": 2.5e9, "bytes": 4096, "arithmetic": "bf16"}} for at in range(3)]
     names = [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "host"}},
              {"ph": "M", "name": "thread_name", "pid": 1, "tid": 1, "args": {"name": "steps", "ranges": True}}]
     pairs = [{"ph": "B", "name": "a", "pid": "p", "tid": 2, "ts": 1}, {"ph": "E", "pid": "p", "tid": 2, "ts": 7},

@@ -29,7 +29,8 @@ Trace sample() {
        .graph = "decode 8",
        .launch = 3,
        .iteration = 2,
-       .arguments = {{"mode", "decode"}, {"tokens", -4}}},
+       .arguments = {{"mode", "decode"}, {"tokens", -4}},
+       .cost = {.flops = 1.25e15, .bytes = 0.5, .arithmetic = Arithmetic::fp8}},
       {.track = 2, .name = "", .begin_ns = 900'000'000'000'007, .end_ns = 900'000'000'000'007},
   };
   return trace;

@@ -104,6 +104,24 @@ TEST_P(TracerTest, nothing_is_recorded_before_it_lives_or_after) {
   EXPECT_THAT(second.trace().slices, IsEmpty());
 }
 
+TEST_P(TracerTest, slices_have_the_cost_that_their_kernel_declares) {
+  const Buffer<int> x = buffer<int>(std::vector<int>(100));
+  Graph graph(device(), "costs");
+  const AffineArgs args{x.data(), 100, 1, 1};
+  const auto node = graph.kernel(affine, Grid::covering(100), args);
+  graph.fill(x.data(), 0, x.bytes()).after(node);
+  const Tracer tracer(device());
+  run(graph);
+  stream().kernel(affine, Grid::covering(100), args);
+  stream().synchronize();
+  const Trace trace = tracer.trace();
+  ASSERT_THAT(trace.slices, SizeIs(3));
+  EXPECT_GT(affine.cost(args).bytes, 0);
+  EXPECT_EQ(trace.slices[0].cost, affine.cost(args));
+  EXPECT_EQ(trace.slices[1].cost, Cost{}) << "a fill declares none";
+  EXPECT_EQ(trace.slices[2].cost, affine.cost(args)) << "outside graphs too";
+}
+
 TEST_P(TracerTest, kernels_outside_graphs_have_no_graph) {
   const Buffer<int> value = buffer<int>({0});
   const Tracer tracer(device());

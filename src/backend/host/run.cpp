@@ -402,14 +402,17 @@ void Environment::run_node(std::uint32_t index, std::uint64_t iteration) {
     launch_.report(failure_of_current_exception(node.name, graph_name()));
     launch_.stop();
   }
-  if (is_observed)
-    observer->ran({.node = node.name,
-                   .graph = graph_name(),
-                   .launch = launch_.number(),
-                   .iteration = iteration,
-                   .start_ns = start,
-                   .end_ns = now_ns(),
-                   .worker = tbb::this_task_arena::current_thread_index()});
+  if (!is_observed) return;
+  const auto* kernel = std::get_if<KernelPart>(&settings.part);
+  observer->ran({.node = node.name,
+                 .graph = graph_name(),
+                 .launch = launch_.number(),
+                 .iteration = iteration,
+                 .start_ns = start,
+                 .end_ns = now_ns(),
+                 .worker = tbb::this_task_arena::current_thread_index(),
+                 .kernel = kernel ? kernel->info : nullptr,
+                 .args = kernel ? kernel->args.data() : nullptr});
 }
 
 void Environment::run_part(const PlanNode& node, const Part& part, std::uint64_t iteration) {
@@ -522,7 +525,9 @@ bool run_kernel(Workers& workers, const KernelInfo& kernel, const Grid& grid, co
                               .graph = graph,
                               .launch = launch.number(),
                               .start_ns = start,
-                              .end_ns = now_ns()});
+                              .end_ns = now_ns(),
+                              .kernel = &kernel,
+                              .args = args});
   });
   return !launch.is_stopped();
 }
