@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "llm/engine_runs.hpp"
-#include "llm/read_bandwidth.hpp"
 #include "llm/synthetic_benches.hpp"
 #include "llm/synthetic_runs.hpp"
+#include "roofline/roofs.hpp"
 
 namespace bench {
 
@@ -54,7 +54,7 @@ void run_decode(Run& run) {
   options.device = run.device;
   options.context = std::min<std::size_t>(model.context(), 512);
   Engine engine(model, options);
-  const double bandwidth = read_bandwidth(run.device);
+  const double bandwidth = attacca::roofline::read_bandwidth(run.device);
   run.note(
       fmt::format("floor: the weights and the keys and values of {} tokens of context a "
                   "sequence, read at the {:.1f} GB/s this machine's memory gives",

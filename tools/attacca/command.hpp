@@ -12,6 +12,7 @@ void add_demo(Program& program);
 void add_doctor(Program& program);
 void add_example(Program& program);
 void add_graph(Program& program);
+void add_roofline(Program& program);
 void add_trace(Program& program);
 
 // With the language model engine, in llm/.

@@ -23,6 +23,7 @@ int run(int argc, char** argv) {
       "  attacca pull smollm2        fetch a real chat model, for attacca run smollm2\n"
       "  attacca plan steps.jsonl    choose the step sizes that have graphs\n"
       "  attacca trace run.json      say where the time of a run went\n"
+      "  attacca roofline run.json   say which tool would make its kernels faster\n"
       "  attacca doctor              show what this machine and this build can do\n"
       "  attacca doctor --json       the same for a program\n"
       "  attacca demo                build, print and run a graph with a loop\n"
@@ -44,6 +45,7 @@ int run(int argc, char** argv) {
   attacca::tool::add_doctor(program);
   attacca::tool::add_example(program);
   attacca::tool::add_graph(program);
+  attacca::tool::add_roofline(program);
   attacca::tool::add_trace(program);
   return program.run(argc, argv);
 }
