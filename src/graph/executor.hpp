@@ -86,12 +86,15 @@ struct Execution {
   const void* args = nullptr;          // of the kernel
 };
 
-/// Is told of every node that the host executor ran. Called from many threads, each time from the
-/// one that ran it.
+/// Is told of every node that the host executor ran, or of every launch. Called from many threads,
+/// each time from the one that ran it.
 class Observer {
  public:
   virtual ~Observer() = default;
   virtual void ran(const Execution& execution) = 0;
+  /// False: it is told of launches only, under the names of their graphs, and of kernels that were
+  /// launched by themselves.
+  virtual bool sees_nodes() const { return true; }
 };
 
 /// Why a change could not be made in place.

@@ -51,11 +51,14 @@ struct Ran {
   Cost cost;
 };
 
+constexpr std::size_t kMostSlices = 4'000'000;  // of a thread: 300 MB
+
 /// What one thread ran.
 struct Lane {
   std::mutex mutex;  // its thread writes, `trace` reads
   Names names;
   std::vector<Ran> ran;
+  std::size_t dropped = 0;
 
   void add(const graph::Execution& execution) {
     const std::lock_guard lock(mutex);
@@ -64,6 +67,10 @@ struct Lane {
     if (execution.part_of != 0 && !ran.empty() && ran.back().part_of == execution.part_of &&
         ran.back().node == node) {
       ran.back().end_ns = execution.end_ns;
+      return;
+    }
+    if (ran.size() == kMostSlices) {
+      ++dropped;
       return;
     }
     ran.push_back({node, names.number_of(execution.graph), execution.launch, execution.iteration,
@@ -78,9 +85,10 @@ std::atomic<std::uint64_t> tracers{0};
 }  // namespace
 
 struct Tracer::Source final : graph::Observer {
-  explicit Source(std::string device) : process(std::move(device)) {}
+  Source(std::string device, TraceLevel at) : process(std::move(device)), level(at) {}
 
   void ran(const graph::Execution& execution) override { lane().add(execution); }
+  bool sees_nodes() const override { return level == TraceLevel::node; }
 
   /// The calling thread's.
   Lane& lane() {
@@ -96,15 +104,17 @@ struct Tracer::Source final : graph::Observer {
 
   const std::uint64_t number = ++tracers;
   const std::string process;
+  const TraceLevel level;
   std::string why_not;
   std::mutex mutex;  // of all below, but for what is inside the lanes
   std::deque<Lane> lanes;
   std::map<std::thread::id, Lane*> lane_of;
   Trace added;
+  std::size_t dropped = 0;  // of those added
 };
 
-Tracer::Tracer(const Device& device)
-    : device_(device), source_(std::make_shared<Source>(device.name())) {
+Tracer::Tracer(const Device& device, TraceLevel level)
+    : device_(device), source_(std::make_shared<Source>(device.name(), level)) {
   if (!graph::impl_of(device_).observe(source_))
     source_->why_not =
         "nodes are recorded on the host only; for " + device.name() + " use attacca::Timeline";
@@ -120,6 +130,10 @@ std::int64_t Tracer::now_ns() { return attacca::now_ns(); }
 
 void Tracer::add(const TraceTrack& track, TraceSlice slice) {
   const std::lock_guard lock(source_->mutex);
+  if (source_->added.slices.size() == kMostSlices) {
+    ++source_->dropped;
+    return;
+  }
   std::vector<TraceTrack>& tracks = source_->added.tracks;
   slice.track =
       static_cast<std::size_t>(std::find(tracks.begin(), tracks.end(), track) - tracks.begin());
@@ -150,6 +164,16 @@ Trace Tracer::trace() const {
   }
   std::stable_sort(trace.slices.begin(), trace.slices.end(), trace::is_earlier);
   return trace;
+}
+
+std::size_t Tracer::dropped() const {
+  const std::lock_guard lock(source_->mutex);
+  std::size_t sum = source_->dropped;
+  for (Lane& lane : source_->lanes) {
+    const std::lock_guard lane_lock(lane.mutex);
+    sum += lane.dropped;
+  }
+  return sum;
 }
 
 }  // namespace attacca

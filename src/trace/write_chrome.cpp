@@ -1,15 +1,11 @@
 // write_chrome.cpp: writes a trace in Chrome's JSON format: a line for each event, complete events
 // ("X") for slices, and metadata ("M") for the names and the order of tracks.
 #include <fmt/format.h>
-#include <attacca/error.hpp>
 #include <attacca/trace.hpp>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <fstream>
 #include <iterator>
-#include <system_error>
 
 #include "graph/print.hpp"
 
@@ -97,15 +93,6 @@ std::string to_chrome_json(const Trace& trace) {
                    arguments_of(slice));
   if (text.ends_with(",\n")) text.erase(text.size() - 2, 1);
   return text + "]}\n";
-}
-
-void write_chrome_trace(const Trace& trace, const std::string& path) {
-  const std::string text = to_chrome_json(trace);
-  errno = 0;
-  std::ofstream file(path, std::ios::binary);
-  if (!(file << text).flush())
-    throw Error(fmt::format("cannot write the trace '{}': {}; name another file", path,
-                            std::generic_category().message(errno)));
 }
 
 }  // namespace attacca

@@ -122,6 +122,28 @@ TEST_P(TracerTest, slices_have_the_cost_that_their_kernel_declares) {
   EXPECT_EQ(trace.slices[2].cost, affine.cost(args)) << "outside graphs too";
 }
 
+TEST_P(TracerTest, of_the_level_of_graphs_sees_launches_and_no_nodes) {
+  const Buffer<int> value = buffer<int>({0});
+  Graph graph(device(), "whole");
+  const auto first = graph.kernel(set_value, Grid{}, {value.data(), 1}).named("a");
+  graph.kernel(set_value, Grid{}, {value.data(), 2}).named("b").after(first);
+  Exec exec = graph.instantiate();
+  const Tracer tracer(device(), TraceLevel::graph);
+  run(exec);
+  run(exec);
+  stream().kernel(set_value, Grid{}, {value.data(), 3});
+  stream().synchronize();
+  const Trace trace = tracer.trace();
+  ASSERT_THAT(trace.slices, SizeIs(3));
+  EXPECT_EQ(trace.slices[0].name, "whole");
+  EXPECT_EQ(trace.slices[0].graph, "whole");
+  EXPECT_EQ(trace.slices[0].launch, 1u);
+  EXPECT_EQ(trace.slices[1].launch, 2u);
+  EXPECT_LE(trace.slices[0].end_ns, trace.slices[1].begin_ns);
+  EXPECT_EQ(trace.slices[2].graph, "") << "a kernel that was launched by itself";
+  EXPECT_EQ(tracer.dropped(), 0u);
+}
+
 TEST_P(TracerTest, kernels_outside_graphs_have_no_graph) {
   const Buffer<int> value = buffer<int>({0});
   const Tracer tracer(device());

@@ -3,9 +3,11 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "command.hpp"
+#include "files.hpp"
 #include "input.hpp"
 #include "output.hpp"
 #include "trace/read_chrome.hpp"
@@ -24,14 +26,19 @@ struct Asked {
   bool compares = false;
   bool shows_each = false;
   std::size_t names = kNames;
+  std::string output;
 };
 
-/// `shows_each`: names that differ only in numbers stay apart.
-trace::Summary summary_of(const std::string& file, bool shows_each) {
-  const trace::ReadTrace read = trace::read_chrome(read_text("FILE", file), file);
+Trace read(const std::string& file) {
+  trace::ReadTrace read = trace::read_chrome(read_text("FILE", file), file);
   if (read.skipped > 0)
     fmt::print(stderr, "{}: {} events of other kinds were skipped\n", file, read.skipped);
-  trace::Summary summary = trace::summarize(read.trace);
+  return std::move(read.trace);
+}
+
+/// `shows_each`: names that differ only in numbers stay apart.
+trace::Summary summary_of(const Trace& trace, bool shows_each) {
+  trace::Summary summary = trace::summarize(trace);
   if (!shows_each) summary.names = trace::merge_numbers(summary.names);
   return summary;
 }
@@ -43,11 +50,17 @@ void run(const Asked& asked) {
                                  asked.files.size() == 1 ? "file is" : "files are",
                                  asked.compares ? "--compare takes two, before and after"
                                                 : "give one, or two with --compare"));
-  const trace::Summary first = summary_of(asked.files.front(), asked.shows_each);
+  if (!asked.output.empty()) {
+    if (asked.compares) throw UsageError("--output writes one trace, and --compare reads two");
+    require_writable(asked.output);
+  }
+  const Trace first = read(asked.files.front());
+  if (!asked.output.empty()) return write_trace(first, asked.output);
+  const trace::Summary summary = summary_of(first, asked.shows_each);
   write_out(asked.compares
-                ? trace::comparison_report(first, summary_of(asked.files.back(), asked.shows_each),
-                                           asked.names)
-                : trace::summary_report(first, asked.names));
+                ? trace::comparison_report(
+                      summary, summary_of(read(asked.files.back()), asked.shows_each), asked.names)
+                : trace::summary_report(summary, asked.names));
 }
 
 }  // namespace
@@ -63,10 +76,14 @@ void add_trace(Program& program) {
       "Examples:\n"
       "  attacca run \"Tell me a story.\" --trace run.json\n"
       "  attacca trace run.json\n"
+      "  attacca trace run.json -o run.html\n"
       "  attacca trace --compare before.json after.json");
   command.words("FILE", asked->files, "a trace; - is standard input");
   command.flag("--compare", asked->compares, "two traces: what became slower, faster, longer idle");
   command.flag("--each", asked->shows_each, "a row for each layer, not one for all");
+  command.option("-o,--output", text(asked->output),
+                 "write the trace instead: .html is a page, .pftrace Perfetto's format, any other "
+                 "ending JSON");
   command.option("--names", whole_number(asked->names, 1, 1'000'000), "rows of a table, at most")
       .shows_default(fmt::to_string(kNames));
   command.action([asked] { run(*asked); });

@@ -11,23 +11,24 @@
 
 namespace attacca::tool {
 
-RunTrace::RunTrace(std::string file, llm::EngineOptions& options)
-    : file_(std::move(file)), device_(options.device) {
-  if (file_.empty()) return;
-  require_writable(file_);
+RunTrace::RunTrace(TraceChoice choice, llm::EngineOptions& options)
+    : choice_(std::move(choice)), device_(options.device) {
+  if (choice_.file.empty()) return;
+  require_writable(choice_.file);
   options.on_step = [this](const llm::StepRecord& record) { add(record); };
 }
 
 void RunTrace::start() {
-  if (file_.empty()) return;
-  tracer_.emplace(device_);
+  if (choice_.file.empty()) return;
+  tracer_.emplace(device_, choice_.level);
   if (!tracer_->is_recording())
-    fmt::print(stderr, "--trace {}: {}; the trace has the steps only\n", file_, tracer_->why_not());
+    fmt::print(stderr, "--trace {}: {}; the trace has the steps only\n", choice_.file,
+               tracer_->why_not());
 }
 
 void RunTrace::finish() {
   if (!tracer_) return;
-  write_chrome_trace(tracer_->trace(), file_);
+  write_recorded(*tracer_, choice_.file);
   tracer_.reset();
 }
 

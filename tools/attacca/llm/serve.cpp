@@ -14,6 +14,7 @@
 #include "input.hpp"
 #include "llm/engine_flags.hpp"
 #include "llm/models.hpp"
+#include "llm/run_trace.hpp"
 #include "output.hpp"
 #include "progress.hpp"
 #include "server/api.hpp"
@@ -40,6 +41,7 @@ struct ServeSettings {
   bool is_strict = false;
   server::HttpOptions http;
   EngineFlags flags;
+  TraceChoice trace;
 };
 
 /// "qwen3-0.6b" for "models/qwen3-0.6b.gguf" and for "models/qwen3-0.6b/".
@@ -91,7 +93,8 @@ std::string address_of(const std::string& host, std::uint16_t port) {
 void serve(ServeSettings& settings) {
   settings.http.drain =
       std::chrono::milliseconds(static_cast<std::int64_t>(settings.drain_seconds * 1000));
-  const llm::EngineOptions engine_settings = engine_options(settings.flags);
+  llm::EngineOptions engine_settings = engine_options(settings.flags);
+  RunTrace trace(settings.trace, engine_settings);
   const llm::Model model = open_model(settings.model);
   const server::ApiOptions options = api_options(settings, model);
   ProgressBar bar;
@@ -100,6 +103,7 @@ void serve(ServeSettings& settings) {
                        bar.show(what, done, all);
                      });
   bar.clear();
+  trace.start();
   const auto log = std::make_shared<server::RequestLog>(
       log_format_of(settings.log_format),
       [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); });
@@ -121,6 +125,8 @@ void serve(ServeSettings& settings) {
     fmt::print(stderr, "attacca: stopping; what runs may take another {} s\n",
                settings.drain_seconds);
   });
+  engine.wait_until_idle();
+  trace.finish();
 }
 
 }  // namespace
@@ -167,6 +173,7 @@ void add_serve(Program& program) {
       .option("--log-format", one_of({"text", "json", "none"}, settings->log_format),
               "how requests are logged on standard error")
       .shows_default(settings->log_format);
+  add_trace_options(command, settings->trace);
   command.flag("--strict", settings->is_strict, "refuse requests with unknown fields");
   add_engine_flags(command, settings->flags);
   command.action([settings] { serve(*settings); });
