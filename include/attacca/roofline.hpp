@@ -56,7 +56,7 @@ enum class Limit : std::uint8_t {
   compute,  // it computes at a good part of what the arithmetic allows
   launch,   // its work is less than the cost of a node
   neither,  // it is far below both roofs
-  unknown,  // it declares no cost
+  unknown,  // it declares no cost, or more than it can have done in its time
 };
 const char* limit_name(Limit limit);
 

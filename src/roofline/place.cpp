@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "graph/print.hpp"
+
 namespace attacca {
 
 const char* limit_name(Limit limit) {
@@ -33,6 +35,8 @@ namespace {
 
 // A kernel that is faster than memory allows by more than this was served by a cache.
 constexpr double kCached = 0.95;
+// A kernel that is faster than all roofs allow by this factor declares more than it did.
+constexpr double kImpossible = 1.1;
 // A kernel of little work is launch-bound up to so many times an empty one, or a launch.
 constexpr double kSmall = 3;
 constexpr double kLaunches = 2;
@@ -66,11 +70,7 @@ std::string time_text(double us) {
   return fmt::format("{:.3g} ns", us * 1e3);
 }
 
-std::string bytes_text(double bytes) {
-  for (const auto& [unit, name] : {std::pair{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}})
-    if (bytes >= unit) return fmt::format("{:.3g} {}", bytes / unit, name);
-  return fmt::format("{:.3g} B", bytes);
-}
+std::string bytes_text(double bytes) { return graph::quantity_text(bytes, "B"); }
 
 double memory_us(const PlacedKernel& kernel, const Roofs& roofs) {
   return 1e6 * kernel.cost.bytes * seconds_per_byte(kernel, roofs);
@@ -86,7 +86,7 @@ void place(PlacedKernel& kernel, const Roofs& roofs) {
   kernel.is_cached = roofs.cache > 0 && kernel.time_us < kCached * memory_us(kernel, roofs);
   const double memory = memory_us(kernel, roofs), compute = compute_us(kernel, roofs);
   kernel.floor_us = std::max(memory, compute);
-  if (kernel.cost.flops <= 0 && kernel.cost.bytes <= 0)
+  if ((kernel.cost.flops <= 0 && kernel.cost.bytes <= 0) || kernel.share() > kImpossible)
     kernel.limit = Limit::unknown;
   else if (kernel.floor_us <= roofs.node_us &&
            kernel.time_us <= std::max(kSmall * roofs.node_us, kLaunches * roofs.launch_us))

@@ -97,6 +97,12 @@ TEST(Place, a_kernel_without_a_cost_gets_no_advice) {
   EXPECT_FALSE(roofline::advice_for(kernel, paper_roofs()));
 }
 
+TEST(Place, a_kernel_that_beats_every_roof_declares_too_much) {
+  EXPECT_EQ(placed({.bytes = 1e9}, 200).limit, Limit::unknown);
+  EXPECT_EQ(placed({.flops = 10e9}, 800).limit, Limit::unknown);
+  EXPECT_EQ(placed({.flops = 10e9}, 980).limit, Limit::compute) << "that much is noise";
+}
+
 TEST(Place, gains_count_every_execution) {
   PlacedKernel kernel = placed({.bytes = 1e9}, 2000);
   kernel.count = 32;

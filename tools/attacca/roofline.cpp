@@ -123,6 +123,15 @@ void report(const Asked& asked, const Roofline& each, const std::vector<Trial>& 
     return;
   }
   write_out(to_text(found, asked.rows));
+  const auto impossible =
+      std::count_if(found.kernels.begin(), found.kernels.end(), [](const PlacedKernel& kernel) {
+        return kernel.limit == Limit::unknown && kernel.share() > 1;
+      });
+  if (impossible > 0)
+    write_out(fmt::format(
+        "{} of the kernels are faster than the roofs allow: the cost they declare is an upper "
+        "bound,\nor the roofs were measured while the machine was busy (--measure)\n",
+        impossible));
   if (!trials.empty()) write_out("\n" + to_text(trials));
 }
 
