@@ -69,18 +69,19 @@ void write_trace(const Trace& trace, const std::string& path);
 /// record; docs/trace.md has the figures.
 enum class TraceLevel : std::uint8_t { graph, node };
 
-/// Records what graphs and streams run on a host device while it lives, with a track for each
-/// thread. A kernel that several threads compute has a slice on each of them. A thread keeps four
-/// million slices, and so does `add`; others are counted as dropped. One at a time per device, and
-/// no Timeline of that device beside it. Thread-safe.
+/// Records what graphs and streams run on a device while it lives. On the host each thread has a
+/// track, and a kernel that several threads compute has a slice on each of them. On a GPU each
+/// stream has one. Nodes of a GPU come from CUPTI and have names if their graph was instantiated
+/// while this lives; where CUPTI does not work, and at the level of graphs, launches are timed by
+/// events. A thread keeps four million slices, and so does `add`; others are counted as dropped.
+/// One at a time per device, and no Timeline of that device beside it. Thread-safe.
 class Tracer {
  public:
   explicit Tracer(const Device& device, TraceLevel level = TraceLevel::node);
   ~Tracer();
   Tracer(const Tracer&) = delete;
 
-  /// Whether nodes are recorded; if not, `why_not` names the reason. `add` works anyway.
-  bool is_recording() const;
+  /// Why nodes are not recorded although they were asked for; empty if they are.
   std::string why_not() const;
 
   /// The clock of all slices.

@@ -95,6 +95,18 @@ class Observer {
   /// False: it is told of launches only, under the names of their graphs, and of kernels that were
   /// launched by themselves.
   virtual bool sees_nodes() const { return true; }
+
+  // CUDA tells no times. It tells what it made, so that records of another source can be named, and
+  // records events around launches.
+
+  /// A node was made; `native` is its cudaGraphNode_t. Times and numbers of `node` are not set.
+  virtual void built([[maybe_unused]] void* native, [[maybe_unused]] const Execution& node) {}
+  /// Whether `launched` is called.
+  virtual bool times_launches() const { return false; }
+  virtual void launched([[maybe_unused]] std::string_view graph,
+                        [[maybe_unused]] const StreamImpl& stream,
+                        [[maybe_unused]] std::shared_ptr<EventImpl> start,
+                        [[maybe_unused]] std::shared_ptr<EventImpl> end) {}
 };
 
 /// Why a change could not be made in place.
@@ -177,7 +189,7 @@ class DeviceImpl {
   /// Major times ten plus minor; 0 on the host.
   virtual int compute_capability() const { return 0; }
   virtual TensorMap tensor_map(const void* data, std::span<const TensorDimension> dimensions);
-  /// Null stops observing. Host devices only; false elsewhere.
+  /// Null stops observing. False where `ran` is not called, which is on CUDA.
   virtual bool observe(std::shared_ptr<Observer> observer) = 0;
   virtual void set_nested_limits(std::size_t pending_launches, std::size_t stack_bytes) = 0;
 };

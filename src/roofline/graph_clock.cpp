@@ -4,13 +4,11 @@
 
 #include <attacca/device.hpp>
 #include <attacca/exec.hpp>
-#include <attacca/timeline.hpp>
 #include <attacca/trace.hpp>
 
 #include <algorithm>
 #include <charconv>
 #include <functional>
-#include <map>
 
 #include "graph/data.hpp"
 #include "graph/lower.hpp"
@@ -58,25 +56,12 @@ std::vector<NodeId> order_of(const GraphData& data) {
   return order;
 }
 
-/// Whether each node follows the one before it, so that they run in this order only.
-bool is_chain(const GraphData& data) {
-  const Lowered lowered = lower(data);
-  for (std::size_t at = 1; at < lowered.root.nodes.size(); ++at) {
-    const auto& deps = lowered.root.nodes[at].deps;
-    const NodeId last = lowered.root.nodes[at - 1].id;
-    if (std::none_of(deps.begin(), deps.end(), [&](const Edge& edge) { return edge.from == last; }))
-      return false;
-  }
-  return true;
-}
-
 class DeviceGraphClock final : public GraphClock {
  public:
   explicit DeviceGraphClock(const Device& device) : device_(device), stream_(device) {}
 
   std::vector<NodeTime> nodes(const Graph& graph) override {
-    if (!device_.is_cuda()) return from_records(graph);
-    std::vector<NodeTime> times = from_cupti(graph);
+    std::vector<NodeTime> times = from_records(graph);
     return times.empty() ? from_events(graph) : times;
   }
 
@@ -121,47 +106,31 @@ class DeviceGraphClock final : public GraphClock {
     stream_.synchronize();
   }
 
+  /// Empty where nodes are not recorded, which may be on a GPU.
   std::vector<NodeTime> from_records(const Graph& graph) {
-    source_ = "the host executor's records";
+    source_ = device_.is_cuda() ? "CUPTI" : "the host executor's records";
+    const Tracer tracer(device_);
+    if (!tracer.why_not().empty()) return {};
     // Names need not be unique, so a copy of the graph has numbers for names.
     Graph numbered = graph;
     std::vector<NodeData>& all = data_of(numbered).nodes;
     for (std::size_t id = 0; id < all.size(); ++id) all[id].name = std::to_string(id);
-    const Tracer tracer(device_);
     launch_all(numbered);
     std::vector<std::vector<double>> seen(all.size());
+    bool has_names = false;
     for (const TraceSlice& slice : tracer.trace().slices) {
       if (!slice.arguments.empty()) continue;  // a part
       std::size_t id = 0;
       const char* const end = slice.name.data() + slice.name.size();
       const auto read = std::from_chars(slice.name.data(), end, id);
-      if (read.ec == std::errc() && read.ptr == end && id < seen.size())
-        seen[id].push_back(1e-3 * static_cast<double>(slice.end_ns - slice.begin_ns));
+      if (read.ec != std::errc() || read.ptr != end || id >= seen.size()) continue;
+      seen[id].push_back(1e-3 * static_cast<double>(slice.end_ns - slice.begin_ns));
+      has_names = true;
     }
+    if (!has_names) return {};
     std::vector<NodeTime> times(seen.size());
     for (std::size_t id = 0; id < seen.size(); ++id)
       times[id] = {static_cast<double>(seen[id].size()) / kNodeLaunches, median(seen[id])};
-    return times;
-  }
-
-  /// Empty where CUPTI is missing or saw something else. Its records are in the order of a chain;
-  /// in other graphs nodes may start in any order.
-  std::vector<NodeTime> from_cupti(const Graph& graph) {
-    const GraphData& data = data_of(graph);
-    if (!can_be_streamed(graph) || !is_chain(data)) return {};
-    const Timeline timeline(device_);
-    if (!timeline.is_recording()) return {};
-    launch_all(graph);
-    const std::vector<Span> spans = timeline.spans();
-    const std::vector<NodeId> order = order_of(data);
-    if (spans.size() != order.size() * kNodeLaunches) return {};
-    std::vector<std::vector<double>> seen(data.nodes.size());
-    for (std::size_t at = 0; at < spans.size(); ++at)
-      seen[order[at % order.size()]].push_back(
-          1e-3 * static_cast<double>(spans[at].end_ns - spans[at].start_ns));
-    std::vector<NodeTime> times(seen.size());
-    for (const NodeId id : order) times[id] = {1, median(seen[id])};
-    source_ = "CUPTI";
     return times;
   }
 

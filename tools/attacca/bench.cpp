@@ -181,7 +181,7 @@ void run_one(const Benchmark& benchmark, const Device& device, const Choices& ch
   if (!choices.commit.empty()) origin.commit = choices.commit;
   std::optional<Tracer> tracer;
   if (!choices.trace.file.empty()) tracer.emplace(device, choices.trace.level);
-  if (tracer && !tracer->is_recording()) throw Error("--trace: " + tracer->why_not());
+  if (tracer) say_what_is_missing(*tracer, choices.trace.file);
   const bench::Measured measured =
       bench::measure(benchmark, device, choices.is_quick, choices.engine, origin, known);
   if (tracer) {

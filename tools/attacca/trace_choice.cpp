@@ -21,8 +21,16 @@ void add_trace_options(Command& command, TraceChoice& choice) {
       .shows_default("node");
 }
 
-void write_recorded(const Tracer& tracer, const std::string& file) {
-  write_trace(tracer.trace(), file);
+void say_what_is_missing(const Tracer& tracer, const std::string& file) {
+  if (!tracer.why_not().empty())
+    fmt::print(stderr, "--trace {}: {}; launches of graphs are timed by events instead of nodes\n",
+               file, tracer.why_not());
+}
+
+void write_recorded(const Tracer& tracer, const std::string& file, std::int64_t since_ns) {
+  Trace trace = tracer.trace();
+  std::erase_if(trace.slices, [&](const TraceSlice& slice) { return slice.begin_ns < since_ns; });
+  write_trace(trace, file);
   if (tracer.dropped() > 0)
     fmt::print(stderr, "--trace {}: {} slices had no room; --trace-level graph makes far fewer\n",
                file, tracer.dropped());

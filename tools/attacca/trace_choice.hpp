@@ -3,6 +3,7 @@
 #pragma once
 
 #include <attacca/trace.hpp>
+#include <cstdint>
 #include <string>
 
 #include "command_line.hpp"
@@ -16,7 +17,9 @@ struct TraceChoice {
 
 void add_trace_options(Command& command, TraceChoice& choice);
 
-/// Writes what was recorded. Says on standard error what had no room.
-void write_recorded(const Tracer& tracer, const std::string& file);
+/// Says on standard error if nodes are not recorded.
+void say_what_is_missing(const Tracer& tracer, const std::string& file);
+/// Writes what began after `since_ns`. Says on standard error what had no room.
+void write_recorded(const Tracer& tracer, const std::string& file, std::int64_t since_ns = 0);
 
 }  // namespace attacca::tool

@@ -1,8 +1,6 @@
 // run_trace.cpp: makes a slice of each step, above the nodes that the tracer sees.
 #include "llm/run_trace.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -16,19 +14,20 @@ RunTrace::RunTrace(TraceChoice choice, llm::EngineOptions& options)
   if (choice_.file.empty()) return;
   require_writable(choice_.file);
   options.on_step = [this](const llm::StepRecord& record) { add(record); };
+  // CUPTI knows the nodes of graphs that are instantiated while it records.
+  if (device_.is_cuda()) tracer_.emplace(device_, choice_.level);
 }
 
 void RunTrace::start() {
   if (choice_.file.empty()) return;
-  tracer_.emplace(device_, choice_.level);
-  if (!tracer_->is_recording())
-    fmt::print(stderr, "--trace {}: {}; the trace has the steps only\n", choice_.file,
-               tracer_->why_not());
+  if (!tracer_) tracer_.emplace(device_, choice_.level);
+  say_what_is_missing(*tracer_, choice_.file);
+  started_ns_ = Tracer::now_ns();
 }
 
 void RunTrace::finish() {
   if (!tracer_) return;
-  write_recorded(*tracer_, choice_.file);
+  write_recorded(*tracer_, choice_.file, started_ns_);
   tracer_.reset();
 }
 

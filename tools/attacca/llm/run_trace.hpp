@@ -17,7 +17,7 @@ class RunTrace {
   /// before this does.
   RunTrace(TraceChoice choice, llm::EngineOptions& options);
 
-  /// Records from now on, when the engine is built.
+  /// What ran before, while the engine was built, is not written.
   void start();
   /// Writes what ran since `start`. REQUIRES: the engine is idle.
   void finish();
@@ -28,6 +28,7 @@ class RunTrace {
   TraceChoice choice_;
   Device device_;
   std::optional<Tracer> tracer_;
+  std::int64_t started_ns_ = 0;
   std::int64_t last_end_ns_ = 0;
 };
 
