@@ -18,7 +18,10 @@ namespace attacca::instruments {
 namespace {
 
 constexpr std::size_t kWords = std::size_t{32} << 20;  // 256 MiB, of all threads together
-constexpr int kPasses = 10;
+// At most so many passes, and fewer if they take long.
+constexpr std::size_t kPasses = 10;
+constexpr std::size_t kLeastPasses = 2;
+constexpr std::chrono::milliseconds kPatience{300};
 constexpr std::size_t kUsualCacheBytes = std::size_t{512} << 10;
 
 using Pair [[gnu::vector_size(16)]] = std::uint64_t;
@@ -51,7 +54,12 @@ double best_rate(unsigned threads, std::size_t words_each, double moved, const M
   std::atomic<std::uint64_t> seen{0};  // keeps the reads
   std::vector<Clock::time_point> marks;
   marks.reserve(kPasses + 1);
-  std::barrier together(threads, [&]() noexcept { marks.push_back(Clock::now()); });
+  bool goes_on = true;
+  std::barrier together(threads, [&]() noexcept {
+    marks.push_back(Clock::now());
+    goes_on = marks.size() <= kPasses &&
+              (marks.size() <= kLeastPasses || marks.back() - marks.front() < kPatience);
+  });
   const std::unique_ptr<std::uint64_t[]> block(new std::uint64_t[words_each * threads]);
   {
     std::vector<std::jthread> movers;
@@ -60,7 +68,7 @@ double best_rate(unsigned threads, std::size_t words_each, double moved, const M
         std::uint64_t* const part = block.get() + mover * words_each;
         std::fill(part, part + words_each, mover);  // by its reader, so that its pages lie near
         together.arrive_and_wait();
-        for (int pass = 0; pass < kPasses; ++pass) {
+        while (goes_on) {
           seen.fetch_add(move(part, words_each), std::memory_order_relaxed);
           together.arrive_and_wait();
         }
@@ -68,8 +76,8 @@ double best_rate(unsigned threads, std::size_t words_each, double moved, const M
     }
   }
   double best = 0;
-  for (int pass = 0; pass < kPasses; ++pass) {
-    const std::chrono::duration<double> took = marks[pass + 1] - marks[pass];
+  for (std::size_t pass = 1; pass < marks.size(); ++pass) {
+    const std::chrono::duration<double> took = marks[pass] - marks[pass - 1];
     best = std::max(best, moved / took.count());
   }
   return best;

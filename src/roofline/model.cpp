@@ -78,8 +78,10 @@ class Play {
     for (std::size_t at = 0; at < model.size(); ++at) {
       left_[at] = model[at].deps.size();
       for (const ModelNode::Dep& dep : model[at].deps) consumers_[dep.from].push_back(at);
-      if (model[at].deps.empty()) wait(at);
     }
+    unsigned others = 0;
+    for (std::size_t at = 0; at < model.size(); ++at)
+      if (model[at].deps.empty()) wait(at, others++);
   }
 
   double length() {
@@ -109,12 +111,12 @@ class Play {
   };
   using Ready = std::pair<double, std::size_t>;  // when, which
 
-  void wait(std::size_t node) {
+  /// `others`: nodes that became ready at the same moment and are started before it.
+  void wait(std::size_t node, unsigned others) {
     EdgeKind kind = model_[node].deps.empty() ? EdgeKind::full : EdgeKind::programmatic;
     for (const ModelNode::Dep& dep : model_[node].deps)
       if (dep.kind == EdgeKind::full) kind = EdgeKind::full;
-    const double join = model_[node].deps.size() > 1 ? roofs_.branch_us : 0;
-    waiting_.push({now_ + gap_us(roofs_, kind) + join, node});
+    waiting_.push({now_ + gap_us(roofs_, kind) + others * roofs_.branch_us, node});
   }
   void start() {
     const std::size_t node = waiting_.top().second;
@@ -126,8 +128,9 @@ class Play {
     const std::size_t node = ended->node;
     running_.erase(ended);
     used_.add(shares_of(model_[node].kernel, roofs_), -1);
+    unsigned others = 0;
     for (const std::size_t consumer : consumers_[node])
-      if (--left_[consumer] == 0) wait(consumer);
+      if (--left_[consumer] == 0) wait(consumer, others++);
   }
 
   const Model& model_;
@@ -191,13 +194,6 @@ Model model_of(const Graph& graph, const std::vector<NodeTime>& times, const Roo
 
 double graph_us(const Model& model, const Roofs& roofs) {
   return roofs.graph_us + Play(model, roofs).length();
-}
-
-double stream_us(const Model& model, const Roofs& roofs) {
-  double sum = 0;
-  for (const ModelNode& node : model)
-    sum += std::max(node.kernel.time_us + gap_us(roofs, EdgeKind::full), roofs.launch_us);
-  return sum;
 }
 
 double pair_us(const PlacedKernel& a, const PlacedKernel& b, const Roofs& roofs) {

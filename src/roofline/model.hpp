@@ -33,8 +33,6 @@ std::optional<PlacedKernel> kernel_of(const graph::GraphData& data, NodeId id, d
 
 /// Microseconds of a launch of the graph, when one follows another.
 double graph_us(const Model& model, const Roofs& roofs);
-/// The same nodes one by one on a stream.
-double stream_us(const Model& model, const Roofs& roofs);
 /// Microseconds of two nodes side by side.
 double pair_us(const PlacedKernel& a, const PlacedKernel& b, const Roofs& roofs);
 

@@ -36,11 +36,12 @@ struct MultiplyAddArgs {
 const Kernel<MultiplyAddArgs>& multiply_add();
 double multiply_add_flops(const Grid& grid, unsigned rounds, bool is_cuda);
 
-struct NothingArgs {
-  unsigned unused;
+struct TinyArgs {
+  const Quad* from = nullptr;  // null: nothing is copied
+  Quad* to = nullptr;
 };
-/// Waits for its producers, so it may start behind a programmatic edge.
-const Kernel<NothingArgs>& wait_only();
+/// Copies one quad. Waits for its producers, so it may start behind a programmatic edge.
+const Kernel<TinyArgs>& copy_one();
 
 /// Blocks that fill a device with so many processors.
 Grid probe_grid(unsigned processors, bool is_cuda);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "roofline/place.hpp"
 
@@ -13,6 +14,8 @@ namespace attacca::roofline {
 namespace {
 
 constexpr unsigned kTiny = 8;
+constexpr unsigned kChain = 64;
+constexpr Grid kTinyGrid{{1}, {32}};
 // More than any cache holds, and milliseconds of work.
 constexpr std::size_t kHostBytes = std::size_t{256} << 20;
 constexpr std::size_t kGpuBytes = std::size_t{2} << 30;
@@ -54,12 +57,31 @@ Graph Probes::graph() const {
                   .named(kMultiplyAdd)
                   .after(read);
   for (unsigned at = 0; at < kTiny; ++at)
-    last = graph
-               .kernel(copy_memory(), Grid{Dim3{1}, Dim3{is_cuda ? 32u : 1u}},
-                       {memory_.data() + at, memory_.data() + half + at, 1})
+    last = graph.kernel(copy_one(), kTinyGrid, {memory_.data() + at, memory_.data() + half + at})
                .named(tiny_name(at))
                .after(last);
   return graph;
+}
+
+Graph Probes::chain() const {
+  Graph graph(device_, "chain of tiny kernels");
+  std::optional<Node> last;
+  for (unsigned at = 0; at < kChain; ++at) {
+    const auto node = graph.kernel(copy_one(), kTinyGrid, {memory_.data(), memory_.data() + at + 1})
+                          .named(tiny_name(at));
+    if (last) node.after(*last);
+    last = node;
+  }
+  return graph;
+}
+
+std::vector<std::string> mispredicted(const std::vector<Trial>& trials) {
+  std::vector<std::string> wrong;
+  for (const Trial& trial : trials)
+    if (trial.why_not.empty() && std::abs(trial.error()) > kTrialTolerance)
+      wrong.push_back(fmt::format("{}: {} were predicted, and {} measured", trial.what,
+                                  time_text(trial.predicted_us), time_text(trial.measured_us)));
+  return wrong;
 }
 
 std::vector<Expected> expected_places() {

@@ -23,8 +23,10 @@ struct Expected {
 class Probes {
  public:
   explicit Probes(const Device& device);
-  /// REQUIRES: this outlives it and its execs.
+  // REQUIRES: this outlives the graphs and their execs.
   Graph graph() const;
+  /// Tiny kernels one behind the other, for trials: starting them is all that takes time.
+  Graph chain() const;
 
  private:
   Device device_;
@@ -37,6 +39,11 @@ std::vector<Expected> expected_places();
 
 /// How far a share may be from what is expected.
 inline constexpr double kProbeTolerance = 0.05;
+/// How far a prediction may be from what was measured.
+inline constexpr double kTrialTolerance = 0.25;
+/// A sentence for each trial that was predicted worse.
+std::vector<std::string> mispredicted(const std::vector<Trial>& trials);
+
 /// A sentence for each probe that landed elsewhere; empty: all are where they should be.
 std::vector<std::string> misplaced(const Roofline& found, const std::vector<Expected>& expected);
 

@@ -85,11 +85,11 @@ std::string to_text(const Roofline& found, std::size_t most) {
 }
 
 std::string to_text(const std::vector<Trial>& trials) {
-  std::string text = fmt::format("{:<56}{:>11}{:>11}{:>11}{:>9}\n", "tried", "before", "predicted",
+  std::string text = fmt::format("{:<66}{:>11}{:>11}{:>11}{:>9}\n", "tried", "before", "predicted",
                                  "measured", "error");
   for (const Trial& trial : trials)
     if (trial.why_not.empty())
-      text += fmt::format("{:<56}{:>11}{:>11}{:>11}{:>+7.0f} %\n", trial.what,
+      text += fmt::format("{:<66}{:>11}{:>11}{:>11}{:>+7.0f} %\n", trial.what,
                           time_text(trial.before_us), time_text(trial.predicted_us),
                           time_text(trial.measured_us), 100 * trial.error());
   for (const Trial& trial : trials)

@@ -106,10 +106,10 @@ TEST_F(RooflineGraph, a_lonely_kernel_is_told_its_best_neighbour) {
 
 TEST_F(RooflineGraph, a_chain_of_tiny_kernels_is_advised_to_start_cheaper) {
   Graph graph(device, "tiny");
-  std::optional<KernelNode<roofline::NothingArgs>> last;
+  std::optional<KernelNode<roofline::TinyArgs>> last;
   for (int at = 0; at < 40; ++at) {
-    const auto node =
-        graph.kernel(roofline::wait_only(), one, {0}).named("wait " + std::to_string(at));
+    const auto node = graph.kernel(roofline::copy_one(), one, {paper(0), paper(at + 1)})
+                          .named("wait " + std::to_string(at));
     if (last) node.after(*last);
     last = node;
     work["wait " + std::to_string(at)] = {0.6, 0.25, 0, 0};

@@ -89,13 +89,32 @@ class PaperMachine final : public roofline::GraphClock {
     return (kind == EdgeKind::full ? roofs_.node_us : roofs_.early_node_us) - roofs_.empty_us;
   }
 
-  /// The moment at which a node can start, once its producers have ended.
-  double ready_at(const graph::LoweredNode& node, const std::map<NodeId, double>& ends) const {
-    double at = 0;
+  /// The producer that ends last; kNone where there is none.
+  static NodeId last_producer(const graph::LoweredNode& node,
+                              const std::map<NodeId, double>& ends) {
+    NodeId last = graph::kNone;
     for (const graph::Edge& edge : node.deps)
-      at = std::max(at, ends.at(edge.from) + gap(edge.kind));
-    if (node.deps.empty()) at = gap(EdgeKind::full);
-    return at + (node.deps.size() > 1 ? roofs_.branch_us : 0);
+      if (last == graph::kNone || ends.at(edge.from) > ends.at(last)) last = edge.from;
+    return last;
+  }
+  static bool is_known(const graph::LoweredNode& node, const std::map<NodeId, double>& ends) {
+    return std::all_of(node.deps.begin(), node.deps.end(),
+                       [&](const graph::Edge& edge) { return ends.contains(edge.from); });
+  }
+  /// The moment at which a node can start, once its producers have ended. Of several nodes that the
+  /// end of one releases, each further one is started branch_us later.
+  double ready_at(const graph::LoweredNode& node, const graph::LoweredScope& scope,
+                  const std::map<NodeId, double>& ends) const {
+    const NodeId last = last_producer(node, ends);
+    double before = 0;
+    for (const graph::LoweredNode& other : scope.nodes) {
+      if (other.id == node.id) break;
+      before += is_known(other, ends) && last_producer(other, ends) == last;
+    }
+    EdgeKind kind = node.deps.empty() ? EdgeKind::full : EdgeKind::programmatic;
+    for (const graph::Edge& edge : node.deps)
+      if (edge.kind == EdgeKind::full) kind = EdgeKind::full;
+    return (last == graph::kNone ? 0 : ends.at(last)) + gap(kind) + before * roofs_.branch_us;
   }
 
   double play(const graph::GraphData& data, const graph::LoweredScope& scope) const {
@@ -108,9 +127,7 @@ class PaperMachine final : public roofline::GraphClock {
       double next_start = 1e300;
       for (std::size_t at = 0; at < waiting.size();) {
         const graph::LoweredNode& node = *waiting[at];
-        const bool is_known = std::all_of(node.deps.begin(), node.deps.end(),
-                                          [&](auto& edge) { return ends.contains(edge.from); });
-        const double start = is_known ? ready_at(node, ends) : 1e300;
+        const double start = is_known(node, ends) ? ready_at(node, scope, ends) : 1e300;
         if (start <= now + 1e-9) {
           const Work work = work_of_(data.nodes[node.id]);
           running.push_back({node.id, work, work.time_us});

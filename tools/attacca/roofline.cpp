@@ -135,24 +135,32 @@ void report(const Asked& asked, const Roofline& each, const std::vector<Trial>& 
   if (!trials.empty()) write_out("\n" + to_text(trials));
 }
 
-Roofline run_graph(const Asked& asked, const Graph& graph, const Roofs& roofs) {
-  Roofline found = roofline_of(graph, roofs);
+void run_graph(const Asked& asked, const Graph& graph, const Roofs& roofs) {
+  const Roofline found = roofline_of(graph, roofs);
   report(asked, found, asked.tries ? try_advice(graph, found) : std::vector<Trial>());
-  return found;
 }
 
-/// Throws Error if a probe landed elsewhere.
+/// Throws Error if a probe landed elsewhere, or a trial was predicted badly.
 void run_probes(const Asked& asked, const Device& device) {
   const Roofs roofs = roofs_for(asked, device);
   const roofline::Probes probes(device);
-  const Roofline found = run_graph(asked, probes.graph(), roofs);
-  const std::vector<std::string> wrong = roofline::misplaced(found, roofline::expected_places());
-  for (const std::string& sentence : wrong) fmt::print(stderr, "misplaced: {}\n", sentence);
+  const Graph graph = probes.graph();
+  const Roofline found = roofline_of(graph, roofs);
+  std::vector<Trial> trials;
+  if (asked.tries)
+    for (const Graph& each : {graph, probes.chain()})
+      for (Trial& trial : try_advice(each, roofline_of(each, roofs))) {
+        trial.what += fmt::format(", {}", each.name());
+        trials.push_back(std::move(trial));
+      }
+  report(asked, found, trials);
+  std::vector<std::string> wrong = roofline::misplaced(found, roofline::expected_places());
+  for (std::string& sentence : roofline::mispredicted(trials)) wrong.push_back(std::move(sentence));
+  for (const std::string& sentence : wrong) fmt::print(stderr, "{}\n", sentence);
   if (!wrong.empty())
-    throw Error(fmt::format(
-        "{} of {} probes are not where they should be; the machine must have nothing else to do, "
-        "and --measure measures its roofs anew",
-        wrong.size(), roofline::expected_places().size()));
+    throw Error(
+        "the probes are not where they should be; the machine must have nothing else to do, and "
+        "--measure measures its roofs anew");
 }
 
 /// Reads it before roofs are measured, because it may be wrong.
