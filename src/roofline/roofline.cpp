@@ -23,6 +23,11 @@ namespace {
 // Nodes run side by side only if that saves more than this share of the whole.
 constexpr double kWorthwhile = 0.01;
 
+/// By more than noise.
+bool are_early_nodes_cheaper(const Roofs& roofs) {
+  return roofs.early_node_us < 0.9 * roofs.node_us;
+}
+
 void finish(Roofline& found) {
   std::stable_sort(found.kernels.begin(), found.kernels.end(), [](const auto& a, const auto& b) {
     return a.time_us * static_cast<double>(a.count) > b.time_us * static_cast<double>(b.count);
@@ -117,7 +122,7 @@ void add_graph_advice(Roofline& found, const Graph& graph, const Model& model) {
   std::size_t programmatic = 0;
   for (const ModelNode& node : model)
     for (const ModelNode::Dep& dep : node.deps) programmatic += dep.kind == EdgeKind::programmatic;
-  if (edges > programmatic && roofs.early_node_us < roofs.node_us) {
+  if (edges > programmatic && are_early_nodes_cheaper(roofs)) {
     const double gain =
         static_cast<double>(edges - programmatic) * (roofs.node_us - roofs.early_node_us);
     found.advice.push_back({Tool::programmatic_edges, "",
@@ -184,7 +189,7 @@ Trial try_programmatic(const Graph& graph, const std::vector<NodeTime>& times, c
   if (edges == 0)
     return not_tried(Tool::programmatic_edges, kWhat,
                      "no edge leads from a kernel to one that waits for its producers itself");
-  if (roofs.early_node_us >= 0.95 * roofs.node_us)
+  if (!are_early_nodes_cheaper(roofs))
     return not_tried(Tool::programmatic_edges, kWhat,
                      "a programmatic edge costs as much as a full one on this device");
   const Graph early = with_edges(graph, EdgeKind::programmatic, edges);

@@ -88,6 +88,16 @@ class TraceTest(unittest.TestCase):
                 self.assertEqual((0, "", ""), (done.returncode, done.stdout, done.stderr))
                 self.assertTrue(converted.read_bytes().startswith(start))
 
+    def test_a_command_is_recorded(self):
+        trace = self.folder / "recorded.json"
+        done = attacca("trace", "-o", str(trace), "--", "run", "--plain", "Once", "-n", "3", "--device", "host")
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        self.assertTrue(done.stdout)
+        self.assertIn("sample", trace.read_text())
+        done = attacca("trace", "-o", str(trace), "--", "run", "--no-such-option")
+        self.assertEqual(2, done.returncode)
+        self.assertIn("--no-such-option", done.stderr)
+
     def test_the_level_of_graphs_has_a_slice_for_each_launch(self):
         _, tracks, log = self.run_model("--trace-level", "graph")
         launches = [node for name, nodes in tracks.items() if name != "steps" for node in nodes if "step of" in node["name"]]

@@ -1,4 +1,5 @@
-// `attacca trace`: sums up a trace, or compares two.
+// `attacca trace`: sums up a trace, compares two, turns one into another format, or records a
+// command.
 #include <fmt/format.h>
 
 #include <memory>
@@ -43,7 +44,23 @@ trace::Summary summary_of(const Trace& trace, bool shows_each) {
   return summary;
 }
 
+/// Whether the words are a command line to record, and no file.
+bool is_command(const Asked& asked) {
+  const std::string& first = asked.files.empty() ? asked.output : asked.files.front();
+  return !asked.output.empty() && (first == "run" || first == "serve" || first == "bench");
+}
+
+/// `attacca COMMAND... --trace FILE`
+void record(const Asked& asked) {
+  std::vector<const char*> words{"attacca"};
+  for (const std::string& word : asked.files) words.push_back(word.c_str());
+  for (const char* word : {"--trace", asked.output.c_str()}) words.push_back(word);
+  const int status = run_program(static_cast<int>(words.size()), words.data());
+  if (status != 0) throw ExitStatus{status};
+}
+
 void run(const Asked& asked) {
+  if (is_command(asked)) return record(asked);
   const std::size_t wanted = asked.compares ? 2 : 1;
   if (asked.files.size() != wanted)
     throw UsageError(fmt::format("{} {} given; {}", asked.files.size(),
@@ -77,8 +94,12 @@ void add_trace(Program& program) {
       "  attacca run \"Tell me a story.\" --trace run.json\n"
       "  attacca trace run.json\n"
       "  attacca trace run.json -o run.html\n"
+      "  attacca trace -o run.html -- run \"Tell me a story.\" -n 60\n"
       "  attacca trace --compare before.json after.json");
-  command.words("FILE", asked->files, "a trace; - is standard input");
+  command.words(
+      "FILE", asked->files,
+      "a trace; - is standard input. Behind a -- with --output: a command to record, run, "
+      "serve or bench");
   command.flag("--compare", asked->compares, "two traces: what became slower, faster, longer idle");
   command.flag("--each", asked->shows_each, "a row for each layer, not one for all");
   command.option("-o,--output", text(asked->output),
