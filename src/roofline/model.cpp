@@ -1,4 +1,4 @@
-// model.cpp: the bounds of model.hpp, and copies of a graph with other edges.
+// model.cpp: plays a graph on paper, event by event, and makes copies of it with other edges.
 #include "roofline/model.hpp"
 
 #include <fmt/format.h>
@@ -21,8 +21,8 @@ using namespace graph;
 
 namespace {
 
-/// The share of the processors that a kernel's blocks can use. The host splits a kernel of fewer
-/// than so many threads only if its blocks are worth a thread each.
+/// The share of the processors that a kernel's blocks can use. The host (backend/host/run.cpp)
+/// splits a kernel of fewer than so many threads only if its blocks are worth a thread each.
 double processors_of(const KernelPart& kernel, const Device& device) {
   constexpr double kSplitThreads = 8192;
   const double processors = device.processors();

@@ -118,7 +118,7 @@ void add_graph_advice(Roofline& found, const Graph& graph, const Model& model) {
   std::size_t small = 0;
   for (const ModelNode& node : model) small += node.kernel.limit == Limit::launch;
   std::size_t edges = 0;
-  const Graph full = with_edges(graph, EdgeKind::full, edges);
+  with_edges(graph, EdgeKind::programmatic, edges);
   std::size_t programmatic = 0;
   for (const ModelNode& node : model)
     for (const ModelNode::Dep& dep : node.deps) programmatic += dep.kind == EdgeKind::programmatic;
@@ -193,6 +193,8 @@ Trial try_programmatic(const Graph& graph, const std::vector<NodeTime>& times, c
     return not_tried(Tool::programmatic_edges, kWhat,
                      "a programmatic edge costs as much as a full one on this device");
   const Graph early = with_edges(graph, EdgeKind::programmatic, edges);
+  if (const auto problems = early.problems(); !problems.empty())
+    return not_tried(Tool::programmatic_edges, kWhat, problems.front().what());
   Trial trial{.tool = Tool::programmatic_edges, .what = kWhat};
   trial.before_us = clock.graph(full);
   trial.predicted_us = scaled(trial.before_us, graph_us(model_of(full, times, roofs), roofs),
@@ -213,6 +215,8 @@ Trial try_branches(const Graph& graph, const std::vector<NodeTime>& times, const
     return not_tried(
         Tool::concurrent_branches, kWhat,
         fmt::format("{} instead of {} are predicted", time_text(then), time_text(now)));
+  if (const auto problems = derived->problems(); !problems.empty())
+    return not_tried(Tool::concurrent_branches, kWhat, problems.front().what());
   Trial trial{.tool = Tool::concurrent_branches, .what = kWhat};
   trial.before_us = clock.graph(graph);
   trial.predicted_us = scaled(trial.before_us, now, then);
