@@ -62,6 +62,11 @@ class Roofline(unittest.TestCase):
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertIn("advice, and the time that it should save", done.stdout)
 
+    def test_a_command_is_recorded_and_placed(self):
+        done = self.attacca("roofline", "--device", "host", "--", "run", "--plain", "Once", "-n", "3")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("layer # qkv", done.stdout)
+
     def test_a_step_is_placed_and_tried(self):
         found = self.read("step", "--shape", "smollm2-135m", "--layers", "2", "--context", "16", "--try")
         names = {kernel["name"]: kernel for kernel in found["kernels"]}
@@ -78,6 +83,7 @@ class Roofline(unittest.TestCase):
                                         (("--batch", "4"), 2, "for `attacca roofline step`"), (("step", "--shape", "gpt"), 2, "gpt"),
                                         (("step", "--svg", "/nowhere/x.svg"), 1, "/nowhere/x.svg"),
                                         (("step", "--shape", "llama-8b", "--batch", "1024", "--context", "131072"), 1, "GiB"),
+                                        (("step", "8"), 2, "would be ignored"), (("--json", "run", "x"), 2, "--json"),
                                         (("--device", "tpu"), 1, "tpu")):
             with self.subTest(arguments):
                 done = self.attacca("roofline", *(() if "--device" in arguments else ("--device", "host")), *arguments)

@@ -1,8 +1,11 @@
 // `attacca roofline`: the roofs of a device, kernels under them, and what would make them faster.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
 #include <attacca/roofline.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +21,7 @@
 #include "roofline/probes.hpp"
 #include "roofline_chart.hpp"
 #include "trace/read_chrome.hpp"
+#include "trace_choice.hpp"
 #include "values.hpp"
 
 #if ATTACCA_WITH_LLM
@@ -32,7 +36,7 @@ namespace {
 constexpr std::size_t kRows = 15;
 
 struct Asked {
-  std::string what;
+  std::vector<std::string> words;
   std::string device;
 #if ATTACCA_WITH_LLM
   RooflineStepChoices step;
@@ -163,24 +167,54 @@ void run_probes(const Asked& asked, const Device& device) {
         "--measure measures its roofs anew");
 }
 
-/// Reads it before roofs are measured, because it may be wrong.
-void run_trace(const Asked& asked, const Device& device) {
+/// Reads it before roofs are measured, because it may be wrong. `name`: for the report.
+void run_trace(const Asked& asked, const Device& device, const std::string& file,
+               const std::string& name) {
   if (asked.tries)
     throw UsageError("--try runs a graph, and a trace is over; use it with step or probes");
-  const trace::ReadTrace read = trace::read_chrome(read_text("TRACE", asked.what), asked.what);
+  const trace::ReadTrace read = trace::read_chrome(read_text("TRACE", file), file);
   if (std::none_of(read.trace.slices.begin(), read.trace.slices.end(), [](const TraceSlice& slice) {
         return slice.cost.flops > 0 || slice.cost.bytes > 0;
       }))
     throw BadArgument(fmt::format(
         "'{}' has no kernel with a cost; record one with attacca run --device host --trace FILE",
-        asked.what));
-  report(asked, roofline_of(read.trace, roofs_for(asked, device), asked.what), {});
+        name));
+  report(asked, roofline_of(read.trace, roofs_for(asked, device), name), {});
+}
+
+/// A file for the time of a command.
+class TemporaryFile {
+ public:
+  TemporaryFile()
+      : path_(std::filesystem::temp_directory_path() /
+              fmt::format("attacca-roofline-{}.json", ::getpid())) {}
+  ~TemporaryFile() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+void run_command(const Asked& asked, const Device& device) {
+  if (asked.is_json)
+    throw UsageError("--json prints nothing else; record with --trace FILE, and place the file");
+  const TemporaryFile file;
+  std::vector<std::string> words = asked.words;
+  words.insert(words.end(), {"--device", device.name()});
+  record_command(words, file.path());
+  write_out("\n");
+  run_trace(asked, device, file.path(), fmt::format("{}", fmt::join(asked.words, " ")));
 }
 
 void run(const Asked& asked) {
   for (const std::string& file : {asked.svg_file, asked.html_file})
     if (!file.empty()) require_writable(file);
-  const bool is_step = asked.what == "step";
+  const std::string what = asked.words.empty() ? "" : asked.words.front();
+  const bool is_step = what == "step";
 #if ATTACCA_WITH_LLM
   for (const Option& option : asked.step_options)
     if (option.is_given() && !is_step)
@@ -188,21 +222,26 @@ void run(const Asked& asked) {
 #else
   if (is_step) throw Error("this attacca was built without the LLM engine, so it has no steps");
 #endif
-  if (asked.what.empty() && (asked.tries || !asked.svg_file.empty() || !asked.html_file.empty()))
+  if (asked.words.size() > 1 && !is_recordable(asked.words))
+    throw UsageError(
+        fmt::format("'{}' stands behind '{}' and would be ignored", asked.words[1], what));
+  if (what.empty() && (asked.tries || !asked.svg_file.empty() || !asked.html_file.empty()))
     throw UsageError("--try, --svg and --html need kernels: name step, probes or a trace");
   const Device device = device_called(asked.device);
-  if (asked.what.empty()) {
+  if (what.empty()) {
     const Roofs roofs = roofs_for(asked, device);
     write_out(asked.is_json ? roofs_json(roofs).text(2) + "\n" : to_text(roofs));
-  } else if (asked.what == "probes") {
+  } else if (what == "probes") {
     run_probes(asked, device);
+  } else if (is_recordable(asked.words)) {
+    run_command(asked, device);
 #if ATTACCA_WITH_LLM
   } else if (is_step) {
     const RooflineStep step(asked.step, device);
     run_graph(asked, step.graph(), roofs_for(asked, device));
 #endif
   } else {
-    run_trace(asked, device);
+    run_trace(asked, device, what, what);
   }
 }
 
@@ -233,13 +272,15 @@ void add_roofline(Program& program) {
       "docs/roofline.md explains the figures.\n"
       "Examples:\n"
       "  attacca roofline                       the roofs alone\n"
+      "  attacca roofline -- run \"Tell me a story.\" -n 60\n"
       "  attacca run \"Tell me a story.\" --device host --trace run.json\n"
       "  attacca roofline run.json --device host --html run.html\n"
       "  attacca roofline step --shape llama-1b --layers 4 --try\n"
       "  attacca roofline probes --measure      kernels that sit at known places");
   const auto asked = std::make_shared<Asked>();
-  command.option("WHAT", text(asked->what),
-                 "A trace to place, or step: a decode step with random weights, or probes");
+  command.words("WHAT", asked->words,
+                "A trace to place; step: a decode step with random weights; probes; or, behind a "
+                "--, a command to record and place");
   command.flag("--try", asked->tries, "apply what can be applied, and compare with the prediction");
   command.flag("--each", asked->shows_each, "a row for each layer, not one for all");
   command.flag("--measure", asked->measures, "measure the roofs again");

@@ -14,6 +14,7 @@
 #include "trace/read_chrome.hpp"
 #include "trace/report.hpp"
 #include "trace/summary.hpp"
+#include "trace_choice.hpp"
 #include "values.hpp"
 
 namespace attacca::tool {
@@ -44,23 +45,9 @@ trace::Summary summary_of(const Trace& trace, bool shows_each) {
   return summary;
 }
 
-/// Whether the words are a command line to record, and no file.
-bool is_command(const Asked& asked) {
-  const std::string& first = asked.files.empty() ? asked.output : asked.files.front();
-  return !asked.output.empty() && (first == "run" || first == "serve" || first == "bench");
-}
-
-/// `attacca COMMAND... --trace FILE`
-void record(const Asked& asked) {
-  std::vector<const char*> words{"attacca"};
-  for (const std::string& word : asked.files) words.push_back(word.c_str());
-  for (const char* word : {"--trace", asked.output.c_str()}) words.push_back(word);
-  const int status = run_program(static_cast<int>(words.size()), words.data());
-  if (status != 0) throw ExitStatus{status};
-}
-
 void run(const Asked& asked) {
-  if (is_command(asked)) return record(asked);
+  if (!asked.output.empty() && is_recordable(asked.files))
+    return record_command(asked.files, asked.output);
   const std::size_t wanted = asked.compares ? 2 : 1;
   if (asked.files.size() != wanted)
     throw UsageError(fmt::format("{} {} given; {}", asked.files.size(),

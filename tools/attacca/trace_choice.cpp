@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include "command.hpp"
 #include "values.hpp"
 
 namespace attacca::tool {
@@ -19,6 +20,18 @@ void add_trace_options(Command& command, TraceChoice& choice) {
                         }),
               "a slice for each launch of a graph, which costs next to nothing, or for each node")
       .shows_default("node");
+}
+
+bool is_recordable(const std::vector<std::string>& words) {
+  return !words.empty() && (words[0] == "run" || words[0] == "serve" || words[0] == "bench");
+}
+
+void record_command(const std::vector<std::string>& words, const std::string& file) {
+  std::vector<const char*> line{"attacca"};
+  for (const std::string& word : words) line.push_back(word.c_str());
+  for (const char* word : {"--trace", file.c_str()}) line.push_back(word);
+  const int status = run_program(static_cast<int>(line.size()), line.data());
+  if (status != 0) throw ExitStatus{status};
 }
 
 void say_what_is_missing(const Tracer& tracer, const std::string& file) {

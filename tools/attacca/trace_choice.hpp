@@ -5,6 +5,7 @@
 #include <attacca/trace.hpp>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "command_line.hpp"
 
@@ -16,6 +17,11 @@ struct TraceChoice {
 };
 
 void add_trace_options(Command& command, TraceChoice& choice);
+
+/// Whether the words are the line of a command that takes --trace.
+bool is_recordable(const std::vector<std::string>& words);
+/// Runs `attacca WORDS --trace FILE`. Throws ExitStatus if that fails.
+void record_command(const std::vector<std::string>& words, const std::string& file);
 
 /// Says on standard error if nodes are not recorded.
 void say_what_is_missing(const Tracer& tracer, const std::string& file);
