@@ -106,6 +106,16 @@ std::optional<RoofAdvice> advice_for(const PlacedKernel& kernel, const Roofs& ro
     return RoofAdvice{tool, kernel.name, text + fmt::format(": {}", time_text(gain * count)),
                       gain * count};
   };
+  const bool is_below =
+      kernel.limit == Limit::neither ||
+      (!is_near && (kernel.limit == Limit::memory || kernel.limit == Limit::compute));
+  if (is_below && kernel.processors < 1)
+    return advice(Tool::more_blocks,
+                  kernel.time_us - std::max(kernel.floor_us, kernel.time_us * kernel.processors),
+                  fmt::format("takes {} for {} of work, and its blocks use {} of the processors; "
+                              "more blocks, or another kernel beside it, save up to",
+                              time_text(kernel.time_us), time_text(kernel.floor_us),
+                              percent(kernel.processors)));
   switch (kernel.limit) {
     case Limit::memory:
       if (is_near)
@@ -140,20 +150,11 @@ std::optional<RoofAdvice> advice_for(const PlacedKernel& kernel, const Roofs& ro
                     fmt::format("its work is worth {} and a node costs {}; one kernel with a "
                                 "neighbour saves up to",
                                 time_text(kernel.floor_us), time_text(roofs.node_us)));
-    case Limit::neither: {
-      const double spread = std::max(kernel.floor_us, kernel.time_us * kernel.processors);
-      if (kernel.processors < 1)
-        return advice(
-            Tool::more_blocks, std::max(0.0, kernel.time_us - spread),
-            fmt::format("takes {} for {} of work, and its blocks use {} of the "
-                        "processors; more blocks, or another kernel beside it, save up to",
-                        time_text(kernel.time_us), time_text(kernel.floor_us),
-                        percent(kernel.processors)));
+    case Limit::neither:
       return advice(Tool::more_loads, above,
                     fmt::format("takes {} for {} of work, far below both roofs; more work in "
                                 "flight saves up to",
                                 time_text(kernel.time_us), time_text(kernel.floor_us)));
-    }
     case Limit::unknown:
       break;
   }

@@ -91,6 +91,15 @@ TEST(Place, little_work_that_takes_long_is_far_below_both_roofs) {
   EXPECT_EQ(advice(placed({.flops = 32, .bytes = 512}, 100)).tool, Tool::more_loads);
 }
 
+TEST(Place, idle_processors_are_the_first_advice_below_any_roof) {
+  const PlacedKernel kernel = placed({.flops = 10e9}, 2000, 0, 0.5);
+  EXPECT_EQ(kernel.limit, Limit::compute);
+  EXPECT_EQ(advice(kernel).tool, Tool::more_blocks);
+  EXPECT_NEAR(advice(kernel).gain_us, 1000, 1);
+  EXPECT_EQ(advice(placed({.bytes = 1e9}, 2000, 0, 0.5)).tool, Tool::more_blocks);
+  EXPECT_EQ(advice(placed({.bytes = 1e9}, 1000, 0, 0.5)).tool, Tool::fewer_bytes) << "at the roof";
+}
+
 TEST(Place, a_kernel_without_a_cost_gets_no_advice) {
   const PlacedKernel kernel = placed({}, 100);
   EXPECT_EQ(kernel.limit, Limit::unknown);

@@ -133,7 +133,7 @@ void report(const Asked& asked, const Roofline& each, const std::vector<Trial>& 
       });
   if (impossible > 0)
     write_out(fmt::format(
-        "{} of the kernels are faster than the roofs allow: the cost they declare is an upper "
+        "kernels that are faster than the roofs allow: {}; the cost they declare is an upper "
         "bound,\nor the roofs were measured while the machine was busy (--measure)\n",
         impossible));
   if (!trials.empty()) write_out("\n" + to_text(trials));
