@@ -23,6 +23,7 @@ namespace attacca::instruments {
 namespace {
 
 constexpr std::size_t kBufferBytes = 4 << 20;
+constexpr std::size_t kMostSpans = 4'000'000;
 constexpr std::array kKinds{CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
                             CUPTI_ACTIVITY_KIND_MEMSET};
 
@@ -92,6 +93,7 @@ std::string short_name(const char* mangled) {
 struct Store {
   std::mutex mutex;
   std::vector<GpuSpan> spans;
+  std::size_t dropped = 0;
   std::unordered_map<std::uint64_t, std::uint64_t> originals;  // of nodes that instantiation cloned
 };
 Store& store() {
@@ -113,6 +115,10 @@ void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::s
                           std::size_t valid) {
   const std::lock_guard lock(store().mutex);
   const auto keep = [](std::string name, const auto& record) {
+    if (store().spans.size() == kMostSpans) {
+      ++store().dropped;
+      return;
+    }
     store().spans.push_back({std::move(name), static_cast<std::int64_t>(record.start),
                              static_cast<std::int64_t>(record.end), record.streamId,
                              record.graphNodeId});
@@ -139,6 +145,7 @@ class CuptiRecorder final : public GpuRecorder {
     {
       const std::lock_guard lock(store().mutex);
       store().spans.clear();
+      store().dropped = 0;
       store().originals.clear();
     }
     if (cupti().register_callbacks(&give_buffer, &take_buffer) != CUPTI_SUCCESS)
@@ -183,6 +190,10 @@ class CuptiRecorder final : public GpuRecorder {
     std::uint64_t number = 0;
     const CUptiResult result = cupti().graph_node_id(static_cast<CUgraphNode>(native), &number);
     return result == CUPTI_SUCCESS ? number : 0;
+  }
+  std::size_t dropped() const override {
+    const std::lock_guard lock(store().mutex);
+    return store().dropped;
   }
 
  private:

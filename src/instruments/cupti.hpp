@@ -25,6 +25,8 @@ class GpuRecorder {
   /// The number of a graph's node in spans; 0 where CUPTI does not tell. `native` is a
   /// cudaGraphNode_t of a graph that is not instantiated yet.
   virtual std::uint64_t number_of(void* native) = 0;
+  /// Spans that had no room; four million have.
+  virtual std::size_t dropped() const = 0;
 };
 
 /// Starts recording kernels, copies and fills of this process; null, with the reason, where that

@@ -58,33 +58,46 @@ TimedLaunches::TimedLaunches(const Device& device)
 
 void TimedLaunches::add(Launch launch) {
   const std::lock_guard lock(mutex_);
-  if (launches_.size() == kMostSlices)
-    ++dropped_;
-  else
-    launches_.push_back(std::move(launch));
+  settle();
+  pending_.push_back(std::move(launch));
 }
 
-void TimedLaunches::append(const std::string& process, Trace& to, std::size_t& dropped) const {
+std::int64_t TimedLaunches::moment_of(graph::EventImpl& event) const {
+  return origin_ns_ + static_cast<std::int64_t>(1e9 * event.since(*origin_).count());
+}
+
+void TimedLaunches::settle() {
+  for (; !pending_.empty() && pending_.front().end->is_reached(); pending_.pop_front()) {
+    Launch& launch = pending_.front();
+    if (ended_.size() == kMostSlices)
+      ++dropped_;
+    else
+      ended_.push_back({std::move(launch.graph), launch.stream, moment_of(*launch.start),
+                        moment_of(*launch.end)});
+  }
+}
+
+void TimedLaunches::append(const std::string& process, Trace& to) {
   const std::lock_guard lock(mutex_);
+  settle();
   std::map<const void*, std::size_t> tracks;
-  const auto moment = [&](graph::EventImpl& event) {
-    return origin_ns_ + static_cast<std::int64_t>(1e9 * event.since(*origin_).count());
-  };
   std::uint64_t number = 0;
-  for (const Launch& launch : launches_) {
-    ++number;
-    if (!launch.end->is_reached()) continue;
+  for (const Ended& launch : ended_) {
     const std::size_t track = track_of(launch.stream, tracks, to, process, [](std::size_t stream) {
       return "stream " + std::to_string(stream) + ", timed by events";
     });
     to.slices.push_back({.track = track,
                          .name = launch.graph,
-                         .begin_ns = moment(*launch.start),
-                         .end_ns = moment(*launch.end),
+                         .begin_ns = launch.begin_ns,
+                         .end_ns = launch.end_ns,
                          .graph = launch.graph,
-                         .launch = number});
+                         .launch = ++number});
   }
-  dropped = dropped_;
+}
+
+std::size_t TimedLaunches::dropped() const {
+  const std::lock_guard lock(mutex_);
+  return dropped_;
 }
 
 }  // namespace attacca::trace

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <attacca/trace.hpp>
+#include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -47,14 +49,26 @@ class TimedLaunches {
   };
   void add(Launch launch);
   /// A track for each stream, with the launches that have ended.
-  void append(const std::string& process, Trace& to, std::size_t& dropped) const;
+  void append(const std::string& process, Trace& to);
+  std::size_t dropped() const;
 
  private:
+  struct Ended {
+    std::string graph;
+    const void* stream;
+    std::int64_t begin_ns;
+    std::int64_t end_ns;
+  };
+  /// Takes the times of launches that have ended and gives their events back. REQUIRES: the lock.
+  void settle();
+  std::int64_t moment_of(graph::EventImpl& event) const;
+
   Device device_;
   std::shared_ptr<graph::EventImpl> origin_;
   std::int64_t origin_ns_ = 0;
   mutable std::mutex mutex_;
-  std::vector<Launch> launches_;
+  std::deque<Launch> pending_;
+  std::vector<Ended> ended_;
   std::size_t dropped_ = 0;
 };
 

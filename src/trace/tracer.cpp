@@ -177,7 +177,7 @@ Trace Tracer::trace() const {
     }
   }
   if (source_->gpu) source_->gpu_nodes.append(source_->gpu->spans(), source_->process, trace);
-  if (source_->launches) source_->launches->append(source_->process, trace, source_->dropped);
+  if (source_->launches) source_->launches->append(source_->process, trace);
   std::stable_sort(trace.slices.begin(), trace.slices.end(), trace::is_earlier);
   return trace;
 }
@@ -185,6 +185,8 @@ Trace Tracer::trace() const {
 std::size_t Tracer::dropped() const {
   const std::lock_guard lock(source_->mutex);
   std::size_t sum = source_->dropped;
+  if (source_->gpu) sum += source_->gpu->dropped();
+  if (source_->launches) sum += source_->launches->dropped();
   for (Lane& lane : source_->lanes) {
     const std::lock_guard lane_lock(lane.mutex);
     sum += lane.dropped;
