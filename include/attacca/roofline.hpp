@@ -31,7 +31,7 @@ struct Roofs {
   double graph_us = 0;          // a launch of a graph, without its nodes
   double node_us = 0;           // an empty kernel behind another in a graph
   double early_node_us = 0;     // the same behind a programmatic edge
-  double branch_us = 0;         // a fork into two branches and the join behind them
+  double branch_us = 0;         // each further branch of a fork, with its part of the join
   double barrier_us = 0;        // a barrier of all blocks of a persistent kernel
   double device_launch_us = 0;  // a graph that launches itself again
   double empty_us = 0;          // an empty kernel's own time, as kernels are timed here

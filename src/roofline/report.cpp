@@ -46,7 +46,7 @@ std::string to_text(const Roofs& roofs) {
   row("graph", time_text(roofs.graph_us), "a launch of a graph, without its nodes");
   row("node", time_text(roofs.node_us), "an empty kernel behind another in a graph");
   row("early node", time_text(roofs.early_node_us), "the same behind a programmatic edge");
-  row("branch", time_text(roofs.branch_us), "a fork into two branches, and the join");
+  row("branch", time_text(roofs.branch_us), "each further branch of a fork");
   row("barrier", time_text(roofs.barrier_us), "of a persistent kernel's blocks");
   row("device launch", time_text(roofs.device_launch_us), "a graph that relaunches itself");
   return text;

@@ -33,6 +33,7 @@ constexpr int kPasses = 9;
 constexpr std::size_t kMostBytes = std::size_t{4} << 30;
 constexpr unsigned kFewNodes = 16;
 constexpr unsigned kManyNodes = 144;
+constexpr unsigned kBranches = 8;
 const Grid kSmallGrid{Dim3{1}, Dim3{32}};
 
 /// `work` of what a launch enqueues, per second; the best of a few passes.
@@ -118,14 +119,15 @@ Graph idle_chain(const Device& device, unsigned nodes, EdgeKind edges = EdgeKind
   return graph;
 }
 
-/// A node, two behind it side by side, a node behind both, and so on.
+/// A node, kBranches behind it side by side, a node behind them all, and so on.
 Graph idle_branches(const Device& device, unsigned forks) {
   Graph graph(device, "idle");
   auto last = graph.kernel(loop::idle(), kSmallGrid, {0});
   for (unsigned at = 0; at < forks; ++at) {
-    const auto left = graph.kernel(loop::idle(), kSmallGrid, {0}).after(last);
-    const auto right = graph.kernel(loop::idle(), kSmallGrid, {0}).after(last);
-    last = graph.kernel(loop::idle(), kSmallGrid, {0}).after(left, right);
+    std::vector<Node> branches;
+    for (unsigned branch = 0; branch < kBranches; ++branch)
+      branches.push_back(graph.kernel(loop::idle(), kSmallGrid, {0}).after(last));
+    last = graph.kernel(loop::idle(), kSmallGrid, {0}).after(branches);
   }
   return graph;
 }
@@ -152,9 +154,8 @@ void measure_costs(const Device& device, Roofs& roofs) {
   };
   roofs.node_us = each(*clock, chain);
   roofs.early_node_us = each(*clock, early);
-  roofs.branch_us = std::max(0.0, each(*clock, [&](unsigned forks) {
-                                    return idle_branches(device, forks);
-                                  }) - 2 * roofs.node_us);
+  const double fork = each(*clock, [&](unsigned forks) { return idle_branches(device, forks); });
+  roofs.branch_us = std::max(0.0, fork - 2 * roofs.node_us) / (kBranches - 1);
   roofs.graph_us = std::max(0.0, clock->graph(chain(1)) - roofs.node_us);
   roofs.launch_us = clock->stream(chain(kManyNodes)) / kManyNodes;
   roofs.empty_us = std::min(median_time(clock->nodes(chain(kManyNodes))), roofs.node_us);
