@@ -10,6 +10,7 @@
 
 #include <array>
 #include <attacca/graph.hpp>
+#include <attacca/persistent.hpp>
 #include <attacca/trace.hpp>
 #include <cstddef>
 #include <functional>
@@ -32,6 +33,8 @@ struct Roofs {
   double node_us = 0;           // an empty kernel behind another in a graph
   double early_node_us = 0;     // the same behind a programmatic edge
   double branch_us = 0;         // each further branch of a fork, with its part of the join
+  double persistent_us = 0;     // a launch of a persistent kernel, without its steps
+  double step_us = 0;           // an empty step of it, of one block
   double barrier_us = 0;        // a barrier of all blocks of a persistent kernel
   double device_launch_us = 0;  // a graph that launches itself again
   double empty_us = 0;          // an empty kernel's own time, as kernels are timed here
@@ -129,10 +132,24 @@ struct Trial {
   double error() const { return measured_us > 0 ? predicted_us / measured_us - 1 : 0; }
 };
 
+/// Ends a loop behind its first pass.
+struct EndPass {
+  static constexpr const char* name = "end_pass";
+  struct Args {
+    Condition again;
+  };
+  static Cost cost(const Args&) { return {}; }
+  ATTACCA_HD static void body(Thread& t, const Args& a) {
+    if (t.is_first()) a.again.set(0);
+  }
+};
+
 /// Applies what can be applied without changing a kernel: a graph instead of a stream, programmatic
-/// edges, and concurrent branches where nodes declare their accesses. The graph itself stays as it
-/// is. REQUIRES: as `roofline_of`.
-std::vector<Trial> try_advice(const Graph& graph, const Roofline& found);
+/// edges, concurrent branches where nodes declare their accesses, and a persistent kernel where
+/// `program` has all kernels of the graph and EndPass: make_persistent<Scale, EndPass>(). The graph
+/// itself stays as it is. REQUIRES: as `roofline_of`.
+std::vector<Trial> try_advice(const Graph& graph, const Roofline& found,
+                              const PersistentProgram* program = nullptr);
 
 /// Tables for a terminal. `most`: rows of kernels and of advice.
 std::string to_text(const Roofs& roofs);

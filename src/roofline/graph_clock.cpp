@@ -4,6 +4,7 @@
 
 #include <attacca/device.hpp>
 #include <attacca/exec.hpp>
+#include <attacca/loop.hpp>
 #include <attacca/trace.hpp>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 
 #include "graph/data.hpp"
 #include "graph/lower.hpp"
+#include "roofline/probe_kernels.hpp"
 
 namespace attacca::roofline {
 
@@ -76,6 +78,21 @@ class DeviceGraphClock final : public GraphClock {
     return time([&] {
       for (const NodeId id : order) enqueue(stream_, data.nodes[id]);
     });
+  }
+
+  double persistent(const Graph& graph, const PersistentProgram& program) override {
+    const GraphData& data = data_of(graph);
+    Grid grid;  // of the last kernel: blocks of all have the same size
+    for (const NodeData& node : data.nodes)
+      if (const auto* kernel = std::get_if<KernelPart>(&node.part))
+        grid.threads = kernel->grid.threads;
+    Loop loop(device_, graph.name(), [&](Graph& body, Condition again) {
+      const PlainNode pass = body.child("pass", graph);
+      body.kernel(end_pass(), grid, {again}).after(pass);
+    });
+    loop.with(program);
+    LoopExec exec = loop.instantiate(LoopForm::persistent_kernel);
+    return time([&] { exec.launch(stream_); });
   }
 
   std::string source() const override { return source_; }

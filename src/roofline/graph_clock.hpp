@@ -3,6 +3,7 @@
 #pragma once
 
 #include <attacca/graph.hpp>
+#include <attacca/persistent.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,9 @@ class GraphClock {
   virtual double graph(const Graph& graph) = 0;
   /// The same of its nodes enqueued one by one. REQUIRES: `can_be_streamed`.
   virtual double stream(const Graph& graph) = 0;
+  /// The same as one persistent kernel. REQUIRES: `can_be_streamed`. Throws an Error that says why
+  /// that cannot be.
+  virtual double persistent(const Graph& graph, const PersistentProgram& program) = 0;
   /// Where the times of nodes come from.
   virtual std::string source() const = 0;
 };

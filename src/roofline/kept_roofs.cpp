@@ -33,6 +33,8 @@ constexpr Figure kFigures[] = {{"read", &Roofs::read},
                                {"node_us", &Roofs::node_us},
                                {"early_node_us", &Roofs::early_node_us},
                                {"branch_us", &Roofs::branch_us},
+                               {"persistent_us", &Roofs::persistent_us},
+                               {"step_us", &Roofs::step_us},
                                {"barrier_us", &Roofs::barrier_us},
                                {"device_launch_us", &Roofs::device_launch_us},
                                {"empty_us", &Roofs::empty_us}};

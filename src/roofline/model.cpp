@@ -184,6 +184,8 @@ Model model_of(const Graph& graph, const std::vector<NodeTime>& times, const Roo
     next.id = node.id;
     if (const auto kernel = kernel_of(data, node.id, time.time_us, time.count, roofs))
       next.kernel = *kernel;
+    if (const auto* part = std::get_if<KernelPart>(&data.nodes[node.id].part))
+      next.is_large = part->grid.blocks.count() > 1;
     for (const Edge& edge : node.deps)
       if (const auto found = places.find(edge.from); found != places.end())
         next.deps.push_back({found->second, edge.kind});
@@ -194,6 +196,17 @@ Model model_of(const Graph& graph, const std::vector<NodeTime>& times, const Roo
 
 double graph_us(const Model& model, const Roofs& roofs) {
   return roofs.graph_us + Play(model, roofs).length();
+}
+
+double persistent_us(const Model& model, const Roofs& roofs) {
+  double sum = roofs.persistent_us;
+  // If one node has many blocks, all blocks wait for each other behind every node.
+  const bool is_large =
+      std::any_of(model.begin(), model.end(), [](const ModelNode& node) { return node.is_large; });
+  for (const ModelNode& node : model)
+    sum += std::max(0.0, node.kernel.time_us - roofs.empty_us) + roofs.step_us +
+           (is_large ? roofs.barrier_us : 0);
+  return sum;
 }
 
 double pair_us(const PlacedKernel& a, const PlacedKernel& b, const Roofs& roofs) {

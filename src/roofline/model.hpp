@@ -15,7 +15,8 @@ namespace attacca::roofline {
 /// A node of the root, producers first.
 struct ModelNode {
   NodeId id = 0;
-  PlacedKernel kernel;  // of a copy or fill, its bytes
+  PlacedKernel kernel;    // of a copy or fill, its bytes
+  bool is_large = false;  // it has many blocks
   struct Dep {
     std::size_t from;  // its place in the list
     EdgeKind kind;
@@ -33,6 +34,8 @@ std::optional<PlacedKernel> kernel_of(const graph::GraphData& data, NodeId id, d
 
 /// Microseconds of a launch of the graph, when one follows another.
 double graph_us(const Model& model, const Roofs& roofs);
+/// The same as one persistent kernel, which runs the nodes one after another.
+double persistent_us(const Model& model, const Roofs& roofs);
 /// Microseconds of two nodes side by side.
 double pair_us(const PlacedKernel& a, const PlacedKernel& b, const Roofs& roofs);
 

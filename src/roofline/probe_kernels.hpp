@@ -4,6 +4,8 @@
 #pragma once
 
 #include <attacca/kernel.hpp>
+#include <attacca/persistent.hpp>
+#include <attacca/roofline.hpp>
 #include <cstdint>
 
 namespace attacca::roofline {
@@ -42,6 +44,11 @@ struct TinyArgs {
 };
 /// Copies one quad. Waits for its producers, so it may start behind a programmatic edge.
 const Kernel<TinyArgs>& copy_one();
+
+/// Of EndPass.
+const Kernel<EndPass::Args>& end_pass();
+/// copy_one and end_pass in one persistent kernel.
+const PersistentProgram& tiny_program();
 
 /// Blocks that fill a device with so many processors.
 Grid probe_grid(unsigned processors, bool is_cuda);

@@ -47,6 +47,8 @@ std::string to_text(const Roofs& roofs) {
   row("node", time_text(roofs.node_us), "an empty kernel behind another in a graph");
   row("early node", time_text(roofs.early_node_us), "the same behind a programmatic edge");
   row("branch", time_text(roofs.branch_us), "each further branch of a fork");
+  row("persistent", time_text(roofs.persistent_us), "a launch of a persistent kernel");
+  row("step", time_text(roofs.step_us), "an empty step of it, of one block");
   row("barrier", time_text(roofs.barrier_us), "of a persistent kernel's blocks");
   row("device launch", time_text(roofs.device_launch_us), "a graph that relaunches itself");
   return text;

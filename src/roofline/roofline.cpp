@@ -131,11 +131,12 @@ void add_graph_advice(Roofline& found, const Graph& graph, const Model& model) {
                                         edges - programmatic, time_text(gain)),
                             gain});
   }
-  if (small > 1 && roofs.barrier_us < roofs.node_us) {
-    const double gain = static_cast<double>(small) * (roofs.node_us - roofs.barrier_us);
+  const double step = roofs.step_us + roofs.barrier_us;
+  if (small > 1 && step < roofs.node_us) {
+    const double gain = static_cast<double>(small) * (roofs.node_us - step);
     found.advice.push_back({Tool::persistent_kernel, "",
                             fmt::format("{} kernels are launch-bound; in one persistent kernel a "
-                                        "barrier replaces each node and saves: {}",
+                                        "step and a barrier replace each node and save: {}",
                                         small, time_text(gain)),
                             gain});
   }
@@ -224,6 +225,23 @@ Trial try_branches(const Graph& graph, const std::vector<NodeTime>& times, const
   return trial;
 }
 
+Trial try_persistent(const Graph& graph, const Model& model, const Roofs& roofs, GraphClock& clock,
+                     const PersistentProgram* program) {
+  constexpr const char* kWhat = "a persistent kernel instead of nodes";
+  if (!program)
+    return not_tried(Tool::persistent_kernel, kWhat,
+                     "no program of its kernels was offered; see make_persistent");
+  Trial trial{.tool = Tool::persistent_kernel, .what = kWhat};
+  trial.predicted_us = persistent_us(model, roofs);
+  try {
+    trial.measured_us = clock.persistent(graph, *program);
+  } catch (const Error& error) {
+    return not_tried(Tool::persistent_kernel, kWhat, error.what());
+  }
+  trial.before_us = clock.graph(graph);
+  return trial;
+}
+
 }  // namespace
 
 Roofline place_graph(const Graph& graph, const Roofs& roofs, GraphClock& clock) {
@@ -246,7 +264,8 @@ Roofline place_graph(const Graph& graph, const Roofs& roofs, GraphClock& clock) 
   return found;
 }
 
-std::vector<Trial> try_all(const Graph& graph, const Roofline& found, GraphClock& clock) {
+std::vector<Trial> try_all(const Graph& graph, const Roofline& found, GraphClock& clock,
+                           const PersistentProgram* program) {
   if (!can_be_streamed(graph))
     return {not_tried(Tool::graph, "other forms of the graph",
                       "it has nodes that are no kernels, copies or fills")};
@@ -254,7 +273,8 @@ std::vector<Trial> try_all(const Graph& graph, const Roofline& found, GraphClock
   const Model model = model_of(graph, times, found.roofs);
   return {try_graph(graph, model, found.roofs, clock),
           try_programmatic(graph, times, found.roofs, clock),
-          try_branches(graph, times, model, found.roofs, clock)};
+          try_branches(graph, times, model, found.roofs, clock),
+          try_persistent(graph, model, found.roofs, clock, program)};
 }
 
 }  // namespace roofline
@@ -263,8 +283,9 @@ Roofline roofline_of(const Graph& graph, const Roofs& roofs) {
   return roofline::place_graph(graph, roofs, *roofline::clock_of(graph.device()));
 }
 
-std::vector<Trial> try_advice(const Graph& graph, const Roofline& found) {
-  return roofline::try_all(graph, found, *roofline::clock_of(graph.device()));
+std::vector<Trial> try_advice(const Graph& graph, const Roofline& found,
+                              const PersistentProgram* program) {
+  return roofline::try_all(graph, found, *roofline::clock_of(graph.device()), program);
 }
 
 Roofline roofline_of(const Trace& trace, const Roofs& roofs, const std::string& name) {

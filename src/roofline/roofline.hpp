@@ -8,6 +8,7 @@
 namespace attacca::roofline {
 
 Roofline place_graph(const Graph& graph, const Roofs& roofs, GraphClock& clock);
-std::vector<Trial> try_all(const Graph& graph, const Roofline& found, GraphClock& clock);
+std::vector<Trial> try_all(const Graph& graph, const Roofline& found, GraphClock& clock,
+                           const PersistentProgram* program = nullptr);
 
 }  // namespace attacca::roofline

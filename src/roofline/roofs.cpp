@@ -132,10 +132,10 @@ Graph idle_branches(const Device& device, unsigned forks) {
   return graph;
 }
 
-/// What one more of something costs.
-double each(GraphClock& clock, const std::function<Graph(unsigned)>& graph_of) {
-  const double few = clock.graph(graph_of(kFewNodes));
-  const double many = clock.graph(graph_of(kManyNodes));
+/// What one more of something costs. `time_of` times so many.
+double each(const std::function<double(unsigned)>& time_of) {
+  const double few = time_of(kFewNodes);
+  const double many = time_of(kManyNodes);
   return std::max(0.0, many - few) / (kManyNodes - kFewNodes);
 }
 
@@ -149,14 +149,19 @@ double median_time(const std::vector<NodeTime>& nodes) {
 void measure_costs(const Device& device, Roofs& roofs) {
   const std::unique_ptr<GraphClock> clock = clock_of(device);
   const auto chain = [&](unsigned nodes) { return idle_chain(device, nodes); };
-  const auto early = [&](unsigned nodes) {
-    return idle_chain(device, nodes, EdgeKind::programmatic);
+  const auto persistent = [&](unsigned nodes) {
+    return clock->persistent(chain(nodes), tiny_program());
   };
-  roofs.node_us = each(*clock, chain);
-  roofs.early_node_us = each(*clock, early);
-  const double fork = each(*clock, [&](unsigned forks) { return idle_branches(device, forks); });
+  roofs.node_us = each([&](unsigned nodes) { return clock->graph(chain(nodes)); });
+  roofs.early_node_us = each([&](unsigned nodes) {
+    return clock->graph(idle_chain(device, nodes, EdgeKind::programmatic));
+  });
+  const double fork =
+      each([&](unsigned forks) { return clock->graph(idle_branches(device, forks)); });
   roofs.branch_us = std::max(0.0, fork - 2 * roofs.node_us) / (kBranches - 1);
   roofs.graph_us = std::max(0.0, clock->graph(chain(1)) - roofs.node_us);
+  roofs.step_us = each(persistent);
+  roofs.persistent_us = std::max(0.0, persistent(1) - roofs.step_us);
   roofs.launch_us = clock->stream(chain(kManyNodes)) / kManyNodes;
   roofs.empty_us = std::min(median_time(clock->nodes(chain(kManyNodes))), roofs.node_us);
   roofs.barrier_us = loop::cost_of(device, LoopForm::persistent_kernel).per_large_node;

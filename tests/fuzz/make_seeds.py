@@ -169,7 +169,7 @@ def plan_seeds():
 
 
 def roofs_seeds():
-    names = ("read copy cache launch_us graph_us node_us early_node_us branch_us barrier_us device_launch_us empty_us "
+    names = ("read copy cache launch_us graph_us node_us early_node_us branch_us persistent_us step_us barrier_us device_launch_us empty_us "
              "fp32 bf16 fp8").split()
     yield "kept", ("attacca roofs 1: Neoverse-V1, 2 threads\n" + "".join(f"{name} 1.5e9\n" for name in names) + "end\n").encode()
 

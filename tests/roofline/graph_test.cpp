@@ -117,7 +117,12 @@ TEST_F(RooflineGraph, a_chain_of_tiny_kernels_is_advised_to_start_cheaper) {
   const Roofline found = roofline::place_graph(graph, roofs, machine);
   const auto about_all = tools_for(found, "");
   EXPECT_THAT(about_all, Contains(Tool::programmatic_edges));
-  const std::vector<Trial> trials = roofline::try_all(graph, found, machine);
+  EXPECT_THAT(about_all, Contains(Tool::persistent_kernel));
+  const std::vector<Trial> trials =
+      roofline::try_all(graph, found, machine, &roofline::tiny_program());
+  const Trial& persistent = trial_of(trials, Tool::persistent_kernel);
+  EXPECT_NEAR(persistent.measured_us, 14, 0.1) << "6 us and 40 steps of 0.2";
+  EXPECT_LT(std::abs(persistent.error()), kPrediction);
   const Trial& graphs = trial_of(trials, Tool::graph);
   EXPECT_NEAR(graphs.before_us, 100.6, 0.1) << "40 launches of 2.5 us, and the last kernel";
   EXPECT_NEAR(graphs.measured_us, 56, 0.1) << "4 us and 40 nodes of 1.3";
@@ -181,6 +186,35 @@ TEST_F(RooflineGraph, nodes_without_accesses_keep_their_edges) {
 
 class RooflineRun : public OnEachDevice {};
 ATTACCA_ON_EACH_DEVICE(RooflineRun);
+
+TEST_P(RooflineRun, a_chain_runs_as_one_persistent_kernel_if_a_program_has_its_kernels) {
+  std::vector<Quad> values(5);
+  for (unsigned at = 0; at < values.size(); ++at) values[at] = {at, 0, 0, 0};
+  const Buffer<Quad> memory = buffer<Quad>(values);
+  Graph graph(device(), "chain");
+  std::optional<Node> last;
+  for (unsigned at = 0; at < 4; ++at) {
+    const auto node = graph.kernel(roofline::copy_one(), Grid{Dim3{1}, Dim3{32}},
+                                   {memory.data() + at, memory.data() + at + 1});
+    if (last) node.after(*last);
+    last = node;
+  }
+  const auto clock = roofline::clock_of(device());
+  EXPECT_GT(clock->persistent(graph, roofline::tiny_program()), 0);
+  for (const Quad& quad : memory.read()) EXPECT_EQ(quad.x, 0u) << "the first value, handed on";
+}
+
+TEST_P(RooflineRun, kernels_that_no_program_has_are_no_persistent_kernel) {
+  const Buffer<int> value = buffer<int>({0});
+  Graph graph(device(), "other");
+  graph.kernel(set_value, Grid{}, {value.data(), 1}).named("stranger");
+  const Roofline found = roofline_of(graph, paper_roofs());
+  const Trial trial =
+      trial_of(try_advice(graph, found, &roofline::tiny_program()), Tool::persistent_kernel);
+  EXPECT_THAT(trial.why_not, HasSubstr("'stranger' is not in the persistent program"));
+  EXPECT_THAT(trial_of(try_advice(graph, found), Tool::persistent_kernel).why_not,
+              HasSubstr("make_persistent"));
+}
 
 TEST_P(RooflineRun, sees_every_kernel_of_a_graph_and_leaves_the_graph_as_it_was) {
   const Buffer<int> x = buffer<int>(std::vector<int>(1000, 1));

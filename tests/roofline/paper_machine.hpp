@@ -29,6 +29,8 @@ inline Roofs paper_roofs() {
   roofs.node_us = 1.3;
   roofs.early_node_us = 0.8;
   roofs.branch_us = 0.9;
+  roofs.persistent_us = 6;
+  roofs.step_us = 0.2;
   roofs.barrier_us = 0.7;
   roofs.device_launch_us = 1.5;
   roofs.empty_us = 0.6;
@@ -74,6 +76,14 @@ class PaperMachine final : public roofline::GraphClock {
           std::max(enqueued, ended + gap(EdgeKind::full)) + work_of_(data.nodes[node.id]).time_us;
     }
     return ended;
+  }
+
+  /// One launch, and a step for each node. All nodes have one block.
+  double persistent(const Graph& graph, const PersistentProgram&) override {
+    double sum = roofs_.persistent_us;
+    for (const graph::NodeData& node : graph::data_of(graph).nodes)
+      sum += work_of_(node).time_us - roofs_.empty_us + roofs_.step_us;
+    return sum;
   }
 
   std::string source() const override { return "paper"; }

@@ -74,6 +74,8 @@ Json roofs_json(const Roofs& roofs) {
   json.add("node_us", roofs.node_us);
   json.add("early_node_us", roofs.early_node_us);
   json.add("branch_us", roofs.branch_us);
+  json.add("persistent_us", roofs.persistent_us);
+  json.add("step_us", roofs.step_us);
   json.add("barrier_us", roofs.barrier_us);
   json.add("device_launch_us", roofs.device_launch_us);
   json.add("empty_us", roofs.empty_us);
@@ -153,7 +155,7 @@ void run_probes(const Asked& asked, const Device& device) {
   std::vector<Trial> trials;
   if (asked.tries)
     for (const Graph& each : {graph, probes.chain()})
-      for (Trial& trial : try_advice(each, roofline_of(each, roofs))) {
+      for (Trial& trial : try_advice(each, roofline_of(each, roofs), &roofline::tiny_program())) {
         trial.what += fmt::format(", {}", each.name());
         trials.push_back(std::move(trial));
       }
