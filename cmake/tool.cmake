@@ -20,8 +20,11 @@ if(ATTACCA_LLM)
     list(REMOVE_ITEM tool_llm_sources ${PROJECT_SOURCE_DIR}/tools/attacca/llm/serve.cpp)
   endif()
   list(APPEND tool_sources ${tool_llm_sources})
-  if(NOT ATTACCA_BENCH)
-    list(APPEND tool_sources bench/svg.cpp)  # for the chart of attacca plan; the benchmarks bring it along
+endif()
+if(NOT ATTACCA_BENCH)  # the benchmarks bring these along
+  list(APPEND tool_sources bench/svg.cpp)
+  if(ATTACCA_LLM)
+    list(APPEND tool_sources bench/llm/synthetic_step.cpp)
   endif()
 endif()
 add_executable(attacca_cli ${tool_sources})
@@ -32,7 +35,7 @@ if(NOT ATTACCA_SANITIZE)
 endif()
 set_target_properties(attacca_cli PROPERTIES
   OUTPUT_NAME attacca RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
-target_include_directories(attacca_cli PRIVATE src tools/attacca)
+target_include_directories(attacca_cli PRIVATE src tools/attacca bench)
 target_link_libraries(attacca_cli PRIVATE attacca::attacca attacca_examples attacca_examples_nested attacca_trace
   CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
 target_compile_definitions(attacca_cli PRIVATE ATTACCA_WITH_LLM=$<BOOL:${ATTACCA_LLM}>)

@@ -72,6 +72,8 @@ run_benchmarks() {
   build/cuda/bin/attacca bench all --device cuda:0 "${options[@]}" || status=1
   build/cuda/bin/attacca bench overhead-host-dispatch "${options[@]}" || status=1
   build/cuda/bin/attacca bench overhead-host-update "${options[@]}" || status=1
+  # Kernels that sit at known places under the roofs, and trials that were predicted; fails if one is not as expected.
+  build/cuda/bin/attacca roofline probes --measure --try --device cuda:0 || status=1
   echo "results in bench/results/$slug"
   return $status
 }

@@ -3,6 +3,7 @@
 #   openai   OpenAI's own client drives every endpoint of `attacca serve`
 #   load     locust and aiperf put load on it, with the tokenizer of the embedded model; aiperf alone takes minutes to install
 #   page     headless Chromium, from Debian, opens its page and chats
+#   trace    the classes of the package perfetto read a trace, and Chromium opens the pages of a trace and of a roofline
 #   grammar  Python's jsonschema judges random answers that schemas allow
 #   smollm2  transformers computes the log-probabilities of the SmolLM2 of `attacca pull`
 # They run in a virtual environment, build/oracle-venv. torch comes without CUDA, 200 MB, from download.pytorch.org; if that
@@ -11,7 +12,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 parts=("$@")
-((${#parts[@]} > 0)) || parts=(openai load page grammar smollm2)
+((${#parts[@]} > 0)) || parts=(openai load page trace grammar smollm2)
 venv=build/oracle-venv
 preset=$(scripts/preset.sh)
 attacca=build/$preset/bin/attacca
@@ -39,6 +40,10 @@ run_part() {
     openai) need openai jsonschema && "$venv/bin/python" tests/oracle/openai_client.py "$attacca" ;;
     load) need locust aiperf && "$venv/bin/python" tests/oracle/load_tools.py "$attacca" ;;
     page) need selenium && need_chromium && "$venv/bin/python" tests/oracle/page.py "$attacca" ;;
+    trace)
+      need selenium perfetto && need_chromium && "$venv/bin/python" tests/oracle/perfetto.py "$attacca" &&
+        "$venv/bin/python" tests/oracle/trace_page.py "$attacca"
+      ;;
     grammar)
       scripts/build.sh "$preset" grammar_tests && need jsonschema &&
         "$venv/bin/python" tests/oracle/grammar_jsonschema.py "build/$preset/tests/grammar_tests"

@@ -29,7 +29,7 @@ foreach(source IN LISTS fuzz_sources)
   if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
     add_executable(${name}_fuzz EXCLUDE_FROM_ALL ${source})
     target_link_libraries(${name}_fuzz PRIVATE attacca_parsers)
-    if(name STREQUAL trace)  # its writer needs the library
+    if(name MATCHES "^(roofs|trace)$")  # their writers need the library
       target_link_libraries(${name}_fuzz PRIVATE attacca_trace)
     endif()
     target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)

@@ -51,6 +51,8 @@ if(TARGET attacca_cli)
       COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/convert_test.py $<TARGET_FILE:attacca_cli>)
     add_test(NAME plan_command
       COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/plan_test.py $<TARGET_FILE:attacca_cli>)
+    add_test(NAME roofline_command
+      COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/roofline_test.py $<TARGET_FILE:attacca_cli>)
     add_test(NAME trace_command
       COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/trace_test.py $<TARGET_FILE:attacca_cli>)
     add_test(NAME llm_usage
@@ -79,7 +81,8 @@ if(TARGET attacca_cli)
       set_tests_properties(bench_serve_command PROPERTIES TIMEOUT 300)
       list(APPEND scripted bench_serve_command)
     endif()
-    list(APPEND scripted pull_command llm_commands score_command convert_command plan_command trace_command llm_usage)
+    list(APPEND scripted pull_command llm_commands score_command convert_command plan_command roofline_command trace_command
+      llm_usage)
     if(NOT ATTACCA_SANITIZE)
       # Skips itself if torch, transformers or the model is missing.
       add_test(NAME smollm2_oracle

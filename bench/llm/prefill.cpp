@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <attacca/error.hpp>
 
+#include "instruments/multiply_add.hpp"
 #include "llm/engine_runs.hpp"
-#include "llm/peak.hpp"
 #include "llm/synthetic_benches.hpp"
 #include "llm/synthetic_runs.hpp"
 
@@ -39,7 +39,7 @@ void run_prefill(Run& run) {
   options.context = std::min<std::size_t>(model.context(), 2 * kLongest);
   options.shares_prefixes = false;
   Engine engine(model, options);
-  const double peak = multiply_add_rate();
+  const double peak = attacca::instruments::multiply_add_rate();
   run.note(
       fmt::format("floor: a multiply-add for each weight and token at the measured peak of "
                   "{:.1f} G multiply-adds/s; attention and the head's one row left out",

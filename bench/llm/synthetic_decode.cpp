@@ -11,8 +11,8 @@
 #include <random>
 
 #include "llm/graphs_at_start.hpp"
-#include "llm/read_bandwidth.hpp"
 #include "llm/synthetic_runs.hpp"
+#include "roofline/roofs.hpp"
 
 namespace bench {
 
@@ -84,7 +84,7 @@ class DecodeRun {
   explicit DecodeRun(Run& run)
       : run_(run),
         modes_(modes_of(run)),
-        bandwidth_(read_bandwidth(run.device)),
+        bandwidth_(attacca::roofline::read_bandwidth(run.device)),
         clock_(device_clock(run.device)) {
     run.note(fmt::format(
         "floor: the weights and the context's keys and values, read at the {:.0f} GB/s that a "

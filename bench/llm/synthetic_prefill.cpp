@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "llm/peak.hpp"
+#include "instruments/multiply_add.hpp"
 #include "llm/synthetic_benches.hpp"
 #include "llm/synthetic_runs.hpp"
 #include "model/shapes.hpp"
@@ -58,7 +58,7 @@ class PrefillRun {
   void finish() {
     const PeerAnswer answer = ask_torch(run_, peer_cases_, true);
     std::optional<double> rate = answer.matrix_rate;
-    if (!run_.device.is_cuda()) rate = 2 * multiply_add_rate();
+    if (!run_.device.is_cuda()) rate = 2 * attacca::instruments::multiply_add_rate();
     run_.note(rate ? fmt::format("floor: the products with weights at the measured {:.3g} TFLOP/s; "
                                  "attention and the head's one row left out",
                                  *rate / 1e12)

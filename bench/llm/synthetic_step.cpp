@@ -198,6 +198,12 @@ const std::int32_t* SyntheticStep::deal_pages(const SyntheticBatch& batch, std::
   return keep(tables);
 }
 
+Graph SyntheticStep::graph(const std::string& name) const {
+  Graph graph(model_.device, name);
+  chain_->append_to(graph);
+  return graph;
+}
+
 Launch SyntheticStep::launch(GraphMode mode) const {
   const auto graph_of = [&](std::size_t first, std::size_t end) -> Launch {
     Graph graph(model_.device, "step");

@@ -84,6 +84,8 @@ class SyntheticStep {
                 std::uint64_t first_page = 0, bool same_bits = false);
 
   Launch launch(GraphMode mode) const;
+  /// The whole step as one graph.
+  attacca::Graph graph(const std::string& name = "step") const;
   /// Launches once, waits, and returns the sampled tokens. Throws if there are none.
   std::vector<SyntheticDraw> draws_of(const Launch& launch) const;
 

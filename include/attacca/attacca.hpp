@@ -17,6 +17,7 @@
 #include <attacca/occupancy.hpp>
 #include <attacca/overlap.hpp>
 #include <attacca/resident.hpp>
+#include <attacca/roofline.hpp>
 #include <attacca/switch_loop.hpp>
 #include <attacca/timeline.hpp>
 #include <attacca/trace.hpp>

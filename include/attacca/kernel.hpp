@@ -32,15 +32,27 @@
 #include <attacca/accesses.hpp>
 #include <attacca/thread.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <type_traits>
 
 namespace attacca {
 
+/// The arithmetic that most of a kernel's FLOPs are. bf16 and fp8 are those of a GPU's matrix
+/// units.
+enum class Arithmetic : std::uint8_t { fp32, bf16, fp8 };
+inline constexpr int kArithmetics = 3;
+constexpr const char* arithmetic_name(Arithmetic arithmetic) {
+  return arithmetic == Arithmetic::fp32 ? "fp32" : arithmetic == Arithmetic::bf16 ? "bf16" : "fp8";
+}
+
 /// Work a kernel does for given arguments.
 struct Cost {
   double flops = 0;
   double bytes = 0;
+  Arithmetic arithmetic = Arithmetic::fp32;
+
+  friend bool operator==(const Cost&, const Cost&) = default;
 };
 
 /// The behaviour of a kernel that graphs must know.

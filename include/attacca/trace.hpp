@@ -4,7 +4,7 @@
 //   attacca::Tracer tracer(device);
 //   exec.launch(stream);
 //   stream.synchronize();
-//   write_chrome_trace(tracer.trace(), "run.json");
+//   write_trace(tracer.trace(), "run.json");
 #pragma once
 
 #include <attacca/device.hpp>
@@ -41,6 +41,7 @@ struct TraceSlice {
   std::uint64_t launch = 0;     // of the device, counted from 1; 0: unknown
   std::uint64_t iteration = 0;  // of the innermost WHILE around it, counted from 1; 0: none
   std::vector<std::pair<std::string, Value>> arguments = {};
+  Cost cost = {};  // that the kernel declares; 0: it is no kernel, or a part of one
 
   friend bool operator==(const TraceSlice&, const TraceSlice&) = default;
 };
@@ -55,20 +56,32 @@ struct Trace {
 /// In Chrome's JSON format, with the times since the first slice began. A byte that is not UTF-8
 /// becomes U+FFFD.
 std::string to_chrome_json(const Trace& trace);
-/// Throws Error if the file cannot be written.
-void write_chrome_trace(const Trace& trace, const std::string& path);
+/// Perfetto's own format, a TracePacket for each begin and end. Smaller than JSON, and read faster.
+std::string to_perfetto(const Trace& trace);
+/// A page that shows the trace by itself: zoom, search, gaps.
+std::string to_trace_page(const Trace& trace, const std::string& title);
 
-/// Records every node that graphs and streams run on a host device while it lives, with a track for
-/// each thread. A kernel that several threads compute has a slice on each of them. One at a time
-/// per device, and no Timeline of that device beside it. Thread-safe.
+/// Writes the format that the name's ending asks for: .pftrace and .perfetto-trace for Perfetto,
+/// .html for the page, Chrome's JSON otherwise. Throws Error if the file cannot be written.
+void write_trace(const Trace& trace, const std::string& path);
+
+/// What a Tracer records: each launch of a graph as one slice, or each node. Nodes cost more to
+/// record; docs/trace.md has the figures.
+enum class TraceLevel : std::uint8_t { graph, node };
+
+/// Records what graphs and streams run on a device while it lives. On the host each thread has a
+/// track, and a kernel that several threads compute has a slice on each of them. On a GPU each
+/// stream has one. Nodes of a GPU come from CUPTI and have names if their graph was instantiated
+/// while this lives; where CUPTI does not work, and at the level of graphs, launches are timed by
+/// events. A thread keeps four million slices, and so does `add`; others are counted as dropped.
+/// One at a time per device, and no Timeline of that device beside it. Thread-safe.
 class Tracer {
  public:
-  explicit Tracer(const Device& device);
+  explicit Tracer(const Device& device, TraceLevel level = TraceLevel::node);
   ~Tracer();
   Tracer(const Tracer&) = delete;
 
-  /// Whether nodes are recorded; if not, `why_not` names the reason. `add` works anyway.
-  bool is_recording() const;
+  /// Why nodes are not recorded although they were asked for; empty if they are.
   std::string why_not() const;
 
   /// The clock of all slices.
@@ -80,6 +93,8 @@ class Tracer {
   /// The slices so far, by time, with outer ones before those inside them. Synchronize the streams
   /// first.
   Trace trace() const;
+  /// Slices that had no room.
+  std::size_t dropped() const;
 
   struct Source;
 

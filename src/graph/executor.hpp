@@ -82,14 +82,31 @@ struct Execution {
   std::int64_t end_ns = 0;
   int worker = 0;
   std::int64_t part_of = 0;  // when the kernel that this is a part of began; 0: it is a whole node
+  const KernelInfo* kernel = nullptr;  // null: a part, or no kernel
+  const void* args = nullptr;          // of the kernel
 };
 
-/// Is told of every node that the host executor ran. Called from many threads, each time from the
-/// one that ran it.
+/// Is told of every node that the host executor ran, or of every launch. Called from many threads,
+/// each time from the one that ran it.
 class Observer {
  public:
   virtual ~Observer() = default;
   virtual void ran(const Execution& execution) = 0;
+  /// False: it is told of launches only, under the names of their graphs, and of kernels that were
+  /// launched by themselves.
+  virtual bool sees_nodes() const { return true; }
+
+  // CUDA tells no times. It tells what it made, so that records of another source can be named, and
+  // records events around launches.
+
+  /// A node was made; `native` is its cudaGraphNode_t. Times and numbers of `node` are not set.
+  virtual void built([[maybe_unused]] void* native, [[maybe_unused]] const Execution& node) {}
+  /// Whether `launched` is called.
+  virtual bool times_launches() const { return false; }
+  virtual void launched([[maybe_unused]] std::string_view graph,
+                        [[maybe_unused]] const StreamImpl& stream,
+                        [[maybe_unused]] std::shared_ptr<EventImpl> start,
+                        [[maybe_unused]] std::shared_ptr<EventImpl> end) {}
 };
 
 /// Why a change could not be made in place.
@@ -172,7 +189,7 @@ class DeviceImpl {
   /// Major times ten plus minor; 0 on the host.
   virtual int compute_capability() const { return 0; }
   virtual TensorMap tensor_map(const void* data, std::span<const TensorDimension> dimensions);
-  /// Null stops observing. Host devices only; false elsewhere.
+  /// Null stops observing. False where `ran` is not called, which is on CUDA.
   virtual bool observe(std::shared_ptr<Observer> observer) = 0;
   virtual void set_nested_limits(std::size_t pending_launches, std::size_t stack_bytes) = 0;
 };

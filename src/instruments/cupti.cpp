@@ -14,12 +14,16 @@
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
+#include <unordered_map>
+
+#include "core/clock.hpp"
 
 namespace attacca::instruments {
 
 namespace {
 
 constexpr std::size_t kBufferBytes = 4 << 20;
+constexpr std::size_t kMostSpans = 4'000'000;
 constexpr std::array kKinds{CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
                             CUPTI_ACTIVITY_KIND_MEMSET};
 
@@ -33,6 +37,9 @@ struct Cupti {
   decltype(&cuptiSubscribe) subscribe = nullptr;
   decltype(&cuptiUnsubscribe) unsubscribe = nullptr;
   decltype(&cuptiEnableDomain) enable_domain = nullptr;
+  decltype(&cuptiEnableCallback) enable_callback = nullptr;
+  decltype(&cuptiGetGraphNodeId) graph_node_id = nullptr;
+  decltype(&cuptiGetTimestamp) timestamp = nullptr;
   std::string why_not;
 
   Cupti() {
@@ -42,7 +49,8 @@ struct Cupti {
           "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13"})
       if (!library) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
-      why_not = "libcupti.so.13 was not found; it comes with the CUDA toolkit";
+      why_not =
+          "libcupti.so.13 was not found; it comes with the CUDA toolkit (package cuda-cupti-13-0)";
       return;
     }
     const auto load = [&](auto& function, const char* name) {
@@ -58,6 +66,9 @@ struct Cupti {
     load(subscribe, "cuptiSubscribe");
     load(unsubscribe, "cuptiUnsubscribe");
     load(enable_domain, "cuptiEnableDomain");
+    load(enable_callback, "cuptiEnableCallback");
+    load(graph_node_id, "cuptiGetGraphNodeId");
+    load(timestamp, "cuptiGetTimestamp");
   }
 };
 
@@ -78,10 +89,12 @@ std::string short_name(const char* mangled) {
   return colon == std::string::npos ? name : name.substr(colon + 2);
 }
 
-/// Spans of all recorders; CUPTI's callbacks carry no context.
+/// Spans of all recorders; CUPTI's callbacks for buffers carry no context. Times are CUPTI's.
 struct Store {
   std::mutex mutex;
-  std::vector<Span> spans;
+  std::vector<GpuSpan> spans;
+  std::size_t dropped = 0;
+  std::unordered_map<std::uint64_t, std::uint64_t> originals;  // of nodes that instantiation cloned
 };
 Store& store() {
   static auto& instance = *new Store;
@@ -101,21 +114,26 @@ void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t
 void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t,
                           std::size_t valid) {
   const std::lock_guard lock(store().mutex);
-  const auto keep = [](std::string name, std::uint64_t start, std::uint64_t end, unsigned stream) {
-    store().spans.push_back({std::move(name), static_cast<std::int64_t>(start),
-                             static_cast<std::int64_t>(end), static_cast<int>(stream)});
+  const auto keep = [](std::string name, const auto& record) {
+    if (store().spans.size() == kMostSpans) {
+      ++store().dropped;
+      return;
+    }
+    store().spans.push_back({std::move(name), static_cast<std::int64_t>(record.start),
+                             static_cast<std::int64_t>(record.end), record.streamId,
+                             record.graphNodeId});
   };
   CUpti_Activity* record = nullptr;
   while (cupti().next_record(buffer, valid, &record) == CUPTI_SUCCESS) {
     if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
       const auto* kernel = reinterpret_cast<const CUpti_ActivityKernel10*>(record);
-      keep(short_name(kernel->name), kernel->start, kernel->end, kernel->streamId);
+      keep(short_name(kernel->name), *kernel);
     } else if (record->kind == CUPTI_ACTIVITY_KIND_MEMCPY) {
       const auto* copy = reinterpret_cast<const CUpti_ActivityMemcpy6*>(record);
-      keep("copy", copy->start, copy->end, copy->streamId);
+      keep("copy", *copy);
     } else if (record->kind == CUPTI_ACTIVITY_KIND_MEMSET) {
       const auto* fill = reinterpret_cast<const CUpti_ActivityMemset4*>(record);
-      keep("fill", fill->start, fill->end, fill->streamId);
+      keep("fill", *fill);
     }
   }
   std::free(buffer);
@@ -124,22 +142,76 @@ void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::s
 class CuptiRecorder final : public GpuRecorder {
  public:
   explicit CuptiRecorder(std::string& why_not) {
-    const std::lock_guard lock(store().mutex);
-    store().spans.clear();
+    {
+      const std::lock_guard lock(store().mutex);
+      store().spans.clear();
+      store().dropped = 0;
+      store().originals.clear();
+    }
     if (cupti().register_callbacks(&give_buffer, &take_buffer) != CUPTI_SUCCESS)
       why_not = "CUPTI refused its callbacks; is a profiler attached?";
-    for (const CUpti_ActivityKind kind : kKinds)
-      if (cupti().enable(kind) != CUPTI_SUCCESS) why_not = "CUPTI refused to record kernels";
+    for (const CUpti_ActivityKind kind : kKinds) {
+      const CUptiResult result = cupti().enable(kind);
+      if (result == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES)
+        why_not =
+            "CUPTI may not record kernels; run as root, or load the kernel module nvidia with "
+            "NVreg_RestrictProfilingToAdminUsers=0";
+      else if (result != CUPTI_SUCCESS)
+        why_not = "CUPTI refused to record kernels";
+    }
+    // Without a subscriber spans have the names of functions instead of nodes.
+    if (cupti().subscribe(&subscriber_, &CuptiRecorder::cloned, nullptr) != CUPTI_SUCCESS) return;
+    is_subscribed_ = true;
+    (void)cupti().enable_callback(1, subscriber_, CUPTI_CB_DOMAIN_RESOURCE,
+                                  CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED);
   }
   ~CuptiRecorder() override {
+    if (is_subscribed_) (void)cupti().unsubscribe(subscriber_);
     for (const CUpti_ActivityKind kind : kKinds) (void)cupti().disable(kind);
     (void)cupti().flush_all(0);
   }
-  std::vector<Span> spans() override {
+  std::vector<GpuSpan> spans() override {
     (void)cupti().flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+    std::uint64_t theirs = 0;
+    const std::int64_t ours = now_ns();
+    const bool has_clock = cupti().timestamp(&theirs) == CUPTI_SUCCESS;
+    const std::int64_t offset = has_clock ? ours - static_cast<std::int64_t>(theirs) : 0;
     const std::lock_guard lock(store().mutex);
-    return store().spans;
+    std::vector<GpuSpan> spans = store().spans;
+    for (GpuSpan& span : spans) {
+      span.start_ns += offset;
+      span.end_ns += offset;
+      if (const auto found = store().originals.find(span.node); found != store().originals.end())
+        span.node = found->second;
+    }
+    return spans;
   }
+  std::uint64_t number_of(void* native) override {
+    std::uint64_t number = 0;
+    const CUptiResult result = cupti().graph_node_id(static_cast<CUgraphNode>(native), &number);
+    return result == CUPTI_SUCCESS ? number : 0;
+  }
+  std::size_t dropped() const override {
+    const std::lock_guard lock(store().mutex);
+    return store().dropped;
+  }
+
+ private:
+  /// Instantiation clones the nodes of a graph, and records name the clones.
+  static void CUPTIAPI cloned(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void* data) {
+    const auto* resource = static_cast<const CUpti_ResourceData*>(data);
+    const auto* graph = static_cast<const CUpti_GraphData*>(resource->resourceDescriptor);
+    std::uint64_t clone = 0, original = 0;
+    if (!graph || cupti().graph_node_id(graph->node, &clone) != CUPTI_SUCCESS ||
+        cupti().graph_node_id(graph->originalNode, &original) != CUPTI_SUCCESS)
+      return;
+    const std::lock_guard lock(store().mutex);
+    const auto further = store().originals.find(original);  // a clone of a clone
+    store().originals[clone] = further != store().originals.end() ? further->second : original;
+  }
+
+  CUpti_SubscriberHandle subscriber_ = nullptr;
+  bool is_subscribed_ = false;
 };
 
 class CuptiCallCounter final : public CallCounter {

@@ -2,7 +2,6 @@
 // tells them. It is loaded when it is there.
 #pragma once
 
-#include <attacca/timeline.hpp>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,10 +9,24 @@
 
 namespace attacca::instruments {
 
+/// A kernel, copy or fill that ran.
+struct GpuSpan {
+  std::string name;  // of the function
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;  // both by the clock of core/clock.hpp
+  unsigned stream = 0;
+  std::uint64_t node = 0;  // that GpuRecorder::number_of tells; 0: it was in no graph
+};
+
 class GpuRecorder {
  public:
   virtual ~GpuRecorder() = default;
-  virtual std::vector<Span> spans() = 0;
+  virtual std::vector<GpuSpan> spans() = 0;
+  /// The number of a graph's node in spans; 0 where CUPTI does not tell. `native` is a
+  /// cudaGraphNode_t of a graph that is not instantiated yet.
+  virtual std::uint64_t number_of(void* native) = 0;
+  /// Spans that had no room; four million have.
+  virtual std::size_t dropped() const = 0;
 };
 
 /// Starts recording kernels, copies and fills of this process; null, with the reason, where that

@@ -285,12 +285,17 @@ std::string cuda_version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-Machine describe_machine() {
+Cpu describe_cpu() {
   utsname system{};
   uname(&system);
+  Cpu cpu = parse_cpuinfo(read_file("/proc/cpuinfo"), system.machine);
+  cpu.cores = usable_cores();
+  return cpu;
+}
+
+Machine describe_machine() {
   Machine machine;
-  machine.cpu = parse_cpuinfo(read_file("/proc/cpuinfo"), system.machine);
-  machine.cpu.cores = usable_cores();
+  machine.cpu = describe_cpu();
   machine.memory_bytes = total_memory();
   machine.driver = ask_driver(machine.gpus);
   machine.cuda_compiler = find_cuda_compiler();

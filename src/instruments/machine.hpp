@@ -66,6 +66,7 @@ struct Machine {
 };
 
 Machine describe_machine();
+Cpu describe_cpu();
 
 // The pieces that do not depend on this machine.
 

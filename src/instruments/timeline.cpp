@@ -44,7 +44,9 @@ std::string Timeline::why_not() const { return source_->why_not; }
 std::vector<Span> Timeline::spans() const {
   std::vector<Span> spans;
   if (source_->gpu) {
-    spans = source_->gpu->spans();
+    for (instruments::GpuSpan& span : source_->gpu->spans())
+      spans.push_back(
+          {std::move(span.name), span.start_ns, span.end_ns, static_cast<int>(span.stream)});
   } else {
     const std::lock_guard lock(source_->mutex);
     spans = source_->spans;

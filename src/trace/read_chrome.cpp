@@ -142,6 +142,12 @@ class Reader {
     open.pop_back();
   }
 
+  /// A name that is not known leaves fp32.
+  static void take_arithmetic(Cost& cost, const std::string& name) {
+    for (const Arithmetic known : {Arithmetic::bf16, Arithmetic::fp8})
+      if (name == arithmetic_name(known)) cost.arithmetic = known;
+  }
+
   /// Lists and objects inside are passed over.
   static void add_arguments(TraceSlice& slice, const json& arguments) {
     if (!arguments.is_object()) return;
@@ -152,6 +158,10 @@ class Reader {
         slice.launch = value.get<std::uint64_t>();
       else if (key == "iteration" && value.is_number_unsigned())
         slice.iteration = value.get<std::uint64_t>();
+      else if ((key == "flops" || key == "bytes") && value.is_number() && value > 0)
+        (key == "flops" ? slice.cost.flops : slice.cost.bytes) = value.get<double>();
+      else if (key == "arithmetic" && value.is_string())
+        take_arithmetic(slice.cost, value.get<std::string>());
       else if (value.is_string())
         slice.arguments.emplace_back(key, value.get<std::string>());
       else if (value.is_number_integer() &&

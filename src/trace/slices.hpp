@@ -8,6 +8,9 @@ namespace attacca::trace {
 /// The argument of a slice that is only a part of a kernel, computed by one more thread.
 inline constexpr const char* kPart = "part";
 
+/// That a thread, or a source of slices, keeps: 300 MB.
+inline constexpr std::size_t kMostSlices = 4'000'000;
+
 /// By begin; of two that begin together, the longer one is around the other.
 inline bool is_earlier(const TraceSlice& a, const TraceSlice& b) {
   return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;

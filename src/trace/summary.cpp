@@ -7,6 +7,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "core/without_numbers.hpp"
 #include "trace/slices.hpp"
 
 namespace attacca::trace {
@@ -19,18 +20,6 @@ using Slices = std::vector<const TraceSlice*>;  // in order
 bool is_part(const TraceSlice& slice) {
   return std::any_of(slice.arguments.begin(), slice.arguments.end(),
                      [](const auto& argument) { return argument.first == kPart; });
-}
-
-std::string without_numbers(const std::string& name) {
-  std::string text;
-  for (std::size_t at = 0; at < name.size();) {
-    const std::size_t end = std::min(name.find(' ', at), name.size());
-    const bool is_number = end > at && name.find_first_not_of("0123456789", at) >= end;
-    text += is_number ? "#" : name.substr(at, end - at);
-    if (end < name.size()) text += ' ';
-    at = end + 1;
-  }
-  return text;
 }
 
 class NameTimes {
@@ -168,7 +157,7 @@ Summary summarize(const Trace& trace, std::size_t most_gaps) {
 
 std::vector<NameTime> merge_numbers(const std::vector<NameTime>& names) {
   NameTimes merged;
-  for (const NameTime& name : names) merged.add(name, without_numbers(name.name));
+  for (const NameTime& name : names) merged.add(name, core::without_numbers(name.name));
   return merged.sorted();
 }
 

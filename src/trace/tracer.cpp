@@ -1,5 +1,6 @@
 // tracer.cpp: collects what the host executor ran. Each thread writes to a lane of its own, so
-// threads do not wait for each other, and keeps each name once.
+// threads do not wait for each other, and keeps each name once. What a GPU ran comes from CUPTI, or
+// from events around launches.
 #include <attacca/trace.hpp>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <unordered_map>
@@ -16,6 +18,8 @@
 #include "core/clock.hpp"
 #include "graph/access.hpp"
 #include "graph/executor.hpp"
+#include "instruments/cupti.hpp"
+#include "trace/gpu_slices.hpp"
 #include "trace/slices.hpp"
 
 namespace attacca {
@@ -48,6 +52,7 @@ struct Ran {
   std::int64_t start_ns;
   std::int64_t end_ns;
   std::int64_t part_of;
+  Cost cost;
 };
 
 /// What one thread ran.
@@ -55,6 +60,7 @@ struct Lane {
   std::mutex mutex;  // its thread writes, `trace` reads
   Names names;
   std::vector<Ran> ran;
+  std::size_t dropped = 0;
 
   void add(const graph::Execution& execution) {
     const std::lock_guard lock(mutex);
@@ -65,8 +71,13 @@ struct Lane {
       ran.back().end_ns = execution.end_ns;
       return;
     }
+    if (ran.size() == trace::kMostSlices) {
+      ++dropped;
+      return;
+    }
     ran.push_back({node, names.number_of(execution.graph), execution.launch, execution.iteration,
-                   execution.start_ns, execution.end_ns, execution.part_of});
+                   execution.start_ns, execution.end_ns, execution.part_of,
+                   execution.kernel ? execution.kernel->cost(execution.args) : Cost{}});
   }
 };
 
@@ -76,9 +87,19 @@ std::atomic<std::uint64_t> tracers{0};
 }  // namespace
 
 struct Tracer::Source final : graph::Observer {
-  explicit Source(std::string device) : process(std::move(device)) {}
+  Source(const Device& on, TraceLevel at) : process(on.name()), level(at) {}
 
   void ran(const graph::Execution& execution) override { lane().add(execution); }
+  bool sees_nodes() const override { return level == TraceLevel::node; }
+  void built(void* native, const graph::Execution& node) override {
+    if (gpu) gpu_nodes.add(gpu->number_of(native), node);
+  }
+  bool times_launches() const override { return launches.has_value(); }
+  void launched(std::string_view graph, const graph::StreamImpl& stream,
+                std::shared_ptr<graph::EventImpl> start,
+                std::shared_ptr<graph::EventImpl> end) override {
+    launches->add({std::string(graph), &stream, std::move(start), std::move(end)});
+  }
 
   /// The calling thread's.
   Lane& lane() {
@@ -94,30 +115,39 @@ struct Tracer::Source final : graph::Observer {
 
   const std::uint64_t number = ++tracers;
   const std::string process;
+  const TraceLevel level;
   std::string why_not;
+  std::unique_ptr<instruments::GpuRecorder> gpu;  // null: none is needed, or works
+  trace::GpuNodes gpu_nodes;
+  std::optional<trace::TimedLaunches> launches;
   std::mutex mutex;  // of all below, but for what is inside the lanes
   std::deque<Lane> lanes;
   std::map<std::thread::id, Lane*> lane_of;
   Trace added;
+  std::size_t dropped = 0;  // of those added
 };
 
-Tracer::Tracer(const Device& device)
-    : device_(device), source_(std::make_shared<Source>(device.name())) {
-  if (!graph::impl_of(device_).observe(source_))
-    source_->why_not =
-        "nodes are recorded on the host only; for " + device.name() + " use attacca::Timeline";
+Tracer::Tracer(const Device& device, TraceLevel level)
+    : device_(device), source_(std::make_shared<Source>(device, level)) {
+  // The events must be there before the first launch is seen.
+  if (device.is_cuda()) {
+    if (level == TraceLevel::node) source_->gpu = instruments::start_gpu_recorder(source_->why_not);
+    if (!source_->gpu) source_->launches.emplace(device);
+  }
+  graph::impl_of(device_).observe(source_);
 }
 
-Tracer::~Tracer() {
-  if (is_recording()) graph::impl_of(device_).observe(nullptr);
-}
+Tracer::~Tracer() { graph::impl_of(device_).observe(nullptr); }
 
-bool Tracer::is_recording() const { return source_->why_not.empty(); }
 std::string Tracer::why_not() const { return source_->why_not; }
 std::int64_t Tracer::now_ns() { return attacca::now_ns(); }
 
 void Tracer::add(const TraceTrack& track, TraceSlice slice) {
   const std::lock_guard lock(source_->mutex);
+  if (source_->added.slices.size() == trace::kMostSlices) {
+    ++source_->dropped;
+    return;
+  }
   std::vector<TraceTrack>& tracks = source_->added.tracks;
   slice.track =
       static_cast<std::size_t>(std::find(tracks.begin(), tracks.end(), track) - tracks.begin());
@@ -141,12 +171,27 @@ Trace Tracer::trace() const {
                .end_ns = ran.end_ns,
                .graph = lane.names.text(ran.graph),
                .launch = ran.launch,
-               .iteration = ran.iteration};
+               .iteration = ran.iteration,
+               .cost = ran.cost};
       if (ran.part_of != 0) slice.arguments.emplace_back(trace::kPart, 1);
     }
   }
+  if (source_->gpu) source_->gpu_nodes.append(source_->gpu->spans(), source_->process, trace);
+  if (source_->launches) source_->launches->append(source_->process, trace);
   std::stable_sort(trace.slices.begin(), trace.slices.end(), trace::is_earlier);
   return trace;
+}
+
+std::size_t Tracer::dropped() const {
+  const std::lock_guard lock(source_->mutex);
+  std::size_t sum = source_->dropped;
+  if (source_->gpu) sum += source_->gpu->dropped();
+  if (source_->launches) sum += source_->launches->dropped();
+  for (Lane& lane : source_->lanes) {
+    const std::lock_guard lane_lock(lane.mutex);
+    sum += lane.dropped;
+  }
+  return sum;
 }
 
 }  // namespace attacca

@@ -1,14 +1,11 @@
 // write_chrome.cpp: writes a trace in Chrome's JSON format: a line for each event, complete events
 // ("X") for slices, and metadata ("M") for the names and the order of tracks.
 #include <fmt/format.h>
-#include <attacca/error.hpp>
 #include <attacca/trace.hpp>
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
+#include <cmath>
 #include <iterator>
-#include <system_error>
 
 #include "graph/print.hpp"
 
@@ -42,6 +39,11 @@ std::string arguments_of(const TraceSlice& slice) {
   if (slice.launch != 0) add("launch", fmt::to_string(slice.launch));
   if (slice.iteration != 0) add("iteration", fmt::to_string(slice.iteration));
   for (const auto& [key, value] : slice.arguments) add(key, json(value));
+  const Cost& cost = slice.cost;
+  if (cost.flops > 0 && std::isfinite(cost.flops)) add("flops", fmt::to_string(cost.flops));
+  if (cost.bytes > 0 && std::isfinite(cost.bytes)) add("bytes", fmt::to_string(cost.bytes));
+  if (cost.arithmetic != Arithmetic::fp32)
+    add("arithmetic", in_json(arithmetic_name(cost.arithmetic)));
   return text;
 }
 
@@ -91,15 +93,6 @@ std::string to_chrome_json(const Trace& trace) {
                    arguments_of(slice));
   if (text.ends_with(",\n")) text.erase(text.size() - 2, 1);
   return text + "]}\n";
-}
-
-void write_chrome_trace(const Trace& trace, const std::string& path) {
-  const std::string text = to_chrome_json(trace);
-  errno = 0;
-  std::ofstream file(path, std::ios::binary);
-  if (!(file << text).flush())
-    throw Error(fmt::format("cannot write the trace '{}': {}; name another file", path,
-                            std::generic_category().message(errno)));
 }
 
 }  // namespace attacca

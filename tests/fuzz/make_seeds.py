@@ -168,9 +168,16 @@ def plan_seeds():
     yield "distribution", b"1:900,8:30,64:5,3"
 
 
+def roofs_seeds():
+    names = ("read copy cache launch_us graph_us node_us early_node_us branch_us persistent_us step_us barrier_us device_launch_us empty_us "
+             "fp32 bf16 fp8").split()
+    yield "kept", ("attacca roofs 1: Neoverse-V1, 2 threads\n" + "".join(f"{name} 1.5e9\n" for name in names) + "end\n").encode()
+
+
 def trace_seeds():
     slices = [{"ph": "X", "name": "rms_norm", "pid": 1, "tid": 1, "ts": 10.5 * at, "dur": 8.25,
-               "args": {"graph": "step", "launch": 1, "iteration": at + 1, "tokens": 4, "why": "x"}} for at in range(3)]
+               "args": {"graph": "step", "launch": 1, "iteration": at + 1, "tokens": 4, "why": "x",
+                        "flops": 2.5e9, "bytes": 4096, "arithmetic": "bf16"}} for at in range(3)]
     names = [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "host"}},
              {"ph": "M", "name": "thread_name", "pid": 1, "tid": 1, "args": {"name": "steps", "ranges": True}}]
     pairs = [{"ph": "B", "name": "a", "pid": "p", "tid": 2, "ts": 1}, {"ph": "E", "pid": "p", "tid": 2, "ts": 7},
@@ -183,8 +190,8 @@ def main():
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__.strip())
     targets = {"chat": chat_seeds, "gguf": gguf_seeds, "grammar": grammar_seeds, "plan": plan_seeds,
-               "requests": requests_seeds, "safetensors": safetensors_seeds, "sse": sse_seeds, "tokenizer": tokenizer_seeds,
-               "trace": trace_seeds}
+               "requests": requests_seeds, "roofs": roofs_seeds, "safetensors": safetensors_seeds, "sse": sse_seeds,
+               "tokenizer": tokenizer_seeds, "trace": trace_seeds}
     for target, seeds in targets.items():
         folder = pathlib.Path(sys.argv[1]) / target
         shutil.rmtree(folder, ignore_errors=True)

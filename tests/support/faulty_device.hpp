@@ -13,10 +13,11 @@ namespace attacca::test {
 /// What the next calls do, one entry for each call. Calls beyond the last entry work.
 struct Faults {
   enum class Kind { none, refuses, throws };
-  std::deque<Kind> applies;         // a failing call makes half of the changes
-  std::deque<Kind> instantiations;  // these only throw
-  std::deque<Kind> launches;        // so do these
-  bool is_lost = false;             // every launch and copy throws
+  std::deque<Kind> applies;                        // a failing call makes half of the changes
+  std::deque<Kind> instantiations;                 // these only throw
+  std::deque<Kind> launches;                       // so do these
+  bool is_lost = false;                            // every launch and copy throws
+  std::shared_ptr<graph::Observer> observer = {};  // of a device that pretends to be CUDA
 
   static Kind next(std::deque<Kind>& of) {
     if (of.empty()) return Kind::none;
@@ -102,7 +103,9 @@ class FaultyDevice final : public graph::DeviceImpl {
     return inner_.blocks_at_once(kernel, grid);
   }
   bool observe(std::shared_ptr<graph::Observer> observer) override {
-    return inner_.observe(std::move(observer));
+    if (kind_ != DeviceKind::cuda) return inner_.observe(std::move(observer));
+    faults_->observer = std::move(observer);
+    return false;
   }
   void set_nested_limits(std::size_t pending_launches, std::size_t stack_bytes) override {
     inner_.set_nested_limits(pending_launches, stack_bytes);

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Tests of `attacca run --trace` and `attacca trace`, with the embedded model: trace_test.py <binary>."""
+"""Tests of --trace of `attacca run` and `serve`, and of `attacca trace`, with the embedded model: trace_test.py <binary>."""
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+import urllib.request
 
 BINARY = sys.argv[1]
 
@@ -74,11 +76,59 @@ class TraceTest(unittest.TestCase):
         self.assertIn("+0.0 %", same)
         self.assertNotIn("slower", same)
 
+    def test_a_run_is_written_in_the_format_of_its_ending_and_converted(self):
+        trace, _, _ = self.run_model()
+        for ending, start in (("pftrace", b"\x0a"), ("html", b"<!DOCTYPE html>")):
+            with self.subTest(ending):
+                direct, converted = self.folder / f"direct.{ending}", self.folder / f"converted.{ending}"
+                done = attacca("run", "--plain", "Once", "-n", "3", "--device", "host", "--trace", str(direct))
+                self.assertEqual((0, ""), (done.returncode, done.stderr))
+                self.assertTrue(direct.read_bytes().startswith(start))
+                done = attacca("trace", str(trace), "-o", str(converted))
+                self.assertEqual((0, "", ""), (done.returncode, done.stdout, done.stderr))
+                self.assertTrue(converted.read_bytes().startswith(start))
+
+    def test_a_command_is_recorded(self):
+        trace = self.folder / "recorded.json"
+        done = attacca("trace", "-o", str(trace), "--", "run", "--plain", "Once", "-n", "3", "--device", "host")
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        self.assertTrue(done.stdout)
+        self.assertIn("sample", trace.read_text())
+        done = attacca("trace", "-o", str(trace), "--", "run", "--no-such-option")
+        self.assertEqual(2, done.returncode)
+        self.assertIn("--no-such-option", done.stderr)
+
+    def test_the_level_of_graphs_has_a_slice_for_each_launch(self):
+        _, tracks, log = self.run_model("--trace-level", "graph")
+        launches = [node for name, nodes in tracks.items() if name != "steps" for node in nodes if "step of" in node["name"]]
+        self.assertEqual(len(log), len(launches))
+        self.assertFalse([node for node in launches if "layer" in node["name"]])
+
+    def test_a_server_writes_its_trace_when_it_ends(self):
+        if "without" in attacca("serve", "--port", "0", "--host", "no such host").stderr:
+            self.skipTest("this attacca has no server")
+        trace = self.folder / "serve.json"
+        server = subprocess.Popen([BINARY, "serve", "--port", "0", "--device", "host", "--log-format", "none",
+                                   "--trace", str(trace), "--trace-level", "graph"], stdout=subprocess.PIPE, text=True)
+        try:
+            address = re.search(r"http://\S+", server.stdout.readline())[0]
+            body = b'{"prompt": "Once", "max_tokens": 5, "ignore_eos": true}'
+            request = urllib.request.Request(address + "/v1/completions", body, {"Content-Type": "application/json"})
+            urllib.request.urlopen(request, timeout=60).read()
+        finally:
+            server.terminate()
+            self.assertEqual(0, server.wait(60))
+            server.stdout.close()
+        steps = [event for event in json.loads(trace.read_text())["traceEvents"] if event["name"] in ("decode step", "mixed step")]
+        self.assertGreaterEqual(len(steps), 5)
+
     def test_wrong_files_and_usage_are_refused_with_the_place(self):
         bad = self.folder / "bad.json"
         bad.write_text('[{"ph":"X","name":"a","ts":"now"}]')
         for arguments, status, word in ((("trace",), 2, "give one"), (("trace", "a", "b"), 2, "--compare"),
                                         (("trace", "--compare", "a"), 2, "takes two"),
+                                        (("trace", "--compare", "a", "b", "-o", "c"), 2, "--output writes one"),
+                                        (("run", "x", "--trace-level", "kernel"), 2, "kernel"),
                                         (("trace", str(self.folder / "none")), 1, "cannot read it"),
                                         (("trace", str(bad)), 1, "bad.json: event 1: ts is not a number"),
                                         (("run", "x", "--trace", "/nowhere/x.json"), 1, "/nowhere/x.json")):

@@ -29,7 +29,8 @@ Trace sample() {
        .graph = "decode 8",
        .launch = 3,
        .iteration = 2,
-       .arguments = {{"mode", "decode"}, {"tokens", -4}}},
+       .arguments = {{"mode", "decode"}, {"tokens", -4}},
+       .cost = {.flops = 1.25e15, .bytes = 0.5, .arithmetic = Arithmetic::fp8}},
       {.track = 2, .name = "", .begin_ns = 900'000'000'000'007, .end_ns = 900'000'000'000'007},
   };
   return trace;
@@ -67,14 +68,14 @@ TEST(ChromeTrace, bytes_that_are_no_utf8_are_replaced) {
 }
 
 TEST(ChromeTrace, a_file_that_cannot_be_written_is_an_error_with_its_name) {
-  EXPECT_THAT([] { write_chrome_trace({}, "/nowhere/run.json"); },
+  EXPECT_THAT([] { write_trace({}, "/nowhere/run.json"); },
               testing::ThrowsMessage<Error>(HasSubstr("'/nowhere/run.json'")));
 }
 
 TEST(ChromeTrace, a_file_holds_the_same_text) {
   const std::filesystem::path path =
       std::filesystem::path(testing::TempDir()) / "attacca_trace_test.json";
-  write_chrome_trace(sample(), path.string());
+  write_trace(sample(), path.string());
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
   EXPECT_EQ(text.str(), to_chrome_json(sample()));

@@ -8,9 +8,12 @@
 #include <map>
 #include <thread>
 
+#include "graph/executor.hpp"
+#include "support/faulty_device.hpp"
 #include "support/kernels.hpp"
 #include "support/meeting_kernels.hpp"
 #include "support/on_each_device.hpp"
+#include "trace/gpu_slices.hpp"
 #include "trace/read_chrome.hpp"
 #include "trace/summary.hpp"
 
@@ -18,6 +21,7 @@ namespace attacca::test {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
@@ -59,7 +63,7 @@ TEST_P(TracerTest, every_iteration_of_a_while_appears_once) {
               })
       .after(first);
   const Tracer tracer(device());
-  ASSERT_TRUE(tracer.is_recording());
+  ASSERT_EQ(tracer.why_not(), "");
   run(graph);
   const Trace trace = tracer.trace();
   EXPECT_THAT(iterations(trace, "before"), ElementsAre(0));
@@ -102,6 +106,46 @@ TEST_P(TracerTest, nothing_is_recorded_before_it_lives_or_after) {
   run(graph);
   const Tracer second(device());
   EXPECT_THAT(second.trace().slices, IsEmpty());
+}
+
+TEST_P(TracerTest, slices_have_the_cost_that_their_kernel_declares) {
+  const Buffer<int> x = buffer<int>(std::vector<int>(100));
+  Graph graph(device(), "costs");
+  const AffineArgs args{x.data(), 100, 1, 1};
+  const auto node = graph.kernel(affine, Grid::covering(100), args);
+  graph.fill(x.data(), 0, x.bytes()).after(node);
+  const Tracer tracer(device());
+  run(graph);
+  stream().kernel(affine, Grid::covering(100), args);
+  stream().synchronize();
+  const Trace trace = tracer.trace();
+  ASSERT_THAT(trace.slices, SizeIs(3));
+  EXPECT_GT(affine.cost(args).bytes, 0);
+  EXPECT_EQ(trace.slices[0].cost, affine.cost(args));
+  EXPECT_EQ(trace.slices[1].cost, Cost{}) << "a fill declares none";
+  EXPECT_EQ(trace.slices[2].cost, affine.cost(args)) << "outside graphs too";
+}
+
+TEST_P(TracerTest, of_the_level_of_graphs_sees_launches_and_no_nodes) {
+  const Buffer<int> value = buffer<int>({0});
+  Graph graph(device(), "whole");
+  const auto first = graph.kernel(set_value, Grid{}, {value.data(), 1}).named("a");
+  graph.kernel(set_value, Grid{}, {value.data(), 2}).named("b").after(first);
+  Exec exec = graph.instantiate();
+  const Tracer tracer(device(), TraceLevel::graph);
+  run(exec);
+  run(exec);
+  stream().kernel(set_value, Grid{}, {value.data(), 3});
+  stream().synchronize();
+  const Trace trace = tracer.trace();
+  ASSERT_THAT(trace.slices, SizeIs(3));
+  EXPECT_EQ(trace.slices[0].name, "whole");
+  EXPECT_EQ(trace.slices[0].graph, "whole");
+  EXPECT_EQ(trace.slices[0].launch, 1u);
+  EXPECT_EQ(trace.slices[1].launch, 2u);
+  EXPECT_LE(trace.slices[0].end_ns, trace.slices[1].begin_ns);
+  EXPECT_EQ(trace.slices[2].graph, "") << "a kernel that was launched by itself";
+  EXPECT_EQ(tracer.dropped(), 0u);
 }
 
 TEST_P(TracerTest, kernels_outside_graphs_have_no_graph) {
@@ -204,6 +248,120 @@ TEST(Tracer, threads_that_launch_at_once_lose_no_node) {
   for (const TraceSlice& slice : trace.slices) launches.push_back(slice.launch);
   std::sort(launches.begin(), launches.end());
   for (std::size_t at = 0; at < launches.size(); ++at) EXPECT_EQ(launches[at], at + 1);
+}
+
+/// What a GPU tells too.
+class TracerOfAnyDevice : public OnEachDevice {
+ protected:
+  static std::size_t count(const Trace& trace, const std::string& name) {
+    return static_cast<std::size_t>(
+        std::count_if(trace.slices.begin(), trace.slices.end(),
+                      [&](const TraceSlice& slice) { return slice.name == name; }));
+  }
+};
+ATTACCA_ON_EACH_DEVICE(TracerOfAnyDevice);
+
+TEST_P(TracerOfAnyDevice, shows_the_nodes_of_a_graph_by_their_names) {
+  const Tracer tracer(device());
+  if (!tracer.why_not().empty()) GTEST_SKIP() << tracer.why_not();
+  const Buffer<int> x = buffer<int>(std::vector<int>(100));
+  const AffineArgs args{x.data(), 100, 1, 1};
+  Graph graph(device(), "named");
+  const auto first = graph.kernel(affine, Grid::covering(100), args).named("first product");
+  const auto second = graph.kernel(affine, Grid::covering(100), args).named("second product");
+  second.after(first);
+  Exec exec = graph.instantiate();
+  const std::int64_t before = Tracer::now_ns();
+  run(exec);
+  run(exec);
+  const std::int64_t after = Tracer::now_ns();
+  const Trace trace = tracer.trace();
+  EXPECT_EQ(count(trace, "first product"), 2u);
+  EXPECT_EQ(count(trace, "second product"), 2u);
+  constexpr std::int64_t kSlack = 1'000'000;  // between the clock of a GPU and the host's
+  for (const TraceSlice& slice : trace.slices) {
+    if (slice.name != "second product") continue;
+    EXPECT_EQ(slice.graph, "named");
+    EXPECT_EQ(slice.cost, affine.cost(args));
+    EXPECT_GE(slice.begin_ns, before - kSlack);
+    EXPECT_LE(slice.end_ns, after + kSlack);
+  }
+}
+
+TEST_P(TracerOfAnyDevice, of_the_level_of_graphs_has_a_slice_for_each_launch) {
+  const Tracer tracer(device(), TraceLevel::graph);
+  EXPECT_EQ(tracer.why_not(), "");
+  const Buffer<int> value = buffer<int>({0});
+  Graph graph(device(), "whole");
+  graph.kernel(set_value, Grid{}, {value.data(), 1}).named("node");
+  Exec exec = graph.instantiate();
+  for (int launch = 0; launch < 3; ++launch) run(exec);
+  const Trace trace = tracer.trace();
+  EXPECT_EQ(count(trace, "whole"), 3u);
+  EXPECT_EQ(count(trace, "node"), 0u);
+  for (std::size_t at = 1; at < trace.slices.size(); ++at)
+    EXPECT_LE(trace.slices[at - 1].end_ns, trace.slices[at].begin_ns);
+}
+
+/// A device that says it is CUDA. It tells nothing of its nodes, and what it launches is told here.
+class SilentDevice : public testing::Test {
+ protected:
+  std::shared_ptr<graph::EventImpl> event_now() {
+    auto event = graph::impl_of(device).make_event(true);
+    stream->record(*event);
+    stream->synchronize();
+    return event;
+  }
+  std::shared_ptr<Faults> faults = std::make_shared<Faults>();
+  Device device = graph::Access::device(
+      std::make_shared<FaultyDevice>(Device::host_serial(), faults, DeviceKind::cuda));
+  std::unique_ptr<graph::StreamImpl> stream = graph::impl_of(device).make_stream(0);
+};
+
+TEST_F(SilentDevice, has_its_launches_timed_by_events_and_says_why) {
+  const std::int64_t before = Tracer::now_ns();
+  const Tracer tracer(device);
+  EXPECT_THAT(tracer.why_not(), HasSubstr("CUPTI"));
+  ASSERT_TRUE(faults->observer);
+  ASSERT_TRUE(faults->observer->times_launches());
+  for (const char* name : {"first", "second"}) {
+    const auto start = event_now();
+    faults->observer->launched(name, *stream, start, event_now());
+  }
+  const Trace trace = tracer.trace();
+  ASSERT_THAT(trace.slices, SizeIs(2));
+  EXPECT_EQ(trace.slices[0].name, "first");
+  EXPECT_EQ(trace.slices[1].launch, 2u);
+  EXPECT_THAT(trace.tracks[0].name, HasSubstr("timed by events"));
+  EXPECT_GE(trace.slices[0].begin_ns, before);
+  EXPECT_LT(trace.slices[0].begin_ns, trace.slices[0].end_ns);
+  EXPECT_LE(trace.slices[0].end_ns, trace.slices[1].begin_ns);
+  EXPECT_LE(trace.slices[1].end_ns, Tracer::now_ns() + 1'000'000) << "by the same clock";
+}
+
+TEST_F(SilentDevice, is_no_longer_observed_when_the_tracer_is_gone) {
+  { const Tracer tracer(device, TraceLevel::graph); }
+  EXPECT_FALSE(faults->observer);
+}
+
+TEST(GpuNodes, records_have_the_names_and_costs_of_their_nodes) {
+  trace::GpuNodes nodes;
+  const AffineArgs args{nullptr, 100, 1, 1};
+  nodes.add(7, {.node = "layer 1", .graph = "step", .kernel = &affine.info(), .args = &args});
+  nodes.add(0, {.node = "unknown", .graph = "step"});
+  Trace trace;
+  trace.tracks = {{"engine", "steps", true}};
+  nodes.append({{"Affine", 100, 200, 3, 7}, {"memcpy", 200, 250, 4, 0}, {"Other", 300, 310, 3, 8}},
+               "cuda:0", trace);
+  ASSERT_THAT(trace.tracks, SizeIs(3));
+  EXPECT_EQ(trace.tracks[1].name, "stream 3");
+  ASSERT_THAT(trace.slices, SizeIs(3));
+  EXPECT_EQ(trace.slices[0].name, "layer 1");
+  EXPECT_EQ(trace.slices[0].graph, "step");
+  EXPECT_EQ(trace.slices[0].cost, affine.cost(args));
+  EXPECT_EQ(trace.slices[1].name, "memcpy");
+  EXPECT_EQ(trace.slices[1].track, 2u);
+  EXPECT_EQ(trace.slices[2].name, "Other") << "a node of a graph that was there before";
 }
 
 }  // namespace

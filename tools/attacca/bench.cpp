@@ -14,6 +14,7 @@
 #include "files.hpp"
 #include "gates.hpp"
 #include "harness.hpp"
+#include "trace_choice.hpp"
 #include "values.hpp"
 
 namespace attacca::tool {
@@ -34,6 +35,7 @@ struct Choices {
   bench::EngineChoices engine;
   bool has_no_peer = false;
   bool is_quick = false;
+  TraceChoice trace;
 };
 
 constexpr std::string_view kOverhead = "overhead-";
@@ -177,8 +179,17 @@ void run_one(const Benchmark& benchmark, const Device& device, const Choices& ch
              const std::vector<bench::KnownMiss>& known, Tally& tally) {
   bench::Origin origin = bench::origin_of(device);
   if (!choices.commit.empty()) origin.commit = choices.commit;
+  std::optional<Tracer> tracer;
+  if (!choices.trace.file.empty()) tracer.emplace(device, choices.trace.level);
+  if (tracer) say_what_is_missing(*tracer, choices.trace.file);
   const bench::Measured measured =
       bench::measure(benchmark, device, choices.is_quick, choices.engine, origin, known);
+  if (tracer) {
+    write_recorded(*tracer, choices.trace.file);
+    tracer.reset();
+    fmt::print(stderr, "--trace {}: times include what recording costs, see attacca bench trace\n",
+               choices.trace.file);
+  }
   bench::print_report(benchmark, origin, measured);
   std::fflush(stdout);
   if (!choices.is_quick)  // a few samples decide no gate
@@ -237,7 +248,9 @@ void run(const Choices& choices) {
     for (const std::string& name : names) chosen.push_back(benchmark_called(name));
   if ((is_all || names.size() > 1) && !(choices.json_file.empty() && choices.svg_file.empty()))
     throw UsageError("--json and --svg take one benchmark; --json-dir writes the files of several");
-  for (const std::string& file : {choices.json_file, choices.svg_file})
+  if ((is_all || names.size() > 1) && !choices.trace.file.empty())
+    throw UsageError("--trace takes one benchmark");
+  for (const std::string& file : {choices.json_file, choices.svg_file, choices.trace.file})
     if (!file.empty()) require_writable(file);
   run_all(chosen, is_all, choices);
 }
@@ -293,6 +306,7 @@ void add_bench(Program& program) {
   command.option("--known-misses", text(choices->known_misses),
                  "Gates that may be missed, each with its reason [bench/known_misses.json of the "
                  "checkout this was built from]");
+  add_trace_options(command, choices->trace);
   add_engine_options(command, *choices);
   add_bench_serve(command);
   command.action([choices] {

@@ -12,7 +12,11 @@ void add_demo(Program& program);
 void add_doctor(Program& program);
 void add_example(Program& program);
 void add_graph(Program& program);
+void add_roofline(Program& program);
 void add_trace(Program& program);
+
+/// Reads a whole command line, runs what it asks for and returns the exit status.
+int run_program(int argc, const char* const* argv);
 
 // With the language model engine, in llm/.
 void add_convert(Program& program);

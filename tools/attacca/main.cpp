@@ -7,14 +7,11 @@
 #include "command.hpp"
 #include "output.hpp"
 
-namespace {
+namespace attacca::tool {
 
-constexpr int kFailed = 1;
-
-int run(int argc, char** argv) {
-  attacca::tool::Program program(
-      "attacca", "Graphs that keep a GPU from going idle, and language models on them.",
-      attacca::version());
+int run_program(int argc, const char* const* argv) {
+  Program program("attacca", "Graphs that keep a GPU from going idle, and language models on them.",
+                  version());
   program.footer(
       "Examples:\n"
       "  attacca help run            explain a command and its options\n"
@@ -23,6 +20,7 @@ int run(int argc, char** argv) {
       "  attacca pull smollm2        fetch a real chat model, for attacca run smollm2\n"
       "  attacca plan steps.jsonl    choose the step sizes that have graphs\n"
       "  attacca trace run.json      say where the time of a run went\n"
+      "  attacca roofline run.json   say which tool would make its kernels faster\n"
       "  attacca doctor              show what this machine and this build can do\n"
       "  attacca doctor --json       the same for a program\n"
       "  attacca demo                build, print and run a graph with a loop\n"
@@ -30,29 +28,34 @@ int run(int argc, char** argv) {
       "  attacca graph --help        print an example's graph as text, DOT or JSON\n"
       "  attacca example --help      run one of the examples");
 #if ATTACCA_WITH_LLM
-  attacca::tool::add_run(program);
-  attacca::tool::add_serve(program);
-  attacca::tool::add_pull(program);
-  attacca::tool::add_inspect(program);
-  attacca::tool::add_tokenize(program);
-  attacca::tool::add_score(program);
-  attacca::tool::add_convert(program);
-  attacca::tool::add_plan(program);
+  add_run(program);
+  add_serve(program);
+  add_pull(program);
+  add_inspect(program);
+  add_tokenize(program);
+  add_score(program);
+  add_convert(program);
+  add_plan(program);
 #endif
-  attacca::tool::add_bench(program);
-  attacca::tool::add_demo(program);
-  attacca::tool::add_doctor(program);
-  attacca::tool::add_example(program);
-  attacca::tool::add_graph(program);
-  attacca::tool::add_trace(program);
+  add_bench(program);
+  add_demo(program);
+  add_doctor(program);
+  add_example(program);
+  add_graph(program);
+  add_roofline(program);
+  add_trace(program);
   return program.run(argc, argv);
 }
 
-}  // namespace
+}  // namespace attacca::tool
+
+namespace {
+constexpr int kFailed = 1;
+}
 
 int main(int argc, char** argv) {
   try {
-    const int status = run(argc, argv);
+    const int status = attacca::tool::run_program(argc, argv);
     attacca::tool::finish_output();
     return status;
   } catch (const std::bad_alloc&) {

@@ -1,16 +1,20 @@
-// `attacca trace`: sums up a trace, or compares two.
+// `attacca trace`: sums up a trace, compares two, turns one into another format, or records a
+// command.
 #include <fmt/format.h>
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "command.hpp"
+#include "files.hpp"
 #include "input.hpp"
 #include "output.hpp"
 #include "trace/read_chrome.hpp"
 #include "trace/report.hpp"
 #include "trace/summary.hpp"
+#include "trace_choice.hpp"
 #include "values.hpp"
 
 namespace attacca::tool {
@@ -24,30 +28,43 @@ struct Asked {
   bool compares = false;
   bool shows_each = false;
   std::size_t names = kNames;
+  std::string output;
 };
 
-/// `shows_each`: names that differ only in numbers stay apart.
-trace::Summary summary_of(const std::string& file, bool shows_each) {
-  const trace::ReadTrace read = trace::read_chrome(read_text("FILE", file), file);
+Trace read(const std::string& file) {
+  trace::ReadTrace read = trace::read_chrome(read_text("FILE", file), file);
   if (read.skipped > 0)
     fmt::print(stderr, "{}: {} events of other kinds were skipped\n", file, read.skipped);
-  trace::Summary summary = trace::summarize(read.trace);
+  return std::move(read.trace);
+}
+
+/// `shows_each`: names that differ only in numbers stay apart.
+trace::Summary summary_of(const Trace& trace, bool shows_each) {
+  trace::Summary summary = trace::summarize(trace);
   if (!shows_each) summary.names = trace::merge_numbers(summary.names);
   return summary;
 }
 
 void run(const Asked& asked) {
+  if (!asked.output.empty() && is_recordable(asked.files))
+    return record_command(asked.files, asked.output);
   const std::size_t wanted = asked.compares ? 2 : 1;
   if (asked.files.size() != wanted)
     throw UsageError(fmt::format("{} {} given; {}", asked.files.size(),
                                  asked.files.size() == 1 ? "file is" : "files are",
                                  asked.compares ? "--compare takes two, before and after"
                                                 : "give one, or two with --compare"));
-  const trace::Summary first = summary_of(asked.files.front(), asked.shows_each);
+  if (!asked.output.empty()) {
+    if (asked.compares) throw UsageError("--output writes one trace, and --compare reads two");
+    require_writable(asked.output);
+  }
+  const Trace first = read(asked.files.front());
+  if (!asked.output.empty()) return write_trace(first, asked.output);
+  const trace::Summary summary = summary_of(first, asked.shows_each);
   write_out(asked.compares
-                ? trace::comparison_report(first, summary_of(asked.files.back(), asked.shows_each),
-                                           asked.names)
-                : trace::summary_report(first, asked.names));
+                ? trace::comparison_report(
+                      summary, summary_of(read(asked.files.back()), asked.shows_each), asked.names)
+                : trace::summary_report(summary, asked.names));
 }
 
 }  // namespace
@@ -63,10 +80,18 @@ void add_trace(Program& program) {
       "Examples:\n"
       "  attacca run \"Tell me a story.\" --trace run.json\n"
       "  attacca trace run.json\n"
+      "  attacca trace run.json -o run.html\n"
+      "  attacca trace -o run.html -- run \"Tell me a story.\" -n 60\n"
       "  attacca trace --compare before.json after.json");
-  command.words("FILE", asked->files, "a trace; - is standard input");
+  command.words(
+      "FILE", asked->files,
+      "a trace; - is standard input. Behind a -- with --output: a command to record, run, "
+      "serve or bench");
   command.flag("--compare", asked->compares, "two traces: what became slower, faster, longer idle");
   command.flag("--each", asked->shows_each, "a row for each layer, not one for all");
+  command.option("-o,--output", text(asked->output),
+                 "write the trace instead: .html is a page, .pftrace Perfetto's format, any other "
+                 "ending JSON");
   command.option("--names", whole_number(asked->names, 1, 1'000'000), "rows of a table, at most")
       .shows_default(fmt::to_string(kNames));
   command.action([asked] { run(*asked); });

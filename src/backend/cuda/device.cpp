@@ -214,6 +214,16 @@ void CudaDevice::keep_while_busy(const std::shared_ptr<const void>& held) noexce
   }
 }
 
+bool CudaDevice::observe(std::shared_ptr<Observer> observer) {
+  const std::lock_guard lock(observer_mutex_);
+  observer_ = std::move(observer);
+  return false;
+}
+std::shared_ptr<Observer> CudaDevice::observer() const {
+  const std::lock_guard lock(observer_mutex_);
+  return observer_;
+}
+
 std::string CudaDevice::name() const { return fmt::format("cuda:{}", index_); }
 
 int CudaDevice::driver_priority(int priority) const {

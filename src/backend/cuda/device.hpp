@@ -69,10 +69,12 @@ class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_fro
   void reset_l2(graph::StreamImpl& stream) override;
   int compute_capability() const override;
   TensorMap tensor_map(const void* data, std::span<const TensorDimension> dimensions) override;
-  bool observe(std::shared_ptr<graph::Observer>) override { return false; }
+  bool observe(std::shared_ptr<graph::Observer> observer) override;
   void set_nested_limits(std::size_t pending_launches, std::size_t stack_bytes) override;
 
   int index() const { return index_; }
+  /// Null where there is none. Thread-safe.
+  std::shared_ptr<graph::Observer> observer() const;
   /// Asks the driver to allow the kernel that much shared memory per block, where it needs asking.
   /// The limit is never lowered. Thread-safe. REQUIRES: this is the current device.
   void allow_shared_bytes(const KernelInfo& kernel, const Grid& grid);
@@ -106,6 +108,8 @@ class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_fro
   };
   std::mutex streams_mutex_;
   std::vector<Listed> streams_;
+  mutable std::mutex observer_mutex_;
+  std::shared_ptr<graph::Observer> observer_;
   std::mutex borrowed_mutex_;
   /// Kept, because enqueued work may end, and fail, after the BorrowedStream is gone.
   std::map<cudaStream_t, std::shared_ptr<CudaStream>> borrowed_;

@@ -13,11 +13,13 @@ using namespace graph;
 
 CudaInstance::CudaInstance(CudaDevice& device, const GraphData& data, Target target)
     : device_(device),
+      name_(data.name),
       built_(std::make_shared<BuiltGraph>(device, data, target)),
       is_stale_(data.nodes.size()) {
   const CurrentDevice current(device_.index());
   try {
     build_graph(*built_, data, side_stream_);
+    if (const auto observer = device_.observer()) tell(*observer, data);
     instantiate(data);
     if (target == Target::device_launch) device_.faults().add_device_graph(built_->faults);
   } catch (...) {
@@ -34,6 +36,17 @@ void CudaInstance::release() noexcept {
       built_->target == Target::device_launch)
     device_.keep_while_busy(built_);
   built_.reset();
+}
+
+void CudaInstance::tell(Observer& observer, const GraphData& data) const {
+  for (NodeId id = 0; id < data.nodes.size(); ++id) {
+    if (!built_->nodes[id]) continue;
+    const auto* kernel = std::get_if<KernelPart>(&data.nodes[id].part);
+    observer.built(built_->nodes[id], {.node = data.nodes[id].name,
+                                       .graph = data.name,
+                                       .kernel = kernel ? kernel->info : nullptr,
+                                       .args = kernel ? kernel->args.data() : nullptr});
+  }
 }
 
 void CudaInstance::instantiate(const GraphData& data) {
@@ -72,7 +85,15 @@ void CudaInstance::launch(StreamImpl& stream) {
   const CurrentDevice current(device_.index());
   cuda_stream.refuse_capture("a graph launched");
   if (built_->is_watched) cuda_stream.faults().watch(built_->faults, built_->may_launch);
+  const std::shared_ptr<Observer> observer = device_.observer();
+  if (!observer || !observer->times_launches())
+    return check(cudaGraphLaunch(built_->exec, cuda_stream.enqueuing()), "launching a graph");
+  const std::shared_ptr<EventImpl> start = device_.make_event(true);
+  const std::shared_ptr<EventImpl> end = device_.make_event(true);
+  cuda_stream.record(*start);
   check(cudaGraphLaunch(built_->exec, cuda_stream.enqueuing()), "launching a graph");
+  cuda_stream.record(*end);
+  observer->launched(name_, stream, start, end);
 }
 
 std::size_t CudaInstance::host_bytes() const {

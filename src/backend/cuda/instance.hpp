@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "backend/cuda/built_graph.hpp"
@@ -27,6 +28,7 @@ class CudaInstance final : public graph::Instance {
   std::size_t host_bytes() const override;
 
  private:
+  void tell(graph::Observer& observer, const graph::GraphData& data) const;
   void instantiate(const graph::GraphData& data);
   void release() noexcept;
 
@@ -41,6 +43,7 @@ class CudaInstance final : public graph::Instance {
   void mark_stale(NodeId id);
 
   CudaDevice& device_;
+  std::string name_;                   // of the graph
   std::shared_ptr<BuiltGraph> built_;  // launches in flight may keep it longer than this
   std::vector<NodeId> stale_;   // set in the exec alone since the last update of the whole graph
   std::vector<bool> is_stale_;  // by NodeId

@@ -35,13 +35,17 @@ class Launch {
       : workers_(workers), failures_(failures) {
     const std::lock_guard lock(workers.observer_mutex);
     observer_ = workers.observer;
+    sees_nodes_ = observer_ && observer_->sees_nodes();
     if (observer_ && is_counted) number_ = ++workers.launches;
   }
 
   Workers& workers() { return workers_; }
   Failures& failures() { return failures_; }
   bool is_parallel() const { return workers_.arena != nullptr; }
-  Observer* observer() const { return observer_.get(); }
+  /// Null if nobody wants to see nodes.
+  Observer* observer() const { return sees_nodes_ ? observer_.get() : nullptr; }
+  /// Null if nobody wants to see launches instead of nodes.
+  Observer* launch_observer() const { return sees_nodes_ ? nullptr : observer_.get(); }
   std::uint64_t number() const { return number_; }  // for the observer
 
   void report(Failure failure) { failures_.add(std::move(failure)); }
@@ -52,6 +56,7 @@ class Launch {
   Workers& workers_;
   Failures& failures_;
   std::shared_ptr<Observer> observer_;
+  bool sees_nodes_ = false;
   std::uint64_t number_ = 0;
   std::atomic<bool> is_stopped_{false};
 };
@@ -402,14 +407,17 @@ void Environment::run_node(std::uint32_t index, std::uint64_t iteration) {
     launch_.report(failure_of_current_exception(node.name, graph_name()));
     launch_.stop();
   }
-  if (is_observed)
-    observer->ran({.node = node.name,
-                   .graph = graph_name(),
-                   .launch = launch_.number(),
-                   .iteration = iteration,
-                   .start_ns = start,
-                   .end_ns = now_ns(),
-                   .worker = tbb::this_task_arena::current_thread_index()});
+  if (!is_observed) return;
+  const auto* kernel = std::get_if<KernelPart>(&settings.part);
+  observer->ran({.node = node.name,
+                 .graph = graph_name(),
+                 .launch = launch_.number(),
+                 .iteration = iteration,
+                 .start_ns = start,
+                 .end_ns = now_ns(),
+                 .worker = tbb::this_task_arena::current_thread_index(),
+                 .kernel = kernel ? kernel->info : nullptr,
+                 .args = kernel ? kernel->args.data() : nullptr});
 }
 
 void Environment::run_part(const PlanNode& node, const Part& part, std::uint64_t iteration) {
@@ -496,19 +504,28 @@ void move_rows(const CopyPart& copy) {
 
 void run_launch(Workers& workers, Launchable& graph, Snapshot snapshot, Failures& failures) {
   Launch launch(workers, failures);
+  const std::int64_t start = launch.launch_observer() ? now_ns() : 0;
   inside_arena(workers, [&] {
     // Stands for the host's launch, so that siblings of the outermost graph have a parent.
     Environment outermost(launch, nullptr, graph, snapshot->version());
     run_environments(launch, &outermost, graph, std::move(snapshot));
     outermost.wait_for_children();
   });
+  if (launch.launch_observer())
+    launch.launch_observer()->ran({.node = graph.name,
+                                   .graph = graph.name,
+                                   .launch = launch.number(),
+                                   .start_ns = start,
+                                   .end_ns = now_ns()});
 }
 
 bool run_kernel(Workers& workers, const KernelInfo& kernel, const Grid& grid, const void* args,
                 const std::string& graph, Failures& failures) {
   Launch launch(workers, failures, graph.empty());
+  Observer* const observer =
+      graph.empty() && launch.launch_observer() ? launch.launch_observer() : launch.observer();
   inside_arena(workers, [&] {
-    const std::int64_t start = launch.observer() ? now_ns() : 0;
+    const std::int64_t start = observer ? now_ns() : 0;
     Frame frame(launch, nullptr, kernel.name, graph);
     frame.threads_per_block = grid.threads.count();
     try {
@@ -517,12 +534,14 @@ bool run_kernel(Workers& workers, const KernelInfo& kernel, const Grid& grid, co
       launch.report(failure_of_current_exception(kernel.name, graph));
       launch.stop();
     }
-    if (launch.observer())
-      launch.observer()->ran({.node = kernel.name,
-                              .graph = graph,
-                              .launch = launch.number(),
-                              .start_ns = start,
-                              .end_ns = now_ns()});
+    if (observer)
+      observer->ran({.node = kernel.name,
+                     .graph = graph,
+                     .launch = launch.number(),
+                     .start_ns = start,
+                     .end_ns = now_ns(),
+                     .kernel = &kernel,
+                     .args = args});
   });
   return !launch.is_stopped();
 }

@@ -114,8 +114,8 @@ struct StreamedLinear {
     const double written = a.epilogue == Epilogue::store ? 4 : a.epilogue == Epilogue::add ? 10 : 2;
     return {.flops = 2 * matrices * rows * a.w.rows * a.w.columns,
             .bytes = matrices * static_cast<double>(a.w.bytes()) +
-                     (is_quantized(kType) ? 4 : 2) * rows * a.w.columns +
-                     written * rows * a.w.rows};
+                     (is_quantized(kType) ? 4 : 2) * rows * a.w.columns + written * rows * a.w.rows,
+            .arithmetic = Arithmetic::bf16};
   }
 
   static void host_block(Thread& t, const Args& a) { streamed_linear_on_host(t, a); }

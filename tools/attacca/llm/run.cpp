@@ -121,7 +121,7 @@ void run(Settings& settings, bool has_model) {
   check_prompt(settings, prompt);
   settings.grammar = grammar_of(settings);
   EngineOptions options = engine_options(settings.flags);
-  RunTrace trace(settings.trace_file, options);
+  RunTrace trace(settings.trace, options);
   const Model model = open_model(settings.model);
   const std::vector<Prompt> prompts = prompts_of(settings, prompt);
   ProgressBar bar;
@@ -212,8 +212,7 @@ void add_run(Program& program) {
   command.flag("--stats", settings->has_stats, "memory, times and rates on standard error");
   command.flag("-v,--verbose", settings->is_verbose,
                "memory and graphs on standard error, before the answer");
-  command.option("--trace", text(settings->trace_file),
-                 "write what ran when to this file, for attacca trace and ui.perfetto.dev");
+  add_trace_options(command, settings->trace);
   command.option("--logprobs", whole_number(settings->logprobs, 0, 20),
                  "with --json: log-probabilities, and this many alternatives");
   add_sampling_flags(command, settings->sampling);

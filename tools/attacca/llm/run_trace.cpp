@@ -1,8 +1,6 @@
 // run_trace.cpp: makes a slice of each step, above the nodes that the tracer sees.
 #include "llm/run_trace.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -11,23 +9,25 @@
 
 namespace attacca::tool {
 
-RunTrace::RunTrace(std::string file, llm::EngineOptions& options)
-    : file_(std::move(file)), device_(options.device) {
-  if (file_.empty()) return;
-  require_writable(file_);
+RunTrace::RunTrace(TraceChoice choice, llm::EngineOptions& options)
+    : choice_(std::move(choice)), device_(options.device) {
+  if (choice_.file.empty()) return;
+  require_writable(choice_.file);
   options.on_step = [this](const llm::StepRecord& record) { add(record); };
+  // CUPTI knows the nodes of graphs that are instantiated while it records.
+  if (device_.is_cuda()) tracer_.emplace(device_, choice_.level);
 }
 
 void RunTrace::start() {
-  if (file_.empty()) return;
-  tracer_.emplace(device_);
-  if (!tracer_->is_recording())
-    fmt::print(stderr, "--trace {}: {}; the trace has the steps only\n", file_, tracer_->why_not());
+  if (choice_.file.empty()) return;
+  if (!tracer_) tracer_.emplace(device_, choice_.level);
+  say_what_is_missing(*tracer_, choice_.file);
+  started_ns_ = Tracer::now_ns();
 }
 
 void RunTrace::finish() {
   if (!tracer_) return;
-  write_chrome_trace(tracer_->trace(), file_);
+  write_recorded(*tracer_, choice_.file, started_ns_);
   tracer_.reset();
 }
 

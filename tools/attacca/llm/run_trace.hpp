@@ -1,4 +1,5 @@
-// run_trace.hpp: records the nodes and steps of an engine, for `attacca run --trace`.
+// run_trace.hpp: records the nodes and steps of an engine, for --trace of `attacca run` and
+// `serve`.
 #pragma once
 
 #include <attacca/llm.hpp>
@@ -6,15 +7,17 @@
 #include <optional>
 #include <string>
 
+#include "trace_choice.hpp"
+
 namespace attacca::tool {
 
 class RunTrace {
  public:
-  /// `file`: empty to record nothing. Throws Error if it cannot be written. REQUIRES: the engine
-  /// made from `options` ends before this does.
-  RunTrace(std::string file, llm::EngineOptions& options);
+  /// Throws Error if the file cannot be written. REQUIRES: the engine made from `options` ends
+  /// before this does.
+  RunTrace(TraceChoice choice, llm::EngineOptions& options);
 
-  /// Records from now on, when the engine is built.
+  /// What ran before, while the engine was built, is not written.
   void start();
   /// Writes what ran since `start`. REQUIRES: the engine is idle.
   void finish();
@@ -22,9 +25,10 @@ class RunTrace {
  private:
   void add(const llm::StepRecord& record);
 
-  std::string file_;
+  TraceChoice choice_;
   Device device_;
   std::optional<Tracer> tracer_;
+  std::int64_t started_ns_ = 0;
   std::int64_t last_end_ns_ = 0;
 };
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "llm/engine_flags.hpp"
+#include "trace_choice.hpp"
 
 namespace attacca::tool {
 
@@ -33,7 +34,7 @@ struct RunSettings {
   std::string model;
   std::string system;
   std::string prompts_file;
-  std::string trace_file;
+  TraceChoice trace;
   bool is_plain = false;
   bool is_json = false;
   bool has_stats = false;

@@ -17,6 +17,7 @@
 #include "input.hpp"
 #include "llm/engine_flags.hpp"
 #include "llm/models.hpp"
+#include "llm/run_trace.hpp"
 #include "output.hpp"
 #include "progress.hpp"
 #include "server/api.hpp"
@@ -46,6 +47,7 @@ struct ServeSettings {
   bool is_strict = false;
   server::HttpOptions http;
   EngineFlags flags;
+  TraceChoice trace;
 };
 
 /// "qwen3-0.6b" for "models/qwen3-0.6b.gguf" and for "models/qwen3-0.6b/".
@@ -93,7 +95,11 @@ server::ModelSource source_of(const NamedModel& named, const llm::EngineOptions&
             llm::EngineOptions with = options;
             with.memory_limit = terms.memory_limit;
             with.turns = terms.turns;
-            with.on_step = terms.on_step;
+            with.on_step = [mine = options.on_step,
+                            theirs = terms.on_step](const llm::StepRecord& record) {
+              for (const auto& call : {mine, theirs})
+                if (call) call(record);
+            };
             const llm::Model model = open_model(named.model);
             ProgressBar bar;
             return server::LoadedModel{
@@ -114,8 +120,8 @@ std::size_t memory_of(const ServeSettings& settings, const llm::EngineOptions& e
 }
 
 std::unique_ptr<server::Models> make_models(const ServeSettings& settings,
+                                            const llm::EngineOptions& engine,
                                             server::ModelsOptions options) {
-  const llm::EngineOptions engine = engine_options(settings.flags);
   const std::vector<NamedModel> named = models_of(settings);
   if (named.size() > 1 && engine.scheduler == llm::Scheduler::resident)
     throw UsageError(
@@ -123,6 +129,8 @@ std::unique_ptr<server::Models> make_models(const ServeSettings& settings,
         "--scheduler host, or serve one model");
   if (named.size() > 1 && !engine.step_log.empty())
     throw UsageError("--step-log is for one model; leave it out, or serve one model");
+  if (named.size() > 1 && !settings.trace.file.empty())
+    throw UsageError("--trace is for one model; leave it out, or serve one model");
   std::vector<server::ModelSource> sources;
   for (const NamedModel& one : named) sources.push_back(source_of(one, engine));
   options.memory = memory_of(settings, engine, named.size());
@@ -186,9 +194,9 @@ void reload(const ServeSettings& settings, Api& api, HttpServer& http) {
     attempt("certificates", [&] { http.reload_certificates(); });
 }
 
-void serve(ServeSettings& settings) {
-  settings.http.drain =
-      std::chrono::milliseconds(static_cast<std::int64_t>(settings.drain_seconds * 1000));
+/// Serves until it is told to stop. Engines have ended when it returns.
+void serve_models(const ServeSettings& settings, const llm::EngineOptions& engine,
+                  RunTrace& trace) {
   if (settings.http.tls_certificate.empty() != settings.http.tls_key.empty())
     throw UsageError("--tls-cert and --tls-key go together; give both");
   allow_many_files();
@@ -197,12 +205,13 @@ void serve(ServeSettings& settings) {
   const auto log = std::make_shared<server::RequestLog>(format, log_line);
   std::unique_ptr<HttpServer> http;  // outlives the models, which may stop it
   std::atomic<bool> has_lost_device = false;
-  const auto models =
-      make_models(settings, {.log = [&](const std::string& line) { log->say(line); },
-                             .on_lost =
-                                 [&](const std::string&) {
-                                   if (!has_lost_device.exchange(true)) http->stop();
-                                 }});
+  const auto models = make_models(settings, engine,
+                                  {.log = [&](const std::string& line) { log->say(line); },
+                                   .on_lost =
+                                       [&](const std::string&) {
+                                         if (!has_lost_device.exchange(true)) http->stop();
+                                       }});
+  trace.start();
   Api api(*models, options);
   http = std::make_unique<HttpServer>(
       settings.http,
@@ -231,6 +240,15 @@ void serve(ServeSettings& settings) {
       },
       on_reload);
   if (has_lost_device) throw DeviceError("an engine has lost its device; start the server again");
+}
+
+void serve(ServeSettings& settings) {
+  settings.http.drain =
+      std::chrono::milliseconds(static_cast<std::int64_t>(settings.drain_seconds * 1000));
+  llm::EngineOptions engine = engine_options(settings.flags);
+  RunTrace trace(settings.trace, engine);
+  serve_models(settings, engine, trace);
+  trace.finish();
 }
 
 }  // namespace
@@ -291,6 +309,7 @@ void add_serve(Program& program) {
       .option("--log-format", one_of({"text", "json", "none"}, settings->log_format),
               "how requests are logged on standard error")
       .shows_default(settings->log_format);
+  add_trace_options(command, settings->trace);
   command.flag("--strict", settings->is_strict, "refuse requests with unknown fields");
   add_engine_flags(command, settings->flags);
   command.action([settings] { serve(*settings); });

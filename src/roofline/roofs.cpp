@@ -1,0 +1,243 @@
+// roofs.cpp: measures the roofs. On the host threads move memory and compute; on a GPU the probe
+// kernels do. Costs come from graphs of empty kernels: of two lengths, so that what a launch costs
+// and what a node costs come apart.
+#include "roofline/roofs.hpp"
+
+#include <attacca/exec.hpp>
+#include <attacca/l2.hpp>
+#include <attacca/memory.hpp>
+
+#include <algorithm>
+#include <functional>
+
+#include "core/clock.hpp"
+#include "instruments/bandwidth.hpp"
+#include "instruments/gpu_driver.hpp"
+#include "instruments/machine.hpp"
+#include "instruments/multiply_add.hpp"
+#include "loop/costs.hpp"
+#include "loop/idle_kernels.hpp"
+#include "roofline/graph_clock.hpp"
+#include "roofline/probe_kernels.hpp"
+#if ATTACCA_WITH_CUDA
+#include "roofline/sm90_matrix.hpp"
+#endif
+
+namespace attacca {
+
+namespace roofline {
+
+namespace {
+
+constexpr int kPasses = 9;
+constexpr std::size_t kMostBytes = std::size_t{4} << 30;
+constexpr unsigned kFewNodes = 16;
+constexpr unsigned kManyNodes = 144;
+constexpr unsigned kBranches = 8;
+const Grid kSmallGrid{Dim3{1}, Dim3{32}};
+
+/// `work` of what a launch enqueues, per second; the best of a few passes.
+double best_rate(const Device& device, double work, const std::function<void(StreamRef)>& launch) {
+  const Stream stream(device);
+  const Event start(device, Event::Timing::on), end(device, Event::Timing::on);
+  double best = 0;
+  for (int pass = 0; pass < kPasses; ++pass) {
+    stream.record(start);
+    launch(stream);
+    stream.record(end);
+    stream.synchronize();
+    if (pass > 0) best = std::max(best, work / end.since(start).count());
+  }
+  return best;
+}
+
+/// The best of a few tries, because other programs use the host's cores too. Fewer where one takes
+/// long.
+double best_of_tries(double (*rate)(unsigned), unsigned threads) {
+  constexpr int kTries = 4;
+  constexpr std::int64_t kPatienceNs = 500'000'000;
+  const std::int64_t start = now_ns();
+  double best = rate(threads);
+  for (int attempt = 1; attempt < kTries && now_ns() - start < kPatienceNs; ++attempt)
+    best = std::max(best, rate(threads));
+  return best;
+}
+
+double gpu_copy_bandwidth(const Device& device) {
+  const Buffer<Quad> memory(device, std::min(kMostBytes, device.bytes_free() / 2) / sizeof(Quad));
+  const std::uint64_t half = memory.size() / 2;
+  const CopyArgs args{memory.data(), memory.data() + half, half};
+  return best_rate(device, copy_memory().cost(args).bytes, [&](StreamRef stream) {
+    stream.kernel(copy_memory(), probe_grid(device.processors(), true), args);
+  });
+}
+
+double gpu_cache_bandwidth(const Device& device) {
+  constexpr std::size_t kUsualBytes = std::size_t{32} << 20;
+  constexpr unsigned kRounds = 64;
+  const std::size_t cache = l2_cache(device).bytes;
+  const Buffer<Quad> memory(device, (cache != 0 ? cache : kUsualBytes) / 4 / sizeof(Quad));
+  const Buffer<std::uint32_t> seen(device, 1);
+  const ReadArgs args{memory.data(), memory.size(), seen.data(), kRounds};
+  return best_rate(device, read_memory().cost(args).bytes, [&](StreamRef stream) {
+    stream.kernel(read_memory(), probe_grid(device.processors(), true), args);
+  });
+}
+
+double gpu_fp32_rate(const Device& device) {
+  constexpr unsigned kRounds = 16384;
+  const Buffer<float> out(device, 1);
+  const Grid grid = probe_grid(device.processors(), true);
+  const MultiplyAddArgs args{out.data(), kRounds, multiply_add_flops(grid, kRounds, true)};
+  return best_rate(device, args.flops,
+                   [&](StreamRef stream) { stream.kernel(multiply_add(), grid, args); });
+}
+
+double gpu_matrix_rate([[maybe_unused]] const Device& device,
+                       [[maybe_unused]] Arithmetic arithmetic) {
+#if ATTACCA_WITH_CUDA
+  if (device.compute_capability() != 90) return 0;
+  const Buffer<float> out(device, 1);
+  const double flops = launch_sm90_matrix(Stream(device), arithmetic, out.data());
+  return best_rate(device, flops,
+                   [&](StreamRef stream) { launch_sm90_matrix(stream, arithmetic, out.data()); });
+#else
+  return 0;
+#endif
+}
+
+/// `nodes` empty kernels one behind the other.
+Graph idle_chain(const Device& device, unsigned nodes, EdgeKind edges = EdgeKind::full) {
+  Graph graph(device, "idle");
+  std::optional<KernelNode<TinyArgs>> last;
+  for (unsigned at = 0; at < nodes; ++at) {
+    const auto node = graph.kernel(copy_one(), kSmallGrid, {});
+    if (last && edges == EdgeKind::full) node.after(*last);
+    if (last && edges == EdgeKind::programmatic) node.after_programmatic(*last);
+    last = node;
+  }
+  return graph;
+}
+
+/// A node, kBranches behind it side by side, a node behind them all, and so on.
+Graph idle_branches(const Device& device, unsigned forks) {
+  Graph graph(device, "idle");
+  auto last = graph.kernel(loop::idle(), kSmallGrid, {0});
+  for (unsigned at = 0; at < forks; ++at) {
+    std::vector<Node> branches;
+    for (unsigned branch = 0; branch < kBranches; ++branch)
+      branches.push_back(graph.kernel(loop::idle(), kSmallGrid, {0}).after(last));
+    last = graph.kernel(loop::idle(), kSmallGrid, {0}).after(branches);
+  }
+  return graph;
+}
+
+/// What one more of something costs. `time_of` times so many.
+double each(const std::function<double(unsigned)>& time_of) {
+  const double few = time_of(kFewNodes);
+  const double many = time_of(kManyNodes);
+  return std::max(0.0, many - few) / (kManyNodes - kFewNodes);
+}
+
+double median_time(const std::vector<NodeTime>& nodes) {
+  std::vector<double> times;
+  for (const NodeTime& node : nodes) times.push_back(node.time_us);
+  std::sort(times.begin(), times.end());
+  return times.empty() ? 0 : times[times.size() / 2];
+}
+
+void measure_costs(const Device& device, Roofs& roofs) {
+  const std::unique_ptr<GraphClock> clock = clock_of(device);
+  const auto chain = [&](unsigned nodes) { return idle_chain(device, nodes); };
+  const auto persistent = [&](unsigned nodes) {
+    return clock->persistent(chain(nodes), tiny_program());
+  };
+  roofs.node_us = each([&](unsigned nodes) { return clock->graph(chain(nodes)); });
+  roofs.early_node_us = each([&](unsigned nodes) {
+    return clock->graph(idle_chain(device, nodes, EdgeKind::programmatic));
+  });
+  const double fork =
+      each([&](unsigned forks) { return clock->graph(idle_branches(device, forks)); });
+  roofs.branch_us = std::max(0.0, fork - 2 * roofs.node_us) / (kBranches - 1);
+  roofs.graph_us = std::max(0.0, clock->graph(chain(1)) - roofs.node_us);
+  roofs.step_us = each(persistent);
+  roofs.persistent_us = std::max(0.0, persistent(1) - roofs.step_us);
+  roofs.launch_us = clock->stream(chain(kManyNodes)) / kManyNodes;
+  roofs.empty_us = std::min(median_time(clock->nodes(chain(kManyNodes))), roofs.node_us);
+  roofs.barrier_us = loop::cost_of(device, LoopForm::persistent_kernel).per_large_node;
+  roofs.device_launch_us = loop::cost_of(device, LoopForm::self_relaunch).per_pass;
+}
+
+}  // namespace
+
+double read_bandwidth(const Device& device) {
+  if (!device.is_cuda()) return best_of_tries(instruments::read_bandwidth, device.processors());
+  const Buffer<Quad> memory(device, std::min(kMostBytes, device.bytes_free() / 2) / sizeof(Quad));
+  const Buffer<std::uint32_t> seen(device, 1);
+  const ReadArgs args{memory.data(), memory.size(), seen.data()};
+  return best_rate(device, read_memory().cost(args).bytes, [&](StreamRef stream) {
+    stream.kernel(read_memory(), probe_grid(device.processors(), true), args);
+  });
+}
+
+std::string hardware_name(const Device& device) {
+  if (device.is_cuda()) {
+    std::vector<instruments::Gpu> gpus;
+    instruments::ask_driver(gpus);
+    const auto index = static_cast<std::size_t>(std::stoi(device.name().substr(5)));
+    return index < gpus.size() ? gpus[index].name : device.name();
+  }
+  const unsigned threads = device.processors();
+  return instruments::describe_cpu().model + ", " + std::to_string(threads) +
+         (threads == 1 ? " thread" : " threads");
+}
+
+}  // namespace roofline
+
+double Roofs::flops_of(Arithmetic arithmetic) const {
+  const double rate = flops[static_cast<std::size_t>(arithmetic)];
+  return rate > 0 ? rate : flops[static_cast<std::size_t>(Arithmetic::fp32)];
+}
+
+Roofs measure_roofs(const Device& device, const RoofProgress& progress) {
+  using namespace roofline;
+  Roofs roofs;
+  roofs.device = hardware_name(device);
+  const bool is_cuda = device.is_cuda();
+  const unsigned threads = device.processors();
+  const auto at = [](Arithmetic arithmetic) { return static_cast<std::size_t>(arithmetic); };
+  const std::pair<const char*, std::function<void()>> tasks[] = {
+      {"reading memory", [&] { roofs.read = roofline::read_bandwidth(device); }},
+      {"copying memory",
+       [&] {
+         roofs.copy = is_cuda ? gpu_copy_bandwidth(device)
+                              : best_of_tries(instruments::copy_bandwidth, threads);
+       }},
+      {"reading cache",
+       [&] {
+         roofs.cache = is_cuda ? gpu_cache_bandwidth(device)
+                               : best_of_tries(instruments::cache_bandwidth, threads);
+       }},
+      {"multiplying in fp32",
+       [&] {
+         roofs.flops[at(Arithmetic::fp32)] =
+             is_cuda ? gpu_fp32_rate(device)
+                     : 2 * best_of_tries(instruments::multiply_add_rate, threads);
+       }},
+      {"multiplying in bf16 and fp8",
+       [&] {
+         for (const Arithmetic arithmetic : {Arithmetic::bf16, Arithmetic::fp8})
+           roofs.flops[at(arithmetic)] = is_cuda ? gpu_matrix_rate(device, arithmetic) : 0;
+       }},
+      {"starting empty kernels", [&] { measure_costs(device, roofs); }},
+  };
+  unsigned done = 0;
+  for (const auto& [what, work] : tasks) {
+    if (progress) progress(what, done, static_cast<unsigned>(std::size(tasks)));
+    work();
+    ++done;
+  }
+  return roofs;
+}
+
+}  // namespace attacca

@@ -1,0 +1,43 @@
+// roofline_step.cpp: the step that the benchmarks time, as a graph.
+#include "llm/roofline_step.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "bench/llm/synthetic_step.hpp"
+#include "model/shapes.hpp"
+
+namespace attacca::tool {
+
+namespace {
+
+model::ModelConfig config_of(const RooflineStepChoices& choices) {
+  model::ModelConfig config = model::shape_called(choices.shape);
+  config.layers = std::min(config.layers, choices.layers.value_or(config.layers));
+  return config;
+}
+bench::SyntheticBatch batch_of(const RooflineStepChoices& choices) {
+  return bench::SyntheticBatch(choices.batch, {.context = choices.context});
+}
+
+}  // namespace
+
+struct RooflineStep::Parts {
+  Parts(const RooflineStepChoices& choices, const Device& device)
+      : model(config_of(choices), device, bench::pages_of(batch_of(choices))),
+        step(model, batch_of(choices)),
+        graph(step.graph(fmt::format("decode step of {}, batch {}, context {}, {} layers",
+                                     choices.shape, choices.batch, choices.context,
+                                     model.config.layers))) {}
+  bench::SyntheticModel model;
+  bench::SyntheticStep step;
+  Graph graph;
+};
+
+RooflineStep::RooflineStep(const RooflineStepChoices& choices, const Device& device)
+    : parts_(std::make_unique<Parts>(choices, device)) {}
+RooflineStep::~RooflineStep() = default;
+const Graph& RooflineStep::graph() const { return parts_->graph; }
+
+}  // namespace attacca::tool
