@@ -142,6 +142,8 @@ class Group {
   /// A group of some of these ranks, in the order of `members`, which are ranks of this group and
   /// include the caller. Only the members call it, and all give the same list.
   Group subgroup(const std::vector<int>& members) const;
+  /// Throws RanksBroken if an exchange of the program has failed.
+  void check() const;
   /// Tells all ranks that this one cannot go on. Their exchanges throw RanksBroken with the reason.
   void give_up(const std::string& reason) const noexcept;
 

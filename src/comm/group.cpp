@@ -135,6 +135,8 @@ Group Group::subgroup(const std::vector<int>& members) const {
   return Group(impl_->subgroup(members));
 }
 
+void Group::check() const { impl_->check(); }
+
 void Group::give_up(const std::string& reason) const noexcept {
   try {
     impl_->fail(fmt::format("rank {} gave up: {}", impl_->world_rank(rank()), reason));

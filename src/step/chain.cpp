@@ -8,7 +8,8 @@
 namespace attacca::step {
 
 const char* name_of(Part part) {
-  static constexpr const char* kNames[] = {"tokens", "norm", "product", "attention", "sampling"};
+  static constexpr const char* kNames[] = {"tokens",    "norm",     "product",
+                                           "attention", "sampling", "exchange"};
   return kNames[static_cast<std::size_t>(part)];
 }
 
@@ -29,7 +30,8 @@ std::size_t Chain::end_of_piece(std::size_t first) const {
 }
 
 bool Chain::starts_early(std::size_t at, std::size_t first) const {
-  if (!links_[at].kernel->traits.waits) return false;
+  if (!links_[at].kernel || !links_[at].kernel->traits.waits) return false;
+  if (at != first && !links_[at - 1].kernel) return false;  // only from kernel to kernel
   if (at != first && is_attention(at - 1)) return early_.behind_attention;
   return is_attention(at) ? early_.of_attention : early_.elsewhere;
 }
@@ -38,9 +40,10 @@ void Chain::append_to(Graph& graph, std::size_t first, std::size_t end) const {
   std::optional<Node> last;
   for (std::size_t at = first; at < end; ++at) {
     const Link& link = links_[at];
-    const PlainNode node =
-        graph::Access::add_kernel(graph, *link.kernel, link.grid, link.arguments.data())
-            .named(link.name);
+    const PlainNode node = link.kernel ? graph::Access::add_kernel(graph, *link.kernel, link.grid,
+                                                                   link.arguments.data())
+                                             .named(link.name)
+                                       : graph.host(link.name, link.call);
     if (last)
       graph::Access::add_edge(node, *last,
                               starts_early(at, first) ? EdgeKind::programmatic : EdgeKind::full);
@@ -51,7 +54,10 @@ void Chain::append_to(Graph& graph, std::size_t first, std::size_t end) const {
 void Chain::launch(StreamRef stream, std::size_t first, std::size_t end) const {
   for (std::size_t at = first; at < end; ++at) {
     const Link& link = links_[at];
-    graph::Access::enqueue_kernel(stream, *link.kernel, link.grid, link.arguments.data());
+    if (link.kernel)
+      graph::Access::enqueue_kernel(stream, *link.kernel, link.grid, link.arguments.data());
+    else
+      stream.host(link.name, link.call);
   }
 }
 
