@@ -13,10 +13,17 @@ if(MPI_CXX_FOUND AND MPIEXEC_EXECUTABLE AND NOT ATTACCA_SANITIZE)
   target_link_libraries(comm_mpi_fault PRIVATE attacca::mpi)
   add_test(NAME comm_mpi_faults COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/comm/mpi_faults_test.py
     ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:comm_mpi_fault>)
-  set_tests_properties(comm_mpi_faults PROPERTIES LABELS mpi TIMEOUT 120)
+  # Alone, because its deadlines are short.
+  set_tests_properties(comm_mpi_faults PROPERTIES LABELS mpi TIMEOUT 120 RUN_SERIAL TRUE)
 elseif(NOT ATTACCA_SANITIZE)
   foreach(ranks IN ITEMS 2 4)
     add_test(NAME comm_mpi_${ranks} COMMAND ${CMAKE_COMMAND} -E echo "MPI was not found; install libopenmpi-dev")
     set_tests_properties(comm_mpi_${ranks} PROPERTIES LABELS mpi DISABLED TRUE)
   endforeach()
+endif()
+
+if(TARGET attacca_cli AND ATTACCA_LLM AND NOT ATTACCA_SANITIZE)
+  add_test(NAME ranks_command COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/ranks_test.py
+    $<TARGET_FILE:attacca_cli> $<$<BOOL:${MPI_CXX_FOUND}>:${MPIEXEC_EXECUTABLE}>)
+  set_tests_properties(ranks_command PROPERTIES LABELS mpi TIMEOUT 120 RUN_SERIAL TRUE)
 endif()

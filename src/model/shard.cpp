@@ -2,11 +2,11 @@
 // columns have to be copied.
 #include "model/shard.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <algorithm>
 #include <attacca/error.hpp>
 #include <cstring>
-#include <vector>
+#include <string>
 
 #include "model/checkpoint.hpp"
 #include "model/weights.hpp"
@@ -65,12 +65,16 @@ ModelConfig shard_of(const ModelConfig& config, int ranks) {
 void check_ranks(const Checkpoint& checkpoint, int ranks) {
   const std::string problem = problem_with(checkpoint, ranks);
   if (problem.empty()) return;
-  std::vector<int> possible;
-  for (int count = 1; count <= static_cast<int>(checkpoint.config().heads); ++count)
-    if (problem_with(checkpoint, count).empty()) possible.push_back(count);
-  throw BadArgument(fmt::format("{} ranks cannot divide {}; this model runs on {} rank{}", ranks,
-                                problem, fmt::join(possible, ", "),
-                                possible.back() == 1 ? "" : "s"));
+  std::string possible = "1";
+  std::string last;
+  for (int count = 2; count <= static_cast<int>(checkpoint.config().heads); ++count) {
+    if (!problem_with(checkpoint, count).empty()) continue;
+    if (!last.empty()) possible += ", " + last;
+    last = std::to_string(count);
+  }
+  if (!last.empty()) possible += " or " + last;
+  throw BadArgument(fmt::format("{} ranks cannot divide {}; this model runs on {}", ranks, problem,
+                                last.empty() ? "1 rank only" : possible + " ranks"));
 }
 
 std::uint64_t fingerprint(const Checkpoint& checkpoint) {

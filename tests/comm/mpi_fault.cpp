@@ -78,7 +78,7 @@ int main(int count, char** arguments) {
   const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
   if (how == "lost-bootstrap" && is_culprit()) die();
   try {
-    const Group group = attacca::join_mpi({.deadline = std::chrono::milliseconds(800)});
+    const Group group = attacca::join_mpi({.deadline = std::chrono::milliseconds(1500)});
     misbehave(how, group);
     std::printf("rank %s: was told nothing\n", rank);
   } catch (const attacca::RanksBroken& error) {

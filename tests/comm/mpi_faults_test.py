@@ -11,7 +11,7 @@ import unittest
 
 MPIRUN, PROGRAM = sys.argv[1:3]
 RANKS = 3
-LONGEST = 15  # seconds; far more than the deadline of 0.8 s, and far less than for ever
+LONGEST = 15  # seconds; far more than the deadline of 1.5 s, and far less than for ever
 
 
 def told(how):
@@ -31,7 +31,7 @@ class Faults(unittest.TestCase):
         self.assertEqual(len(set(texts.values())), 1, "all ranks are told the same")
 
     def test_a_rank_killed_before_a_collective_is_named(self):
-        self.check("killed-before", [0, 2], "^rank 1 did not come to all-reduce 'gradients' of 1000 f32, sum within 0.8 s$")
+        self.check("killed-before", [0, 2], "^rank 1 did not come to all-reduce 'gradients' of 1000 f32, sum within 1.5 s$")
 
     def test_a_rank_killed_during_a_collective_is_named(self):
         self.check("killed-during", [0, 2], "^rank 1 did not (come to|finish) all-reduce 'gradients' of 1000000 f32")
@@ -39,10 +39,10 @@ class Faults(unittest.TestCase):
     def test_a_rank_killed_after_the_last_collective_is_named_when_the_others_leave(self):
         texts, stderr = told("killed-after")
         self.assertEqual(texts, {0: "was told nothing", 2: "was told nothing"})
-        self.assertEqual(stderr.count("MPI is not finalised: rank 1 did not leave within 0.8 s"), 2, stderr)
+        self.assertEqual(stderr.count("MPI is not finalised: rank 1 did not leave within 1.5 s"), 2, stderr)
 
     def test_a_stalled_rank_is_named_and_hears_it_later(self):
-        self.check("stalled", [0, 1, 2], "^rank 1 did not come to all-reduce 'gradients' of 1000 f32, sum within 0.8 s$")
+        self.check("stalled", [0, 1, 2], "^rank 1 did not come to all-reduce 'gradients' of 1000 f32, sum within 1.5 s$")
 
     def test_ranks_that_disagree_are_all_told_the_same(self):
         self.check("mismatched", [0, 1, 2], "ranks 0 and 2 called all-reduce 'gradients' of 1000 f32, sum, rank 1 called "
@@ -57,10 +57,10 @@ class Faults(unittest.TestCase):
         self.assertEqual(set(texts.values()), {"rank 1 left and did not come to all-reduce 'gradients' of 1000 f32, sum"})
 
     def test_the_blame_goes_to_the_end_of_a_chain_of_waits(self):
-        self.check("chain", [0, 1, 2], "^rank 1 did not come to barrier within 0.8 s$")
+        self.check("chain", [0, 1, 2], "^rank 1 did not come to barrier within 1.5 s$")
 
     def test_a_rank_that_never_starts_is_noticed(self):
-        self.check("lost-bootstrap", [0, 2], "^MPI has not started within 0.8 s, so a process of this program did not come")
+        self.check("lost-bootstrap", [0, 2], "^MPI has not started within 1.5 s, so a process of this program did not come")
 
 
 if __name__ == "__main__":

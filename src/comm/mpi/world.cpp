@@ -80,7 +80,7 @@ MpiWorld::MpiWorld(std::chrono::nanoseconds deadline) : deadline_(deadline) {
 }
 
 MpiWorld::~MpiWorld() {
-  if (!finalize())
+  if (!finalize() && !was_thrown_)
     std::fprintf(stderr, "attacca: rank %d: MPI is not finalised: %s\n", rank_, message_.c_str());
 }
 
@@ -95,7 +95,7 @@ bool MpiWorld::finalize() {
     Backoff backoff;
     while (std::count(has_left_.begin(), has_left_.end(), false) > 0 || !sent_.empty()) {
       poll_locked();
-      check_locked();
+      if (is_broken_) return false;
       if (Clock::now() >= end) {
         std::vector<int> staying;
         for (int at = 0; at < size_; ++at)
@@ -218,8 +218,10 @@ void MpiWorld::check() {
   check_locked();
 }
 
-void MpiWorld::check_locked() const {
-  if (is_broken_) throw RanksBroken(message_);
+void MpiWorld::check_locked() {
+  if (!is_broken_) return;
+  was_thrown_ = true;
+  throw RanksBroken(message_);
 }
 
 void MpiWorld::fail(const std::string& message) {
@@ -233,6 +235,7 @@ void MpiWorld::fail_locked(const std::string& message) {
     message_ = message.substr(0, kTextBytes - 1);  // what the others get
     tell_all(Notice::Kind::fails, {}, message_);
   }
+  was_thrown_ = true;
   throw RanksBroken(message_);
 }
 

@@ -81,7 +81,7 @@ class MpiWorld {
   void listen();
   void handle(int from, const Notice& notice);
   void poll_locked();
-  void check_locked() const;
+  void check_locked();
   [[noreturn]] void fail_locked(const std::string& message);
   void check_call(int result, const char* call);
   bool test(Transfers& transfers);
@@ -98,6 +98,7 @@ class MpiWorld {
   Notice received_;
   std::list<Sent> sent_;  // until MPI has taken them
   bool is_broken_ = false;
+  bool was_thrown_ = false;  // the program knows
   std::string message_;
   std::vector<bool> has_left_;
   struct Known {
