@@ -22,8 +22,15 @@ struct Example {
   void (*write)(const Device& device, const std::string& path) = nullptr;
 };
 
-extern const Example replay, batch_sizes, heat, compressor, nested_mandelbrot, resident_scheduler;
+extern const Example replay, batch_sizes, heat, compressor, nested_mandelbrot, resident_scheduler,
+    work_stealing, pipeline, data_parallel;
 std::vector<Example> all_examples();
+
+/// A device for one rank. Ranks exchange host memory, and a rank that waits must not keep workers
+/// that another one needs.
+inline Device rank_device(const Device& like, unsigned workers) {
+  return like.kind() == DeviceKind::host_serial ? like : Device::host(workers);
+}
 
 /// Throws if an example's result is wrong.
 inline void expect(bool is_right, const std::string& what) {
