@@ -68,14 +68,18 @@ void check_options(const RanksOptions& options);
 /// Runs a one-sided operation on symmetric memory that this process can address.
 void run_one_sided(const ExchangeData& exchange);
 
-/// Waits a little, longer with each call: first it only yields, so a quick answer is seen quickly.
+/// Waits a little, longer with each call: first not at all, so a quick answer is seen quickly, then
+/// it yields, so others can run where there are more ranks than cores, then it sleeps.
 class Backoff {
  public:
   void pause();
-  /// Whether a call of `pause` has slept; cheap waits are over then.
-  bool is_slow() const { return turns_ > kYields; }
+  /// Whether the next call of `pause` sleeps; cheap waits are over then.
+  bool is_slow() const { return turns_ >= kSpins + kYields; }
+  /// Whether this is a turn to look at things that are not urgent.
+  bool is_time_to_look() const { return turns_ % 32 == 31 || is_slow(); }
 
  private:
+  static constexpr int kSpins = 400;
   static constexpr int kYields = 200;
   int turns_ = 0;
 };

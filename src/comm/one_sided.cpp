@@ -28,6 +28,8 @@ void wait_for_signal(const ExchangeData& exchange) {
     // acquire pairs with the release in `put`: once the value is seen, so is the data.
     const std::uint64_t seen = signal.load(std::memory_order_acquire);
     if (seen >= exchange.value) return;
+    backoff.pause();
+    if (!backoff.is_time_to_look()) continue;
     group.poll();
     group.check();
     if (std::chrono::steady_clock::now() >= end)
@@ -35,7 +37,6 @@ void wait_for_signal(const ExchangeData& exchange) {
           "rank {} waited {:.3g} s for rank {} to set the signal of '{}' to {}; it stood at {}",
           group.world_rank(group.rank()), std::chrono::duration<double>(group.deadline()).count(),
           group.world_rank(exchange.peer), exchange.name, exchange.value, seen));
-    backoff.pause();
   }
 }
 
@@ -66,8 +67,10 @@ void run_one_sided(const ExchangeData& exchange) {
 }
 
 void Backoff::pause() {
-  // Yielding lets the other rank run where there are more ranks than cores.
-  if (++turns_ <= kYields)
+  const int turn = turns_;
+  if (!is_slow()) ++turns_;
+  if (turn < kSpins) return;
+  if (turn < kSpins + kYields)
     std::this_thread::yield();
   else
     std::this_thread::sleep_for(std::chrono::microseconds(50));

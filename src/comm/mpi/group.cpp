@@ -21,7 +21,8 @@ namespace {
 
 // Data up to this size travel with the descriptor. Above, the extra message costs little.
 constexpr std::size_t kInlineBytes = 32 * 1024;
-// An all-reduce up to this size sends everything to everyone. Above, each rank sums up one part.
+// An all-reduce up to this size sends everything to everyone. Above, each rank sums up one part,
+// which is less to send if there are more than two ranks.
 constexpr std::size_t kWholeBytes = 8 * 1024;
 constexpr std::size_t kAlignment = 256;
 constexpr std::uint64_t kWorldContext = 0;
@@ -44,7 +45,8 @@ class MpiGroup final : public GroupImpl {
         world_(std::move(world)),
         context_(context),
         inbox_(static_cast<std::size_t>(size())),
-        outbox_(static_cast<std::size_t>(size())) {
+        outbox_(static_cast<std::size_t>(size())),
+        sources_(static_cast<std::size_t>(size())) {
     if (tag(Line::last) > world_->highest_tag())
       throw BadArgument(fmt::format("this MPI library has tags for {} groups; make fewer",
                                     world_->highest_tag() / 8));
@@ -76,8 +78,7 @@ class MpiGroup final : public GroupImpl {
   void collective(const ExchangeData& exchange);
   void exchange_short(const ExchangeData& exchange, const Descriptor& descriptor);
   void exchange_long(const ExchangeData& exchange, const Descriptor& descriptor);
-  void finish(const ExchangeData& exchange, const Descriptor& descriptor,
-              const std::vector<const std::byte*>& received);
+  void finish(const ExchangeData& exchange, const Descriptor& descriptor);
   void send(const ExchangeData& exchange);
   void receive(const ExchangeData& exchange);
 
@@ -97,6 +98,8 @@ class MpiGroup final : public GroupImpl {
   std::uint64_t sequence_ = 0;
   std::vector<std::vector<std::byte>> inbox_, outbox_;  // by member: a descriptor and short data
   std::vector<std::byte> scratch_;                      // long data to be added up
+  std::vector<const std::byte*> sources_;               // by member: what is added up
+  Transfers transfers_;
   std::vector<std::byte> sent_, received_;
 };
 
@@ -107,15 +110,16 @@ bool is_reduction(Operation operation) {
 
 std::size_t bytes_of(const Descriptor& d) { return d.count * d.element_bytes; }
 
-bool is_whole(const Descriptor& d) {
+bool is_whole(const Descriptor& d, int ranks) {
   return d.operation == Operation::subgroup ||
-         (d.operation == Operation::all_reduce && bytes_of(d) <= kWholeBytes);
+         (d.operation == Operation::all_reduce && (ranks == 2 || bytes_of(d) <= kWholeBytes));
 }
 
 /// The most that one rank sends to another in the first round.
 std::size_t most_bytes(const Descriptor& d, int ranks) {
   if (d.operation == Operation::barrier || d.operation == Operation::symmetric) return 0;
-  if (d.operation == Operation::all_reduce && !is_whole(d)) return slice_of(d, 0, ranks).bytes;
+  if (d.operation == Operation::all_reduce && !is_whole(d, ranks))
+    return slice_of(d, 0, ranks).bytes;
   return bytes_of(d);
 }
 
@@ -131,7 +135,7 @@ Outgoing MpiGroup::outgoing(const ExchangeData& e, int to) const {
       return {e.from + static_cast<std::size_t>(to) * bytes, bytes};
     case Operation::all_reduce:
     case Operation::subgroup: {
-      if (is_whole(d)) return {e.from, bytes};
+      if (is_whole(d, size())) return {e.from, bytes};
       const Slice slice = slice_of(d, to, size());
       return {e.from + slice.first, slice.bytes};
     }
@@ -151,8 +155,8 @@ Incoming MpiGroup::incoming(const ExchangeData& e, int from) {
     case Operation::all_gather:
       return {e.to + at * bytes, bytes};
     default: {
-      const std::size_t part =
-          d.operation == Operation::all_reduce ? slice_of(d, rank(), size()).bytes : bytes;
+      const bool is_split = d.operation == Operation::all_reduce && !is_whole(d, size());
+      const std::size_t part = is_split ? slice_of(d, rank(), size()).bytes : bytes;
       const std::size_t stride = (part + kAlignment - 1) / kAlignment * kAlignment;
       return {room(scratch_, stride * static_cast<std::size_t>(size())) + stride * at, part};
     }
@@ -173,11 +177,11 @@ void MpiGroup::collective(const ExchangeData& exchange) {
 }
 
 void MpiGroup::meet(const ExchangeData& exchange, const Descriptor& descriptor, bool has_data) {
-  Transfers transfers;
+  transfers_.clear();
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
     const auto at = static_cast<std::size_t>(peer);
-    world_->receive(transfers, world_rank(peer), tag(Line::collective),
+    world_->receive(transfers_, world_rank(peer), tag(Line::collective),
                     room(inbox_[at], sizeof(Descriptor) + kInlineBytes),
                     sizeof(Descriptor) + kInlineBytes);
   }
@@ -188,73 +192,73 @@ void MpiGroup::meet(const ExchangeData& exchange, const Descriptor& descriptor, 
         room(outbox_[static_cast<std::size_t>(peer)], sizeof descriptor + out.bytes);
     std::memcpy(message, &descriptor, sizeof descriptor);
     if (out.bytes > 0) std::memcpy(message + sizeof descriptor, out.data, out.bytes);
-    world_->send(transfers, world_rank(peer), tag(Line::collective), message,
+    world_->send(transfers_, world_rank(peer), tag(Line::collective), message,
                  sizeof descriptor + out.bytes);
   }
-  world_->wait(transfers, [&] { return "come to " + describe(descriptor); });
+  world_->wait(transfers_, [&] { return "come to " + describe(descriptor); });
+  bool do_agree = true;
+  for (std::size_t at = 0; at < inbox_.size(); ++at)
+    if (static_cast<int>(at) != rank())
+      do_agree &= std::memcmp(inbox_[at].data(), &descriptor, sizeof descriptor) == 0;
+  if (do_agree) return;
   std::vector<Descriptor> all(static_cast<std::size_t>(size()), descriptor);
   for (std::size_t at = 0; at < all.size(); ++at)
     if (static_cast<int>(at) != rank()) std::memcpy(&all[at], inbox_[at].data(), sizeof descriptor);
-  if (const std::string message = disagreement(all, members()); !message.empty())
-    world_->fail(message);
+  world_->fail(disagreement(all, members()));
 }
 
 void MpiGroup::exchange_short(const ExchangeData& exchange, const Descriptor& descriptor) {
-  std::vector<const std::byte*> received(static_cast<std::size_t>(size()));
-  for (std::size_t at = 0; at < received.size(); ++at) {
+  for (std::size_t at = 0; at < sources_.size(); ++at) {
     if (static_cast<int>(at) == rank()) continue;
-    received[at] = inbox_[at].data() + sizeof(Descriptor);
+    sources_[at] = inbox_[at].data() + sizeof(Descriptor);
     if (is_reduction(descriptor.operation)) continue;
     if (const Incoming in = incoming(exchange, static_cast<int>(at)); in.bytes > 0)
-      std::memcpy(in.data, received[at], in.bytes);
+      std::memcpy(in.data, sources_[at], in.bytes);
   }
-  finish(exchange, descriptor, received);
+  finish(exchange, descriptor);
 }
 
 void MpiGroup::exchange_long(const ExchangeData& exchange, const Descriptor& descriptor) {
-  std::vector<const std::byte*> received(static_cast<std::size_t>(size()));
-  Transfers transfers;
+  transfers_.clear();
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
     const Incoming in = incoming(exchange, peer);
-    received[static_cast<std::size_t>(peer)] = in.data;
+    sources_[static_cast<std::size_t>(peer)] = in.data;
     if (in.bytes > 0)
-      world_->receive(transfers, world_rank(peer), tag(Line::data), in.data, in.bytes);
+      world_->receive(transfers_, world_rank(peer), tag(Line::data), in.data, in.bytes);
   }
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
     if (const Outgoing out = outgoing(exchange, peer); out.bytes > 0)
-      world_->send(transfers, world_rank(peer), tag(Line::data), out.data, out.bytes);
+      world_->send(transfers_, world_rank(peer), tag(Line::data), out.data, out.bytes);
   }
-  world_->wait(transfers, [&] { return "finish " + describe(descriptor); });
-  finish(exchange, descriptor, received);
+  world_->wait(transfers_, [&] { return "finish " + describe(descriptor); });
+  finish(exchange, descriptor);
 }
 
 /// This rank's own part: sums, and the second round of a long all-reduce.
-void MpiGroup::finish(const ExchangeData& e, const Descriptor& d,
-                      const std::vector<const std::byte*>& received) {
+void MpiGroup::finish(const ExchangeData& e, const Descriptor& d) {
   const auto own = static_cast<std::size_t>(rank());
   const std::size_t bytes = bytes_of(d);
   if (d.operation == Operation::all_gather && bytes > 0 && e.from != e.to + own * bytes)
     std::memcpy(e.to + own * bytes, e.from, bytes);
   if (!is_reduction(d.operation) || bytes == 0) return;
-  const bool is_split = d.operation == Operation::all_reduce && !is_whole(d);
+  const bool is_split = d.operation == Operation::all_reduce && !is_whole(d, size());
   const Slice slice = is_split ? slice_of(d, rank(), size()) : Slice{0, bytes};
-  std::vector<const std::byte*> sources = received;
-  sources[own] = outgoing(e, rank()).data;
+  sources_[own] = outgoing(e, rank()).data;
   std::byte* const target = e.to + slice.first;
-  reduce(d, sources, {&target, 1}, slice.bytes);
+  reduce(d, sources_, {&target, 1}, slice.bytes);
   if (!is_split) return;
-  Transfers transfers;
+  transfers_.clear();
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
     const Slice part = slice_of(d, peer, size());
     if (part.bytes > 0)
-      world_->receive(transfers, world_rank(peer), tag(Line::data), e.to + part.first, part.bytes);
+      world_->receive(transfers_, world_rank(peer), tag(Line::data), e.to + part.first, part.bytes);
     if (slice.bytes > 0)
-      world_->send(transfers, world_rank(peer), tag(Line::data), target, slice.bytes);
+      world_->send(transfers_, world_rank(peer), tag(Line::data), target, slice.bytes);
   }
-  world_->wait(transfers, [&] { return "finish " + describe(d); });
+  world_->wait(transfers_, [&] { return "finish " + describe(d); });
 }
 
 void MpiGroup::send(const ExchangeData& exchange) {

@@ -175,8 +175,10 @@ void MpiWorld::wait(Transfers& transfers, const std::function<std::string()>& wh
       const std::lock_guard lock(mutex_);
       check_locked();
       if (test(transfers)) return;
-      poll_locked();
-      check_locked();
+      if (backoff.is_time_to_look()) {
+        poll_locked();
+        check_locked();
+      }
       if (backoff.is_slow()) {
         Wait wait{rank_, {}, {}};
         for (const Transfer& transfer : transfers) wait.missing.push_back(transfer.peer);
