@@ -4,7 +4,6 @@
 // gradient is there, an all-reduce adds up that bucket, while the kernels of the layers before it
 // go on. All of it is one graph. The weights are then compared with those of plain C++ on the whole
 // batch.
-#include <fmt/core.h>
 #include <algorithm>
 #include <attacca/attacca.hpp>
 #include <cmath>
@@ -228,10 +227,10 @@ void run(const Device& device, std::ostream& out) {
   });
   for (const double distance : farthest)
     expect(distance < 1e-5, "the ranks did not learn what one rank learns");
-  out << fmt::format(
-      "{} steps of one graph with {} nodes on {} ranks\n"
-      "A weight moved by up to {:.1e}, and differs from plain C++ by at most {:.1e}.\n",
-      kSteps, nodes, kRanks, moved[0], std::max(farthest[0], farthest[1]));
+  out << kSteps << " steps of one graph with " << nodes << " nodes on " << kRanks << " ranks\n"
+      << "A weight moved by up to " << written("%.1e", moved[0])
+      << ", and differs from plain C++ by at most "
+      << written("%.1e", std::max(farthest[0], farthest[1])) << ".\n";
 }
 
 Graph graph(const Device& device) {

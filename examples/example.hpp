@@ -4,6 +4,7 @@
 
 #include <attacca/attacca.hpp>
 #include <attacca/device/atomic.hpp>
+#include <cstdio>
 #include <ostream>
 #include <stdexcept>
 #include <string>
@@ -30,6 +31,13 @@ std::vector<Example> all_examples();
 /// that another one needs.
 inline Device rank_device(const Device& like, unsigned workers) {
   return like.kind() == DeviceKind::host_serial ? like : Device::host(workers);
+}
+
+/// A number as printf's `format` writes it. (nvcc cannot check the formats of fmt.)
+inline std::string written(const char* format, double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
 }
 
 /// Throws if an example's result is wrong.

@@ -3,7 +3,6 @@
 // Stage one puts a batch and a signal into stage two's memory and goes on with the next one. Stage
 // two waits for the signal, not for stage one. Each of the two slots has a signal that says "full",
 // at stage two, and one that says "empty", at stage one.
-#include <fmt/core.h>
 #include <algorithm>
 #include <attacca/attacca.hpp>
 #include <chrono>
@@ -130,10 +129,10 @@ void run(const Device& device, std::ostream& out) {
     }
     busy[rank] = seconds(Clock::now() - alone);
   });
-  out << fmt::format(
-      "{} batches through two stages took {:.1f} ms; alone stage one computes {:.1f} ms, and stage "
-      "two {:.1f} ms\nEvery batch is what plain C++ makes of it.\n",
-      kBatches, 1e3 * std::max(all[0], all[1]), 1e3 * busy[0], 1e3 * busy[1]);
+  const auto milliseconds = [](double seconds) { return written("%.1f ms", 1e3 * seconds); };
+  out << kBatches << " batches through two stages took " << milliseconds(std::max(all[0], all[1]))
+      << "; alone stage one computes " << milliseconds(busy[0]) << ", and stage two "
+      << milliseconds(busy[1]) << "\nEvery batch is what plain C++ makes of it.\n";
 }
 
 Graph graph(const Device& device) {

@@ -3,7 +3,6 @@
 // Rank 0 has a counter in symmetric memory. Every rank takes the next item with a remote fetch-add,
 // so a rank with short items takes more of them. With a static split the rank that got the long
 // items would work while the other waits.
-#include <fmt/core.h>
 #include <attacca/attacca.hpp>
 #include <chrono>
 
@@ -100,11 +99,12 @@ void run(const Device& device, std::ostream& out) {
   });
   for (std::uint64_t item = 0; item < kItems; ++item)
     expect(results[item] == result_of(item), "an item was not done exactly once");
-  out << fmt::format(
-      "static split   rank 0 worked {:.1f} ms, rank 1 {:.1f} ms\n"
-      "work stealing  rank 0 worked {:.1f} ms, rank 1 {:.1f} ms\n"
-      "All {} items were done once; rank 0 took {}, rank 1 {}.\n",
-      split[0], split[1], stolen[0], stolen[1], kItems, taken[0], taken[1]);
+  const auto times = [](const std::vector<double>& of) {
+    return "rank 0 worked " + written("%.1f", of[0]) + " ms, rank 1 " + written("%.1f", of[1]) +
+           " ms\n";
+  };
+  out << "static split   " << times(split) << "work stealing  " << times(stolen) << "All " << kItems
+      << " items were done once; rank 0 took " << taken[0] << ", rank 1 " << taken[1] << ".\n";
 }
 
 Graph graph(const Device& device) {
