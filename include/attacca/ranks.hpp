@@ -78,8 +78,7 @@ Elements elements(std::span<T> values) {
 
 /// A type whose values can be added up.
 template <class T>
-concept Reducible = detail::element_type<T>()
-!= detail::ElementType::bytes;
+concept Reducible = (detail::element_type<T>() != detail::ElementType::bytes);
 
 /// One operation between ranks, as data. A cheap value. The memory it names must outlive every use.
 class Exchange {
@@ -94,7 +93,7 @@ class Exchange {
   void run() const;
   /// Runs it in the order of the stream, whose `synchronize` throws what it throws. While the
   /// stream is captured this adds a node. Throws BadArgument for a stream of a CUDA device, because
-  /// the groups there are today move host memory.
+  /// today's groups move host memory.
   void enqueue(StreamRef stream) const;
   /// Adds it to a graph as a host call that declares its accesses. Every launch runs it once.
   PlainNode add_to(Graph& graph) const;

@@ -86,7 +86,7 @@ std::string describe(const Descriptor& d) {
   std::string text = name_of(d.operation);
   if (const std::string name(d.name, strnlen(d.name, sizeof d.name)); !name.empty() && name != text)
     text += fmt::format(" '{}'", name);
-  if (d.operation == Operation::subgroup) return text + fmt::format(" of {} ranks", d.count);
+  if (d.operation == Operation::subgroup) return text;
   if (d.operation != Operation::barrier) text += " of " + sizes(d);
   if (d.operation == Operation::broadcast) text += fmt::format(" from rank {}", d.root);
   if (d.operation == Operation::all_reduce || d.operation == Operation::reduce_scatter)

@@ -25,7 +25,7 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   virtual std::shared_ptr<GroupImpl> subgroup(const std::vector<int>& members) = 0;
   /// Throws RanksBroken if the program is broken.
   virtual void check() = 0;
-  /// Breaks the program, unless it is broken already. All ranks get the message.
+  /// Breaks the program, unless it is broken already, and throws. All ranks get the message.
   virtual void fail(const std::string& message) = 0;
   /// Looks for messages of other ranks; a wait on memory calls it now and then.
   virtual void poll() {}
@@ -79,7 +79,7 @@ class Backoff {
   bool is_time_to_look() const { return turns_ % 32 == 31 || is_slow(); }
 
  private:
-  static constexpr int kSpins = 400;
+  static constexpr int kSpins = 100;
   static constexpr int kYields = 200;
   int turns_ = 0;
 };

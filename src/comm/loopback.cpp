@@ -56,8 +56,8 @@ class World {
   }
 
   /// Waits until `ready()`. If the program breaks first, or this wait breaks it, calls `withdraw`;
-  /// throws if that returns true, and else the exchange is complete after all. `wait()` says who
-  /// waits for whom; it is only called once the wait is slow.
+  /// throws if that returns true, and else the exchange is complete after all. `describe()` says
+  /// who waits for whom; it is only called once the wait is slow.
   template <class Ready, class Withdraw, class Describe>
   void wait(Ready ready, Withdraw withdraw, Describe describe) {
     Backoff backoff;
@@ -207,7 +207,7 @@ class LoopbackGroup final : public GroupImpl {
                                                  std::move(world_ranks));
     Descriptor descriptor;
     descriptor.operation = Operation::subgroup;
-    descriptor.count = chosen.size();
+    descriptor.set_name(list_ranks(group->members()));
     group->meet(descriptor, {}, {});
     return group;
   }

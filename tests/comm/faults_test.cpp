@@ -199,6 +199,15 @@ TEST(Faults, a_failure_in_one_group_reaches_ranks_that_wait_in_another) {
   EXPECT_THAT(messages[0], HasSubstr("rank 0 called all-reduce of 1 f32, sum, rank 1"));
 }
 
+TEST(Faults, ranks_that_name_different_members_of_a_subgroup_are_told) {
+  const auto messages = told(2, kShort, [](const Group& group) {
+    group.subgroup(group.rank() == 0 ? std::vector{0, 1} : std::vector{1, 0});
+  });
+  EXPECT_THAT(messages, Each(AllOf(HasSubstr("come to subgroup 'ranks 0 and 1'"),
+                                   HasSubstr("come to subgroup 'ranks 1 and 0'"))));
+  EXPECT_EQ(messages[0], messages[1]);
+}
+
 TEST(Faults, a_signal_that_nobody_sets_ends_the_wait) {
   const auto messages = told(2, kShort, [](const Group& group) {
     const SymmetricBuffer<std::uint64_t> signal = group.symmetric<std::uint64_t>(1);

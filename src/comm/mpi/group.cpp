@@ -49,7 +49,7 @@ class MpiGroup final : public GroupImpl {
         sources_(static_cast<std::size_t>(size())) {
     if (tag(Line::last) > world_->highest_tag())
       throw BadArgument(fmt::format("this MPI library has tags for {} groups; make fewer",
-                                    world_->highest_tag() / 8));
+                                    (world_->highest_tag() - 8) / 4));
   }
 
   void run(const ExchangeData& exchange) override {

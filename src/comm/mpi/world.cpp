@@ -285,8 +285,8 @@ void MpiWorld::handle(int from, const Notice& notice) {
       Known& known = known_waits_[static_cast<std::size_t>(from)];
       known.when = Clock::now();
       known.wait = {from, {}, text};
-      for (std::int32_t at = 0; at < notice.missing_count; ++at)
-        known.wait.missing.push_back(notice.missing[at]);
+      const auto count = static_cast<std::size_t>(std::max(0, notice.missing_count));
+      known.wait.missing.assign(notice.missing, notice.missing + std::min(count, Notice::kMissing));
     }
   }
 }
