@@ -82,6 +82,7 @@ struct EngineChoices {
   std::vector<std::string> graphs;   // modes
   std::vector<std::string> weights;  // types of random weights
   std::vector<unsigned> slots;       // requests at once
+  std::vector<std::string> links;    // of ranks: NAME:MICROSECONDS:GIGABYTES
   bool has_peer = true;              // compare with PyTorch if it is installed
 };
 

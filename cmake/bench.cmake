@@ -1,5 +1,5 @@
 # Builds the benchmarks of the command `attacca bench`. bench/*.cpp is the harness, which tests link too; bench/overhead,
-# bench/claims and bench/llm hold the benchmarks, bench/serve the load on a server. Files called kernels.cpp or
+# bench/claims, bench/ranks and bench/llm hold the benchmarks, bench/serve the load on a server. Files called kernels.cpp or
 # *_kernels.cpp are kernel files, and nested_* may launch kernels from kernels.
 find_package(nlohmann_json CONFIG REQUIRED)
 file(GLOB harness_sources CONFIGURE_DEPENDS bench/*.cpp)
@@ -30,7 +30,10 @@ if(ATTACCA_BENCH AND ATTACCA_SERVER)
 endif()
 
 if(ATTACCA_BENCH)
-  file(GLOB bench_sources CONFIGURE_DEPENDS bench/overhead/*.cpp bench/claims/*.cpp)
+  file(GLOB bench_sources CONFIGURE_DEPENDS bench/overhead/*.cpp bench/claims/*.cpp bench/ranks/*.cpp)
+  list(REMOVE_ITEM bench_sources ${PROJECT_SOURCE_DIR}/bench/ranks/mpi_all_reduce.cpp)
+  # The plain add and copy must be as fast as the compiler can make it.
+  set_source_files_properties(bench/ranks/ranks.cpp PROPERTIES COMPILE_OPTIONS -O3)
   if(ATTACCA_CUDA)
     file(GLOB bench_cuda_sources CONFIGURE_DEPENDS bench/overhead/*.cu bench/claims/*.cu)
     list(APPEND bench_sources ${bench_cuda_sources})
@@ -54,7 +57,15 @@ if(ATTACCA_BENCH)
   add_library(attacca_bench OBJECT ${bench_sources})
   attacca_kernels(attacca_bench ${bench_kernels})
   target_include_directories(attacca_bench PRIVATE ${PROJECT_SOURCE_DIR} src bench)
-  target_link_libraries(attacca_bench PUBLIC attacca_harness attacca_bench_nested TBB::tbb)
+  target_link_libraries(attacca_bench PUBLIC attacca_harness attacca_bench_nested TBB::tbb attacca::mpi)
+  if(MPI_CXX_FOUND AND MPIEXEC_EXECUTABLE)
+    # The processes that `attacca bench ranks` starts.
+    add_executable(attacca_mpi_all_reduce bench/ranks/mpi_all_reduce.cpp)
+    target_link_libraries(attacca_mpi_all_reduce PRIVATE attacca_harness attacca::mpi MPI::MPI_CXX)
+    add_dependencies(attacca_bench attacca_mpi_all_reduce)
+    target_compile_definitions(attacca_bench PRIVATE "ATTACCA_MPIRUN=\"${MPIEXEC_EXECUTABLE}\""
+      "ATTACCA_MPI_ALL_REDUCE=\"$<TARGET_FILE:attacca_mpi_all_reduce>\"")
+  endif()
   if(ATTACCA_LLM)
     target_link_libraries(attacca_bench PUBLIC attacca::llm)
   endif()

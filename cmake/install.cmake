@@ -4,7 +4,7 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/attacca)
 # Tells a consumer's executable that it has device code to link.
 set_property(TARGET attacca_nested PROPERTY EXPORT_PROPERTIES CUDA_SEPARABLE_COMPILATION)
 
-install(TARGETS attacca attacca_nested EXPORT attacca_targets)
+install(TARGETS attacca attacca_nested attacca_mpi EXPORT attacca_targets)
 if(ATTACCA_LLM)
   install(TARGETS attacca_llm EXPORT attacca_targets)
 endif()

@@ -36,7 +36,7 @@ endif()
 set_target_properties(attacca_cli PROPERTIES
   OUTPUT_NAME attacca RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 target_include_directories(attacca_cli PRIVATE src tools/attacca bench)
-target_link_libraries(attacca_cli PRIVATE attacca::attacca attacca_examples attacca_examples_nested attacca_trace
+target_link_libraries(attacca_cli PRIVATE attacca::attacca attacca::mpi attacca_examples attacca_examples_nested attacca_trace
   CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
 target_compile_definitions(attacca_cli PRIVATE ATTACCA_WITH_LLM=$<BOOL:${ATTACCA_LLM}>)
 if(ATTACCA_BENCH)

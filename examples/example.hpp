@@ -4,6 +4,7 @@
 
 #include <attacca/attacca.hpp>
 #include <attacca/device/atomic.hpp>
+#include <cstdio>
 #include <ostream>
 #include <stdexcept>
 #include <string>
@@ -22,8 +23,22 @@ struct Example {
   void (*write)(const Device& device, const std::string& path) = nullptr;
 };
 
-extern const Example replay, batch_sizes, heat, compressor, nested_mandelbrot, resident_scheduler;
+extern const Example replay, batch_sizes, heat, compressor, nested_mandelbrot, resident_scheduler,
+    work_stealing, pipeline, data_parallel;
 std::vector<Example> all_examples();
+
+/// A device for one rank. Ranks exchange host memory, and a rank that waits must not keep workers
+/// that another one needs.
+inline Device rank_device(const Device& like, unsigned workers) {
+  return like.kind() == DeviceKind::host_serial ? like : Device::host(workers);
+}
+
+/// A number as printf's `format` writes it. (nvcc cannot check the formats of fmt.)
+inline std::string written(const char* format, double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
 
 /// Throws if an example's result is wrong.
 inline void expect(bool is_right, const std::string& what) {

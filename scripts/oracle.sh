@@ -5,6 +5,7 @@
 #   page     headless Chromium, from Debian, opens its page and chats
 #   trace    the classes of the package perfetto read a trace, and Chromium opens the pages of a trace and of a roofline
 #   grammar  Python's jsonschema judges random answers that schemas allow
+#   deploy   kubernetes-validate checks packaging/kubernetes.yaml against the schemas of Kubernetes
 #   smollm2  transformers computes the log-probabilities of the SmolLM2 of `attacca pull`
 # They run in a virtual environment, build/oracle-venv. torch comes without CUDA, 200 MB, from download.pytorch.org; if that
 # cannot be reached, from PyPI, which on x86-64 only has it with CUDA, 3 GB. A part that fails or skips itself does not stop
@@ -12,7 +13,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 parts=("$@")
-((${#parts[@]} > 0)) || parts=(openai load page trace grammar smollm2)
+((${#parts[@]} > 0)) || parts=(openai load page trace grammar deploy smollm2)
 venv=build/oracle-venv
 preset=$(scripts/preset.sh)
 attacca=build/$preset/bin/attacca
@@ -47,6 +48,10 @@ run_part() {
     grammar)
       scripts/build.sh "$preset" grammar_tests && need jsonschema &&
         "$venv/bin/python" tests/oracle/grammar_jsonschema.py "build/$preset/tests/grammar_tests"
+      ;;
+    deploy)
+      need kubernetes_validate && bash -n packaging/slurm.sh &&
+        "$venv/bin/kubernetes-validate" --strict packaging/kubernetes.yaml
       ;;
     smollm2)
       "$attacca" pull smollm2 && need_torch && need transformers &&

@@ -16,6 +16,7 @@
 #include <attacca/memory.hpp>
 #include <attacca/occupancy.hpp>
 #include <attacca/overlap.hpp>
+#include <attacca/ranks.hpp>
 #include <attacca/resident.hpp>
 #include <attacca/roofline.hpp>
 #include <attacca/switch_loop.hpp>

@@ -12,13 +12,14 @@
 //
 // Requests run by continuous batching with chunked prefill: each step computes one token of every
 // running sequence and chunks of prompts that are not read yet. There is no server here, and one
-// engine uses one device.
+// engine uses one device, unless its model is split over ranks.
 #pragma once
 
 #include <array>
 #include <attacca/device.hpp>
 #include <attacca/device/records.hpp>
 #include <attacca/error.hpp>
+#include <attacca/ranks.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -94,6 +95,8 @@ class BadGrammar : public BadArgument {
   using BadArgument::BadArgument;
 };
 
+struct EngineOptions;
+
 namespace detail {
 struct ModelData;
 class EngineCore;
@@ -133,6 +136,7 @@ class Model {
 
  private:
   friend class Engine;
+  friend void follow(const Model& model, const EngineOptions& options, const Progress& progress);
   std::shared_ptr<const detail::ModelData> data_;
 };
 
@@ -293,6 +297,9 @@ struct EngineOptions {
   // with padding.
   std::vector<unsigned> decode_sizes = {};
   std::vector<unsigned> mixed_sizes = {};
+  // The ranks that the model is split over; this is rank 0, and the others call `follow`. Every
+  // rank has a host device of its own and the host's scheduler. Rank 0's options hold for all.
+  std::optional<Group> ranks = {};
   bool pads = true;  // a step may run in a larger graph; else only in one of its size
   Scheduler scheduler = Scheduler::host;
   ResidentLoop resident_loop = ResidentLoop::while_node;
@@ -497,5 +504,11 @@ class Engine {
  private:
   std::unique_ptr<detail::EngineCore> core_;
 };
+
+/// Computes, as a rank other than 0 of `options.ranks`, what the engine of rank 0 asks for, and
+/// returns when that engine ends. Throws RanksBroken if a rank fails. Throws BadArgument, on all
+/// ranks alike and before anything is allocated, if their models differ or the model cannot be
+/// split over that many ranks.
+void follow(const Model& model, const EngineOptions& options, const Progress& progress = {});
 
 }  // namespace attacca::llm

@@ -3,6 +3,7 @@
 
 #include "driver/step_turns.hpp"
 #include "engine/engine_core.hpp"
+#include "engine/ranked.hpp"
 
 namespace attacca::llm {
 
@@ -31,5 +32,9 @@ std::vector<GraphCoverage> Engine::coverage() const { return core_->coverage(); 
 std::vector<Product> Engine::products() const { return core_->products(); }
 std::vector<StepRecord> Engine::records(std::size_t most) const { return core_->records(most); }
 std::vector<device::Record> Engine::device_records() const { return core_->device_records(); }
+
+void follow(const Model& model, const EngineOptions& options, const Progress& progress) {
+  engine::follow(*model.data_, options, progress);
+}
 
 }  // namespace attacca::llm

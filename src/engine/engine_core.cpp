@@ -26,15 +26,12 @@ EngineCore::EngineCore(std::shared_ptr<const ModelData> model, const EngineOptio
                        const Progress& progress)
     : model_(std::move(model)),
       options_(options),
-      limits_(engine::size_engine(model_->checkpoint, options_)) {
+      part_(engine::agree_as_first(*model_, options_)),
+      limits_(part_.limits) {
   if (options_.device_records > 0) records_.emplace(options_.device, options_.device_records);
   engine::StepSetup setup = engine::setup_of(limits_, options_);
   if (records_) setup.records = records_->ref();
-  auto runner = std::make_unique<engine::StepRunner>(
-      model_->config(),
-      model::Weights(model_->checkpoint, options_.device, progress,
-                     engine::model_format(options_.weights)),
-      options_.device, setup, progress);
+  auto runner = engine::make_runner(*model_, part_.config, options_, setup, progress);
   runner_ = runner.get();
   if (options_.scheduler == Scheduler::resident)
     scheduler_ = std::make_unique<engine::ResidentScheduler>(std::move(runner), limits_, options_,

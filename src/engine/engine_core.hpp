@@ -17,6 +17,7 @@
 #include "engine/grammars.hpp"
 #include "engine/model_data.hpp"
 #include "engine/products.hpp"
+#include "engine/ranked.hpp"
 #include "engine/sizing.hpp"
 #include "engine/step_runner.hpp"
 
@@ -61,6 +62,7 @@ class EngineCore {
 
   std::shared_ptr<const ModelData> model_;
   EngineOptions options_;
+  engine::RankedModel part_;  // the whole model if there are no ranks
   schedule::Limits limits_;
   mutable std::atomic<std::uint64_t> last_id_ = 0;
   mutable engine::Grammars grammars_{*model_};

@@ -198,8 +198,14 @@ schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights&
 }
 
 StepSetup setup_of(const schedule::Limits& limits, const llm::EngineOptions& options) {
-  return {limits,          options.graphs,    kernel_type(options.kv_type),
-          options.overlap, options.same_bits, options.scheduler == llm::Scheduler::resident};
+  return {limits,
+          options.graphs,
+          kernel_type(options.kv_type),
+          options.overlap,
+          options.same_bits,
+          options.scheduler == llm::Scheduler::resident,
+          {},
+          options.ranks};
 }
 
 kernels::KvType kernel_type(llm::KvType type) {

@@ -24,12 +24,21 @@ step::KvSizes kv_sizes(const StepSetup& setup) {
   return {.pages = setup.limits.pages, .page_size = setup.limits.page_size, .type = setup.kv_type};
 }
 
-step::StepSizes step_sizes(const StepSetup& setup) {
+step::StepSizes step_sizes(const StepSetup& setup, const step::TensorParallel* parallel = nullptr) {
   const schedule::Limits& limits = setup.limits;
   return {.largest = {.tokens = limits.step_tokens, .rows = limits.logit_rows},
           .slots = limits.slots,
           .table_stride = limits.table_stride(),
-          .same_bits = setup.same_bits};
+          .same_bits = setup.same_bits,
+          .parallel = parallel};
+}
+
+std::optional<step::TensorParallel> parallel_of(const Device& device,
+                                                const model::ModelConfig& config,
+                                                const StepSetup& setup) {
+  if (!setup.ranks) return std::nullopt;
+  return std::optional<step::TensorParallel>(std::in_place, device, *setup.ranks, config,
+                                             step_sizes(setup).largest);
 }
 
 /// The kernels' view of a plan in device memory.
@@ -84,12 +93,14 @@ StepRunner::StepRunner(const model::ModelConfig& config, model::Weights weights,
       slots_(device, setup.limits, config_.vocabulary),
       input_bytes_(schedule::step_bytes(setup.limits)),
       plan_memory_(schedule::plan_bytes(setup.limits) / sizeof(schedule::Line)),
+      parallel_(parallel_of(device, config, setup)),
       input_(device, input_bytes_),
-      memory_(device, config_, weights_, kv_, step_sizes(setup),
+      memory_(device, config_, weights_, kv_, step_sizes(setup, parallel_ ? &*parallel_ : nullptr),
               input_of(schedule::bind_plan(setup.limits, input_.data()), slots_, setup)),
       flights_{make_flight(), make_flight()},
       plan_(schedule::bind_plan(setup.limits, plan_memory_.data())) {
   if (!setup.is_resident) build_all(progress);
+  if (setup.ranks) line_ = std::make_unique<PlanLine>(*setup.ranks, plan_memory_.size());
 }
 
 schedule::Plan StepRunner::device_plan() const {
@@ -186,6 +197,19 @@ std::vector<Exec> StepRunner::build_pieces(const std::string& name,
 }
 
 void StepRunner::launch(bool keeps_rows, bool needs_logits) {
+  if (line_) line_->lead(plan_memory_);
+  launch_planned(keeps_rows, needs_logits || line_);  // all ranks compute the same
+}
+
+void StepRunner::follow() {
+  while (line_->follow(plan_memory_)) {
+    if (in_flight_ == schedule::kMostInFlight) wait();
+    launch_planned(false, true);
+  }
+  while (in_flight_ > 0) wait();
+}
+
+void StepRunner::launch_planned(bool keeps_rows, bool needs_logits) {
   const schedule::Counts& counts = *plan_.counts;
   Flight& flight = flights_[(oldest_ + in_flight_) % schedule::kMostInFlight];
   slots_.change_tables(plan_);
@@ -243,12 +267,15 @@ void StepRunner::drain() noexcept {
   slots_.forget();
   try {
     stream_.synchronize();
-  } catch (...) {  // an earlier failure is already on its way to the caller
+  } catch (const std::exception& error) {  // an earlier failure is already on its way to the caller
+    if (line_) line_->give_up(error.what());
+  } catch (...) {
   }
 }
 
 bool StepRunner::is_usable() noexcept {
   try {
+    if (line_ && line_->is_broken()) return false;
     input_.write(std::array<std::byte, sizeof(schedule::Line)>{});
     return true;
   } catch (...) {

@@ -9,16 +9,20 @@
 #include <attacca/llm.hpp>
 #include <attacca/mark.hpp>
 #include <attacca/memory.hpp>
+#include <attacca/ranks.hpp>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "engine/plan_line.hpp"
 #include "engine/slot_memory.hpp"
 #include "kernels/sample/sample.hpp"
 #include "schedule/host.hpp"
 #include "step/step.hpp"
+#include "step/tensor_parallel.hpp"
 
 namespace attacca::engine {
 
@@ -30,6 +34,7 @@ struct StepSetup {
   bool same_bits = true;            // all steps add up in the same order
   bool is_resident = false;         // a loop on the device runs the steps: no graphs are built here
   device::RecordsRef records = {};  // where graphs of whole steps mark their begin and end
+  std::optional<Group> ranks = {};  // the model is split over them
 };
 
 /// Not thread-safe. REQUIRES: the configuration and the files that the weights map outlive it.
@@ -54,6 +59,9 @@ class StepRunner {
   /// schedule::kMostInFlight steps are in flight. `keeps_rows`: `rows` will have the step's.
   /// Without `needs_logits` nothing is computed behind the final norm, and samples say nothing.
   void launch(bool keeps_rows = false, bool needs_logits = true);
+  /// Runs the steps that rank 0 launches, until it ends. Throws RanksBroken. REQUIRES: a rank other
+  /// than 0.
+  void follow();
   /// Waits for the oldest step in flight and returns its samples. They stay until kMostInFlight
   /// more steps are launched. Rethrows a kernel's error, at the latest when no other step is in
   /// flight.
@@ -108,6 +116,7 @@ class StepRunner {
   std::vector<Exec> build_pieces(const std::string& name, const step::Chain& chain) const;
   step::StepShape shape_of(std::uint32_t tokens, bool is_decode) const;
   Ready& without_graph(const schedule::Counts& counts);
+  void launch_planned(bool keeps_rows, bool needs_logits);
   void launch(Ready& ready);
   void keep_rows(Flight& flight);
   Flight make_flight() const;
@@ -122,7 +131,8 @@ class StepRunner {
   SlotMemory slots_;
   std::size_t input_bytes_;
   std::vector<schedule::Line> plan_memory_;  // on the host; the policy writes it
-  Buffer<std::byte> input_;                  // the kernels' copy: all but the block tables
+  std::optional<step::TensorParallel> parallel_;
+  Buffer<std::byte> input_;  // the kernels' copy: all but the block tables
   step::StepMemory memory_;
   std::array<Flight, schedule::kMostInFlight> flights_;
   std::uint32_t oldest_ = 0;  // index of the oldest flight
@@ -133,6 +143,7 @@ class StepRunner {
   std::vector<Ready> graphs_;                                  // by Counts::graph
   std::map<std::pair<std::uint32_t, bool>, Ready> graphless_;  // by tokens and is_decode
   std::size_t graph_device_bytes_ = 0;
+  std::unique_ptr<PlanLine> line_;  // to the other ranks, or from rank 0; null: there are none
 };
 
 }  // namespace attacca::engine

@@ -21,6 +21,7 @@ namespace attacca::model {
 
 class Checkpoint;
 class HeldTypes;
+struct Shard;
 
 /// How a GPU holds the matrices.
 ///  as_stored  in the file's types, or in the nearest type that the streamed kernels have; see
@@ -63,6 +64,10 @@ class Weights {
   const float* frequencies;   // [rotary_size / 2]
   std::vector<LayerWeights> layers;
 
+  /// Keeps one rank's part of all matrices but the embedding; see shard.hpp. REQUIRES:
+  /// check_ranks. Throws BadArgument on a GPU.
+  void keep_shard(const ModelConfig& config, const Shard& shard);
+
   /// The type that a matrix has in the file.
   kernels::TensorType type_in_file(const kernels::Matrix& matrix) const;
   std::size_t bytes_mapped() const { return bytes_mapped_; }
@@ -82,6 +87,7 @@ class Weights {
   /// Makes matrices of equally many columns adjacent copies of a type.
   void convert(std::span<kernels::Matrix> matrices, kernels::TensorType type);
   void convert(kernels::Matrix& matrix, kernels::TensorType type, std::byte* to, float* scales);
+  void keep_columns(kernels::Matrix& matrix, const Shard& shard);
   const float* vector(const formats::Tensor* tensor);
   const float* keep(const std::vector<float>& values);
 

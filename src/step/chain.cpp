@@ -8,8 +8,8 @@
 namespace attacca::step {
 
 const char* name_of(Part part) {
-  static constexpr const char* kNames[] = {"tokens",  "norm",      "expansion",
-                                           "product", "attention", "sampling"};
+  static constexpr const char* kNames[] = {"tokens",    "norm",     "expansion", "product",
+                                           "attention", "sampling", "exchange"};
   return kNames[static_cast<std::size_t>(part)];
 }
 
@@ -30,7 +30,8 @@ std::size_t Chain::end_of_piece(std::size_t first) const {
 }
 
 bool Chain::starts_early(std::size_t at, std::size_t first) const {
-  if (!links_[at].kernel->traits.waits) return false;
+  if (!links_[at].kernel || !links_[at].kernel->traits.waits) return false;
+  if (at != first && !links_[at - 1].kernel) return false;  // only from kernel to kernel
   // A tiled product loads weights before it waits, and these are being expanded.
   if (at != first && links_[at - 1].part == Part::expansion) return false;
   if (at != first && is_attention(at - 1)) return early_.behind_attention;
@@ -41,9 +42,10 @@ void Chain::append_to(Graph& graph, std::size_t first, std::size_t end) const {
   std::optional<Node> last;
   for (std::size_t at = first; at < end; ++at) {
     const Link& link = links_[at];
-    const PlainNode node =
-        graph::Access::add_kernel(graph, *link.kernel, link.grid, link.arguments.data())
-            .named(link.name);
+    const PlainNode node = link.kernel ? graph::Access::add_kernel(graph, *link.kernel, link.grid,
+                                                                   link.arguments.data())
+                                             .named(link.name)
+                                       : graph.host(link.name, link.call);
     if (last)
       graph::Access::add_edge(node, *last,
                               starts_early(at, first) ? EdgeKind::programmatic : EdgeKind::full);
@@ -54,7 +56,10 @@ void Chain::append_to(Graph& graph, std::size_t first, std::size_t end) const {
 void Chain::launch(StreamRef stream, std::size_t first, std::size_t end) const {
   for (std::size_t at = first; at < end; ++at) {
     const Link& link = links_[at];
-    graph::Access::enqueue_kernel(stream, *link.kernel, link.grid, link.arguments.data());
+    if (link.kernel)
+      graph::Access::enqueue_kernel(stream, *link.kernel, link.grid, link.arguments.data());
+    else
+      stream.host(link.name, link.call);
   }
 }
 

@@ -1,11 +1,12 @@
-// chain.hpp: the kernels of a step as data, one after another. A graph takes them as nodes, a
-// stream launches them one by one, and both see the same arguments and grids; costs are added up
-// and names printed from the same list.
+// chain.hpp: the kernels of a step as data, one after another, and the host calls between them. A
+// graph takes them as nodes, a stream launches them one by one, and both see the same arguments and
+// grids; costs are added up and names printed from the same list.
 #pragma once
 
 #include <attacca/graph.hpp>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -14,7 +15,7 @@
 namespace attacca::step {
 
 /// The part that a kernel plays in a step.
-enum class Part { tokens, norm, expansion, product, attention, sampling };
+enum class Part { tokens, norm, expansion, product, attention, sampling, exchange };
 const char* name_of(Part part);
 
 /// A kernel's argument struct, as bytes.
@@ -35,15 +36,16 @@ class Arguments {
   std::vector<Chunk> chunks_;
 };
 
-/// One launch of a kernel.
+/// One launch of a kernel, or a host call.
 struct Link {
-  const KernelInfo* kernel;
+  const KernelInfo* kernel;  // null: a host call
   Grid grid;
   Arguments arguments;
   std::string name;  // "layer 3 gate and up"
   Part part;
+  std::function<void()> call = {};
 
-  Cost cost() const { return kernel->cost(arguments.data()); }
+  Cost cost() const { return kernel ? kernel->cost(arguments.data()) : Cost{}; }
 };
 
 /// Which kernels of a graph may start before their producer has ended: those that wait for it
@@ -64,19 +66,25 @@ class Chain {
   template <class Args>
   void add(Part part, std::string name, const Kernel<Args>& kernel, const Grid& grid,
            const std::type_identity_t<Args>& args) {
-    links_.push_back({&kernel.info(), grid, Arguments(args), std::move(name), part});
+    links_.push_back({&kernel.info(), grid, Arguments(args), std::move(name), part, {}});
   }
   /// Adds a kernel in front of all others.
   template <class Args>
   void add_first(Part part, std::string name, const Kernel<Args>& kernel, const Grid& grid,
                  const std::type_identity_t<Args>& args) {
-    links_.insert(links_.begin(), {&kernel.info(), grid, Arguments(args), std::move(name), part});
+    links_.insert(links_.begin(),
+                  {&kernel.info(), grid, Arguments(args), std::move(name), part, {}});
   }
   /// REQUIRES: `grid_of(args, is_cuda)` gives the kernel's grid.
   template <class Args>
   void add(Part part, std::string name, const Kernel<Args>& kernel,
            const std::type_identity_t<Args>& args) {
     add(part, std::move(name), kernel, grid_of(args, is_cuda_), args);
+  }
+
+  /// Adds a host call, such as an exchange with other ranks.
+  void add_call(Part part, std::string name, std::function<void()> call) {
+    links_.push_back({nullptr, Grid{}, Arguments(0), std::move(name), part, std::move(call)});
   }
 
   const std::vector<Link>& links() const { return links_; }

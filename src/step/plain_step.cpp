@@ -12,6 +12,7 @@
 #include "kernels/embed.hpp"
 #include "kernels/linear/linear.hpp"
 #include "kernels/rms_norm.hpp"
+#include "step/tensor_parallel.hpp"
 
 namespace attacca::step {
 
@@ -35,6 +36,7 @@ class Emitter {
         c_(memory.config()),
         weights_(memory.weights()),
         in_(memory.input()),
+        parallel_(memory.sizes().parallel),
         shape_(shape),
         tokens_{in_.token_count, shape.tokens},
         hidden_(memory.hidden(shape)),
@@ -120,7 +122,8 @@ class Emitter {
                 .bias = {},
                 .parts = 1,
                 .adds = false,
-                .y = memory_.logits()});
+                .y = parallel_ ? parallel_->logits_part() : memory_.logits()});
+    if (parallel_) parallel_->gather_logits(chain_, memory_.logits(), count);
   }
 
   Rows rows(const Region& region, std::uint32_t columns,
@@ -137,10 +140,18 @@ class Emitter {
                 .epsilon = c_.norm_epsilon,
                 .y = y});
   }
-  void add_to_hidden(const Rows& x, const Matrix& w, std::string name) {
-    chain_.add(
-        Part::product, std::move(name), linear(),
-        {.x = x, .rows = tokens_, .w = {w}, .bias = {}, .parts = 1, .adds = true, .y = hidden_});
+  /// Of a model that is split over ranks, `w` has some of the columns: each rank computes a part of
+  /// the sum.
+  void add_to_hidden(const Rows& x, const Matrix& w, const std::string& name) {
+    chain_.add(Part::product, name, linear(),
+               {.x = x,
+                .rows = tokens_,
+                .w = {w},
+                .bias = {},
+                .parts = 1,
+                .adds = !parallel_,
+                .y = parallel_ ? parallel_->partial() : hidden_});
+    if (parallel_) parallel_->add_sum(chain_, name + " sum", hidden_, tokens_);
   }
 
   Chain& chain_;
@@ -148,6 +159,7 @@ class Emitter {
   const model::ModelConfig& c_;
   const model::Weights& weights_;
   const StepInput& in_;
+  const TensorParallel* parallel_;  // null: one rank has the whole model
   StepShape shape_;
   RowCount tokens_;
   float* hidden_;

@@ -6,6 +6,7 @@
 #include "kernels/sample/sample.hpp"
 #include "step/plain_step.hpp"
 #include "step/streamed_step.hpp"
+#include "step/tensor_parallel.hpp"
 
 namespace attacca::step {
 
@@ -40,6 +41,7 @@ Chain emit_logits(const StepMemory& memory, const StepShape& shape) {
 
 Chain emit_step(const StepMemory& memory, const StepShape& shape) {
   const StepInput& in = memory.input();
+  const TensorParallel* parallel = memory.sizes().parallel;
   Chain chain = emit_logits(memory, shape);
   const kernels::SampleArgs args{.logits = memory.logits(),
                                  .vocabulary = memory.config().vocabulary,
@@ -50,7 +52,9 @@ Chain emit_step(const StepMemory& memory, const StepShape& shape) {
                                  .params = in.sampling,
                                  .tokens = in.slot_tokens,
                                  .out = const_cast<kernels::Sampled*>(memory.sampled().data())};
-  chain.add(Part::sampling, "sample", kernels::sample(args), args);
+  if (!parallel || parallel->is_root())
+    chain.add(Part::sampling, "sample", kernels::sample(args), args);
+  if (parallel) parallel->share_tokens(chain, args.out, args.rows);
   return chain;
 }
 

@@ -19,6 +19,7 @@
 
 namespace attacca::step {
 
+class TensorParallel;
 class TiledProducts;
 
 /// The largest batch a graph can run.
@@ -34,6 +35,9 @@ struct StepSizes {
   std::uint32_t table_stride = 0;  // pages in one slot's block table
   bool same_bits = false;          // a row is computed alike in every step
   bool is_plain = false;           // on CUDA too: the kernels that need neither scratch nor maps
+  // The model is split over ranks, and this is one of them. REQUIRES: a host device; it outlives
+  // the memory.
+  const TensorParallel* parallel = nullptr;
 };
 
 /// The inputs that change from step to step. Their owner writes them before a step runs.

@@ -31,7 +31,7 @@ namespace attacca {
 namespace {
 
 /// A string of JavaScript that may stand in a script of HTML.
-std::string quoted(std::string_view text) {
+std::string in_script(std::string_view text) {
   const auto escape = [](std::string& out, char letter) {
     if (letter == '"' || letter == '\\') return (out += '\\') += letter, true;
     const auto code = static_cast<unsigned char>(letter);
@@ -71,20 +71,20 @@ std::string data_of(const Trace& trace) {
   std::string text = "{\"tracks\":[";
   const auto out = std::back_inserter(text);
   for (const TraceTrack& track : trace.tracks)
-    fmt::format_to(out, "{{\"process\":{},\"name\":{},\"ranges\":{}}},", quoted(track.process),
-                   quoted(track.name), track.has_ranges);
+    fmt::format_to(out, "{{\"process\":{},\"name\":{},\"ranges\":{}}},", in_script(track.process),
+                   in_script(track.name), track.has_ranges);
   std::int64_t origin = INT64_MAX;
   std::unordered_map<std::string_view, std::size_t> numbers;
   text += "],\n\"names\":[";
   for (const TraceSlice& slice : trace.slices) {
     origin = std::min(origin, slice.begin_ns);
-    if (numbers.try_emplace(slice.name, numbers.size()).second) text += quoted(slice.name) + ",";
+    if (numbers.try_emplace(slice.name, numbers.size()).second) text += in_script(slice.name) + ",";
   }
   text += "],\n\"slices\":[\n";
   for (const TraceSlice& slice : trace.slices)
     fmt::format_to(
         out, "[{},{},{},{},{}],\n", slice.track, numbers.at(slice.name), slice.begin_ns - origin,
-        std::max<std::int64_t>(0, slice.end_ns - slice.begin_ns), quoted(details_of(slice)));
+        std::max<std::int64_t>(0, slice.end_ns - slice.begin_ns), in_script(details_of(slice)));
   return text + "]}";
 }
 

@@ -43,6 +43,10 @@ class Doctor(unittest.TestCase):
         self.assertEqual(["NCCL", "NVSHMEM", "MPI", "CUPTI"], [library["name"] for library in report["libraries"]])
         for library in report["libraries"]:
             self.assertEqual(library["found"], library["path"] is not None)
+        self.assertTrue(report["ranks"]["loopback"])
+        self.assertTrue(report["ranks"]["mpi_library"])
+        linked = [library["name"] for library in report["libraries"] if library["linked"]]
+        self.assertEqual(["MPI"] if report["ranks"]["mpi"] else [], linked)
         for gpu in report["gpus"]:
             self.assertGreater(gpu["multiprocessors"], 0)
             self.assertGreater(gpu["memory_bytes"], 0)

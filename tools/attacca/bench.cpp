@@ -41,9 +41,10 @@ struct Choices {
 constexpr std::string_view kOverhead = "overhead-";
 bool is_overhead(const Benchmark& benchmark) { return benchmark.name.starts_with(kOverhead); }
 
-enum class Part { claims, overhead, engine };
+enum class Part { claims, overhead, ranks, engine };
 Part part_of(const Benchmark& benchmark) {
   if (benchmark.is_engine) return Part::engine;
+  if (benchmark.name.starts_with("ranks")) return Part::ranks;
   return is_overhead(benchmark) ? Part::overhead : Part::claims;
 }
 
@@ -67,6 +68,7 @@ void print_list() {
   };
   print("Claims about GPUs, tested on one:", Part::claims);
   print("\nattacca compared with the same done by hand:", Part::overhead);
+  print("\nRanks, as threads and as processes:", Part::ranks);
 #if ATTACCA_WITH_LLM
   print("\nThe language model engine compared with what the machine allows:", Part::engine);
 #endif
@@ -275,6 +277,10 @@ void add_engine_options(Command& command, Choices& choices) {
   add("--weights", list_of(engine.weights),
       "engine, shapes: the type of weights, as `attacca convert --random` has it");
   add("--slots", whole_number(engine.slots, 1, kMost), "engine: requests at once");
+  command
+      .option("--link", text(engine.links),
+              "NAME:MICROSECONDS:GIGABYTES of a link to predict for; may be given again")
+      .group("ranks-model");
   command.flag("--no-peer", choices.has_no_peer, "Shapes: leave PyTorch out")
       .group("decode, prefill and engine");
 }
@@ -290,7 +296,8 @@ void add_bench(Program& program) {
       "  attacca bench queue --json queue.json --svg queue.svg\n"
       "  attacca bench all --device cuda:0 --json-dir results\n"
       "  attacca bench decode --shape llama-8b --batch 1,8,64 --context 512 --graphs full,off\n"
-      "  attacca bench engine --shape llama-8b --weights bf16,q4_k --slots 8,64");
+      "  attacca bench engine --shape llama-8b --weights bf16,q4_k --slots 8,64\n"
+      "  attacca bench ranks-model --link nvlink:2:450 --link ethernet:20:12 --svg ranks.svg");
   const auto choices = std::make_shared<Choices>();
   command.words("NAME", choices->names,
                 "Names of benchmarks, `all`, or `list`, which is the default");

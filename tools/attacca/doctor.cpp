@@ -2,6 +2,7 @@
 // the parts that are missing.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <attacca/mpi.hpp>
 #include <attacca/version.hpp>
 
 #include <memory>
@@ -51,7 +52,11 @@ void print_text(const Machine& machine) {
   if (machine.cuda_runtime) say("runtime", "CUDA " + *machine.cuda_runtime + ", linked in");
   if (!machine.cuda_compiler.empty()) say("nvcc", machine.cuda_compiler.string());
 
-  fmt::print("\nlibraries (found here; this version of attacca links none of them)\n");
+  say("ranks", "threads (loopback); processes (MPI): " + describe_mpi());
+
+  fmt::print("\nlibraries (found here; {})\n", has_mpi()
+                                                   ? "attacca links MPI and no other"
+                                                   : "this build of attacca links none of them");
   for (const Library& library : machine.libraries) {
     fmt::print("  {:<10}{:<34}{}\n", library.name, library.purpose,
                library.is_found() ? fmt::format("{} {}", library.version, library.path.string())
@@ -84,7 +89,7 @@ Json to_json(const Machine& machine) {
                          {"found", library.is_found()},
                          {"version", text_or_null(library.version)},
                          {"path", text_or_null(library.path.string())},
-                         {"linked", false}});
+                         {"linked", library.name == "MPI" && has_mpi()}});
   }
   Json::List missing;
   for (const instruments::Advice& advice : machine.advice) {
@@ -107,6 +112,7 @@ Json to_json(const Machine& machine) {
             {"runtime_version", text_or_null(machine.cuda_runtime.value_or(""))},
             {"compiler", text_or_null(machine.cuda_compiler.string())},
             {"error", text_or_null(machine.driver.error)}}},
+          {"ranks", {{"loopback", true}, {"mpi", has_mpi()}, {"mpi_library", describe_mpi()}}},
           {"libraries", libraries},
           {"missing", missing}};
 }

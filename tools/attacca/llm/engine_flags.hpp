@@ -11,7 +11,10 @@ namespace attacca::tool {
 
 struct EngineFlags {
   std::string device = "best";
-  unsigned threads = 0;       // 0: all cores
+  unsigned threads = 0;  // 0: all cores
+  // Only `attacca run` has these two.
+  unsigned ranks = 0;         // 0: the model is not split
+  double rank_deadline = 30;  // seconds
   llm::EngineOptions engine;  // but for the device
 };
 

@@ -15,6 +15,7 @@
 #include "command.hpp"
 #include "input.hpp"
 #include "llm/models.hpp"
+#include "llm/rank_team.hpp"
 #include "llm/run_stats.hpp"
 #include "llm/run_trace.hpp"
 #include "llm/runner.hpp"
@@ -121,8 +122,10 @@ void run(Settings& settings, bool has_model) {
   check_prompt(settings, prompt);
   settings.grammar = grammar_of(settings);
   EngineOptions options = engine_options(settings.flags);
+  RankTeam team(settings.flags, options);
   RunTrace trace(settings.trace, options);
   const Model model = open_model(settings.model);
+  if (!team.start(model, options)) return;
   const std::vector<Prompt> prompts = prompts_of(settings, prompt);
   ProgressBar bar;
   Engine engine(model, options, [&](std::string_view what, std::uint64_t done, std::uint64_t all) {
@@ -215,6 +218,12 @@ void add_run(Program& program) {
   add_trace_options(command, settings->trace);
   command.option("--logprobs", whole_number(settings->logprobs, 0, 20),
                  "with --json: log-probabilities, and this many alternatives");
+  command.option("--ranks", whole_number(settings->flags.ranks, 1, 1024),
+                 "split the model over this many ranks: threads or, under mpirun, processes");
+  command
+      .option("--rank-deadline", positive_number(settings->flags.rank_deadline),
+              "seconds after which a rank that does not come counts as lost")
+      .shows_default(fmt::to_string(settings->flags.rank_deadline));
   add_sampling_flags(command, settings->sampling);
   add_engine_flags(command, settings->flags);
   settings->options = command.long_options();

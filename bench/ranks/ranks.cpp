@@ -1,0 +1,178 @@
+// ranks.cpp: exchanges between ranks against the same by hand: loopback's all-reduce against a
+// plain add and copy, MPI's against the library's own call, and work stealing against a perfect
+// split.
+#include <fmt/core.h>
+#include <unistd.h>
+#include <attacca/mpi.hpp>
+#include <attacca/ranks.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "harness.hpp"
+
+namespace bench {
+
+namespace {
+
+using attacca::Group;
+using attacca::run_loopback;
+
+constexpr int kRanks = 2;
+constexpr double kGate = 1.3;          // times the same by hand
+constexpr double kStealingGate = 1.1;  // times a perfect split
+// Below this an all-reduce of threads is mostly the time until they see each other.
+constexpr std::size_t kGatedBytes = 1 << 20;
+
+/// Microseconds of one all-reduce of threads, as rank 0 sees it.
+double loopback_all_reduce(std::vector<std::vector<float>>& values, int times) {
+  double time = 0;
+  run_loopback(kRanks, [&](const Group& group) {
+    const auto rank = static_cast<std::size_t>(group.rank());
+    const attacca::Exchange sum = group.all_reduce(std::span(values[rank]));
+    sum.run();
+    const double taken = microseconds([&] {
+      for (int at = 0; at < times; ++at) sum.run();
+    });
+    if (rank == 0) time = taken / times;
+  });
+  return time;
+}
+
+double add_and_copy(std::vector<std::vector<float>>& values, int times) {
+  float* const a = values[0].data();
+  float* const b = values[1].data();
+  const std::size_t count = values[0].size();
+  return microseconds([&] {
+           for (int turn = 0; turn < times; ++turn) {
+             for (std::size_t at = 0; at < count; ++at) a[at] += b[at];
+             std::memcpy(b, a, count * sizeof(float));
+           }
+         }) /
+         times;
+}
+
+void measure_loopback(Run& run) {
+  for (const std::size_t bytes :
+       {std::size_t{4} << 10, std::size_t{64} << 10, std::size_t{1} << 20, std::size_t{16} << 20}) {
+    std::vector<std::vector<float>> values(kRanks, std::vector<float>(bytes / sizeof(float)));
+    const int times = static_cast<int>(std::clamp<std::size_t>((8u << 20) / bytes, 1, 200));
+    const auto medians = run.interleave(fmt::format("loopback, {} KiB", bytes >> 10), 21,
+                                        {[&] { return loopback_all_reduce(values, times); },
+                                         [&] { return add_and_copy(values, times); }});
+    Row row = compared("all-reduce of 2 threads against a plain add and copy", {{"bytes", bytes}},
+                       medians[0], medians[1]);
+    if (bytes >= kGatedBytes) row.limit = medians[1].median * kGate;
+    run.add(std::move(row));
+  }
+}
+
+/// The program of mpi_all_reduce.cpp writes a line for each size.
+void measure_mpi(Run& run) {
+#if defined(ATTACCA_MPIRUN)
+  const std::string command =
+      fmt::format("{} {} --oversubscribe -n {} {} {} 2>/dev/null", ATTACCA_MPIRUN,
+                  ::geteuid() == 0 ? "--allow-run-as-root" : "", kRanks, ATTACCA_MPI_ALL_REDUCE,
+                  run.is_quick() ? 3 : 21);
+  run.show_progress("MPI", 0, 1);
+  const auto output = output_of(command);
+  if (!output || output->empty()) return run.note("MPI was not measured; this failed: " + command);
+  std::istringstream lines(*output);
+  std::size_t bytes = 0;
+  Summary ours, theirs;
+  while (lines >> bytes >> ours.p10 >> ours.median >> ours.p90 >> theirs.p10 >> theirs.median >>
+         theirs.p90) {
+    Row row = compared("all-reduce of 2 processes against MPI_Allreduce", {{"bytes", bytes}}, ours,
+                       theirs);
+    row.limit = theirs.median * kGate;
+    run.add(std::move(row));
+  }
+  run.note(
+      "MPI exchanges are host calls: a graph with one makes a call of the host at each launch");
+#else
+  run.note("MPI was not measured: " + attacca::describe_mpi());
+#endif
+}
+
+constexpr std::uint64_t kItems = 128;
+
+/// A static split of these items takes twice as long as a perfect one.
+unsigned rounds_of(std::uint64_t item) { return item < kItems / 2 ? 60000 : 0; }
+
+volatile std::uint64_t sink;
+void work_on(std::uint64_t item) {
+  std::uint64_t x = item + 1;
+  for (unsigned round = 0; round < rounds_of(item); ++round) {
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+  }
+  sink = x;
+}
+
+/// Microseconds until all ranks have done their items. `next` gives a rank its next item.
+template <class Next>
+double until_all_done(Next next) {
+  double time = 0;
+  run_loopback(kRanks, [&](const Group& group) {
+    const auto counter = group.symmetric<std::uint64_t>(1);
+    group.barrier().run();
+    const double taken = microseconds([&] {
+      for (std::uint64_t turn = 0;; ++turn) {
+        const std::uint64_t item = next(group, counter.data(), turn);
+        if (item >= kItems) break;
+        work_on(item);
+      }
+      group.barrier().run();
+    });
+    if (group.rank() == 0) time = taken;
+  });
+  return time;
+}
+
+void measure_stealing(Run& run) {
+  const auto steal = [](const Group& group, std::uint64_t* counter, std::uint64_t) {
+    std::uint64_t item = 0;
+    group.fetch_add(counter, 1, 0, &item).run();
+    return item;
+  };
+  const auto perfect = [](const Group& group, std::uint64_t*, std::uint64_t turn) {
+    return turn * kRanks + static_cast<std::uint64_t>(group.rank());
+  };
+  const auto split = [](const Group& group, std::uint64_t*, std::uint64_t turn) {
+    constexpr std::uint64_t kEach = kItems / kRanks;
+    return turn < kEach ? static_cast<std::uint64_t>(group.rank()) * kEach + turn : kItems;
+  };
+  const auto times = run.interleave(
+      "work stealing", 31,
+      {[&] { return until_all_done(steal); }, [&] { return until_all_done(perfect); },
+       [&] { return until_all_done(split); }});
+  Row row =
+      compared("work stealing against a perfect split", {{"items", kItems}}, times[0], times[1]);
+  row.limit = times[1].median * kStealingGate;
+  run.add(std::move(row));
+  run.add(
+      compared("static split against a perfect split", {{"items", kItems}}, times[2], times[1]));
+}
+
+void ranks(Run& run) {
+  measure_loopback(run);
+  measure_mpi(run);
+  measure_stealing(run);
+  run.add(Plot{.title = "All-reduce of two ranks, times the same by hand",
+               .x = "bytes",
+               .x_label = "bytes",
+               .y_label = "times",
+               .value = Plot::Value::ratio});
+}
+
+const Registered registered{{"ranks",
+                             "what do deadlines, checks and sums in the order of ranks cost?",
+                             Needs::host, ranks, "ranks exchange host memory"}};
+
+}  // namespace
+
+}  // namespace bench

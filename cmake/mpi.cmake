@@ -1,0 +1,16 @@
+# Builds attacca::mpi: ranks as processes, through MPI. It is a library of its own, so a program without it needs no MPI.
+# Without MPI its functions say so.
+set(MPI_CXX_SKIP_MPICXX ON)
+find_package(MPI QUIET COMPONENTS CXX)
+set(mpi_sources src/comm/mpi/launch.cpp)
+if(MPI_CXX_FOUND)
+  list(APPEND mpi_sources src/comm/mpi/group.cpp src/comm/mpi/shared_memory.cpp src/comm/mpi/world.cpp)
+else()
+  list(APPEND mpi_sources src/comm/mpi/no_mpi.cpp)
+  message(STATUS "ranks as processes are left out: they need MPI, for instance Debian's libopenmpi-dev")
+endif()
+add_library(attacca_mpi STATIC ${mpi_sources})
+add_library(attacca::mpi ALIAS attacca_mpi)
+set_target_properties(attacca_mpi PROPERTIES POSITION_INDEPENDENT_CODE ON EXPORT_NAME mpi)
+target_include_directories(attacca_mpi PRIVATE src)
+target_link_libraries(attacca_mpi PUBLIC attacca PRIVATE fmt::fmt $<$<BOOL:${MPI_CXX_FOUND}>:MPI::MPI_CXX>)

@@ -1,0 +1,87 @@
+// group.hpp: the interface of a backend: a group as one rank sees it.
+#pragma once
+
+#include <attacca/ranks.hpp>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "comm/exchange.hpp"
+
+namespace attacca::comm {
+
+/// Thread-safe. `members` are the group's ranks, numbered as in the whole program; messages use
+/// these numbers.
+class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
+ public:
+  virtual ~GroupImpl() = default;
+
+  /// Runs a collective, a send or a receive to its end.
+  virtual void run(const ExchangeData& exchange) = 0;
+  /// REQUIRES: members of this group, the caller among them, none twice.
+  virtual std::shared_ptr<GroupImpl> subgroup(const std::vector<int>& members) = 0;
+  /// Throws RanksBroken if the program is broken.
+  virtual void check() = 0;
+  /// Breaks the program, unless it is broken already, and throws. All ranks get the message.
+  virtual void fail(const std::string& message) = 0;
+  /// Looks for messages of other ranks; a wait on memory calls it now and then.
+  virtual void poll() {}
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(members_.size()); }
+  const std::string& backend() const { return backend_; }
+  std::chrono::nanoseconds deadline() const { return deadline_; }
+  const std::vector<int>& members() const { return members_; }
+  /// The number of a rank of this group in the whole program.
+  int world_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
+
+  std::shared_ptr<SymmetricBlock> allocate(std::size_t bytes);
+  /// The place of this rank's symmetric memory at `address`. Throws BadArgument if `bytes` bytes
+  /// from there on are not in one block of this group.
+  SymmetricPlace place_of(const void* address, std::size_t bytes, const char* what);
+
+ protected:
+  GroupImpl(std::string backend, int rank, std::vector<int> members,
+            std::chrono::nanoseconds deadline)
+      : backend_(std::move(backend)),
+        rank_(rank),
+        members_(std::move(members)),
+        deadline_(deadline) {}
+  /// A collective. The memory is zeroed.
+  virtual std::shared_ptr<SymmetricBlock> make_block(std::size_t bytes) = 0;
+
+ private:
+  std::string backend_;
+  int rank_;
+  std::vector<int> members_;
+  std::chrono::nanoseconds deadline_;
+  std::mutex blocks_mutex_;
+  std::vector<std::weak_ptr<SymmetricBlock>> blocks_;
+};
+
+/// Throws BadArgument unless the deadline is positive.
+void check_options(const RanksOptions& options);
+
+/// Runs a one-sided operation on symmetric memory that this process can address.
+void run_one_sided(const ExchangeData& exchange);
+
+/// Waits a little, longer with each call: first not at all, so a quick answer is seen quickly, then
+/// it yields, so others can run where there are more ranks than cores, then it sleeps.
+class Backoff {
+ public:
+  void pause();
+  /// Whether the next call of `pause` sleeps; cheap waits are over then.
+  bool is_slow() const { return turns_ >= kSpins + kYields; }
+  /// Whether this is a turn to look at things that are not urgent.
+  bool is_time_to_look() const { return turns_ % 32 == 31 || is_slow(); }
+
+ private:
+  static constexpr int kSpins = 100;
+  static constexpr int kYields = 200;
+  int turns_ = 0;
+};
+
+}  // namespace attacca::comm

@@ -1,0 +1,397 @@
+// group.cpp: collectives of MPI ranks, from sends and receives. Every rank tells every other what
+// it is about to do, with its data if they are short. So a difference is noticed before anyone
+// waits for data, and a rank that does not come is known by name. Sums go in the order of ranks,
+// which MPI's own reductions do not promise.
+#include <attacca/mpi.hpp>
+
+#include <fmt/core.h>
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+
+#include "comm/group.hpp"
+#include "comm/mpi/shared_memory.hpp"
+#include "comm/mpi/world.hpp"
+#include "comm/reduce.hpp"
+
+namespace attacca::comm {
+
+namespace {
+
+// Data up to this size travel with the descriptor. Above, the extra message costs little.
+constexpr std::size_t kInlineBytes = 32 * 1024;
+// An all-reduce up to this size sends everything to everyone. Above, each rank sums up one part,
+// which is less to send if there are more than two ranks.
+constexpr std::size_t kWholeBytes = 8 * 1024;
+constexpr std::size_t kAlignment = 256;
+constexpr std::uint64_t kWorldContext = 0;
+constexpr std::uint64_t kAgreementContext = 1;
+
+struct Outgoing {
+  const std::byte* data = nullptr;
+  std::size_t bytes = 0;
+};
+struct Incoming {
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+class MpiGroup final : public GroupImpl {
+ public:
+  MpiGroup(std::shared_ptr<MpiWorld> world, std::uint64_t context, int rank,
+           std::vector<int> members)
+      : GroupImpl("mpi", rank, std::move(members), world->deadline()),
+        world_(std::move(world)),
+        context_(context),
+        inbox_(static_cast<std::size_t>(size())),
+        outbox_(static_cast<std::size_t>(size())),
+        sources_(static_cast<std::size_t>(size())) {
+    if (tag(Line::last) > world_->highest_tag())
+      throw BadArgument(fmt::format("this MPI library has tags for {} groups; make fewer",
+                                    (world_->highest_tag() - 8) / 4));
+  }
+
+  void run(const ExchangeData& exchange) override {
+    switch (exchange.descriptor.operation) {
+      case Operation::send:
+        return send(exchange);
+      case Operation::receive:
+        return receive(exchange);
+      default:
+        return collective(exchange);
+    }
+  }
+  std::shared_ptr<GroupImpl> subgroup(const std::vector<int>& chosen) override;
+  void check() override { world_->check(); }
+  void fail(const std::string& message) override { world_->fail(message); }
+  void poll() override { world_->poll(); }
+
+ private:
+  enum class Line { collective, data, send, sent_data, last = sent_data };
+  int tag(Line line) const {
+    // Tags below 8 are the world's own.
+    return static_cast<int>(8 + context_ * 4) + static_cast<int>(line);
+  }
+
+  std::shared_ptr<SymmetricBlock> make_block(std::size_t bytes) override;
+  void collective(const ExchangeData& exchange);
+  void exchange_short(const ExchangeData& exchange, const Descriptor& descriptor);
+  void exchange_long(const ExchangeData& exchange, const Descriptor& descriptor);
+  void finish(const ExchangeData& exchange, const Descriptor& descriptor);
+  void send(const ExchangeData& exchange);
+  void receive(const ExchangeData& exchange);
+
+  Outgoing outgoing(const ExchangeData& exchange, int to) const;
+  Incoming incoming(const ExchangeData& exchange, int from);
+  /// Sends descriptors, with data if they are short, and compares those that come.
+  void meet(const ExchangeData& exchange, const Descriptor& descriptor, bool has_data);
+  static std::byte* room(std::vector<std::byte>& buffer, std::size_t bytes) {
+    if (buffer.size() < bytes) buffer.resize(bytes);
+    return buffer.data();
+  }
+
+  std::shared_ptr<MpiWorld> world_;
+  std::uint64_t context_;
+  std::mutex mutex_;  // collectives, one at a time
+  std::mutex send_mutex_, receive_mutex_;
+  std::uint64_t sequence_ = 0;
+  std::vector<std::vector<std::byte>> inbox_, outbox_;  // by member: a descriptor and short data
+  std::vector<std::byte> scratch_;                      // long data to be added up
+  std::vector<const std::byte*> sources_;               // by member: what is added up
+  Transfers transfers_;
+  std::vector<std::byte> sent_, received_;
+};
+
+bool is_reduction(Operation operation) {
+  return operation == Operation::all_reduce || operation == Operation::reduce_scatter ||
+         operation == Operation::subgroup;
+}
+
+std::size_t bytes_of(const Descriptor& d) { return d.count * d.element_bytes; }
+
+bool is_whole(const Descriptor& d, int ranks) {
+  return d.operation == Operation::subgroup ||
+         (d.operation == Operation::all_reduce && (ranks == 2 || bytes_of(d) <= kWholeBytes));
+}
+
+/// The most that one rank sends to another in the first round.
+std::size_t most_bytes(const Descriptor& d, int ranks) {
+  if (d.operation == Operation::barrier || d.operation == Operation::symmetric) return 0;
+  if (d.operation == Operation::all_reduce && !is_whole(d, ranks))
+    return slice_of(d, 0, ranks).bytes;
+  return bytes_of(d);
+}
+
+Outgoing MpiGroup::outgoing(const ExchangeData& e, int to) const {
+  const Descriptor& d = e.descriptor;
+  const std::size_t bytes = bytes_of(d);
+  switch (d.operation) {
+    case Operation::broadcast:
+      return rank() == d.root ? Outgoing{e.from, bytes} : Outgoing{};
+    case Operation::all_gather:
+      return {e.from, bytes};
+    case Operation::reduce_scatter:
+      return {e.from + static_cast<std::size_t>(to) * bytes, bytes};
+    case Operation::all_reduce:
+    case Operation::subgroup: {
+      if (is_whole(d, size())) return {e.from, bytes};
+      const Slice slice = slice_of(d, to, size());
+      return {e.from + slice.first, slice.bytes};
+    }
+    default:
+      return {};
+  }
+}
+
+/// Where long data of another rank go. Parts of sums lie side by side in the scratch memory.
+Incoming MpiGroup::incoming(const ExchangeData& e, int from) {
+  const Descriptor& d = e.descriptor;
+  const std::size_t bytes = bytes_of(d);
+  const auto at = static_cast<std::size_t>(from);
+  switch (d.operation) {
+    case Operation::broadcast:
+      return from == d.root ? Incoming{e.to, bytes} : Incoming{};
+    case Operation::all_gather:
+      return {e.to + at * bytes, bytes};
+    default: {
+      const bool is_split = d.operation == Operation::all_reduce && !is_whole(d, size());
+      const std::size_t part = is_split ? slice_of(d, rank(), size()).bytes : bytes;
+      const std::size_t stride = (part + kAlignment - 1) / kAlignment * kAlignment;
+      return {room(scratch_, stride * static_cast<std::size_t>(size())) + stride * at, part};
+    }
+  }
+}
+
+void MpiGroup::collective(const ExchangeData& exchange) {
+  const std::lock_guard one_at_a_time(mutex_);
+  world_->check();
+  Descriptor descriptor = exchange.descriptor;
+  descriptor.sequence = ++sequence_;
+  const bool is_short = most_bytes(descriptor, size()) <= kInlineBytes;
+  meet(exchange, descriptor, is_short);
+  if (is_short)
+    exchange_short(exchange, descriptor);
+  else
+    exchange_long(exchange, descriptor);
+}
+
+void MpiGroup::meet(const ExchangeData& exchange, const Descriptor& descriptor, bool has_data) {
+  transfers_.clear();
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    const auto at = static_cast<std::size_t>(peer);
+    world_->receive(transfers_, world_rank(peer), tag(Line::collective),
+                    room(inbox_[at], sizeof(Descriptor) + kInlineBytes),
+                    sizeof(Descriptor) + kInlineBytes);
+  }
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    const Outgoing out = has_data ? outgoing(exchange, peer) : Outgoing{};
+    std::byte* message =
+        room(outbox_[static_cast<std::size_t>(peer)], sizeof descriptor + out.bytes);
+    std::memcpy(message, &descriptor, sizeof descriptor);
+    if (out.bytes > 0) std::memcpy(message + sizeof descriptor, out.data, out.bytes);
+    world_->send(transfers_, world_rank(peer), tag(Line::collective), message,
+                 sizeof descriptor + out.bytes);
+  }
+  world_->wait(transfers_, [&] { return "come to " + describe(descriptor); });
+  bool do_agree = true;
+  for (std::size_t at = 0; at < inbox_.size(); ++at)
+    if (static_cast<int>(at) != rank())
+      do_agree &= std::memcmp(inbox_[at].data(), &descriptor, sizeof descriptor) == 0;
+  if (do_agree) return;
+  std::vector<Descriptor> all(static_cast<std::size_t>(size()), descriptor);
+  for (std::size_t at = 0; at < all.size(); ++at)
+    if (static_cast<int>(at) != rank()) std::memcpy(&all[at], inbox_[at].data(), sizeof descriptor);
+  world_->fail(disagreement(all, members()));
+}
+
+void MpiGroup::exchange_short(const ExchangeData& exchange, const Descriptor& descriptor) {
+  for (std::size_t at = 0; at < sources_.size(); ++at) {
+    if (static_cast<int>(at) == rank()) continue;
+    sources_[at] = inbox_[at].data() + sizeof(Descriptor);
+    if (is_reduction(descriptor.operation)) continue;
+    if (const Incoming in = incoming(exchange, static_cast<int>(at)); in.bytes > 0)
+      std::memcpy(in.data, sources_[at], in.bytes);
+  }
+  finish(exchange, descriptor);
+}
+
+void MpiGroup::exchange_long(const ExchangeData& exchange, const Descriptor& descriptor) {
+  transfers_.clear();
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    const Incoming in = incoming(exchange, peer);
+    sources_[static_cast<std::size_t>(peer)] = in.data;
+    if (in.bytes > 0)
+      world_->receive(transfers_, world_rank(peer), tag(Line::data), in.data, in.bytes);
+  }
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    if (const Outgoing out = outgoing(exchange, peer); out.bytes > 0)
+      world_->send(transfers_, world_rank(peer), tag(Line::data), out.data, out.bytes);
+  }
+  world_->wait(transfers_, [&] { return "finish " + describe(descriptor); });
+  finish(exchange, descriptor);
+}
+
+/// This rank's own part: sums, and the second round of a long all-reduce.
+void MpiGroup::finish(const ExchangeData& e, const Descriptor& d) {
+  const auto own = static_cast<std::size_t>(rank());
+  const std::size_t bytes = bytes_of(d);
+  if (d.operation == Operation::all_gather && bytes > 0 && e.from != e.to + own * bytes)
+    std::memcpy(e.to + own * bytes, e.from, bytes);
+  if (!is_reduction(d.operation) || bytes == 0) return;
+  const bool is_split = d.operation == Operation::all_reduce && !is_whole(d, size());
+  const Slice slice = is_split ? slice_of(d, rank(), size()) : Slice{0, bytes};
+  sources_[own] = outgoing(e, rank()).data;
+  std::byte* const target = e.to + slice.first;
+  reduce(d, sources_, {&target, 1}, slice.bytes);
+  if (!is_split) return;
+  transfers_.clear();
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    const Slice part = slice_of(d, peer, size());
+    if (part.bytes > 0)
+      world_->receive(transfers_, world_rank(peer), tag(Line::data), e.to + part.first, part.bytes);
+    if (slice.bytes > 0)
+      world_->send(transfers_, world_rank(peer), tag(Line::data), target, slice.bytes);
+  }
+  world_->wait(transfers_, [&] { return "finish " + describe(d); });
+}
+
+void MpiGroup::send(const ExchangeData& exchange) {
+  const std::lock_guard one_at_a_time(send_mutex_);
+  world_->check();
+  const Descriptor& d = exchange.descriptor;
+  const bool is_short = exchange.from_bytes <= kInlineBytes;
+  const std::size_t short_bytes = is_short ? exchange.from_bytes : 0;
+  std::byte* message = room(sent_, sizeof d + short_bytes);
+  std::memcpy(message, &d, sizeof d);
+  if (short_bytes > 0) std::memcpy(message + sizeof d, exchange.from, short_bytes);
+  const int peer = world_rank(exchange.peer);
+  Transfers transfers;
+  world_->send(transfers, peer, tag(Line::send), message, sizeof d + short_bytes);
+  if (!is_short)
+    world_->send(transfers, peer, tag(Line::sent_data), exchange.from, exchange.from_bytes);
+  world_->wait(transfers, [&] { return "receive the " + describe(d); });
+}
+
+void MpiGroup::receive(const ExchangeData& exchange) {
+  const std::lock_guard one_at_a_time(receive_mutex_);
+  world_->check();
+  const Descriptor& d = exchange.descriptor;
+  const int peer = world_rank(exchange.peer);
+  const auto what = [&] { return "send for the " + describe(d); };
+  const std::size_t most = sizeof(Descriptor) + kInlineBytes;
+  Transfers transfers;
+  world_->receive(transfers, peer, tag(Line::send), room(received_, most), most);
+  world_->wait(transfers, what);
+  Descriptor sent;
+  std::memcpy(&sent, received_.data(), sizeof sent);
+  if (const std::string message = disagreement(sent, peer, d, world_rank(rank())); !message.empty())
+    world_->fail(message);
+  if (exchange.to_bytes > kInlineBytes) {
+    world_->receive(transfers, peer, tag(Line::sent_data), exchange.to, exchange.to_bytes);
+    world_->wait(transfers, what);
+  } else if (exchange.to_bytes > 0) {
+    std::memcpy(exchange.to, received_.data() + sizeof sent, exchange.to_bytes);
+  }
+}
+
+/// The members agree on the smallest context that is new to all of them. Until then they use a
+/// context for agreements, in which each rank makes one subgroup at a time.
+std::shared_ptr<GroupImpl> MpiGroup::subgroup(const std::vector<int>& chosen) {
+  std::vector<int> world_ranks;
+  for (const int member : chosen) world_ranks.push_back(world_rank(member));
+  const auto own =
+      static_cast<int>(std::find(chosen.begin(), chosen.end(), rank()) - chosen.begin());
+  const std::lock_guard one_at_a_time(world_->subgroup_mutex);
+  const auto agreement = std::make_shared<MpiGroup>(world_, kAgreementContext, own, world_ranks);
+  ExchangeData data;
+  data.descriptor.operation = Operation::subgroup;
+  data.descriptor.count = 1;
+  data.descriptor.element_bytes = sizeof world_->next_context;
+  data.descriptor.type = ElementType::u64;
+  data.descriptor.reduction = Reduction::max;
+  data.descriptor.set_name(list_ranks(world_ranks));
+  for (const int member : world_ranks)  // FNV-1a
+    data.descriptor.key =
+        (data.descriptor.key ^ static_cast<std::uint64_t>(member + 1)) * 0x100000001b3u;
+  std::uint64_t context = 0;
+  data.from = reinterpret_cast<const std::byte*>(&world_->next_context);
+  data.to = reinterpret_cast<std::byte*>(&context);
+  agreement->collective(data);
+  world_->next_context = context + 1;
+  return std::make_shared<MpiGroup>(world_, context, own, std::move(world_ranks));
+}
+
+std::shared_ptr<SymmetricBlock> MpiGroup::make_block(std::size_t bytes) {
+  ExchangeData meeting;
+  meeting.descriptor.operation = Operation::symmetric;
+  meeting.descriptor.count = bytes;
+  meeting.descriptor.element_bytes = 1;
+  collective(meeting);
+
+  const Group self = Access::group(shared_from_this());
+  const std::size_t each = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  const std::size_t all =
+      std::max(attacca::detail::array_bytes(each, static_cast<std::size_t>(size())), kAlignment);
+  SharedMemory shared;
+  char name[64] = {};
+  if (rank() == 0) {
+    shared = SharedMemory::make(all);
+    shared.name().copy(name, sizeof name - 1);
+  }
+  self.broadcast(std::span<char>(name), 0).run();
+  if (rank() != 0) shared = SharedMemory::open(name, all);
+  // The first rank with a problem tells all the others.
+  int first = shared.problem().empty() ? size() : rank();
+  self.all_reduce(std::span(&first, 1), Reduction::min).run();
+  if (rank() == 0) shared.unlink();
+  if (first < size()) {
+    char problem[200] = {};
+    if (rank() == first) shared.problem().copy(problem, sizeof problem - 1);
+    self.broadcast(std::span<char>(problem), first).run();
+    throw BadArgument(
+        fmt::format("rank {}: {}; ranks of MPI that use symmetric memory must be on one machine",
+                    world_rank(first), problem));
+  }
+  auto block = std::make_shared<SymmetricBlock>();
+  block->memory = shared.memory();
+  block->bytes = bytes;
+  for (int at = 0; at < size(); ++at)
+    block->bases.push_back(shared.memory().get() + each * static_cast<std::size_t>(at));
+  return block;
+}
+
+}  // namespace
+}  // namespace attacca::comm
+
+namespace attacca {
+
+bool has_mpi() { return true; }
+
+std::string describe_mpi() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  const std::string all(text, static_cast<std::size_t>(length));
+  return all.substr(0, all.find_first_of(",\n"));
+}
+
+Group join_mpi(const RanksOptions& options) {
+  comm::check_options(options);
+  static std::atomic<bool> was_called{false};
+  if (was_called.exchange(true))
+    throw BadArgument("join_mpi was called before; keep the group that it returned");
+  auto world = std::make_shared<comm::MpiWorld>(options.deadline);
+  std::vector<int> members;
+  for (int rank = 0; rank < world->size(); ++rank) members.push_back(rank);
+  const int rank = world->rank();
+  return comm::Access::group(std::make_shared<comm::MpiGroup>(std::move(world), comm::kWorldContext,
+                                                              rank, std::move(members)));
+}
+
+}  // namespace attacca

@@ -1,0 +1,89 @@
+// reduce.cpp: adds up block by block in the first cache, so each source is read once and each
+// target written once.
+#include "comm/reduce.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+namespace attacca::comm {
+
+namespace {
+
+constexpr std::size_t kBlockBytes = 16 * 1024;
+constexpr std::size_t kLineBytes = 64;
+
+template <class T, class Combine>
+void combine_all(std::byte* into, std::span<const std::byte* const> sources, std::size_t offset,
+                 std::size_t bytes, Combine combine) {
+  T* const sum = reinterpret_cast<T*>(into);
+  std::memcpy(sum, sources[0] + offset, bytes);
+  const std::size_t count = bytes / sizeof(T);
+  for (const std::byte* source : sources.subspan(1)) {
+    const T* const next = reinterpret_cast<const T*>(source + offset);
+    for (std::size_t at = 0; at < count; ++at) sum[at] = combine(sum[at], next[at]);
+  }
+}
+
+template <class T>
+void reduce_block(Reduction reduction, std::byte* into, std::span<const std::byte* const> sources,
+                  std::size_t offset, std::size_t bytes) {
+  const auto all = [&](auto combine) { combine_all<T>(into, sources, offset, bytes, combine); };
+  switch (reduction) {
+    // Integers wrap around.
+    case Reduction::sum:
+      if constexpr (std::is_integral_v<T>)
+        return all([](T a, T b) {
+          using U = std::make_unsigned_t<T>;
+          return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
+        });
+      else
+        return all([](T a, T b) { return a + b; });
+    case Reduction::min:
+      return all([](T a, T b) { return b < a ? b : a; });
+    case Reduction::max:
+      return all([](T a, T b) { return a < b ? b : a; });
+  }
+}
+
+void reduce_block(const Descriptor& d, std::byte* into, std::span<const std::byte* const> sources,
+                  std::size_t offset, std::size_t bytes) {
+  switch (d.type) {
+    case ElementType::i32:
+      return reduce_block<std::int32_t>(d.reduction, into, sources, offset, bytes);
+    case ElementType::u32:
+      return reduce_block<std::uint32_t>(d.reduction, into, sources, offset, bytes);
+    case ElementType::i64:
+      return reduce_block<std::int64_t>(d.reduction, into, sources, offset, bytes);
+    case ElementType::u64:
+      return reduce_block<std::uint64_t>(d.reduction, into, sources, offset, bytes);
+    case ElementType::f32:
+      return reduce_block<float>(d.reduction, into, sources, offset, bytes);
+    case ElementType::f64:
+      return reduce_block<double>(d.reduction, into, sources, offset, bytes);
+    case ElementType::bytes:
+      return;  // Group takes only types that can be added up
+  }
+}
+
+}  // namespace
+
+Slice slice_of(const Descriptor& descriptor, int index, int parts) {
+  const std::size_t all = descriptor.count * descriptor.element_bytes;
+  const auto n = static_cast<std::size_t>(parts);
+  const std::size_t each = ((all + n - 1) / n + kLineBytes - 1) / kLineBytes * kLineBytes;
+  const std::size_t first = std::min(all, each * static_cast<std::size_t>(index));
+  return {first, std::min(each, all - first)};
+}
+
+void reduce(const Descriptor& descriptor, std::span<const std::byte* const> sources,
+            std::span<std::byte* const> targets, std::size_t bytes) {
+  alignas(kLineBytes) std::byte block[kBlockBytes];
+  for (std::size_t offset = 0; offset < bytes; offset += kBlockBytes) {
+    const std::size_t part = std::min(kBlockBytes, bytes - offset);
+    reduce_block(descriptor, block, sources, offset, part);
+    for (std::byte* target : targets) std::memcpy(target + offset, block, part);
+  }
+}
+
+}  // namespace attacca::comm

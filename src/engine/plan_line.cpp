@@ -1,0 +1,87 @@
+// plan_line.cpp: broadcasts plans, and news that there is none.
+#include "engine/plan_line.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace attacca::engine {
+
+namespace {
+
+Group group_of_all(const Group& ranks) {
+  std::vector<int> members(static_cast<std::size_t>(ranks.size()));
+  std::iota(members.begin(), members.end(), 0);
+  return ranks.subgroup(members);
+}
+
+}  // namespace
+
+PlanLine::PlanLine(const Group& ranks, std::size_t lines)
+    : group_(group_of_all(ranks)), message_(lines + 1) {
+  if (group_.rank() == 0) thread_ = std::thread([this] { send_idle_news(); });
+}
+
+PlanLine::~PlanLine() {
+  if (group_.rank() != 0) return;
+  {
+    const std::lock_guard lock(mutex_);
+    is_ending_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+  try {
+    const std::lock_guard lock(mutex_);
+    send(News::end);
+  } catch (const RanksBroken&) {  // the others know
+  }
+}
+
+void PlanLine::send(News news) {
+  std::memcpy(message_.data(), &news, sizeof news);
+  ++sent_;
+  group_.broadcast(std::span(message_), 0).named("plan").run();
+}
+
+void PlanLine::lead(std::span<const schedule::Line> plan) {
+  const std::lock_guard lock(mutex_);
+  std::copy(plan.begin(), plan.end(), message_.begin() + 1);
+  send(News::step);
+}
+
+bool PlanLine::follow(std::span<schedule::Line> plan) {
+  for (;;) {
+    group_.broadcast(std::span(message_), 0).named("plan").run();
+    News news = News::idle;
+    std::memcpy(&news, message_.data(), sizeof news);
+    if (news == News::end) return false;
+    if (news == News::idle) continue;
+    std::copy(message_.begin() + 1, message_.end(), plan.begin());
+    return true;
+  }
+}
+
+void PlanLine::send_idle_news() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const std::uint64_t seen = sent_;
+    if (changed_.wait_for(lock, group_.deadline() / 3, [&] { return is_ending_; })) return;
+    if (sent_ != seen) continue;
+    try {
+      send(News::idle);
+    } catch (const RanksBroken&) {
+      return;  // the next plan will say it
+    }
+  }
+}
+
+bool PlanLine::is_broken() const noexcept {
+  try {
+    group_.check();
+    return false;
+  } catch (...) {
+    return true;
+  }
+}
+
+}  // namespace attacca::engine

@@ -1,0 +1,161 @@
+// ranked.cpp: compares the ranks of an engine, and runs those that follow.
+#include "engine/ranked.hpp"
+
+#include <fmt/core.h>
+#include <attacca/error.hpp>
+#include <attacca/version.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "engine/sizing.hpp"
+#include "model/shard.hpp"
+
+namespace attacca::engine {
+
+namespace {
+
+using llm::EngineOptions;
+using llm::detail::ModelData;
+
+/// What a rank tells the others about itself.
+struct Card {
+  char version[16] = {};
+  char model[88] = {};
+  std::uint64_t fingerprint = 0;
+  std::uint32_t is_cuda = 0;
+  std::uint32_t is_resident = 0;
+};
+
+/// What rank 0 decides for all.
+struct Decision {
+  schedule::Limits limits;
+  llm::GraphMode graphs;
+  llm::KvType kv_type;
+  bool overlap;
+  bool same_bits;
+};
+
+template <std::size_t size>
+void set(char (&text)[size], std::string_view value) {
+  value.copy(text, size - 1);
+}
+
+Card card_of(const ModelData& model, const EngineOptions& options) {
+  Card card;
+  set(card.version, version());
+  set(card.model, model.config().name);
+  card.fingerprint = model::fingerprint(model.checkpoint);
+  card.is_cuda = options.device.is_cuda();
+  card.is_resident = options.scheduler == llm::Scheduler::resident;
+  return card;
+}
+
+/// Every rank sees the same cards, so every rank throws the same.
+void compare(std::span<const Card> cards) {
+  const Card& first = cards.front();
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+    const Card& card = cards[rank];
+    if (std::strcmp(card.version, first.version) != 0)
+      throw BadArgument(fmt::format(
+          "rank 0 is attacca {} and rank {} is attacca {}; start the same version everywhere",
+          first.version, rank, card.version));
+    if (card.fingerprint != first.fingerprint)
+      throw BadArgument(fmt::format(
+          "rank 0 has the model '{}' ({:016x}) and rank {} has '{}' ({:016x}); give all ranks the "
+          "same files",
+          first.model, first.fingerprint, rank, card.model, card.fingerprint));
+    if (card.is_cuda)
+      throw BadArgument(
+          fmt::format("rank {} has a CUDA device, and ranks exchange host memory today; use a host "
+                      "device",
+                      rank));
+    if (card.is_resident)
+      throw BadArgument(fmt::format(
+          "rank {} has the resident scheduler, which does not run over ranks yet; use the host's",
+          rank));
+  }
+}
+
+void agree(const ModelData& model, const EngineOptions& options) {
+  const Group& ranks = *options.ranks;
+  const Card own = card_of(model, options);
+  std::vector<Card> cards(static_cast<std::size_t>(ranks.size()));
+  ranks.all_gather(std::span(&own, 1), std::span(cards)).named("compare models").run();
+  compare(cards);
+  model::check_ranks(model.checkpoint, ranks.size());
+}
+
+Decision decide(const ModelData& model, const model::ModelConfig& config, EngineOptions& options) {
+  // All ranks may be on this machine.
+  options.memory_fraction /= options.ranks->size();
+  const schedule::Limits limits =
+      size_engine(config, gpu_weights(model.checkpoint, options.weights), options);
+  return {limits, options.graphs, options.kv_type, options.overlap, options.same_bits};
+}
+
+/// Runs `work`; if it throws, the other ranks are told why.
+template <class Work>
+auto or_give_up(const std::optional<Group>& ranks, Work work) {
+  try {
+    return work();
+  } catch (const RanksBroken&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (ranks) ranks->give_up(error.what());
+    throw;
+  }
+}
+
+}  // namespace
+
+RankedModel agree_as_first(const ModelData& model, EngineOptions& options) {
+  if (!options.ranks) return {model.config(), size_engine(model.checkpoint, options)};
+  if (options.ranks->rank() != 0)
+    throw BadArgument(
+        fmt::format("rank {} cannot take requests; call llm::follow there", options.ranks->rank()));
+  agree(model, options);
+  const model::ModelConfig config = model::shard_of(model.config(), options.ranks->size());
+  Decision decision = or_give_up(options.ranks, [&] { return decide(model, config, options); });
+  options.ranks->broadcast(std::span(&decision, 1), 0).named("sizes").run();
+  return {config, decision.limits};
+}
+
+std::unique_ptr<StepRunner> make_runner(const ModelData& model, const model::ModelConfig& config,
+                                        const EngineOptions& options, const StepSetup& setup,
+                                        const formats::Progress& progress) {
+  return or_give_up(options.ranks, [&] {
+    model::Weights weights(model.checkpoint, options.device, progress,
+                           model_format(options.weights));
+    if (options.ranks)
+      weights.keep_shard(model.config(), {options.ranks->rank(), options.ranks->size()});
+    return std::make_unique<StepRunner>(config, std::move(weights), options.device, setup,
+                                        progress);
+  });
+}
+
+void follow(const ModelData& model, EngineOptions options, const formats::Progress& progress) {
+  if (!options.ranks)
+    throw BadArgument("llm::follow without ranks; give it a group, or make an Engine");
+  if (options.ranks->rank() == 0) throw BadArgument("rank 0 does not follow; make an Engine there");
+  agree(model, options);
+  const model::ModelConfig config = model::shard_of(model.config(), options.ranks->size());
+  Decision decision{};
+  options.ranks->broadcast(std::span(&decision, 1), 0).named("sizes").run();
+  options.graphs = decision.graphs;
+  options.kv_type = decision.kv_type;
+  options.overlap = decision.overlap;
+  options.same_bits = decision.same_bits;
+  const auto runner =
+      make_runner(model, config, options, setup_of(decision.limits, options), progress);
+  try {
+    or_give_up(options.ranks, [&] { runner->follow(); });
+  } catch (const NodeFailed&) {
+    options.ranks->check();  // throws what all ranks are told, without this rank's node
+    throw;
+  }
+}
+
+}  // namespace attacca::engine

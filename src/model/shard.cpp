@@ -1,0 +1,157 @@
+// shard.cpp: splits sizes and weights over ranks. Rows of a matrix are a part of the mapped file;
+// columns have to be copied.
+#include "model/shard.hpp"
+
+#include <fmt/core.h>
+#include <algorithm>
+#include <attacca/error.hpp>
+#include <cstring>
+#include <string>
+
+#include "model/checkpoint.hpp"
+#include "model/weights.hpp"
+
+namespace attacca::model {
+
+namespace {
+
+using kernels::Matrix;
+
+constexpr std::uint64_t kFingerprintBytes = 64;  // at both ends of a tensor
+
+/// Why the model cannot be split; empty if it can.
+std::string problem_with(const Checkpoint& checkpoint, int ranks) {
+  const ModelConfig& c = checkpoint.config();
+  const auto n = static_cast<std::uint32_t>(ranks);
+  if (c.heads % n != 0) return fmt::format("its {} heads", c.heads);
+  if (c.kv_heads % n != 0 && n % c.kv_heads != 0)
+    return fmt::format("its {} heads of keys and values", c.kv_heads);
+  if (c.feed_forward % n != 0) return fmt::format("its feed-forward of {} columns", c.feed_forward);
+  for (const formats::Tensor& tensor : checkpoint.tensors()) {
+    const bool is_cut =
+        tensor.name.ends_with("attn_output.weight") || tensor.name.ends_with("ffn_down.weight");
+    if (!is_cut) continue;
+    const std::uint64_t columns = tensor.shape.back() / n;
+    const std::uint32_t block = kernels::block_shape(tensor.type).elements;
+    if (columns % block != 0)
+      return fmt::format("the {} columns of {} into blocks of {}, as {} has them",
+                         tensor.shape.back(), tensor.name, block, kernels::type_name(tensor.type));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::uint32_t most_rows(std::uint32_t rows, int ranks) {
+  const auto n = static_cast<std::uint32_t>(ranks);
+  return (rows + n - 1) / n;
+}
+
+RowRange rows_of(std::uint32_t rows, int rank, int ranks) {
+  const std::uint32_t most = most_rows(rows, ranks);
+  const std::uint32_t first = std::min(rows, most * static_cast<std::uint32_t>(rank));
+  return {first, std::min(most, rows - first)};
+}
+
+ModelConfig shard_of(const ModelConfig& config, int ranks) {
+  ModelConfig shard = config;
+  const auto n = static_cast<std::uint32_t>(ranks);
+  shard.heads /= n;
+  shard.kv_heads = std::max(1u, shard.kv_heads / n);
+  shard.feed_forward /= n;
+  return shard;
+}
+
+void check_ranks(const Checkpoint& checkpoint, int ranks) {
+  const std::string problem = problem_with(checkpoint, ranks);
+  if (problem.empty()) return;
+  std::string possible = "1";
+  std::string last;
+  for (int count = 2; count <= static_cast<int>(checkpoint.config().heads); ++count) {
+    if (!problem_with(checkpoint, count).empty()) continue;
+    if (!last.empty()) possible += ", " + last;
+    last = std::to_string(count);
+  }
+  if (!last.empty()) possible += " or " + last;
+  throw BadArgument(fmt::format("{} ranks cannot divide {}; this model runs on {}", ranks, problem,
+                                last.empty() ? "1 rank only" : possible + " ranks"));
+}
+
+std::uint64_t fingerprint(const Checkpoint& checkpoint) {
+  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+  const auto add = [&](const void* data, std::size_t bytes) {
+    for (std::size_t at = 0; at < bytes; ++at)
+      hash = (hash ^ static_cast<const unsigned char*>(data)[at]) * 0x100000001b3u;
+  };
+  const auto add_number = [&](auto number) { add(&number, sizeof number); };
+  const ModelConfig& c = checkpoint.config();
+  for (const std::uint32_t size : {c.vocabulary, c.hidden, c.layers, c.heads, c.kv_heads,
+                                   c.head_size, c.feed_forward, c.window, c.rotary_size})
+    add_number(size);
+  add_number(c.norm_epsilon);
+  add_number(c.rope_theta);
+  for (const formats::Tensor& tensor : checkpoint.tensors()) {
+    add(tensor.name.data(), tensor.name.size());
+    add_number(tensor.type);
+    add_number(tensor.bytes);
+    const std::uint64_t ends = std::min(tensor.bytes, kFingerprintBytes);
+    add(tensor.data, ends);
+    add(tensor.data + tensor.bytes - ends, ends);
+  }
+  return hash;
+}
+
+void Weights::keep_shard(const ModelConfig& config, const Shard& shard) {
+  if (device_.is_cuda())
+    throw BadArgument("ranks exchange host memory, so a model on " + device_.name() +
+                      " cannot be split over them yet; use a host device");
+  const auto part_of = [&](std::uint32_t rows) { return rows_of(rows, shard.rank, shard.ranks); };
+  // If there are fewer heads of keys and values than ranks, neighbours share one.
+  const auto keys_of = [&](std::uint32_t rows) {
+    const auto kv_heads = static_cast<int>(rows / config.head_size);
+    if (kv_heads % shard.ranks == 0) return part_of(rows);
+    const int shared = shard.rank * kv_heads / shard.ranks;
+    return RowRange{static_cast<std::uint32_t>(shared) * config.head_size, config.head_size};
+  };
+  // Rows stay where they are.
+  const auto keep_rows = [&](Matrix& matrix, const RowRange& range) {
+    const std::size_t whole = matrix.bytes();
+    matrix.data = matrix.row(range.first);
+    matrix.rows = range.count;
+    return whole - matrix.bytes();
+  };
+  const bool is_tied = head.data == embedding.data;
+  const std::size_t of_head = keep_rows(head, part_of(head.rows));
+  if (!is_tied) bytes_mapped_ -= of_head;
+  for (LayerWeights& layer : layers) {
+    const RowRange keys = keys_of(layer.key.rows);
+    if (layer.query_bias) {
+      layer.query_bias += part_of(layer.query.rows).first;
+      layer.key_bias += keys.first;
+      layer.value_bias += keys.first;
+    }
+    for (Matrix* matrix : {&layer.query, &layer.gate, &layer.up})
+      bytes_mapped_ -= keep_rows(*matrix, part_of(matrix->rows));
+    for (Matrix* matrix : {&layer.key, &layer.value}) bytes_mapped_ -= keep_rows(*matrix, keys);
+    keep_columns(layer.output, shard);
+    keep_columns(layer.down, shard);
+  }
+}
+
+void Weights::keep_columns(Matrix& matrix, const Shard& shard) {
+  Matrix part = matrix;
+  part.columns /= static_cast<std::uint32_t>(shard.ranks);
+  const std::size_t bytes = kernels::row_bytes(part.type, part.columns);
+  Buffer<std::byte>& copy = matrices_.emplace_back(device_, part.bytes());
+  for (std::uint32_t row = 0; row < part.rows; ++row)
+    std::memcpy(copy.data() + row * bytes,
+                static_cast<const std::byte*>(matrix.row(row)) +
+                    static_cast<std::size_t>(shard.rank) * bytes,
+                bytes);
+  bytes_mapped_ -= matrix.bytes();
+  bytes_copied_ += part.bytes();
+  part.data = copy.data();
+  matrix = part;
+}
+
+}  // namespace attacca::model

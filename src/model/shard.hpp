@@ -1,0 +1,41 @@
+// shard.hpp: a rank's part of a model that is split over ranks: which sizes its part has, and what
+// must be divisible. Weights::keep_shard takes the part of the tensors.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "model/config.hpp"
+
+namespace attacca::model {
+
+class Checkpoint;
+
+struct Shard {
+  int rank = 0;
+  int ranks = 1;
+};
+
+struct RowRange {
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+};
+
+/// A rank's part of `rows` rows: `most_rows`, or what is left of them.
+RowRange rows_of(std::uint32_t rows, int rank, int ranks);
+std::uint32_t most_rows(std::uint32_t rows, int ranks);
+
+/// The configuration of every rank's part: fewer heads, a narrower feed-forward, and the whole
+/// vocabulary. If there are more ranks than heads of keys and values, several ranks have the same
+/// one. REQUIRES: check_ranks.
+ModelConfig shard_of(const ModelConfig& config, int ranks);
+
+/// Throws BadArgument, with the counts that are possible, if the model cannot be split over that
+/// many ranks.
+void check_ranks(const Checkpoint& checkpoint, int ranks);
+
+/// A number that models with other sizes, other tensors or other weights do not have. Reads a few
+/// bytes of each tensor.
+std::uint64_t fingerprint(const Checkpoint& checkpoint);
+
+}  // namespace attacca::model

@@ -1,0 +1,52 @@
+// tensor_parallel.hpp: the exchanges of a step whose model is split over ranks. Every rank has some
+// heads, some of the feed-forward's columns and some rows of the head, and the whole residual
+// stream. Rank 0 samples. Weights are split in model/shard.hpp.
+#pragma once
+
+#include <attacca/memory.hpp>
+#include <attacca/ranks.hpp>
+#include <cstddef>
+#include <string>
+
+#include "kernels/activations.hpp"
+#include "kernels/sample/sample.hpp"
+#include "step/chain.hpp"
+#include "step/step_memory.hpp"
+
+namespace attacca::step {
+
+/// The exchanges run as host calls, and exchange only the rows that a step really has: all ranks
+/// run the same plan.
+class TensorParallel {
+ public:
+  /// REQUIRES: a host device.
+  TensorParallel(const Device& device, const Group& group, const model::ModelConfig& config,
+                 const StepShape& largest);
+
+  bool is_root() const { return group_.rank() == 0; }
+  /// [tokens, hidden]: this rank's part of a sum.
+  float* partial() const { return partial_.data(); }
+  /// [rows, this rank's part of the vocabulary]
+  float* logits_part() const { return logits_part_.data(); }
+
+  /// Adds the sum of all ranks' parts to the residual stream.
+  void add_sum(Chain& chain, const std::string& name, float* hidden,
+               const kernels::RowCount& tokens) const;
+  /// Joins all ranks' parts of the logits: [rows, vocabulary].
+  void gather_logits(Chain& chain, float* logits, const kernels::RowCount& rows) const;
+  /// Gives all ranks the tokens that rank 0 sampled.
+  void share_tokens(Chain& chain, kernels::Sampled* sampled, const kernels::RowCount& rows) const;
+
+  std::size_t bytes() const { return partial_.bytes() + logits_part_.bytes() + gathered_.bytes(); }
+
+ private:
+  Group group_;
+  std::uint32_t hidden_;
+  std::uint32_t vocabulary_;
+  std::uint32_t part_;  // of the vocabulary; the last rank's may be smaller
+  Buffer<float> partial_;
+  Buffer<float> logits_part_;
+  Buffer<float> gathered_;  // [ranks, rows, part]
+};
+
+}  // namespace attacca::step

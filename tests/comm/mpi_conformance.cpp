@@ -1,0 +1,54 @@
+// The conformance cases in processes: mpirun starts this program, and every process runs all tests
+// in the same order as one rank. The report of a failed test names the rank.
+#include <gtest/gtest.h>
+#include <attacca/mpi.hpp>
+
+#include <optional>
+
+#include "comm/conformance.hpp"
+#include "comm/rank_program.hpp"
+
+namespace attacca::test {
+namespace {
+
+std::optional<Group> world;
+
+class MpiConformance : public testing::TestWithParam<ConformanceCase> {};
+
+TEST_P(MpiConformance, holds) {
+  const testing::ScopedTrace trace(__FILE__, __LINE__, "rank " + std::to_string(world->rank()));
+  GetParam().run(*world);
+  world->barrier().run();
+}
+INSTANTIATE_TEST_SUITE_P(Mpi, MpiConformance, testing::ValuesIn(kConformance),
+                         [](const auto& at) { return std::string(at.param.name); });
+
+/// Every process also runs each program on threads, and compares its own rank's numbers.
+TEST(MpiPrograms, compute_what_loopback_does) {
+  for (std::uint32_t seed = 1000; seed < 1200; ++seed) {
+    const RankProgram program = make_program(seed, world->size());
+    Numbers expected;
+    run_loopback(world->size(), [&](const Group& thread) {
+      Numbers numbers = run_program(program, thread);
+      if (thread.rank() == world->rank()) expected = std::move(numbers);
+    });
+    EXPECT_EQ(run_program(program, *world), expected)
+        << "seed " << seed << ", rank " << world->rank();
+  }
+}
+
+}  // namespace
+}  // namespace attacca::test
+
+int main(int count, char** arguments) {
+  testing::InitGoogleTest(&count, arguments);
+  attacca::test::world = attacca::join_mpi();
+  const int ranks = count > 1 ? std::stoi(arguments[1]) : 0;
+  if (attacca::test::world->size() != ranks) {
+    std::fprintf(stderr, "%d ranks, not %d\n", attacca::test::world->size(), ranks);
+    return 1;
+  }
+  const int result = RUN_ALL_TESTS();
+  attacca::test::world.reset();
+  return result;
+}

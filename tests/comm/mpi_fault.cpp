@@ -1,0 +1,90 @@
+// One rank of a program in which rank 1 misbehaves: mpi_faults_test.py starts it under mpirun. Each
+// surviving rank prints "rank R: " and what it was told.
+#include <attacca/mpi.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using attacca::Group;
+
+/// The launcher numbers processes before MPI does.
+bool is_culprit() {
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  return rank && std::string(rank) == "1";
+}
+
+void die() { std::raise(SIGKILL); }
+
+void sum(const Group& group, std::size_t count) {
+  std::vector<float> values(count, 1.0f);
+  group.all_reduce(std::span(values)).named("gradients").run();
+}
+
+void misbehave(const std::string& how, const Group& group) {
+  if (how == "killed-before") {
+    if (is_culprit()) die();
+    sum(group, 1000);
+  } else if (how == "killed-during") {
+    std::atomic<bool> is_running{false};
+    std::thread killer([&] {
+      while (!is_running) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      if (is_culprit()) die();
+    });
+    is_running = true;
+    try {
+      for (;;) sum(group, 1'000'000);
+    } catch (...) {
+      killer.join();
+      throw;
+    }
+  } else if (how == "killed-after") {
+    sum(group, 1000);
+    if (is_culprit()) die();
+  } else if (how == "stalled") {
+    if (is_culprit()) std::this_thread::sleep_for(group.deadline() * 2);
+    sum(group, 1000);
+  } else if (how == "mismatched") {
+    sum(group, is_culprit() ? 1001 : 1000);
+  } else if (how == "mismatched-send") {
+    std::vector<int> values(3);
+    if (group.rank() == 0) group.send(std::span(values), 1).run();
+    if (group.rank() == 1) group.receive(std::span(values).subspan(1), 0).run();
+    group.barrier().run();
+  } else if (how == "left") {
+    if (!is_culprit()) sum(group, 1000);
+  } else if (how == "chain") {
+    // Rank 2 waits for rank 0, and rank 0 for rank 1, which does not come.
+    if (is_culprit()) std::this_thread::sleep_for(group.deadline() * 2);
+    int value = 0;
+    if (group.rank() == 2) group.receive(std::span(&value, 1), 0).run();
+    std::this_thread::sleep_for(group.deadline() / 10);  // so rank 2 is the first to wait
+    group.barrier().run();
+  }
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const std::string how = count > 1 ? arguments[1] : "";
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (how == "lost-bootstrap" && is_culprit()) die();
+  try {
+    const Group group = attacca::join_mpi({.deadline = std::chrono::milliseconds(1500)});
+    misbehave(how, group);
+    std::printf("rank %s: was told nothing\n", rank);
+  } catch (const attacca::RanksBroken& error) {
+    std::printf("rank %s: %s\n", rank, error.what());
+    std::fflush(stdout);
+    std::_Exit(0);  // the launcher must not end the others before they have spoken
+  }
+  return 0;
+}

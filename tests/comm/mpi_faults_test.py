@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Faults of MPI ranks: what the others are told, and that they are told it in time.
+
+Usage: mpi_faults_test.py <mpirun> <comm_mpi_fault>. By default mpirun ends a program when one of its processes dies, before
+the others can say anything. With --enable-recovery it lets them go on, so here it is attacca that must notice.
+"""
+import re
+import subprocess
+import sys
+import unittest
+
+MPIRUN, PROGRAM = sys.argv[1:3]
+RANKS = 3
+LONGEST = 15  # seconds; far more than the deadline of 1.5 s, and far less than for ever
+
+
+def told(how):
+    """What each rank printed, by rank, and what went to stderr."""
+    command = [MPIRUN, "--allow-run-as-root", "--oversubscribe", "--enable-recovery", "-n", str(RANKS), PROGRAM, how]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, check=False)
+    lines = re.findall(r"^rank (\d): (.*)$", done.stdout, re.MULTILINE)
+    return {int(rank): text for rank, text in lines}, done.stderr
+
+
+class Faults(unittest.TestCase):
+    def check(self, how, ranks, expected):
+        texts, stderr = told(how)
+        self.assertEqual(set(texts), set(ranks), stderr)
+        for text in texts.values():
+            self.assertRegex(text, expected)
+        self.assertEqual(len(set(texts.values())), 1, "all ranks are told the same")
+
+    def test_a_rank_killed_before_a_collective_is_named(self):
+        self.check("killed-before", [0, 2], "^rank 1 did not come to all-reduce 'gradients' of 1000 f32, sum within 1.5 s$")
+
+    def test_a_rank_killed_during_a_collective_is_named(self):
+        self.check("killed-during", [0, 2], "^rank 1 did not (come to|finish) all-reduce 'gradients' of 1000000 f32")
+
+    def test_a_rank_killed_after_the_last_collective_is_named_when_the_others_leave(self):
+        texts, stderr = told("killed-after")
+        self.assertEqual(texts, {0: "was told nothing", 2: "was told nothing"})
+        self.assertEqual(stderr.count("MPI is not finalised: rank 1 did not leave within 1.5 s"), 2, stderr)
+
+    def test_a_stalled_rank_is_named_and_hears_it_later(self):
+        self.check("stalled", [0, 1, 2], "^rank 1 did not come to all-reduce 'gradients' of 1000 f32, sum within 1.5 s$")
+
+    def test_ranks_that_disagree_are_all_told_the_same(self):
+        self.check("mismatched", [0, 1, 2], "ranks 0 and 2 called all-reduce 'gradients' of 1000 f32, sum, rank 1 called "
+                                            "all-reduce 'gradients' of 1001 f32, sum")
+
+    def test_a_send_and_a_receive_of_other_sizes_are_named_to_all(self):
+        self.check("mismatched-send", [0, 1, 2], "^rank 0 sends 3 i32 to rank 1, which expects 2 i32")
+
+    def test_a_rank_that_leaves_too_early_is_named(self):
+        texts, stderr = told("left")
+        self.assertEqual(texts.pop(1), "was told nothing", stderr)
+        self.assertEqual(set(texts.values()), {"rank 1 left and did not come to all-reduce 'gradients' of 1000 f32, sum"})
+
+    def test_the_blame_goes_to_the_end_of_a_chain_of_waits(self):
+        self.check("chain", [0, 1, 2], "^rank 1 did not come to barrier within 1.5 s$")
+
+    def test_a_rank_that_never_starts_is_noticed(self):
+        self.check("lost-bootstrap", [0, 2], "^MPI has not started within 1.5 s, so a process of this program did not come")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,299 @@
+// Tests of models that are split over ranks: they give the same tokens as one rank, ranks that do
+// not fit together are refused, and a rank that fails is named.
+#include <gmock/gmock.h>
+#include <attacca/llm.hpp>
+#include <attacca/ranks.hpp>
+
+#include <cmath>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/fixtures.hpp"
+#include "engine/model_data.hpp"
+#include "model/shard.hpp"
+
+namespace attacca::engine_tests {
+namespace {
+
+using llm::Engine;
+using llm::EngineOptions;
+using llm::Model;
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
+
+EngineOptions small_options() {
+  EngineOptions options;
+  options.device = Device::host(1);
+  options.slots = 3;
+  options.context = 128;
+  options.step_tokens = 24;
+  return options;
+}
+
+/// Runs `work` with an engine over that many ranks. Each rank opens the model for itself.
+void with_ranks(int count, const std::string& model, const EngineOptions& options,
+                const std::function<void(Engine&)>& work) {
+  run_loopback(count, [&](const Group& group) {
+    EngineOptions own = options;
+    own.device = Device::host(1);
+    own.ranks = group;
+    const Model opened(model);
+    if (group.rank() != 0) return llm::follow(opened, own);
+    Engine engine(opened, own);
+    work(engine);
+  });
+}
+
+/// The counts of ranks above one that divide a model.
+std::vector<int> counts_for(const std::string& model) {
+  const auto data = llm::detail::ModelData::open(model, {});
+  std::vector<int> counts;
+  for (int count = 2; count <= 8; ++count) {
+    try {
+      model::check_ranks(data->checkpoint, count);
+      counts.push_back(count);
+    } catch (const BadArgument&) {
+    }
+  }
+  return counts;
+}
+
+/// Prompts of several lengths, so that steps mix prompts with decodes.
+std::vector<llm::Request> requests_for(const std::string& name) {
+  const std::vector<std::int32_t> prompt = expected(name).prompt;
+  std::vector<llm::Request> requests;
+  for (std::size_t length : {prompt.size(), prompt.size() / 2, std::size_t{1}, prompt.size() - 1})
+    requests.push_back(greedy({prompt.begin(), prompt.begin() + static_cast<long>(length)}, 20));
+  return requests;
+}
+
+std::vector<std::vector<std::int32_t>> tokens_of(Engine& engine,
+                                                 const std::vector<llm::Request>& requests) {
+  std::vector<std::vector<std::int32_t>> tokens;
+  for (const llm::Reply& reply : engine.generate(requests)) {
+    EXPECT_EQ(reply.error, "");
+    tokens.push_back(reply.tokens);
+  }
+  return tokens;
+}
+
+class RankedModels : public testing::TestWithParam<std::string> {};
+
+TEST_P(RankedModels, give_the_greedy_tokens_of_one_rank) {
+  const std::vector<llm::Request> requests = requests_for(GetParam());
+  Engine whole(Model(fixture(GetParam())), small_options());
+  const auto one = tokens_of(whole, requests);
+  const std::vector<int> counts = counts_for(fixture(GetParam()));
+  ASSERT_FALSE(counts.empty());
+  for (const int count : counts)
+    with_ranks(count, fixture(GetParam()), small_options(), [&](Engine& engine) {
+      EXPECT_EQ(tokens_of(engine, requests), one) << count << " ranks";
+      EXPECT_LT(engine.memory().weights_per_step, whole.memory().weights_per_step);
+    });
+}
+
+TEST_P(RankedModels, give_the_tokens_of_transformers) {
+  const Expected e = expected(GetParam());
+  with_ranks(2, fixture(GetParam()), small_options(), [&](Engine& engine) {
+    EXPECT_EQ(engine.generate(greedy(e.prompt, e.greedy.size())).tokens, e.greedy);
+  });
+}
+
+TEST_P(RankedModels, give_the_logits_of_one_rank_but_for_rounding) {
+  const std::vector<std::int32_t> text = text_of(GetParam());
+  Engine whole(Model(fixture(GetParam())), small_options());
+  const std::vector<llm::TokenLogprob> one = whole.score(text);
+  with_ranks(2, fixture(GetParam()), small_options(), [&](Engine& engine) {
+    const std::vector<llm::TokenLogprob> two = engine.score(text);
+    ASSERT_EQ(two.size(), one.size());
+    for (std::size_t at = 0; at < one.size(); ++at)
+      EXPECT_NEAR(two[at].logprob, one[at].logprob, 2e-4) << at;
+  });
+}
+INSTANTIATE_TEST_SUITE_P(Fixtures, RankedModels, testing::ValuesIn(kModels), [](const auto& at) {
+  std::string name = at.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST(RankedEngine, gives_the_same_tokens_in_every_graph_mode_with_and_without_overlap) {
+  const std::vector<llm::Request> requests = requests_for("llama");
+  Engine whole(Model(fixture("llama")), small_options());
+  const auto one = tokens_of(whole, requests);
+  for (const llm::GraphMode mode : {llm::GraphMode::full, llm::GraphMode::piecewise,
+                                    llm::GraphMode::decode, llm::GraphMode::off})
+    for (const bool overlap : {true, false}) {
+      EngineOptions options = small_options();
+      options.graphs = mode;
+      options.overlap = overlap;
+      with_ranks(2, fixture("llama"), options, [&](Engine& engine) {
+        EXPECT_EQ(tokens_of(engine, requests), one) << llm::graph_mode_name(mode) << overlap;
+      });
+    }
+}
+
+TEST(RankedEngine, splits_the_embedded_quantized_model) {
+  llm::Request request;
+  request.prompt = "Once upon a time";
+  request.max_tokens = 24;
+  Engine whole(Model(""), small_options());
+  const llm::Reply one = whole.generate(request);
+  const std::vector<int> counts = counts_for("");
+  ASSERT_FALSE(counts.empty());
+  for (const int count : counts)
+    with_ranks(count, "", small_options(), [&](Engine& engine) {
+      EXPECT_EQ(engine.generate(request).text, one.text) << count << " ranks";
+    });
+}
+
+TEST(RankedEngine, samples_with_grammars_penalties_and_log_probabilities) {
+  llm::Request request;
+  request.prompt = "The number is ";
+  request.max_tokens = 12;
+  request.grammar = {llm::GrammarKind::regex, "[0-9]{3}(,[0-9]{3})*"};
+  request.sampling = {.temperature = 0.7f, .repetition_penalty = 1.2f, .seed = 3};
+  request.logprobs = 2;
+  Engine whole(Model(""), small_options());
+  const llm::Reply one = whole.generate(request);
+  with_ranks(2, "", small_options(), [&](Engine& engine) {
+    const llm::Reply two = engine.generate(request);
+    EXPECT_EQ(two.text, one.text);
+    ASSERT_EQ(two.logprobs.size(), one.logprobs.size());
+    for (std::size_t at = 0; at < one.logprobs.size(); ++at)
+      EXPECT_NEAR(two.logprobs[at].logprob, one.logprobs[at].logprob, 1e-2);
+  });
+}
+
+TEST(RankedEngine, gives_embeddings) {
+  llm::Request request = greedy(expected("llama").prompt, 1);
+  request.embed = llm::Pooling::mean;
+  Engine whole(Model(fixture("llama")), small_options());
+  const std::vector<float> one = whole.generate(request).embedding;
+  ASSERT_FALSE(one.empty());
+  with_ranks(2, fixture("llama"), small_options(), [&](Engine& engine) {
+    const std::vector<float> two = engine.generate(request).embedding;
+    ASSERT_EQ(two.size(), one.size());
+    for (std::size_t at = 0; at < one.size(); ++at) EXPECT_NEAR(two[at], one[at], 1e-4);
+  });
+}
+
+/// Opens an engine on rank 0 and follows on the others; returns what each was told.
+std::vector<std::string> told(int count, const std::function<std::string(int)>& model_of,
+                              const std::function<void(int, EngineOptions&)>& change = {}) {
+  std::vector<std::string> messages(static_cast<std::size_t>(count));
+  run_loopback(count, [&](const Group& group) {
+    EngineOptions options = small_options();
+    options.device = Device::host(1);
+    options.ranks = group;
+    if (change) change(group.rank(), options);
+    try {
+      const Model model(model_of(group.rank()));
+      if (group.rank() == 0)
+        const Engine engine(model, options);
+      else
+        llm::follow(model, options);
+    } catch (const Error& error) {
+      messages[static_cast<std::size_t>(group.rank())] = error.what();
+    }
+  });
+  return messages;
+}
+
+TEST(RankedEngine, refuses_counts_that_do_not_divide_on_every_rank_alike) {
+  const auto messages = told(3, [](int) { return fixture("llama"); });
+  EXPECT_THAT(messages, Each(AllOf(HasSubstr("3 ranks cannot divide its "),
+                                   HasSubstr("this model runs on 1, 2 or 4 ranks"))));
+  EXPECT_THAT(messages, Each(messages[0]));
+}
+
+TEST(RankedEngine, refuses_different_models_on_every_rank_alike) {
+  const auto messages = told(2, [](int rank) { return fixture(rank == 0 ? "qwen2" : "qwen3"); });
+  EXPECT_THAT(messages, Each(AllOf(HasSubstr("rank 0 has the model '"), HasSubstr("rank 1 has '"),
+                                   HasSubstr("give all ranks the same files"))));
+  EXPECT_EQ(messages[0], messages[1]);
+}
+
+TEST(RankedEngine, refuses_the_resident_scheduler_on_every_rank_alike) {
+  const auto messages = told(
+      2, [](int) { return fixture("llama"); },
+      [](int rank, EngineOptions& options) {
+        if (rank == 1) options.scheduler = llm::Scheduler::resident;
+      });
+  EXPECT_THAT(messages, Each(HasSubstr("rank 1 has the resident scheduler")));
+}
+
+TEST(RankedEngine, tells_all_ranks_if_the_sizes_of_the_first_do_not_fit) {
+  const auto messages = told(
+      2, [](int) { return fixture("llama"); },
+      [](int rank, EngineOptions& options) {
+        if (rank == 0) options.slots = 5000;
+      });
+  EXPECT_EQ(messages[0], "slots is 5000; use 1 to 1024");
+  EXPECT_EQ(messages[1], "rank 0 gave up: slots is 5000; use 1 to 1024");
+}
+
+TEST(RankedEngine, takes_requests_on_rank_0_only) {
+  std::vector<Group> groups = make_loopback(2);
+  EngineOptions options = small_options();
+  const Model model(fixture("llama"));
+  EXPECT_THROW(llm::follow(model, options), BadArgument);
+  options.ranks = groups[1];
+  EXPECT_THROW(Engine(model, options), BadArgument);
+  options.ranks = groups[0];
+  EXPECT_THROW(llm::follow(model, options), BadArgument);
+}
+
+TEST(RankedEngine, names_a_rank_that_gives_up_while_it_runs_and_takes_no_more_requests) {
+  std::vector<Group> groups = make_loopback(2);
+  EngineOptions options = small_options();
+  const Model model(fixture("llama"));
+  std::string follower_told;
+  const Group outside = groups[1];
+  std::jthread follower([&, group = groups[1]] {
+    EngineOptions own = options;
+    own.device = Device::host(1);
+    own.ranks = group;
+    try {
+      llm::follow(model, own);
+    } catch (const RanksBroken& error) {
+      follower_told = error.what();
+    }
+  });
+  options.ranks = groups[0];
+  {
+    Engine engine(model, options);
+    const llm::Request request = greedy(expected("llama").prompt, 10);
+    EXPECT_EQ(engine.generate(std::vector{request})[0].error, "");
+    outside.give_up("its machine is shut down");
+    EXPECT_THAT([&] { engine.generate(request); },
+                testing::ThrowsMessage<RanksBroken>("rank 1 gave up: its machine is shut down"));
+    EXPECT_THAT([&] { engine.generate(request); },
+                testing::ThrowsMessage<Error>(HasSubstr("takes no more requests")));
+  }
+  follower.join();
+  EXPECT_EQ(follower_told, "rank 1 gave up: its machine is shut down");
+}
+
+TEST(RankedEngine, stays_ready_while_it_is_idle_for_longer_than_the_deadline) {
+  std::vector<Group> groups = make_loopback(2, {.deadline = std::chrono::milliseconds(900)});
+  EngineOptions options = small_options();
+  const Model model(fixture("llama"));
+  std::jthread follower([&, group = groups[1]] {
+    EngineOptions own = options;
+    own.device = Device::host(1);
+    own.ranks = group;
+    EXPECT_NO_THROW(llm::follow(model, own));
+  });
+  options.ranks = groups[0];
+  {
+    Engine engine(model, options);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+    EXPECT_EQ(engine.generate(std::vector{greedy(expected("llama").prompt, 4)})[0].error, "");
+  }
+}
+
+}  // namespace
+}  // namespace attacca::engine_tests

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Tests of `attacca run --ranks`: ranks_test.py <binary> [<mpirun>]. Without mpirun those of processes are skipped."""
+import subprocess
+import sys
+import unittest
+
+BINARY = sys.argv[1]
+MPIRUN = sys.argv[2] if len(sys.argv) > 2 else ""
+STORY = ["run", "--plain", "Once upon a time", "--temperature", "0", "-n", "40"]
+
+
+def run(*command):
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def mpirun(ranks, *arguments):
+    return run(MPIRUN, "--allow-run-as-root", "--oversubscribe", "-n", str(ranks), BINARY, *arguments)
+
+
+class Threads(unittest.TestCase):
+    def test_two_ranks_tell_the_story_of_one(self):
+        one, two = run(BINARY, *STORY), run(BINARY, *STORY, "--ranks", "2")
+        self.assertEqual((one.returncode, two.returncode), (0, 0), two.stderr)
+        self.assertEqual(two.stdout, one.stdout)
+
+    def test_a_count_that_does_not_divide_is_refused(self):
+        done = run(BINARY, *STORY, "--ranks", "3")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, "attacca: 3 ranks cannot divide its 2 heads of keys and values; this model runs on 1 or "
+                                      "2 ranks\n")
+
+    def test_the_resident_scheduler_is_refused(self):
+        done = run(BINARY, *STORY, "--ranks", "2", "--scheduler", "resident")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("rank 0 has the resident scheduler", done.stderr)
+
+
+@unittest.skipUnless(MPIRUN, "no mpirun")
+class Processes(unittest.TestCase):
+    def test_two_ranks_tell_the_story_of_one(self):
+        one, two = run(BINARY, *STORY), mpirun(2, *STORY, "--ranks", "2")
+        self.assertEqual(two.returncode, 0, two.stderr)
+        self.assertEqual(two.stdout, one.stdout)
+
+    def test_another_count_than_there_are_processes_is_refused(self):
+        done = mpirun(2, *STORY, "--ranks", "4")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("--ranks 4 in a program of 2 processes; give --ranks 2", done.stderr)
+
+    def test_a_killed_rank_is_named_within_the_deadline(self):
+        command = [BINARY, "run", "--plain", "Once", "--samples", "2000", "--ignore-end", "-n", "400", "--ranks", "2",
+                   "--rank-deadline", "1"]
+        done = run(MPIRUN, "--allow-run-as-root", "--oversubscribe", "--enable-recovery", "-n", "1", *command,
+                   ":", "-n", "1", "timeout", "-s", "KILL", "3", *command)
+        self.assertRegex(done.stderr, "attacca: .*rank 1 did not come to .* within 1 s")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

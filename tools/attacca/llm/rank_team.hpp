@@ -1,0 +1,37 @@
+// rank_team.hpp: the ranks of --ranks: threads of this process or, under mpirun, processes. The
+// first one runs the command; the others compute their part of the model.
+#pragma once
+
+#include <attacca/llm.hpp>
+#include <attacca/ranks.hpp>
+#include <exception>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "llm/engine_flags.hpp"
+
+namespace attacca::tool {
+
+class RankTeam {
+ public:
+  /// Gives the options this process's rank and a device. Without --ranks it does nothing.
+  RankTeam(const EngineFlags& flags, llm::EngineOptions& options);
+  /// REQUIRES: the engine has ended.
+  ~RankTeam();
+  RankTeam(const RankTeam&) = delete;
+
+  /// Starts the ranks that are threads. Returns false in a process that is not the first rank, when
+  /// its part is done: there is nothing left to do there.
+  bool start(const llm::Model& model, const llm::EngineOptions& options);
+
+ private:
+  void give_device(llm::EngineOptions& options) const;
+
+  std::optional<Group> own_;
+  std::vector<Group> others_;  // that are threads
+  std::vector<std::thread> threads_;
+  unsigned threads_each_ = 1;
+};
+
+}  // namespace attacca::tool
