@@ -7,6 +7,7 @@
 #include <attacca/ranks.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <sstream>
 #include <string>
@@ -113,24 +114,27 @@ void work_on(std::uint64_t item) {
   sink = x;
 }
 
-/// Microseconds until all ranks have done their items. `next` gives a rank its next item.
+/// Microseconds from the first rank's start until all items are done. A rank may leave the barrier
+/// late, so one rank's own time would be too short. `next` gives a rank its next item.
 template <class Next>
 double until_all_done(Next next) {
-  double time = 0;
+  using Clock = std::chrono::steady_clock;
+  std::vector<Clock::time_point> starts(kRanks), ends(kRanks);
   run_loopback(kRanks, [&](const Group& group) {
+    const auto rank = static_cast<std::size_t>(group.rank());
     const auto counter = group.symmetric<std::uint64_t>(1);
     group.barrier().run();
-    const double taken = microseconds([&] {
-      for (std::uint64_t turn = 0;; ++turn) {
-        const std::uint64_t item = next(group, counter.data(), turn);
-        if (item >= kItems) break;
-        work_on(item);
-      }
-      group.barrier().run();
-    });
-    if (group.rank() == 0) time = taken;
+    starts[rank] = Clock::now();
+    for (std::uint64_t turn = 0;; ++turn) {
+      const std::uint64_t item = next(group, counter.data(), turn);
+      if (item >= kItems) break;
+      work_on(item);
+    }
+    ends[rank] = Clock::now();
   });
-  return time;
+  const auto taken =
+      *std::max_element(ends.begin(), ends.end()) - *std::min_element(starts.begin(), starts.end());
+  return std::chrono::duration<double, std::micro>(taken).count();
 }
 
 void measure_stealing(Run& run) {

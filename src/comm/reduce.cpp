@@ -17,9 +17,15 @@ template <class T, class Combine>
 void combine_all(std::byte* into, std::span<const std::byte* const> sources, std::size_t offset,
                  std::size_t bytes, Combine combine) {
   T* const sum = reinterpret_cast<T*>(into);
-  std::memcpy(sum, sources[0] + offset, bytes);
   const std::size_t count = bytes / sizeof(T);
-  for (const std::byte* source : sources.subspan(1)) {
+  const T* const first = reinterpret_cast<const T*>(sources[0] + offset);
+  if (sources.size() == 1) {
+    if (sum != first) std::memcpy(sum, first, bytes);
+    return;
+  }
+  const T* const second = reinterpret_cast<const T*>(sources[1] + offset);
+  for (std::size_t at = 0; at < count; ++at) sum[at] = combine(first[at], second[at]);
+  for (const std::byte* source : sources.subspan(2)) {
     const T* const next = reinterpret_cast<const T*>(source + offset);
     for (std::size_t at = 0; at < count; ++at) sum[at] = combine(sum[at], next[at]);
   }
@@ -81,8 +87,12 @@ void reduce(const Descriptor& descriptor, std::span<const std::byte* const> sour
   alignas(kLineBytes) std::byte block[kBlockBytes];
   for (std::size_t offset = 0; offset < bytes; offset += kBlockBytes) {
     const std::size_t part = std::min(kBlockBytes, bytes - offset);
-    reduce_block(descriptor, block, sources, offset, part);
-    for (std::byte* target : targets) std::memcpy(target + offset, block, part);
+    // Two sources are read before their sum is written, so it may go over one of them. With more,
+    // that one may still have to be added.
+    std::byte* const sum = sources.size() <= 2 ? targets[0] + offset : block;
+    reduce_block(descriptor, sum, sources, offset, part);
+    for (std::byte* target : targets)
+      if (target + offset != sum) std::memcpy(target + offset, sum, part);
   }
 }
 

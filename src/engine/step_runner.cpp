@@ -252,11 +252,17 @@ void StepRunner::keep_rows(Flight& flight) {
 const Sampled* StepRunner::wait() {
   const Flight& flight = flights_[oldest_];
   oldest_ = (oldest_ + 1) % schedule::kMostInFlight;
-  if (--in_flight_ == 0) {
-    stream_.synchronize();
-  } else {
-    wait_stream_.wait(flight.done);
-    wait_stream_.synchronize();
+  try {
+    if (--in_flight_ == 0) {
+      stream_.synchronize();
+    } else {
+      wait_stream_.wait(flight.done);
+      wait_stream_.synchronize();
+    }
+  } catch (const std::exception& error) {
+    // Other ranks may still wait for exchanges of this step, and must not take those of the next.
+    if (line_) line_->give_up(error.what());
+    throw;
   }
   rows_ = flight.kept ? flight.kept->values.data() : nullptr;
   return flight.sampled.data();
