@@ -1,7 +1,8 @@
 // chain_end.hpp: tells a stream when a chain of graphs that launch each other from the device has
-// ended. Driver 580 sometimes calls a stream done while graphs that tail launches started still run
-// (lab/tail_launch_chain.cu). So the last kernel of a chain counts up a word, and the stream waits
-// for it behind each launch. end_chain.hpp has the kernel's part.
+// ended. In processes that had made about a thousand graphs, streams were seen to be done while
+// graphs that tail launches started still ran (lab/tail_launch_chain.cu). So the last kernel of a
+// chain counts up a word, and the stream waits for it behind each launch. end_chain.hpp has the
+// kernel's part.
 #pragma once
 
 #include <attacca/device.hpp>

@@ -141,11 +141,6 @@ void report(const Asked& asked, const Roofline& each, const std::vector<Trial>& 
   if (!trials.empty()) write_out("\n" + to_text(trials));
 }
 
-void run_graph(const Asked& asked, const Graph& graph, const Roofs& roofs) {
-  const Roofline found = roofline_of(graph, roofs);
-  report(asked, found, asked.tries ? try_advice(graph, found) : std::vector<Trial>());
-}
-
 /// Throws Error if a probe landed elsewhere, or a trial was predicted badly.
 void run_probes(const Asked& asked, const Device& device) {
   const Roofs roofs = roofs_for(asked, device);
@@ -240,7 +235,9 @@ void run(const Asked& asked) {
 #if ATTACCA_WITH_LLM
   } else if (is_step) {
     const RooflineStep step(asked.step, device);
-    run_graph(asked, step.graph(), roofs_for(asked, device));
+    const Graph& graph = step.graph();
+    const Roofline found = roofline_of(graph, roofs_for(asked, device));
+    report(asked, found, asked.tries ? try_advice(graph, found) : std::vector<Trial>());
 #endif
   } else {
     run_trace(asked, device, what, what);

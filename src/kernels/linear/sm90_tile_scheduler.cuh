@@ -1,0 +1,108 @@
+// sm90_tile_scheduler.cuh: which parts of which tiles a pair of blocks computes in
+// sm90_tiled_linear.cuh, and where it leaves the partial sums of tiles that it shares with others.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/linear/sm90_tiled_linear.hpp"
+
+namespace attacca::kernels::tiled {
+
+/// The stream-K tile scheduler: which units of which tiles a pair computes. Units are stages, or
+/// classes where tiles are summed up in order.
+template <bool kInOrder>
+class TileScheduler {
+ public:
+  struct Segment {
+    std::uint32_t tile;
+    std::uint32_t begin;  // a range of the tile's units
+    std::uint32_t end;
+  };
+
+  /// `units` is the number of units of a tile.
+  __device__ TileScheduler(std::uint32_t tiles, std::uint32_t units, bool may_split)
+      : tiles_(tiles), units_(units), pairs_(gridDim.x / 2), pair_(blockIdx.x / 2) {
+    if (may_split) pairs_ = max(min(pairs_, tiles * units), 1u);  // each has a unit at least
+    // Prefers equally many pairs for each tile, or tiles for each pair, where that uses 90 % of the
+    // pairs.
+    const auto is_most = [&](std::uint32_t some, std::uint32_t all) {
+      return some * 10 >= all * 9;
+    };
+    const std::uint32_t each = tiles == 0 ? 0 : min(pairs_ / tiles, units);
+    const std::uint32_t waves = (tiles + pairs_ - 1) / pairs_;
+    if (may_split && each > 1 && is_most(tiles * each, pairs_)) pairs_ = tiles * each;
+    splits_ = may_split && !is_most(tiles, waves * pairs_);
+    start_ = splits_ ? first_unit(pair_) : pair_;
+    end_ = pair_ >= pairs_ ? 0 : splits_ ? first_unit(pair_ + 1) : tiles_;
+    rewind();
+  }
+  __device__ void rewind() { at_ = start_; }
+  __device__ bool has_more() const { return at_ < end_; }
+  /// REQUIRES: has_more().
+  __device__ Segment next() {
+    if (!splits_) {
+      const std::uint32_t tile = at_;
+      at_ += pairs_;
+      return {tile, 0, units_};
+    }
+    const std::uint32_t tile = at_ / units_;
+    const std::uint32_t begin = at_ - tile * units_;
+    const std::uint32_t end = min(units_, begin + (end_ - at_));
+    at_ += end - begin;
+    return {tile, begin, end};
+  }
+  __device__ bool is_whole(const Segment& s) const { return s.end - s.begin == units_; }
+
+  /// A split tile: the pairs that share it, which are neighbours, and its partial sums. Each pair
+  /// leaves one. In order, only the first pair can add up its classes, and the others leave one for
+  /// each.
+  struct Split {
+    std::uint32_t first;
+    std::uint32_t count;
+    std::uint32_t parts;
+  };
+  __device__ Split split(std::uint32_t tile) const {
+    const std::uint32_t first = pair_of(tile * units_);
+    const std::uint32_t count = pair_of((tile + 1) * units_ - 1) + 1 - first;
+    return {first, count, kInOrder ? 1 + units_ - first_units(tile, first) : count};
+  }
+  /// The slot of a partial sum in the workspace. In order a pair has a slot for each class; it
+  /// leaves the sum of a tile's first classes in the first one. Else it has two, for the tile it
+  /// begins with and for the tile it ends with, of which it is then the first pair.
+  __device__ std::uint32_t slot(std::uint32_t tile, const Split& split, std::uint32_t part) const {
+    if constexpr (kInOrder) {
+      if (part == 0) return split.first * kSlots;
+      const std::uint32_t unit = units_ - split.parts + part;
+      return pair_of(tile * units_ + unit) * kSlots + unit;
+    } else {
+      const bool is_last = part == 0 && first_unit(split.first) < tile * units_;
+      return kSlots * (split.first + part) + is_last;
+    }
+  }
+  static constexpr unsigned kSlots = slots_of_pair(kInOrder);
+  __device__ std::uint32_t pair() const { return pair_; }
+  __device__ std::uint32_t units() const { return units_; }
+
+ private:
+  __device__ std::uint32_t first_unit(std::uint32_t pair) const {
+    return pair * (tiles_ * units_) / pairs_;
+  }
+  __device__ std::uint32_t pair_of(std::uint32_t unit) const {
+    return ((unit + 1) * pairs_ - 1) / (tiles_ * units_);
+  }
+  /// Units of a tile that its first pair has.
+  __device__ std::uint32_t first_units(std::uint32_t tile, std::uint32_t first) const {
+    return first_unit(first + 1) - tile * units_;
+  }
+
+  std::uint32_t tiles_;
+  std::uint32_t units_;
+  std::uint32_t pairs_;
+  std::uint32_t pair_;
+  bool splits_;
+  std::uint32_t start_;
+  std::uint32_t end_;
+  std::uint32_t at_;
+};
+
+}  // namespace attacca::kernels::tiled
