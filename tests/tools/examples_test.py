@@ -67,7 +67,7 @@ class Example(unittest.TestCase):
     def test_lists_them_with_what_they_show(self):
         lines = attacca("example").stdout.splitlines()
         self.assertEqual("replay", lines[0].split()[0])
-        self.assertEqual(6, lines.index(""))
+        self.assertEqual(9, lines.index(""))
 
     def test_runs_one_on_the_device_it_is_told(self):
         done = attacca("example", "batch_sizes", "--device", "host-serial")
