@@ -1,5 +1,5 @@
-// tiles.cpp: compares tiled_linear summed up in order with tiled_linear as fast as it goes: the
-// times of one layer's linear kernels in a chain, for the shapes of Llama 1B and 8B.
+// tiles.cpp: compares tiled_linear summed up in order with tiled_linear as fast as it goes. It
+// times the linear kernels of one layer in a chain, with the shapes of Llama 1B and 8B.
 #include <attacca/attacca.hpp>
 
 #include <algorithm>

@@ -74,8 +74,18 @@ run_benchmarks() {
   build/cuda/bin/attacca bench overhead-host-update "${options[@]}" || status=1
   # Kernels that sit at known places under the roofs, and trials that were predicted; fails if one is not as expected.
   build/cuda/bin/attacca roofline probes --measure --try --device cuda:0 || status=1
+  record_runs || status=1
   echo "results in bench/results/$slug"
   return $status
+}
+
+# What attacca run gives with its defaults: a 1B shape, and SmolLM2 where `attacca pull smollm2` was called before.
+record_runs() {
+  local attacca=build/cuda/bin/attacca random=$logs/llama-1b.gguf models=()
+  mkdir -p "$logs" && "$attacca" convert --random llama-1b -o "$random" --force || return 1
+  [[ ! -f ${XDG_CACHE_HOME:-$HOME/.cache}/attacca/models/smollm2.gguf ]] || models+=(smollm2)
+  python3 scripts/run_record.py "$attacca" "${models[@]}" "$random" --out "bench/results/$slug/run.json" \
+    --device "$gpu" --driver "$driver" ${commit:+--commit "$commit"}
 }
 
 run_part() {

@@ -25,59 +25,45 @@ add_test(NAME consumer
 set_tests_properties(consumer PROPERTIES TIMEOUT 600)
 set(scripted consumer)
 
+# tool_test(<name> <script> <words...>): a test of the command, which the script gets as its first word.
+function(tool_test name script)
+  add_test(NAME ${name}
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/${script} $<TARGET_FILE:attacca_cli> ${ARGN}
+    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+endfunction()
+
 if(TARGET attacca_cli)
-  add_test(NAME doctor
-    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/doctor_test.py $<TARGET_FILE:attacca_cli>
-      ${PROJECT_VERSION} $<BOOL:${ATTACCA_CUDA}>)
-  add_test(NAME commands
-    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/examples_test.py $<TARGET_FILE:attacca_cli>)
-  add_test(NAME bench_command
-    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/bench_test.py $<TARGET_FILE:attacca_cli>
-      $<BOOL:${ATTACCA_BENCH}>)
+  tool_test(doctor doctor_test.py ${PROJECT_VERSION} $<BOOL:${ATTACCA_CUDA}>)
+  tool_test(commands examples_test.py)
+  tool_test(bench_command bench_test.py $<BOOL:${ATTACCA_BENCH}>)
   list(APPEND scripted doctor commands bench_command)
   if(ATTACCA_SANITIZE MATCHES address)
     # Looking for leaks takes four seconds at the end of each process. `doctor` and the GoogleTest binaries do look.
     set_tests_properties(commands bench_command PROPERTIES ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1")
   endif()
   if(ATTACCA_LLM)
-    add_test(NAME pull_command
-      COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/pull_test.py $<TARGET_FILE:attacca_cli>)
-    add_test(NAME llm_commands
-      COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/llm_test.py $<TARGET_FILE:attacca_cli>
-      WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-    add_test(NAME score_command
-      COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/score_test.py $<TARGET_FILE:attacca_cli>)
-    add_test(NAME convert_command
-      COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/convert_test.py $<TARGET_FILE:attacca_cli>)
-    add_test(NAME plan_command
-      COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/plan_test.py $<TARGET_FILE:attacca_cli>)
-    add_test(NAME roofline_command
-      COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/roofline_test.py $<TARGET_FILE:attacca_cli>)
-    add_test(NAME trace_command
-      COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/trace_test.py $<TARGET_FILE:attacca_cli>)
-    add_test(NAME llm_usage
-      COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/usage_test.py $<TARGET_FILE:attacca_cli>)
+    tool_test(pull_command pull_test.py)
+    tool_test(llm_commands llm_test.py)
+    tool_test(score_command score_test.py)
+    tool_test(convert_command convert_test.py)
+    tool_test(plan_command plan_test.py)
+    tool_test(roofline_command roofline_test.py)
+    tool_test(trace_command trace_test.py)
+    tool_test(llm_usage usage_test.py)
     if(ATTACCA_SERVER)
-      add_test(NAME serve_command
-        COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/serve_test.py $<TARGET_FILE:attacca_cli>)
-      add_test(NAME serve_models_command
-        COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/serve_models_test.py $<TARGET_FILE:attacca_cli>
-        WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-      add_test(NAME serve_faults_command
-        COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/serve_faults_test.py $<TARGET_FILE:attacca_cli>)
-      add_test(NAME serve_soak_command
-        COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/serve_soak_test.py $<TARGET_FILE:attacca_cli>)
+      tool_test(serve_command serve_test.py)
+      tool_test(serve_models_command serve_models_test.py)
+      tool_test(serve_faults_command serve_faults_test.py)
+      tool_test(serve_soak_command serve_soak_test.py)
       # Skips itself if openssl is missing.
-      add_test(NAME serve_tls_command
-        COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/serve_tls_test.py $<TARGET_FILE:attacca_cli>)
+      tool_test(serve_tls_command serve_tls_test.py)
       set_tests_properties(serve_tls_command PROPERTIES SKIP_RETURN_CODE 77)
       set(serve_tests serve_command serve_models_command serve_faults_command serve_soak_command serve_tls_command)
       set_tests_properties(${serve_tests} PROPERTIES TIMEOUT 300)
       list(APPEND scripted ${serve_tests})
     endif()
     if(TARGET attacca_http_client)
-      add_test(NAME bench_serve_command
-        COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/bench_serve_test.py $<TARGET_FILE:attacca_cli>)
+      tool_test(bench_serve_command bench_serve_test.py)
       set_tests_properties(bench_serve_command PROPERTIES TIMEOUT 300)
       list(APPEND scripted bench_serve_command)
     endif()

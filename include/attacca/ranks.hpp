@@ -172,7 +172,7 @@ class Group {
   Exchange all_gather(std::span<const std::type_identity_t<T>> from, std::span<T> to) const {
     return make_all_gather(detail::elements(from), detail::elements(to));
   }
-  /// Of the sum over all ranks, each gets the part with its number: `from` has `size()` times as
+  /// Adds up over all ranks and gives part i of the sum to rank i: `from` has `size()` times as
   /// many values as `to`. In place, `to` is this rank's part of `from`.
   template <Reducible T>
   Exchange reduce_scatter(std::span<const std::type_identity_t<T>> from, std::span<T> to,

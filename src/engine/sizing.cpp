@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/mebi.hpp"
 #include "kernels/linear/expand.hpp"
 #include "model/checkpoint.hpp"
 #include "model/held_types.hpp"
@@ -77,8 +78,6 @@ llm::KvType choose_kv_type(const GpuWeights& weights, const llm::EngineOptions& 
         llm::kv_type_name(options.kv_type), options.device.name()));
   return options.kv_type;
 }
-
-double mebi(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 }  // namespace
 

@@ -10,6 +10,7 @@
 #include <new>
 #include <numeric>
 
+#include "core/mebi.hpp"
 #include "kernels/rms_norm.hpp"
 
 namespace attacca::engine {
@@ -59,8 +60,6 @@ step::StepInput input_of(const schedule::Plan& plan, const SlotMemory& slots,
           .token_from = setup.overlap ? plan.token_from : nullptr,
           .carried = plan.tokens};
 }
-
-double mebi(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 }  // namespace
 

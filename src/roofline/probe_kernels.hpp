@@ -45,7 +45,7 @@ struct TinyArgs {
 /// Copies one quad. Waits for its producers, so it may start behind a programmatic edge.
 const Kernel<TinyArgs>& copy_one();
 
-/// Of EndPass.
+/// The kernel of EndPass, which ends a loop behind its first pass.
 const Kernel<EndPass::Args>& end_pass();
 /// copy_one and end_pass in one persistent kernel.
 const PersistentProgram& tiny_program();

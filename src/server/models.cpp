@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/in_quotes.hpp"
+#include "core/mebi.hpp"
 #include "core/thread_name.hpp"
 #include "server/request_error.hpp"
 
@@ -21,8 +22,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLook{200};  // how often idle models are looked for
-
-double mebi(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 std::string message_of(const std::exception_ptr& failure) {
   try {

@@ -140,8 +140,8 @@ class Emitter {
                 .epsilon = c_.norm_epsilon,
                 .y = y});
   }
-  /// Of a model that is split over ranks, `w` has some of the columns: each rank computes a part of
-  /// the sum.
+  /// Where ranks share a model, `w` has only this rank's columns, and the product is a part of the
+  /// sum.
   void add_to_hidden(const Rows& x, const Matrix& w, const std::string& name) {
     chain_.add(Part::product, name, linear(),
                {.x = x,

@@ -9,12 +9,11 @@
 #include <thread>
 #include <vector>
 
-#include "graph/access.hpp"
 #include "http/raw_client.hpp"
 #include "server/answers.hpp"
 #include "server/api.hpp"
+#include "server/faulty_options.hpp"
 #include "server/http_server.hpp"
-#include "support/faulty_device.hpp"
 
 namespace attacca::server {
 namespace {
@@ -43,15 +42,6 @@ class ServerOnAFaultyDevice : public testing::Test {
     http_->stop();
     thread_.join();
   }
-  llm::EngineOptions options() {
-    llm::EngineOptions with;
-    with.device =
-        graph::Access::device(std::make_shared<test::FaultyDevice>(Device::host(), faults_));
-    with.slots = 2;
-    with.context = 64;
-    with.overlap = false;
-    return with;
-  }
   std::string complete(const std::string& fields) const {
     const std::string body = R"({"prompt": "Once", "max_tokens": 8)" + fields + "}";
     const test::RawClient client(http_->port());
@@ -63,7 +53,7 @@ class ServerOnAFaultyDevice : public testing::Test {
   std::shared_ptr<test::Faults> faults_ = std::make_shared<test::Faults>();
   std::unique_ptr<HttpServer> http_;
   std::atomic<bool> has_ended_ = false;
-  Models models_{{source_of("small", "", options())},
+  Models models_{{source_of("small", "", faulty_options(faults_))},
                  {.slots = 2, .on_lost = [this](const std::string&) { http_->stop(); }}};
   Api api_{models_};
   std::thread thread_;

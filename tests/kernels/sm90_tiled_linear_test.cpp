@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "kernels/gather_residual.hpp"
-#include "kernels/product_world.hpp"
+#include "kernels/on_each_hopper.hpp"
 
 namespace attacca::test {
 namespace {
@@ -16,50 +16,13 @@ namespace {
 using kernels::Epilogue;
 using kernels::Residual;
 using kernels::StreamedLinearArgs;
-using kernels::TiledLinearArgs;
 using Sizes = ProductSizes;
 using World = ProductWorld;
 
-class TiledLinear : public OnEachDevice {
+class TiledLinear : public OnEachHopper {
  protected:
-  void SetUp() override {
-    OnEachDevice::SetUp();
-    if (!is_cuda()) GTEST_SKIP() << "the host's body is the reference";
-    if (!IsSkipped() && !kernels::has_tiled_linear(device()))
-      GTEST_SKIP() << "products of whole tiles: not on this GPU";
-  }
-
-  static constexpr unsigned kProcessors = 132;
-  static std::vector<std::uint32_t> empty_workspace() {
-    return std::vector<std::uint32_t>(kernels::tiled_workspace_bytes(kProcessors, false) / 4);
-  }
-
-  /// Runs the product with the kernel under test, `times` times one after another.
   void run_tiled(World& world, unsigned times = 1) {
-    const Buffer<std::uint32_t> workspace(device(), empty_workspace());
-    run_tiled(world, times, workspace, kernels::kPatienceNanoseconds);
-  }
-  void run_tiled(World& world, unsigned times, const Buffer<std::uint32_t>& workspace,
-                 std::uint64_t patience_nanoseconds) {
-    const StreamedLinearArgs& p = world.product;
-    const std::vector<TensorMap> maps{
-        p.epilogue == Epilogue::gate ? map_weights(device(), p.w, p.up)
-                                     : map_weights(device(), p.w),
-        kernels::map_rows(device(), p.x, world.sizes.capacity, p.w.columns, world.sizes.capacity)};
-    const Buffer<TensorMap> on_device(device(), maps);
-    const TiledLinearArgs args{.w_map = on_device.data(),
-                               .x_map = on_device.data() + 1,
-                               .workspace = workspace.data(),
-                               .gate_is_second = gate_is_second(p.w, p.up),
-                               .in_order = false,
-                               .product = p,
-                               .patience_nanoseconds = patience_nanoseconds};
-    Graph graph(device());
-    Node last = graph.kernel(tiled_linear(args, kProcessors), tiled_grid(args, kProcessors), args);
-    for (unsigned i = 1; i < times; ++i)
-      last = graph.kernel(tiled_linear(args, kProcessors), tiled_grid(args, kProcessors), args)
-                 .after_programmatic(last);
-    run(graph);
+    OnEachHopper::run_tiled(world, {.times = times});
   }
   /// A world for the reference: the distinct rows, and one that stays untouched.
   static World reference_of(const Sizes& s, Epilogue end) {
@@ -172,17 +135,18 @@ TEST_P(TiledLinear, a_block_that_waits_in_vain_for_partial_sums_gives_up_and_say
   World reference = reference_of(s, Epilogue::store);
   // The counters are one short of a whole round: the first pair to count begins the next round, and
   // 63 follow.
-  std::vector<std::uint32_t> counters = empty_workspace();
+  std::vector<std::uint32_t> counters = empty_workspace(false);
   counters[0] = counters[1] = 2 * 64 - 1;
   Buffer<std::uint32_t> workspace(device(), counters);
-  EXPECT_THAT([&] { run_tiled(world, 1, workspace, 50'000'000); },
+  const Run impatient{.patience_nanoseconds = 50'000'000};
+  EXPECT_THAT([&] { OnEachHopper::run_tiled(world, impatient, workspace); },
               testing::ThrowsMessage<WaitOverdue>(testing::AllOf(
                   testing::HasSubstr("'tiled_linear'"), testing::HasSubstr("partial sums"),
                   testing::HasSubstr("wanted 64 and saw 63"))));
   EXPECT_EQ(workspace.read()[0], 127u) << "who gives up counts all the same";
 
-  workspace.write(empty_workspace());
-  run_tiled(world, 1, workspace, kernels::kPatienceNanoseconds);
+  workspace.write(empty_workspace(false));
+  OnEachHopper::run_tiled(world, {}, workspace);
   run_reference(reference);
   expect_rows(s, world.y.read(), reference.y.read(), 0, 2e-5f);
 }

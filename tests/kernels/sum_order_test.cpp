@@ -1,51 +1,24 @@
 // Tests that linear layers have one order of sums: the kernel for few rows gives the same bits in
 // every grid, and the kernel for many rows gives those bits when asked to, for every epilogue,
 // ragged sizes, whole tiles and split ones. Skipped on devices without the kernels.
-#include "kernels/linear/sm90_tiled_linear.hpp"
-
 #include <gtest/gtest.h>
 
 #include <utility>
 
-#include "kernels/product_world.hpp"
+#include "kernels/on_each_hopper.hpp"
 
 namespace attacca::test {
 namespace {
 
 using kernels::Epilogue;
 using kernels::StreamedLinearArgs;
-using kernels::TiledLinearArgs;
 using Sizes = ProductSizes;
 using World = ProductWorld;
 
-class SumOrder : public OnEachDevice {
+class SumOrder : public OnEachHopper {
  protected:
-  static constexpr unsigned kProcessors = 132;
-
-  void SetUp() override {
-    OnEachDevice::SetUp();
-    if (!is_cuda()) GTEST_SKIP() << "the host's body is the reference";
-    if (!IsSkipped() && !kernels::has_tiled_linear(device()))
-      GTEST_SKIP() << "products of many rows: not on this GPU";
-  }
-
   void run_tiled(World& world, unsigned processors = kProcessors, unsigned times = 1) {
-    const StreamedLinearArgs& p = world.product;
-    const std::vector<TensorMap> maps{
-        p.epilogue == Epilogue::gate ? map_weights(device(), p.w, p.up)
-                                     : map_weights(device(), p.w),
-        kernels::map_rows(device(), p.x, world.sizes.capacity, p.w.columns, world.sizes.capacity)};
-    const Buffer<TensorMap> on_device(device(), maps);
-    const Buffer<std::uint32_t> workspace(
-        device(),
-        std::vector<std::uint32_t>(kernels::tiled_workspace_bytes(kProcessors, true) / 4));
-    const TiledLinearArgs args{.w_map = on_device.data(),
-                               .x_map = on_device.data() + 1,
-                               .workspace = workspace.data(),
-                               .gate_is_second = gate_is_second(p.w, p.up),
-                               .in_order = true,
-                               .product = p};
-    repeat(tiled_linear(args, processors), tiled_grid(args, processors), args, times);
+    OnEachHopper::run_tiled(world, {.in_order = true, .processors = processors, .times = times});
   }
   void run_streamed(World& world, unsigned processors = kProcessors, unsigned times = 1) {
     StreamedLinearArgs args = world.product;
@@ -56,16 +29,6 @@ class SumOrder : public OnEachDevice {
     EXPECT_TRUE(many.y.read() == few.y.read());
     EXPECT_TRUE(many.rounded.read() == few.rounded.read());
     EXPECT_TRUE(many.sums.read() == few.sums.read());
-  }
-
- private:
-  template <class Args>
-  void repeat(const Kernel<Args>& kernel, const Grid& grid, const Args& args, unsigned times) {
-    Graph graph(device());
-    Node last = graph.kernel(kernel, grid, args);
-    for (unsigned i = 1; i < times; ++i)
-      last = graph.kernel(kernel, grid, args).after_programmatic(last);
-    run(graph);
   }
 };
 ATTACCA_ON_EACH_DEVICE(SumOrder);

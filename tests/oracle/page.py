@@ -4,31 +4,15 @@
 Needs Debian's chromium and chromium-driver, and selenium from PyPI. Skips itself, with status 77, where one is missing.
 """
 import re
-import shutil
 import subprocess
 import sys
 import threading
 import time
 import urllib.request
 
-try:
-    from selenium import webdriver
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.support.ui import WebDriverWait
-except ImportError:
-    print("selenium is missing: pip install selenium")
-    sys.exit(77)
-if not (shutil.which("chromium") and shutil.which("chromedriver")):
-    print("Chromium is missing: apt-get install chromium chromium-driver")
-    sys.exit(77)
-
-
-def open_browser():
-    options = webdriver.ChromeOptions()
-    for flag in "--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1180,1180":
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    return webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+from browser import open_browser  # first: it skips where selenium is missing
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
 
 
 def load(address, count):
@@ -74,7 +58,7 @@ def main():
     server = subprocess.Popen([sys.argv[1], "serve", "small", "--model", "other=small", "--port", "0"], stdout=subprocess.PIPE, text=True)
     try:
         address = re.search(r"http://\S+", server.stdout.readline())[0]
-        browser = open_browser()
+        browser = open_browser(1180, 1180)
         try:
             check(browser, address, sys.argv[2] if len(sys.argv) > 2 else None)
         finally:

@@ -6,33 +6,17 @@ Needs Debian's chromium and chromium-driver, and selenium from PyPI. Skips itsel
 """
 import json
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
 
-try:
-    from selenium import webdriver
-    from selenium.webdriver.common.action_chains import ActionChains
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.common.keys import Keys
-    from selenium.webdriver.support.ui import WebDriverWait
-except ImportError:
-    print("selenium is missing: pip install selenium")
-    sys.exit(77)
-if not (shutil.which("chromium") and shutil.which("chromedriver")):
-    print("Chromium is missing: apt-get install chromium chromium-driver")
-    sys.exit(77)
+from browser import open_browser  # first: it skips where selenium is missing
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
 
 BINARY = sys.argv[1]
-
-
-def open_browser():
-    options = webdriver.ChromeOptions()
-    for flag in "--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1180,800":
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    return webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
 
 
 def planted():
@@ -117,7 +101,7 @@ def check_roofline(browser, folder):
 
 
 def main():
-    browser = open_browser()
+    browser = open_browser(1180, 800)
     try:
         with tempfile.TemporaryDirectory() as folder:
             gaps = check_trace(browser, pathlib.Path(folder), sys.argv[2] if len(sys.argv) > 2 else None)

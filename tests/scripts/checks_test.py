@@ -181,6 +181,7 @@ class GpuCheck(Folder):
     def setUp(self):
         super().setUp()
         (self.root / "scripts").mkdir()
+        (self.root / "scripts" / "run_record.py").write_text("print('run_record.py: ran')\n")
         for name in "gpu-check.sh", "preset.sh", "checks.py", "tables.py", "measurements.py", "performance.py", "chart.py", "svg.py":
             shutil.copy(SCRIPTS / name, self.root / "scripts" / name)
         for name, body in PROGRAMS.items():
@@ -220,7 +221,7 @@ class GpuCheck(Folder):
         self.assertEqual(1, done.returncode)
         self.assertIn("gpu-check: failed, see above: memcheck bench\n", done.stdout)
         self.assertEqual(2, self.checks()["memcheck"]["binaries"][0]["errors"])
-        self.assertEqual(4, len((self.root / "benchmarks").read_text().splitlines()), "each command ran")
+        self.assertEqual(5, len((self.root / "benchmarks").read_text().splitlines()), "each command ran")
 
     def test_refuses_a_word_that_is_neither_a_part_nor_a_commit(self):
         done = self.run_check("memchek")

@@ -1,6 +1,7 @@
 // Tests of the endpoints without a socket, above all of what goes wrong: steps that fail, clients
 // that leave early, batches with a wrong prompt.
 #include "server/api.hpp"
+#include "server/faulty_options.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,9 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "graph/access.hpp"
 #include "server/answers.hpp"
-#include "support/faulty_device.hpp"
 
 namespace attacca::server {
 namespace {
@@ -31,20 +30,10 @@ class ApiTest : public testing::Test {
     return ask("POST", "/v1/completions", "{\"max_tokens\": 4, " + fields + "}", has_left);
   }
 
-  llm::EngineOptions options() {
-    llm::EngineOptions with;
-    with.device =
-        graph::Access::device(std::make_shared<test::FaultyDevice>(Device::host(), faults_));
-    with.slots = 2;
-    with.context = 64;
-    with.overlap = false;
-    return with;
-  }
-
   std::shared_ptr<test::Faults> faults_ = std::make_shared<test::Faults>();
   std::promise<std::string> lost_;
   std::once_flag is_lost_;
-  Models models_{{source_of("small", "", options())},
+  Models models_{{source_of("small", "", faulty_options(faults_))},
                  {.slots = 2, .most_waiting = 4, .on_lost = [this](const std::string& model) {
                     std::call_once(is_lost_, [&] { lost_.set_value(model); });
                   }}};

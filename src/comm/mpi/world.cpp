@@ -128,32 +128,33 @@ void MpiWorld::check_call(int result, const char* call) {
     fail_locked(fmt::format("rank {}: {}: {}", rank_, call, error_text(result)));
 }
 
-void MpiWorld::send(Transfers& to, int peer, int tag, const std::byte* data, std::size_t bytes) {
+/// Calls start(data, bytes, request) for each message that the bytes take.
+template <class Byte, class Start>
+void MpiWorld::transfer(Transfers& to, int peer, Byte* data, std::size_t bytes, const char* call,
+                        const Start& start) {
   const std::lock_guard lock(mutex_);
   check_locked();
   do {
     const std::size_t part = std::min(bytes, kLargestMessage);
     to.push_back({peer, MPI_REQUEST_NULL});
-    check_call(
-        MPI_Isend(data, static_cast<int>(part), MPI_BYTE, peer, tag, all_, &to.back().request),
-        "MPI_Isend");
+    check_call(start(data, static_cast<int>(part), &to.back().request), call);
     data += part;
     bytes -= part;
   } while (bytes > 0);
 }
 
+void MpiWorld::send(Transfers& to, int peer, int tag, const std::byte* data, std::size_t bytes) {
+  transfer(to, peer, data, bytes, "MPI_Isend",
+           [&](const std::byte* from, int count, MPI_Request* request) {
+             return MPI_Isend(from, count, MPI_BYTE, peer, tag, all_, request);
+           });
+}
+
 void MpiWorld::receive(Transfers& to, int peer, int tag, std::byte* data, std::size_t bytes) {
-  const std::lock_guard lock(mutex_);
-  check_locked();
-  do {
-    const std::size_t part = std::min(bytes, kLargestMessage);
-    to.push_back({peer, MPI_REQUEST_NULL});
-    check_call(
-        MPI_Irecv(data, static_cast<int>(part), MPI_BYTE, peer, tag, all_, &to.back().request),
-        "MPI_Irecv");
-    data += part;
-    bytes -= part;
-  } while (bytes > 0);
+  transfer(to, peer, data, bytes, "MPI_Irecv",
+           [&](std::byte* into, int count, MPI_Request* request) {
+             return MPI_Irecv(into, count, MPI_BYTE, peer, tag, all_, request);
+           });
 }
 
 /// Whether all are done; removes those that are.

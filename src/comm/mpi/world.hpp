@@ -84,6 +84,9 @@ class MpiWorld {
   void check_locked();
   [[noreturn]] void fail_locked(const std::string& message);
   void check_call(int result, const char* call);
+  template <class Byte, class Start>
+  void transfer(Transfers& to, int peer, Byte* data, std::size_t bytes, const char* call,
+                const Start& start);
   bool test(Transfers& transfers);
   [[noreturn]] void give_up_on(const Wait& wait);
 

@@ -66,9 +66,9 @@ class TileScheduler {
     const std::uint32_t count = pair_of((tile + 1) * units_ - 1) + 1 - first;
     return {first, count, kInOrder ? 1 + units_ - first_units(tile, first) : count};
   }
-  /// The slot of a partial sum in the workspace. In order a pair has a slot for each class; it
-  /// leaves the sum of a tile's first classes in the first one. Else it has two, for the tile it
-  /// begins with and for the tile it ends with, of which it is then the first pair.
+  /// The slot of a partial sum in the workspace. In order, a pair has one slot for each class, and
+  /// slot 0 takes the sum of the classes that a tile begins with. Otherwise a pair has two slots:
+  /// one for the first tile it works on, one for the last, of which it is then the first pair.
   __device__ std::uint32_t slot(std::uint32_t tile, const Split& split, std::uint32_t part) const {
     if constexpr (kInOrder) {
       if (part == 0) return split.first * kSlots;

@@ -18,12 +18,12 @@
 
 #include <cuda_pipeline_primitives.h>
 
+#include "core/sm90_wgmma.cuh"
 #include "kernels/linear/sm90_pair_ring.cuh"
 #include "kernels/linear/sm90_tile_scheduler.cuh"
 #include "kernels/linear/sm90_tiled_epilogue.cuh"
 #include "kernels/linear/sm90_tiled_linear.hpp"
 #include "kernels/linear/sm90_tma.cuh"
-#include "kernels/linear/sm90_wgmma.cuh"
 #include "kernels/linear/sum_order.cuh"
 
 namespace attacca::kernels::tiled {
@@ -92,6 +92,7 @@ class Block {
   using Split = typename Scheduler::Split;
   static constexpr unsigned kRunStages = sum_order::kRun / kStep;
   static constexpr unsigned kChunkStages = sum_order::kChunk / kStep;
+  static_assert(slots_of_pair(true) == sum_order::kClasses);
   static constexpr unsigned kHalf = kOctets / 2;  // octets of one epilogue pass
 
   __device__ std::uint32_t first_row(std::uint32_t tile) const { return tile % x_tiles_ * kRows; }
@@ -291,24 +292,24 @@ class Block {
     for (std::uint32_t k = 0; k < stages; ++k) {
       if (!gave_up_) gave_up_ = !ring().wait_full(state_);
       const unsigned char* from = stage(state_);
-      const std::uint64_t w = smem_descriptor(from + warpgroup() * 64 * kStep * 2);
-      const std::uint64_t x = smem_descriptor(from + kWeightBytes);
-      wgmma_fence();
+      const std::uint64_t w = sm90::smem_descriptor(from + warpgroup() * 64 * kStep * 2);
+      const std::uint64_t x = sm90::smem_descriptor(from + kWeightBytes);
+      sm90::wgmma_fence();
 #pragma unroll
       for (unsigned i = 0; i < kStep / 16; ++i)
 #pragma unroll
         for (unsigned part = 0; part < kHeight; ++part)
-          multiply(sums[part], w + part * (Sizes::kBoxBytes / 16) + 2 * i, x + 2 * i);
-      wgmma_commit();
+          sm90::multiply(sums[part], w + part * (Sizes::kBoxBytes / 16) + 2 * i, x + 2 * i);
+      sm90::wgmma_commit();
       // With one group pending, the products of the previous stage are complete: release it.
-      wgmma_wait<1>();
+      sm90::wgmma_wait<1>();
       if (k != 0 && !gave_up_) ring().release(last);
       last = state_;
       state_.advance();
     }
-    wgmma_wait<0>();
+    sm90::wgmma_wait<0>();
 #pragma unroll
-    for (unsigned part = 0; part < kHeight; ++part) fence_operands(sums[part]);
+    for (unsigned part = 0; part < kHeight; ++part) sm90::fence_operands(sums[part]);
     if (!gave_up_) ring().release(last);
   }
   /// Multiplies a tile's first classes and adds up their sums.

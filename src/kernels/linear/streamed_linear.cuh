@@ -459,7 +459,8 @@ class Block {
     std::uint32_t output;
     bool is_real;
   };
-  /// Of the tiles from `tile` + `more` on, among those that are multiplied together with `tile`.
+  /// Results begin with tile `tile` + `more`. Tiles that are not multiplied together with `tile`
+  /// are not real.
   __device__ Result result_of(std::uint32_t tile, unsigned more, std::uint32_t count) const {
     static_assert(kRows * kOutputs == kConsumerThreads);
     const std::uint32_t row = threadIdx.x / kOutputs;

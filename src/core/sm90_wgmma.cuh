@@ -1,0 +1,80 @@
+// sm90_wgmma.cuh: inline PTX for wgmma, the warpgroup GEMM of compute capability 9.0, with both
+// operands in shared memory. A row of an operand is 128 bytes, with its 16-byte pieces swizzled as
+// TMA does it. Only files for sm_90a include this.
+#pragma once
+
+#include <cstdint>
+
+namespace attacca::sm90 {
+
+/// The wgmma descriptor of a matrix with rows of 128 bytes in shared memory.
+__device__ inline std::uint64_t smem_descriptor(const void* matrix) {
+  constexpr std::uint64_t kSwizzled = std::uint64_t{1} << 62;           // 128-byte swizzle
+  constexpr std::uint64_t kEightRows = std::uint64_t{1024 / 16} << 32;  // stride of eight rows
+  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(matrix));
+  return kSwizzled | kEightRows | std::uint64_t{1} << 16 | (address & 0x3ffffu) >> 4;
+}
+
+/// Products are asynchronous and committed in groups. `c` belongs to them until wgmma_wait returns.
+__device__ inline void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void wgmma_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+template <unsigned kNewest>
+__device__ inline void wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kNewest) : "memory");
+}
+/// Tells the compiler that the accumulators change asynchronously.
+template <unsigned kCount>
+__device__ inline void fence_operands(float (&c)[kCount]) {
+#pragma unroll
+  for (unsigned i = 0; i < kCount; ++i) asm volatile("" : "+f"(c[i])::"memory");
+}
+
+// The accumulators of a lane, as asm names them and as it takes them.
+// clang-format off
+#define ATTACCA_NAMES_32                 \
+  "%0, %1, %2, %3, %4, %5, %6, %7, "         \
+  "%8, %9, %10, %11, %12, %13, %14, %15, "   \
+  "%16, %17, %18, %19, %20, %21, %22, %23, " \
+  "%24, %25, %26, %27, %28, %29, %30, %31"
+#define ATTACCA_NAMES_64                 \
+  ATTACCA_NAMES_32 ", "                  \
+  "%32, %33, %34, %35, %36, %37, %38, %39, " \
+  "%40, %41, %42, %43, %44, %45, %46, %47, " \
+  "%48, %49, %50, %51, %52, %53, %54, %55, " \
+  "%56, %57, %58, %59, %60, %61, %62, %63"
+#define ATTACCA_SUMS_8(c, i)                                                       \
+  "+f"(c[(i)]), "+f"(c[(i) + 1]), "+f"(c[(i) + 2]), "+f"(c[(i) + 3]), "+f"(c[(i) + 4]), \
+  "+f"(c[(i) + 5]), "+f"(c[(i) + 6]), "+f"(c[(i) + 7])
+#define ATTACCA_SUMS_32(c, i) \
+  ATTACCA_SUMS_8(c, i), ATTACCA_SUMS_8(c, (i) + 8), ATTACCA_SUMS_8(c, (i) + 16), ATTACCA_SUMS_8(c, (i) + 24)
+// clang-format on
+
+/// c += a b for 64 rows of a, 64 or 128 rows of b and 16 columns of bf16 of both.
+__device__ inline void multiply(float (&c)[32], std::uint64_t a, std::uint64_t b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" ATTACCA_NAMES_32
+               "}, %32, %33, 1, 1, 1, 0, 0;"
+               : ATTACCA_SUMS_32(c, 0)
+               : "l"(a), "l"(b));
+}
+__device__ inline void multiply(float (&c)[64], std::uint64_t a, std::uint64_t b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" ATTACCA_NAMES_64
+               "}, %64, %65, 1, 1, 1, 0, 0;"
+               : ATTACCA_SUMS_32(c, 0), ATTACCA_SUMS_32(c, 32)
+               : "l"(a), "l"(b));
+}
+/// The same for 32 columns of e4m3.
+__device__ inline void multiply_fp8(float (&c)[64], std::uint64_t a, std::uint64_t b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {" ATTACCA_NAMES_64
+               "}, %64, %65, 1, 1, 1;"
+               : ATTACCA_SUMS_32(c, 0), ATTACCA_SUMS_32(c, 32)
+               : "l"(a), "l"(b));
+}
+
+#undef ATTACCA_NAMES_32
+#undef ATTACCA_NAMES_64
+#undef ATTACCA_SUMS_8
+#undef ATTACCA_SUMS_32
+
+}  // namespace attacca::sm90
