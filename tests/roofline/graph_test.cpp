@@ -28,10 +28,10 @@ constexpr double kPrediction = 0.25;  // how far one may be off
 /// An address that nobody reads: paper machines run no kernel.
 Quad* paper(std::uint64_t at) { return reinterpret_cast<Quad*>((at + 1) << 32); }
 
-const PlacedKernel& kernel_called(const Roofline& found, const std::string& name) {
+const PlacedKernel& kernel_called(const Roofline& found, std::string_view name) {
   for (const PlacedKernel& kernel : found.kernels)
     if (kernel.name == name) return kernel;
-  throw std::runtime_error("no kernel " + name);
+  throw std::runtime_error("no kernel " + std::string(name));
 }
 std::vector<Tool> tools_for(const Roofline& found, const std::string& about) {
   std::vector<Tool> tools;
