@@ -9,6 +9,7 @@ struct Mark {
   using Args = MarkArgs;
   static Cost cost(const Args&) { return {.flops = 0, .bytes = sizeof(device::Record)}; }
   ATTACCA_HD static void body(Thread& t, const Args& a) {
+    t.release_consumers();
     if (t.is_first()) a.records.add(a.what, a.value);
   }
 };

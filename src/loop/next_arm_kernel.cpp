@@ -9,9 +9,11 @@ namespace attacca::loop {
 namespace {
 struct NextArm {
   static constexpr const char* name = "next arm";
+  static constexpr bool waits = true;
   using Args = NextArmArgs;
   static Cost cost(const Args&) { return {.flops = 0, .bytes = 2 * sizeof(unsigned)}; }
   ATTACCA_HD static void body(LaunchingThread& t, const Args& a) {
+    t.wait_for_producers();
     if (*a.again == 0 || go_on(t, a) != LaunchStatus::launched) end_chain(a.ended);
   }
 

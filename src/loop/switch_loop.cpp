@@ -69,15 +69,25 @@ SwitchLoop::SwitchLoop(const Device& device, std::string name, Parts parts)
 
 namespace {
 
+/// Puts a node behind others. A kernel that waits for its producers may be on its way before they
+/// have ended: what stands between two arms is time in which nothing else runs.
+void put_behind(const Node& node, const std::vector<Node>& producers) {
+  const auto* const kernel = std::get_if<graph::KernelPart>(&Access::node(node).part);
+  for (const Node& producer : producers) {
+    const bool starts_early =
+        kernel && kernel->info->traits.waits &&
+        std::holds_alternative<graph::KernelPart>(Access::node(producer).part);
+    Access::add_edge(node, producer, starts_early ? EdgeKind::programmatic : EdgeKind::full);
+  }
+}
+
 /// Puts the nodes that `fill` adds behind `producers`.
 void fill_after(Graph& graph, const std::vector<Node>& producers, const Graph::Fill& fill) {
   const std::size_t before = graph.nodes().size();
   fill(graph);
   const std::vector<Node> nodes = graph.nodes();
-  for (std::size_t at = before; at < nodes.size(); ++at) {
-    if (!Access::node(nodes[at]).deps.empty()) continue;
-    for (const Node& producer : producers) Access::add_edge(nodes[at], producer, EdgeKind::full);
-  }
+  for (std::size_t at = before; at < nodes.size(); ++at)
+    if (Access::node(nodes[at]).deps.empty()) put_behind(nodes[at], producers);
 }
 
 }  // namespace
@@ -104,10 +114,10 @@ Graph SwitchLoop::pass_of(unsigned arm, const Arms& arms) const {
   fill_after(pass, Access::last_nodes(pass),
              [&](Graph& graph) { parts_.lead(graph, arms.again(), arms.arm()); });
   const std::vector<Node> last = Access::last_nodes(pass);
-  pass.kernel(loop::next_arm(), Grid{},
-              {arms.cells.data(), arms.cells.data() + 1, arms.graphs.data(), none, arm,
-               arms.end.word()})
-      .after(last);
+  put_behind(pass.kernel(loop::next_arm(), Grid{},
+                         {arms.cells.data(), arms.cells.data() + 1, arms.graphs.data(), none, arm,
+                          arms.end.word()}),
+             last);
   return pass;
 }
 

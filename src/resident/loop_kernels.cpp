@@ -345,11 +345,14 @@ ATTACCA_HD void end_loop(const TurnArgs& a, LoopEnd why) {
 
 struct TurnKernel {
   static constexpr const char* name = "turn";
+  static constexpr bool waits = true;
   using Args = TurnArgs;
   static Cost cost(const Args&) { return {.flops = 0, .bytes = 0}; }
   ATTACCA_HD static void body(Thread& t, const Args& a) {
     const BlockLanes lanes(t);
     LoopState& loop = *a.loop;
+    t.release_consumers();
+    t.wait_for_producers();
     const std::uint64_t began = now();
     const bool has_run = loop.has_step;
     const bool is_first_pass = loop.is_over;

@@ -39,6 +39,7 @@ struct Sample {
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
     const std::uint32_t row = t.block.x / kBlocks;
+    t.release_consumers();
     if (row >= *a.rows.count) return t.wait_for_producers();
     RowSampler<kBlocks> sampler(
         a, row);  // the host writes a step's parameters before its kernels start
