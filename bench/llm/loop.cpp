@@ -99,7 +99,7 @@ struct LoopChoice {
   ResidentLoop form;
 };
 constexpr LoopChoice kLoops[] = {
-    {"host", Scheduler::host, ResidentLoop::while_node},
+    {"host", Scheduler::host, ResidentLoop::self_relaunch},
     {"resident, while node", Scheduler::resident, ResidentLoop::while_node},
     {"resident, self-relaunch", Scheduler::resident, ResidentLoop::self_relaunch}};
 
@@ -122,12 +122,9 @@ class LoopRun {
     const Measured host = measure(params, path, batch, kLoops[0]);
     const Measured by_while = measure(params, path, batch, kLoops[1]);
     const Measured by_relaunch = measure(params, path, batch, kLoops[2]);
-    add_rows(params, batch, kLoops[0], host, nullptr, false);
-    // The gates are for the faster form.
-    const bool relaunches =
-        quantiles(by_relaunch.quiet.intervals).median < quantiles(by_while.quiet.intervals).median;
-    add_rows(params, batch, kLoops[1], by_while, &host, !relaunches);
-    add_rows(params, batch, kLoops[2], by_relaunch, &host, relaunches);
+    add_rows(params, batch, kLoops[0], host, nullptr);
+    add_rows(params, batch, kLoops[1], by_while, &host);
+    add_rows(params, batch, kLoops[2], by_relaunch, &host);
   }
 
  private:
@@ -248,10 +245,11 @@ class LoopRun {
     return request;
   }
 
-  /// `host`: what to compare with, if anything.
+  /// `host`: what to compare with, if anything. The gates are for the form that is the default.
   void add_rows(const ordered_json& params, unsigned batch, const LoopChoice& choice,
-                const Measured& m, const Measured* host, bool is_chosen) {
-    const bool is_judged = is_chosen && run_.device.is_cuda();
+                const Measured& m, const Measured* host) {
+    const bool is_judged =
+        host && choice.form == EngineOptions{}.resident_loop && run_.device.is_cuda();
     const auto row_of = [&](const char* name, const Summary& value, const char* unit) -> Row {
       Row row{.name = name, .params = params, .value = value, .unit = unit};
       row.params["batch"] = batch;

@@ -302,7 +302,7 @@ struct EngineOptions {
   std::optional<Group> ranks = {};
   bool pads = true;  // a step may run in a larger graph; else only in one of its size
   Scheduler scheduler = Scheduler::host;
-  ResidentLoop resident_loop = ResidentLoop::while_node;
+  ResidentLoop resident_loop = ResidentLoop::self_relaunch;
   bool overlap = true;  // host: the next step is planned and launched while one runs
   std::shared_ptr<StepTurns> turns = {};  // needs the host's scheduler; null: it waits for nobody
   std::string step_log = {};  // a file; each step's record is written to it as a line of JSON

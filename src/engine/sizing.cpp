@@ -119,7 +119,7 @@ schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights&
         "overlap is off, and the resident scheduler always plans a step while one runs; leave it "
         "on, or use the host's scheduler");
   if (options.scheduler == llm::Scheduler::host &&
-      options.resident_loop != llm::ResidentLoop::while_node)
+      options.resident_loop != llm::EngineOptions{}.resident_loop)
     throw BadArgument(fmt::format(
         "resident_loop is {}, and the host's scheduler has no such loop; leave it out, or use the "
         "resident scheduler",

@@ -176,7 +176,7 @@ TEST_P(SubmitAtRandom, gives_every_request_the_tokens_it_gets_alone) {
   {
     EngineOptions by_host = options();
     by_host.scheduler = Scheduler::host;
-    by_host.resident_loop = llm::ResidentLoop::while_node;
+    by_host.resident_loop = EngineOptions{}.resident_loop;
     Engine engine(model_, by_host);
     for (const Request& request : requests) alone.push_back(engine.generate(request).tokens);
   }
@@ -229,7 +229,7 @@ TEST_P(SubmitAtRandom, a_full_batch_of_256_loses_nothing_for_as_long_as_one_like
     EngineOptions by_host = full;
     by_host.slots = 1;
     by_host.scheduler = Scheduler::host;
-    by_host.resident_loop = llm::ResidentLoop::while_node;
+    by_host.resident_loop = EngineOptions{}.resident_loop;
     Engine engine(embedded, by_host);
     for (const Request& request : requests) alone.push_back(engine.generate(request).tokens);
   }
