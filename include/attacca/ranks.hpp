@@ -7,7 +7,8 @@
 //   group.all_reduce(gradients.span()).add_to(graph).after(backward);
 //
 // Groups come from `run_loopback` (ranks are threads of this process) or from mpi.hpp (ranks are
-// processes). No wait lasts longer than the deadline. docs/ranks.md has the rules.
+// processes). They move host memory; `on` gives a group of the same ranks that moves a device's.
+// No wait lasts longer than the deadline. docs/ranks.md has the rules.
 #pragma once
 
 #include <attacca/device.hpp>
@@ -87,15 +88,20 @@ class Exchange {
   /// collectives, so two that are swapped are noticed even where their shapes are alike.
   Exchange named(std::string name) const;
   const std::string& name() const;
+  /// Moves only the first `*count * each` elements of every part; the others may change or not.
+  /// `count` is read when the exchange runs, where its group works, and is the same number on all
+  /// ranks. Throws BadArgument for anything but a collective.
+  Exchange limited_to(const std::uint32_t* count, std::size_t each) const;
 
   /// Runs it now. Returns when this rank's part is done: its results are here, and its memory may
   /// be changed. Throws RanksBroken.
   void run() const;
   /// Runs it in the order of the stream, whose `synchronize` throws what it throws. While the
-  /// stream is captured this adds a node. Throws BadArgument for a stream of a CUDA device, because
-  /// today's groups move host memory.
+  /// stream is captured this adds a node. Throws BadArgument for a stream of another device than
+  /// the group's, and for one of a CUDA device if the group moves host memory.
   void enqueue(StreamRef stream) const;
-  /// Adds it to a graph as a host call that declares its accesses. Every launch runs it once.
+  /// Adds it to a graph as a node that declares its accesses: a host call, or a library call of a
+  /// group on a device. Every launch runs it once.
   PlainNode add_to(Graph& graph) const;
 
  private:
@@ -135,12 +141,19 @@ class Group {
  public:
   int rank() const;
   int size() const;
-  /// "loopback" or "mpi".
+  /// "loopback", "mpi", "edges" (ranks that share a device), "staged" or "nccl".
   const std::string& backend() const;
   std::chrono::nanoseconds deadline() const;
   /// A group of some of these ranks, in the order of `members`, which are ranks of this group and
   /// include the caller. Only the members call it, and all give the same list.
   Group subgroup(const std::vector<int>& members) const;
+  /// The same ranks, with exchanges that are work of `device` and move its memory. A collective
+  /// call. Docs/ranks.md has a table of what each kind of group can do there:
+  ///  - Threads that give the same device meet through events and the edges of one graph. They
+  ///    instantiate, launch and update graphs with exchanges together, in the same order.
+  ///  - Processes copy through host memory.
+  ///  - Ranks with host devices of their own get this group.
+  Group on(const Device& device) const;
   /// Throws RanksBroken if an exchange of the program has failed.
   void check() const;
   /// Tells all ranks that this one cannot go on. Their exchanges throw RanksBroken with the reason.

@@ -27,6 +27,12 @@ const char* name_of(Operation operation) {
       return "symmetric allocation";
     case Operation::subgroup:
       return "subgroup";
+    case Operation::join_device:
+      return "on";
+    case Operation::instantiate:
+      return "instantiation";
+    case Operation::launch:
+      return "launch";
     case Operation::put:
       return "put";
     case Operation::get:
@@ -86,7 +92,11 @@ std::string describe(const Descriptor& d) {
   std::string text = name_of(d.operation);
   if (const std::string name(d.name, strnlen(d.name, sizeof d.name)); !name.empty() && name != text)
     text += fmt::format(" '{}'", name);
-  if (d.operation == Operation::subgroup) return text;
+  if (d.operation == Operation::subgroup || d.operation == Operation::join_device ||
+      d.operation == Operation::launch)
+    return text;
+  if (d.operation == Operation::instantiate)
+    return text + fmt::format(" of a graph with {} exchanges", d.count);
   if (d.operation != Operation::barrier) text += " of " + sizes(d);
   if (d.operation == Operation::broadcast) text += fmt::format(" from rank {}", d.root);
   if (d.operation == Operation::all_reduce || d.operation == Operation::reduce_scatter)

@@ -23,6 +23,9 @@ enum class Operation : std::uint8_t {
   receive,
   symmetric,  // an allocation
   subgroup,
+  join_device,
+  instantiate,
+  launch,
   put,
   get,
   wait,
@@ -30,6 +33,7 @@ enum class Operation : std::uint8_t {
 };
 const char* name_of(Operation operation);
 inline bool is_one_sided(Operation operation) { return operation >= Operation::put; }
+inline bool is_collective(Operation operation) { return operation <= Operation::reduce_scatter; }
 
 /// What the ranks of a collective compare. It travels between processes as bytes, so every byte of
 /// it is set.
@@ -37,7 +41,8 @@ struct Descriptor {
   static constexpr std::size_t kNameBytes = 48;
 
   std::uint64_t sequence = 0;  // of the group: its first collective is 1
-  std::uint64_t count = 0;     // elements
+  std::uint64_t count = 0;     // elements of a part
+  std::uint64_t moved = 0;     // those that are moved
   std::uint64_t key = 0;       // of a subgroup: a hash of its members
   std::int32_t root = 0;
   std::uint32_t element_bytes = 0;
@@ -49,8 +54,11 @@ struct Descriptor {
 
   void set_name(const std::string& text);
   bool operator==(const Descriptor&) const = default;
+
+  std::size_t part_bytes() const { return count * element_bytes; }
+  std::size_t moved_bytes() const { return moved * element_bytes; }
 };
-static_assert(sizeof(Descriptor) == 88 && std::has_unique_object_representations_v<Descriptor>);
+static_assert(sizeof(Descriptor) == 96 && std::has_unique_object_representations_v<Descriptor>);
 
 /// "all-reduce 'bucket 3' of 12 f32".
 std::string describe(const Descriptor& descriptor);
@@ -85,10 +93,12 @@ struct ExchangeData {
   std::byte* to = nullptr;
   std::size_t from_bytes = 0;
   std::size_t to_bytes = 0;
-  int peer = 0;             // of a send, a receive and one-sided operations
-  SymmetricPlace place;     // of one-sided operations: the data, or the counter
-  SymmetricPlace signal;    // of put and wait; its block may be null
-  std::uint64_t value = 0;  // of a signal, or to add
+  int peer = 0;                          // of a send, a receive and one-sided operations
+  SymmetricPlace place;                  // of one-sided operations: the data, or the counter
+  SymmetricPlace signal;                 // of put and wait; its block may be null
+  std::uint64_t value = 0;               // of a signal, or to add
+  const std::uint32_t* limit = nullptr;  // see Exchange::limited_to; null: all is moved
+  std::size_t limit_each = 0;
 };
 
 /// How public values are made and opened.

@@ -30,7 +30,7 @@ ExchangeData start(const std::shared_ptr<comm::GroupImpl>& group, Operation oper
 }
 
 void set_elements(ExchangeData& data, const Elements& elements) {
-  data.descriptor.count = elements.count;
+  data.descriptor.count = data.descriptor.moved = elements.count;
   data.descriptor.element_bytes = static_cast<std::uint32_t>(elements.element_bytes);
   data.descriptor.type = elements.type;
 }
@@ -76,17 +76,19 @@ void check_overlap(const ExchangeData& data, const std::byte* in_place) {
 }
 
 void run(const ExchangeData& data) {
-  if (is_one_sided(data.descriptor.operation))
-    run_one_sided(data);
-  else
-    data.group->run(data);
+  if (is_one_sided(data.descriptor.operation)) return run_one_sided(data);
+  if (!data.limit || data.group->is_on_device()) return data.group->run(data);
+  ExchangeData now = data;
+  now.descriptor.moved =
+      std::min<std::uint64_t>(data.descriptor.count, std::uint64_t{*data.limit} * data.limit_each);
+  data.group->run(now);
 }
 
 void refuse_cuda(const Device& device, const ExchangeData& data) {
   if (device.is_cuda())
     throw BadArgument(
         fmt::format("the {} group moves host memory, so its {} cannot be work of {}; use a stream "
-                    "or a graph of a host device",
+                    "or a graph of a host device, or a group from Group::on",
                     data.group->backend(), data.name, device.name()));
 }
 
@@ -101,20 +103,19 @@ Exchange Exchange::named(std::string name) const {
 
 const std::string& Exchange::name() const { return data_->name; }
 
+Exchange Exchange::limited_to(const std::uint32_t* count, std::size_t each) const {
+  if (!is_collective(data_->descriptor.operation))
+    throw BadArgument(
+        fmt::format("{} cannot be limited; only collectives can", describe(data_->descriptor)));
+  ExchangeData data = *data_;
+  data.limit = count;
+  data.limit_each = each;
+  return finish(std::move(data));
+}
+
 void Exchange::run() const { attacca::run(*data_); }
-
-void Exchange::enqueue(StreamRef stream) const {
-  refuse_cuda(stream.device(), *data_);
-  stream.host(data_->name, [data = data_] { attacca::run(*data); });
-}
-
-PlainNode Exchange::add_to(Graph& graph) const {
-  refuse_cuda(graph.device(), *data_);
-  PlainNode node = graph.host(data_->name, [data = data_] { attacca::run(*data); });
-  if (data_->from_bytes > 0) node.reads(std::span(data_->from, data_->from_bytes));
-  if (data_->to_bytes > 0) node.writes(std::span(data_->to, data_->to_bytes));
-  return node;
-}
+void Exchange::enqueue(StreamRef stream) const { data_->group->enqueue(data_, stream); }
+PlainNode Exchange::add_to(Graph& graph) const { return data_->group->add_to(data_, graph); }
 
 int Group::rank() const { return impl_->rank(); }
 int Group::size() const { return impl_->size(); }
@@ -134,6 +135,8 @@ Group Group::subgroup(const std::vector<int>& members) const {
         fmt::format("rank {} is not in the subgroup; only its members make it", rank()));
   return Group(impl_->subgroup(members));
 }
+
+Group Group::on(const Device& device) const { return Group(impl_->on(device)); }
 
 void Group::check() const { impl_->check(); }
 
@@ -265,6 +268,27 @@ std::pair<std::shared_ptr<comm::SymmetricBlock>, void*> Group::allocate(std::siz
 }
 
 namespace comm {
+
+void GroupImpl::enqueue(const ExchangePtr& exchange, StreamRef stream) {
+  refuse_cuda(stream.device(), *exchange);
+  stream.host(exchange->name, [exchange] { attacca::run(*exchange); });
+}
+
+PlainNode GroupImpl::add_to(const ExchangePtr& exchange, Graph& graph) {
+  refuse_cuda(graph.device(), *exchange);
+  return with_accesses(graph.host(exchange->name, [exchange] { attacca::run(*exchange); }),
+                       *exchange);
+}
+
+void GroupImpl::meet_at_first(const Descriptor&, void*, const Work&) {
+  throw Error(fmt::format("ranks of {} do not share memory; this is a bug", backend_));
+}
+
+PlainNode with_accesses(const PlainNode& node, const ExchangeData& exchange) {
+  if (exchange.from_bytes > 0) node.reads(std::span(exchange.from, exchange.from_bytes));
+  if (exchange.to_bytes > 0) node.writes(std::span(exchange.to, exchange.to_bytes));
+  return node;
+}
 
 std::shared_ptr<SymmetricBlock> GroupImpl::allocate(std::size_t bytes) {
   std::shared_ptr<SymmetricBlock> block = make_block(bytes);

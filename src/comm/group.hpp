@@ -4,14 +4,18 @@
 #include <attacca/ranks.hpp>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "comm/exchange.hpp"
 
 namespace attacca::comm {
+
+using ExchangePtr = std::shared_ptr<const ExchangeData>;
 
 /// Thread-safe. `members` are the group's ranks, numbered as in the whole program; messages use
 /// these numbers.
@@ -29,6 +33,17 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   virtual void fail(const std::string& message) = 0;
   /// Looks for messages of other ranks; a wait on memory calls it now and then.
   virtual void poll() {}
+
+  /// Hand an exchange to a stream or a graph: as a host call, unless the group is on a device.
+  virtual void enqueue(const ExchangePtr& exchange, StreamRef stream);
+  virtual PlainNode add_to(const ExchangePtr& exchange, Graph& graph);
+  virtual bool is_on_device() const { return false; }
+  /// See Group::on.
+  virtual std::shared_ptr<GroupImpl> on(const Device& device) = 0;
+  /// Meets the others, and then the first rank works for all: `work` gets what each has brought, by
+  /// rank. If it throws, the program is broken. REQUIRES: ranks are threads of this process.
+  using Work = std::function<void(std::span<void* const>)>;
+  virtual void meet_at_first(const Descriptor& descriptor, void* brought, const Work& work);
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(members_.size()); }
@@ -61,6 +76,9 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   std::mutex blocks_mutex_;
   std::vector<std::weak_ptr<SymmetricBlock>> blocks_;
 };
+
+/// Declares what an exchange reads and writes.
+PlainNode with_accesses(const PlainNode& node, const ExchangeData& exchange);
 
 /// Throws BadArgument unless the deadline is positive.
 void check_options(const RanksOptions& options);

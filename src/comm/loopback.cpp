@@ -9,11 +9,13 @@
 #include <functional>
 #include <map>
 #include <new>
+#include <numeric>
 #include <thread>
 #include <utility>
 
 #include "comm/group.hpp"
 #include "comm/reduce.hpp"
+#include "comm/shared_device.hpp"
 #include "comm/waits.hpp"
 
 namespace attacca::comm {
@@ -124,6 +126,7 @@ class Board {
     const std::byte* from = nullptr;
     std::byte* to = nullptr;
     std::shared_ptr<SymmetricBlock> block;  // of rank 0, in an allocation
+    void* item = nullptr;                   // see GroupImpl::meet_at_first
     std::atomic<std::uint64_t> arrived{0};  // sequence
 
     Seat() = default;
@@ -187,7 +190,7 @@ class LoopbackGroup final : public GroupImpl {
       case Operation::barrier:
         return meet(exchange.descriptor, {}, {});
       default:
-        meet(exchange.descriptor, {exchange.from, exchange.to, nullptr},
+        meet(exchange.descriptor, {exchange.from, exchange.to, nullptr, nullptr},
              [&](Board::Meeting& meeting, const Descriptor& descriptor) {
                exchange_memory(descriptor, meeting.seats);
              });
@@ -211,6 +214,21 @@ class LoopbackGroup final : public GroupImpl {
     group->meet(descriptor, {}, {});
     return group;
   }
+  std::shared_ptr<GroupImpl> on(const Device& device) override;
+  void meet_at_first(const Descriptor& descriptor, void* brought, const Work& work) override {
+    meet(descriptor, {nullptr, nullptr, nullptr, brought},
+         [&](Board::Meeting& meeting, const Descriptor&) {
+           if (rank() != 0) return;
+           std::vector<void*> items;
+           for (const Board::Seat& seat : meeting.seats) items.push_back(seat.item);
+           try {
+             work(items);
+           } catch (const std::exception& error) {
+             world_.break_with(error.what());
+           }
+         });
+    world_.check();
+  }
   void check() override { world_.check(); }
   void fail(const std::string& message) override {
     world_.break_with(message);
@@ -222,8 +240,9 @@ class LoopbackGroup final : public GroupImpl {
     const std::byte* from = nullptr;
     std::byte* to = nullptr;
     std::shared_ptr<SymmetricBlock> block;
+    void* item = nullptr;
   };
-  using Work = std::function<void(Board::Meeting&, const Descriptor&)>;
+  using Part = std::function<void(Board::Meeting&, const Descriptor&)>;
 
   std::shared_ptr<SymmetricBlock> make_block(std::size_t bytes) override {
     Descriptor descriptor;
@@ -231,7 +250,7 @@ class LoopbackGroup final : public GroupImpl {
     descriptor.count = bytes;
     descriptor.element_bytes = 1;
     std::shared_ptr<SymmetricBlock> block = rank() == 0 ? allocate_for_all(bytes) : nullptr;
-    meet(descriptor, {nullptr, nullptr, block},
+    meet(descriptor, {nullptr, nullptr, block, nullptr},
          [&](Board::Meeting& meeting, const Descriptor&) { block = meeting.seats[0].block; });
     return std::make_shared<SymmetricBlock>(*block);  // this rank's own, to be found while it lives
   }
@@ -251,7 +270,7 @@ class LoopbackGroup final : public GroupImpl {
 
   /// Comes to the group's next meeting, does `work` once all are there, and waits until all have
   /// done theirs. Throws on all ranks, before any work, if their descriptors differ.
-  void meet(Descriptor descriptor, Brought brought, const Work& work) {
+  void meet(Descriptor descriptor, Brought brought, const Part& work) {
     const std::lock_guard one_at_a_time(mutex_);
     world_.check();
     descriptor.sequence = ++sequence_;
@@ -263,6 +282,7 @@ class LoopbackGroup final : public GroupImpl {
     seat.from = brought.from;
     seat.to = brought.to;
     seat.block = std::move(brought.block);
+    seat.item = brought.item;
     seat.arrived.store(sequence_, std::memory_order_relaxed);
     meeting.arrivals.fetch_add(1);  // releases the seat
     world_.notify();
@@ -301,7 +321,8 @@ class LoopbackGroup final : public GroupImpl {
   }
 
   void exchange_memory(const Descriptor& d, std::vector<Board::Seat>& seats) const {
-    const std::size_t bytes = d.count * d.element_bytes;
+    const std::size_t part = d.part_bytes();
+    const std::size_t bytes = d.moved_bytes();
     const Board::Seat& own = seats[static_cast<std::size_t>(rank())];
     if (bytes == 0) return;
     switch (d.operation) {
@@ -311,12 +332,12 @@ class LoopbackGroup final : public GroupImpl {
         return;
       case Operation::all_gather:
         for (std::size_t at = 0; at < seats.size(); ++at)
-          if (own.to + at * bytes != seats[at].from)
-            std::memcpy(own.to + at * bytes, seats[at].from, bytes);
+          if (own.to + at * part != seats[at].from)
+            std::memcpy(own.to + at * part, seats[at].from, bytes);
         return;
       case Operation::reduce_scatter: {
         std::byte* const target = own.to;
-        return reduce(d, sources(seats, static_cast<std::size_t>(rank()) * bytes), {&target, 1},
+        return reduce(d, sources(seats, static_cast<std::size_t>(rank()) * part), {&target, 1},
                       bytes);
       }
       case Operation::all_reduce: {
@@ -386,6 +407,35 @@ class LoopbackGroup final : public GroupImpl {
   std::mutex mutex_;
   std::uint64_t sequence_ = 0;
 };
+
+/// Every rank sees the devices of all, so all decide alike.
+std::shared_ptr<GroupImpl> LoopbackGroup::on(const Device& device) {
+  Descriptor descriptor;
+  descriptor.operation = Operation::join_device;
+  descriptor.set_name("device");
+  Device own = device;
+  bool is_shared = true;
+  bool has_cuda = false;
+  std::string names;
+  meet(descriptor, {nullptr, nullptr, nullptr, &own},
+       [&](Board::Meeting& meeting, const Descriptor&) {
+         for (const Board::Seat& seat : meeting.seats) {
+           const Device& other = *static_cast<const Device*>(seat.item);
+           is_shared &= other == own;
+           has_cuda |= other.is_cuda();
+           names += (names.empty() ? "" : ", ") + other.name();
+         }
+       });
+  if (!is_shared && has_cuda)
+    throw BadArgument(fmt::format(
+        "the ranks of a loopback group are on {}; they must share one GPU, or each have a host "
+        "device; start a process for each GPU instead",
+        names));
+  if (!is_shared) return shared_from_this();
+  std::vector<int> all(static_cast<std::size_t>(size()));
+  std::iota(all.begin(), all.end(), 0);
+  return share_device(subgroup(all), device);
+}
 
 }  // namespace
 }  // namespace attacca::comm

@@ -75,7 +75,7 @@ void reduce_block(const Descriptor& d, std::byte* into, std::span<const std::byt
 }  // namespace
 
 Slice slice_of(const Descriptor& descriptor, int index, int parts) {
-  const std::size_t all = descriptor.count * descriptor.element_bytes;
+  const std::size_t all = descriptor.moved_bytes();
   const auto n = static_cast<std::size_t>(parts);
   const std::size_t each = ((all + n - 1) / n + kLineBytes - 1) / kLineBytes * kLineBytes;
   const std::size_t first = std::min(all, each * static_cast<std::size_t>(index));

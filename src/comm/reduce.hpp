@@ -14,7 +14,7 @@ struct Slice {
   std::size_t bytes = 0;
 };
 
-/// Part `index` of `parts` that are about equal and begin at cache lines.
+/// Part `index` of `parts` of what is moved; they are about equal and begin at cache lines.
 Slice slice_of(const Descriptor& descriptor, int index, int parts);
 
 /// Writes the reduction of `sources`, in their order, to all of `targets`. A target may be a

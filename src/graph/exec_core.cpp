@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "graph/difference.hpp"
+#include "graph/meeting.hpp"
 #include "graph/uses.hpp"
 #include "graph/validate.hpp"
 
@@ -15,7 +16,7 @@ namespace attacca::graph {
 
 ExecCore::ExecCore(const Graph& source, Target target) : source_(source), target_(target) {
   validate(data_of(source_), target_);
-  instance_ = impl_of(source_.device()).instantiate(data_of(source_), target_);
+  instance_ = make_instance(data_of(source_), target_);
   upload();
 }
 
@@ -61,7 +62,7 @@ NodeId ExecCore::find(const Node& node) {
 UpdateReport ExecCore::reinstantiate(Refusal refusal) {
   const DeviceGraph before = instance_->handle();
   // Make the new instance first: if that fails, the old one still runs.
-  auto fresh = impl_of(source_.device()).instantiate(data_of(source_), target_);
+  auto fresh = make_instance(data_of(source_), target_);
   if (target_ == Target::device_launch) {
     fresh->upload();
     ++counters_.uploads;

@@ -14,6 +14,7 @@
 #include "comm/mpi/shared_memory.hpp"
 #include "comm/mpi/world.hpp"
 #include "comm/reduce.hpp"
+#include "comm/staged.hpp"
 
 namespace attacca::comm {
 
@@ -63,6 +64,9 @@ class MpiGroup final : public GroupImpl {
     }
   }
   std::shared_ptr<GroupImpl> subgroup(const std::vector<int>& chosen) override;
+  std::shared_ptr<GroupImpl> on(const Device& device) override {
+    return device.is_cuda() ? stage(shared_from_this(), device) : shared_from_this();
+  }
   void check() override { world_->check(); }
   void fail(const std::string& message) override { world_->fail(message); }
   void poll() override { world_->poll(); }
@@ -108,11 +112,9 @@ bool is_reduction(Operation operation) {
          operation == Operation::subgroup;
 }
 
-std::size_t bytes_of(const Descriptor& d) { return d.count * d.element_bytes; }
-
 bool is_whole(const Descriptor& d, int ranks) {
   return d.operation == Operation::subgroup ||
-         (d.operation == Operation::all_reduce && (ranks == 2 || bytes_of(d) <= kWholeBytes));
+         (d.operation == Operation::all_reduce && (ranks == 2 || d.moved_bytes() <= kWholeBytes));
 }
 
 /// The most that one rank sends to another in the first round.
@@ -120,19 +122,19 @@ std::size_t most_bytes(const Descriptor& d, int ranks) {
   if (d.operation == Operation::barrier || d.operation == Operation::symmetric) return 0;
   if (d.operation == Operation::all_reduce && !is_whole(d, ranks))
     return slice_of(d, 0, ranks).bytes;
-  return bytes_of(d);
+  return d.moved_bytes();
 }
 
 Outgoing MpiGroup::outgoing(const ExchangeData& e, int to) const {
   const Descriptor& d = e.descriptor;
-  const std::size_t bytes = bytes_of(d);
+  const std::size_t bytes = d.moved_bytes();
   switch (d.operation) {
     case Operation::broadcast:
       return rank() == d.root ? Outgoing{e.from, bytes} : Outgoing{};
     case Operation::all_gather:
       return {e.from, bytes};
     case Operation::reduce_scatter:
-      return {e.from + static_cast<std::size_t>(to) * bytes, bytes};
+      return {e.from + static_cast<std::size_t>(to) * d.part_bytes(), bytes};
     case Operation::all_reduce:
     case Operation::subgroup: {
       if (is_whole(d, size())) return {e.from, bytes};
@@ -147,13 +149,13 @@ Outgoing MpiGroup::outgoing(const ExchangeData& e, int to) const {
 /// Where long data of another rank go. Parts of sums lie side by side in the scratch memory.
 Incoming MpiGroup::incoming(const ExchangeData& e, int from) {
   const Descriptor& d = e.descriptor;
-  const std::size_t bytes = bytes_of(d);
+  const std::size_t bytes = d.moved_bytes();
   const auto at = static_cast<std::size_t>(from);
   switch (d.operation) {
     case Operation::broadcast:
       return from == d.root ? Incoming{e.to, bytes} : Incoming{};
     case Operation::all_gather:
-      return {e.to + at * bytes, bytes};
+      return {e.to + at * d.part_bytes(), bytes};
     default: {
       const bool is_split = d.operation == Operation::all_reduce && !is_whole(d, size());
       const std::size_t part = is_split ? slice_of(d, rank(), size()).bytes : bytes;
@@ -239,9 +241,10 @@ void MpiGroup::exchange_long(const ExchangeData& exchange, const Descriptor& des
 /// This rank's own part: sums, and the second round of a long all-reduce.
 void MpiGroup::finish(const ExchangeData& e, const Descriptor& d) {
   const auto own = static_cast<std::size_t>(rank());
-  const std::size_t bytes = bytes_of(d);
-  if (d.operation == Operation::all_gather && bytes > 0 && e.from != e.to + own * bytes)
-    std::memcpy(e.to + own * bytes, e.from, bytes);
+  const std::size_t bytes = d.moved_bytes();
+  std::byte* const place = e.to + own * d.part_bytes();
+  if (d.operation == Operation::all_gather && bytes > 0 && e.from != place)
+    std::memcpy(place, e.from, bytes);
   if (!is_reduction(d.operation) || bytes == 0) return;
   const bool is_split = d.operation == Operation::all_reduce && !is_whole(d, size());
   const Slice slice = is_split ? slice_of(d, rank(), size()) : Slice{0, bytes};
@@ -311,7 +314,7 @@ std::shared_ptr<GroupImpl> MpiGroup::subgroup(const std::vector<int>& chosen) {
   const auto agreement = std::make_shared<MpiGroup>(world_, kAgreementContext, own, world_ranks);
   ExchangeData data;
   data.descriptor.operation = Operation::subgroup;
-  data.descriptor.count = 1;
+  data.descriptor.count = data.descriptor.moved = 1;
   data.descriptor.element_bytes = sizeof world_->next_context;
   data.descriptor.type = ElementType::u64;
   data.descriptor.reduction = Reduction::max;

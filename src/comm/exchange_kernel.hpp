@@ -1,0 +1,36 @@
+// exchange_kernel.hpp: a collective of ranks that share a device, as one kernel that reads and
+// writes the memory of all of them.
+#pragma once
+
+#include <attacca/kernel.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "comm/exchange.hpp"
+
+namespace attacca::comm {
+
+inline constexpr int kMostSharing = 8;  // ranks on one device
+
+struct ExchangeArgs {
+  const std::byte* from[kMostSharing];
+  std::byte* to[kMostSharing];
+  std::uint64_t count;         // units of a part
+  const std::uint32_t* limit;  // null: all are moved
+  std::uint64_t each;          // units for each that `limit` counts
+  std::uint32_t unit_bytes;    // of an element, if something is computed with it
+  std::int32_t ranks;
+  std::int32_t root;
+  Operation operation;
+  ElementType type;
+  Reduction reduction;
+};
+
+const Kernel<ExchangeArgs>& exchange_kernel();
+Grid grid_of(const ExchangeArgs& args, bool is_cuda);
+
+/// REQUIRES: one exchange of each rank, by rank, whose descriptors agree.
+ExchangeArgs args_of(std::span<const ExchangeData* const> exchanges);
+
+}  // namespace attacca::comm

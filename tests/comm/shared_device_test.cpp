@@ -1,0 +1,281 @@
+// Tests of ranks that share a device: exchanges as kernels, on streams and in graphs that are
+// joined, on each executor.
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <functional>
+
+#include "comm/conformance.hpp"
+#include "support/on_each_device.hpp"
+
+namespace attacca::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class SmallSharedDevice : public OnEachDevice {
+ protected:
+  void on_ranks(int ranks, const std::function<void(const Group&)>& body) const {
+    run_loopback(ranks, [&](const Group& group) { body(group.on(device())); });
+  }
+  /// What the ranks were told, which is the same for all.
+  std::string told(int ranks, const std::function<void(const Group&)>& body) const {
+    std::string message;
+    try {
+      run_loopback(ranks, [&](const Group& group) { body(group.on(device())); },
+                   {.deadline = std::chrono::milliseconds(1500)});
+    } catch (const Error& error) {
+      message = error.what();
+    }
+    return message;
+  }
+  Buffer<float> values(int rank, std::size_t count, std::size_t first = 0) const {
+    return buffer(values_of(rank, count, first));
+  }
+};
+ATTACCA_ON_EACH_DEVICE(SmallSharedDevice);
+
+TEST_P(SmallSharedDevice, collectives_give_what_the_reference_gives) {
+  for (const int ranks : {1, 2, 3, 5})
+    on_ranks(ranks, [&](const Group& group) {
+      EXPECT_EQ(group.backend(), "edges");
+      const auto n = static_cast<std::size_t>(group.size());
+      const auto own = static_cast<std::size_t>(group.rank());
+      for (const std::size_t count : {std::size_t{1}, std::size_t{17}, std::size_t{4097}}) {
+        Buffer<float> from = values(group.rank(), count), to(device(), count);
+        group.all_reduce<float>(from.span(), to.span()).run();
+        EXPECT_EQ(to.read(), sum_over(group.size(), count));
+        group.all_reduce(from.span()).run();
+        EXPECT_EQ(from.read(), to.read()) << "in place";
+
+        for (int root = 0; root < group.size(); ++root) {
+          Buffer<float> given = values(group.rank(), count);
+          group.broadcast(given.span(), root).run();
+          EXPECT_EQ(given.read(), values_of(root, count));
+        }
+        std::vector<float> all;
+        for (int rank = 0; rank < group.size(); ++rank)
+          for (const float value : values_of(rank, count)) all.push_back(value);
+        Buffer<float> gathered(device(), count * n);
+        const Buffer<float> part = values(group.rank(), count);
+        group.all_gather<float>(part.span(), gathered.span()).run();
+        EXPECT_EQ(gathered.read(), all);
+        Buffer<float> in_place = values(group.rank(), count * n);
+        const std::span<float> mine = in_place.span().subspan(own * count, count);
+        const Stream stream(device());
+        stream.copy<float>(mine, part.span());
+        stream.synchronize();
+        group.all_gather<float>(mine, in_place.span()).run();
+        EXPECT_EQ(in_place.read(), all) << "in place";
+
+        Buffer<float> wide = values(group.rank(), count * n), scattered(device(), count);
+        group.reduce_scatter<float>(wide.span(), scattered.span()).run();
+        EXPECT_EQ(scattered.read(), sum_over(group.size(), count, own * count));
+        group.reduce_scatter<float>(wide.span(), wide.span().subspan(own * count, count)).run();
+        const std::vector<float> after = wide.read();
+        EXPECT_TRUE(std::equal(after.begin() + static_cast<long>(own * count),
+                               after.begin() + static_cast<long>((own + 1) * count),
+                               sum_over(group.size(), count, own * count).begin()));
+        group.barrier().run();
+      }
+    });
+}
+
+TEST_P(SmallSharedDevice, every_type_has_sum_minimum_and_maximum) {
+  const auto check = [&]<class T>(const Group& group, T low) {
+    std::vector<T> expected(5, low);
+    const T own = static_cast<T>(low + static_cast<T>(group.rank()));
+    for (const Reduction reduction : {Reduction::sum, Reduction::min, Reduction::max}) {
+      Buffer<T> x = buffer(std::vector<T>(5, own));
+      group.all_reduce(x.span(), reduction).run();
+      const T most = static_cast<T>(low + static_cast<T>(1));
+      const T want = reduction == Reduction::sum   ? static_cast<T>(low + most)
+                     : reduction == Reduction::min ? low
+                                                   : most;
+      EXPECT_EQ(x.read(), std::vector<T>(5, want));
+    }
+  };
+  on_ranks(2, [&](const Group& group) {
+    check(group, std::int32_t{-7});
+    check(group, std::uint32_t{3'000'000'000});
+    check(group, std::int64_t{-(std::int64_t{1} << 40)});
+    check(group, std::uint64_t{1} << 62);
+    check(group, -0.5f);
+    check(group, 1e-3);
+  });
+}
+
+TEST_P(SmallSharedDevice, a_limit_is_read_when_the_exchange_runs) {
+  on_ranks(3, [&](const Group& group) {
+    Buffer<std::uint32_t> rows = buffer(std::vector<std::uint32_t>{2});
+    Buffer<float> x = values(group.rank(), 40), all(device(), 120);
+    Stream stream(device());
+    Graph graph(device(), "limited");
+    const auto sum = group.all_reduce(x.span()).limited_to(rows.data(), 5).add_to(graph);
+    group.all_gather<float>(x.span(), all.span())
+        .limited_to(rows.data(), 5)
+        .add_to(graph)
+        .after(sum);
+    Exec exec = graph.instantiate();
+    exec.launch(stream);
+    stream.synchronize();
+    std::vector<float> expected = values_of(group.rank(), 40);
+    std::copy_n(sum_over(3, 10).begin(), 10, expected.begin());
+    EXPECT_EQ(x.read(), expected);
+    for (const std::size_t rank : {0u, 1u, 2u})
+      EXPECT_TRUE(std::equal(expected.begin(), expected.begin() + 10,
+                             all.read().begin() + static_cast<long>(rank) * 40));
+  });
+}
+
+/// Kernels around two all-reduces, launched three times: x = sum of (2 (sum of (3 x + rank)) + 1).
+TEST_P(SmallSharedDevice, exchanges_in_graphs_run_at_every_launch) {
+  for (const int ranks : {1, 2, 4})
+    on_ranks(ranks, [&](const Group& group) {
+      const std::uint64_t count = 100;
+      Buffer<int> x(device(), count);
+      const AffineArgs before{x.data(), count, 3, group.rank()}, after{x.data(), count, 2, 1};
+      const Grid grid = Grid::covering(count);
+      const Exchange first = group.all_reduce(x.span()).named("first");
+      const Exchange second = group.all_reduce(x.span()).named("second");
+      Stream stream(device());
+      Graph built(device(), "built");
+      const auto start = built.kernel(affine, grid, before);
+      const auto middle = first.add_to(built).after(start);
+      second.add_to(built).after(built.kernel(affine, grid, after).after(middle));
+      const Graph captured = capture(stream, [&](StreamRef s) {
+        s.kernel(affine, grid, before);
+        first.enqueue(s);
+        s.kernel(affine, grid, after);
+        second.enqueue(s);
+      });
+      for (const Graph* graph : {&std::as_const(built), &captured}) {
+        Exec exec = graph->instantiate();
+        x.write(std::vector<int>(count, group.rank() + 1));
+        int expected = 0;
+        for (int turn = 0; turn < 3; ++turn) {
+          exec.launch(stream);
+          int all = 0;
+          for (int rank = 0; rank < group.size(); ++rank)
+            all += 3 * (turn == 0 ? rank + 1 : expected) + rank;
+          expected = group.size() * (2 * all + 1);
+        }
+        stream.synchronize();
+        EXPECT_EQ(x.read(), std::vector<int>(count, expected)) << graph->name();
+      }
+    });
+}
+
+TEST_P(SmallSharedDevice, exchanges_outside_graphs_follow_the_work_of_every_rank) {
+  on_ranks(3, [&](const Group& group) {
+    const std::uint64_t count = 5000;
+    Buffer<int> x(device(), count);
+    Stream stream(device());
+    stream.fill(x.span(), 0);
+    int expected = 0;
+    for (int turn = 0; turn < 20; ++turn) {
+      const AffineArgs args{x.data(), count, 1, group.rank() + turn};
+      stream.kernel(affine, Grid::covering(count), args);
+      group.all_reduce(x.span()).enqueue(stream);
+      stream.kernel(affine, Grid::covering(count), AffineArgs{x.data(), count, -1, 0});
+      expected = -(3 * expected + 3 + 3 * turn);
+    }
+    stream.synchronize();
+    EXPECT_EQ(x.read(), std::vector<int>(count, expected));
+  });
+}
+
+TEST_P(SmallSharedDevice, ranks_may_have_other_kernels_between_their_exchanges) {
+  on_ranks(2, [&](const Group& group) {
+    const std::uint64_t count = 64;
+    Buffer<int> x = buffer(std::vector<int>(count, 1));
+    const AffineArgs twice{x.data(), count, 2, 0};
+    Graph graph(device(), "step");
+    std::vector<Node> last;
+    if (group.rank() == 1) last = {graph.kernel(affine, Grid::covering(count), twice)};
+    const auto sum = group.all_reduce(x.span()).add_to(graph).after(last);
+    last = {sum};
+    if (group.rank() == 0) last = {graph.kernel(affine, Grid::covering(count), twice).after(sum)};
+    group.broadcast(x.span(), 0).add_to(graph).after(last);
+    Exec exec = graph.instantiate();
+    Stream stream(device());
+    for (int turn = 0; turn < 2; ++turn) exec.launch(stream);
+    stream.synchronize();
+    EXPECT_EQ(x.read(), std::vector<int>(count, 36));  // 2 (1 + 2) = 6, 2 (6 + 12) = 36
+  });
+}
+
+TEST_P(SmallSharedDevice, an_update_of_all_ranks_instantiates_anew_and_says_why) {
+  on_ranks(2, [&](const Group& group) {
+    const std::uint64_t count = 8;
+    Buffer<int> x = buffer(std::vector<int>(count, 1));
+    Graph graph(device(), "step");
+    const auto scale = graph.kernel(affine, Grid{}, AffineArgs{x.data(), count, 2, 0});
+    group.all_reduce(x.span()).add_to(graph).after(scale);
+    Exec exec = graph.instantiate();
+    const UpdateReport report = exec.set(scale, AffineArgs{x.data(), count, 5, group.rank()});
+    EXPECT_TRUE(report.was_reinstantiated);
+    EXPECT_THAT(report.reason, HasSubstr("one graph with those of other ranks"));
+    Stream stream(device());
+    exec.launch(stream);
+    stream.synchronize();
+    EXPECT_EQ(x.read(), std::vector<int>(count, 11));
+  });
+}
+
+TEST_P(SmallSharedDevice, graphs_with_other_exchanges_are_refused_by_name) {
+  const std::string message = told(2, [&](const Group& group) {
+    Buffer<int> x(device(), 8);
+    Graph graph(device(), "step");
+    const auto a = group.all_reduce(x.span()).named(group.rank() == 0 ? "a" : "b").add_to(graph);
+    group.all_reduce(x.span()).named(group.rank() == 0 ? "b" : "a").add_to(graph).after(a);
+    graph.instantiate();
+  });
+  EXPECT_THAT(message, AllOf(HasSubstr("rank 0 called all-reduce 'a'"),
+                             HasSubstr("rank 1 called all-reduce 'b'")));
+}
+
+TEST_P(SmallSharedDevice, a_rank_that_does_not_launch_is_named_within_the_deadline) {
+  const std::string message = told(2, [&](const Group& group) {
+    Buffer<int> x(device(), 8);
+    Graph graph(device(), "step");
+    group.all_reduce(x.span()).add_to(graph);
+    Exec exec = graph.instantiate();
+    Stream stream(device());
+    if (group.rank() == 0) exec.launch(stream);
+    stream.synchronize();
+  });
+  EXPECT_THAT(message, HasSubstr("rank 1 left and did not come to launch 'step'"));
+}
+
+TEST_P(SmallSharedDevice, what_ranks_cannot_share_is_refused_by_name) {
+  on_ranks(2, [&](const Group& group) {
+    Buffer<int> x(device(), 8);
+    const auto is_told = [](const char* text) {
+      return testing::ThrowsMessage<BadArgument>(HasSubstr(text));
+    };
+    EXPECT_THAT([&] { group.send(x.span(), 1 - group.rank()).run(); }, is_told("have no send"));
+    EXPECT_THAT([&] { group.symmetric<int>(4); }, is_told("no symmetric memory"));
+    Graph other(Device::host(1), "elsewhere");
+    EXPECT_THAT([&] { group.barrier().add_to(other); }, is_told("is for "));
+    Graph graph(device(), "step");
+    graph.child("inner", [&](Graph& inside) { group.barrier().add_to(inside); });
+    EXPECT_THAT([&] { graph.instantiate(); }, is_told("is in a child or a body"));
+    EXPECT_THAT([&] { group.send(x.span(), 1 - group.rank()).limited_to(nullptr, 1); },
+                is_told("only collectives"));
+  });
+}
+
+TEST(SharedDevice, ranks_with_host_devices_of_their_own_keep_their_group) {
+  run_loopback(2, [](const Group& group) {
+    EXPECT_EQ(group.on(Device::host(1)).backend(), "loopback");
+    std::vector<int> x(4, group.rank());
+    const std::uint32_t rows = 1;
+    group.all_reduce(std::span(x)).limited_to(&rows, 2).run();
+    EXPECT_EQ(x, (std::vector<int>{1, 1, group.rank(), group.rank()}));
+  });
+}
+
+}  // namespace
+}  // namespace attacca::test
