@@ -27,6 +27,8 @@ struct Card {
   std::uint64_t fingerprint = 0;
   std::uint32_t is_cuda = 0;
   std::uint32_t is_resident = 0;
+  std::uint32_t is_fp8 = 0;
+  std::uint32_t none = 0;
 };
 
 /// What rank 0 decides for all.
@@ -49,6 +51,7 @@ Card card_of(const ModelData& model, const EngineOptions& options) {
   set(card.model, model.config().name);
   card.fingerprint = model::fingerprint(model.checkpoint);
   card.is_cuda = options.device.is_cuda();
+  card.is_fp8 = options.weights == llm::WeightFormat::fp8;
   card.is_resident = options.scheduler == llm::Scheduler::resident;
   return card;
 }
@@ -67,11 +70,14 @@ void compare(std::span<const Card> cards) {
           "rank 0 has the model '{}' ({:016x}) and rank {} has '{}' ({:016x}); give all ranks the "
           "same files",
           first.model, first.fingerprint, rank, card.model, card.fingerprint));
-    if (card.is_cuda)
-      throw BadArgument(
-          fmt::format("rank {} has a CUDA device, and ranks exchange host memory today; use a host "
-                      "device",
-                      rank));
+    if (card.is_cuda != first.is_cuda)
+      throw BadArgument(fmt::format(
+          "rank 0 has {} device and rank {} has {} device; give all ranks the same kind",
+          first.is_cuda ? "a CUDA" : "a host", rank, card.is_cuda ? "a CUDA" : "a host"));
+    if (card.is_fp8)
+      throw BadArgument(fmt::format(
+          "rank {} has weights in fp8, which models over ranks do not have; use them as stored",
+          rank));
     if (card.is_resident)
       throw BadArgument(fmt::format(
           "rank {} has the resident scheduler, which does not run over ranks yet; use the host's",
@@ -91,8 +97,12 @@ void agree(const ModelData& model, const EngineOptions& options) {
 Decision decide(const ModelData& model, const model::ModelConfig& config, EngineOptions& options) {
   // All ranks may be on this machine.
   options.memory_fraction /= options.ranks->size();
-  const schedule::Limits limits =
-      size_engine(config, gpu_weights(model.checkpoint, options.weights), options);
+  GpuWeights weights = gpu_weights(model.checkpoint, options.weights);
+  // Every rank has the whole embedding.
+  weights.bytes = weights.bytes / static_cast<std::size_t>(options.ranks->size()) +
+                  model.checkpoint.find("token_embd.weight")->bytes;
+  weights.are_streamed = weights.are_expanded = false;
+  const schedule::Limits limits = size_engine(config, weights, options);
   return {limits, options.graphs, options.kv_type, options.overlap, options.same_bits};
 }
 
@@ -127,10 +137,10 @@ std::unique_ptr<StepRunner> make_runner(const ModelData& model, const model::Mod
                                         const EngineOptions& options, const StepSetup& setup,
                                         const formats::Progress& progress) {
   return or_give_up(options.ranks, [&] {
+    model::Shard shard;
+    if (options.ranks) shard = {options.ranks->rank(), options.ranks->size()};
     model::Weights weights(model.checkpoint, options.device, progress,
-                           model_format(options.weights));
-    if (options.ranks)
-      weights.keep_shard(model.config(), {options.ranks->rank(), options.ranks->size()});
+                           model_format(options.weights), shard);
     return std::make_unique<StepRunner>(config, std::move(weights), options.device, setup,
                                         progress);
   });

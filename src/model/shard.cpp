@@ -9,13 +9,10 @@
 #include <string>
 
 #include "model/checkpoint.hpp"
-#include "model/weights.hpp"
 
 namespace attacca::model {
 
 namespace {
-
-using kernels::Matrix;
 
 constexpr std::uint64_t kFingerprintBytes = 64;  // at both ends of a tensor
 
@@ -101,57 +98,37 @@ std::uint64_t fingerprint(const Checkpoint& checkpoint) {
   return hash;
 }
 
-void Weights::keep_shard(const ModelConfig& config, const Shard& shard) {
-  if (device_.is_cuda())
-    throw BadArgument("ranks exchange host memory, so a model on " + device_.name() +
-                      " cannot be split over them yet; use a host device");
-  const auto part_of = [&](std::uint32_t rows) { return rows_of(rows, shard.rank, shard.ranks); };
-  // If there are fewer heads of keys and values than ranks, neighbours share one.
-  const auto keys_of = [&](std::uint32_t rows) {
-    const auto kv_heads = static_cast<int>(rows / config.head_size);
-    if (kv_heads % shard.ranks == 0) return part_of(rows);
-    const int shared = shard.rank * kv_heads / shard.ranks;
-    return RowRange{static_cast<std::uint32_t>(shared) * config.head_size, config.head_size};
-  };
-  // Rows stay where they are.
-  const auto keep_rows = [&](Matrix& matrix, const RowRange& range) {
-    const std::size_t whole = matrix.bytes();
-    matrix.data = matrix.row(range.first);
-    matrix.rows = range.count;
-    return whole - matrix.bytes();
-  };
-  const bool is_tied = head.data == embedding.data;
-  const std::size_t of_head = keep_rows(head, part_of(head.rows));
-  if (!is_tied) bytes_mapped_ -= of_head;
-  for (LayerWeights& layer : layers) {
-    const RowRange keys = keys_of(layer.key.rows);
-    if (layer.query_bias) {
-      layer.query_bias += part_of(layer.query.rows).first;
-      layer.key_bias += keys.first;
-      layer.value_bias += keys.first;
-    }
-    for (Matrix* matrix : {&layer.query, &layer.gate, &layer.up})
-      bytes_mapped_ -= keep_rows(*matrix, part_of(matrix->rows));
-    for (Matrix* matrix : {&layer.key, &layer.value}) bytes_mapped_ -= keep_rows(*matrix, keys);
-    keep_columns(layer.output, shard);
-    keep_columns(layer.down, shard);
-  }
+RowRange keys_of(std::uint32_t rows, const ModelConfig& config, const Shard& shard) {
+  const auto kv_heads = static_cast<int>(rows / config.head_size);
+  if (kv_heads % shard.ranks == 0) return rows_of(rows, shard.rank, shard.ranks);
+  const int shared = shard.rank * kv_heads / shard.ranks;
+  return {static_cast<std::uint32_t>(shared) * config.head_size, config.head_size};
 }
 
-void Weights::keep_columns(Matrix& matrix, const Shard& shard) {
-  Matrix part = matrix;
-  part.columns /= static_cast<std::uint32_t>(shard.ranks);
-  const std::size_t bytes = kernels::row_bytes(part.type, part.columns);
-  Buffer<std::byte>& copy = matrices_.emplace_back(device_, part.bytes());
-  for (std::uint32_t row = 0; row < part.rows; ++row)
-    std::memcpy(copy.data() + row * bytes,
-                static_cast<const std::byte*>(matrix.row(row)) +
-                    static_cast<std::size_t>(shard.rank) * bytes,
-                bytes);
-  bytes_mapped_ -= matrix.bytes();
-  bytes_copied_ += part.bytes();
-  part.data = copy.data();
-  matrix = part;
+formats::Tensor cut_rows(const formats::Tensor& tensor, const RowRange& range) {
+  formats::Tensor part = tensor;
+  const std::uint64_t row = tensor.bytes / tensor.shape.front();
+  part.shape.front() = range.count;
+  part.data += range.first * row;
+  part.bytes = range.count * row;
+  return part;
+}
+
+formats::Tensor cut_columns(const formats::Tensor& tensor, const Shard& shard,
+                            std::vector<std::byte>& memory) {
+  formats::Tensor part = tensor;
+  const auto ranks = static_cast<std::uint64_t>(shard.ranks);
+  const std::uint64_t rows = tensor.shape.front();
+  const std::uint64_t row = tensor.bytes / rows;
+  part.shape.back() /= ranks;
+  part.bytes /= ranks;
+  memory.resize(part.bytes);
+  for (std::uint64_t at = 0; at < rows; ++at)
+    std::memcpy(memory.data() + at * row / ranks,
+                tensor.data + at * row + static_cast<std::uint64_t>(shard.rank) * row / ranks,
+                row / ranks);
+  part.data = memory.data();
+  return part;
 }
 
 }  // namespace attacca::model

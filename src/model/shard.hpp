@@ -1,10 +1,13 @@
 // shard.hpp: a rank's part of a model that is split over ranks: which sizes its part has, and what
-// must be divisible. Weights::keep_shard takes the part of the tensors.
+// must be divisible, and its part of the tensors.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "formats/tensor.hpp"
 #include "model/config.hpp"
 
 namespace attacca::model {
@@ -33,6 +36,16 @@ ModelConfig shard_of(const ModelConfig& config, int ranks);
 /// Throws BadArgument, with the counts that are possible, if the model cannot be split over that
 /// many ranks.
 void check_ranks(const Checkpoint& checkpoint, int ranks);
+
+/// The rows of keys and values that a rank has: neighbours share some if there are more ranks than
+/// heads of them.
+RowRange keys_of(std::uint32_t rows, const ModelConfig& config, const Shard& shard);
+
+/// Some rows of a matrix, or elements of a vector, where they are.
+formats::Tensor cut_rows(const formats::Tensor& tensor, const RowRange& range);
+/// A rank's columns of a matrix, copied to `memory`.
+formats::Tensor cut_columns(const formats::Tensor& tensor, const Shard& shard,
+                            std::vector<std::byte>& memory);
 
 /// A number that models with other sizes, other tensors or other weights do not have. Reads a few
 /// bytes of each tensor.

@@ -29,7 +29,7 @@ Weights::Weights(const Device& device, WeightFormat format) : device_(device), f
 }
 
 Weights::Weights(const Checkpoint& checkpoint, const Device& device,
-                 const formats::Progress& progress, WeightFormat format)
+                 const formats::Progress& progress, WeightFormat format, const Shard& shard)
     : Weights(device, format) {
   const ModelConfig& c = checkpoint.config();
   if (!device_.is_cuda()) checkpoint.read_ahead(progress);  // the mapped file is used as it is
@@ -42,10 +42,21 @@ Weights::Weights(const Checkpoint& checkpoint, const Device& device,
   };
   const HeldTypes held(checkpoint, format);
   report(0);
+  // A rank's rows.
+  const auto part_of = [&](const formats::Tensor& tensor) {
+    return cut_rows(
+        tensor, rows_of(static_cast<std::uint32_t>(tensor.shape.front()), shard.rank, shard.ranks));
+  };
+  const auto keys = [&](const formats::Tensor& tensor) {
+    return cut_rows(tensor, keys_of(static_cast<std::uint32_t>(tensor.shape.front()), c, shard));
+  };
   embedding = matrix(need("token_embd.weight"));
   head = embedding;
+  const RowRange of_head = rows_of(head.rows, shard.rank, shard.ranks);
+  head.data = head.row(of_head.first);
+  head.rows = of_head.count;
   if (checkpoint.find("output.weight"))
-    head = product(checkpoint.head(), held);
+    head = product(part_of(checkpoint.head()), held);
   else if (device_.is_cuda() && held.of(checkpoint.head()) != head.type)
     convert({&head, 1}, held.of(checkpoint.head()));
   final_norm = vector(checkpoint.find("output_norm.weight"));
@@ -56,12 +67,14 @@ Weights::Weights(const Checkpoint& checkpoint, const Device& device,
     const std::string at = "blk." + std::to_string(i) + ".";
     const auto optional = [&](const char* name) { return vector(checkpoint.find(at + name)); };
     const auto [query, key, value] =
-        neighbours(std::array{need(at + "attn_q.weight"), need(at + "attn_k.weight"),
-                              need(at + "attn_v.weight")},
+        neighbours(std::array{part_of(need(at + "attn_q.weight")), keys(need(at + "attn_k.weight")),
+                              keys(need(at + "attn_v.weight"))},
                    held);
-    const auto [query_bias, key_bias, value_bias] = neighbours(
-        std::array{checkpoint.find(at + "attn_q.bias"), checkpoint.find(at + "attn_k.bias"),
-                   checkpoint.find(at + "attn_v.bias")});
+    std::vector<formats::Tensor> biases;
+    if (checkpoint.find(at + "attn_q.bias"))
+      biases = {part_of(need(at + "attn_q.bias")), keys(need(at + "attn_k.bias")),
+                keys(need(at + "attn_v.bias"))};
+    const auto [query_bias, key_bias, value_bias] = neighbours(biases);
     layers.push_back({
         .attention_norm = optional("attn_norm.weight"),
         .query = query,
@@ -72,11 +85,11 @@ Weights::Weights(const Checkpoint& checkpoint, const Device& device,
         .value_bias = value_bias,
         .query_norm = optional("attn_q_norm.weight"),
         .key_norm = optional("attn_k_norm.weight"),
-        .output = product(need(at + "attn_output.weight"), held),
+        .output = columns(need(at + "attn_output.weight"), held, shard),
         .feed_forward_norm = optional("ffn_norm.weight"),
-        .gate = product(need(at + "ffn_gate.weight"), held),
-        .up = product(need(at + "ffn_up.weight"), held),
-        .down = product(need(at + "ffn_down.weight"), held),
+        .gate = product(part_of(need(at + "ffn_gate.weight")), held),
+        .up = product(part_of(need(at + "ffn_up.weight")), held),
+        .down = columns(need(at + "ffn_down.weight"), held, shard),
     });
     report(i + 2);
   }
@@ -98,6 +111,18 @@ kernels::Matrix Weights::matrix(const formats::Tensor& tensor) {
 kernels::Matrix Weights::product(const formats::Tensor& tensor, const HeldTypes& held) {
   kernels::Matrix result = matrix(tensor);
   if (device_.is_cuda() && held.of(tensor) != result.type) replace({&result, 1}, held.of(tensor));
+  return result;
+}
+
+kernels::Matrix Weights::columns(const formats::Tensor& tensor, const HeldTypes& held,
+                                 const Shard& shard) {
+  if (shard.ranks == 1) return product(tensor, held);
+  std::vector<std::byte> memory;
+  const formats::Tensor part = cut_columns(tensor, shard, memory);
+  if (device_.is_cuda()) return product(part, held);
+  kernels::Matrix result = formats::matrix_of(part);
+  result.data = matrices_.emplace_back(device_, memory).data();
+  bytes_copied_ += part.bytes;
   return result;
 }
 
@@ -176,14 +201,13 @@ std::array<kernels::Matrix, 3> Weights::neighbours(const std::array<formats::Ten
   return result;
 }
 
-std::array<const float*, 3> Weights::neighbours(
-    const std::array<const formats::Tensor*, 3>& tensors) {
-  if (!tensors[0] || !tensors[1] || !tensors[2]) return {};
+std::array<const float*, 3> Weights::neighbours(std::span<const formats::Tensor> tensors) {
+  if (tensors.empty()) return {};
   std::vector<float> all;
   std::array<std::size_t, 3> starts{};
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     starts[i] = all.size();
-    const std::vector<float> values = formats::to_floats(*tensors[i]);
+    const std::vector<float> values = formats::to_floats(tensors[i]);
     all.insert(all.end(), values.begin(), values.end());
   }
   const float* data = keep(all);

@@ -16,12 +16,12 @@
 #include "formats/tensor.hpp"
 #include "kernels/matrix.hpp"
 #include "model/config.hpp"
+#include "model/shard.hpp"
 
 namespace attacca::model {
 
 class Checkpoint;
 class HeldTypes;
-struct Shard;
 
 /// How a GPU holds the matrices.
 ///  as_stored  in the file's types, or in the nearest type that the streamed kernels have; see
@@ -50,8 +50,11 @@ struct LayerWeights {
 /// Owns the copies. REQUIRES: the checkpoint outlives it.
 class Weights {
  public:
+  /// `shard`: one rank's part of all matrices but the embedding; see shard.hpp. REQUIRES:
+  /// check_ranks.
   Weights(const Checkpoint& checkpoint, const Device& device,
-          const formats::Progress& progress = {}, WeightFormat format = WeightFormat::as_stored);
+          const formats::Progress& progress = {}, WeightFormat format = WeightFormat::as_stored,
+          const Shard& shard = {});
   /// Random weights, made on the device, in bf16 if `format` is as_stored; norms are 1. The same
   /// seed gives the same weights. Without one matrices are left as memory was, for a caller who
   /// only looks at kernels.
@@ -63,10 +66,6 @@ class Weights {
   const float* final_norm;    // [hidden]
   const float* frequencies;   // [rotary_size / 2]
   std::vector<LayerWeights> layers;
-
-  /// Keeps one rank's part of all matrices but the embedding; see shard.hpp. REQUIRES:
-  /// check_ranks. Throws BadArgument on a GPU.
-  void keep_shard(const ModelConfig& config, const Shard& shard);
 
   /// The type that a matrix has in the file.
   kernels::TensorType type_in_file(const kernels::Matrix& matrix) const;
@@ -81,13 +80,15 @@ class Weights {
   /// Three matrices; on a GPU they are adjacent in memory.
   std::array<kernels::Matrix, 3> neighbours(const std::array<formats::Tensor, 3>& tensors,
                                             const HeldTypes& held);
-  std::array<const float*, 3> neighbours(const std::array<const formats::Tensor*, 3>& tensors);
+  /// The same of vectors. Nulls if there are none.
+  std::array<const float*, 3> neighbours(std::span<const formats::Tensor> tensors);
   /// Converts matrices that are all in the newest buffer, and frees that buffer.
   void replace(std::span<kernels::Matrix> matrices, kernels::TensorType type);
   /// Makes matrices of equally many columns adjacent copies of a type.
   void convert(std::span<kernels::Matrix> matrices, kernels::TensorType type);
   void convert(kernels::Matrix& matrix, kernels::TensorType type, std::byte* to, float* scales);
-  void keep_columns(kernels::Matrix& matrix, const Shard& shard);
+  /// A rank's columns of a matrix; the others stay in the file.
+  kernels::Matrix columns(const formats::Tensor& tensor, const HeldTypes& held, const Shard& shard);
   const float* vector(const formats::Tensor* tensor);
   const float* keep(const std::vector<float>& values);
 

@@ -45,7 +45,7 @@ void Chain::append_to(Graph& graph, std::size_t first, std::size_t end) const {
     const PlainNode node = link.kernel ? graph::Access::add_kernel(graph, *link.kernel, link.grid,
                                                                    link.arguments.data())
                                              .named(link.name)
-                                       : graph.host(link.name, link.call);
+                                       : link.exchange->add_to(graph);
     if (last)
       graph::Access::add_edge(node, *last,
                               starts_early(at, first) ? EdgeKind::programmatic : EdgeKind::full);
@@ -59,7 +59,7 @@ void Chain::launch(StreamRef stream, std::size_t first, std::size_t end) const {
     if (link.kernel)
       graph::Access::enqueue_kernel(stream, *link.kernel, link.grid, link.arguments.data());
     else
-      stream.host(link.name, link.call);
+      link.exchange->enqueue(stream);
   }
 }
 

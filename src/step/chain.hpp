@@ -1,12 +1,13 @@
-// chain.hpp: the kernels of a step as data, one after another, and the host calls between them. A
+// chain.hpp: the kernels of a step as data, one after another, and exchanges between ranks. A
 // graph takes them as nodes, a stream launches them one by one, and both see the same arguments and
 // grids; costs are added up and names printed from the same list.
 #pragma once
 
 #include <attacca/graph.hpp>
+#include <attacca/ranks.hpp>
 #include <cstddef>
 #include <cstring>
-#include <functional>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -36,14 +37,14 @@ class Arguments {
   std::vector<Chunk> chunks_;
 };
 
-/// One launch of a kernel, or a host call.
+/// One launch of a kernel, or an exchange with other ranks.
 struct Link {
-  const KernelInfo* kernel;  // null: a host call
+  const KernelInfo* kernel;  // null: an exchange
   Grid grid;
   Arguments arguments;
   std::string name;  // "layer 3 gate and up"
   Part part;
-  std::function<void()> call = {};
+  std::optional<Exchange> exchange = {};
 
   Cost cost() const { return kernel ? kernel->cost(arguments.data()) : Cost{}; }
 };
@@ -82,9 +83,10 @@ class Chain {
     add(part, std::move(name), kernel, grid_of(args, is_cuda_), args);
   }
 
-  /// Adds a host call, such as an exchange with other ranks.
-  void add_call(Part part, std::string name, std::function<void()> call) {
-    links_.push_back({nullptr, Grid{}, Arguments(0), std::move(name), part, std::move(call)});
+  void add_exchange(Exchange exchange) {
+    std::string name = exchange.name();
+    links_.push_back(
+        {nullptr, Grid{}, Arguments(0), std::move(name), Part::exchange, std::move(exchange)});
   }
 
   const std::vector<Link>& links() const { return links_; }

@@ -149,8 +149,8 @@ class Emitter {
                 .w = {w},
                 .bias = {},
                 .parts = 1,
-                .adds = !parallel_,
-                .y = parallel_ ? parallel_->partial() : hidden_});
+                .adds = !parallel_ || parallel_->is_root(),
+                .y = parallel_ ? parallel_->part_of(hidden_) : hidden_});
     if (parallel_) parallel_->add_sum(chain_, name + " sum", hidden_, tokens_);
   }
 

@@ -35,8 +35,8 @@ struct StepSizes {
   std::uint32_t table_stride = 0;  // pages in one slot's block table
   bool same_bits = false;          // a row is computed alike in every step
   bool is_plain = false;           // on CUDA too: the kernels that need neither scratch nor maps
-  // The model is split over ranks, and this is one of them. REQUIRES: a host device; it outlives
-  // the memory.
+  // The model is split over ranks, and this is one of them. REQUIRES: plain steps; it outlives the
+  // memory.
   const TensorParallel* parallel = nullptr;
 };
 

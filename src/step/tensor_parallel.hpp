@@ -15,21 +15,21 @@
 
 namespace attacca::step {
 
-/// The exchanges run as host calls, and exchange only the rows that a step really has: all ranks
-/// run the same plan.
+/// Only the rows that a step really has are exchanged: all ranks run the same plan.
 class TensorParallel {
  public:
-  /// REQUIRES: a host device.
+  /// A collective call.
   TensorParallel(const Device& device, const Group& group, const model::ModelConfig& config,
                  const StepShape& largest);
 
   bool is_root() const { return group_.rank() == 0; }
-  /// [tokens, hidden]: this rank's part of a sum.
-  float* partial() const { return partial_.data(); }
+  /// Where this rank's part of a sum goes: [tokens, hidden]. Rank 0 adds its part to the residual
+  /// stream, which takes part in the sum so.
+  float* part_of(float* hidden) const { return is_root() ? hidden : partial_.data(); }
   /// [rows, this rank's part of the vocabulary]
   float* logits_part() const { return logits_part_.data(); }
 
-  /// Adds the sum of all ranks' parts to the residual stream.
+  /// Makes the sum of all ranks' parts the residual stream of all.
   void add_sum(Chain& chain, const std::string& name, float* hidden,
                const kernels::RowCount& tokens) const;
   /// Joins all ranks' parts of the logits: [rows, vocabulary].
