@@ -14,6 +14,7 @@
 #include <attacca/loop.hpp>
 #include <attacca/mark.hpp>
 #include <attacca/memory.hpp>
+#include <attacca/nccl.hpp>
 #include <attacca/occupancy.hpp>
 #include <attacca/overlap.hpp>
 #include <attacca/ranks.hpp>

@@ -298,8 +298,10 @@ struct EngineOptions {
   std::vector<unsigned> decode_sizes = {};
   std::vector<unsigned> mixed_sizes = {};
   // The ranks that the model is split over; this is rank 0, and the others call `follow`. Every
-  // rank has a host device of its own and the host's scheduler. Rank 0's options hold for all.
+  // rank has the host's scheduler, and a host device of its own or a GPU. Rank 0's options hold for
+  // all.
   std::optional<Group> ranks = {};
+  Transport rank_transport = Transport::automatic;  // the same on all ranks
   bool pads = true;  // a step may run in a larger graph; else only in one of its size
   Scheduler scheduler = Scheduler::host;
   ResidentLoop resident_loop = ResidentLoop::self_relaunch;

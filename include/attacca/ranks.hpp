@@ -44,6 +44,15 @@ class RanksBroken : public Error {
 
 enum class Reduction : std::uint8_t { sum, min, max };
 
+/// How a group moves memory of a device.
+///  automatic  edges for threads that share a device, staged for processes on GPUs; ranks with host
+///             devices of their own need neither
+///  edges      the ranks' graphs are joined, and an exchange is one kernel between their edges
+///  staged     a copy to pinned memory, a host call, a copy back
+///  nccl       NVIDIA's library, opened when the program runs; see nccl.hpp
+enum class Transport : std::uint8_t { automatic, edges, staged, nccl };
+const char* transport_name(Transport transport);
+
 namespace detail {
 
 /// `bytes`: values that are moved and not computed with.
@@ -148,12 +157,10 @@ class Group {
   /// include the caller. Only the members call it, and all give the same list.
   Group subgroup(const std::vector<int>& members) const;
   /// The same ranks, with exchanges that are work of `device` and move its memory. A collective
-  /// call. Docs/ranks.md has a table of what each kind of group can do there:
-  ///  - Threads that give the same device meet through events and the edges of one graph. They
-  ///    instantiate, launch and update graphs with exchanges together, in the same order.
-  ///  - Processes copy through host memory.
-  ///  - Ranks with host devices of their own get this group.
-  Group on(const Device& device) const;
+  /// call. Throws BadArgument, on all ranks alike, if the transport cannot do that. Ranks that
+  /// share a device instantiate, launch and update graphs with exchanges together, in the same
+  /// order. Ranks with host devices of their own get this group.
+  Group on(const Device& device, Transport transport = Transport::automatic) const;
   /// Throws RanksBroken if an exchange of the program has failed.
   void check() const;
   /// Tells all ranks that this one cannot go on. Their exchanges throw RanksBroken with the reason.

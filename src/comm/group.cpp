@@ -136,7 +136,16 @@ Group Group::subgroup(const std::vector<int>& members) const {
   return Group(impl_->subgroup(members));
 }
 
-Group Group::on(const Device& device) const { return Group(impl_->on(device)); }
+Group Group::on(const Device& device, Transport transport) const {
+  if (transport == Transport::nccl && !device.is_cuda())
+    throw BadArgument(fmt::format("NCCL moves memory of GPUs, and {} is none", device.name()));
+  return Group(impl_->on(device, transport));
+}
+
+const char* transport_name(Transport transport) {
+  static constexpr const char* kNames[] = {"automatic", "edges", "staged", "nccl"};
+  return kNames[static_cast<std::size_t>(transport)];
+}
 
 void Group::check() const { impl_->check(); }
 

@@ -39,7 +39,7 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   virtual PlainNode add_to(const ExchangePtr& exchange, Graph& graph);
   virtual bool is_on_device() const { return false; }
   /// See Group::on.
-  virtual std::shared_ptr<GroupImpl> on(const Device& device) = 0;
+  virtual std::shared_ptr<GroupImpl> on(const Device& device, Transport transport) = 0;
   /// Meets the others, and then the first rank works for all: `work` gets what each has brought, by
   /// rank. If it throws, the program is broken. REQUIRES: ranks are threads of this process.
   using Work = std::function<void(std::span<void* const>)>;

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "comm/group.hpp"
+#include "comm/nccl/group.hpp"
 #include "comm/reduce.hpp"
 #include "comm/shared_device.hpp"
 #include "comm/waits.hpp"
@@ -214,7 +215,7 @@ class LoopbackGroup final : public GroupImpl {
     group->meet(descriptor, {}, {});
     return group;
   }
-  std::shared_ptr<GroupImpl> on(const Device& device) override;
+  std::shared_ptr<GroupImpl> on(const Device& device, Transport transport) override;
   void meet_at_first(const Descriptor& descriptor, void* brought, const Work& work) override {
     meet(descriptor, {nullptr, nullptr, nullptr, brought},
          [&](Board::Meeting& meeting, const Descriptor&) {
@@ -409,10 +410,10 @@ class LoopbackGroup final : public GroupImpl {
 };
 
 /// Every rank sees the devices of all, so all decide alike.
-std::shared_ptr<GroupImpl> LoopbackGroup::on(const Device& device) {
+std::shared_ptr<GroupImpl> LoopbackGroup::on(const Device& device, Transport transport) {
   Descriptor descriptor;
   descriptor.operation = Operation::join_device;
-  descriptor.set_name("device");
+  descriptor.set_name(transport_name(transport));
   Device own = device;
   bool is_shared = true;
   bool has_cuda = false;
@@ -426,14 +427,19 @@ std::shared_ptr<GroupImpl> LoopbackGroup::on(const Device& device) {
            names += (names.empty() ? "" : ", ") + other.name();
          }
        });
-  if (!is_shared && has_cuda)
-    throw BadArgument(fmt::format(
-        "the ranks of a loopback group are on {}; they must share one GPU, or each have a host "
-        "device; start a process for each GPU instead",
-        names));
-  if (!is_shared) return shared_from_this();
   std::vector<int> all(static_cast<std::size_t>(size()));
   std::iota(all.begin(), all.end(), 0);
+  if (transport == Transport::nccl) return join_nccl(subgroup(all), device);
+  if (transport == Transport::staged)
+    throw BadArgument(
+        "ranks that are threads have no staged exchanges, because host calls of one device take "
+        "turns; use edges or nccl");
+  if (!is_shared && (has_cuda || transport == Transport::edges))
+    throw BadArgument(fmt::format(
+        "ranks that are threads are on {}, and exchanges without NCCL need one device that all "
+        "share; give all the same, or use nccl",
+        names));
+  if (!is_shared) return shared_from_this();
   return share_device(subgroup(all), device);
 }
 

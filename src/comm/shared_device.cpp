@@ -59,7 +59,9 @@ class SharedDevice final : public GroupImpl {
   std::shared_ptr<GroupImpl> subgroup(const std::vector<int>& members) override {
     return std::make_shared<SharedDevice>(control_->subgroup(members), device_);
   }
-  std::shared_ptr<GroupImpl> on(const Device& device) override { return control_->on(device); }
+  std::shared_ptr<GroupImpl> on(const Device& device, Transport transport) override {
+    return control_->on(device, transport);
+  }
   bool is_on_device() const override { return true; }
   void check() override { control_->check(); }
   void fail(const std::string& message) override { control_->fail(message); }

@@ -204,7 +204,8 @@ StepSetup setup_of(const schedule::Limits& limits, const llm::EngineOptions& opt
           options.same_bits,
           options.scheduler == llm::Scheduler::resident,
           {},
-          options.ranks};
+          options.ranks,
+          options.rank_transport};
 }
 
 kernels::KvType kernel_type(llm::KvType type) {

@@ -39,7 +39,8 @@ std::optional<step::TensorParallel> parallel_of(const Device& device,
                                                 const model::ModelConfig& config,
                                                 const StepSetup& setup) {
   if (!setup.ranks) return std::nullopt;
-  return std::optional<step::TensorParallel>(std::in_place, device, *setup.ranks, config,
+  return std::optional<step::TensorParallel>(std::in_place, device,
+                                             setup.ranks->on(device, setup.transport), config,
                                              step_sizes(setup).largest);
 }
 

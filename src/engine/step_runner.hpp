@@ -35,6 +35,7 @@ struct StepSetup {
   bool is_resident = false;         // a loop on the device runs the steps: no graphs are built here
   device::RecordsRef records = {};  // where graphs of whole steps mark their begin and end
   std::optional<Group> ranks = {};  // the model is split over them
+  Transport transport = Transport::automatic;
 };
 
 /// Not thread-safe. REQUIRES: the configuration and the files that the weights map outlive it.

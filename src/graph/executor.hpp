@@ -170,6 +170,8 @@ class DeviceImpl {
   virtual void* allocate_shared(std::size_t bytes) = 0;
   virtual void free_shared(void* address) noexcept = 0;
   virtual std::size_t bytes_free() const = 0;
+  /// Calls `work` while the device is the calling thread's current one.
+  virtual void run_here(const std::function<void()>& work) { work(); }
   virtual void copy_now(void* to, const void* from, std::size_t bytes) = 0;
   /// Copies memory that running kernels may be writing to the host. Waits for no stream.
   virtual void peek(void* to, const void* from, std::size_t bytes) { copy_now(to, from, bytes); }

@@ -13,7 +13,7 @@ using kernels::Sampled;
 
 TensorParallel::TensorParallel(const Device& device, const Group& group,
                                const model::ModelConfig& config, const StepShape& largest)
-    : group_(group.on(device)),
+    : group_(group),
       hidden_(config.hidden),
       vocabulary_(config.vocabulary),
       part_(model::most_rows(config.vocabulary, group.size())),

@@ -18,7 +18,7 @@ namespace attacca::step {
 /// Only the rows that a step really has are exchanged: all ranks run the same plan.
 class TensorParallel {
  public:
-  /// A collective call.
+  /// REQUIRES: exchanges of `group` are work of `device`.
   TensorParallel(const Device& device, const Group& group, const model::ModelConfig& config,
                  const StepShape& largest);
 

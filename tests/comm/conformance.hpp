@@ -226,8 +226,7 @@ inline void overlapping_groups_do_not_mix(const Group& group) {
 }
 
 /// Kernels around an all-reduce, launched three times: x = (sum of (3 x + rank)) * 2.
-inline void an_exchange_in_a_graph_runs_at_every_launch(const Group& group) {
-  const Device device = Device::host(1);
+inline void an_exchange_in_a_graph_of(const Device& device, const Group& group) {
   const std::uint64_t count = 100;
   Buffer<int> x(device, count);
   const AffineArgs before{x.data(), count, 3, group.rank()}, after{x.data(), count, 2, 0};
@@ -259,6 +258,10 @@ inline void an_exchange_in_a_graph_runs_at_every_launch(const Group& group) {
   }
 }
 
+inline void an_exchange_in_a_graph_runs_at_every_launch(const Group& group) {
+  an_exchange_in_a_graph_of(Device::host(1), group);
+}
+
 /// derive_edges puts an exchange behind the copy that writes what it reads.
 inline void an_exchange_declares_its_accesses(const Group& group) {
   const Device device = Device::host(1);
@@ -278,6 +281,16 @@ inline void an_exchange_declares_its_accesses(const Group& group) {
 struct ConformanceCase {
   const char* name;
   void (*run)(const Group&);
+};
+/// Those that groups on a device have.
+inline const ConformanceCase kCollectives[] = {
+    {"all_reduce_adds_in_the_order_of_ranks", all_reduce_adds_in_the_order_of_ranks},
+    {"every_type_has_sum_minimum_and_maximum", every_type_has_sum_minimum_and_maximum},
+    {"broadcast_reaches_all_from_every_root", broadcast_reaches_all_from_every_root},
+    {"all_gather_joins_the_parts_of_all", all_gather_joins_the_parts_of_all},
+    {"reduce_scatter_gives_each_its_part_of_the_sum",
+     reduce_scatter_gives_each_its_part_of_the_sum},
+    {"overlapping_groups_do_not_mix", overlapping_groups_do_not_mix},
 };
 inline const ConformanceCase kConformance[] = {
     {"all_reduce_adds_in_the_order_of_ranks", all_reduce_adds_in_the_order_of_ranks},

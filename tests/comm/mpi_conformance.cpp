@@ -23,6 +23,16 @@ TEST_P(MpiConformance, holds) {
 INSTANTIATE_TEST_SUITE_P(Mpi, MpiConformance, testing::ValuesIn(kConformance),
                          [](const auto& at) { return std::string(at.param.name); });
 
+/// A host device stands for the GPU, whose memory would be copied likewise.
+TEST(MpiStaged, moves_memory_of_a_device_through_pinned_memory) {
+  const Device device = Device::host(1);
+  const Group group = world->on(device, Transport::staged);
+  EXPECT_EQ(group.backend(), "staged");
+  for (const ConformanceCase& conformance : kCollectives) conformance.run(group);
+  an_exchange_in_a_graph_of(device, group);
+  world->barrier().run();
+}
+
 /// Every process also runs each program on threads, and compares its own rank's numbers.
 TEST(MpiPrograms, compute_what_loopback_does) {
   for (std::uint32_t seed = 1000; seed < 1200; ++seed) {

@@ -2,7 +2,9 @@
 // the parts that are missing.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <attacca/device.hpp>
 #include <attacca/mpi.hpp>
+#include <attacca/nccl.hpp>
 #include <attacca/version.hpp>
 
 #include <memory>
@@ -53,6 +55,11 @@ void print_text(const Machine& machine) {
   if (!machine.cuda_compiler.empty()) say("nvcc", machine.cuda_compiler.string());
 
   say("ranks", "threads (loopback); processes (MPI): " + describe_mpi());
+  const bool has_gpu = Device::cuda_count() > 0;
+  say("ranks GPU", has_gpu
+                       ? "threads that share one (edges); processes, through host memory (staged)"
+                       : "none: there is no GPU that this build can use");
+  say("ranks NCCL", describe_nccl() + (has_nccl() && !has_gpu ? ", and no GPU to use it" : ""));
 
   fmt::print("\nlibraries (found here; {})\n", has_mpi()
                                                    ? "attacca links MPI and no other"
@@ -112,7 +119,13 @@ Json to_json(const Machine& machine) {
             {"runtime_version", text_or_null(machine.cuda_runtime.value_or(""))},
             {"compiler", text_or_null(machine.cuda_compiler.string())},
             {"error", text_or_null(machine.driver.error)}}},
-          {"ranks", {{"loopback", true}, {"mpi", has_mpi()}, {"mpi_library", describe_mpi()}}},
+          {"ranks",
+           {{"loopback", true},
+            {"mpi", has_mpi()},
+            {"mpi_library", describe_mpi()},
+            {"edges", Device::cuda_count() > 0},
+            {"nccl", has_nccl() && Device::cuda_count() > 0},
+            {"nccl_library", describe_nccl()}}},
           {"libraries", libraries},
           {"missing", missing}};
 }

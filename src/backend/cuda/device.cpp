@@ -294,6 +294,11 @@ void CudaDevice::free_shared(void* address) noexcept {
   (void)cudaFreeHost(address);
 }
 
+void CudaDevice::run_here(const std::function<void()>& work) {
+  const CurrentDevice current(index_);
+  work();
+}
+
 std::size_t CudaDevice::bytes_free() const {
   const CurrentDevice current(index_);
   std::size_t bytes = 0, total = 0;

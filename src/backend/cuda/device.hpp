@@ -57,6 +57,7 @@ class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_fro
   void* allocate_shared(std::size_t bytes) override;
   void free_shared(void* address) noexcept override;
   std::size_t bytes_free() const override;
+  void run_here(const std::function<void()>& work) override;
   void copy_now(void* to, const void* from, std::size_t bytes) override;
   void peek(void* to, const void* from, std::size_t bytes) override;
   unsigned processors() const override;

@@ -9,10 +9,12 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 
 #include "comm/group.hpp"
 #include "comm/mpi/shared_memory.hpp"
 #include "comm/mpi/world.hpp"
+#include "comm/nccl/group.hpp"
 #include "comm/reduce.hpp"
 #include "comm/staged.hpp"
 
@@ -64,9 +66,7 @@ class MpiGroup final : public GroupImpl {
     }
   }
   std::shared_ptr<GroupImpl> subgroup(const std::vector<int>& chosen) override;
-  std::shared_ptr<GroupImpl> on(const Device& device) override {
-    return device.is_cuda() ? stage(shared_from_this(), device) : shared_from_this();
-  }
+  std::shared_ptr<GroupImpl> on(const Device& device, Transport transport) override;
   void check() override { world_->check(); }
   void fail(const std::string& message) override { world_->fail(message); }
   void poll() override { world_->poll(); }
@@ -328,6 +328,16 @@ std::shared_ptr<GroupImpl> MpiGroup::subgroup(const std::vector<int>& chosen) {
   agreement->collective(data);
   world_->next_context = context + 1;
   return std::make_shared<MpiGroup>(world_, context, own, std::move(world_ranks));
+}
+
+std::shared_ptr<GroupImpl> MpiGroup::on(const Device& device, Transport transport) {
+  if (transport == Transport::edges)
+    throw BadArgument("processes have no graph in common; use staged or nccl exchanges");
+  if (transport == Transport::automatic && !device.is_cuda()) return shared_from_this();
+  std::vector<int> all(static_cast<std::size_t>(size()));
+  std::iota(all.begin(), all.end(), 0);
+  if (transport == Transport::nccl) return join_nccl(subgroup(all), device);
+  return stage(subgroup(all), device);
 }
 
 std::shared_ptr<SymmetricBlock> MpiGroup::make_block(std::size_t bytes) {

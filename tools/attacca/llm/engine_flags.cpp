@@ -23,11 +23,11 @@ constexpr unsigned kMost = std::numeric_limits<unsigned>::max();
 /// An option that takes one of the first `count` enumerators, by name.
 template <class Enum>
 void add_choice(Command& command, const std::string& flag, Enum& value, const char* (*name)(Enum),
-                int count, const std::string& what) {
+                int count, const std::string& what, const char* group = kGroup) {
   std::vector<std::string> names;
   for (int at = 0; at < count; ++at) names.emplace_back(name(static_cast<Enum>(at)));
   const auto choose = [&value](std::size_t at) { value = static_cast<Enum>(at); };
-  command.option(flag, choice_of(names, choose), what).shows_default(name(value)).group(kGroup);
+  command.option(flag, choice_of(names, choose), what).shows_default(name(value)).group(group);
 }
 
 template <class T>
@@ -52,6 +52,22 @@ std::string mebi(std::size_t bytes) {
 }
 
 }  // namespace
+
+void add_rank_flags(Command& command, EngineFlags& flags) {
+  constexpr const char* kRanks = "Ranks";
+  constexpr int kTransports = static_cast<int>(Transport::nccl) + 1;
+  command
+      .option("--ranks", whole_number(flags.ranks, 1, 1024),
+              "split the model over this many ranks: threads or, under mpirun, processes")
+      .group(kRanks);
+  command
+      .option("--rank-deadline", positive_number(flags.rank_deadline),
+              "seconds after which a rank that does not come counts as lost")
+      .shows_default(fmt::to_string(flags.rank_deadline))
+      .group(kRanks);
+  add_choice(command, "--rank-transport", flags.engine.rank_transport, transport_name, kTransports,
+             "how ranks exchange a device's memory", kRanks);
+}
 
 void add_engine_flags(Command& command, EngineFlags& flags) {
   llm::EngineOptions& engine = flags.engine;

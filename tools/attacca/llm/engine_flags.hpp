@@ -12,13 +12,14 @@ namespace attacca::tool {
 struct EngineFlags {
   std::string device = "best";
   unsigned threads = 0;  // 0: all cores
-  // Only `attacca run` has these two.
+  // Only commands with `add_rank_flags` have these two.
   unsigned ranks = 0;         // 0: the model is not split
   double rank_deadline = 30;  // seconds
   llm::EngineOptions engine;  // but for the device
 };
 
 void add_engine_flags(Command& command, EngineFlags& flags);
+void add_rank_flags(Command& command, EngineFlags& flags);
 
 /// With the device that the flags name.
 llm::EngineOptions engine_options(const EngineFlags& flags);

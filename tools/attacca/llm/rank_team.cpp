@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace attacca::tool {
 
@@ -43,6 +44,8 @@ RankTeam::~RankTeam() {
 
 bool RankTeam::start(const llm::Model& model, const llm::EngineOptions& options) {
   if (!own_) return true;
+  if (std::exchange(has_started_, true))
+    throw BadArgument("a model over ranks is loaded once; start the program again");
   if (own_->rank() != 0) {
     llm::follow(model, options);
     return false;
@@ -52,6 +55,7 @@ bool RankTeam::start(const llm::Model& model, const llm::EngineOptions& options)
       give_device(own);
       own.ranks = group;
       own.on_step = {};
+      own.turns = {};
       try {
         llm::follow(model, own);
       } catch (const Error&) {  // rank 0 is told the same, and says it

@@ -21,8 +21,10 @@ class RankTeam {
   ~RankTeam();
   RankTeam(const RankTeam&) = delete;
 
+  /// Whether this process is not the first rank.
+  bool is_follower() const { return own_ && own_->rank() != 0; }
   /// Starts the ranks that are threads. Returns false in a process that is not the first rank, when
-  /// its part is done: there is nothing left to do there.
+  /// its part is done: there is nothing left to do there. Throws BadArgument when called again.
   bool start(const llm::Model& model, const llm::EngineOptions& options);
 
  private:
@@ -32,6 +34,7 @@ class RankTeam {
   std::vector<Group> others_;  // that are threads
   std::vector<std::thread> threads_;
   unsigned threads_each_ = 1;
+  bool has_started_ = false;
 };
 
 }  // namespace attacca::tool

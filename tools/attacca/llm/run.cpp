@@ -218,12 +218,7 @@ void add_run(Program& program) {
   add_trace_options(command, settings->trace);
   command.option("--logprobs", whole_number(settings->logprobs, 0, 20),
                  "with --json: log-probabilities, and this many alternatives");
-  command.option("--ranks", whole_number(settings->flags.ranks, 1, 1024),
-                 "split the model over this many ranks: threads or, under mpirun, processes");
-  command
-      .option("--rank-deadline", positive_number(settings->flags.rank_deadline),
-              "seconds after which a rank that does not come counts as lost")
-      .shows_default(fmt::to_string(settings->flags.rank_deadline));
+  add_rank_flags(command, settings->flags);
   add_sampling_flags(command, settings->sampling);
   add_engine_flags(command, settings->flags);
   settings->options = command.long_options();

@@ -17,6 +17,7 @@
 #include "input.hpp"
 #include "llm/engine_flags.hpp"
 #include "llm/models.hpp"
+#include "llm/rank_team.hpp"
 #include "llm/run_trace.hpp"
 #include "output.hpp"
 #include "progress.hpp"
@@ -84,14 +85,15 @@ std::vector<NamedModel> models_of(const ServeSettings& settings) {
   return models;
 }
 
-server::ModelSource source_of(const NamedModel& named, const llm::EngineOptions& options) {
+server::ModelSource source_of(const NamedModel& named, const llm::EngineOptions& options,
+                              RankTeam& team) {
   // Opened once, so that what cannot be read is told now and not to the first request.
   std::vector<std::string> aliases;
   for (const std::string& alias : {named.model, open_model(named.model).name()})
     if (!alias.empty()) aliases.push_back(alias);
   return {.name = named.name,
           .aliases = aliases,
-          .load = [named, options](const server::LoadTerms& terms) {
+          .load = [named, options, &team](const server::LoadTerms& terms) {
             llm::EngineOptions with = options;
             with.memory_limit = terms.memory_limit;
             with.turns = terms.turns;
@@ -101,6 +103,7 @@ server::ModelSource source_of(const NamedModel& named, const llm::EngineOptions&
                 if (call) call(record);
             };
             const llm::Model model = open_model(named.model);
+            team.start(model, with);
             ProgressBar bar;
             return server::LoadedModel{
                 model, llm::Engine(model, with,
@@ -120,7 +123,7 @@ std::size_t memory_of(const ServeSettings& settings, const llm::EngineOptions& e
 }
 
 std::unique_ptr<server::Models> make_models(const ServeSettings& settings,
-                                            const llm::EngineOptions& engine,
+                                            const llm::EngineOptions& engine, RankTeam& team,
                                             server::ModelsOptions options) {
   const std::vector<NamedModel> named = models_of(settings);
   if (named.size() > 1 && engine.scheduler == llm::Scheduler::resident)
@@ -132,7 +135,7 @@ std::unique_ptr<server::Models> make_models(const ServeSettings& settings,
   if (named.size() > 1 && !settings.trace.file.empty())
     throw UsageError("--trace is for one model; leave it out, or serve one model");
   std::vector<server::ModelSource> sources;
-  for (const NamedModel& one : named) sources.push_back(source_of(one, engine));
+  for (const NamedModel& one : named) sources.push_back(source_of(one, engine, team));
   options.memory = memory_of(settings, engine, named.size());
   options.unload_after =
       std::chrono::milliseconds(static_cast<std::int64_t>(settings.unload_seconds * 1000));
@@ -195,7 +198,7 @@ void reload(const ServeSettings& settings, Api& api, HttpServer& http) {
 }
 
 /// Serves until it is told to stop. Engines have ended when it returns.
-void serve_models(const ServeSettings& settings, const llm::EngineOptions& engine,
+void serve_models(const ServeSettings& settings, const llm::EngineOptions& engine, RankTeam& team,
                   RunTrace& trace) {
   if (settings.http.tls_certificate.empty() != settings.http.tls_key.empty())
     throw UsageError("--tls-cert and --tls-key go together; give both");
@@ -205,7 +208,7 @@ void serve_models(const ServeSettings& settings, const llm::EngineOptions& engin
   const auto log = std::make_shared<server::RequestLog>(format, log_line);
   std::unique_ptr<HttpServer> http;  // outlives the models, which may stop it
   std::atomic<bool> has_lost_device = false;
-  const auto models = make_models(settings, engine,
+  const auto models = make_models(settings, engine, team,
                                   {.log = [&](const std::string& line) { log->say(line); },
                                    .on_lost =
                                        [&](const std::string&) {
@@ -246,8 +249,16 @@ void serve(ServeSettings& settings) {
   settings.http.drain =
       std::chrono::milliseconds(static_cast<std::int64_t>(settings.drain_seconds * 1000));
   llm::EngineOptions engine = engine_options(settings.flags);
+  if (settings.flags.ranks > 0 && (!settings.named_models.empty() || settings.unload_seconds > 0))
+    throw UsageError(
+        "--ranks is for one model that stays loaded; leave --model and --unload-after out");
+  RankTeam team(settings.flags, engine);
+  if (team.is_follower()) {
+    team.start(open_model(settings.model), engine);
+    return;
+  }
   RunTrace trace(settings.trace, engine);
-  serve_models(settings, engine, trace);
+  serve_models(settings, engine, team, trace);
   trace.finish();
 }
 
@@ -311,6 +322,7 @@ void add_serve(Program& program) {
       .shows_default(settings->log_format);
   add_trace_options(command, settings->trace);
   command.flag("--strict", settings->is_strict, "refuse requests with unknown fields");
+  add_rank_flags(command, settings->flags);
   add_engine_flags(command, settings->flags);
   command.action([settings] { serve(*settings); });
 }

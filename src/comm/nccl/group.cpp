@@ -1,0 +1,268 @@
+// group.cpp: exchanges as calls of NCCL, which a graph captures when it is instantiated. Ranks
+// compare them on the host at that time, or, outside graphs, before each call. A replay costs no
+// host call, and compares nothing.
+#include "comm/nccl/group.hpp"
+
+#include <fmt/core.h>
+#include <attacca/memory.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include "comm/nccl/library.hpp"
+#include "graph/access.hpp"
+#include "graph/data.hpp"
+#include "graph/executor.hpp"
+
+namespace attacca::comm {
+
+namespace {
+
+/// A communicator. Graphs that captured it must be gone first, so they keep it.
+class Communicator {
+ public:
+  /// Throws BadArgument on all ranks alike. A collective call.
+  Communicator(const std::shared_ptr<GroupImpl>& control, const Device& device)
+      : control_(control), device_(device), library_(agree_on_library()) {
+    const Group group = Access::group(control);
+    NcclId id{};
+    int error = 0;
+    if (control->rank() == 0) error = library_.get_unique_id(&id);
+    group.broadcast(std::span(&id, 1), 0).named("NCCL's id").run();
+    if (error == 0)
+      graph::impl_of(device_).run_here(
+          [&] { error = library_.init_rank(&comm_, control->size(), id, control->rank()); });
+    tell_all(error == 0 ? std::string() : problem(error, "ncclCommInitRank"));
+  }
+  ~Communicator() {
+    if (!comm_) return;
+    bool is_broken = false;
+    try {
+      control_->check();
+    } catch (...) {
+      is_broken = true;
+    }
+    try {
+      // To destroy it waits for the others, so a program that is broken aborts.
+      graph::impl_of(device_).run_here(
+          [&] { is_broken ? library_.abort(comm_) : library_.destroy(comm_); });
+    } catch (...) {  // the device is lost, and its memory with it
+    }
+  }
+  Communicator(const Communicator&) = delete;
+
+  NcclComm* get() const { return comm_; }
+  const NcclLibrary& library() const { return library_; }
+  void check(int error, const char* call) const {
+    if (error != 0) throw DeviceError(problem(error, call));
+  }
+
+ private:
+  std::string problem(int error, const char* call) const {
+    return fmt::format("{}: {}; {}", call, library_.error_text(error), library_.last_error(comm_));
+  }
+
+  /// Throws on all ranks if one has a problem.
+  void tell_all(const std::string& own) const {
+    const Group group = Access::group(control_);
+    int first = own.empty() ? group.size() : group.rank();
+    group.all_reduce(std::span(&first, 1), Reduction::min).named("NCCL's problems").run();
+    if (first == group.size()) return;
+    char text[400] = {};
+    if (group.rank() == first) own.copy(text, sizeof text - 1);
+    group.broadcast(std::span<char>(text), first).named("NCCL's problem").run();
+    throw BadArgument(fmt::format(
+        "rank {}: {} (two ranks on one GPU need NCCL 2.30 or later, NCCL_MULTI_RANK_GPU_ENABLE=1 "
+        "and NCCL_MAX_CTAS=4)",
+        control_->world_rank(first), text));
+  }
+  const NcclLibrary& agree_on_library() const {
+    std::string own;
+    const NcclLibrary* library = find_nccl(own);
+    tell_all(own);
+    std::vector<int> versions(static_cast<std::size_t>(control_->size()));
+    Access::group(control_)
+        .all_gather<int>(std::span(&library->version, 1), std::span(versions))
+        .named("NCCL's versions")
+        .run();
+    const auto other = std::find_if(versions.begin(), versions.end(),
+                                    [&](int version) { return version != versions[0]; });
+    if (other != versions.end())
+      throw BadArgument(fmt::format(
+          "rank {} has NCCL {} and rank {} has NCCL {}; use the same version everywhere",
+          control_->world_rank(0), versions[0],
+          control_->world_rank(static_cast<int>(other - versions.begin())), *other));
+    return *library;
+  }
+
+  std::shared_ptr<GroupImpl> control_;
+  Device device_;
+  const NcclLibrary& library_;
+  NcclComm* comm_ = nullptr;
+};
+
+NcclType type_of(ElementType type) {
+  switch (type) {
+    case ElementType::i32:
+      return NcclType::i32;
+    case ElementType::u32:
+      return NcclType::u32;
+    case ElementType::i64:
+      return NcclType::i64;
+    case ElementType::u64:
+      return NcclType::u64;
+    case ElementType::f32:
+      return NcclType::f32;
+    case ElementType::f64:
+      return NcclType::f64;
+    case ElementType::bytes:
+      break;
+  }
+  return NcclType::u8;
+}
+
+NcclReduction reduction_of(Reduction reduction) {
+  return reduction == Reduction::sum   ? NcclReduction::sum
+         : reduction == Reduction::min ? NcclReduction::min
+                                       : NcclReduction::max;
+}
+
+class NcclGroup final : public GroupImpl {
+ public:
+  NcclGroup(std::shared_ptr<GroupImpl> control, const Device& device)
+      : GroupImpl("nccl", control->rank(), control->members(), control->deadline()),
+        control_(std::move(control)),
+        device_(device),
+        communicator_(std::make_shared<Communicator>(control_, device)),
+        word_(device, 1),
+        stream_(device) {}
+
+  /// It waits for the others, and NCCL loads its kernels, which must not happen in a capture.
+  void warm_up() {
+    ExchangeData barrier;
+    barrier.descriptor.operation = Operation::barrier;
+    barrier.descriptor.set_name("warm up");
+    run(barrier);
+  }
+
+  void run(const ExchangeData& exchange) override {
+    const std::lock_guard one_at_a_time(run_mutex_);
+    call(exchange, stream_);
+    stream_.synchronize();
+  }
+  void enqueue(const ExchangePtr& exchange, StreamRef stream) override {
+    check_exchange(*exchange, stream.device());
+    stream.library(exchange->name, function_of(exchange));
+  }
+  PlainNode add_to(const ExchangePtr& exchange, Graph& graph) override {
+    check_exchange(*exchange, graph.device());
+    graph::data_of(graph).keeps.push_back(shared_from_this());
+    return with_accesses(graph.library(exchange->name, function_of(exchange)), *exchange);
+  }
+  std::shared_ptr<GroupImpl> subgroup(const std::vector<int>& members) override {
+    return join_nccl(control_->subgroup(members), device_);
+  }
+  std::shared_ptr<GroupImpl> on(const Device& device, Transport transport) override {
+    return control_->on(device, transport);
+  }
+  bool is_on_device() const override { return true; }
+  void check() override { control_->check(); }
+  void fail(const std::string& message) override { control_->fail(message); }
+  void poll() override { control_->poll(); }
+
+ private:
+  std::function<void(StreamRef)> function_of(const ExchangePtr& exchange) {
+    return [self = std::static_pointer_cast<NcclGroup>(shared_from_this()),
+            exchange](StreamRef stream) { self->call(*exchange, stream); };
+  }
+  void check_exchange(const ExchangeData& exchange, const Device& device) const {
+    if (!(device == device_))
+      throw BadArgument(fmt::format("{} '{}' is for {}, and the stream or graph is of {}",
+                                    name_of(exchange.descriptor.operation), exchange.name,
+                                    device_.name(), device.name()));
+  }
+  std::shared_ptr<SymmetricBlock> make_block(std::size_t) override {
+    throw BadArgument(
+        "NCCL's groups have no symmetric memory; use the group that this one came from, which has "
+        "host memory");
+  }
+
+  void fail_unless_empty(const std::string& message) {
+    if (!message.empty()) fail(message);
+  }
+  /// Ranks compare what they are about to call, on the host.
+  void compare(const ExchangeData& exchange) {
+    const Group control = Access::group(control_);
+    Descriptor own = exchange.descriptor;
+    Descriptor other;
+    switch (own.operation) {
+      case Operation::send: {
+        control.send(std::span(&own, 1), exchange.peer).run();
+        control.receive(std::span(&other, 1), exchange.peer).run();
+        return fail_unless_empty(
+            disagreement(own, world_rank(rank()), other, world_rank(exchange.peer)));
+      }
+      case Operation::receive: {
+        control.receive(std::span(&other, 1), exchange.peer).run();
+        control.send(std::span(&own, 1), exchange.peer).run();
+        return fail_unless_empty(
+            disagreement(other, world_rank(exchange.peer), own, world_rank(rank())));
+      }
+      default: {
+        std::vector<Descriptor> all(static_cast<std::size_t>(size()));
+        control.all_gather<Descriptor>(std::span(&own, 1), std::span(all)).named("compare").run();
+        fail_unless_empty(disagreement(all, members()));
+      }
+    }
+  }
+
+  void call(const ExchangeData& e, StreamRef stream) {
+    compare(e);
+    graph::impl_of(device_).run_here([&] { hand_over(e, stream.native()); });
+  }
+  void hand_over(const ExchangeData& e, void* stream) {
+    const Descriptor& d = e.descriptor;
+    const NcclLibrary& nccl = communicator_->library();
+    NcclComm* const comm = communicator_->get();
+    const std::size_t bytes = d.part_bytes();
+    const auto check = [&](int error) { communicator_->check(error, name_of(d.operation)); };
+    switch (d.operation) {
+      case Operation::broadcast:
+        return check(nccl.broadcast(e.from,
+                                    rank() == d.root ? const_cast<std::byte*>(e.from) : e.to, bytes,
+                                    NcclType::u8, d.root, comm, stream));
+      case Operation::all_gather:
+        return check(nccl.all_gather(e.from, e.to, bytes, NcclType::u8, comm, stream));
+      case Operation::all_reduce:
+        return check(nccl.all_reduce(e.from, e.to, d.count, type_of(d.type),
+                                     reduction_of(d.reduction), comm, stream));
+      case Operation::reduce_scatter:
+        return check(nccl.reduce_scatter(e.from, e.to, d.count, type_of(d.type),
+                                         reduction_of(d.reduction), comm, stream));
+      case Operation::send:
+        return check(nccl.send(e.from, bytes, NcclType::u8, e.peer, comm, stream));
+      case Operation::receive:
+        return check(nccl.receive(e.to, bytes, NcclType::u8, e.peer, comm, stream));
+      default:  // a barrier
+        return check(nccl.all_reduce(word_.data(), word_.data(), 1, NcclType::u32,
+                                     NcclReduction::max, comm, stream));
+    }
+  }
+
+  std::shared_ptr<GroupImpl> control_;
+  Device device_;
+  std::shared_ptr<Communicator> communicator_;
+  Buffer<std::uint32_t> word_;  // of barriers
+  std::mutex run_mutex_;
+  Stream stream_;
+};
+
+}  // namespace
+
+std::shared_ptr<GroupImpl> join_nccl(std::shared_ptr<GroupImpl> control, const Device& device) {
+  const auto group = std::make_shared<NcclGroup>(std::move(control), device);
+  group->warm_up();
+  return group;
+}
+
+}  // namespace attacca::comm

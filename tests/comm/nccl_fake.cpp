@@ -1,0 +1,121 @@
+// nccl_fake.cpp: the conformance cases on NCCL's group over a fake of the library (fake_nccl.cpp),
+// and what it refuses. It shows that attacca calls NCCL with the right numbers, in the right order;
+// whether NCCL does the rest is for tests on GPUs.
+#include <gmock/gmock.h>
+
+#include "comm/conformance.hpp"
+#include "comm/nccl/group.hpp"
+
+namespace attacca::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+/// The public face refuses host devices, which the fake works with.
+Group with_fake(const Group& group) {
+  std::vector<int> all(static_cast<std::size_t>(group.size()));
+  std::iota(all.begin(), all.end(), 0);
+  return comm::Access::group(
+      comm::join_nccl(comm::Access::impl(group.subgroup(all)), Device::host(1)));
+}
+
+std::string told(int ranks, const std::function<void(const Group&)>& body) {
+  try {
+    run_loopback(ranks, [&](const Group& group) { body(with_fake(group)); },
+                 {.deadline = std::chrono::milliseconds(1500)});
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+class NcclConformance : public testing::TestWithParam<ConformanceCase> {};
+
+TEST_P(NcclConformance, holds_for_one_to_four_ranks) {
+  for (const int ranks : {1, 2, 3, 4})
+    run_loopback(ranks, [&](const Group& group) { GetParam().run(with_fake(group)); });
+}
+INSTANTIATE_TEST_SUITE_P(Fake, NcclConformance, testing::ValuesIn(kCollectives),
+                         [](const auto& at) { return std::string(at.param.name); });
+
+TEST(Nccl, sends_arrive_in_order) {
+  run_loopback(3, [](const Group& group) { sends_arrive_in_order(with_fake(group)); });
+}
+
+TEST(Nccl, names_its_version) {
+  EXPECT_TRUE(has_nccl());
+  EXPECT_EQ(describe_nccl(), "NCCL 2.28.3");
+}
+
+TEST(Nccl, exchanges_that_differ_are_named_before_nccl_hears_of_them) {
+  const std::string message = told(2, [](const Group& group) {
+    std::vector<float> x(group.rank() == 0 ? 4 : 5);
+    group.all_reduce(std::span(x)).run();
+  });
+  EXPECT_THAT(message, AllOf(HasSubstr("rank 0 called all-reduce of 4 f32, sum"),
+                             HasSubstr("rank 1 called all-reduce of 5 f32, sum")));
+}
+
+TEST(Nccl, sends_that_differ_from_their_receives_are_named) {
+  const std::string message = told(2, [](const Group& group) {
+    std::vector<int> x(group.rank() == 0 ? 3 : 2);
+    if (group.rank() == 0)
+      group.send(std::span(x), 1).run();
+    else
+      group.receive(std::span(x), 0).run();
+  });
+  EXPECT_THAT(message, HasSubstr("rank 0 sends 3 i32 to rank 1, which expects 2 i32"));
+}
+
+TEST(Nccl, a_rank_that_does_not_come_is_named_within_the_deadline) {
+  const std::string message = told(2, [](const Group& group) {
+    if (group.rank() == 0) group.barrier().run();
+  });
+  EXPECT_THAT(message, HasSubstr("rank 1 left"));
+}
+
+TEST(Nccl, refusals_of_the_library_come_out_on_all_ranks_with_a_remedy) {
+  const std::string message = told(5, [](const Group&) {});
+  EXPECT_THAT(message, AllOf(HasSubstr("rank 0: ncclCommInitRank: invalid argument"),
+                             HasSubstr("NCCL_MULTI_RANK_GPU_ENABLE=1")));
+}
+
+TEST(Nccl, host_devices_are_refused) {
+  run_loopback(2, [](const Group& group) {
+    EXPECT_THAT([&] { group.on(Device::host(1), Transport::nccl); },
+                testing::ThrowsMessage<BadArgument>(HasSubstr("NCCL moves memory of GPUs")));
+  });
+}
+
+TEST(Nccl, symmetric_memory_is_refused) {
+  run_loopback(2, [](const Group& group) {
+    const Group fake = with_fake(group);
+    EXPECT_THAT([&] { fake.symmetric<int>(3); },
+                testing::ThrowsMessage<BadArgument>(HasSubstr("no symmetric memory")));
+  });
+}
+
+/// On the host a library call runs at every launch; on CUDA it is captured once.
+TEST(Nccl, an_exchange_in_a_graph_keeps_its_group) {
+  run_loopback(2, [](const Group& group) {
+    std::vector<int> x(7, group.rank() + 1);
+    const Device device = Device::host(1);
+    std::optional<Exec> exec;
+    {
+      std::vector<int> all{0, 1};
+      const Group fake =
+          comm::Access::group(comm::join_nccl(comm::Access::impl(group.subgroup(all)), device));
+      Graph graph(device, "step");
+      fake.all_reduce(std::span(x)).add_to(graph);
+      exec.emplace(graph.instantiate());
+    }
+    Stream stream(device);
+    for (int turn = 0; turn < 3; ++turn) exec->launch(stream);
+    stream.synchronize();
+    EXPECT_EQ(x, std::vector<int>(7, 12));
+  });
+}
+
+}  // namespace
+}  // namespace attacca::test
