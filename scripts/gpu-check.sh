@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Runs everything that needs a GPU: the gpu tests, the small ones again under compute-sanitizer, and the benchmarks, with
 # results in bench/results/<gpu>; then updates the documentation. Installs nothing. gpu-check.sh [PART]... [COMMIT]
-# PART: build, test, memcheck, racecheck, synccheck, initcheck or bench; without any, all in this order.
+# PART: build, test, memcheck, racecheck, synccheck, initcheck, ranks or bench; without any, all in this order.
+# `ranks` compares a model over ranks that share the GPU with one rank, through graph edges and, where libnccl.so.2 is NCCL
+# 2.30 or later, through NCCL. LD_LIBRARY_PATH says which library that is.
 # COMMIT: the commit that the results belong to, for a copy without its git history.
 # A part that fails does not stop the later ones, unless it is the build; the exit status tells at the end.
 # scripts/checks.py writes the names of all tests that ran to bench/results/<gpu>/checks.json.
@@ -13,12 +15,12 @@ failed='' parts=() commit=''
 fail() { echo "gpu-check: $*" >&2; exit 1; }
 for word in "$@"; do
   case $word in
-    build | test | memcheck | racecheck | synccheck | initcheck | bench) parts+=("$word") ;;
+    build | test | memcheck | racecheck | synccheck | initcheck | ranks | bench) parts+=("$word") ;;
     *) [[ $word =~ ^[0-9a-f]{7,40}$ ]] || fail "'$word' is neither a part nor a commit; see the first lines of $0"
       commit=$word ;;
   esac
 done
-((${#parts[@]} > 0)) || parts=(build test memcheck racecheck synccheck initcheck bench)
+((${#parts[@]} > 0)) || parts=(build test memcheck racecheck synccheck initcheck ranks bench)
 
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1) || true
 [[ -n $gpu ]] || fail "no GPU here (nvidia-smi names none); run this on a machine with one"
@@ -88,6 +90,33 @@ record_runs() {
     --device "$gpu" --driver "$driver" ${commit:+--commit "$commit"}
 }
 
+# tell <words>...: the greedy story of the embedded model, or why there is none.
+tell() {
+  timeout 60 build/cuda/bin/attacca run --plain "Once upon a time" --temperature 0 -n 40 --device cuda:0 "$@" 2>&1
+}
+
+# Ranks that are threads and share the GPU. NCCL puts several ranks on one GPU only if it is told to.
+run_ranks() {
+  local one two transport status=0
+  export NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_MAX_CTAS=4
+  one=$(tell) || { echo "gpu-check: one rank: $one" >&2; return 1; }
+  for transport in edges nccl; do
+    if [[ $transport == nccl ]] && ! build/cuda/bin/attacca doctor | grep -qE '^ranks NCCL +NCCL 2\.(3[0-9]|[4-9][0-9])'; then
+      echo "ranks: NCCL is left out; $(build/cuda/bin/attacca doctor | grep '^ranks NCCL')"
+      continue
+    fi
+    if two=$(tell --ranks 2 --rank-transport "$transport") && [[ $two == "$one" ]]; then
+      echo "ranks: two ranks tell the story of one ($transport)"
+    else
+      echo "gpu-check: two ranks ($transport): $two" >&2
+      status=1
+    fi
+  done
+  build/cuda/bin/attacca bench ranks-device --device cuda:0 --json-dir "bench/results/$slug" ${commit:+--commit "$commit"} ||
+    status=1
+  return $status
+}
+
 run_part() {
   case $1 in
     build) scripts/build.sh cuda all -DATTACCA_BENCH=ON || fail "the build failed, so nothing was checked" ;;
@@ -97,6 +126,7 @@ run_part() {
     racecheck) sanitize racecheck "*SmallDevice*/cuda*:$unfit" ;;
     synccheck) sanitize synccheck "*SmallDevice*/cuda*:*SmallModel*/cuda*:$unfit" ;;
     initcheck) sanitize initcheck "*SmallModel*/cuda*" ;;
+    ranks) run_ranks ;;
     bench) run_benchmarks ;;
   esac
 }

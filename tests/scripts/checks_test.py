@@ -173,7 +173,13 @@ END
   esac
 done""",
     "build/cuda/tests/relacy_tests": "",
-    "build/cuda/bin/attacca": 'echo "$*" >>benchmarks; exit ${BENCH_STATUS:-0}',
+    "build/cuda/bin/attacca": """case $* in
+  doctor) echo "ranks NCCL  NCCL ${NCCL:-2.32.3}" && exit ;;
+  run*--ranks*) echo "${STORY_OF_TWO:-once}" ;;
+  run*) echo once ;;
+esac
+echo "$*" >>benchmarks
+exit ${BENCH_STATUS:-0}""",
 }
 
 
@@ -222,6 +228,21 @@ class GpuCheck(Folder):
         self.assertIn("gpu-check: failed, see above: memcheck bench\n", done.stdout)
         self.assertEqual(2, self.checks()["memcheck"]["binaries"][0]["errors"])
         self.assertEqual(5, len((self.root / "benchmarks").read_text().splitlines()), "each command ran")
+
+    def test_ranks_must_tell_the_story_of_one(self):
+        done = self.run_check("ranks", "abc1234")
+        self.assertEqual(0, done.returncode, done.stdout)
+        for transport in "edges", "nccl":
+            self.assertIn(f"two ranks tell the story of one ({transport})", done.stdout)
+        self.assertIn("bench ranks-device --device cuda:0", (self.root / "benchmarks").read_text())
+        done = self.run_check("ranks", "abc1234", STORY_OF_TWO="twice")
+        self.assertEqual(1, done.returncode)
+        self.assertIn("gpu-check: two ranks (edges): twice", done.stdout)
+
+    def test_an_old_nccl_is_left_out_by_name(self):
+        done = self.run_check("ranks", "abc1234", NCCL="2.28.3")
+        self.assertEqual(0, done.returncode, done.stdout)
+        self.assertIn("NCCL is left out; ranks NCCL  NCCL 2.28.3", done.stdout)
 
     def test_refuses_a_word_that_is_neither_a_part_nor_a_commit(self):
         done = self.run_check("memchek")

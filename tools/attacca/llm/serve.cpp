@@ -5,6 +5,7 @@
 #include <attacca/llm.hpp>
 
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
@@ -254,6 +255,8 @@ void serve(ServeSettings& settings) {
         "--ranks is for one model that stays loaded; leave --model and --unload-after out");
   RankTeam team(settings.flags, engine);
   if (team.is_follower()) {
+    // A launcher sends signals to all processes; the first rank drains, and then ends the others.
+    for (const int number : {SIGINT, SIGTERM}) std::signal(number, SIG_IGN);
     team.start(open_model(settings.model), engine);
     return;
   }
