@@ -1,14 +1,19 @@
-# Adds the tests of NCCL's group, over a fake of the library that is found before any other.
-add_library(fake_nccl MODULE comm/fake_nccl.cpp)
-set_target_properties(fake_nccl PROPERTIES OUTPUT_NAME nccl SUFFIX .so.2
-  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/fake_nccl)
-add_executable(comm_nccl comm/nccl_fake.cpp)
-target_link_libraries(comm_nccl PRIVATE ${support_libraries} GTest::gmock GTest::gtest_main)
-target_compile_options(comm_nccl PRIVATE -O0)
-set_target_properties(comm_nccl PROPERTIES BUILD_RPATH ${CMAKE_CURRENT_BINARY_DIR}/fake_nccl)
-add_dependencies(comm_nccl fake_nccl)
-add_test(NAME comm_nccl COMMAND comm_nccl --gtest_brief=1)
-set_tests_properties(comm_nccl PROPERTIES LABELS cpu TIMEOUT 120)
+# Adds the tests of NCCL's and NVSHMEM's groups, over fakes of the libraries that are found before any other.
+foreach(library IN ITEMS nccl=nccl.so.2 nvshmem=nvshmem_host.so.3)
+  string(REPLACE = ";" names ${library})
+  list(GET names 0 name)
+  list(GET names 1 file)
+  add_library(fake_${name} MODULE comm/fake_${name}.cpp)
+  set_target_properties(fake_${name} PROPERTIES OUTPUT_NAME ${file} SUFFIX ""
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/fakes)
+  add_executable(comm_${name} comm/${name}_fake.cpp)
+  target_link_libraries(comm_${name} PRIVATE ${support_libraries} GTest::gmock GTest::gtest_main)
+  target_compile_options(comm_${name} PRIVATE -O0)
+  set_target_properties(comm_${name} PROPERTIES BUILD_RPATH ${CMAKE_CURRENT_BINARY_DIR}/fakes)
+  add_dependencies(comm_${name} fake_${name})
+  add_test(NAME comm_${name} COMMAND comm_${name} --gtest_brief=1)
+  set_tests_properties(comm_${name} PROPERTIES LABELS cpu TIMEOUT 120)
+endforeach()
 
 # Adds the tests of ranks that are processes. They need mpirun. The sanitizers are left to loopback, because they report
 # leaks of MPI itself.

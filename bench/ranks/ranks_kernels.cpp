@@ -1,4 +1,4 @@
-// ranks_kernels.cpp: the kernel of ranks_kernels.hpp.
+// ranks_kernels.cpp: adds two arrays element by element, on the host in one loop.
 #include "ranks/ranks_kernels.hpp"
 
 namespace bench {

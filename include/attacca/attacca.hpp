@@ -15,6 +15,7 @@
 #include <attacca/mark.hpp>
 #include <attacca/memory.hpp>
 #include <attacca/nccl.hpp>
+#include <attacca/nvshmem.hpp>
 #include <attacca/occupancy.hpp>
 #include <attacca/overlap.hpp>
 #include <attacca/ranks.hpp>

@@ -50,7 +50,10 @@ enum class Reduction : std::uint8_t { sum, min, max };
 ///  edges      the ranks' graphs are joined, and an exchange is one kernel between their edges
 ///  staged     a copy to pinned memory, a host call, a copy back
 ///  nccl       NVIDIA's library, opened when the program runs; see nccl.hpp
-enum class Transport : std::uint8_t { automatic, edges, staged, nccl };
+///  nvshmem    another, for processes; with symmetric memory and one-sided exchanges; see
+///  nvshmem.hpp
+enum class Transport : std::uint8_t { automatic, edges, staged, nccl, nvshmem };
+inline constexpr int kTransports = 5;
 const char* transport_name(Transport transport);
 
 namespace detail {
@@ -150,7 +153,8 @@ class Group {
  public:
   int rank() const;
   int size() const;
-  /// "loopback", "mpi", "edges" (ranks that share a device), "staged" or "nccl".
+  /// "loopback", "mpi", "edges" (ranks that share a device), "staged", "nccl" or
+  /// "nvshmem".
   const std::string& backend() const;
   std::chrono::nanoseconds deadline() const;
   /// A group of some of these ranks, in the order of `members`, which are ranks of this group and

@@ -23,7 +23,7 @@ ExchangeArgs args_of(std::span<const ExchangeData* const> exchanges) {
   const bool is_copy = d.operation == Operation::broadcast || d.operation == Operation::all_gather;
   const std::uint32_t unit = is_copy ? unit_of(exchanges) : d.element_bytes;
   ExchangeArgs args{};
-  args.ranks = static_cast<std::int32_t>(exchanges.size());
+  args.ranks = args.targets = static_cast<std::int32_t>(exchanges.size());
   for (std::size_t rank = 0; rank < exchanges.size(); ++rank) {
     args.from[rank] = exchanges[rank]->from;
     args.to[rank] = exchanges[rank]->to;

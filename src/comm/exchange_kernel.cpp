@@ -108,7 +108,7 @@ struct ExchangeKernel {
     if (a.operation == Operation::all_reduce) {
       for (std::uint64_t at = first; at < count; at += step) {
         const T sum = sum_at<T>(a, at);
-        for (int rank = 0; rank < a.ranks; ++rank) reinterpret_cast<T*>(a.to[rank])[at] = sum;
+        for (int rank = 0; rank < a.targets; ++rank) reinterpret_cast<T*>(a.to[rank])[at] = sum;
       }
       return;
     }

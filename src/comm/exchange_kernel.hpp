@@ -21,6 +21,7 @@ struct ExchangeArgs {
   std::uint64_t each;          // units for each that `limit` counts
   std::uint32_t unit_bytes;    // of an element, if something is computed with it
   std::int32_t ranks;
+  std::int32_t targets;  // ranks that get the result of an all-reduce: the first of `to`
   std::int32_t root;
   Operation operation;
   ElementType type;

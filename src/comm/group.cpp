@@ -76,8 +76,9 @@ void check_overlap(const ExchangeData& data, const std::byte* in_place) {
 }
 
 void run(const ExchangeData& data) {
+  if (data.group->is_on_device()) return data.group->run(data);
   if (is_one_sided(data.descriptor.operation)) return run_one_sided(data);
-  if (!data.limit || data.group->is_on_device()) return data.group->run(data);
+  if (!data.limit) return data.group->run(data);
   ExchangeData now = data;
   now.descriptor.moved =
       std::min<std::uint64_t>(data.descriptor.count, std::uint64_t{*data.limit} * data.limit_each);
@@ -137,13 +138,15 @@ Group Group::subgroup(const std::vector<int>& members) const {
 }
 
 Group Group::on(const Device& device, Transport transport) const {
-  if (transport == Transport::nccl && !device.is_cuda())
-    throw BadArgument(fmt::format("NCCL moves memory of GPUs, and {} is none", device.name()));
+  if ((transport == Transport::nccl || transport == Transport::nvshmem) && !device.is_cuda())
+    throw BadArgument(fmt::format("{} moves memory of GPUs, and {} is none",
+                                  transport == Transport::nccl ? "NCCL" : "NVSHMEM",
+                                  device.name()));
   return Group(impl_->on(device, transport));
 }
 
 const char* transport_name(Transport transport) {
-  static constexpr const char* kNames[] = {"automatic", "edges", "staged", "nccl"};
+  static constexpr const char* kNames[] = {"automatic", "edges", "staged", "nccl", "nvshmem"};
   return kNames[static_cast<std::size_t>(transport)];
 }
 

@@ -430,6 +430,10 @@ std::shared_ptr<GroupImpl> LoopbackGroup::on(const Device& device, Transport tra
   std::vector<int> all(static_cast<std::size_t>(size()));
   std::iota(all.begin(), all.end(), 0);
   if (transport == Transport::nccl) return join_nccl(subgroup(all), device);
+  if (transport == Transport::nvshmem)
+    throw BadArgument(
+        "NVSHMEM wants a process for each rank, and these are threads; start the program with "
+        "mpirun, or use edges or nccl");
   if (transport == Transport::staged)
     throw BadArgument(
         "ranks that are threads have no staged exchanges, because host calls of one device take "

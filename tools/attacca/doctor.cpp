@@ -5,6 +5,7 @@
 #include <attacca/device.hpp>
 #include <attacca/mpi.hpp>
 #include <attacca/nccl.hpp>
+#include <attacca/nvshmem.hpp>
 #include <attacca/version.hpp>
 
 #include <memory>
@@ -59,7 +60,11 @@ void print_text(const Machine& machine) {
   say("ranks GPU", has_gpu
                        ? "threads that share one (edges); processes, through host memory (staged)"
                        : "none: there is no GPU that this build can use");
-  say("ranks NCCL", describe_nccl() + (has_nccl() && !has_gpu ? ", and no GPU to use it" : ""));
+  const auto usable = [&](bool has_library) {
+    return has_library && !has_gpu ? ", and no GPU to use it" : "";
+  };
+  say("ranks NCCL", describe_nccl() + usable(has_nccl()));
+  say("ranks SHMEM", describe_nvshmem() + usable(has_nvshmem()));
 
   fmt::print("\nlibraries (found here; {})\n", has_mpi()
                                                    ? "attacca links MPI and no other"
@@ -125,7 +130,9 @@ Json to_json(const Machine& machine) {
             {"mpi_library", describe_mpi()},
             {"edges", Device::cuda_count() > 0},
             {"nccl", has_nccl() && Device::cuda_count() > 0},
-            {"nccl_library", describe_nccl()}}},
+            {"nccl_library", describe_nccl()},
+            {"nvshmem", has_nvshmem() && Device::cuda_count() > 0},
+            {"nvshmem_library", describe_nvshmem()}}},
           {"libraries", libraries},
           {"missing", missing}};
 }

@@ -15,6 +15,7 @@
 #include "comm/mpi/shared_memory.hpp"
 #include "comm/mpi/world.hpp"
 #include "comm/nccl/group.hpp"
+#include "comm/nvshmem/group.hpp"
 #include "comm/reduce.hpp"
 #include "comm/staged.hpp"
 
@@ -337,6 +338,12 @@ std::shared_ptr<GroupImpl> MpiGroup::on(const Device& device, Transport transpor
   std::vector<int> all(static_cast<std::size_t>(size()));
   std::iota(all.begin(), all.end(), 0);
   if (transport == Transport::nccl) return join_nccl(subgroup(all), device);
+  if (transport == Transport::nvshmem) {
+    static std::atomic<bool> was_started{false};
+    if (was_started.exchange(true))
+      throw BadArgument("NVSHMEM was started before in this process; keep the group that has it");
+    return join_nvshmem(subgroup(all), device);
+  }
   return stage(subgroup(all), device);
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/compare.hpp"
 #include "comm/nccl/library.hpp"
 #include "graph/access.hpp"
 #include "graph/data.hpp"
@@ -32,7 +33,9 @@ class Communicator {
     if (error == 0)
       graph::impl_of(device_).run_here(
           [&] { error = library_.init_rank(&comm_, control->size(), id, control->rank()); });
-    tell_all(error == 0 ? std::string() : problem(error, "ncclCommInitRank"));
+    tell_all(*control, error == 0 ? std::string() : problem(error, "ncclCommInitRank"),
+             " (two ranks on one GPU need NCCL 2.30 or later, NCCL_MULTI_RANK_GPU_ENABLE=1 and "
+             "NCCL_MAX_CTAS=4)");
   }
   ~Communicator() {
     if (!comm_) return;
@@ -62,24 +65,10 @@ class Communicator {
     return fmt::format("{}: {}; {}", call, library_.error_text(error), library_.last_error(comm_));
   }
 
-  /// Throws on all ranks if one has a problem.
-  void tell_all(const std::string& own) const {
-    const Group group = Access::group(control_);
-    int first = own.empty() ? group.size() : group.rank();
-    group.all_reduce(std::span(&first, 1), Reduction::min).named("NCCL's problems").run();
-    if (first == group.size()) return;
-    char text[400] = {};
-    if (group.rank() == first) own.copy(text, sizeof text - 1);
-    group.broadcast(std::span<char>(text), first).named("NCCL's problem").run();
-    throw BadArgument(fmt::format(
-        "rank {}: {} (two ranks on one GPU need NCCL 2.30 or later, NCCL_MULTI_RANK_GPU_ENABLE=1 "
-        "and NCCL_MAX_CTAS=4)",
-        control_->world_rank(first), text));
-  }
   const NcclLibrary& agree_on_library() const {
     std::string own;
     const NcclLibrary* library = find_nccl(own);
-    tell_all(own);
+    tell_all(*control_, own, "");
     std::vector<int> versions(static_cast<std::size_t>(control_->size()));
     Access::group(control_)
         .all_gather<int>(std::span(&library->version, 1), std::span(versions))
@@ -187,37 +176,8 @@ class NcclGroup final : public GroupImpl {
         "host memory");
   }
 
-  void fail_unless_empty(const std::string& message) {
-    if (!message.empty()) fail(message);
-  }
-  /// Ranks compare what they are about to call, on the host.
-  void compare(const ExchangeData& exchange) {
-    const Group control = Access::group(control_);
-    Descriptor own = exchange.descriptor;
-    Descriptor other;
-    switch (own.operation) {
-      case Operation::send: {
-        control.send(std::span(&own, 1), exchange.peer).run();
-        control.receive(std::span(&other, 1), exchange.peer).run();
-        return fail_unless_empty(
-            disagreement(own, world_rank(rank()), other, world_rank(exchange.peer)));
-      }
-      case Operation::receive: {
-        control.receive(std::span(&other, 1), exchange.peer).run();
-        control.send(std::span(&own, 1), exchange.peer).run();
-        return fail_unless_empty(
-            disagreement(other, world_rank(exchange.peer), own, world_rank(rank())));
-      }
-      default: {
-        std::vector<Descriptor> all(static_cast<std::size_t>(size()));
-        control.all_gather<Descriptor>(std::span(&own, 1), std::span(all)).named("compare").run();
-        fail_unless_empty(disagreement(all, members()));
-      }
-    }
-  }
-
   void call(const ExchangeData& e, StreamRef stream) {
-    compare(e);
+    compare_on_host(*control_, e);
     graph::impl_of(device_).run_here([&] { hand_over(e, stream.native()); });
   }
   void hand_over(const ExchangeData& e, void* stream) {

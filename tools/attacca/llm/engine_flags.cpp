@@ -55,7 +55,6 @@ std::string mebi(std::size_t bytes) {
 
 void add_rank_flags(Command& command, EngineFlags& flags) {
   constexpr const char* kRanks = "Ranks";
-  constexpr int kTransports = static_cast<int>(Transport::nccl) + 1;
   command
       .option("--ranks", whole_number(flags.ranks, 1, 1024),
               "split the model over this many ranks: threads or, under mpirun, processes")

@@ -1,0 +1,239 @@
+// group.cpp: exchanges over NVSHMEM's symmetric memory, all in the order of a stream. Puts and gets
+// are copies to and from addresses of other ranks. Collectives copy to symmetric memory, meet at
+// NVSHMEM's barrier, read the others' memory in the order of ranks, and meet again, so that nobody
+// writes what another still reads.
+#include "comm/nvshmem/group.hpp"
+
+#include <fmt/core.h>
+#include <attacca/memory.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include "comm/compare.hpp"
+#include "comm/exchange_kernel.hpp"
+#include "comm/fetch_add_kernel.hpp"
+#include "comm/nvshmem/library.hpp"
+#include "graph/access.hpp"
+#include "graph/data.hpp"
+#include "graph/executor.hpp"
+
+namespace attacca::comm {
+
+namespace {
+
+constexpr std::size_t kScratchBytes = std::size_t{8} << 20;  // of a rank; longer data go in pieces
+
+class NvshmemGroup final : public GroupImpl {
+ public:
+  NvshmemGroup(std::shared_ptr<GroupImpl> control, const Device& device)
+      : GroupImpl("nvshmem", control->rank(), control->members(), control->deadline()),
+        control_(std::move(control)),
+        device_(device),
+        stream_(device),
+        library_(start()),
+        scratch_(allocate_everywhere(kScratchBytes)) {}
+  ~NvshmemGroup() override {
+    try {
+      control_->check();  // to finalize waits for the others
+      graph::impl_of(device_).run_here([&] { library_.finalize(); });
+    } catch (...) {
+    }
+  }
+
+  void run(const ExchangeData& exchange) override {
+    const std::lock_guard one_at_a_time(run_mutex_);
+    call(exchange, stream_);
+    stream_.synchronize();
+  }
+  void enqueue(const ExchangePtr& exchange, StreamRef stream) override {
+    check_exchange(*exchange, stream.device());
+    stream.library(exchange->name, function_of(exchange));
+  }
+  PlainNode add_to(const ExchangePtr& exchange, Graph& graph) override {
+    check_exchange(*exchange, graph.device());
+    graph::data_of(graph).keeps.push_back(shared_from_this());
+    return with_accesses(graph.library(exchange->name, function_of(exchange)), *exchange);
+  }
+  std::shared_ptr<GroupImpl> subgroup(const std::vector<int>&) override {
+    throw BadArgument(
+        "NVSHMEM's group has all ranks and no subgroups; use another transport there");
+  }
+  std::shared_ptr<GroupImpl> on(const Device& device, Transport transport) override {
+    return control_->on(device, transport);
+  }
+  bool is_on_device() const override { return true; }
+  void check() override { control_->check(); }
+  void fail(const std::string& message) override { control_->fail(message); }
+  void poll() override { control_->poll(); }
+
+ private:
+  /// Starts NVSHMEM on all ranks.
+  const NvshmemLibrary& start() {
+    std::string problem;
+    const NvshmemLibrary* library = find_nvshmem(problem);
+    tell_all(*control_, problem, "");
+    NvshmemId id;
+    int error = 0;
+    const auto here = [&](auto work) { graph::impl_of(device_).run_here(work); };
+    if (rank() == 0) here([&] { error = library->get_unique_id(&id); });
+    Access::group(control_).broadcast(std::span(&id, 1), 0).named("NVSHMEM's id").run();
+    NvshmemAttributes attributes;
+    if (error == 0)
+      here([&] {
+        error = library->set_id(rank(), size(), &id, &attributes);
+        if (error == 0) error = library->init(kNvshmemInitWithId, &attributes);
+      });
+    tell_all(*control_, error == 0 ? "" : fmt::format("NVSHMEM does not start, error {}", error),
+             " (two ranks on one GPU need MPS, with active thread percentages of at most 100 in "
+             "all)");
+    return *library;
+  }
+
+  /// Memory stays until the group ends, because NVSHMEM frees it on all ranks together.
+  std::shared_ptr<SymmetricBlock> allocate_everywhere(std::size_t bytes) {
+    auto block = std::make_shared<SymmetricBlock>();
+    block->bytes = bytes;
+    std::string problem;
+    graph::impl_of(device_).run_here([&] {
+      void* own = library_.allocate(std::max<std::size_t>(bytes, 1));
+      for (int rank = 0; own && rank < size(); ++rank)
+        block->bases.push_back(static_cast<std::byte*>(library_.address_of(own, rank)));
+      if (!own) problem = fmt::format("NVSHMEM has no {} bytes left", bytes);
+    });
+    const auto unreachable = std::find(block->bases.begin(), block->bases.end(), nullptr);
+    if (unreachable != block->bases.end())
+      problem = fmt::format("its GPU cannot address the memory of rank {}",
+                            unreachable - block->bases.begin());
+    tell_all(
+        *control_, problem,
+        "; raise NVSHMEM_SYMMETRIC_SIZE if there is too little, and use NCCL between machines");
+    stream_.fill(block->bases[static_cast<std::size_t>(rank())], 0,
+                 std::max<std::size_t>(bytes, 1));
+    stream_.synchronize();
+    Access::group(control_).barrier().run();  // all have their zeros
+    return block;
+  }
+  std::shared_ptr<SymmetricBlock> make_block(std::size_t bytes) override {
+    ExchangeData allocation;
+    allocation.descriptor.operation = Operation::symmetric;
+    allocation.descriptor.count = bytes;
+    allocation.descriptor.element_bytes = 1;
+    compare_on_host(*control_, allocation);
+    return allocate_everywhere(bytes);
+  }
+
+  std::function<void(StreamRef)> function_of(const ExchangePtr& exchange) {
+    return [self = std::static_pointer_cast<NvshmemGroup>(shared_from_this()),
+            exchange](StreamRef stream) { self->call(*exchange, stream); };
+  }
+  void check_exchange(const ExchangeData& exchange, const Device& device) const {
+    if (!(device == device_))
+      throw BadArgument(fmt::format("{} '{}' is for {}, and the stream or graph is of {}",
+                                    name_of(exchange.descriptor.operation), exchange.name,
+                                    device_.name(), device.name()));
+    const Operation operation = exchange.descriptor.operation;
+    if (operation == Operation::send || operation == Operation::receive)
+      throw BadArgument(
+          fmt::format("NVSHMEM has no {}; use put_signal and wait", name_of(operation)));
+  }
+
+  void call(const ExchangeData& e, StreamRef stream) {
+    check_exchange(e, device_);
+    if (!is_one_sided(e.descriptor.operation)) compare_on_host(*control_, e);
+    graph::impl_of(device_).run_here([&] {
+      if (is_one_sided(e.descriptor.operation))
+        one_sided(e, stream);
+      else
+        collective(e, stream);
+    });
+  }
+
+  void one_sided(const ExchangeData& e, StreamRef stream) {
+    const auto word = [&](const SymmetricPlace& place, int of) {
+      return reinterpret_cast<std::uint64_t*>(place.of(of));
+    };
+    switch (e.descriptor.operation) {
+      case Operation::put:
+        if (!e.signal.block) return copy(stream, e.place.of(e.peer), e.from, e.from_bytes);
+        return library_.put_signal(e.place.of(rank()), e.from, e.from_bytes, word(e.signal, rank()),
+                                   e.value, kNvshmemSignalSet, e.peer, stream.native());
+      case Operation::get:
+        return copy(stream, e.to, e.place.of(e.peer), e.to_bytes);
+      case Operation::fetch_add:
+        return stream.kernel(
+            fetch_add_kernel(), Grid{},
+            {word(e.place, e.peer), e.value, reinterpret_cast<std::uint64_t*>(e.to)});
+      default:
+        return library_.wait(word(e.signal, rank()), kNvshmemAtLeast, e.value, stream.native());
+    }
+  }
+
+  /// `parts`: what each rank reads in turn is this many times as long as what it writes.
+  void collective(const ExchangeData& e, StreamRef stream) {
+    const Descriptor& d = e.descriptor;
+    const bool scatters = d.operation == Operation::reduce_scatter;
+    const std::size_t parts = scatters ? static_cast<std::size_t>(size()) : 1;
+    const std::size_t all = d.operation == Operation::barrier ? 0 : d.part_bytes();
+    const std::size_t most = kScratchBytes / parts / 256 * 256;
+    if (all == 0) return library_.barrier(stream.native());
+    std::byte* const own = scratch_->bases[static_cast<std::size_t>(rank())];
+    for (std::size_t first = 0; first < all; first += most) {
+      const std::size_t bytes = std::min(most, all - first);
+      for (std::size_t part = 0; part < parts && e.from; ++part)
+        copy(stream, own + part * bytes, e.from + part * all + first, bytes);
+      library_.barrier(stream.native());
+      read_others(e, stream, first, bytes);
+      library_.barrier(stream.native());
+    }
+  }
+  void read_others(const ExchangeData& e, StreamRef stream, std::size_t first, std::size_t bytes) {
+    const Descriptor& d = e.descriptor;
+    if (d.operation == Operation::broadcast) {
+      if (rank() != d.root) copy(stream, e.to + first, base_of(d.root), bytes);
+      return;
+    }
+    if (d.operation == Operation::all_gather) {
+      for (int source = 0; source < size(); ++source)
+        copy(stream, e.to + static_cast<std::size_t>(source) * d.part_bytes() + first,
+             base_of(source), bytes);
+      return;
+    }
+    ExchangeArgs args{};
+    args.operation = Operation::all_reduce;
+    args.type = d.type;
+    args.reduction = d.reduction;
+    args.unit_bytes = d.element_bytes;
+    args.count = bytes / d.element_bytes;
+    args.ranks = size();
+    args.targets = 1;
+    args.to[0] = e.to + first;
+    const bool scatters = d.operation == Operation::reduce_scatter;
+    for (int source = 0; source < size(); ++source)
+      args.from[source] =
+          base_of(source) + (scatters ? static_cast<std::size_t>(rank()) * bytes : 0);
+    stream.kernel(exchange_kernel(), grid_of(args, device_.is_cuda()), args);
+  }
+  std::byte* base_of(int rank) const { return scratch_->bases[static_cast<std::size_t>(rank)]; }
+  static void copy(StreamRef stream, void* to, const void* from, std::size_t bytes) {
+    if (bytes > 0) stream.copy(to, from, bytes);
+  }
+
+  std::shared_ptr<GroupImpl> control_;
+  Device device_;
+  std::mutex run_mutex_;
+  Stream stream_;
+  const NvshmemLibrary& library_;
+  std::shared_ptr<SymmetricBlock> scratch_;
+};
+
+}  // namespace
+
+std::shared_ptr<GroupImpl> join_nvshmem(std::shared_ptr<GroupImpl> control, const Device& device) {
+  if (control->size() > kMostSharing)
+    throw BadArgument(fmt::format("{} ranks through NVSHMEM; use at most {}, or NCCL",
+                                  control->size(), kMostSharing));
+  return std::make_shared<NvshmemGroup>(std::move(control), device);
+}
+
+}  // namespace attacca::comm
