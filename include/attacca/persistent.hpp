@@ -5,6 +5,7 @@
 //   const PersistentProgram relax_forever = make_persistent<Relax, TestResidual>();
 #pragma once
 
+#include <attacca/device/records_ref.hpp>
 #include <attacca/device/wait.hpp>
 #include <attacca/kernel.hpp>
 #include <chrono>
@@ -22,6 +23,7 @@ struct PersistentStep {
   unsigned kernel;  // index in the program's list
   Dim3 blocks;
   unsigned args_offset;  // in bytes, from the start of the code
+  unsigned site;         // number of the site that records it
 };
 
 /// Arguments of the persistent kernel.
@@ -31,6 +33,25 @@ struct PersistentArgs {
   unsigned* again;                                           // the loop's condition
   device::Atomic<std::uint32_t, device::Scope::gpu>* words;  // of the grid barrier
   std::uint64_t patience_nanoseconds;                        // at the grid barrier
+  device::SiteRef pass = {};                                 // records passes, and the steps in them
+};
+
+/// Records the begins and ends of a persistent kernel's passes and steps, for one of its threads.
+class PassRecorder {
+ public:
+  ATTACCA_HD PassRecorder(const PersistentArgs& args, bool records)
+      : site_(records ? args.pass : device::SiteRef{}) {}
+  ATTACCA_HD void begin_pass() { site_.add(device::SiteEvent::begins, 0, ++pass_); }
+  ATTACCA_HD void end_pass() { site_.add(device::SiteEvent::ends, 0, pass_); }
+  ATTACCA_HD void begin(const PersistentStep& step) { add(step, device::SiteEvent::begins); }
+  ATTACCA_HD void end(const PersistentStep& step) { add(step, device::SiteEvent::ends); }
+
+ private:
+  ATTACCA_HD void add(const PersistentStep& step, device::SiteEvent event) {
+    device::SiteRef{site_.records, step.site}.add(event, 0, pass_);
+  }
+  device::SiteRef site_;
+  std::uint32_t pass_ = 0;
 };
 
 /// The kernel and those it was compiled from.
@@ -138,12 +159,19 @@ __global__ void persistent_kernel(const __grid_constant__ PersistentArgs args,
                                   const __grid_constant__ LaunchPort port) {
   const auto* steps = reinterpret_cast<const PersistentStep*>(args.code);
   unsigned steps_done = 0;
+  PassRecorder recorder(args, Thread().is_first());
   for (;;) {
+    recorder.begin_pass();
     for (unsigned at = 0; at < args.step_count; ++at) {
       const PersistentStep step = steps[at];
       unsigned index = 0;
+      recorder.begin(step);
       ((index++ == step.kernel ? run_step<K>(step, args.code) : void()), ...);
-      if (!pass_barrier(args, port, ++steps_done, at + 1 == args.step_count)) return;
+      const bool is_last = at + 1 == args.step_count;
+      const bool goes_on = pass_barrier(args, port, ++steps_done, is_last);
+      recorder.end(step);
+      if (is_last || !goes_on) recorder.end_pass();
+      if (!goes_on) return;
     }
   }
 }
@@ -153,15 +181,20 @@ template <class... K>
 void run_persistent_on_host(HostFrame& frame, const Grid& grid, const void* raw) {
   const auto& args = *static_cast<const PersistentArgs*>(raw);
   const auto* steps = reinterpret_cast<const PersistentStep*>(args.code);
+  PassRecorder recorder(args, true);
   do {
+    recorder.begin_pass();
     for (unsigned at = 0; at < args.step_count; ++at) {
       const PersistentStep& step = steps[at];
       const Grid step_grid{step.blocks, grid.threads};
       unsigned index = 0;
+      recorder.begin(step);
       ((index++ == step.kernel ? run_on_host<K>(frame, step_grid, args.code + step.args_offset)
                                : void()),
        ...);
+      recorder.end(step);
     }
+    recorder.end_pass();
   } while (*static_cast<volatile unsigned*>(args.again) != 0);
 }
 

@@ -69,10 +69,11 @@ TEST_P(TracerTest, every_iteration_of_a_while_appears_once) {
   EXPECT_THAT(iterations(trace, "before"), ElementsAre(0));
   EXPECT_THAT(iterations(trace, "work"), ElementsAre(1, 2, 3, 4, 5));
   EXPECT_THAT(iterations(trace, "count"), ElementsAre(1, 2, 3, 4, 5));
-  EXPECT_THAT(trace.slices, SizeIs(11));
+  EXPECT_THAT(iterations(trace, "loop"), ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_THAT(trace.slices, SizeIs(16));
   for (const TraceSlice& slice : trace.slices) {
     EXPECT_EQ(slice.graph, "counting");
-    EXPECT_EQ(slice.launch, 1u);
+    EXPECT_EQ(slice.launch, slice.name == "loop" ? 0u : 1u);
     EXPECT_LE(slice.begin_ns, slice.end_ns);
   }
 }
@@ -352,7 +353,7 @@ TEST(GpuNodes, records_have_the_names_and_costs_of_their_nodes) {
   Trace trace;
   trace.tracks = {{"engine", "steps", true}};
   nodes.append({{"Affine", 100, 200, 3, 7}, {"memcpy", 200, 250, 4, 0}, {"Other", 300, 310, 3, 8}},
-               "cuda:0", trace);
+               {}, "cuda:0", trace);
   ASSERT_THAT(trace.tracks, SizeIs(3));
   EXPECT_EQ(trace.tracks[1].name, "stream 3");
   ASSERT_THAT(trace.slices, SizeIs(3));
