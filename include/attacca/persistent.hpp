@@ -33,7 +33,7 @@ struct PersistentArgs {
   unsigned* again;                                           // the loop's condition
   device::Atomic<std::uint32_t, device::Scope::gpu>* words;  // of the grid barrier
   std::uint64_t patience_nanoseconds;                        // at the grid barrier
-  device::SiteRef pass = {};                                 // records passes, and the steps in them
+  device::SiteRef pass = {};  // records passes, and the steps in them
 };
 
 /// Records the begins and ends of a persistent kernel's passes and steps, for one of its threads.

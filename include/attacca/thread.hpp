@@ -134,7 +134,7 @@ struct LaunchPort {
   unsigned is_alone = 0;    // 1: the one launching kernel of a DeviceExec, which may relaunch it
   unsigned is_spawned = 0;  // 1: reports for the kernel that spawned it, whose `waits_for` is known
   unsigned* pending =
-      nullptr;  // spawned blocks not yet ended; null where the driver waits for them
+      nullptr;                // spawned blocks not yet ended; null where the driver waits for them
   device::SiteRef site = {};  // records launches where `shared` is not null
 };
 

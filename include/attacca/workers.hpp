@@ -174,7 +174,7 @@ template <class Source, class Args>
 struct WorkLoopArgs {
   Source source;
   Args args;
-  std::uint32_t batch;  // see WorkerOptions
+  std::uint32_t batch;        // see WorkerOptions
   device::SiteRef site = {};  // records each claim's work, if a Tracer lives
 };
 

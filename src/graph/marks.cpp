@@ -82,8 +82,8 @@ class Marker {
     if (target_ == Target::device_launch) {
       const auto first = data().nodes.begin();
       const bool any = std::any_of(first, first + static_cast<std::ptrdiff_t>(count_), launches);
-      const SiteRef site =
-          marks_.add({.name = data().name, .graph = data().name, .is_range = true, .launches = any});
+      const SiteRef site = marks_.add(
+          {.name = data().name, .graph = data().name, .is_range = true, .launches = any});
       marked_.site = site.number;
       scope_sites_[kRootScope] = site;
     }
@@ -121,19 +121,19 @@ class Marker {
     if (!part) return;
     for (const ScopeId body : part->bodies) {
       const std::string& name = data().nodes[id].name;
-      scope_sites_[body] = marks_.add(
-          {.name = is_loop(data().nodes[id])
-                       ? name
-                       : fmt::format("{}, {}", name, data().scopes[body].label),
-           .graph = data().name,
-           .is_range = true,
-           .inside = marked_.site});
+      scope_sites_[body] =
+          marks_.add({.name = is_loop(data().nodes[id])
+                                  ? name
+                                  : fmt::format("{}, {}", name, data().scopes[body].label),
+                      .graph = data().name,
+                      .is_range = true,
+                      .inside = marked_.site});
     }
   }
 
   void note_launches(NodeId id) {
-    data().launch_sites[id] = marks_.add(
-        {.name = data().nodes[id].name, .graph = data().name, .inside = marked_.site});
+    data().launch_sites[id] =
+        marks_.add({.name = data().nodes[id].name, .graph = data().name, .inside = marked_.site});
   }
 
   NodeId add_mark(ScopeId scope, const std::string& name, const SiteRef& site, SiteEvent event,
@@ -157,9 +157,7 @@ class Marker {
     data().scopes[scope].nodes.push_back(id);
     return id;
   }
-  void add_edge(NodeId to, NodeId from) {
-    data().nodes[to].deps.push_back({from, EdgeKind::full});
-  }
+  void add_edge(NodeId to, NodeId from) { data().nodes[to].deps.push_back({from, EdgeKind::full}); }
 
   /// The counter of a loop is zero when it begins. The mark writes no record.
   void reset_before(NodeId id) {

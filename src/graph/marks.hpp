@@ -20,7 +20,7 @@ namespace attacca::graph {
 struct MarkSite {
   std::string name;
   std::string graph = {};
-  bool is_range = false;      // around the work of other sites, rather than work
+  bool is_range = false;       // around the work of other sites, rather than work
   bool is_persistent = false;  // many blocks are there at once, and stay
   /// Where this is not empty the site writes no begin: it is when the last of these was left, or
   /// entered if it is a range.
@@ -28,8 +28,8 @@ struct MarkSite {
   std::vector<std::string> nodes = {};  // of the graph, whose end it marks
   std::uint32_t inside = 0;  // the site of the graph that it is in, if device code launches that
   Cost cost = {};
-  std::uint64_t handle = 0;   // of a graph that device code launches
-  bool launches = false;      // such a graph has kernels that launch
+  std::uint64_t handle = 0;  // of a graph that device code launches
+  bool launches = false;     // such a graph has kernels that launch
 };
 
 /// The sites of graphs that were instantiated, and the ring that they write to. Those graphs share

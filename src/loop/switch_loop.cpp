@@ -66,9 +66,10 @@ SwitchLoop::SwitchLoop(const Device& device, std::string name, Parts parts)
   if (!parts_.lead) throw BadArgument(fmt::format("loop '{}' has no lead", name_));
   if (parts_.arms.empty()) throw BadArgument(fmt::format("loop '{}' has no arm", name_));
   if (!parts_.arm_names.empty() && parts_.arm_names.size() != parts_.arms.size())
-    throw BadArgument(fmt::format("loop '{}' has {} arms and {} names for them; give each a name, or "
-                                  "none",
-                                  name_, parts_.arms.size(), parts_.arm_names.size()));
+    throw BadArgument(
+        fmt::format("loop '{}' has {} arms and {} names for them; give each a name, or "
+                    "none",
+                    name_, parts_.arms.size(), parts_.arm_names.size()));
 }
 
 namespace {

@@ -40,8 +40,8 @@ struct SlotWrites {
   std::uint32_t vocabulary = 0;
 };
 
-/// Where a Tracer finds the parts of a pass; without one they record nothing. `commit` is the part of
-/// `plan` that settles the step before.
+/// Where a Tracer finds the parts of a pass; without one they record nothing. `commit` is the part
+/// of `plan` that settles the step before.
 struct LoopSites {
   device::SiteRef turn, commit, plan;
 };

@@ -205,8 +205,9 @@ class RecordReader {
   std::span<const MarkSite> sites_;
   const ClockMap& clock_;
   std::string processor_;
-  std::vector<State> state_;                         // by site
-  std::map<std::uint64_t, DeviceLaunch> launches_;  // by the handle; a graph is launched once a time
+  std::vector<State> state_;  // by site
+  std::map<std::uint64_t, DeviceLaunch>
+      launches_;  // by the handle; a graph is launched once a time
   std::vector<Placed> placed_;
 };
 
@@ -251,9 +252,8 @@ void append_device_slices(std::span<const Record> records, std::span<const MarkS
                           const ClockMap& clock, const std::string& process,
                           const std::string& processor, Trace& to) {
   std::vector<Placed> placed = RecordReader(sites, clock, processor).read(records);
-  std::stable_sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
-    return is_earlier(a.slice, b.slice);
-  });
+  std::stable_sort(placed.begin(), placed.end(),
+                   [](const Placed& a, const Placed& b) { return is_earlier(a.slice, b.slice); });
   Lanes lanes(process, to);
   for (Placed& each : placed) lanes.add(std::move(each));
 }

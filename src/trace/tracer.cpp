@@ -129,7 +129,7 @@ struct Tracer::Source final : graph::Observer {
   std::optional<trace::TimedLaunches> launches;
   std::shared_ptr<graph::Marks> own_marks;
   trace::ClockMap::Moment began;  // by the clock of a GPU
-  std::mutex mutex;  // of all below, but for what is inside the lanes
+  std::mutex mutex;               // of all below, but for what is inside the lanes
   std::deque<Lane> lanes;
   std::map<std::thread::id, Lane*> lane_of;
   Trace added;

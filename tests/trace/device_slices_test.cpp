@@ -84,11 +84,10 @@ TEST(DeviceSlices, a_node_begins_when_the_last_one_before_it_has_ended) {
                                     {.name = "a", .after = {1}},
                                     {.name = "b", .after = {1}},
                                     {.name = "c", .after = {2, 3}, .cost = {.flops = 7}}};
-  const Trace trace =
-      read({record(100, 1, SiteEvent::begins, 1), record(140, 2, SiteEvent::ends, 1),
-            record(160, 3, SiteEvent::ends, 1), record(190, 4, SiteEvent::ends, 1),
-            record(200, 1, SiteEvent::ends, 1)},
-           sites);
+  const Trace trace = read({record(100, 1, SiteEvent::begins, 1),
+                            record(140, 2, SiteEvent::ends, 1), record(160, 3, SiteEvent::ends, 1),
+                            record(190, 4, SiteEvent::ends, 1), record(200, 1, SiteEvent::ends, 1)},
+                           sites);
   EXPECT_THAT(lines(trace), testing::UnorderedElementsAre("loop 1 100 200", "a 1 100 140",
                                                           "b 1 100 160", "c 1 160 190"));
   EXPECT_THAT(trace.tracks, SizeIs(3)) << "a range, and two nodes side by side";
@@ -118,8 +117,7 @@ TEST(DeviceSlices, a_chain_of_tail_launches_counts_its_passes_from_the_start_by_
 }
 
 TEST(DeviceSlices, blocks_of_one_site_are_told_apart_and_stand_on_tracks_of_their_processor) {
-  const std::vector<MarkSite> sites{
-      {}, {.name = "shade", .is_range = true, .is_persistent = true}};
+  const std::vector<MarkSite> sites{{}, {.name = "shade", .is_range = true, .is_persistent = true}};
   const Trace trace =
       read({record(0, 1, SiteEvent::begins, 0, 7, 3), record(10, 1, SiteEvent::begins, 0, 8, 4),
             record(20, 1, SiteEvent::begins, 0, 9, 3), record(60, 1, SiteEvent::ends, 0, 7, 3),
@@ -134,11 +132,10 @@ TEST(DeviceSlices, blocks_of_one_site_are_told_apart_and_stand_on_tracks_of_thei
 TEST(DeviceSlices, kernels_that_record_themselves_are_in_the_pass_around_them) {
   const std::vector<MarkSite> sites{
       {}, {.name = "loop", .is_range = true}, {.name = "plan", .is_range = true}};
-  const Trace trace =
-      read({record(0, 1, SiteEvent::begins, 4), record(10, 2, SiteEvent::begins),
-            record(20, 2, SiteEvent::ends), record(50, 1, SiteEvent::ends, 4),
-            record(60, 2, SiteEvent::begins), record(70, 2, SiteEvent::ends)},
-           sites);
+  const Trace trace = read({record(0, 1, SiteEvent::begins, 4), record(10, 2, SiteEvent::begins),
+                            record(20, 2, SiteEvent::ends), record(50, 1, SiteEvent::ends, 4),
+                            record(60, 2, SiteEvent::begins), record(70, 2, SiteEvent::ends)},
+                           sites);
   EXPECT_THAT(lines(trace), ElementsAre("loop 4 0 50", "plan 4 10 20", "plan 0 60 70"));
 }
 
@@ -201,8 +198,12 @@ class TraceOfLoops : public OnEachDevice {
                pass.kernel(next_condition, Grid{}, {more, again_.data(), at_.data() + 1})
                    .after(first);
              },
-         .arms = {[&](Graph& arm) { arm.kernel(set_value, Grid{}, {value_.data(), 0}); },
-                  [&](Graph& arm) { arm.kernel(set_value, Grid{}, {value_.data(), 1}); }},
+         .arms = {[&](Graph& arm) {
+                    arm.kernel(set_value, Grid{}, {value_.data(), 0});
+                  },
+                  [&](Graph& arm) {
+                    arm.kernel(set_value, Grid{}, {value_.data(), 1});
+                  }},
          .arm_names = {"small", "large"}});
     return loop.graph();
   }

@@ -61,8 +61,7 @@ Plan::Consumers Plan::add_scopes(const GraphData& data, const Lowered& lowered) 
   for (const LoweredScope* source : sources) {
     PlanScope& scope = scopes.emplace_back();
     scope.is_sequence = true;
-    for (const LoweredNode& node : source->nodes)
-      add_node(data, node, scope_at, scope, consumers);
+    for (const LoweredNode& node : source->nodes) add_node(data, node, scope_at, scope, consumers);
   }
   return consumers;
 }
