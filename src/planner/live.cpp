@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
 #include <utility>
 
 namespace attacca::planner {

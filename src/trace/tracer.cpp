@@ -2,6 +2,7 @@
 // threads do not wait for each other, and keeps each name once. What a GPU ran comes from CUPTI, or
 // from events around launches. What is in loops and in graphs that device code launches comes from
 // records that they write themselves.
+#include <attacca/error.hpp>
 #include <attacca/mark.hpp>
 #include <attacca/trace.hpp>
 
@@ -138,6 +139,10 @@ struct Tracer::Source final : graph::Observer {
 
 Tracer::Tracer(const Device& device, TraceLevel level)
     : device_(device), source_(std::make_shared<Source>(device, level)) {
+  if (graph::impl_of(device).observer())
+    throw BadArgument("'" + device.name() +
+                      "' is being traced already; end that Tracer first, and leave --trace out "
+                      "where a command makes one of its own");
   // The events must be there before the first launch is seen.
   if (device.is_cuda()) {
     if (level == TraceLevel::node) source_->gpu = instruments::start_gpu_recorder(source_->why_not);

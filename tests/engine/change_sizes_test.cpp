@@ -81,7 +81,9 @@ TEST_P(ChangeSizes, what_makes_no_sense_is_refused_and_the_old_sizes_stay) {
   resident.scheduler = llm::Scheduler::resident;
   resident.decode_sizes = resident.mixed_sizes = {};
   Engine on_device(model, resident);
-  EXPECT_THAT(refusal([&] { on_device.change_sizes({{4}, {64}}); }),
+  EXPECT_THAT(refusal([&] {
+                on_device.change_sizes({{4}, {64}});
+              }),
               HasSubstr("use the host scheduler"));
   EngineOptions graphless = options();
   graphless.graphs = GraphMode::off;

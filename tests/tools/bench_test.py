@@ -53,7 +53,7 @@ class Bench(unittest.TestCase):
         names = self.names()
         self.assertIn(HOST, names)
         self.assertIn("overhead-launch", names)
-        engine = [name for name in names if name in ("ranks", "ranks-model", "decode", "engine", "loop", "prefill", "quality",
+        engine = [name for name in names if name in ("ranks", "ranks-model", "decode", "engine", "loop", "plan", "prefill", "quality",
                                                      "sampling", "trace")]
         self.assertEqual(engine, names[len(names) - len(engine):])
         names = names[:len(names) - len(engine)]

@@ -109,6 +109,20 @@ TEST_P(TracerTest, nothing_is_recorded_before_it_lives_or_after) {
   EXPECT_THAT(second.trace().slices, IsEmpty());
 }
 
+TEST_P(TracerTest, a_second_one_of_the_same_device_is_refused) {
+  {
+    const Tracer first(device());
+    EXPECT_THAT([&] { Tracer(device(), TraceLevel::graph); },
+                testing::ThrowsMessage<BadArgument>(HasSubstr("is being traced already")));
+    const Buffer<int> value = buffer<int>({0});
+    Graph graph(device());
+    graph.kernel(set_value, Grid{}, {value.data(), 1}).named("node");
+    run(graph);
+    EXPECT_THAT(first.trace().slices, SizeIs(1)) << "the first one goes on";
+  }
+  EXPECT_NO_THROW(Tracer(device(), TraceLevel::graph));
+}
+
 TEST_P(TracerTest, slices_have_the_cost_that_their_kernel_declares) {
   const Buffer<int> x = buffer<int>(std::vector<int>(100));
   Graph graph(device(), "costs");
