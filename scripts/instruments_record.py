@@ -31,7 +31,7 @@ def call(command, may_complain=False):
 
 def roofline(attacca, on):
     """Rows of roofs, places and trials, notes, and complaints."""
-    done = call([attacca, "roofline", "probes", "--measure", "--try", "--device", on, "--json"], may_complain=True)
+    done = call([attacca, "roofline", "probes", "--measure", "--try", "--counters", "--device", on, "--json"], may_complain=True)
     found = json.loads(done.stdout)
     roofs = found["roofs"]
     rows = [{"name": "roof", "params": {"of": of}, "median": roofs[key] / 1e9, "unit": "GB/s" if "bytes" in key else "GFLOP/s",
@@ -41,7 +41,12 @@ def roofline(attacca, on):
     for kernel in found["kernels"]:
         rows.append({"name": "probe", "params": {"of": kernel["name"], "bound by": kernel["limit"]},
                      "median": kernel["time_us"], "unit": "µs", "floor": kernel["floor_us"], "fraction": kernel["share"]})
+        if "counted_bytes" in kernel and kernel["bytes"] > 0:
+            rows.append({"name": "memory", "params": {"of": kernel["name"]}, "median": kernel["counted_bytes"] / 1e6,
+                         "unit": "MB", "baseline": kernel["bytes"] / 1e6, "ratio": kernel["counted_bytes"] / kernel["bytes"]})
     notes = [f"kernels timed by {found['timed_by']}"]
+    if found["not_counted"]:
+        notes.append(f"memory was not counted: {found['not_counted']}")
     for trial in found["tried"]:
         if "why_not" in trial:
             notes.append(f"{trial['tool']}: not tried, {trial['why_not']}")
