@@ -39,18 +39,22 @@ struct PersistentArgs {
 /// Records the begins and ends of a persistent kernel's passes and steps, for one of its threads.
 class PassRecorder {
  public:
-  ATTACCA_HD PassRecorder(const PersistentArgs& args, bool records)
-      : site_(records ? args.pass : device::SiteRef{}) {}
-  ATTACCA_HD void begin_pass() { site_.add(device::SiteEvent::begins, 0, ++pass_); }
-  ATTACCA_HD void end_pass() { site_.add(device::SiteEvent::ends, 0, pass_); }
-  ATTACCA_HD void begin(const PersistentStep& step) { add(step, device::SiteEvent::begins); }
-  ATTACCA_HD void end(const PersistentStep& step) { add(step, device::SiteEvent::ends); }
+  ATTACCA_HD PassRecorder(const PersistentArgs& args, bool is_chosen)
+      : args_(args), records_(is_chosen && args.pass) {}
+  ATTACCA_HD void begin_pass() {
+    ++pass_;
+    add(args_.pass.number, device::SiteEvent::begins);
+  }
+  ATTACCA_HD void end_pass() { add(args_.pass.number, device::SiteEvent::ends); }
+  ATTACCA_HD void begin(const PersistentStep& step) { add(step.site, device::SiteEvent::begins); }
+  ATTACCA_HD void end(const PersistentStep& step) { add(step.site, device::SiteEvent::ends); }
 
  private:
-  ATTACCA_HD void add(const PersistentStep& step, device::SiteEvent event) {
-    device::SiteRef{site_.records, step.site}.add(event, 0, pass_);
+  ATTACCA_HD void add(std::uint32_t site, device::SiteEvent event) {
+    if (records_) args_.pass.records.add(device::SiteRef::what(site, event), 0, pass_);
   }
-  device::SiteRef site_;
+  const PersistentArgs& args_;  // not copied: kernels that record nothing keep their registers
+  bool records_;
   std::uint32_t pass_ = 0;
 };
 

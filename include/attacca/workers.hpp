@@ -182,20 +182,6 @@ struct WorkLoopArgs {
 /// nothing. A graph of them keeps the ring.
 device::SiteRef worker_site(const Device& device, const KernelInfo& kernel, Graph* graph = nullptr);
 
-/// Records the work on one claim, for the thread that made it.
-class ClaimRecorder {
- public:
-  ATTACCA_HD ClaimRecorder(const device::SiteRef& site, std::uint32_t worker)
-      : site_(site), worker_(worker) {
-    site_.add(device::SiteEvent::begins, worker_);
-  }
-  ATTACCA_HD void end() { site_.add(device::SiteEvent::ends, worker_); }
-
- private:
-  device::SiteRef site_;
-  std::uint32_t worker_;
-};
-
 /// Throws BadArgument for options out of range or a grid that is not resident as a whole.
 Grid worker_grid(const Device& device, const KernelInfo& kernel, const WorkerOptions& options);
 
@@ -263,9 +249,9 @@ struct WorkLoop {
       Item item{};
       const device::Pop state = source.next(item, look);
       if (state == device::Pop::done) {
-        ClaimRecorder recorder(a.site, number);
+        if (a.site) a.site.add(device::SiteEvent::begins, number);
         W::work(worker, item, a.args);
-        recorder.end();
+        if (a.site) a.site.add(device::SiteEvent::ends, number);
         source.done();
       } else if (state != device::Pop::empty) {
         return;
@@ -289,7 +275,7 @@ struct WorkLoop {
         return;
       }
       const std::uint32_t number = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
-      ClaimRecorder recorder(lane == 0 ? a.site : device::SiteRef{}, number);
+      if (a.site && lane == 0) a.site.add(device::SiteEvent::begins, number);
       for (unsigned from = 0; from < claim.count; from += kChunk) {
         const unsigned count = claim.count - from < kChunk ? claim.count - from : kChunk;
         Item mine{};
@@ -299,7 +285,7 @@ struct WorkLoop {
           W::work(worker, device::from_lane(mine, at), a.args);
       }
       __syncwarp();
-      recorder.end();
+      if (a.site && lane == 0) a.site.add(device::SiteEvent::ends, number);
       if (lane == 0) source.done(claim.count);
     }
   }
@@ -320,8 +306,8 @@ struct WorkLoop {
       __syncthreads();
       const typename Source::Claim mine = claim;
       const bool is_over = mine.count == 0 && state != device::Pop::empty;
-      ClaimRecorder recorder(threadIdx.x == 0 && mine.count != 0 ? a.site : device::SiteRef{},
-                             blockIdx.x);
+      if (a.site && threadIdx.x == 0 && mine.count != 0)
+        a.site.add(device::SiteEvent::begins, blockIdx.x);
       for (unsigned from = 0; from < mine.count; from += kChunk) {
         const unsigned count = mine.count - from < kChunk ? mine.count - from : kChunk;
         bool is_there = true;
@@ -332,7 +318,8 @@ struct WorkLoop {
         __syncthreads();
       }
       __syncthreads();  // all have read the claim
-      recorder.end();
+      if (a.site && threadIdx.x == 0 && mine.count != 0)
+        a.site.add(device::SiteEvent::ends, blockIdx.x);
       if (is_over) return;
       if (threadIdx.x == 0 && mine.count != 0) source.done(mine.count);
     }

@@ -40,12 +40,16 @@ std::vector<MarkSite> Marks::sites() const {
   return sites_;
 }
 
-Marks::Read Marks::read() const {
+std::vector<device::Record> Marks::read() const {
   const std::lock_guard lock(mutex_);
-  if (!records_) return {};
-  Read read{.records = records_->read()};
-  read.lost = records_->written() - read.records.size();
-  return read;
+  return records_ ? records_->read() : std::vector<device::Record>();
+}
+
+std::uint64_t Marks::lost() const {
+  const std::lock_guard lock(mutex_);
+  if (!records_) return 0;
+  const std::uint64_t written = records_->written(), kept = records_->ref().mask + 1;
+  return written > kept ? written - kept : 0;
 }
 
 std::shared_ptr<Marks> marks_of(const Device& device) {

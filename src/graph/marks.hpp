@@ -54,12 +54,11 @@ class Marks {
   /// By number; the first one is empty.
   std::vector<MarkSite> sites() const;
 
-  struct Read {
-    std::vector<device::Record> records;  // oldest first
-    std::uint64_t lost = 0;               // older ones that were overwritten
-  };
-  /// REQUIRES: no kernel that writes to the ring runs.
-  Read read() const;
+  // REQUIRES, for both below: no kernel that writes to the ring runs.
+  /// The newest records, oldest first.
+  std::vector<device::Record> read() const;
+  /// How many older ones were overwritten.
+  std::uint64_t lost() const;
 
  private:
   Device device_;

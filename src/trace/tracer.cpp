@@ -145,9 +145,9 @@ Tracer::Tracer(const Device& device, TraceLevel level)
                       "where a command makes one of its own");
   // The events must be there before the first launch is seen.
   if (device.is_cuda()) {
+    source_->began = trace::moment_of(device);  // before CUPTI sees kernels
     if (level == TraceLevel::node) source_->gpu = instruments::start_gpu_recorder(source_->why_not);
     if (!source_->gpu) source_->launches.emplace(device);
-    source_->began = trace::moment_of(device);
   }
   // The host executor tells of nodes in loops itself.
   source_->own_marks = std::make_shared<graph::Marks>(
@@ -200,7 +200,7 @@ Trace Tracer::trace() const {
   if (sites.size() > 1) {
     trace::ClockMap clock{source_->began, source_->began};  // the host's clock is ours
     if (device_.is_cuda()) clock.last = trace::moment_of(device_);
-    trace::append_device_slices(source_->own_marks->read().records, sites, clock, source_->process,
+    trace::append_device_slices(source_->own_marks->read(), sites, clock, source_->process,
                                 device_.is_cuda() ? "SM" : "core", trace);
   }
   if (source_->launches) source_->launches->append(source_->process, trace);
@@ -213,7 +213,7 @@ std::size_t Tracer::dropped() const {
   std::size_t sum = source_->dropped;
   if (source_->gpu) sum += source_->gpu->dropped();
   if (source_->launches) sum += source_->launches->dropped();
-  sum += source_->own_marks->read().lost;
+  sum += source_->own_marks->lost();
   for (Lane& lane : source_->lanes) {
     const std::lock_guard lane_lock(lane.mutex);
     sum += lane.dropped;
