@@ -79,7 +79,7 @@ TEST_F(RooflineGraph, kernels_built_for_a_place_land_there_and_get_its_advice) {
 }
 
 TEST_F(RooflineGraph, what_counters_say_stands_beside_what_kernels_declare) {
-  Graph graph(device, "counted");
+  Graph graph(device, "copies");
   graph.kernel(roofline::copy_memory(), all, {paper(0), paper(1), 50'000'000}).named("copy 1");
   graph.kernel(roofline::copy_memory(), all, {paper(2), paper(3), 50'000'000}).named("copy 2");
   work = {{"copy 1", {2050, 1, 1, 0}}, {"copy 2", {2050, 1, 1, 0}}};
