@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs everything that needs a GPU: the gpu tests, the small ones again under compute-sanitizer, and the benchmarks, with
 # results in bench/results/<gpu>; then updates the documentation. Installs nothing. gpu-check.sh [PART]... [COMMIT]
-# PART: build, test, memcheck, racecheck, synccheck, initcheck, ranks or bench; without any, all in this order.
-# `ranks` compares a model over ranks that share the GPU with one rank, through graph edges and, where libnccl.so.2 is NCCL
-# 2.30 or later, through NCCL. LD_LIBRARY_PATH says which library that is.
+# PART: build, test, memcheck, racecheck, synccheck, initcheck, ranks, bench or instruments; without any, all in this
+# order. `ranks` compares a model over ranks that share the GPU with one rank, through graph edges and, where libnccl.so.2
+# is NCCL 2.30 or later, through NCCL. LD_LIBRARY_PATH says which library that is.
 # COMMIT: the commit that the results belong to, for a copy without its git history.
 # A part that fails does not stop the later ones, unless it is the build; the exit status tells at the end.
 # scripts/checks.py writes the names of all tests that ran to bench/results/<gpu>/checks.json.
@@ -15,12 +15,12 @@ failed='' parts=() commit=''
 fail() { echo "gpu-check: $*" >&2; exit 1; }
 for word in "$@"; do
   case $word in
-    build | test | memcheck | racecheck | synccheck | initcheck | ranks | bench) parts+=("$word") ;;
+    build | test | memcheck | racecheck | synccheck | initcheck | ranks | bench | instruments) parts+=("$word") ;;
     *) [[ $word =~ ^[0-9a-f]{7,40}$ ]] || fail "'$word' is neither a part nor a commit; see the first lines of $0"
       commit=$word ;;
   esac
 done
-((${#parts[@]} > 0)) || parts=(build test memcheck racecheck synccheck initcheck ranks bench)
+((${#parts[@]} > 0)) || parts=(build test memcheck racecheck synccheck initcheck ranks bench instruments)
 
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1) || true
 [[ -n $gpu ]] || fail "no GPU here (nvidia-smi names none); run this on a machine with one"
@@ -74,10 +74,21 @@ run_benchmarks() {
   build/cuda/bin/attacca bench all --device cuda:0 "${options[@]}" || status=1
   build/cuda/bin/attacca bench overhead-host-dispatch "${options[@]}" || status=1
   build/cuda/bin/attacca bench overhead-host-update "${options[@]}" || status=1
-  # Kernels that sit at known places under the roofs, and trials that were predicted; fails if one is not as expected.
-  build/cuda/bin/attacca roofline probes --measure --try --device cuda:0 || status=1
   record_runs || status=1
   echo "results in bench/results/$slug"
+  return $status
+}
+
+# Kernels that sit at known places under the roofs, trials that were predicted, traces of runs, and what traces cost; fails
+# if one is not as expected. Takes less than two minutes, and needs the tests and the tool alone.
+run_instruments() {
+  local attacca=build/cuda/bin/attacca random=$logs/llama-1b.gguf status=0
+  mkdir -p "$logs"
+  [[ -f $random ]] || "$attacca" convert --random llama-1b -o "$random" || return 1
+  build/cuda/tests/trace_tests --gtest_filter='*/cuda*' --gtest_brief=1 || status=1
+  python3 scripts/instruments_record.py "$attacca" "$random" --out-dir "bench/results/$slug" --device "$gpu" \
+    --driver "$driver" ${commit:+--commit "$commit"} || status=1
+  "$attacca" bench trace --device cuda:0 --json-dir "bench/results/$slug" ${commit:+--commit "$commit"} || status=1
   return $status
 }
 
@@ -128,6 +139,7 @@ run_part() {
     initcheck) sanitize initcheck "*SmallModel*/cuda*" ;;
     ranks) run_ranks ;;
     bench) run_benchmarks ;;
+    instruments) run_instruments ;;
   esac
 }
 

@@ -7,8 +7,8 @@ A table stands between two comments and is rewritten whole:
     <!-- table: launch@h200 name=graph, median, spread, baseline=raw CUDA, ratio -->
     <!-- end -->
 
-`launch` is the "bench" field of a result, `launch+replay` puts two below each other, `@h200` (optional) is the folder
-under bench/results. `"name"` (optional) leaves only the rows of that name. The columns (optional) are separated by commas, each with an optional heading after `=`: name,
+`launch` is the "bench" field of a result, `launch+replay` puts two below each other, `launch?` may have no result yet,
+`@h200` (optional) is the folder under bench/results. `"name"` (optional) leaves only the rows of that name. The columns (optional) are separated by commas, each with an optional heading after `=`: name,
 median, spread (p10 to p90), baseline, ratio, floor, fraction, device, or a key of the rows' params. A row that missed its
 gate is marked, with a line under the table that says what the mark means; bench/known_misses.json has the reasons that are
 known. --check writes nothing and fails where a table is stale.
@@ -228,8 +228,11 @@ def rewrite_page(script, description, file, pattern, marks, body_of):
 def rewrite(text, found, known):
     def table(match):
         results = []
-        for bench in match["what"].split("+"):
+        for asked in match["what"].split("+"):
+            bench = asked.removesuffix("?")
             wanted = [result for gpu, result in found if result["bench"] == bench and match["gpu"] in (None, gpu)]
+            if not wanted and asked != bench:
+                continue
             if not wanted:
                 where = match["gpu"] or "*"
                 raise Stale(f"no result of '{bench}' in bench/results/{where}")
@@ -239,7 +242,8 @@ def rewrite(text, found, known):
                 if not any(result["rows"] for result in wanted):
                     raise Stale(f"no row '{match['only']}' in the results of '{bench}'")
             results += wanted
-        return match["open"] + render(results, match["columns"], known) + match["close"]
+        body = render(results, match["columns"], known) if results else "Not measured yet.\n"
+        return match["open"] + body + match["close"]
 
     rewritten = TABLE.sub(table, text)
     if len(TABLE.findall(text)) != len(re.findall(r"^<!-- table: ", text, re.MULTILINE)):

@@ -380,6 +380,14 @@ struct StepRecord {
 /// A line of the step log, without the newline.
 std::string to_json(const StepRecord& record);
 
+/// Step sizes in tokens, ascending.
+struct StepSizes {
+  std::vector<unsigned> decode;
+  std::vector<unsigned> mixed;
+
+  friend bool operator==(const StepSizes&, const StepSizes&) = default;
+};
+
 /// A set of steps that the scheduler can form and that all run in the same way.
 struct GraphCoverage {
   bool is_decode = false;
@@ -495,6 +503,13 @@ class Engine {
   EngineStats stats() const;
   /// Tells, for every step the scheduler can form, whether it has a graph.
   std::vector<GraphCoverage> coverage() const;
+  /// The step sizes that have graphs.
+  StepSizes sizes() const;
+  /// Builds graphs for other sizes while requests run; steps use them from the next one on. Returns
+  /// when they are built. Throws BadArgument if they make no sense, and where the scheduler is
+  /// resident, the model is split or graphs are not full; DeviceError if there is no memory. Then
+  /// the old ones stay.
+  void change_sizes(const StepSizes& sizes);
   /// Which kernels multiply the model's matrices on this device, and why not faster ones.
   std::vector<Product> products() const;
   /// The last steps, oldest first. 4096 are kept.

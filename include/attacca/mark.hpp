@@ -11,6 +11,9 @@ struct MarkArgs {
   device::RecordsRef records;
   std::uint32_t what;
   std::uint32_t value;
+  /// Counts the passes of a loop for its records; null: there is none. Marks of one loop share it.
+  std::uint32_t* pass = nullptr;
+  enum class Pass : std::uint32_t { same, next, none } counts = Pass::same;
 };
 const Kernel<MarkArgs>& mark();
 

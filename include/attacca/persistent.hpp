@@ -5,6 +5,7 @@
 //   const PersistentProgram relax_forever = make_persistent<Relax, TestResidual>();
 #pragma once
 
+#include <attacca/device/records_ref.hpp>
 #include <attacca/device/wait.hpp>
 #include <attacca/kernel.hpp>
 #include <chrono>
@@ -22,6 +23,7 @@ struct PersistentStep {
   unsigned kernel;  // index in the program's list
   Dim3 blocks;
   unsigned args_offset;  // in bytes, from the start of the code
+  unsigned site;         // number of the site that records it
 };
 
 /// Arguments of the persistent kernel.
@@ -31,6 +33,29 @@ struct PersistentArgs {
   unsigned* again;                                           // the loop's condition
   device::Atomic<std::uint32_t, device::Scope::gpu>* words;  // of the grid barrier
   std::uint64_t patience_nanoseconds;                        // at the grid barrier
+  device::SiteRef pass = {};  // records passes, and the steps in them
+};
+
+/// Records the begins and ends of a persistent kernel's passes and steps, for one of its threads.
+class PassRecorder {
+ public:
+  ATTACCA_HD PassRecorder(const PersistentArgs& args, bool is_chosen)
+      : args_(args), records_(is_chosen && args.pass) {}
+  ATTACCA_HD void begin_pass() {
+    ++pass_;
+    add(args_.pass.number, device::SiteEvent::begins);
+  }
+  ATTACCA_HD void end_pass() { add(args_.pass.number, device::SiteEvent::ends); }
+  ATTACCA_HD void begin(const PersistentStep& step) { add(step.site, device::SiteEvent::begins); }
+  ATTACCA_HD void end(const PersistentStep& step) { add(step.site, device::SiteEvent::ends); }
+
+ private:
+  ATTACCA_HD void add(std::uint32_t site, device::SiteEvent event) {
+    if (records_) args_.pass.records.add(device::SiteRef::what(site, event), 0, pass_);
+  }
+  const PersistentArgs& args_;  // not copied: kernels that record nothing keep their registers
+  bool records_;
+  std::uint32_t pass_ = 0;
 };
 
 /// The kernel and those it was compiled from.
@@ -138,12 +163,19 @@ __global__ void persistent_kernel(const __grid_constant__ PersistentArgs args,
                                   const __grid_constant__ LaunchPort port) {
   const auto* steps = reinterpret_cast<const PersistentStep*>(args.code);
   unsigned steps_done = 0;
+  PassRecorder recorder(args, Thread().is_first());
   for (;;) {
+    recorder.begin_pass();
     for (unsigned at = 0; at < args.step_count; ++at) {
       const PersistentStep step = steps[at];
       unsigned index = 0;
+      recorder.begin(step);
       ((index++ == step.kernel ? run_step<K>(step, args.code) : void()), ...);
-      if (!pass_barrier(args, port, ++steps_done, at + 1 == args.step_count)) return;
+      const bool is_last = at + 1 == args.step_count;
+      const bool goes_on = pass_barrier(args, port, ++steps_done, is_last);
+      recorder.end(step);
+      if (is_last || !goes_on) recorder.end_pass();
+      if (!goes_on) return;
     }
   }
 }
@@ -153,15 +185,20 @@ template <class... K>
 void run_persistent_on_host(HostFrame& frame, const Grid& grid, const void* raw) {
   const auto& args = *static_cast<const PersistentArgs*>(raw);
   const auto* steps = reinterpret_cast<const PersistentStep*>(args.code);
+  PassRecorder recorder(args, true);
   do {
+    recorder.begin_pass();
     for (unsigned at = 0; at < args.step_count; ++at) {
       const PersistentStep& step = steps[at];
       const Grid step_grid{step.blocks, grid.threads};
       unsigned index = 0;
+      recorder.begin(step);
       ((index++ == step.kernel ? run_on_host<K>(frame, step_grid, args.code + step.args_offset)
                                : void()),
        ...);
+      recorder.end(step);
     }
+    recorder.end_pass();
   } while (*static_cast<volatile unsigned*>(args.again) != 0);
 }
 

@@ -75,6 +75,9 @@ struct PlacedKernel {
   double processors = 1;     // the share of them that its blocks can use
   bool is_in_graph = true;   // else it was launched by itself
   double written_share = 0;  // of its bytes, where it declares its accesses
+  /// Bytes that it moved from and to memory, by the device's counters; negative: not counted. They
+  /// are fewer than declared where the cache had them, and more where it fetched what was not used.
+  double counted_bytes = -1;
 
   double share() const { return time_us > 0 ? floor_us / time_us : 0; }
   /// FLOPs per byte.
@@ -105,15 +108,18 @@ struct RoofAdvice {
 
 struct Roofline {
   Roofs roofs;
-  std::string subject = {};   // the graph's name, or the trace's
-  std::string timed_by = {};  // "CUPTI"
-  double total_us = 0;        // of a launch of the graph; of a trace, of all its kernels
+  std::string subject = {};      // the graph's name, or the trace's
+  std::string timed_by = {};     // "CUPTI"
+  double total_us = 0;           // of a launch of the graph; of a trace, of all its kernels
+  std::string not_counted = {};  // why the device's counters were not read; empty: they were
   std::vector<PlacedKernel> kernels = {};  // most time first
   std::vector<RoofAdvice> advice = {};     // largest gain first
 };
 
 /// Runs the graph some dozen times. REQUIRES: the graph may run again and again on its memory.
-Roofline roofline_of(const Graph& graph, const Roofs& roofs);
+/// `counts`: also reads the counters of a GPU, if the driver lets it, with each kernel alone on the
+/// device.
+Roofline roofline_of(const Graph& graph, const Roofs& roofs, bool counts = false);
 /// Places the kernels of a recorded run, executions of one name together.
 Roofline roofline_of(const Trace& trace, const Roofs& roofs, const std::string& name = "trace");
 

@@ -26,6 +26,8 @@ class SwitchLoop {
     std::vector<Graph::Fill> arms;
     /// Runs between two leads, beside the arm; may be empty.
     Graph::Fill beside = {};
+    /// Of each arm, for printing and traces; empty: their numbers.
+    std::vector<std::string> arm_names = {};
   };
 
   SwitchLoop(const Device& device, std::string name, Parts parts);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <attacca/device/atomic.hpp>
+#include <attacca/device/records_ref.hpp>
 #include <attacca/grid.hpp>
 #include <attacca/handles.hpp>
 #include <attacca/target.hpp>
@@ -133,8 +134,19 @@ struct LaunchPort {
   unsigned is_alone = 0;    // 1: the one launching kernel of a DeviceExec, which may relaunch it
   unsigned is_spawned = 0;  // 1: reports for the kernel that spawned it, whose `waits_for` is known
   unsigned* pending =
-      nullptr;  // spawned blocks not yet ended; null where the driver waits for them
+      nullptr;                // spawned blocks not yet ended; null where the driver waits for them
+  device::SiteRef site = {};  // records launches where `shared` is not null
 };
+
+/// Records a launch. It comes before the launch, so that its time is before what the graph records.
+ATTACCA_HD inline void record_launch(const device::SiteRef& site, const void* graph,
+                                     LaunchMode mode) {
+  if (!site) return;
+  site.add_launch(mode == LaunchMode::tail              ? device::SiteEvent::tail
+                  : mode == LaunchMode::fire_and_forget ? device::SiteEvent::fire_and_forget
+                                                        : device::SiteEvent::sibling,
+                  graph);
+}
 
 #if defined(__CUDACC__)
 /// Records a refusal for the host, and returns it. REQUIRES: not `launched`.
@@ -341,8 +353,10 @@ class LaunchingThread : public WaitingThread {
     if (port.shared) {
       status = is_relaunch ? detail::charge_shared_relaunch(*port.shared)
                            : detail::charge_shared(*port.shared, mode);
-      if (status == LaunchStatus::launched && exec && (error = start(exec, mode)) == cudaSuccess)
-        return status;
+      if (status == LaunchStatus::launched && exec) {
+        detail::record_launch(port.site, exec, mode);
+        if ((error = start(exec, mode)) == cudaSuccess) return status;
+      }
     }
     if (status == LaunchStatus::launched)
       status = exec ? name_of(error, mode) : LaunchStatus::not_a_device_graph;

@@ -18,7 +18,7 @@
 
 namespace attacca {
 
-/// A row of the picture: a thread, later a stream of a GPU.
+/// A row of the picture: a thread, a stream of a GPU, or what a device recorded of itself.
 struct TraceTrack {
   std::string process;  // tracks with the same one stand together: a device, or "engine"
   std::string name;
@@ -73,10 +73,14 @@ enum class TraceLevel : std::uint8_t { graph, node };
 /// track, and a kernel that several threads compute has a slice on each of them. On a GPU each
 /// stream has one. Nodes of a GPU come from CUPTI and have names if their graph was instantiated
 /// while this lives; where CUPTI does not work, and at the level of graphs, launches are timed by
-/// events. A thread keeps four million slices, and so does `add`; others are counted as dropped.
-/// One at a time per device, and no Timeline of that device beside it. Thread-safe.
+/// events. Passes of loops, arms, graphs that device code launches, and the claims of persistent
+/// workers are recorded by themselves, if they were instantiated or started while this lives; the
+/// newest million of such records is kept. A thread keeps four million slices, and so does `add`;
+/// others are counted as dropped. No Timeline of that device may live beside it. Thread-safe.
+/// REQUIRES: workers that were started on a stream while it lived have ended before it ends.
 class Tracer {
  public:
+  /// Throws BadArgument if another one records that device.
   explicit Tracer(const Device& device, TraceLevel level = TraceLevel::node);
   ~Tracer();
   Tracer(const Tracer&) = delete;

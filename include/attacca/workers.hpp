@@ -174,8 +174,13 @@ template <class Source, class Args>
 struct WorkLoopArgs {
   Source source;
   Args args;
-  std::uint32_t batch;  // see WorkerOptions
+  std::uint32_t batch;        // see WorkerOptions
+  device::SiteRef site = {};  // records each claim's work, if a Tracer lives
 };
+
+/// The site of workers that are started while a Tracer of the device lives; else one that records
+/// nothing. A graph of them keeps the ring.
+device::SiteRef worker_site(const Device& device, const KernelInfo& kernel, Graph* graph = nullptr);
 
 /// Throws BadArgument for options out of range or a grid that is not resident as a whole.
 Grid worker_grid(const Device& device, const KernelInfo& kernel, const WorkerOptions& options);
@@ -232,19 +237,21 @@ struct WorkLoop {
       run_warp(a.source, a);
     else
 #endif
-      run_thread(a.source, a);
+      run_thread(a.source, a, static_cast<std::uint32_t>(t.index()));
     a.source.report_to(t);
   }
 
  private:
-  ATTACCA_HD static void run_thread(const Source& source, const Args& a) {
+  ATTACCA_HD static void run_thread(const Source& source, const Args& a, std::uint32_t number) {
     Worker<Source> worker(source, Team::thread);
     CancelLook look;
     for (;;) {
       Item item{};
       const device::Pop state = source.next(item, look);
       if (state == device::Pop::done) {
+        if (a.site) a.site.add(device::SiteEvent::begins, number);
         W::work(worker, item, a.args);
+        if (a.site) a.site.add(device::SiteEvent::ends, number);
         source.done();
       } else if (state != device::Pop::empty) {
         return;
@@ -267,6 +274,8 @@ struct WorkLoop {
         if (device::from_lane(state, 0) == device::Pop::empty) continue;
         return;
       }
+      const std::uint32_t number = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+      if (a.site && lane == 0) a.site.add(device::SiteEvent::begins, number);
       for (unsigned from = 0; from < claim.count; from += kChunk) {
         const unsigned count = claim.count - from < kChunk ? claim.count - from : kChunk;
         Item mine{};
@@ -276,6 +285,7 @@ struct WorkLoop {
           W::work(worker, device::from_lane(mine, at), a.args);
       }
       __syncwarp();
+      if (a.site && lane == 0) a.site.add(device::SiteEvent::ends, number);
       if (lane == 0) source.done(claim.count);
     }
   }
@@ -296,6 +306,8 @@ struct WorkLoop {
       __syncthreads();
       const typename Source::Claim mine = claim;
       const bool is_over = mine.count == 0 && state != device::Pop::empty;
+      if (a.site && threadIdx.x == 0 && mine.count != 0)
+        a.site.add(device::SiteEvent::begins, blockIdx.x);
       for (unsigned from = 0; from < mine.count; from += kChunk) {
         const unsigned count = mine.count - from < kChunk ? mine.count - from : kChunk;
         bool is_there = true;
@@ -306,6 +318,8 @@ struct WorkLoop {
         __syncthreads();
       }
       __syncthreads();  // all have read the claim
+      if (a.site && threadIdx.x == 0 && mine.count != 0)
+        a.site.add(device::SiteEvent::ends, blockIdx.x);
       if (is_over) return;
       if (threadIdx.x == 0 && mine.count != 0) source.done(mine.count);
     }
@@ -328,12 +342,16 @@ class Workers {
   /// Returns at once; they end when the queue or counter is finished, or the queue has ended.
   void start(StreamRef stream, const From& from, const Args& args,
              const WorkerOptions& options = {}) const {
-    stream.kernel(kernel_, grid(stream.device(), options), arguments(from, args, options));
+    auto all = arguments(from, args, options);
+    all.site = detail::worker_site(stream.device(), kernel_.info());
+    stream.kernel(kernel_, grid(stream.device(), options), all);
   }
   /// The same as a node of a graph for `on`.
   auto add_to(Graph& graph, const Device& on, const From& from, const Args& args,
               const WorkerOptions& options = {}) const {
-    return graph.kernel(kernel_, grid(on, options), arguments(from, args, options));
+    auto all = arguments(from, args, options);
+    all.site = detail::worker_site(on, kernel_.info(), &graph);
+    return graph.kernel(kernel_, grid(on, options), all);
   }
   /// The arguments for Exec::set of such a node.
   static detail::WorkLoopArgs<Source, Args> arguments(const From& from, const Args& args,

@@ -29,6 +29,8 @@ EngineMemory Engine::memory() const { return core_->memory(); }
 EngineStats Engine::stats() const { return core_->stats(); }
 std::size_t Engine::longest_sequence() const { return core_->longest_sequence(); }
 std::vector<GraphCoverage> Engine::coverage() const { return core_->coverage(); }
+StepSizes Engine::sizes() const { return core_->sizes(); }
+void Engine::change_sizes(const StepSizes& sizes) { core_->change_sizes(sizes); }
 std::vector<Product> Engine::products() const { return core_->products(); }
 std::vector<StepRecord> Engine::records(std::size_t most) const { return core_->records(most); }
 std::vector<device::Record> Engine::device_records() const { return core_->device_records(); }

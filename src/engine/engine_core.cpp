@@ -37,7 +37,11 @@ EngineCore::EngineCore(std::shared_ptr<const ModelData> model, const EngineOptio
     scheduler_ = std::make_unique<engine::ResidentScheduler>(std::move(runner), limits_, options_,
                                                              setup.records, progress);
   else
-    scheduler_ = std::make_unique<engine::HostScheduler>(std::move(runner), limits_, options_);
+    scheduler_ = [&] {
+      auto host = std::make_unique<engine::HostScheduler>(std::move(runner), limits_, options_);
+      host_scheduler_ = host.get();
+      return host;
+    }();
   memory_ = measure();
   text_ = std::make_unique<driver::TextWorker>(inbox_);
   driver_ = std::make_unique<driver::Driver>(inbox_, *scheduler_, *text_);
@@ -232,7 +236,32 @@ EngineMemory EngineCore::measure() const {
   return memory;
 }
 
+StepSizes EngineCore::sizes() const {
+  const auto list = [](const schedule::Sizes& sizes) {
+    return std::vector<unsigned>(sizes.of, sizes.of + sizes.count);
+  };
+  const std::lock_guard lock(sizes_mutex_);
+  return {list(limits_.decode_sizes), list(limits_.mixed_sizes)};
+}
+
+void EngineCore::change_sizes(const StepSizes& sizes) {
+  if (!host_scheduler_)
+    throw BadArgument(
+        "the loop of the resident scheduler has its step sizes built in; use the host scheduler");
+  if (options_.ranks)
+    throw BadArgument("the step sizes of a model that is split over ranks stay; start it anew");
+  if (options_.graphs != GraphMode::full)
+    throw BadArgument("step sizes change where graphs are full; start the engine with those");
+  const std::lock_guard one_at_a_time(change_mutex_);
+  const schedule::Limits next = engine::with_sizes(limits_, sizes.decode, sizes.mixed);
+  host_scheduler_->offer(runner_->build_graphs(next));
+  const std::lock_guard lock(sizes_mutex_);
+  limits_.decode_sizes = next.decode_sizes;
+  limits_.mixed_sizes = next.mixed_sizes;
+}
+
 std::vector<GraphCoverage> EngineCore::coverage() const {
+  const std::lock_guard lock(sizes_mutex_);
   return engine::coverage_of(limits_, options_.graphs);
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <attacca/llm.hpp>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -20,6 +21,10 @@
 #include "engine/ranked.hpp"
 #include "engine/sizing.hpp"
 #include "engine/step_runner.hpp"
+
+namespace attacca::engine {
+class HostScheduler;
+}
 
 namespace attacca::llm::detail {
 
@@ -41,6 +46,8 @@ class EngineCore {
   const EngineMemory& memory() const { return memory_; }
   EngineStats stats() const { return driver_->stats(); }
   std::vector<GraphCoverage> coverage() const;
+  StepSizes sizes() const;
+  void change_sizes(const StepSizes& sizes);
   std::vector<Product> products() const {
     return engine::products_of(runner_->weights(), options_.device, options_.same_bits);
   }
@@ -64,6 +71,8 @@ class EngineCore {
   EngineOptions options_;
   engine::RankedModel part_;  // the whole model if there are no ranks
   schedule::Limits limits_;
+  mutable std::mutex sizes_mutex_;  // of the sizes in `limits_`
+  std::mutex change_mutex_;         // one change at a time
   mutable std::atomic<std::uint64_t> last_id_ = 0;
   mutable engine::Grammars grammars_{*model_};
   // In the order in which they need each other; the driver ends first.
@@ -71,6 +80,7 @@ class EngineCore {
   std::optional<device::Records> records_;
   const engine::StepRunner* runner_ = nullptr;  // the scheduler's
   std::unique_ptr<driver::Scheduler> scheduler_;
+  engine::HostScheduler* host_scheduler_ = nullptr;  // the same, if it is the host's
   EngineMemory memory_;
   std::unique_ptr<driver::TextWorker> text_;
   std::unique_ptr<driver::Driver> driver_;

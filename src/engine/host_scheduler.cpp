@@ -74,7 +74,29 @@ void HostScheduler::remove(driver::Job& job) {
   release(job);
 }
 
+void HostScheduler::offer(std::shared_ptr<StepRunner::Graphs> graphs) {
+  const std::lock_guard lock(offer_mutex_);
+  offered_ = std::move(graphs);
+  has_offer_ = true;
+}
+
+/// No step is planned and not launched here, so only the next plan needs the new sizes.
+void HostScheduler::take_offered_graphs() {
+  std::shared_ptr<StepRunner::Graphs> graphs;
+  {
+    const std::lock_guard lock(offer_mutex_);
+    graphs = std::move(offered_);
+    has_offer_ = false;
+  }
+  for (schedule::Limits* limits : {&limits_, &state_.limits}) {
+    limits->decode_sizes = graphs->limits().decode_sizes;
+    limits->mixed_sizes = graphs->limits().mixed_sizes;
+  }
+  runner_->use(*graphs);
+}
+
 bool HostScheduler::step(std::vector<driver::Outcome>& outcomes) {
+  if (has_offer_) take_offered_graphs();
   if (masks_.has_open()) {
     masks_.wait(patience());
     take_in_masks(outcomes);

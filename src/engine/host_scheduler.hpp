@@ -3,10 +3,12 @@
 // schedule/, the device's side in step_runner.hpp. Text is the text worker's matter.
 #pragma once
 
+#include <atomic>
 #include <attacca/llm.hpp>
 #include <chrono>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "driver/mask_worker.hpp"
@@ -23,6 +25,9 @@ class HostScheduler final : public driver::Scheduler {
   /// REQUIRES: the runner was made for these limits and options.
   HostScheduler(std::unique_ptr<StepRunner> runner, const schedule::Limits& limits,
                 const llm::EngineOptions& options);
+
+  /// Uses these graphs from the next step on. Thread-safe.
+  void offer(std::shared_ptr<StepRunner::Graphs> graphs);
 
   /// One job for each free slot: the policy need not choose.
   bool has_room() const override;
@@ -51,6 +56,7 @@ class HostScheduler final : public driver::Scheduler {
     driver::Clock::time_point at;
   };
 
+  void take_offered_graphs();
   std::chrono::microseconds patience() const;
   void take_in_masks(std::vector<driver::Outcome>& outcomes);
   bool launch_next();
@@ -77,6 +83,9 @@ class HostScheduler final : public driver::Scheduler {
   driver::StepClock clock_;
   driver::StepTurn turn_;  // held while steps are in flight
   driver::MaskWorker masks_;
+  std::mutex offer_mutex_;
+  std::shared_ptr<StepRunner::Graphs> offered_;
+  std::atomic<bool> has_offer_ = false;
 };
 
 }  // namespace attacca::engine

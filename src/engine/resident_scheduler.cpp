@@ -12,6 +12,7 @@
 
 #include "engine/coverage.hpp"
 #include "engine/outcome.hpp"
+#include "graph/marks.hpp"
 #include "kernels/sample/sampling.hpp"
 
 namespace attacca::engine {
@@ -36,6 +37,7 @@ constexpr auto kNap = 20us;
 /// Without news for this long the host asks whether the loop has failed.
 constexpr auto kSuspicious = 20ms;
 
+constexpr const char* kLoopName = "resident scheduler";
 constexpr std::uint64_t kStepsInRing = 4096;
 constexpr std::uint64_t kLeastNews = 1u << 15;  // with few slots steps are short
 constexpr std::uint64_t kMostNews = 1u << 20;
@@ -56,6 +58,16 @@ void check_coverage(const schedule::Limits& limits, llm::GraphMode graphs) {
           "the resident scheduler needs a graph for every step, and: {}; use graphs full with "
           "padding, and leave decode_sizes and mixed_sizes to their defaults",
           describe(part)));
+}
+
+/// The kernels of the loop tell a Tracer more than their nodes would.
+resident::LoopSites loop_sites(const Device& device) {
+  const std::shared_ptr<graph::Marks> marks = graph::marks_of(device);
+  if (!marks) return {};
+  const auto site = [&](const char* name) {
+    return marks->add({.name = name, .graph = kLoopName, .is_range = true});
+  };
+  return {site("turn"), site("commit"), site("plan")};
 }
 
 }  // namespace
@@ -161,7 +173,8 @@ void ResidentScheduler::build_loop(const resident::LoopState& loop,
                                 .news = news,
                                 .tops = mail_->tops.writer(),
                                 .board = mail_->board.data(),
-                                .records = records_};
+                                .records = records_,
+                                .sites = loop_sites(device)};
   resident::TurnArgs turn{.loop = mail_->loop_state.data(),
                           .planned = loop.state.plan,
                           .running = loop.running,
@@ -175,13 +188,18 @@ void ResidentScheduler::build_loop(const resident::LoopState& loop,
                           .graph = {},
                           .again = {}};
   std::vector<Graph::Fill> steps;
-  for (std::uint32_t number = 0; number < limits_.graph_count(); ++number)
+  std::vector<std::string> names;
+  for (std::uint32_t number = 0; number < limits_.graph_count(); ++number) {
+    names.push_back(fmt::format("{} step of {}",
+                                limits_.is_decode_graph(number) ? "decode" : "mixed",
+                                limits_.graph_tokens(number)));
     steps.push_back([this, number, &progress](Graph& step) {
       if (progress) progress("building graphs", number, limits_.graph_count());
       runner_->append_step(step, number);
     });
+  }
   const SwitchLoop passes(
-      device, "resident scheduler",
+      device, kLoopName,
       {.lead =
            [&](Graph& pass, Condition again, Condition step) {
              turn.again = again;
@@ -192,7 +210,8 @@ void ResidentScheduler::build_loop(const resident::LoopState& loop,
        .beside =
            [&](Graph& pass) {
              pass.kernel(resident::plan(), grid_of(plan, device.is_cuda()), plan);
-           }});
+           },
+       .arm_names = std::move(names)});
   const std::size_t free = device.is_cuda() ? device.bytes_free() : 0;
   mail_->loop.emplace(passes.instantiate(options_.resident_loop == llm::ResidentLoop::self_relaunch
                                              ? LoopForm::self_relaunch

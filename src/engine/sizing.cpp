@@ -81,6 +81,18 @@ llm::KvType choose_kv_type(const GpuWeights& weights, const llm::EngineOptions& 
 
 }  // namespace
 
+schedule::Limits with_sizes(const schedule::Limits& limits, const std::vector<unsigned>& decode,
+                            const std::vector<unsigned>& mixed) {
+  if (decode.empty() || mixed.empty())
+    throw BadArgument(fmt::format("{} has no size; give at least one",
+                                  decode.empty() ? "decode_sizes" : "mixed_sizes"));
+  schedule::Limits next = limits;
+  next.decode_sizes = sizes_of("decode_sizes", decode);
+  next.mixed_sizes = sizes_of("mixed_sizes", mixed);
+  schedule::check(next);
+  return next;
+}
+
 GpuWeights gpu_weights(const model::Checkpoint& checkpoint, llm::WeightFormat format) {
   const model::HeldTypes held(checkpoint, model_format(format));
   GpuWeights result{.bytes = checkpoint.config().rotary_size / 2 * sizeof(float),  // frequencies

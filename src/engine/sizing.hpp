@@ -32,6 +32,11 @@ schedule::Limits size_engine(const model::Checkpoint& checkpoint, llm::EngineOpt
 schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights& weights,
                              llm::EngineOptions& options);
 
+/// The same limits with other step sizes. Throws BadArgument for sizes that are empty or do not
+/// fit.
+schedule::Limits with_sizes(const schedule::Limits& limits, const std::vector<unsigned>& decode,
+                            const std::vector<unsigned>& mixed);
+
 /// The options that steps depend on. REQUIRES: `size_engine` filled them in.
 StepSetup setup_of(const schedule::Limits& limits, const llm::EngineOptions& options);
 

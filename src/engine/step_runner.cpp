@@ -100,7 +100,11 @@ StepRunner::StepRunner(const model::ModelConfig& config, model::Weights weights,
               input_of(schedule::bind_plan(setup.limits, input_.data()), slots_, setup)),
       flights_{make_flight(), make_flight()},
       plan_(schedule::bind_plan(setup.limits, plan_memory_.data())) {
-  if (!setup.is_resident) build_all(progress);
+  if (!setup.is_resident) {
+    const std::size_t free = device_.bytes_free();
+    graphs_ = build_all(setup.limits, progress);
+    if (device_.is_cuda()) graph_device_bytes_ = free - std::min(free, device_.bytes_free());
+  }
   if (setup.ranks) line_ = std::make_unique<PlanLine>(*setup.ranks, plan_memory_.size());
 }
 
@@ -128,14 +132,27 @@ step::Chain StepRunner::marked_step(const step::StepShape& shape) const {
   return chain;
 }
 
-void StepRunner::build_all(const formats::Progress& progress) {
-  const schedule::Limits& limits = setup_.limits;
+std::shared_ptr<StepRunner::Graphs> StepRunner::build_graphs(const schedule::Limits& limits) const {
+  auto graphs = std::make_shared<Graphs>();
+  graphs->limits_ = limits;
+  graphs->graphs_ = build_all(limits, {});
+  return graphs;
+}
+
+void StepRunner::use(Graphs& graphs) {
+  setup_.limits.decode_sizes = graphs.limits_.decode_sizes;
+  setup_.limits.mixed_sizes = graphs.limits_.mixed_sizes;
+  graphs_ = std::move(graphs.graphs_);
+}
+
+std::vector<StepRunner::Ready> StepRunner::build_all(const schedule::Limits& limits,
+                                                     const formats::Progress& progress) const {
   std::vector<std::uint32_t> order(limits.graph_count());
   std::iota(order.begin(), order.end(), 0u);
   std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
     return limits.graph_tokens(a) > limits.graph_tokens(b);
   });
-  graphs_.resize(order.size());
+  std::vector<Ready> graphs(order.size());
   const auto taken = [&, free = device_.bytes_free()] {
     return device_.is_cuda() ? free - std::min(free, device_.bytes_free()) : 0;
   };
@@ -149,26 +166,26 @@ void StepRunner::build_all(const formats::Progress& progress) {
           "smaller memory_fraction or fewer pages, or turn graphs off",
           limits.is_decode_graph(graph) ? "decode" : "mixed", limits.graph_tokens(graph), built,
           order.size() - 1, what, mebi(device_.bytes_free()), device_.name(),
-          mebi(taken() + graph_bytes())));
+          mebi(taken() + bytes_of(graphs))));
     };
     try {
-      graphs_[graph] = build(graph);
+      graphs[graph] = build(limits, graph);
     } catch (const DeviceError& error) {
       refuse(error.what());
     } catch (const std::bad_alloc&) {
       refuse("the host is out of memory");
     }
   }
-  graph_device_bytes_ = taken();
+  return graphs;
 }
 
 step::StepShape StepRunner::shape_of(std::uint32_t tokens, bool is_decode) const {
   return {tokens, std::min(tokens, setup_.limits.logit_rows), is_decode};
 }
 
-StepRunner::Ready StepRunner::build(std::uint32_t graph) const {
-  const bool is_decode = setup_.limits.is_decode_graph(graph);
-  const step::StepShape shape = shape_of(setup_.limits.graph_tokens(graph), is_decode);
+StepRunner::Ready StepRunner::build(const schedule::Limits& limits, std::uint32_t graph) const {
+  const bool is_decode = limits.is_decode_graph(graph);
+  const step::StepShape shape = shape_of(limits.graph_tokens(graph), is_decode);
   const std::string name =
       fmt::format("{} step of {}", is_decode ? "decode" : "mixed", shape.tokens);
   Ready ready;
@@ -319,9 +336,11 @@ std::size_t StepRunner::step_bytes() const {
   return bytes;
 }
 
-std::size_t StepRunner::graph_bytes() const {
+std::size_t StepRunner::graph_bytes() const { return bytes_of(graphs_); }
+
+std::size_t StepRunner::bytes_of(const std::vector<Ready>& graphs) {
   std::size_t bytes = 0;
-  for (const Ready& ready : graphs_)
+  for (const Ready& ready : graphs)
     for (const Exec& graph : ready.graphs)
       bytes += graph.memory().host_bytes + graph.memory().pinned_bytes;
   return bytes;

@@ -52,6 +52,13 @@ class StepRunner {
   schedule::Plan device_plan() const;
   /// Adds the kernels of a step to a graph. `graph`: see Counts::graph.
   void append_step(Graph& to, std::uint32_t graph) const;
+  /// Graphs for other step sizes than those of the limits it was made with.
+  class Graphs;
+  /// Builds them. May be called while other threads launch steps. Throws as the constructor.
+  std::shared_ptr<Graphs> build_graphs(const schedule::Limits& limits) const;
+  /// Launches steps in these from now on. Steps in flight end in theirs. REQUIRES: the plan that is
+  /// launched next was made with their limits.
+  void use(Graphs& graphs);
   const Buffer<kernels::Sampled>& sampled() const { return memory_.sampled(); }
   /// The slots' memory; changes count from the next step on.
   SlotMemory& slots() { return slots_; }
@@ -111,8 +118,11 @@ class StepRunner {
     std::optional<KeptRows> kept;  // from the first embedding on
   };
 
-  void build_all(const formats::Progress& progress);
-  Ready build(std::uint32_t graph) const;
+  /// By Counts::graph, the largest built first.
+  std::vector<Ready> build_all(const schedule::Limits& limits,
+                               const formats::Progress& progress) const;
+  Ready build(const schedule::Limits& limits, std::uint32_t graph) const;
+  static std::size_t bytes_of(const std::vector<Ready>& graphs);
   step::Chain marked_step(const step::StepShape& shape) const;
   std::vector<Exec> build_pieces(const std::string& name, const step::Chain& chain) const;
   step::StepShape shape_of(std::uint32_t tokens, bool is_decode) const;
@@ -145,6 +155,16 @@ class StepRunner {
   std::map<std::pair<std::uint32_t, bool>, Ready> graphless_;  // by tokens and is_decode
   std::size_t graph_device_bytes_ = 0;
   std::unique_ptr<PlanLine> line_;  // to the other ranks, or from rank 0; null: there are none
+};
+
+class StepRunner::Graphs {
+ public:
+  const schedule::Limits& limits() const { return limits_; }
+
+ private:
+  friend class StepRunner;
+  schedule::Limits limits_;
+  std::vector<Ready> graphs_;
 };
 
 }  // namespace attacca::engine

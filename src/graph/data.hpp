@@ -115,6 +115,7 @@ struct GraphData {
   std::map<NodeId, L2Window> l2_windows;           // for the few kernels that have one
   std::vector<std::shared_ptr<const void>> keeps;  // owned here because launches use them
   std::map<NodeId, AdoptedKernel> adopted_kernels;
+  std::map<NodeId, device::SiteRef> launch_sites;  // of kernels whose launches are recorded
   std::map<NodeId, Accesses> accesses;  // declared for a node; kernels may declare their own
 
   /// Null unless the node was added to this graph, or to the original before this copy was made.

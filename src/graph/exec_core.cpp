@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "graph/difference.hpp"
+#include "graph/marks.hpp"
 #include "graph/meeting.hpp"
 #include "graph/uses.hpp"
 #include "graph/validate.hpp"
@@ -16,8 +17,18 @@ namespace attacca::graph {
 
 ExecCore::ExecCore(const Graph& source, Target target) : source_(source), target_(target) {
   validate(data_of(source_), target_);
-  instance_ = make_instance(data_of(source_), target_);
+  instance_ = make_instance();
   upload();
+}
+
+std::unique_ptr<Instance> ExecCore::make_instance() const {
+  const GraphData& data = data_of(source_);
+  const std::shared_ptr<Marks> marks = marks_of(data.device);
+  const std::optional<Marked> marked = marks ? with_marks(data, target_, marks) : std::nullopt;
+  std::unique_ptr<Instance> instance =
+      graph::make_instance(marked ? marked->data : data, target_);
+  if (marked && marked->site != 0) marks->bind(marked->site, instance->handle().exec);
+  return instance;
 }
 
 void ExecCore::upload() {
@@ -62,7 +73,7 @@ NodeId ExecCore::find(const Node& node) {
 UpdateReport ExecCore::reinstantiate(Refusal refusal) {
   const DeviceGraph before = instance_->handle();
   // Make the new instance first: if that fails, the old one still runs.
-  auto fresh = make_instance(data_of(source_), target_);
+  auto fresh = make_instance();
   if (target_ == Target::device_launch) {
     fresh->upload();
     ++counters_.uploads;

@@ -27,6 +27,8 @@ class ExecCore {
   ExecMemory memory() const;
 
  private:
+  /// With marks, if the device is being traced.
+  std::unique_ptr<Instance> make_instance() const;
   NodeId find(const Node& node);
   /// Makes the instance follow the source. On failure it calls `restore`, which undoes the change
   /// to the source, makes the instance follow that, and throws the failure.

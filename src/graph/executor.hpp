@@ -19,8 +19,9 @@
 
 namespace attacca::graph {
 
-class Recorder;
 class DeviceImpl;
+class Marks;
+class Recorder;
 
 /// An event. One recorded during a capture stands for the stream's last nodes (`frontier`).
 class EventImpl {
@@ -95,6 +96,8 @@ class Observer {
   /// False: it is told of launches only, under the names of their graphs, and of kernels that were
   /// launched by themselves.
   virtual bool sees_nodes() const { return true; }
+  /// What marks graphs that are instantiated while this observes; null: nothing does.
+  virtual std::shared_ptr<Marks> marks() { return nullptr; }
 
   // CUDA tells no times. It tells what it made, so that records of another source can be named, and
   // records events around launches.
@@ -193,6 +196,8 @@ class DeviceImpl {
   virtual TensorMap tensor_map(const void* data, std::span<const TensorDimension> dimensions);
   /// Null stops observing. False where `ran` is not called, which is on CUDA.
   virtual bool observe(std::shared_ptr<Observer> observer) = 0;
+  /// Null: there is none.
+  virtual std::shared_ptr<Observer> observer() const { return nullptr; }
   virtual void set_nested_limits(std::size_t pending_launches, std::size_t stack_bytes) = 0;
 };
 

@@ -20,6 +20,21 @@
 
 namespace attacca::instruments {
 
+void* cupti_library(std::string& why_not) {
+  static void* const library = [] {
+    void* found = nullptr;
+    for (const char* name :
+         {"libcupti.so.13", "libcupti.so", "/usr/local/cuda/lib64/libcupti.so.13",
+          "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13"})
+      if (!found) found = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    return found;
+  }();
+  if (!library)
+    why_not =
+        "libcupti.so.13 was not found; it comes with the CUDA toolkit (package cuda-cupti-13-0)";
+  return library;
+}
+
 namespace {
 
 constexpr std::size_t kBufferBytes = 4 << 20;
@@ -27,7 +42,7 @@ constexpr std::size_t kMostSpans = 4'000'000;
 constexpr std::array kKinds{CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
                             CUPTI_ACTIVITY_KIND_MEMSET};
 
-/// The few functions we call. CUPTI is never unloaded: it does not survive that.
+/// The few functions we call.
 struct Cupti {
   decltype(&cuptiActivityRegisterCallbacks) register_callbacks = nullptr;
   decltype(&cuptiActivityEnable) enable = nullptr;
@@ -43,16 +58,8 @@ struct Cupti {
   std::string why_not;
 
   Cupti() {
-    void* library = nullptr;
-    for (const char* name :
-         {"libcupti.so.13", "libcupti.so", "/usr/local/cuda/lib64/libcupti.so.13",
-          "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13"})
-      if (!library) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-      why_not =
-          "libcupti.so.13 was not found; it comes with the CUDA toolkit (package cuda-cupti-13-0)";
-      return;
-    }
+    void* const library = cupti_library(why_not);
+    if (!library) return;
     const auto load = [&](auto& function, const char* name) {
       function =
           reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
@@ -267,6 +274,11 @@ namespace attacca::instruments {
 namespace {
 constexpr const char* kNoHeader =
     "this attacca was built without CUPTI's header; it comes with the CUDA toolkit";
+}
+
+void* cupti_library(std::string& why_not) {
+  why_not = kNoHeader;
+  return nullptr;
 }
 
 std::unique_ptr<GpuRecorder> start_gpu_recorder(std::string& why_not) {

@@ -9,6 +9,10 @@
 
 namespace attacca::instruments {
 
+/// CUPTI's library; null, with the reason, where it was not found. It is never unloaded: it does
+/// not survive that.
+void* cupti_library(std::string& why_not);
+
 /// A kernel, copy or fill that ran.
 struct GpuSpan {
   std::string name;  // of the function

@@ -10,7 +10,10 @@ struct Mark {
   static Cost cost(const Args&) { return {.flops = 0, .bytes = sizeof(device::Record)}; }
   ATTACCA_HD static void body(Thread& t, const Args& a) {
     t.release_consumers();
-    if (t.is_first()) a.records.add(a.what, a.value);
+    if (!t.is_first()) return;
+    if (a.pass && a.counts != MarkArgs::Pass::same)
+      *a.pass = a.counts == MarkArgs::Pass::next ? *a.pass + 1 : 0;
+    a.records.add(a.what, a.value, a.pass ? *a.pass : 0);
   }
 };
 }  // namespace

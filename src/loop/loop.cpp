@@ -13,6 +13,7 @@
 #include "graph/data.hpp"
 #include "graph/executor.hpp"
 #include "graph/lower.hpp"
+#include "graph/marks.hpp"
 #include "loop/chain_end.hpp"
 #include "loop/costs.hpp"
 #include "loop/relaunch.hpp"
@@ -233,11 +234,18 @@ Graph persistent_graph(const Device& device, const GraphData& body, const Persis
   std::vector<PersistentStep> steps;
   std::vector<std::byte> bytes(aligned(lowered.root.nodes.size() * sizeof(PersistentStep)));
   Grid grid;
+  const std::shared_ptr<Marks> marks = marks_of(device);
+  const auto site_of = [&](const std::string& name) {
+    return marks ? marks->add({.name = name, .graph = body.name, .is_range = true})
+                 : device::SiteRef{};
+  };
+  const device::SiteRef pass = site_of(body.name);
   for (const LoweredNode& node : lowered.root.nodes) {
     const auto& kernel = std::get<KernelPart>(body.nodes[node.id].part);
     const auto part = std::find(program.parts.begin(), program.parts.end(), kernel.info);
     steps.push_back({static_cast<unsigned>(part - program.parts.begin()), kernel.grid.blocks,
-                     static_cast<unsigned>(bytes.size())});
+                     static_cast<unsigned>(bytes.size()),
+                     site_of(body.nodes[node.id].name).number});
     bytes.insert(bytes.end(), kernel.args.begin(), kernel.args.end());
     bytes.resize(aligned(bytes.size()));
     grid.threads = kernel.grid.threads;
@@ -251,6 +259,7 @@ Graph persistent_graph(const Device& device, const GraphData& body, const Persis
   memory.barrier = Buffer<GridBarrier::Word>(device, GridBarrier::words_for(grid.blocks.x));
 
   Graph graph(device, body.name);
+  if (marks) data_of(graph).keeps.push_back(marks);
   const auto reset =
       graph.fill(memory.barrier.data(), 0, memory.barrier.bytes()).named("reset barrier");
   // As in every form, the condition holds until a kernel sets it to zero.
@@ -259,7 +268,7 @@ Graph persistent_graph(const Device& device, const GraphData& body, const Persis
   graph
       .kernel(Kernel<PersistentArgs>(program.kernel), grid,
               {memory.code.data(), static_cast<unsigned>(steps.size()), cell, memory.barrier.data(),
-               static_cast<std::uint64_t>(patience.count())})
+               static_cast<std::uint64_t>(patience.count()), pass})
       .after(arm);
   return graph;
 }
@@ -288,7 +297,7 @@ LoopExec Loop::instantiate(std::optional<LoopForm> form) const {
   if (wanted == LoopForm::persistent_kernel) {
     Graph whole =
         persistent_graph(device_, data_of(body), *program_->parts_, program_->patience, *memory);
-    data_of(whole).keeps = {memory, program_->parts_};
+    data_of(whole).keeps.insert(data_of(whole).keeps.end(), {memory, program_->parts_});
     impl->exec = whole.instantiate();
     return LoopExec(std::move(impl));
   }

@@ -65,6 +65,11 @@ SwitchLoop::SwitchLoop(const Device& device, std::string name, Parts parts)
     : device_(device), name_(std::move(name)), parts_(std::move(parts)) {
   if (!parts_.lead) throw BadArgument(fmt::format("loop '{}' has no lead", name_));
   if (parts_.arms.empty()) throw BadArgument(fmt::format("loop '{}' has no arm", name_));
+  if (!parts_.arm_names.empty() && parts_.arm_names.size() != parts_.arms.size())
+    throw BadArgument(
+        fmt::format("loop '{}' has {} arms and {} names for them; give each a name, or "
+                    "none",
+                    name_, parts_.arms.size(), parts_.arm_names.size()));
 }
 
 namespace {
@@ -99,7 +104,11 @@ Graph SwitchLoop::graph() const {
     parts_.lead(pass, again, arm);
     const std::vector<Node> lead = Access::last_nodes(pass);
     if (parts_.beside) fill_after(pass, lead, parts_.beside);
-    pass.switch_("arm", arm, parts_.arms).after(lead);
+    const Node arms = pass.switch_("arm", arm, parts_.arms).after(lead);
+    graph::GraphData& data = data_of(pass);
+    const std::vector<graph::ScopeId> bodies = insides_of(data.nodes[arms.id()]);
+    for (std::size_t at = 0; at < parts_.arm_names.size(); ++at)
+      data.scopes[bodies[at]].label = parts_.arm_names[at];
   });
   return whole;
 }
@@ -108,7 +117,10 @@ Graph SwitchLoop::graph() const {
 /// the last arm's has none, and the one after that is the loop's first pass, of a lead alone.
 Graph SwitchLoop::pass_of(unsigned arm, const Arms& arms) const {
   const auto none = static_cast<unsigned>(parts_.arms.size());
-  Graph pass(device_, arm < none ? fmt::format("{}, arm {}", name_, arm) : name_);
+  const auto arm_name = [&] {
+    return parts_.arm_names.empty() ? fmt::format("arm {}", arm) : parts_.arm_names[arm];
+  };
+  Graph pass(device_, arm < none ? fmt::format("{}, {}", name_, arm_name()) : name_);
   if (arm < none) parts_.arms[arm](pass);
   if (arm <= none && parts_.beside) parts_.beside(pass);
   fill_after(pass, Access::last_nodes(pass),

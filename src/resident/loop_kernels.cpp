@@ -35,6 +35,11 @@ ATTACCA_HD void mark_begin(const PlanArgs& a) {
   add(a.loop->turn_began, llm::StepMark::turn_begins);
   add(a.loop->turn_ended, llm::StepMark::turn_ends);
   add(begin, llm::StepMark::plan_begins);
+  using device::SiteEvent;
+  a.sites.turn.add_at(a.loop->turn_began, SiteEvent::begins);
+  a.sites.turn.add_at(a.loop->turn_ended, SiteEvent::ends);
+  a.sites.commit.add_at(begin, SiteEvent::begins);
+  a.sites.plan.add_at(begin, SiteEvent::begins);
 }
 
 // --- plan --------------------------------------------------------------------------------------
@@ -178,13 +183,14 @@ struct PlanKernel {
     const BlockLanes lanes(t);
     LoopState& loop = *a.loop;
     if (loop.is_over) return;
-    if (is_first(lanes) && a.records.items) mark_begin(a);
+    if (is_first(lanes) && (a.records.items || a.sites.plan)) mark_begin(a);
     if (loop.has_sampled) {
       schedule::settle_step(loop.state, loop.sampled, lanes);
       lanes.sync();
       publish(lanes, a);
       if (is_first(lanes)) schedule::keep_step(loop.state);
     }
+    if (is_first(lanes)) a.sites.commit.add(device::SiteEvent::ends);
     lanes.sync();
     take_in_orders(lanes, a);
     if (is_first(lanes)) loop.is_full = !has_room(a);
@@ -196,6 +202,7 @@ struct PlanKernel {
     if (!is_first(lanes)) return;
     write_board(loop.state, *a.board);
     a.records.add(static_cast<std::uint32_t>(llm::StepMark::plan_ends));
+    a.sites.plan.add(device::SiteEvent::ends);
   }
 };
 

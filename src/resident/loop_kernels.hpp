@@ -40,6 +40,12 @@ struct SlotWrites {
   std::uint32_t vocabulary = 0;
 };
 
+/// Where a Tracer finds the parts of a pass; without one they record nothing. `commit` is the part
+/// of `plan` that settles the step before.
+struct LoopSites {
+  device::SiteRef turn, commit, plan;
+};
+
 struct PlanArgs {
   LoopState* loop;
   Letters letters;
@@ -48,6 +54,7 @@ struct PlanArgs {
   device::RingRef<kernels::Sampled> tops;
   Board* board;
   device::RecordsRef records;  // of begins and ends, if any
+  LoopSites sites;
 };
 
 struct TurnArgs {

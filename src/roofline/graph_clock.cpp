@@ -13,6 +13,7 @@
 
 #include "graph/data.hpp"
 #include "graph/lower.hpp"
+#include "instruments/counters.hpp"
 #include "roofline/probe_kernels.hpp"
 
 namespace attacca::roofline {
@@ -95,6 +96,28 @@ class DeviceGraphClock final : public GraphClock {
     return time([&] { exec.launch(stream_); });
   }
 
+  std::vector<double> memory_bytes(const Graph& graph, std::string& why_not) override {
+    if (!device_.is_cuda()) return GraphClock::memory_bytes(graph, why_not);
+    if (!can_be_streamed(graph)) {
+      why_not = "the graph has nodes that are no kernels, copies or fills";
+      return {};
+    }
+    const GraphData& data = data_of(graph);
+    const std::vector<NodeId> order = order_of(data);
+    std::vector<std::function<void()>> work;
+    for (const NodeId id : order)
+      work.emplace_back([this, &node = data.nodes[id]] {
+        enqueue(stream_, node);
+        stream_.synchronize();
+      });
+    for (const auto& each : work) each();  // loads code
+    const std::vector<double> counted = instruments::count_memory_bytes(device_, work, why_not);
+    if (counted.empty()) return {};
+    std::vector<double> bytes(data.nodes.size(), -1);
+    for (std::size_t at = 0; at < order.size(); ++at) bytes[order[at]] = counted[at];
+    return bytes;
+  }
+
   std::string source() const override { return source_; }
 
  private:
@@ -135,8 +158,10 @@ class DeviceGraphClock final : public GraphClock {
     launch_all(numbered);
     std::vector<std::vector<double>> seen(all.size());
     bool has_names = false;
-    for (const TraceSlice& slice : tracer.trace().slices) {
-      if (!slice.arguments.empty()) continue;  // a part
+    const Trace trace = tracer.trace();
+    for (const TraceSlice& slice : trace.slices) {
+      const bool is_part = !slice.arguments.empty() && slice.arguments.front().first == "part";
+      if (is_part || trace.tracks[slice.track].has_ranges) continue;
       std::size_t id = 0;
       const char* const end = slice.name.data() + slice.name.size();
       const auto read = std::from_chars(slice.name.data(), end, id);

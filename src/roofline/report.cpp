@@ -27,6 +27,25 @@ std::string shown(const std::string& name, std::size_t most) {
   return text;
 }
 
+/// What kernels declare, and what the device's counters say.
+std::string counted_text(const Roofline& found, std::size_t most) {
+  if (!found.not_counted.empty())
+    return fmt::format("\nmemory was not counted: {}\n", found.not_counted);
+  std::string text;
+  for (std::size_t at = 0; at < std::min(most, found.kernels.size()); ++at) {
+    const PlacedKernel& kernel = found.kernels[at];
+    if (kernel.counted_bytes < 0 || kernel.cost.bytes <= 0) continue;
+    if (text.empty())
+      text = fmt::format("\n{:<28}{:>12}{:>12}{:>12}\n", "memory", "declared", "counted",
+                         "difference");
+    text += fmt::format("{:<28}{:>12}{:>12}{:>+10.1f} %\n", shown(kernel.name, 27),
+                        roofline::bytes_text(kernel.cost.bytes),
+                        roofline::bytes_text(kernel.counted_bytes),
+                        100 * (kernel.counted_bytes / kernel.cost.bytes - 1));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string to_text(const Roofs& roofs) {
@@ -73,6 +92,7 @@ std::string to_text(const Roofline& found, std::size_t most) {
   if (found.kernels.size() > most)
     text += fmt::format("and {} more\n", found.kernels.size() - most);
   if (found.kernels.empty()) text += "no kernel declared a cost\n";
+  text += counted_text(found, most);
   text += "\nadvice, and the time that it should save\n";
   const std::size_t rows = std::min(most, found.advice.size());
   for (std::size_t at = 0; at < rows; ++at) {

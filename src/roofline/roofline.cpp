@@ -63,6 +63,7 @@ class Group {
     mean(sum_.cost.bytes, kernel.cost.bytes);
     mean(sum_.processors, kernel.processors);
     mean(sum_.written_share, kernel.written_share);
+    mean(sum_.counted_bytes, kernel.counted_bytes);
     sum_.is_in_graph &= kernel.is_in_graph;
     count_ += weight;
   }
@@ -244,16 +245,20 @@ Trial try_persistent(const Graph& graph, const Model& model, const Roofs& roofs,
 
 }  // namespace
 
-Roofline place_graph(const Graph& graph, const Roofs& roofs, GraphClock& clock) {
+Roofline place_graph(const Graph& graph, const Roofs& roofs, GraphClock& clock, bool counts) {
   const GraphData& data = data_of(graph);
   Roofline found{.roofs = roofs, .subject = graph.name()};
   const std::vector<NodeTime> times = clock.nodes(graph);
   found.timed_by = clock.source();
   found.total_us = clock.graph(graph);
+  const std::vector<double> counted =
+      counts ? clock.memory_bytes(graph, found.not_counted) : std::vector<double>();
   for (NodeId id = 0; id < data.nodes.size(); ++id)
     if (id < times.size() && times[id].count > 0)
-      if (const auto kernel = kernel_of(data, id, times[id].time_us, times[id].count, roofs))
+      if (const auto kernel = kernel_of(data, id, times[id].time_us, times[id].count, roofs)) {
         found.kernels.push_back(*kernel);
+        if (id < counted.size()) found.kernels.back().counted_bytes = counted[id];
+      }
   add_kernel_advice(found);
   if (can_be_streamed(graph)) {
     const Model model = model_of(graph, times, roofs);
@@ -279,8 +284,8 @@ std::vector<Trial> try_all(const Graph& graph, const Roofline& found, GraphClock
 
 }  // namespace roofline
 
-Roofline roofline_of(const Graph& graph, const Roofs& roofs) {
-  return roofline::place_graph(graph, roofs, *roofline::clock_of(graph.device()));
+Roofline roofline_of(const Graph& graph, const Roofs& roofs, bool counts) {
+  return roofline::place_graph(graph, roofs, *roofline::clock_of(graph.device()), counts);
 }
 
 std::vector<Trial> try_advice(const Graph& graph, const Roofline& found,

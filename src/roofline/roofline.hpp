@@ -7,7 +7,8 @@
 
 namespace attacca::roofline {
 
-Roofline place_graph(const Graph& graph, const Roofs& roofs, GraphClock& clock);
+Roofline place_graph(const Graph& graph, const Roofs& roofs, GraphClock& clock,
+                     bool counts = false);
 std::vector<Trial> try_all(const Graph& graph, const Roofline& found, GraphClock& clock,
                            const PersistentProgram* program = nullptr);
 

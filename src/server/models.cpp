@@ -230,6 +230,7 @@ void Models::make_room_and_load(Entry& entry) {
         throw RequestError(503, full_message(entry, error.what()), "model", "model_does_not_fit");
     }
   }
+  if (entry.source.attend) loaded->attendant = entry.source.attend(loaded->engine);
   const std::size_t bytes = loaded->engine.memory().total();
   options_.log(fmt::format("{} is loaded: {:.1f} MiB in {:.2f} s", entry.source.name, mebi(bytes),
                            std::chrono::duration<double>(Clock::now() - began).count()));

@@ -28,6 +28,7 @@ namespace attacca::server {
 struct LoadedModel {
   llm::Model model;
   llm::Engine engine;
+  std::shared_ptr<void> attendant = {};  // ends before the engine
 };
 
 /// What the engine of a model must keep to.
@@ -43,6 +44,9 @@ struct ModelSource {
   std::vector<std::string> aliases = {};  // other names that requests may give
   /// Throws what the constructors of Model and Engine throw.
   std::function<LoadedModel(const LoadTerms& terms)> load;
+  /// Makes something that looks after the engine while it is loaded; may be empty. The engine stays
+  /// where it is.
+  std::function<std::shared_ptr<void>(llm::Engine& engine)> attend = {};
 };
 
 struct ModelsOptions {

@@ -1,8 +1,13 @@
 // gpu_slices.cpp: names CUPTI's records, and turns pairs of events into times.
 #include "trace/gpu_slices.hpp"
 
+#include <attacca/mark.hpp>
+
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string_view>
+#include <utility>
 
 #include "core/clock.hpp"
 #include "trace/slices.hpp"
@@ -26,23 +31,31 @@ void GpuNodes::add(std::uint64_t number, const graph::Execution& node) {
   if (number == 0) return;
   const std::lock_guard lock(mutex_);
   nodes_[number] = {std::string(node.node), std::string(node.graph),
-                    node.kernel ? node.kernel->cost(node.args) : Cost{}};
+                    node.kernel ? node.kernel->cost(node.args) : Cost{},
+                    node.kernel == &mark().info()};
 }
 
-void GpuNodes::append(const std::vector<instruments::GpuSpan>& spans, const std::string& process,
+void GpuNodes::append(const std::vector<instruments::GpuSpan>& spans,
+                      std::span<const graph::MarkSite> sites, const std::string& process,
                       Trace& to) const {
   const std::lock_guard lock(mutex_);
+  std::set<std::pair<std::string_view, std::string_view>> recorded;
+  for (const graph::MarkSite& site : sites)
+    for (const std::string& node : site.nodes) recorded.emplace(site.graph, node);
   std::map<unsigned, std::size_t> tracks;
   for (const instruments::GpuSpan& span : spans) {
+    const auto found = nodes_.find(span.node);
+    const Known* known = found != nodes_.end() ? &found->second : nullptr;
+    if (known && (known->is_mark || recorded.contains({known->graph, known->node}))) continue;
     const std::size_t track = track_of(span.stream, tracks, to, process, [&](std::size_t) {
       return "stream " + std::to_string(span.stream);
     });
     TraceSlice slice{
         .track = track, .name = span.name, .begin_ns = span.start_ns, .end_ns = span.end_ns};
-    if (const auto found = nodes_.find(span.node); found != nodes_.end()) {
-      slice.name = found->second.node;
-      slice.graph = found->second.graph;
-      slice.cost = found->second.cost;
+    if (known) {
+      slice.name = known->node;
+      slice.graph = known->graph;
+      slice.cost = known->cost;
     }
     to.slices.push_back(std::move(slice));
   }

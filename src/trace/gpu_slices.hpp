@@ -7,11 +7,13 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "graph/executor.hpp"
+#include "graph/marks.hpp"
 #include "instruments/cupti.hpp"
 
 namespace attacca::trace {
@@ -21,15 +23,17 @@ class GpuNodes {
  public:
   /// A number of 0 is not kept.
   void add(std::uint64_t number, const graph::Execution& node);
-  /// A track for each stream. A record of no known node has its function's name.
-  void append(const std::vector<instruments::GpuSpan>& spans, const std::string& process,
-              Trace& to) const;
+  /// A track for each stream. A record of no known node has its function's name. Marks are left
+  /// out, and so are nodes that write records themselves: CUPTI knows their first pass only.
+  void append(const std::vector<instruments::GpuSpan>& spans,
+              std::span<const graph::MarkSite> sites, const std::string& process, Trace& to) const;
 
  private:
   struct Known {
     std::string node;
     std::string graph;
     Cost cost;
+    bool is_mark;
   };
   mutable std::mutex mutex_;
   std::unordered_map<std::uint64_t, Known> nodes_;

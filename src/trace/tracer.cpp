@@ -1,6 +1,9 @@
 // tracer.cpp: collects what the host executor ran. Each thread writes to a lane of its own, so
 // threads do not wait for each other, and keeps each name once. What a GPU ran comes from CUPTI, or
-// from events around launches.
+// from events around launches. What is in loops and in graphs that device code launches comes from
+// records that they write themselves.
+#include <attacca/error.hpp>
+#include <attacca/mark.hpp>
 #include <attacca/trace.hpp>
 
 #include <algorithm>
@@ -18,7 +21,9 @@
 #include "core/clock.hpp"
 #include "graph/access.hpp"
 #include "graph/executor.hpp"
+#include "graph/marks.hpp"
 #include "instruments/cupti.hpp"
+#include "trace/device_slices.hpp"
 #include "trace/gpu_slices.hpp"
 #include "trace/slices.hpp"
 
@@ -89,11 +94,14 @@ std::atomic<std::uint64_t> tracers{0};
 struct Tracer::Source final : graph::Observer {
   Source(const Device& on, TraceLevel at) : process(on.name()), level(at) {}
 
-  void ran(const graph::Execution& execution) override { lane().add(execution); }
+  void ran(const graph::Execution& execution) override {
+    if (execution.kernel != &mark().info()) lane().add(execution);
+  }
   bool sees_nodes() const override { return level == TraceLevel::node; }
   void built(void* native, const graph::Execution& node) override {
     if (gpu) gpu_nodes.add(gpu->number_of(native), node);
   }
+  std::shared_ptr<graph::Marks> marks() override { return own_marks; }
   bool times_launches() const override { return launches.has_value(); }
   void launched(std::string_view graph, const graph::StreamImpl& stream,
                 std::shared_ptr<graph::EventImpl> start,
@@ -120,7 +128,9 @@ struct Tracer::Source final : graph::Observer {
   std::unique_ptr<instruments::GpuRecorder> gpu;  // null: none is needed, or works
   trace::GpuNodes gpu_nodes;
   std::optional<trace::TimedLaunches> launches;
-  std::mutex mutex;  // of all below, but for what is inside the lanes
+  std::shared_ptr<graph::Marks> own_marks;
+  trace::ClockMap::Moment began;  // by the clock of a GPU
+  std::mutex mutex;               // of all below, but for what is inside the lanes
   std::deque<Lane> lanes;
   std::map<std::thread::id, Lane*> lane_of;
   Trace added;
@@ -129,11 +139,19 @@ struct Tracer::Source final : graph::Observer {
 
 Tracer::Tracer(const Device& device, TraceLevel level)
     : device_(device), source_(std::make_shared<Source>(device, level)) {
+  if (graph::impl_of(device).observer())
+    throw BadArgument("'" + device.name() +
+                      "' is being traced already; end that Tracer first, and leave --trace out "
+                      "where a command makes one of its own");
   // The events must be there before the first launch is seen.
   if (device.is_cuda()) {
+    source_->began = trace::moment_of(device);  // before CUPTI sees kernels
     if (level == TraceLevel::node) source_->gpu = instruments::start_gpu_recorder(source_->why_not);
     if (!source_->gpu) source_->launches.emplace(device);
   }
+  // The host executor tells of nodes in loops itself.
+  source_->own_marks = std::make_shared<graph::Marks>(
+      device, source_->gpu ? graph::Marks::Level::nodes : graph::Marks::Level::scopes);
   graph::impl_of(device_).observe(source_);
 }
 
@@ -176,7 +194,15 @@ Trace Tracer::trace() const {
       if (ran.part_of != 0) slice.arguments.emplace_back(trace::kPart, 1);
     }
   }
-  if (source_->gpu) source_->gpu_nodes.append(source_->gpu->spans(), source_->process, trace);
+  const std::vector<graph::MarkSite> sites = source_->own_marks->sites();
+  if (source_->gpu)
+    source_->gpu_nodes.append(source_->gpu->spans(), sites, source_->process, trace);
+  if (sites.size() > 1) {
+    trace::ClockMap clock{source_->began, source_->began};  // the host's clock is ours
+    if (device_.is_cuda()) clock.last = trace::moment_of(device_);
+    trace::append_device_slices(source_->own_marks->read(), sites, clock, source_->process,
+                                device_.is_cuda() ? "SM" : "core", trace);
+  }
   if (source_->launches) source_->launches->append(source_->process, trace);
   std::stable_sort(trace.slices.begin(), trace.slices.end(), trace::is_earlier);
   return trace;
@@ -187,6 +213,7 @@ std::size_t Tracer::dropped() const {
   std::size_t sum = source_->dropped;
   if (source_->gpu) sum += source_->gpu->dropped();
   if (source_->launches) sum += source_->launches->dropped();
+  sum += source_->own_marks->lost();
   for (Lane& lane : source_->lanes) {
     const std::lock_guard lane_lock(lane.mutex);
     sum += lane.dropped;

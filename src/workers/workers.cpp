@@ -5,6 +5,8 @@
 
 #include <fmt/core.h>
 
+#include "graph/marks.hpp"
+
 namespace attacca::detail {
 
 namespace {
@@ -12,6 +14,16 @@ constexpr unsigned kWarp = 32;
 constexpr unsigned kMostThreads = 1024;
 constexpr unsigned kMostBatch = 1024;
 }  // namespace
+
+device::SiteRef worker_site(const Device& device, const KernelInfo& kernel, Graph* graph) {
+  const std::shared_ptr<graph::Marks> marks = graph::marks_of(device);
+  if (!marks) return {};
+  if (graph) graph::data_of(*graph).keeps.push_back(marks);
+  return marks->add({.name = kernel.name,
+                     .graph = graph ? graph->name() : std::string(),
+                     .is_range = true,
+                     .is_persistent = true});
+}
 
 Grid worker_grid(const Device& device, const KernelInfo& kernel, const WorkerOptions& options) {
   if (options.threads == 0 || options.threads > kMostThreads || options.threads % kWarp != 0)

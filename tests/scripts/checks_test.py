@@ -173,6 +173,7 @@ END
   esac
 done""",
     "build/cuda/tests/relacy_tests": "",
+    "build/cuda/tests/trace_tests": "",
     "build/cuda/bin/attacca": """case $* in
   doctor) echo "ranks NCCL  NCCL ${NCCL:-2.32.3}" && exit ;;
   run*--ranks*) echo "${STORY_OF_TWO:-once}" ;;
@@ -188,6 +189,8 @@ class GpuCheck(Folder):
         super().setUp()
         (self.root / "scripts").mkdir()
         (self.root / "scripts" / "run_record.py").write_text("print('run_record.py: ran')\n")
+        (self.root / "scripts" / "instruments_record.py").write_text(
+            "import sys\nprint('instruments_record.py: ran with', *sys.argv[3:5])\n")
         for name in "gpu-check.sh", "preset.sh", "checks.py", "tables.py", "measurements.py", "performance.py", "chart.py", "svg.py":
             shutil.copy(SCRIPTS / name, self.root / "scripts" / name)
         for name, body in PROGRAMS.items():
@@ -227,7 +230,17 @@ class GpuCheck(Folder):
         self.assertEqual(1, done.returncode)
         self.assertIn("gpu-check: failed, see above: memcheck bench\n", done.stdout)
         self.assertEqual(2, self.checks()["memcheck"]["binaries"][0]["errors"])
-        self.assertEqual(5, len((self.root / "benchmarks").read_text().splitlines()), "each command ran")
+        self.assertEqual(4, len((self.root / "benchmarks").read_text().splitlines()), "each command ran")
+
+    def test_instruments_are_recorded_and_what_traces_cost_is_measured(self):
+        done = self.run_check("instruments", "abc1234")
+        self.assertEqual(0, done.returncode, done.stdout)
+        self.assertIn("instruments_record.py: ran with --out-dir bench/results/h200", done.stdout)
+        self.assertIn("bench trace --device cuda:0 --json-dir bench/results/h200 --commit abc1234",
+                      (self.root / "benchmarks").read_text())
+        done = self.run_check("instruments", BENCH_STATUS="1")
+        self.assertEqual(1, done.returncode)
+        self.assertIn("gpu-check: failed, see above: instruments\n", done.stdout)
 
     def test_ranks_must_tell_the_story_of_one(self):
         done = self.run_check("ranks", "abc1234")

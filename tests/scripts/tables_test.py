@@ -148,6 +148,15 @@ class Tables(unittest.TestCase):
         self.assertEqual(1, done.returncode)
         self.assertIn("README.md: no result of 'absent'", done.stdout)
 
+    def test_a_result_that_may_be_missing_is_shown_once_it_is_there(self):
+        self.readme.write_text("<!-- table: absent?@h200 -->\nold\n<!-- end -->\n")
+        self.assertEqual(0, self.run_tables().returncode)
+        self.assertIn("-->\nNot measured yet.\n<!-- end -->", self.readme.read_text())
+        self.assertEqual(0, self.run_tables("--check").returncode)
+        self.readme.write_text("<!-- table: launch?@h200 name -->\n<!-- end -->\n")
+        self.assertEqual(0, self.run_tables().returncode)
+        self.assertIn("| chain |", self.readme.read_text())
+
     def test_says_which_column_is_unknown(self):
         self.readme.write_text("<!-- table: launch nmae -->\n<!-- end -->\n")
         self.assertIn("no row of launch has a column 'nmae'", self.run_tables().stdout)

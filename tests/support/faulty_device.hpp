@@ -107,6 +107,9 @@ class FaultyDevice final : public graph::DeviceImpl {
     faults_->observer = std::move(observer);
     return false;
   }
+  std::shared_ptr<graph::Observer> observer() const override {
+    return kind_ == DeviceKind::cuda ? faults_->observer : inner_.observer();
+  }
   void set_nested_limits(std::size_t pending_launches, std::size_t stack_bytes) override {
     inner_.set_nested_limits(pending_launches, stack_bytes);
   }

@@ -58,11 +58,28 @@ class TraceTest(unittest.TestCase):
                 self.assertLess(sum(step["dur"] for step in tracks["steps"]), self.seconds * 1e6)
 
     def test_the_resident_loop_shows_every_iteration(self):
-        _, tracks, log = self.run_model("--scheduler", "resident")
+        _, tracks, log = self.run_model("--scheduler", "resident", "--resident-loop", "while-node")
         nodes = [node for name, nodes in tracks.items() if name != "steps" for node in nodes]
         iterations = [node["args"].get("iteration") for node in nodes if node["name"] == "sample"]
         self.assertEqual(len(log), len(iterations))
         self.assertNotIn(None, iterations)
+
+    def test_the_resident_loop_records_its_passes_with_plan_step_and_commit(self):
+        for form in ("while-node", "self-relaunch"):
+            for level in ("graph", "node"):
+                with self.subTest(f"{form}, {level}"):
+                    _, tracks, log = self.run_model("--scheduler", "resident", "--resident-loop", form, "--trace-level", level)
+                    slices = [piece for name, pieces in tracks.items() if name.startswith("passes") for piece in pieces]
+                    count = {name: sum(piece["name"] == name for piece in slices) for name in ("turn", "plan", "commit")}
+                    steps = [piece for piece in slices if " step of " in piece["name"]]
+                    self.assertEqual([f"{line['batch']} step of {line['size']}" for line in log],
+                                     [re.sub(".*, ", "", step["name"]) for step in steps])
+                    self.assertGreaterEqual(count["plan"], len(log))
+                    self.assertEqual(count, {name: count["plan"] for name in count})
+                    self.assertNotIn(None, [piece["args"].get("iteration") for piece in slices])
+                    if form == "self-relaunch":
+                        for step in steps:
+                            self.assertRegex(step["args"]["launched by"], "^'next arm' of 'resident scheduler.*', tail$")
 
     def test_a_trace_is_summed_up_and_compared(self):
         trace, _, _ = self.run_model()

@@ -69,10 +69,11 @@ TEST_P(TracerTest, every_iteration_of_a_while_appears_once) {
   EXPECT_THAT(iterations(trace, "before"), ElementsAre(0));
   EXPECT_THAT(iterations(trace, "work"), ElementsAre(1, 2, 3, 4, 5));
   EXPECT_THAT(iterations(trace, "count"), ElementsAre(1, 2, 3, 4, 5));
-  EXPECT_THAT(trace.slices, SizeIs(11));
+  EXPECT_THAT(iterations(trace, "loop"), ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_THAT(trace.slices, SizeIs(16));
   for (const TraceSlice& slice : trace.slices) {
     EXPECT_EQ(slice.graph, "counting");
-    EXPECT_EQ(slice.launch, 1u);
+    EXPECT_EQ(slice.launch, slice.name == "loop" ? 0u : 1u);
     EXPECT_LE(slice.begin_ns, slice.end_ns);
   }
 }
@@ -106,6 +107,20 @@ TEST_P(TracerTest, nothing_is_recorded_before_it_lives_or_after) {
   run(graph);
   const Tracer second(device());
   EXPECT_THAT(second.trace().slices, IsEmpty());
+}
+
+TEST_P(TracerTest, a_second_one_of_the_same_device_is_refused) {
+  {
+    const Tracer first(device());
+    EXPECT_THAT([&] { Tracer(device(), TraceLevel::graph); },
+                testing::ThrowsMessage<BadArgument>(HasSubstr("is being traced already")));
+    const Buffer<int> value = buffer<int>({0});
+    Graph graph(device());
+    graph.kernel(set_value, Grid{}, {value.data(), 1}).named("node");
+    run(graph);
+    EXPECT_THAT(first.trace().slices, SizeIs(1)) << "the first one goes on";
+  }
+  EXPECT_NO_THROW(Tracer(device(), TraceLevel::graph));
 }
 
 TEST_P(TracerTest, slices_have_the_cost_that_their_kernel_declares) {
@@ -352,7 +367,7 @@ TEST(GpuNodes, records_have_the_names_and_costs_of_their_nodes) {
   Trace trace;
   trace.tracks = {{"engine", "steps", true}};
   nodes.append({{"Affine", 100, 200, 3, 7}, {"memcpy", 200, 250, 4, 0}, {"Other", 300, 310, 3, 8}},
-               "cuda:0", trace);
+               {}, "cuda:0", trace);
   ASSERT_THAT(trace.tracks, SizeIs(3));
   EXPECT_EQ(trace.tracks[1].name, "stream 3");
   ASSERT_THAT(trace.slices, SizeIs(3));

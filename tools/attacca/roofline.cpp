@@ -45,6 +45,7 @@ struct Asked {
   bool measures = false;
   bool tries = false;
   bool is_json = false;
+  bool counts = false;
   bool shows_each = false;
   std::string svg_file, html_file;
   std::size_t rows = kRows;
@@ -84,7 +85,7 @@ Json roofs_json(const Roofs& roofs) {
 
 Json to_json(const Roofline& found, const std::vector<Trial>& trials) {
   Json::List kernels, advice, tried;
-  for (const PlacedKernel& kernel : found.kernels)
+  for (const PlacedKernel& kernel : found.kernels) {
     kernels.push_back({{"name", kernel.name},
                        {"count", kernel.count},
                        {"time_us", kernel.time_us},
@@ -95,6 +96,8 @@ Json to_json(const Roofline& found, const std::vector<Trial>& trials) {
                        {"share", kernel.share()},
                        {"limit", limit_name(kernel.limit)},
                        {"is_cached", kernel.is_cached}});
+    if (kernel.counted_bytes >= 0) kernels.back().add("counted_bytes", kernel.counted_bytes);
+  }
   for (const RoofAdvice& each : found.advice)
     advice.push_back({{"tool", tool_name(each.tool)},
                       {"about", each.about},
@@ -114,6 +117,7 @@ Json to_json(const Roofline& found, const std::vector<Trial>& trials) {
   return {{"roofs", roofs_json(found.roofs)},
           {"subject", found.subject},
           {"timed_by", found.timed_by},
+          {"not_counted", found.not_counted},
           {"total_us", found.total_us},
           {"kernels", kernels},
           {"advice", advice},
@@ -146,7 +150,7 @@ void run_probes(const Asked& asked, const Device& device) {
   const Roofs roofs = roofs_for(asked, device);
   const roofline::Probes probes(device);
   const Graph graph = probes.graph();
-  const Roofline found = roofline_of(graph, roofs);
+  const Roofline found = roofline_of(graph, roofs, asked.counts);
   std::vector<Trial> trials;
   if (asked.tries)
     for (const Graph& each : {graph, probes.chain()})
@@ -169,6 +173,8 @@ void run_trace(const Asked& asked, const Device& device, const std::string& file
                const std::string& name) {
   if (asked.tries)
     throw UsageError("--try runs a graph, and a trace is over; use it with step or probes");
+  if (asked.counts)
+    throw UsageError("--counters runs a graph, and a trace is over; use it with step or probes");
   const trace::ReadTrace read = trace::read_chrome(read_text("TRACE", file), file);
   if (std::none_of(read.trace.slices.begin(), read.trace.slices.end(), [](const TraceSlice& slice) {
         return slice.cost.flops > 0 || slice.cost.bytes > 0;
@@ -222,8 +228,10 @@ void run(const Asked& asked) {
   if (asked.words.size() > 1 && !is_recordable(asked.words))
     throw UsageError(
         fmt::format("'{}' stands behind '{}' and would be ignored", asked.words[1], what));
-  if (what.empty() && (asked.tries || !asked.svg_file.empty() || !asked.html_file.empty()))
-    throw UsageError("--try, --svg and --html need kernels: name step, probes or a trace");
+  if (what.empty() &&
+      (asked.tries || asked.counts || !asked.svg_file.empty() || !asked.html_file.empty()))
+    throw UsageError(
+        "--try, --counters, --svg and --html need kernels: name step, probes or a trace");
   const Device device = device_called(asked.device);
   if (what.empty()) {
     const Roofs roofs = roofs_for(asked, device);
@@ -236,7 +244,7 @@ void run(const Asked& asked) {
   } else if (is_step) {
     const RooflineStep step(asked.step, device);
     const Graph& graph = step.graph();
-    const Roofline found = roofline_of(graph, roofs_for(asked, device));
+    const Roofline found = roofline_of(graph, roofs_for(asked, device), asked.counts);
     report(asked, found, asked.tries ? try_advice(graph, found) : std::vector<Trial>());
 #endif
   } else {
@@ -283,6 +291,9 @@ void add_roofline(Program& program) {
   command.flag("--try", asked->tries, "apply what can be applied, and compare with the prediction");
   command.flag("--each", asked->shows_each, "a row for each layer, not one for all");
   command.flag("--measure", asked->measures, "measure the roofs again");
+  command.flag("--counters", asked->counts,
+               "of step and probes on a GPU: compare the bytes that kernels declare with what its "
+               "counters say");
   command.option("--svg", text(asked->svg_file), "draw the kernels under the roofs into a file");
   command.option("--html", text(asked->html_file), "write chart and tables as a page");
   command.flag("--json", asked->is_json, "print everything as JSON");

@@ -11,37 +11,12 @@
 #pragma once
 
 #include <algorithm>
-#include <attacca/device/memory_model.hpp>
+#include <attacca/device/records_ref.hpp>
 #include <attacca/memory.hpp>
 #include <bit>
 #include <vector>
 
 namespace attacca::device {
-
-struct Record {
-  std::uint64_t at;  // nanoseconds; the clock's origin is the device's own
-  std::uint32_t what;
-  std::uint32_t value;
-};
-
-/// Records in the form of kernel arguments; Records owns them. A default one keeps nothing.
-struct RecordsRef {
-  using Count = Atomic<std::uint64_t, Scope::gpu>;
-
-  Count* written = nullptr;
-  Record* items = nullptr;
-  std::uint64_t mask = 0;  // capacity - 1
-
-  /// Takes about a microsecond of the calling thread on a GPU; many threads may call at once.
-  ATTACCA_HD void add(std::uint32_t what, std::uint32_t value = 0) const {
-    if (items) add_at(NativeMemory::now(), what, value);
-  }
-  /// For a time that was taken before, where there was no microsecond to spare.
-  ATTACCA_HD void add_at(std::uint64_t at, std::uint32_t what, std::uint32_t value = 0) const {
-    if (!items) return;
-    items[written->fetch_add(1, relaxed) & mask] = {at, what, value};
-  }
-};
 
 class Records {
  public:

@@ -82,6 +82,8 @@ attacca::detail::LaunchPort BuiltGraph::port_of(const GraphData& data, NodeId id
     may_launch = true;
     port.shared = shared_counts;
     port.is_alone = !shared_counts && target == Target::device_launch;
+    if (const auto site = data.launch_sites.find(id); site != data.launch_sites.end())
+      port.site = site->second;
   }
   if (const auto word = pending.find(id); word != pending.end()) port.pending = word->second;
   return port;

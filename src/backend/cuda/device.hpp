@@ -75,7 +75,7 @@ class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_fro
 
   int index() const { return index_; }
   /// Null where there is none. Thread-safe.
-  std::shared_ptr<graph::Observer> observer() const;
+  std::shared_ptr<graph::Observer> observer() const override;
   /// Asks the driver to allow the kernel that much shared memory per block, where it needs asking.
   /// The limit is never lowered. Thread-safe. REQUIRES: this is the current device.
   void allow_shared_bytes(const KernelInfo& kernel, const Grid& grid);

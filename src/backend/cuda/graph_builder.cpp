@@ -123,8 +123,9 @@ void GraphBuilder::run() {
             [&] { return fmt::format("making condition '{}'", data_.symbols[id].name); });
       built_.symbol_values[id] = handle;
     }
-  if (built_.contents.launching_kernels > 1) {
-    // Several kernels share one budget, so it lives in memory and starts from zero each time.
+  if (built_.contents.launching_kernels > 1 || !data_.launch_sites.empty()) {
+    // Several kernels share one budget, so it lives in memory and starts from zero each time. A
+    // launch that is recorded takes the same, slower path.
     check(cudaMalloc(&built_.shared_counts, sizeof(LaunchCounts)));
     const cudaMemsetParams params = memset_params(built_.shared_counts, 0, sizeof(LaunchCounts));
     check(cudaGraphAddMemsetNode(&reset_counts_, built_.native, nullptr, 0, &params));

@@ -205,6 +205,10 @@ class HostDevice final : public DeviceImpl, public std::enable_shared_from_this<
     workers_.launches = 0;
     return true;
   }
+  std::shared_ptr<Observer> observer() const override {
+    const std::lock_guard lock(workers_.observer_mutex);
+    return workers_.observer;
+  }
   void set_nested_limits(std::size_t pending_launches, std::size_t) override {
     workers_.max_pending_spawns = pending_launches;
   }

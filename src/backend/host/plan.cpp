@@ -61,19 +61,21 @@ Plan::Consumers Plan::add_scopes(const GraphData& data, const Lowered& lowered) 
   for (const LoweredScope* source : sources) {
     PlanScope& scope = scopes.emplace_back();
     scope.is_sequence = true;
-    for (const LoweredNode& node : source->nodes)
-      add_node(data.nodes[node.id], node, scope_at, scope, consumers);
+    for (const LoweredNode& node : source->nodes) add_node(data, node, scope_at, scope, consumers);
   }
   return consumers;
 }
 
-void Plan::add_node(const NodeData& from, const LoweredNode& lowered,
+void Plan::add_node(const GraphData& data, const LoweredNode& lowered,
                     const std::vector<std::uint32_t>& scope_at, PlanScope& scope,
                     Consumers& consumers) {
+  const NodeData& from = data.nodes[lowered.id];
   const auto at = static_cast<std::uint32_t>(nodes.size());
   index_of[lowered.id] = at;
   PlanNode& node = nodes.emplace_back();
   node.name = from.name;
+  if (const auto site = data.launch_sites.find(lowered.id); site != data.launch_sites.end())
+    node.site = site->second;
   if (const auto* conditional = std::get_if<ConditionalPart>(&from.part))
     for (const ScopeId body : conditional->bodies) node.bodies.push_back(scope_at[body]);
 

@@ -36,6 +36,7 @@ inline Block make_block(std::size_t bytes) {
 struct PlanNode {
   std::string name;
   bool has_programmatic_producer = false;
+  device::SiteRef site = {};             // that records its launches
   std::vector<std::uint32_t> bodies;     // conditional: indices into Plan::scopes
   attacca::detail::HostNodeSlot slot{};  // a DeviceNode points to it
 };
@@ -76,7 +77,7 @@ struct Plan {
   void make_symbols(const GraphData& data);
   /// Nodes and scopes, without settings. Returns which nodes consume each node.
   Consumers add_scopes(const GraphData& data, const graph::Lowered& lowered);
-  void add_node(const graph::NodeData& from, const graph::LoweredNode& lowered,
+  void add_node(const GraphData& data, const graph::LoweredNode& lowered,
                 const std::vector<std::uint32_t>& scope_at, PlanScope& scope, Consumers& consumers);
   void link_successors(const Consumers& consumers);
   void read_part(const GraphData& data, NodeId id, Settings& into);

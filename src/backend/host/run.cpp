@@ -158,6 +158,7 @@ class Environment {
   }
 
   const std::string& graph_name() const { return graph_->name; }
+  const void* handle() const { return graph_; }
 
  private:
   /// `iteration` counts the passes of the innermost WHILE around the scope; the observer is told.
@@ -284,10 +285,12 @@ class Frame final : public attacca::detail::HostFrame {
   }
   LaunchStatus launch(DeviceGraph graph, LaunchMode mode) override {
     if (!environment_ || !graph.exec) return report(LaunchStatus::not_a_device_graph);
+    attacca::detail::record_launch(site, graph.exec, mode);
     return report(environment_->launch(*static_cast<Launchable*>(graph.exec), mode));
   }
   LaunchStatus relaunch_self() override {
     if (!environment_) return report(LaunchStatus::not_a_device_graph);
+    attacca::detail::record_launch(site, environment_->handle(), LaunchMode::tail);
     return report(environment_->relaunch_self());
   }
   LaunchStatus spawn(const KernelInfo& kernel, const Grid& grid, const void* args,
@@ -321,6 +324,7 @@ class Frame final : public attacca::detail::HostFrame {
   bool must_wait = false;
   std::uint64_t threads_per_block = 1;
   std::uint64_t iteration = 0;  // for the observer
+  device::SiteRef site = {};    // that records launches
 
  private:
   /// A part of this kernel on another thread than the one that runs the node.
@@ -426,6 +430,7 @@ void Environment::run_part(const PlanNode& node, const Part& part, std::uint64_t
     frame.must_wait = node.has_programmatic_producer;
     frame.threads_per_block = kernel->grid.threads.count();
     frame.iteration = iteration;
+    frame.site = node.site;
     frame.run(*kernel->info, kernel->grid, kernel->args.data());
   } else if (const auto* copy = std::get_if<CopyPart>(&part)) {
     move_rows(*copy);

@@ -30,7 +30,7 @@ struct Workers {
   std::unique_ptr<tbb::task_arena> arena;  // null: one node at a time
   std::atomic<std::size_t> max_pending_spawns{2048};
   std::atomic<std::size_t> pending_spawns{0};
-  std::mutex observer_mutex;
+  mutable std::mutex observer_mutex;
   std::shared_ptr<graph::Observer> observer;
   std::uint64_t launches = 0;  // since observing began
   std::mutex streams_mutex;

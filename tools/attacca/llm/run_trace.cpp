@@ -14,13 +14,12 @@ RunTrace::RunTrace(TraceChoice choice, llm::EngineOptions& options)
   if (choice_.file.empty()) return;
   require_writable(choice_.file);
   options.on_step = [this](const llm::StepRecord& record) { add(record); };
-  // CUPTI knows the nodes of graphs that are instantiated while it records.
-  if (device_.is_cuda()) tracer_.emplace(device_, choice_.level);
+  // Loops record themselves, and CUPTI knows nodes, if they are instantiated while it lives.
+  tracer_.emplace(device_, choice_.level);
 }
 
 void RunTrace::start() {
   if (choice_.file.empty()) return;
-  if (!tracer_) tracer_.emplace(device_, choice_.level);
   say_what_is_missing(*tracer_, choice_.file);
   started_ns_ = Tracer::now_ns();
 }

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "input.hpp"
 #include "llm/engine_flags.hpp"
 #include "llm/models.hpp"
+#include "llm/plan_live.hpp"
 #include "llm/rank_team.hpp"
 #include "llm/run_trace.hpp"
 #include "output.hpp"
@@ -48,6 +50,8 @@ struct ServeSettings {
   std::string log_format = "text";
   bool is_strict = false;
   server::HttpOptions http;
+  bool plans_live = false;
+  std::uint64_t plan_window = 2000;
   EngineFlags flags;
   TraceChoice trace;
 };
@@ -86,31 +90,49 @@ std::vector<NamedModel> models_of(const ServeSettings& settings) {
   return models;
 }
 
+/// What `server::ModelSource` needs to watch an engine and give it other sizes.
+struct Watch {
+  std::uint64_t window;
+  std::function<void(const std::string& line)> log;
+};
+
 server::ModelSource source_of(const NamedModel& named, const llm::EngineOptions& options,
-                              RankTeam& team) {
+                              RankTeam& team, const std::optional<Watch>& watch) {
   // Opened once, so that what cannot be read is told now and not to the first request.
   std::vector<std::string> aliases;
   for (const std::string& alias : {named.model, open_model(named.model).name()})
     if (!alias.empty()) aliases.push_back(alias);
-  return {.name = named.name,
-          .aliases = aliases,
-          .load = [named, options, &team](const server::LoadTerms& terms) {
-            llm::EngineOptions with = options;
-            with.memory_limit = terms.memory_limit;
-            with.turns = terms.turns;
-            with.on_step = [mine = options.on_step,
-                            theirs = terms.on_step](const llm::StepRecord& record) {
-              for (const auto& call : {mine, theirs})
-                if (call) call(record);
-            };
-            const llm::Model model = open_model(named.model);
-            team.start(model, with);
-            ProgressBar bar;
-            return server::LoadedModel{
-                model, llm::Engine(model, with,
-                                   [&](std::string_view what, std::uint64_t done,
-                                       std::uint64_t all) { bar.show(what, done, all); })};
-          }};
+  // Of the engine that is loaded now; `load` makes it and `attend` takes it.
+  const auto feed = std::make_shared<std::shared_ptr<StepFeed>>();
+  server::ModelSource source{
+      .name = named.name,
+      .aliases = aliases,
+      .load = [named, options, feed, &team,
+               is_watched = watch.has_value()](const server::LoadTerms& terms) {
+        if (is_watched) *feed = std::make_shared<StepFeed>();
+        llm::EngineOptions with = options;
+        with.memory_limit = terms.memory_limit;
+        with.turns = terms.turns;
+        with.on_step = [mine = options.on_step, theirs = terms.on_step,
+                        steps = *feed](const llm::StepRecord& record) {
+          for (const auto& call : {mine, theirs})
+            if (call) call(record);
+          if (steps) steps->add(record);
+        };
+        const llm::Model model = open_model(named.model);
+        team.start(model, with);
+        ProgressBar bar;
+        return server::LoadedModel{
+            model, llm::Engine(model, with,
+                               [&](std::string_view what, std::uint64_t done, std::uint64_t all) {
+                                 bar.show(what, done, all);
+                               })};
+      }};
+  if (watch)
+    source.attend = [feed, watch = *watch](llm::Engine& engine) {
+      return std::make_shared<PlanLive>(engine, *feed, watch.window, watch.log);
+    };
+  return source;
 }
 
 /// Bytes that models may take together; 0, no limit, for one model alone.
@@ -135,8 +157,18 @@ std::unique_ptr<server::Models> make_models(const ServeSettings& settings,
     throw UsageError("--step-log is for one model; leave it out, or serve one model");
   if (named.size() > 1 && !settings.trace.file.empty())
     throw UsageError("--trace is for one model; leave it out, or serve one model");
+  std::optional<Watch> watch;
+  if (settings.plans_live) {
+    if (engine.ranks)
+      throw UsageError("--plan-live is for one rank; leave it out, or leave out --ranks");
+    if (engine.scheduler == llm::Scheduler::resident || engine.graphs != llm::GraphMode::full)
+      throw UsageError(
+          "--plan-live changes the graphs of steps that the host launches; use --scheduler host "
+          "and --graphs full");
+    watch = Watch{settings.plan_window, options.log};
+  }
   std::vector<server::ModelSource> sources;
-  for (const NamedModel& one : named) sources.push_back(source_of(one, engine, team));
+  for (const NamedModel& one : named) sources.push_back(source_of(one, engine, team, watch));
   options.memory = memory_of(settings, engine, named.size());
   options.unload_after =
       std::chrono::milliseconds(static_cast<std::int64_t>(settings.unload_seconds * 1000));
@@ -323,6 +355,12 @@ void add_serve(Program& program) {
       .option("--log-format", one_of({"text", "json", "none"}, settings->log_format),
               "how requests are logged on standard error")
       .shows_default(settings->log_format);
+  command.flag("--plan-live", settings->plans_live,
+               "watch the steps, and capture other sizes in the background when that pays");
+  command
+      .option("--plan-window", whole_number(settings->plan_window, 10, 1'000'000),
+              "steps that a plan of --plan-live is made from")
+      .shows_default(fmt::to_string(settings->plan_window));
   add_trace_options(command, settings->trace);
   command.flag("--strict", settings->is_strict, "refuse requests with unknown fields");
   add_rank_flags(command, settings->flags);

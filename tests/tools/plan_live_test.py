@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""Tests of `attacca serve --plan-live`: plan_live_test.py <binary>."""
+import concurrent.futures
+import signal
+import subprocess
+import sys
+import unittest
+
+from serving import BINARY, PATIENCE_S, TEXT, Server
+
+# Sizes that fit nothing, so that a plan pays: nearly every step has no graph.
+POOR = ("--slots", "8", "--context", "128", "--step-tokens", "64", "--decode-sizes", "1", "--mixed-sizes", "1,2,3,4,5")
+
+
+class PlanLive(unittest.TestCase):
+    def test_it_captures_what_the_traffic_needs_and_loses_no_request(self):
+        def text(server, number):
+            fields = {"prompt": f"Once there were {number} foxes and a lantern", "seed": number, "max_tokens": 48}
+            return server.answer(TEXT, **fields)["choices"][0]["text"]
+        with Server(*POOR) as server:
+            alone = [text(server, number) for number in range(24)]
+        with Server(*POOR, "--plan-live", "--plan-window", "60", "--log-format", "text") as server, \
+                concurrent.futures.ThreadPoolExecutor(8) as pool:
+            together = list(pool.map(lambda number: text(server, number % 24), range(48)))
+            server.process.send_signal(signal.SIGTERM)
+            log = server.process.communicate(timeout=PATIENCE_S)[1]
+        self.assertEqual(alone + alone, together)
+        self.assertRegex(log, r"plan-live: the last \d+ steps would have taken [\d.]+ % less time with decode ")
+        self.assertRegex(log, r"plan-live: \d+ graphs were built in \d+ ms beside the requests")
+        self.assertRegex(log, r"plan-live: the last \d+ steps took [\d.]+ % (more|less) time than with the sizes before ")
+
+    def test_it_is_refused_where_the_host_launches_no_graphs(self):
+        for options in (["--scheduler", "resident"], ["--graphs", "off"]):
+            done = subprocess.run([BINARY, "serve", "--port", "0", "--plan-live", *options], capture_output=True,
+                                  text=True, timeout=PATIENCE_S)
+            self.assertEqual((2, ""), (done.returncode, done.stdout), done.stderr)
+            self.assertIn("--plan-live changes the graphs", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
