@@ -181,7 +181,8 @@ class GpuCheck(Folder):
     def setUp(self):
         super().setUp()
         (self.root / "scripts").mkdir()
-        (self.root / "scripts" / "run_record.py").write_text("print('run_record.py: ran')\n")
+        for name in "run_record.py", "serve_record.py":
+            (self.root / "scripts" / name).write_text("import sys\nprint(*sys.argv)\n")
         for name in "gpu-check.sh", "preset.sh", "checks.py", "tables.py", "measurements.py", "performance.py", "chart.py", "svg.py":
             shutil.copy(SCRIPTS / name, self.root / "scripts" / name)
         for name, body in PROGRAMS.items():
@@ -222,6 +223,13 @@ class GpuCheck(Folder):
         self.assertIn("gpu-check: failed, see above: memcheck bench\n", done.stdout)
         self.assertEqual(2, self.checks()["memcheck"]["binaries"][0]["errors"])
         self.assertEqual(5, len((self.root / "benchmarks").read_text().splitlines()), "each command ran")
+
+    def test_the_server_is_measured_with_an_8b_shape_and_soaked(self):
+        done = self.run_check("serve", "soak", "abc1234")
+        self.assertEqual(0, done.returncode, done.stdout)
+        self.assertIn("convert --random llama-8b", (self.root / "benchmarks").read_text())
+        self.assertIn("serve_record.py figures build/cuda/bin/attacca --out bench/results/h200/serve.json", done.stdout)
+        self.assertIn("serve_record.py soak build/cuda/bin/attacca --out bench/results/h200/soak.json", done.stdout)
 
     def test_refuses_a_word_that_is_neither_a_part_nor_a_commit(self):
         done = self.run_check("memchek")
