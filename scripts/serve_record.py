@@ -179,7 +179,7 @@ def main():
     parser.add_argument("--concurrency", type=int, default=256)
     parser.add_argument("--prompt", type=int, default=512)
     parser.add_argument("--output", type=int, default=128)
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--alone", type=int, default=16)
     parser.add_argument("--hog", type=int, default=os.cpu_count())
     parser.add_argument("--quick", action="store_true")
