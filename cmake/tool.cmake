@@ -52,6 +52,15 @@ if(ATTACCA_LLM)
 endif()
 install(TARGETS attacca_cli)
 
+if(ATTACCA_TESTS AND ATTACCA_LLM AND ATTACCA_SERVER AND NOT ATTACCA_CUDA)
+  # The command once more, with a device that a test can take away.
+  add_executable(attacca_lost_device tests/tools/lost_device.cpp $<TARGET_OBJECTS:attacca_cli>)
+  target_include_directories(attacca_lost_device PRIVATE src tests)
+  get_target_property(tool_libraries attacca_cli LINK_LIBRARIES)
+  target_link_libraries(attacca_lost_device PRIVATE ${tool_libraries})
+  target_link_options(attacca_lost_device PRIVATE -Wl,--wrap=_ZN7attacca6Device4hostEj)
+endif()
+
 if(PROJECT_IS_TOP_LEVEL)
   # build/attacca is the tool of the preset built last. It has a target of its own, because a build with nothing to link
   # must move the name too.

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Runs everything that needs a GPU: the gpu tests, the small ones again under compute-sanitizer, and the benchmarks, with
 # results in bench/results/<gpu>; then updates the documentation. Installs nothing. gpu-check.sh [PART]... [COMMIT]
-# PART: build, test, memcheck, racecheck, synccheck, initcheck, ranks, bench or instruments; without any, all in this
-# order. `ranks` compares a model over ranks that share the GPU with one rank, through graph edges and, where libnccl.so.2
-# is NCCL 2.30 or later, through NCCL. LD_LIBRARY_PATH says which library that is.
+# PART: build, test, memcheck, racecheck, synccheck, initcheck, ranks, bench, instruments, serve or soak; without any, all
+# in this order. `ranks` compares a model over ranks that share the GPU with one rank, through graph edges and, where
+# libnccl.so.2 is NCCL 2.30 or later, through NCCL. LD_LIBRARY_PATH says which library that is. serve and soak take four to
+# five minutes each.
 # COMMIT: the commit that the results belong to, for a copy without its git history.
 # A part that fails does not stop the later ones, unless it is the build; the exit status tells at the end.
 # scripts/checks.py writes the names of all tests that ran to bench/results/<gpu>/checks.json.
@@ -15,12 +16,13 @@ failed='' parts=() commit=''
 fail() { echo "gpu-check: $*" >&2; exit 1; }
 for word in "$@"; do
   case $word in
-    build | test | memcheck | racecheck | synccheck | initcheck | ranks | bench | instruments) parts+=("$word") ;;
+    build | test | memcheck | racecheck | synccheck | initcheck | ranks | bench | instruments | serve | soak)
+      parts+=("$word") ;;
     *) [[ $word =~ ^[0-9a-f]{7,40}$ ]] || fail "'$word' is neither a part nor a commit; see the first lines of $0"
       commit=$word ;;
   esac
 done
-((${#parts[@]} > 0)) || parts=(build test memcheck racecheck synccheck initcheck ranks bench instruments)
+((${#parts[@]} > 0)) || parts=(build test memcheck racecheck synccheck initcheck ranks bench instruments serve soak)
 
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1) || true
 [[ -n $gpu ]] || fail "no GPU here (nvidia-smi names none); run this on a machine with one"
@@ -128,6 +130,22 @@ run_ranks() {
   return $status
 }
 
+# record_server <figures or soak> <name of the result> [option]...
+record_server() {
+  python3 scripts/serve_record.py "$1" build/cuda/bin/attacca --out "bench/results/$slug/$2.json" --device "$gpu" \
+    --driver "$driver" ${commit:+--commit "$commit"} "${@:3}"
+}
+
+# The server with an 8B shape, beside the engine in process.
+run_server() {
+  local random=$logs/llama-8b.gguf status=0
+  mkdir -p "$logs"
+  [[ -f $random ]] || build/cuda/bin/attacca convert --random llama-8b -o "$random" || return 1
+  record_server figures serve --model "$random" || status=1
+  rm -f "$random"
+  return $status
+}
+
 run_part() {
   case $1 in
     build) scripts/build.sh cuda all -DATTACCA_BENCH=ON || fail "the build failed, so nothing was checked" ;;
@@ -140,6 +158,8 @@ run_part() {
     ranks) run_ranks ;;
     bench) run_benchmarks ;;
     instruments) run_instruments ;;
+    serve) run_server ;;
+    soak) record_server soak soak ;;
   esac
 }
 

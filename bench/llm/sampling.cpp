@@ -35,7 +35,7 @@ void penalize(SamplingParams& p) {
   p.presence_penalty = 0.2f;
   p.frequency_penalty = 0.1f;
   p.biases = kBiases;
-  p.is_masked = 1;
+  p.mask = 0;
 }
 
 std::vector<Way> ways() {
@@ -148,7 +148,7 @@ class Batch {
                                    .params = params_.data(),
                                    .tokens = {.stop = stop_.data(),
                                               .bias = biases_.data(),
-                                              .allowed = allowed_.data(),
+                                              .masks = allowed_.data(),
                                               .marks = marks_.data()},
                                    .out = out_.data()};
     Graph graph(device_, "sample");

@@ -306,7 +306,7 @@ struct EngineOptions {
   Scheduler scheduler = Scheduler::host;
   ResidentLoop resident_loop = ResidentLoop::self_relaunch;
   bool overlap = true;  // host: the next step is planned and launched while one runs
-  std::shared_ptr<StepTurns> turns = {};  // needs the host's scheduler; null: it waits for nobody
+  std::shared_ptr<StepTurns> turns = {};  // null: it waits for nobody
   std::string step_log = {};  // a file; each step's record is written to it as a line of JSON
   // Marks of the last steps that are kept, by the device's clock; see StepMark. 0: none, and no
   // kernel writes any.
@@ -426,9 +426,13 @@ struct EngineStats {
   std::array<std::uint64_t, kMisses> graph_misses = {};  // steps that had none, by reason
   std::uint64_t preemptions = 0;
   std::uint64_t evictions = 0;
-  std::uint64_t launches = 0;     // by the host: one a step, or one whenever the loop had ended
-  std::uint64_t pauses = 0;       // resident: steps put off because nobody had read the news
-  std::uint64_t steps_late = 0;   // resident: they ended before the host read of the one before
+  std::uint64_t launches = 0;    // by the host: one a step, or one whenever the loop had ended
+  std::uint64_t pauses = 0;      // resident: steps put off because nobody had read the news
+  std::uint64_t steps_late = 0;  // resident: they ended before the host read of the one before
+  // Tokens of replies with a grammar after which the device had the next mask, and those after
+  // which the sequence sat out until the host sent it.
+  std::uint64_t masks_followed = 0;
+  std::uint64_t masks_awaited = 0;
   double seconds_busy = 0;        // a step was in flight
   double seconds_idle = 0;        // no step was in flight: the host planned, committed, sent text
   double seconds_overlapped = 0;  // the host worked while a step ran; part of seconds_busy

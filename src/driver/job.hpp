@@ -40,6 +40,11 @@ class ReplyGrammar {
   virtual MaskPtr allowed() = 0;
   /// Takes the next token.
   virtual void advance(std::int32_t token) = 0;
+  /// Whether the mask after a token depends on nothing but the token and the mask before, so others
+  /// may follow the same way.
+  virtual bool has_edges() const { return false; }
+  /// Whether tokens of plain characters lead from its mask to the same one.
+  virtual bool loops_on_plain() { return false; }
 };
 
 /// Where the events of a request go. The text worker calls it.
@@ -62,7 +67,7 @@ struct Job {
   bool is_score = false;
   llm::Pooling pooling = llm::Pooling::none;  // of an embedding
   bool wants_logprobs = false;
-  SlotSampling sampling;  // but for the mask, which the driver changes if there is a grammar
+  SlotSampling sampling;  // but for the row of the mask, which is the driver's
   llm::Priority priority = llm::Priority::normal;
   std::optional<Clock::time_point> deadline;
   Clock::time_point submitted = Clock::now();
@@ -73,7 +78,9 @@ struct Job {
   Place place = Place::submitted;
   std::list<JobPtr>::iterator in_line;
   std::multimap<Clock::time_point, JobPtr>::iterator in_deadlines;
-  std::uint32_t entry = 0;  // in the schedule, while it is scheduled
+  static constexpr std::uint32_t kNoEntry = ~0u;
+  std::uint32_t entry = kNoEntry;  // in the schedule, while it is scheduled
+  bool awaits_mask = false;        // it may not sample before it gets one
   std::size_t cached_tokens = 0;
   // When it got a slot. It does not change after the first outcome, so the text worker may read it.
   std::optional<Clock::time_point> placed;
@@ -81,6 +88,7 @@ struct Job {
 
   // The mask worker's.
   std::unique_ptr<ReplyGrammar> grammar;  // null: any text
+  std::string grammar_error;              // why it has no more masks
 
   // The text worker's.
   std::unique_ptr<ReplyText> text;  // null: a score, or a model that came without a tokenizer

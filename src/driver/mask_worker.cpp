@@ -18,11 +18,11 @@ MaskWorker::~MaskWorker() {
   thread_.join();
 }
 
-void MaskWorker::send(JobPtr job, std::int32_t token) {
+void MaskWorker::send(JobPtr job, std::int32_t token, bool wants_mask) {
   {
     const std::lock_guard lock(mutex_);
-    sent_.push_back({std::move(job), token});
-    ++open_;
+    sent_.push_back({std::move(job), token, wants_mask});
+    open_ += wants_mask;
   }
   if (thread_.joinable())
     sent_or_over_.notify_one();
@@ -52,14 +52,20 @@ void MaskWorker::run() {
     Sent next = std::move(sent_.front());
     sent_.pop_front();
     lock.unlock();
-    Ready ready{std::move(next.job), nullptr, {}};
+    Ready ready{std::move(next.job), nullptr, {}, next.token, false};
+    std::string& error = ready.job->grammar_error;
     try {
-      ready.job->grammar->advance(next.token);
-      ready.mask = ready.job->grammar->allowed();
-    } catch (const std::exception& error) {
-      ready.error = error.what();
+      if (error.empty()) ready.job->grammar->advance(next.token);
+      if (error.empty() && next.wants_mask) {
+        ready.mask = ready.job->grammar->allowed();
+        ready.loops = ready.job->grammar->loops_on_plain();
+      }
+    } catch (const std::exception& failure) {
+      error = failure.what();
     }
+    if (next.wants_mask) ready.error = error;
     lock.lock();
+    if (!next.wants_mask) continue;
     ready_.push_back(std::move(ready));
     if (ready_.size() == open_) all_ready_.notify_one();
   }

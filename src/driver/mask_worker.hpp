@@ -26,15 +26,17 @@ class MaskWorker {
 
   struct Ready {
     JobPtr job;
-    MaskPtr mask;       // null: there is none
-    std::string error;  // the reason
+    MaskPtr mask;            // null: there is none
+    std::string error;       // the reason
+    std::int32_t token = 0;  // after which it comes
+    bool loops = false;      // tokens of plain characters lead back to it
   };
 
   /// Whether masks were asked for and not taken.
   bool has_open() const { return open_ > 0; }
-  /// Asks for the mask after one more token. REQUIRES: the job has a grammar, and waits for no
-  /// other mask.
-  void send(JobPtr job, std::int32_t token);
+  /// Tells a job's grammar of one more token, and asks for the mask after it if it is wanted.
+  /// REQUIRES: the job has a grammar, and waits for no other mask.
+  void send(JobPtr job, std::int32_t token, bool wants_mask = true);
   /// Waits until all masks are there that were asked for, or until patience ends. False: none was.
   bool wait(std::chrono::microseconds patience);
   /// The masks that are there, each once.
@@ -44,6 +46,7 @@ class MaskWorker {
   struct Sent {
     JobPtr job;
     std::int32_t token;
+    bool wants_mask;
   };
   void run();
 

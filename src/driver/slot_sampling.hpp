@@ -13,10 +13,12 @@ namespace attacca::driver {
 using MaskPtr = std::shared_ptr<const std::vector<std::uint32_t>>;
 
 struct SlotSampling {
-  kernels::SamplingParams params;  // its counts are the lengths of the lists below
+  // Its counts are the lengths of the lists below. Its mask is set when the mask has a row.
+  kernels::SamplingParams params;
   std::vector<std::int32_t> stop_tokens;
   std::vector<kernels::TokenBias> biases;  // by token, ascending, each once
-  MaskPtr allowed;
+  MaskPtr allowed;                         // at first
+  bool loops = false;  // tokens of plain characters lead from there to the same mask
 };
 
 }  // namespace attacca::driver

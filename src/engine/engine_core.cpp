@@ -32,6 +32,9 @@ EngineCore::EngineCore(std::shared_ptr<const ModelData> model, const EngineOptio
   engine::StepSetup setup = engine::setup_of(limits_, options_);
   if (records_) setup.records = records_->ref();
   auto runner = engine::make_runner(*model_, part_.config, options_, setup, progress);
+  if (model_->tokenizer)
+    runner->slots().set_plain_tokens(
+        grammar::plain_tokens(*model_->tokenizer, model_->config().vocabulary));
   runner_ = runner.get();
   if (options_.scheduler == Scheduler::resident)
     scheduler_ = std::make_unique<engine::ResidentScheduler>(std::move(runner), limits_, options_,
@@ -102,16 +105,14 @@ JobPtr EngineCore::embedding_job_of(const Request& request) const {
 
 void EngineCore::add_grammar(Job& job, const Request& request) const {
   if (request.grammar == Grammar()) return;
-  if (options_.scheduler == Scheduler::resident)
-    throw BadGrammar(
-        "the resident scheduler takes no grammars yet; start the engine with the host scheduler");
   if (request.ignores_end)
     throw BadGrammar("a grammar ends with the model's end token; do not ignore the end");
   if (job.sampling.allowed)
     throw BadGrammar("a request has a grammar and a list of allowed tokens; give one of them");
   job.grammar = grammars_.start(request.grammar);
   job.sampling.allowed = job.grammar->allowed();
-  job.sampling.params.is_masked = true;
+  job.sampling.params.follows_edges = job.grammar->has_edges();
+  job.sampling.loops = job.grammar->loops_on_plain();
 }
 
 JobPtr EngineCore::score_job_of(std::span<const std::int32_t> tokens) const {

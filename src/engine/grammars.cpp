@@ -23,7 +23,7 @@ constexpr std::size_t kManyStates = 1u << 16;  // a quarter of what a table take
 class ConstrainedReply final : public driver::ReplyGrammar {
  public:
   explicit ConstrainedReply(std::shared_ptr<grammar::StateTable> table)
-      : constraint_(std::move(table)) {}
+      : has_edges_(!table->grammar().has_free_keys()), constraint_(std::move(table)) {}
 
   driver::MaskPtr allowed() override {
     driver::MaskPtr mask = constraint_.allowed().mask;
@@ -38,8 +38,11 @@ class ConstrainedReply final : public driver::ReplyGrammar {
       throw Error(fmt::format(
           "token {} was sampled against the grammar's mask; this is a bug of attacca", token));
   }
+  bool has_edges() const override { return has_edges_; }
+  bool loops_on_plain() override { return has_edges_ && constraint_.loops_on_plain(); }
 
  private:
+  bool has_edges_;
   grammar::Constraint constraint_;
 };
 

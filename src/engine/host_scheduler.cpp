@@ -37,7 +37,8 @@ HostScheduler::HostScheduler(std::unique_ptr<StepRunner> runner, const schedule:
       state_memory_(schedule::state_bytes(limits_) / sizeof(schedule::Line)),
       state_(schedule::bind_state(limits_, runner_->plan(), state_memory_.data())),
       job_of_entry_(limits_.requests),
-      turn_(options.turns) {
+      turn_(options.turns),
+      masks_(runner_->slots().mask_rows()) {
   schedule::reset(state_);
 }
 
@@ -59,14 +60,18 @@ void HostScheduler::admit(driver::JobPtr job) {
   std::copy(job->prompt.begin(), job->prompt.end(), state_.history(entry));
   if (schedule::admit(state_, entry) != schedule::Admission::done)
     throw BadArgument(schedule::why_refused(limits_, request));
-  if (job->grammar) schedule::permit_next(state_, entry);
   job->entry = entry;
+  if (job->sampling.allowed) {
+    schedule::withhold(state_, entry);
+    masks_.admit(job);
+  }
   job_of_entry_[entry] = std::move(job);
 }
 
 void HostScheduler::release(driver::Job& job) {
-  driver::JobPtr kept = std::move(job_of_entry_[job.entry]);  // until `entry` is written
-  job.entry = schedule::kNone;
+  driver::JobPtr kept = std::move(job_of_entry_[job.entry]);  // until the job is written
+  job.entry = driver::Job::kNoEntry;
+  masks_.release(job);
 }
 
 void HostScheduler::remove(driver::Job& job) {
@@ -101,10 +106,14 @@ bool HostScheduler::step(std::vector<driver::Outcome>& outcomes) {
     masks_.wait(patience());
     take_in_masks(outcomes);
   }
-  if (launched_.empty() && !launch_next()) return masks_.wait(kLong);
+  if (launched_.empty() && !launch_next()) {
+    masks_.wait(kLong);
+    return masks_.has_open();
+  }
   if (options_.overlap && !turn_.is_wanted()) launch_next();
   wait_for_oldest();
   schedule::commit_step(state_, sampled_);
+  masks_.end_step();
   for (std::uint32_t at = 0; at < state_.event_count; ++at) {
     const schedule::Event& event = state_.events[at];
     driver::Job& job = *job_of_entry_[event.entry];
@@ -123,26 +132,32 @@ std::chrono::microseconds HostScheduler::patience() const {
   if (!launched_.empty()) return kShort;  // the device computes meanwhile
   if (state_.waiting.count > 0 && state_.free_slots.count > 0) return {};
   for (std::uint32_t at = 0; at < state_.running.count; ++at)
-    if (!job_of_entry_[state_.running[at]]->grammar) return {};
+    if (state_.entries[state_.running[at]].may_sample()) return {};
   return kLong;  // nobody else waits
 }
 
 void HostScheduler::take_in_masks(std::vector<driver::Outcome>& outcomes) {
-  for (driver::MaskWorker::Ready& ready : masks_.take()) {
-    driver::Job& job = *ready.job;
-    if (job.entry == schedule::kNone) continue;  // it has ended meanwhile
-    if (ready.mask) {
-      job.sampling.allowed = std::move(ready.mask);
-      schedule::permit_next(state_, job.entry);
+  if (launched_.empty()) masks_.end_all_steps();
+  SlotMemory& slots = runner_->slots();
+  for (ReplyMasks::Grant& grant : masks_.take()) {
+    driver::Job& job = *grant.job;
+    if (!grant.error.empty()) {
+      remove(job);
+      outcomes.push_back(failure_of(grant.job, std::move(grant.error)));
       continue;
     }
-    remove(job);
-    outcomes.push_back({.job = std::move(ready.job),
-                        .at = driver::Clock::now(),
-                        .finish = llm::Finish::failed,
-                        .error = std::move(ready.error),
-                        .cached_tokens = job.cached_tokens});
+    const kernels::SamplingParams& params = job.sampling.params;
+    if (grant.mask) slots.write_mask(params.mask, std::move(grant.mask));
+    if (grant.edge) slots.write_edge(grant.edge->from, grant.edge->token, params.mask);
+    if (grant.loops) slots.write_edge(params.mask, kernels::MaskEdges::kPlainTokens, params.mask);
+    if (job.grammar && !params.follows_edges)
+      schedule::permit_next(state_, job.entry);
+    else
+      schedule::permit_all(state_, job.entry);
   }
+  if (!masks_.must_forget_edges()) return;
+  slots.clear_edges();
+  masks_.forget_edges();
 }
 
 /// False: there is nothing to plan, at least until the step in flight is committed.
@@ -151,8 +166,8 @@ bool HostScheduler::launch_next() {
   const schedule::Counts& counts = *runner_->plan().counts;
   if (counts.tokens == 0) return false;
   turn_.take();
-  prepare_placed_slots();
-  const RowUse rows = prepare_rows();
+  prepare_slots();
+  const RowUse rows = row_use();
   runner_->launch(rows.are_kept, rows.need_logits);
   launched_.push_back({record_of(limits_, options_.graphs, counts), clock_.launched()});
   return true;
@@ -169,12 +184,16 @@ void HostScheduler::wait_for_oldest() {
   log_.add(record);
 }
 
-void HostScheduler::prepare_placed_slots() {
+void HostScheduler::prepare_slots() {
   const schedule::Plan& plan = runner_->plan();
-  for (std::uint32_t at = 0; at < plan.counts->placed; ++at) {
-    const auto slot = static_cast<std::uint32_t>(plan.placed[at]);
+  for (std::uint32_t at = 0; at < plan.counts->prepared; ++at) {
+    const auto slot = static_cast<std::uint32_t>(plan.prepared[at]);
     const std::uint32_t entry = state_.slots[slot].entry;
     driver::Job& job = *job_of_entry_[entry];
+    if (at >= plan.counts->placed) {
+      runner_->slots().set_mask(slot, job.sampling.params.mask);
+      continue;
+    }
     const schedule::Entry& e = state_.entries[entry];
     // Cached tokens count only on first placement: a preempted request finds its own pages again.
     if (e.known() == e.request.prompt) {
@@ -186,14 +205,13 @@ void HostScheduler::prepare_placed_slots() {
   }
 }
 
-/// Sends the masks of the planned rows, and tells what they are needed for.
-HostScheduler::RowUse HostScheduler::prepare_rows() {
+/// What the planned rows are needed for.
+HostScheduler::RowUse HostScheduler::row_use() const {
   const schedule::Plan& plan = runner_->plan();
   RowUse use;
   for (std::uint32_t row = 0; row < plan.counts->rows; ++row) {
     const auto slot = static_cast<std::uint32_t>(plan.row_slots[row]);
     const driver::Job& job = *job_of_entry_[state_.slots[slot].entry];
-    if (job.grammar) runner_->slots().allow(slot, job.sampling.allowed);
     (job.pooling == llm::Pooling::none ? use.need_logits : use.are_kept) = true;
   }
   return use;
@@ -223,7 +241,8 @@ driver::Outcome HostScheduler::outcome_of(const schedule::Event& event) {
     outcome.embedding = std::move(embedding);
   }
   if (event.ending == Ending::none) {
-    if (job->grammar) masks_.send(job, event.token);
+    if (job->grammar && !masks_.advance(job, event.token, sampled_[event.row].mask))
+      schedule::hold(state_, event.entry);
   } else {
     release(*job);  // and so `job` is null
   }
@@ -241,6 +260,10 @@ std::vector<driver::JobPtr> HostScheduler::fail_running() {
     remove(*failed.back());
   }
   while (state_.in_flight > 0) schedule::commit_step(state_, sampled_);  // every part is void
+  // Nobody knows which masks have reached the device.
+  runner_->slots().clear_edges();
+  for (const driver::JobPtr& job : masks_.start_over(job_of_entry_))
+    schedule::withhold(state_, job->entry);
   return failed;
 }
 
@@ -275,6 +298,8 @@ llm::EngineStats HostScheduler::stats() const {
           .preemptions = s.preemptions,
           .evictions = s.evictions,
           .launches = s.steps,
+          .masks_followed = masks_.followed(),
+          .masks_awaited = masks_.awaited(),
           .seconds_busy = clock_.seconds_busy(),
           .seconds_idle = clock_.seconds_idle(),
           .seconds_overlapped = clock_.seconds_overlapped()};

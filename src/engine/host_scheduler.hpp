@@ -11,9 +11,9 @@
 #include <mutex>
 #include <vector>
 
-#include "driver/mask_worker.hpp"
 #include "driver/scheduler.hpp"
 #include "driver/step_turns.hpp"
+#include "engine/reply_masks.hpp"
 #include "engine/step_log.hpp"
 #include "engine/step_runner.hpp"
 #include "schedule/host.hpp"
@@ -61,12 +61,12 @@ class HostScheduler final : public driver::Scheduler {
   void take_in_masks(std::vector<driver::Outcome>& outcomes);
   bool launch_next();
   void wait_for_oldest();
-  void prepare_placed_slots();
+  void prepare_slots();
   struct RowUse {
     bool are_kept = false;     // an embedding needs some
     bool need_logits = false;  // somebody else does
   };
-  RowUse prepare_rows();
+  RowUse row_use() const;
   void pool(driver::Job& job, std::uint32_t row);
   driver::Outcome outcome_of(const schedule::Event& event);
   void release(driver::Job& job);
@@ -82,7 +82,7 @@ class HostScheduler final : public driver::Scheduler {
   const kernels::Sampled* sampled_ = nullptr;  // by the step that is committed
   driver::StepClock clock_;
   driver::StepTurn turn_;  // held while steps are in flight
-  driver::MaskWorker masks_;
+  ReplyMasks masks_;
   std::mutex offer_mutex_;
   std::shared_ptr<StepRunner::Graphs> offered_;
   std::atomic<bool> has_offer_ = false;

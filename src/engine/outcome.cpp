@@ -3,6 +3,8 @@
 
 #include <fmt/core.h>
 
+#include <utility>
+
 namespace attacca::engine {
 
 namespace {
@@ -33,6 +35,14 @@ driver::Outcome outcome_of(const driver::JobPtr& job, std::int32_t token, Ending
         position);
   }
   return outcome;
+}
+
+driver::Outcome failure_of(const driver::JobPtr& job, std::string error) {
+  return {.job = job,
+          .at = driver::Clock::now(),
+          .finish = llm::Finish::failed,
+          .error = std::move(error),
+          .cached_tokens = job->cached_tokens};
 }
 
 llm::TokenLogprob logprob_of(std::int32_t token, const kernels::Sampled& sampled) {

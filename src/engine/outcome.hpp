@@ -12,6 +12,9 @@ namespace attacca::engine {
 driver::Outcome outcome_of(const driver::JobPtr& job, std::int32_t token, Ending ending,
                            std::uint32_t position);
 
+/// The end of a job that cannot go on.
+driver::Outcome failure_of(const driver::JobPtr& job, std::string error);
+
 llm::TokenLogprob logprob_of(std::int32_t token, const kernels::Sampled& sampled);
 
 }  // namespace attacca::engine

@@ -85,7 +85,6 @@ driver::SlotSampling sampling_of(const llm::Request& request, const model::Model
   p.top_logprobs = request.logprobs.value_or(0);
   p.stop_tokens = static_cast<std::uint32_t>(sampling.stop_tokens.size());
   p.biases = static_cast<std::uint32_t>(sampling.biases.size());
-  p.is_masked = sampling.allowed != nullptr;
   if (const std::string problem = kernels::host::check_sampling(p, sampling.biases);
       !problem.empty())
     throw BadArgument(problem);

@@ -36,6 +36,8 @@ constexpr auto kEagerOnGpu = 300us;  // a nap takes several times its length
 constexpr auto kNap = 20us;
 /// Without news for this long the host asks whether the loop has failed.
 constexpr auto kSuspicious = 20ms;
+/// The loop runs so long before it makes room for another engine: it takes a launch to go on.
+constexpr auto kLeastTurn = 1ms;
 
 constexpr const char* kLoopName = "resident scheduler";
 constexpr std::uint64_t kStepsInRing = 4096;
@@ -75,7 +77,7 @@ resident::LoopSites loop_sites(const Device& device) {
 /// The rings, the loop's state and the loop itself.
 struct ResidentScheduler::Mail {
   Mail(const Device& device, const schedule::Limits& limits, std::uint32_t news_capacity)
-      : orders(device, std::bit_ceil(std::max(4u * limits.requests, 16u))),
+      : orders(device, std::bit_ceil(6u * limits.requests + 16)),
         news(device, news_capacity),
         tops(device, std::bit_ceil(std::max(4 * limits.logit_rows, news_capacity / kNewsPerTops))),
         order_writer(orders.writer()),
@@ -84,6 +86,7 @@ struct ResidentScheduler::Mail {
         state_memory(device, schedule::state_bytes(limits) / sizeof(schedule::Line)),
         plan_memory(device, schedule::plan_bytes(limits) / sizeof(schedule::Line)),
         cached_tokens(device, limits.requests),
+        masks(device, limits.requests),
         sampled(device, limits.logit_rows),
         loop_state(device, 1),
         board(device, 1, Visibility::shared) {
@@ -99,6 +102,7 @@ struct ResidentScheduler::Mail {
   Buffer<schedule::Line> state_memory;
   Buffer<schedule::Line> plan_memory;  // of the next step
   Buffer<std::uint32_t> cached_tokens;
+  Buffer<std::uint32_t> masks;
   Buffer<Sampled> sampled;  // of the step before
   Buffer<resident::LoopState> loop_state;
   Buffer<resident::Board> board;
@@ -125,9 +129,11 @@ ResidentScheduler::ResidentScheduler(std::unique_ptr<StepRunner> runner,
             Visibility::shared),
       bias_(options.device, std::size_t{limits.requests} * SamplingParams::kMaxBiases,
             Visibility::shared),
-      allowed_(options.device,
-               std::size_t{limits.requests} * kernels::mask_words(runner_->vocabulary()),
-               Visibility::shared) {
+      masks_sent_(options.device,
+                  std::size_t{limits.requests} * kernels::mask_words(runner_->vocabulary()),
+                  Visibility::shared),
+      turn_(options.turns),
+      masks_(runner_->slots().mask_rows()) {
   check_coverage(limits_, options_.graphs);
   start(progress);
 }
@@ -141,7 +147,9 @@ void ResidentScheduler::start(const formats::Progress& progress) {
   free_entries_.clear();
   for (std::uint32_t entry = limits_.requests; entry-- > 0;) free_entries_.push_back(entry);
   live_ = 0;
-  is_running_ = false;
+  is_running_ = has_ordered_forget_ = false;
+  masks_.start_over({});
+  runner_->slots().reset_edges();
 
   // The state is written here and copied: emptying a large pool takes one thread of a GPU long.
   std::vector<schedule::Line> memory(mail_->state_memory.size());
@@ -155,6 +163,7 @@ void ResidentScheduler::start(const formats::Progress& progress) {
   loop.running = runner_->device_plan();
   loop.sampled = mail_->sampled.data();
   loop.cached_tokens = mail_->cached_tokens.data();
+  loop.masks = mail_->masks.data();
   mail_->loop_state.write({&loop, 1});
 
   build_loop(loop, progress);
@@ -164,11 +173,12 @@ void ResidentScheduler::build_loop(const resident::LoopState& loop,
                                    const formats::Progress& progress) {
   const Device& device = options_.device;
   const resident::Letters letters{letters_.data(), prompts_.data(), stop_.data(), bias_.data(),
-                                  allowed_.data()};
+                                  masks_sent_.data()};
   const auto orders = mail_->orders.reader();
   const auto news = mail_->news.writer();
   const resident::PlanArgs plan{.loop = mail_->loop_state.data(),
                                 .letters = letters,
+                                .slots = runner_->slots().writable(),
                                 .orders = orders,
                                 .news = news,
                                 .tops = mail_->tops.writer(),
@@ -230,7 +240,8 @@ void ResidentScheduler::admit(driver::JobPtr job) {
                                         .prompt = static_cast<std::uint32_t>(job->prompt.size()),
                                         .max_new = static_cast<std::uint32_t>(job->max_new),
                                         .wants_all_logits = job->is_score},
-                            .params = sampling.params};
+                            .params = sampling.params,
+                            .is_masked = sampling.allowed != nullptr};
   if (const std::string problem = schedule::why_refused(limits_, letters_.data()[entry].request);
       !problem.empty())
     throw BadArgument(problem);
@@ -240,23 +251,33 @@ void ResidentScheduler::admit(driver::JobPtr job) {
   copy(job->prompt, prompts_, limits_.max_context);
   copy(sampling.stop_tokens, stop_, SamplingParams::kMaxStopTokens);
   copy(sampling.biases, bias_, SamplingParams::kMaxBiases);
-  if (sampling.allowed)
-    copy(*sampling.allowed, allowed_, kernels::mask_words(runner_->vocabulary()));
-  // There is room: at most four orders of an entry are unread, a late cancel of its last request,
-  // and admit, cancel and the cancel of `stop` for this one.
-  mail_->order_writer.try_push({Order::Kind::admit, entry, job->id});
+  order({.kind = Order::Kind::admit, .entry = entry, .id = job->id});
   free_entries_.pop_back();
   ++live_;
   job->entry = entry;
+  if (sampling.allowed) masks_.admit(job);
   occupants_[entry] = {job->id, std::move(job)};
 }
 
+/// There is room: at most five orders of an entry are unread, a late cancel of its last request,
+/// and admit, permit, cancel and the cancel of `stop` for this one.
+void ResidentScheduler::order(const Order& order) { mail_->order_writer.try_push(order); }
+
+bool ResidentScheduler::has_unread_orders() {
+  const std::uint32_t capacity = mail_->orders.capacity();
+  return mail_->order_writer.room(capacity) < capacity;
+}
+
 void ResidentScheduler::remove(driver::Job& job) {
-  mail_->order_writer.try_push({Order::Kind::cancel, job.entry, job.id});
-  occupants_[job.entry].job = nullptr;
+  order({.kind = Order::Kind::cancel, .entry = job.entry, .id = job.id});
+  occupants_[job.entry].is_removed = true;
+  job.entry = driver::Job::kNoEntry;
 }
 
 void ResidentScheduler::release(std::uint32_t entry) {
+  driver::Job& job = *occupants_[entry].job;
+  job.entry = driver::Job::kNoEntry;
+  masks_.release(job);
   occupants_[entry] = {};
   free_entries_.push_back(entry);
   --live_;
@@ -265,6 +286,8 @@ void ResidentScheduler::release(std::uint32_t entry) {
 void ResidentScheduler::launch() {
   // The loop's last news come some microseconds before its end, and it must not be launched before.
   while (launches_ > 0 && !ended_.query()) std::this_thread::yield();
+  turn_.take();
+  has_ordered_pause_ = false;
   mail_->loop->launch(stream_);
   stream_.record(ended_);
   launched_ = last_step_ = clock_.launched();
@@ -275,11 +298,21 @@ void ResidentScheduler::launch() {
 
 bool ResidentScheduler::step(std::vector<driver::Outcome>& outcomes) {
   if (is_idle()) return false;
+  take_in_masks(outcomes);
+  if (!is_running_ && end_ == resident::LoopEnd::waits && !has_unread_orders()) {
+    masks_.wait(kPatience);
+    return true;
+  }
   if (!is_running_) launch();
   const driver::Clock::time_point began = driver::Clock::now();
   clock_.waiting();
   while (!take_in_news(outcomes)) {
+    take_in_masks(outcomes);
     const driver::Clock::time_point now = driver::Clock::now();
+    if (turn_.is_wanted() && !has_ordered_pause_ && now - launched_ > kLeastTurn) {
+      order({.kind = Order::Kind::pause});
+      has_ordered_pause_ = true;
+    }
     if (now - last_step_ > kSuspicious) look_for_failure();
     if (now - began > kPatience) break;
     if (now - began > (options_.device.is_cuda() ? kEagerOnGpu : kEager))
@@ -288,6 +321,44 @@ bool ResidentScheduler::step(std::vector<driver::Outcome>& outcomes) {
       std::this_thread::yield();
   }
   return true;
+}
+
+/// Sends masks to the loop, with the permission to go on.
+void ResidentScheduler::take_in_masks(std::vector<driver::Outcome>& outcomes) {
+  if (!masks_.has_open() || has_ordered_forget_) return;
+  if (!is_running_) masks_.end_all_steps();
+  for (ReplyMasks::Grant& grant : masks_.take()) {
+    if (grant.error.empty()) {
+      permit(grant);
+    } else {
+      remove(*grant.job);
+      outcomes.push_back(failure_of(grant.job, std::move(grant.error)));
+    }
+  }
+  if (!masks_.must_forget_edges()) return;
+  order({.kind = Order::Kind::forget});
+  has_ordered_forget_ = true;
+}
+
+void ResidentScheduler::permit(const ReplyMasks::Grant& grant) {
+  const driver::Job& job = *grant.job;
+  const kernels::SamplingParams& params = job.sampling.params;
+  // The loop has read the mask that was there: the request has sampled with it, or is new.
+  if (grant.mask)
+    std::copy(grant.mask->begin(), grant.mask->end(),
+              masks_sent_.data() + std::size_t{job.entry} * grant.mask->size());
+  Order permit{.kind = Order::Kind::permit,
+               .entry = job.entry,
+               .id = job.id,
+               .mask = params.mask,
+               .is_new = grant.mask != nullptr,
+               .many = !job.grammar || params.follows_edges,
+               .loops = grant.loops};
+  if (grant.edge) {
+    permit.from = grant.edge->from;
+    permit.token = grant.edge->token;
+  }
+  order(permit);
 }
 
 /// Everything that is there. False: nothing was.
@@ -309,6 +380,10 @@ bool ResidentScheduler::take_in_news(std::vector<driver::Outcome>& outcomes) {
       case News::Kind::cancelled:
         if (occupants_[news.entry].id == news.id) release(news.entry);
         break;
+      case News::Kind::forgotten:
+        has_ordered_forget_ = false;
+        masks_.forget_edges();
+        break;
       case News::Kind::ended:
         end_loop(news.end);
         break;
@@ -326,7 +401,7 @@ void ResidentScheduler::take_in_row(const News& news, std::vector<driver::Outcom
   }
   Occupant& occupant = occupants_[news.entry];
   if (occupant.id != news.id) return;
-  if (const driver::JobPtr job = occupant.job) {
+  if (const driver::JobPtr job = occupant.job; !occupant.is_removed) {
     driver::Outcome outcome = outcome_of(job, news.row.token, news.row.ending, news.row.position);
     outcome.at = last_step_;
     outcome.cached_tokens = job->cached_tokens = news.row.cached_tokens;
@@ -336,6 +411,8 @@ void ResidentScheduler::take_in_row(const News& news, std::vector<driver::Outcom
               ? std::move(logprob)
               : llm::TokenLogprob{.token = news.row.token, .logprob = news.row.logprob, .top = {}};
     outcomes.push_back(std::move(outcome));
+    if (job->grammar && news.row.ending == Ending::none)
+      masks_.advance(job, news.row.token, news.row.mask);
   }
   if (news.row.ending != Ending::none) release(news.entry);
 }
@@ -348,11 +425,14 @@ void ResidentScheduler::take_in_step(const News& news) {
   last_step_at_ = news.at;
   record.ended = last_step_;
   log_.add(record);
+  masks_.end_step();
 }
 
 void ResidentScheduler::end_loop(resident::LoopEnd why) {
   is_running_ = false;
+  end_ = why;
   clock_.done(launched_);
+  turn_.give_back();
   if (why == resident::LoopEnd::stuck)
     throw Error("the loop on the device has requests and plans no step; this is a bug of attacca");
 }
@@ -369,7 +449,7 @@ void ResidentScheduler::stop() noexcept {
   try {
     for (std::uint32_t entry = 0; entry < limits_.requests; ++entry)
       if (occupants_[entry].id != 0)
-        mail_->order_writer.try_push({Order::Kind::cancel, entry, occupants_[entry].id});
+        order({.kind = Order::Kind::cancel, .entry = entry, .id = occupants_[entry].id});
     stream_.synchronize();
   } catch (...) {
   }
@@ -378,8 +458,12 @@ void ResidentScheduler::stop() noexcept {
 std::vector<driver::JobPtr> ResidentScheduler::fail_running() {
   std::vector<driver::JobPtr> failed;
   for (Occupant& occupant : occupants_)
-    if (occupant.job) failed.push_back(std::move(occupant.job));
+    if (occupant.job && !occupant.is_removed) {
+      occupant.job->entry = driver::Job::kNoEntry;
+      failed.push_back(occupant.job);
+    }
   stop();
+  turn_.give_back();
   past_ = stats();
   if (is_running_) clock_.drained();
   try {
@@ -391,10 +475,11 @@ std::vector<driver::JobPtr> ResidentScheduler::fail_running() {
 
 std::size_t ResidentScheduler::bytes() const {
   const Mail& mail = *mail_;
-  return letters_.bytes() + prompts_.bytes() + stop_.bytes() + bias_.bytes() + allowed_.bytes() +
+  return letters_.bytes() + prompts_.bytes() + stop_.bytes() + bias_.bytes() + masks_sent_.bytes() +
          mail.orders.capacity() * sizeof(Order) + mail.news.capacity() * sizeof(News) +
          mail.tops.capacity() * sizeof(Sampled) + mail.state_memory.bytes() +
-         mail.plan_memory.bytes() + mail.cached_tokens.bytes() + mail.sampled.bytes();
+         mail.plan_memory.bytes() + mail.cached_tokens.bytes() + mail.masks.bytes() +
+         mail.sampled.bytes();
 }
 
 llm::EngineStats ResidentScheduler::stats() const {
@@ -421,6 +506,8 @@ llm::EngineStats ResidentScheduler::stats() const {
           .launches = launches_,
           .pauses = past_.pauses + read(board.pauses),
           .steps_late = steps_late_,
+          .masks_followed = masks_.followed(),
+          .masks_awaited = masks_.awaited(),
           .seconds_busy = clock_.seconds_busy(),
           .seconds_idle = clock_.seconds_idle(),
           .seconds_overlapped = clock_.seconds_overlapped()};

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "driver/scheduler.hpp"
+#include "driver/step_turns.hpp"
+#include "engine/reply_masks.hpp"
 #include "engine/step_log.hpp"
 #include "engine/step_runner.hpp"
 #include "resident/loop_kernels.hpp"
@@ -57,6 +59,10 @@ class ResidentScheduler final : public driver::Scheduler {
   void start(const formats::Progress& progress = {});
   void build_loop(const resident::LoopState& loop, const formats::Progress& progress);
   void launch();
+  void order(const resident::Order& order);
+  bool has_unread_orders();
+  void take_in_masks(std::vector<driver::Outcome>& outcomes);
+  void permit(const ReplyMasks::Grant& grant);
   bool take_in_news(std::vector<driver::Outcome>& outcomes);
   void take_in_row(const resident::News& news, std::vector<driver::Outcome>& outcomes);
   void take_in_step(const resident::News& news);
@@ -78,16 +84,20 @@ class ResidentScheduler final : public driver::Scheduler {
   Buffer<std::int32_t> prompts_;
   Buffer<std::int32_t> stop_;
   Buffer<kernels::TokenBias> bias_;
-  Buffer<std::uint32_t> allowed_;
+  Buffer<std::uint32_t> masks_sent_;  // by entry
   std::unique_ptr<Mail> mail_;
   struct Occupant {
     std::uint64_t id = 0;  // 0: the entry is free
-    driver::JobPtr job;    // null: it was removed, and the loop has not heard of it yet
+    driver::JobPtr job;
+    bool is_removed = false;  // and the loop has not heard of it yet
   };
   std::vector<Occupant> occupants_;  // by entry
   std::vector<std::uint32_t> free_entries_;
-  std::uint32_t live_ = 0;   // entries that are not free
-  bool is_running_ = false;  // the loop, as far as its news were read
+  std::uint32_t live_ = 0;                           // entries that are not free
+  bool is_running_ = false;                          // the loop, as far as its news were read
+  resident::LoopEnd end_ = resident::LoopEnd::idle;  // why it ended last
+  bool has_ordered_pause_ = false;                   // since it was launched
+  bool has_ordered_forget_ = false;                  // and it has not answered
   std::uint64_t launches_ = 0;
   std::uint64_t steps_late_ = 0;
   llm::EngineStats past_;  // what the boards of loops that failed had counted
@@ -95,6 +105,8 @@ class ResidentScheduler final : public driver::Scheduler {
   driver::Clock::time_point last_step_;  // when its news were read
   std::uint64_t last_step_at_ = 0;       // by the device's clock; 0: none since the launch
   driver::StepClock clock_;
+  driver::StepTurn turn_;  // held while the loop runs
+  ReplyMasks masks_;
 };
 
 }  // namespace attacca::engine

@@ -136,10 +136,6 @@ schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights&
         "resident_loop is {}, and the host's scheduler has no such loop; leave it out, or use the "
         "resident scheduler",
         llm::resident_loop_name(options.resident_loop)));
-  if (options.scheduler == llm::Scheduler::resident && options.turns)
-    throw BadArgument(
-        "the resident scheduler's loop keeps the device and takes no turns with other engines; use "
-        "the host's scheduler, or one engine alone");
   check_range("slots", options.slots, 1u, 1024u);
   if (options.step_tokens == 0)
     options.step_tokens = options.device.is_cuda() ? kGpuStepTokens : kHostStepTokens;

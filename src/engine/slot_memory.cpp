@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/reply_masks.hpp"
 #include "kernels/sample/sampling.hpp"
 
 namespace attacca::engine {
@@ -13,6 +14,10 @@ namespace {
 
 using kernels::SamplingParams;
 using kernels::TokenBias;
+
+std::uint32_t mask_rows_of(const schedule::Limits& limits) {
+  return limits.requests + ReplyMasks::kSpareRows;
+}
 
 /// Copies values to memory that host and device share; grows it if they do not fit.
 template <class T>
@@ -29,33 +34,39 @@ SlotMemory::SlotMemory(const Device& device, const schedule::Limits& limits,
     : device_(device),
       vocabulary_(vocabulary),
       table_stride_(limits.table_stride()),
+      mask_rows_(mask_rows_of(limits)),
       params_(device, std::vector<SamplingParams>(limits.slots)),
       stop_(device, std::size_t{limits.slots} * SamplingParams::kMaxStopTokens),
       bias_(device, std::size_t{limits.slots} * SamplingParams::kMaxBiases),
-      allowed_(device, std::size_t{limits.slots} * kernels::mask_words(vocabulary)),
+      masks_(device, std::size_t{mask_rows_} * kernels::mask_words(vocabulary)),
+      edges_(device, std::vector<std::uint64_t>(kernels::MaskEdges::kCount)),
+      plain_(device, std::vector<std::uint32_t>(kernels::mask_words(vocabulary))),
       marks_(device, std::size_t{limits.slots} * vocabulary),
-      tables_(device, std::vector<std::int32_t>(std::size_t{limits.slots} * limits.table_stride())),
-      masks_(limits.slots) {}
+      tables_(device,
+              std::vector<std::int32_t>(std::size_t{limits.slots} * limits.table_stride())) {}
 
 std::size_t SlotMemory::bytes_for(const schedule::Limits& limits, std::uint32_t vocabulary) {
   return limits.slots *
-         (sizeof(SamplingParams) + SamplingParams::kMaxStopTokens * sizeof(std::int32_t) +
-          SamplingParams::kMaxBiases * sizeof(TokenBias) +
-          kernels::mask_words(vocabulary) * sizeof(std::uint32_t) +
-          std::size_t{vocabulary} * sizeof(std::uint16_t) +
-          std::size_t{limits.table_stride()} * sizeof(std::int32_t));
+             (sizeof(SamplingParams) + SamplingParams::kMaxStopTokens * sizeof(std::int32_t) +
+              SamplingParams::kMaxBiases * sizeof(TokenBias) +
+              std::size_t{vocabulary} * sizeof(std::uint16_t) +
+              std::size_t{limits.table_stride()} * sizeof(std::int32_t)) +
+         (std::size_t{mask_rows_of(limits)} + 1) * kernels::mask_words(vocabulary) *
+             sizeof(std::uint32_t) +
+         kernels::MaskEdges::kCount * sizeof(std::uint64_t);
 }
 
 std::size_t SlotMemory::bytes() const {
-  return params_.bytes() + stop_.bytes() + bias_.bytes() + allowed_.bytes() + marks_.bytes() +
-         tables_.bytes();
+  return params_.bytes() + stop_.bytes() + bias_.bytes() + masks_.bytes() + edges_.bytes() +
+         plain_.bytes() + marks_.bytes() + tables_.bytes();
 }
 
 resident::SlotWrites SlotMemory::writable() const {
   return {.params = params_.data(),
           .stop = stop_.data(),
           .bias = bias_.data(),
-          .allowed = allowed_.data(),
+          .masks = masks_.data(),
+          .edges = {edges_.data(), plain_.data()},
           .marks = marks_.data(),
           .vocabulary = vocabulary_};
 }
@@ -63,8 +74,9 @@ resident::SlotWrites SlotMemory::writable() const {
 kernels::SlotTokens SlotMemory::tokens() const {
   return {.stop = stop_.data(),
           .bias = bias_.data(),
-          .allowed = allowed_.data(),
-          .marks = marks_.data()};
+          .masks = masks_.data(),
+          .marks = marks_.data(),
+          .edges = {edges_.data(), plain_.data()}};
 }
 
 template <class T>
@@ -86,8 +98,6 @@ void SlotMemory::place(std::uint32_t slot, const driver::SlotSampling& sampling,
         sampling.stop_tokens.data(), sampling.stop_tokens.size());
   write(bias_.data() + std::size_t{slot} * SamplingParams::kMaxBiases, sampling.biases.data(),
         sampling.biases.size());
-  masks_[slot] = nullptr;
-  if (sampling.allowed) allow(slot, sampling.allowed);
   if (!kernels::has_penalties(sampling.params)) return;
   histories_.push_back({slot, static_cast<std::uint32_t>(words_.size()),
                         static_cast<std::uint32_t>(prompt),
@@ -95,11 +105,37 @@ void SlotMemory::place(std::uint32_t slot, const driver::SlotSampling& sampling,
   words_.insert(words_.end(), history.begin(), history.end());
 }
 
-void SlotMemory::allow(std::uint32_t slot, const driver::MaskPtr& mask) {
-  if (masks_[slot] == mask) return;
-  masks_[slot] = mask;
-  write(allowed_.data() + std::size_t{slot} * kernels::mask_words(vocabulary_), mask->data(),
-        mask->size());
+void SlotMemory::set_mask(std::uint32_t slot, std::uint32_t row) {
+  write(&params_.data()[slot].mask, &row, 1);
+}
+
+void SlotMemory::write_mask(std::uint32_t row, driver::MaskPtr mask) {
+  new_masks_[row] = std::move(mask);
+}
+
+void SlotMemory::write_edge(std::uint32_t from, std::int32_t token, std::uint32_t to) {
+  new_edges_[kernels::MaskEdges::place_of(from, token)] =
+      kernels::MaskEdges::word_of(from, token, to);
+}
+
+void SlotMemory::clear_edges() {
+  new_edges_.clear();
+  clears_edges_ = true;
+}
+
+void SlotMemory::reset_edges() { edges_.write(std::vector<std::uint64_t>(edges_.size())); }
+
+void SlotMemory::write_masks_and_edges() {
+  for (const auto& [row, mask] : new_masks_)
+    write(masks_.data() + std::size_t{row} * kernels::mask_words(vocabulary_), mask->data(),
+          mask->size());
+  if (clears_edges_) {
+    std::vector<std::uint64_t> all(edges_.size());
+    for (const auto& [place, word] : new_edges_) all[place] = word;
+    write(edges_.data(), all.data(), all.size());
+  } else {
+    for (const auto& [place, word] : new_edges_) write(edges_.data() + place, &word, 1);
+  }
 }
 
 void SlotMemory::change_tables(const schedule::Plan& plan) {
@@ -117,6 +153,7 @@ SlotMemory::Sent SlotMemory::make_sent() const {
 }
 
 void SlotMemory::send(StreamRef stream, Sent& sent) {
+  write_masks_and_edges();
   if (writes_.empty()) return;
   fill(sent.words, words_, device_);
   fill(sent.writes, writes_, device_);
@@ -137,6 +174,9 @@ void SlotMemory::forget() {
   words_.clear();
   writes_.clear();
   histories_.clear();
+  new_masks_.clear();
+  new_edges_.clear();
+  clears_edges_ = false;
 }
 
 }  // namespace attacca::engine

@@ -1,10 +1,12 @@
 // slot_memory.hpp: memory that slots keep on the device from step to step: block tables, sampling
-// parameters and their token lists. The host collects a step's changes, and one kernel writes them
-// behind the steps in flight. Only changes are sent. KV pages are in step/kv_pool.hpp.
+// parameters and their token lists, and the masks that they share. The host collects a step's
+// changes, and one kernel writes them behind the steps in flight. Only changes are sent. KV pages
+// are in step/kv_pool.hpp.
 #pragma once
 
 #include <attacca/device.hpp>
 #include <attacca/memory.hpp>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -22,7 +24,7 @@ class SlotMemory {
  public:
   SlotMemory(const Device& device, const schedule::Limits& limits, std::uint32_t vocabulary);
 
-  const kernels::SamplingParams* params() const { return params_.data(); }
+  kernels::SamplingParams* params() const { return params_.data(); }
   kernels::SlotTokens tokens() const;
   std::int32_t* tables() const { return tables_.data(); }
   /// For a loop on the device, which places sequences itself.
@@ -34,9 +36,17 @@ class SlotMemory {
   /// them are the prompt.
   void place(std::uint32_t slot, const driver::SlotSampling& sampling,
              std::span<const std::int32_t> history, std::size_t prompt);
-  /// Changes a slot's mask. Without effect if the slot has it already. REQUIRES: its sequence was
-  /// placed with a mask, and its last change is sent.
-  void allow(std::uint32_t slot, const driver::MaskPtr& mask);
+  /// Changes the mask of a slot's sequence.
+  void set_mask(std::uint32_t slot, std::uint32_t row);
+  void write_mask(std::uint32_t row, driver::MaskPtr mask);
+  /// From one row of masks to another.
+  void write_edge(std::uint32_t from, std::int32_t token, std::uint32_t to);
+  void clear_edges();
+  /// The same at once. REQUIRES: no step runs.
+  void reset_edges();
+  /// A mask; see kernels::MaskEdges. REQUIRES: no step runs.
+  void set_plain_tokens(const std::vector<std::uint32_t>& mask) { plain_.write(mask); }
+  std::uint32_t mask_rows() const { return mask_rows_; }
   /// Collects the plan's changes to block tables.
   void change_tables(const schedule::Plan& plan);
 
@@ -55,20 +65,27 @@ class SlotMemory {
  private:
   template <class T>
   void write(const T* to, const T* from, std::size_t count);
+  void write_masks_and_edges();
 
   Device device_;
   std::uint32_t vocabulary_;
   std::uint32_t table_stride_;
+  std::uint32_t mask_rows_;
   Buffer<kernels::SamplingParams> params_;
   Buffer<std::int32_t> stop_;
   Buffer<kernels::TokenBias> bias_;
-  Buffer<std::uint32_t> allowed_;
+  Buffer<std::uint32_t> masks_;
+  Buffer<std::uint64_t> edges_;
+  Buffer<std::uint32_t> plain_;
   Buffer<std::uint16_t> marks_;
   Buffer<std::int32_t> tables_;
-  std::vector<driver::MaskPtr> masks_;  // of the slots, as they will be
   std::vector<std::uint32_t> words_;
   std::vector<kernels::WordsWrite> writes_;
   std::vector<kernels::SlotHistory> histories_;
+  // One kernel writes everything at once, so no two writes may meet.
+  std::map<std::uint32_t, driver::MaskPtr> new_masks_;  // by their rows
+  std::map<std::uint32_t, std::uint64_t> new_edges_;    // by their places
+  bool clears_edges_ = false;                           // before the new ones are written
 };
 
 }  // namespace attacca::engine

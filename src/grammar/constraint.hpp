@@ -29,6 +29,8 @@ class Constraint {
   bool can_end() const { return !has_ended_ && table_->can_end(state_); }
   /// Whether an end token was taken.
   bool has_ended() const { return has_ended_; }
+  /// Whether tokens of plain characters change nothing.
+  bool loops_on_plain() const { return !has_ended_ && table_->loops_on_plain(state_); }
   State state() const { return state_; }
 
  private:

@@ -44,6 +44,11 @@ bool StateTable::can_end(State state) {
   return machine_->can_end(state);
 }
 
+bool StateTable::loops_on_plain(State state) {
+  const std::lock_guard lock(mutex_);
+  return machine_->loops_on_plain(state);
+}
+
 std::size_t StateTable::state_count() const {
   const std::lock_guard lock(mutex_);
   return machine_->size();

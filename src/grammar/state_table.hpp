@@ -54,6 +54,8 @@ class StateTable {
   State advance_bytes(State state, std::string_view bytes);
   /// Whether the text may end here, so the end tokens are allowed.
   bool can_end(State state);
+  /// Whether every plain character leads from the state to itself, as within a string.
+  bool loops_on_plain(State state);
   /// Exact: a token is allowed if and only if some text of the grammar begins with the text so far
   /// and the token's bytes.
   std::shared_ptr<const Mask> mask(State state);

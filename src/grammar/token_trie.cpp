@@ -32,6 +32,20 @@ std::vector<std::int32_t> ends_of(const text::Tokenizer& tokenizer,
 
 }  // namespace
 
+std::vector<std::uint32_t> plain_tokens(const text::Tokenizer& tokenizer, std::size_t vocabulary) {
+  std::vector<std::uint32_t> mask((vocabulary + 31) / 32);
+  for (std::int32_t id = 0; id < tokenizer.size(); ++id) {
+    if (tokenizer.is_special(id)) continue;
+    const std::string bytes = tokenizer.bytes(id);
+    const auto at = static_cast<std::uint32_t>(id);
+    if (!bytes.empty() && std::all_of(bytes.begin(), bytes.end(), [](char letter) {
+          return is_plain(static_cast<std::uint8_t>(letter));
+        }))
+      mask[at / 32] |= 1u << (at % 32);
+  }
+  return mask;
+}
+
 TokenTrie::TokenTrie(const text::Tokenizer& tokenizer, std::vector<std::int32_t> ends,
                      std::size_t vocabulary_size)
     : TokenTrie(bytes_of(tokenizer, ends_of(tokenizer, ends)), ends_of(tokenizer, ends),

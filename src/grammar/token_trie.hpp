@@ -75,4 +75,7 @@ class TokenTrie {
   std::vector<std::int32_t> quoted_;
 };
 
+/// A mask of the tokens of which every byte is plain.
+std::vector<std::uint32_t> plain_tokens(const text::Tokenizer& tokenizer, std::size_t vocabulary);
+
 }  // namespace attacca::grammar

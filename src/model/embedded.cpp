@@ -2,29 +2,17 @@
 // constants, and the operating system maps them as it would map the file.
 #include "model/embedded.hpp"
 
-#include <cstddef>
+#include <span>
 
-asm(R"(
-  .pushsection .rodata
-  .balign 64
-  .global attacca_small_begin
-attacca_small_begin:
-  .incbin ")" ATTACCA_SMALL_GGUF R"("
-  .global attacca_small_end
-attacca_small_end:
-  .byte 0
-  .popsection
-)");
+#include "core/linked_file.hpp"
 
-extern "C" {
-extern const std::byte attacca_small_begin[];
-extern const std::byte attacca_small_end[];
-}
+ATTACCA_LINK_FILE(attacca_small, ATTACCA_SMALL_GGUF);
 
 namespace attacca::model {
 
 Checkpoint open_embedded() {
-  return Checkpoint::parse({attacca_small_begin, attacca_small_end}, "the embedded model");
+  return Checkpoint::parse(std::as_bytes(std::span(attacca_small_begin, attacca_small_end)),
+                           "the embedded model");
 }
 
 }  // namespace attacca::model

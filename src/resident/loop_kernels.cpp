@@ -51,9 +51,13 @@ ATTACCA_HD News row_news(const PlanArgs& a, const schedule::Event& event) {
   news.entry = event.entry;
   news.id = event.id;
   news.at = now();
-  news.row = {event.position,  event.token,
-              event.ending,    a.loop->cached_tokens[event.entry],
-              sampled.logprob, event.token >= 0 && sampled.tops > 0};
+  news.row = {event.position,
+              event.token,
+              event.ending,
+              a.loop->cached_tokens[event.entry],
+              sampled.mask,
+              sampled.logprob,
+              event.token >= 0 && sampled.tops > 0};
   return news;
 }
 
@@ -108,6 +112,20 @@ ATTACCA_HD void write_board(const State& state, Board& board) {
   board.pages_cached.store(state.idle_pages.count, relaxed);
 }
 
+/// Requests whose next mask the sampler did not find sit out.
+ATTACCA_HD void note_masks(const BlockLanes& lanes, const PlanArgs& a) {
+  State& state = a.loop->state;
+  for (std::uint32_t at = lanes.index(); at < state.event_count; at += lanes.count()) {
+    const schedule::Event& event = state.events[at];
+    if (event.ending != Ending::none) continue;
+    const std::uint32_t mask = a.loop->sampled[event.row].mask;
+    if (mask == SamplingParams::kUnknownMask)
+      schedule::hold(state, event.entry);
+    else
+      a.loop->masks[event.entry] = mask;
+  }
+}
+
 /// Takes the next order, if there would be room for its answer too; else `none`.
 ATTACCA_HD void take_order(const PlanArgs& a) {
   LoopState& loop = *a.loop;
@@ -127,36 +145,80 @@ ATTACCA_HD void push_news(const device::RingRef<News>& ring, device::RingPlace& 
   place = news.place();
 }
 
-ATTACCA_HD void cancel(const PlanArgs& a, const Order& order) {
-  schedule::cancel(a.loop->state, order.entry, order.id);
+ATTACCA_HD void answer(const PlanArgs& a, const Order& order, News::Kind kind) {
   News answer{};
-  answer.kind = News::Kind::cancelled;
+  answer.kind = kind;
   answer.entry = order.entry;
   answer.id = order.id;
   answer.at = now();
   push_news(a.news, a.loop->news, answer);
 }
 
+ATTACCA_HD void admit(const BlockLanes& lanes, const PlanArgs& a, std::uint32_t entry) {
+  State& state = a.loop->state;
+  const Letters::Letter& letter = a.letters.letters[entry];
+  copy(lanes, state.history(entry),
+       a.letters.prompts + static_cast<std::uint64_t>(entry) * state.limits.max_context,
+       letter.request.prompt);
+  if (!is_first(lanes)) return;
+  schedule::reserve(state, entry);
+  state.entries[entry].request = letter.request;
+  schedule::admit(state, entry);  // the host asked `judge` before
+  a.loop->masks[entry] = SamplingParams::kAllTokens;
+  if (letter.is_masked) schedule::withhold(state, entry);
+}
+
+/// The step that runs reads neither the row nor, before it has ended, what the edge leads to.
+ATTACCA_HD void permit(const BlockLanes& lanes, const PlanArgs& a, const Order& order) {
+  const std::uint32_t words = kernels::mask_words(a.slots.vocabulary);
+  if (order.is_new)
+    copy(lanes, a.slots.masks + std::uint64_t{order.mask} * words,
+         a.letters.masks + std::uint64_t{order.entry} * words, words);
+  if (!is_first(lanes)) return;
+  if (order.from != kernels::MaskEdges::kNone)
+    a.slots.edges.put(order.from, order.token, order.mask);
+  if (order.loops) a.slots.edges.put(order.mask, kernels::MaskEdges::kPlainTokens, order.mask);
+  State& state = a.loop->state;
+  if (!schedule::is_live(state, order.entry, order.id)) return;
+  a.loop->masks[order.entry] = order.mask;
+  if (order.many)
+    schedule::permit_all(state, order.entry);
+  else
+    schedule::permit_next(state, order.entry);
+}
+
+ATTACCA_HD void forget_edges(const BlockLanes& lanes, const PlanArgs& a, const Order& order) {
+  for (std::uint32_t at = lanes.index(); at < kernels::MaskEdges::kCount; at += lanes.count())
+    a.slots.edges.clear(at);
+  if (is_first(lanes)) answer(a, order, News::Kind::forgotten);
+}
+
 ATTACCA_HD void take_in_orders(const BlockLanes& lanes, const PlanArgs& a) {
   LoopState& loop = *a.loop;
-  State& state = loop.state;
   for (;;) {
     if (is_first(lanes)) take_order(a);
     lanes.sync();
     const Order order = loop.order;
-    if (order.kind == Order::Kind::none) return;
-    if (order.kind == Order::Kind::admit) {
-      const Letters::Letter& letter = a.letters.letters[order.entry];
-      copy(lanes, state.history(order.entry),
-           a.letters.prompts + static_cast<std::uint64_t>(order.entry) * state.limits.max_context,
-           letter.request.prompt);
-      if (is_first(lanes)) {
-        schedule::reserve(state, order.entry);
-        state.entries[order.entry].request = letter.request;
-        schedule::admit(state, order.entry);  // the host asked `judge` before
-      }
-    } else if (is_first(lanes)) {
-      cancel(a, order);
+    switch (order.kind) {
+      case Order::Kind::none:
+        return;
+      case Order::Kind::admit:
+        admit(lanes, a, order.entry);
+        break;
+      case Order::Kind::cancel:
+        if (!is_first(lanes)) break;
+        schedule::cancel(loop.state, order.entry, order.id);
+        answer(a, order, News::Kind::cancelled);
+        break;
+      case Order::Kind::permit:
+        permit(lanes, a, order);
+        break;
+      case Order::Kind::forget:
+        forget_edges(lanes, a, order);
+        break;
+      case Order::Kind::pause:
+        if (is_first(lanes)) loop.is_paused = 1;
+        break;
     }
     lanes.sync();
   }
@@ -189,13 +251,15 @@ struct PlanKernel {
       lanes.sync();
       publish(lanes, a);
       if (is_first(lanes)) schedule::keep_step(loop.state);
+      lanes.sync();
+      note_masks(lanes, a);
     }
     if (is_first(lanes)) a.sites.commit.add(device::SiteEvent::ends);
     lanes.sync();
     take_in_orders(lanes, a);
     if (is_first(lanes)) loop.is_full = !has_room(a);
     lanes.sync();
-    if (!loop.is_full)
+    if (!loop.is_full && !loop.is_paused)
       schedule::plan_step(loop.state, lanes);
     else if (is_first(lanes))
       *loop.state.plan.counts = {};
@@ -223,18 +287,28 @@ ATTACCA_HD void mark_tokens(const BlockLanes& lanes, const TurnArgs& a, std::uin
   lanes.sync();
 }
 
+/// Gives slots the new masks of their requests.
+ATTACCA_HD void set_masks(const BlockLanes& lanes, const TurnArgs& a,
+                          const schedule::Counts& counts) {
+  for (std::uint32_t at = counts.placed + lanes.index(); at < counts.prepared;
+       at += lanes.count()) {
+    const auto slot = static_cast<std::uint32_t>(a.planned.prepared[at]);
+    a.slots.params[slot].mask = a.loop->masks[a.loop->state.slots[slot].entry];
+  }
+}
+
 /// Gives the slots of newly placed requests their sampling parameters and lists.
 ATTACCA_HD void prepare_slots(const BlockLanes& lanes, const TurnArgs& a, std::uint32_t placed) {
   LoopState& loop = *a.loop;
   const State& state = loop.state;
-  const std::uint32_t words = kernels::mask_words(a.slots.vocabulary);
   for (std::uint32_t at = 0; at < placed; ++at) {
-    const auto slot = static_cast<std::uint32_t>(a.planned.placed[at]);
+    const auto slot = static_cast<std::uint32_t>(a.planned.prepared[at]);
     const std::uint32_t entry = state.slots[slot].entry;
     const schedule::Entry& e = state.entries[entry];
     const SamplingParams params = a.letters.letters[entry].params;
     if (is_first(lanes)) {
       a.slots.params[slot] = params;
+      a.slots.params[slot].mask = loop.masks[entry];
       // A preempted request finds its own pages again; those do not count.
       if (e.known() == e.request.prompt) loop.cached_tokens[entry] = e.computed - e.planned;
     }
@@ -243,9 +317,6 @@ ATTACCA_HD void prepare_slots(const BlockLanes& lanes, const TurnArgs& a, std::u
          params.stop_tokens);
     copy(lanes, a.slots.bias + std::uint64_t{slot} * SamplingParams::kMaxBiases,
          a.letters.bias + std::uint64_t{entry} * SamplingParams::kMaxBiases, params.biases);
-    if (params.is_masked)
-      copy(lanes, a.slots.allowed + std::uint64_t{slot} * words,
-           a.letters.allowed + std::uint64_t{entry} * words, words);
     if (kernels::has_penalties(params)) mark_tokens(lanes, a, slot, e, state.history(entry));
   }
 }
@@ -290,6 +361,7 @@ ATTACCA_HD void exchange_rows(const BlockLanes& lanes, const TurnArgs& a,
     struct {
       std::int32_t token;
       Ending ending;
+      std::uint32_t mask;
       float logprob;
       std::uint32_t tops;
     } drawn{};
@@ -299,7 +371,7 @@ ATTACCA_HD void exchange_rows(const BlockLanes& lanes, const TurnArgs& a,
       row = {from.gather[at], from.row_slots[at], from.row_positions[at], from.row_forced[at]};
     if (is_sampled) {
       const Sampled& s = a.sampled[at];
-      drawn = {s.token, s.ending, s.logprob, s.tops};
+      drawn = {s.token, s.ending, s.mask, s.logprob, s.tops};
     }
     if (is_token) {
       to.tokens[at] = token.token;
@@ -317,6 +389,7 @@ ATTACCA_HD void exchange_rows(const BlockLanes& lanes, const TurnArgs& a,
     Sampled& saved = a.saved[at];
     saved.token = drawn.token;
     saved.ending = drawn.ending;
+    saved.mask = drawn.mask;
     saved.logprob = drawn.logprob;
     saved.tops = drawn.tops;
     for (std::uint32_t top = 0; top < drawn.tops; ++top) {
@@ -326,16 +399,27 @@ ATTACCA_HD void exchange_rows(const BlockLanes& lanes, const TurnArgs& a,
   }
 }
 
+/// Whether somebody could go on if it had a mask.
+ATTACCA_HD bool waits_for_masks(const State& state) {
+  for (std::uint32_t at = 0; at < state.running.count; ++at)
+    if (!state.entries[state.running[at]].may_sample()) return true;
+  const std::uint32_t first = state.waiting.first;
+  return first != schedule::kNone && !state.entries[first].may_sample();
+}
+
 /// Whether the loop should end, and why. REQUIRES: the pass before had no step, but a plan.
 ATTACCA_HD bool ends(const TurnArgs& a, LoopEnd& why) {
   const State& state = a.loop->state;
   if (a.loop->has_step) return false;
-  if (a.loop->is_full) {
-    why = LoopEnd::full;
+  if (a.loop->is_full || a.loop->is_paused) {
+    why = a.loop->is_full ? LoopEnd::full : LoopEnd::paused;
+    a.loop->is_paused = 0;
     return true;
   }
   if (RingReader<Order>(a.orders, a.loop->orders).available(1) > 0) return false;
-  why = state.running.count + state.waiting.count > 0 ? LoopEnd::stuck : LoopEnd::idle;
+  why = state.running.count + state.waiting.count == 0 ? LoopEnd::idle
+        : waits_for_masks(state)                       ? LoopEnd::waits
+                                                       : LoopEnd::stuck;
   return true;
 }
 
@@ -369,6 +453,7 @@ struct TurnKernel {
     exchange_rows(lanes, a, counts, has_run ? ran.rows : 0);
     if (counts.changes > 0) copy_changes(lanes, a, counts.changes);
     if (counts.placed > 0) prepare_slots(lanes, a, counts.placed);
+    if (counts.prepared > counts.placed) set_masks(lanes, a, counts);
     if (!is_first(lanes)) return;
     loop.has_sampled = has_run;
     loop.counts = ran;

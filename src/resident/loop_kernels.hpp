@@ -19,12 +19,14 @@ struct LoopState {
   schedule::Plan running;                  // what the kernels of the step read
   kernels::Sampled* sampled = nullptr;     // [logit_rows]: of the step before
   std::uint32_t* cached_tokens = nullptr;  // [requests]: of the prompt, when it was placed
+  std::uint32_t* masks = nullptr;          // [requests]: the row of the next token's
   schedule::Counts counts = {};            // of the step before
   device::RingPlace orders, news, tops;
   Order order = {};               // the one that is carried out
   std::uint32_t has_step = 0;     // `running` has one
   std::uint32_t has_sampled = 0;  // the step before is not committed
   std::uint32_t is_full = 0;      // no room for another step's news
+  std::uint32_t is_paused = 0;    // no more steps are planned
   std::uint32_t is_over = 1;      // this pass is the loop's last; or it has not begun
   std::uint64_t turn_began = 0;   // the newest, by the device's clock
   std::uint64_t turn_ended = 0;
@@ -35,7 +37,8 @@ struct SlotWrites {
   kernels::SamplingParams* params = nullptr;
   std::int32_t* stop = nullptr;
   kernels::TokenBias* bias = nullptr;
-  std::uint32_t* allowed = nullptr;
+  std::uint32_t* masks = nullptr;
+  kernels::MaskEdges edges = {};
   std::uint16_t* marks = nullptr;
   std::uint32_t vocabulary = 0;
 };
@@ -49,6 +52,7 @@ struct LoopSites {
 struct PlanArgs {
   LoopState* loop;
   Letters letters;
+  SlotWrites slots;
   device::RingRef<Order> orders;
   device::RingRef<News> news;
   device::RingRef<kernels::Sampled> tops;

@@ -12,21 +12,31 @@
 namespace attacca::resident {
 
 /// From the host. `admit`: the letter of this entry is written. `cancel`: the request with this id
-/// should end; the loop answers with `cancelled`, whether or not it has ended before.
+/// should end; the loop answers with `cancelled`, whether or not it has ended before. `permit`: the
+/// request has a mask for its next token, or for all. `forget`: the edges between masks are void;
+/// the loop answers with `forgotten`. `pause`: another engine wants the device.
 struct Order {
-  enum class Kind : std::uint32_t { none, admit, cancel };
+  enum class Kind : std::uint32_t { none, admit, cancel, permit, forget, pause };
 
   Kind kind;
-  std::uint32_t entry;
-  std::uint64_t id;
+  std::uint32_t entry = 0;
+  std::uint64_t id = 0;
+  // Of `permit`:
+  std::uint32_t mask = 0;    // the row
+  std::uint32_t is_new = 0;  // the letters have it, for the row
+  std::uint32_t many = 0;    // for all tokens that follow
+  std::uint32_t loops = 0;   // an edge of all plain tokens leads from the row to itself
+  std::uint32_t from = kernels::MaskEdges::kNone;  // an edge leads from this row to the mask
+  std::int32_t token = 0;                          // of the edge
 };
 
-/// Why the loop ended. `full`: there was no room for the news of another step.
-enum class LoopEnd : std::uint32_t { idle, full, stuck };
+/// Why the loop ended. `full`: there was no room for the news of another step. `waits`: all
+/// requests wait for masks. `paused`: as was ordered.
+enum class LoopEnd : std::uint32_t { idle, full, stuck, waits, paused };
 
 /// From the loop, in order: each row of a step, then the step.
 struct News {
-  enum class Kind : std::uint32_t { row, step, cancelled, ended };
+  enum class Kind : std::uint32_t { row, step, cancelled, forgotten, ended };
 
   Kind kind;
   std::uint32_t entry;  // row, cancelled
@@ -38,6 +48,7 @@ struct News {
       std::int32_t token;
       Ending ending;
       std::uint32_t cached_tokens;
+      std::uint32_t mask;  // see Sampled
       float logprob;
       std::uint32_t has_tops;  // the ring of tops has the row's alternatives next
     } row;
@@ -50,14 +61,15 @@ struct News {
 struct Letters {
   struct Letter {
     schedule::Request request;
-    kernels::SamplingParams params;
+    kernels::SamplingParams params;  // but for the mask
+    bool is_masked = false;          // it waits for a `permit`
   };
 
   Letter* letters = nullptr;           // [requests]
   std::int32_t* prompts = nullptr;     // [requests, max_context]
   std::int32_t* stop = nullptr;        // [requests, kMaxStopTokens]
   kernels::TokenBias* bias = nullptr;  // [requests, kMaxBiases]
-  std::uint32_t* allowed = nullptr;    // [requests, mask_words]
+  std::uint32_t* masks = nullptr;      // [requests, mask_words]: those on their way to a row
 };
 
 /// The policy's numbers after the last step, which the host may read at any time.

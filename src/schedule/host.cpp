@@ -73,7 +73,7 @@ Plan carve_plan(const Limits& limits, Carver& carver) {
   plan.row_slots = carver.take<std::int32_t>(limits.logit_rows);
   plan.row_positions = carver.take<std::int32_t>(limits.logit_rows);
   plan.row_forced = carver.take<std::int32_t>(limits.logit_rows);
-  plan.placed = carver.take<std::int32_t>(limits.slots);
+  plan.prepared = carver.take<std::int32_t>(limits.slots);
   plan.changes = carver.take<TableChange>(limits.slots);
   plan.tables = carver.take<std::int32_t>(std::uint64_t{limits.slots} * limits.table_stride());
   return plan;

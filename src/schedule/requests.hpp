@@ -44,17 +44,41 @@ ATTACCA_HD inline Admission admit(State& state, std::uint32_t entry) {
   }
   const std::uint32_t prompt = e.request.prompt;
   const std::uint32_t wanted = e.request.wants_all_logits ? 0 : prompt - 1;
-  e = {e.request, EntryState::waiting, kNone, prompt, 0, wanted, wanted, 0, 0, kNone};
+  e = {e.request, EntryState::waiting, kNone, prompt, 0, wanted, wanted, 0, 0, kNone, 0};
   state.waiting.push_back(entry);
   return admission;
 }
 
 /// For a request whose caller must know each token before the next one is sampled: permits one
 /// token more. Without the next call the request then sits out, and keeps its slot. Call it right
-/// after `admit`, and when the newest token is committed. A preemption takes no permission back.
+/// after `admit`, and when the newest token is committed. A preemption takes no permission back. A
+/// running request is placed in its slot once more, because its mask has changed.
 ATTACCA_HD inline void permit_next(State& state, std::uint32_t entry) {
   Entry& e = state.entries[entry];
   e.permitted = e.known();
+  e.is_changed = e.state == EntryState::running;
+}
+
+/// Permits any number of tokens, until `hold`.
+ATTACCA_HD inline void permit_all(State& state, std::uint32_t entry) {
+  permit_next(state, entry);
+  state.entries[entry].permitted = kNone;
+}
+
+/// Permits no token, until one of the others is called. REQUIRES: `admit` came right before.
+ATTACCA_HD inline void withhold(State& state, std::uint32_t entry) {
+  state.entries[entry].permitted = 0;
+}
+
+/// A running request sits out until it is permitted to go on. What steps in flight compute of it is
+/// void: the next token is sampled later.
+ATTACCA_HD inline void hold(State& state, std::uint32_t entry) {
+  Entry& e = state.entries[entry];
+  ++state.slots[e.slot].turn;
+  e.length = e.known();
+  e.wanted = e.settled;
+  if (e.computed > e.wanted) e.computed = e.wanted;
+  e.permitted = e.length - 1;
 }
 
 namespace detail {
@@ -97,13 +121,17 @@ ATTACCA_HD inline void preempt_newest(State& state) {
 
 }  // namespace detail
 
+/// Whether the entry has the request with this id.
+ATTACCA_HD inline bool is_live(const State& state, std::uint32_t entry, std::uint64_t id) {
+  if (entry >= state.limits.requests) return false;
+  const Entry& e = state.entries[entry];
+  return (e.state == EntryState::waiting || e.state == EntryState::running) && e.request.id == id;
+}
+
 /// Ends a request without an event. False: it has ended already. Allowed while steps run: nothing
 /// takes its pages before the next `plan_step`.
 ATTACCA_HD inline bool cancel(State& state, std::uint32_t entry, std::uint64_t id) {
-  if (entry >= state.limits.requests) return false;
-  const Entry& e = state.entries[entry];
-  const bool is_live = e.state == EntryState::waiting || e.state == EntryState::running;
-  if (!is_live || e.request.id != id) return false;
+  if (!is_live(state, entry, id)) return false;
   detail::retire(state, entry);
   ++state.statistics.cancelled;
   return true;

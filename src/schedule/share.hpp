@@ -130,8 +130,9 @@ ATTACCA_HD inline bool place_next(State& state, const Budget& most) {
   state.slots[slot].entry = entry;
   e.state = EntryState::running;
   e.slot = slot;
+  e.is_changed = 0;
   adopt_pages(state, entry, found);
-  state.plan.placed[state.plan.counts->placed++] = static_cast<std::int32_t>(slot);
+  state.plan.prepared[state.plan.counts->placed++] = static_cast<std::int32_t>(slot);
   return true;
 }
 

@@ -59,6 +59,7 @@ struct Counts {
   std::uint32_t rows;
   std::uint32_t decodes;    // leading tokens; their sequences compute one token each
   std::uint32_t placed;     // sequences that got a slot in this step
+  std::uint32_t prepared;   // their slots, and others that need new sampling parameters
   std::uint32_t changes;    // to block tables
   std::uint32_t is_decode;  // every token is the newest of its own sequence, and has a row
   std::uint32_t graph;      // the smallest that fits the step; kNone if none does
@@ -85,7 +86,7 @@ struct Plan {
   std::int32_t* row_slots = nullptr;      // [logit_rows]
   std::int32_t* row_positions = nullptr;  // [logit_rows]: the position of the sampled token
   std::int32_t* row_forced = nullptr;  // [logit_rows]: the token at that position if known, or -1
-  std::int32_t* placed = nullptr;      // [slots]: slots that need new sampling parameters
+  std::int32_t* prepared = nullptr;    // [slots]: slots that need new sampling parameters
   TableChange* changes = nullptr;      // [slots]: to `tables`, since the step before
   std::int32_t* tables = nullptr;      // [slots, table_stride]: page of position / page_size
 };
@@ -114,6 +115,7 @@ struct Entry {
   std::uint32_t planned;    // its tokens in the newest step
   std::uint32_t row;        // the row that samples its newest token, in the newest step that has it
   std::uint32_t permitted;  // the longest history after which it may sample; kNone: any
+  std::uint32_t is_changed;  // its slot needs its sampling parameters again
 
   /// Leading tokens of the history that are known. The next one may be in flight.
   ATTACCA_HD std::uint32_t known() const {
@@ -253,7 +255,7 @@ ATTACCA_HD inline void reset(State& state) {
   state.idle_pages.clear();
   state.running.count = state.free_slots.count = state.free_pages.count = 0;
   for (std::uint32_t entry = 0; entry < limits.requests; ++entry) {
-    state.entries[entry] = {Request{}, EntryState::free, kNone, 0, 0, 0, 0, 0, 0, kNone};
+    state.entries[entry] = {Request{}, EntryState::free, kNone, 0, 0, 0, 0, 0, 0, kNone, 0};
     state.free_entries.push_back(entry);
   }
   for (std::uint32_t slot = limits.slots; slot-- > 0;) {  // the first is taken first

@@ -18,16 +18,18 @@ struct PartPlace {
   std::uint32_t token;
   std::uint32_t row;
   std::uint32_t change;
+  std::uint32_t prepared;
 
   ATTACCA_HD friend PartPlace operator+(const PartPlace& a, const PartPlace& b) {
-    return {a.part + b.part, a.token + b.token, a.row + b.row, a.change + b.change};
+    return {a.part + b.part, a.token + b.token, a.row + b.row, a.change + b.change,
+            a.prepared + b.prepared};
   }
 };
 
-/// Adds a request's part to those of a step, and what is new in its block table.
+/// Adds a request's part to those of a step, and what is new in its slot and its block table.
 ATTACCA_HD inline void write_part(State& state, std::uint32_t entry, Part* parts,
                                   const PartPlace& place) {
-  const Entry& e = state.entries[entry];
+  Entry& e = state.entries[entry];
   Slot& seat = state.slots[e.slot];
   parts[place.part] = {.entry = entry,
                        .slot = e.slot,
@@ -41,6 +43,8 @@ ATTACCA_HD inline void write_part(State& state, std::uint32_t entry, Part* parts
   if (seat.told < seat.pages)
     state.plan.changes[place.change] = {e.slot, seat.told, seat.pages - seat.told};
   seat.told = seat.pages;
+  if (e.is_changed) state.plan.prepared[place.prepared] = static_cast<std::int32_t>(e.slot);
+  e.is_changed = 0;
 }
 
 /// Writes the part of every request that decodes, or of every one that does not.
@@ -55,7 +59,7 @@ ATTACCA_HD void write_parts(State& state, const Lanes& lanes, Part* parts, bool 
       const Entry& e = state.entries[running[at]];
       const Slot& seat = state.slots[e.slot];
       if (e.planned > 0 && is_decode(e) == decodes)
-        takes = {1, e.planned, rows_of(e), seat.told < seat.pages};
+        takes = {1, e.planned, rows_of(e), seat.told < seat.pages, e.is_changed};
     }
     const PartPlace place = places.place(lanes, takes);
     if (takes.part > 0) write_part(state, running[at], parts, place);
@@ -210,7 +214,7 @@ ATTACCA_HD void plan_step(State& state, const Lanes& lanes = {}) {
   detail::share_step(state, lanes);
   const std::uint32_t place = state.place_of_step(in_flight);
   Part* const parts = state.parts_at(place);
-  Numbering<detail::PartPlace> places;
+  Numbering<detail::PartPlace> places({0, 0, 0, 0, counts.placed});
   detail::write_parts(state, lanes, parts, true, places);
   const std::uint32_t decodes = places.next().part;
   detail::write_parts(state, lanes, parts, false, places);
@@ -229,6 +233,7 @@ ATTACCA_HD void plan_step(State& state, const Lanes& lanes = {}) {
   counts.tokens = all.token;
   counts.rows = all.row;
   counts.changes = all.change;
+  counts.prepared = all.prepared;
   counts.decodes = decodes;
   if (all.token == 0) return;
   counts.is_decode = decodes == all.token;

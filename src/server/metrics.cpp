@@ -78,6 +78,10 @@ void add_engine(ModelPage& page, const ModelMoment::Engine& engine) {
   page.counter("attacca_steps_ahead_total", stats.steps_ahead,
                "Steps that were launched while the one before ran.");
   page.counter("attacca_launches_total", stats.launches, "Launches by the host.");
+  page.counter("attacca_masks_followed_total", stats.masks_followed,
+               "Tokens of replies with a grammar whose next mask the device had.");
+  page.counter("attacca_masks_awaited_total", stats.masks_awaited,
+               "Tokens of replies with a grammar whose next mask the host had to send.");
   page.counter("attacca_ring_pauses_total", stats.pauses,
                "Steps of the resident loop put off because the host had not read its news.");
   page.counter("attacca_ring_steps_late_total", stats.steps_late,

@@ -3,21 +3,9 @@
 
 #include <cstddef>
 
-asm(R"(
-  .pushsection .rodata
-  .global attacca_page_begin
-attacca_page_begin:
-  .incbin ")" ATTACCA_PAGE_HTML R"("
-  .global attacca_page_end
-attacca_page_end:
-  .byte 0
-  .popsection
-)");
+#include "core/linked_file.hpp"
 
-extern "C" {
-extern const char attacca_page_begin[];
-extern const char attacca_page_end[];
-}
+ATTACCA_LINK_FILE(attacca_page, ATTACCA_PAGE_HTML);
 
 namespace attacca::server {
 

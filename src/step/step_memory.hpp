@@ -51,8 +51,8 @@ struct StepInput {
   const std::int32_t* row_positions = nullptr;  // [rows]: the position of the sampled token
   const std::int32_t* row_forced = nullptr;  // [rows]: the token to take instead of a draw, or -1
   const std::uint32_t* row_count = nullptr;
-  const std::int32_t* tables = nullptr;               // [slots, table_stride]: block tables
-  const kernels::SamplingParams* sampling = nullptr;  // [slots]
+  const std::int32_t* tables = nullptr;         // [slots, table_stride]: block tables
+  kernels::SamplingParams* sampling = nullptr;  // [slots]
   kernels::SlotTokens slot_tokens = {};
   // Rows of the step before that sample tokens of this one (see CarryTokensArgs), and `tokens`
   // again, to write them to. Null: all tokens are given.

@@ -8,23 +8,10 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "core/linked_file.hpp"
 #include "graph/print.hpp"
 
-asm(R"(
-  .pushsection .rodata
-  .global attacca_trace_page_begin
-attacca_trace_page_begin:
-  .incbin ")" ATTACCA_TRACE_PAGE R"("
-  .global attacca_trace_page_end
-attacca_trace_page_end:
-  .byte 0
-  .popsection
-)");
-
-extern "C" {
-extern const char attacca_trace_page_begin[];
-extern const char attacca_trace_page_end[];
-}
+ATTACCA_LINK_FILE(attacca_trace_page, ATTACCA_TRACE_PAGE);
 
 namespace attacca {
 

@@ -39,6 +39,26 @@ JobPtr job_with(std::latch* gate = nullptr) {
   return job;
 }
 
+TEST(MaskWorker, takes_tokens_whose_masks_nobody_wants_and_waits_for_none) {
+  MaskWorker worker;
+  const JobPtr job = job_with(), other = job_with();
+  for (std::int32_t token = 0; token < 5; ++token) worker.send(job, token, false);
+  EXPECT_FALSE(worker.has_open());
+  worker.send(job, 5);
+  ASSERT_TRUE(worker.wait(1min));
+  const std::vector<MaskWorker::Ready> ready = worker.take();
+  ASSERT_EQ(ready.size(), 1u);
+  EXPECT_EQ(*ready[0].mask, (std::vector<std::uint32_t>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(ready[0].token, 5);
+  worker.send(other, -1, false);  // it cannot take it, and that is told with the next mask
+  worker.send(other, 1);
+  ASSERT_TRUE(worker.wait(1min));
+  const std::vector<MaskWorker::Ready> failed = worker.take();
+  ASSERT_EQ(failed.size(), 1u);
+  EXPECT_EQ(failed[0].mask, nullptr);
+  EXPECT_EQ(failed[0].error, "no such token");
+}
+
 TEST(MaskWorker, gives_each_job_the_mask_after_its_tokens) {
   MaskWorker worker;
   EXPECT_FALSE(worker.wait(1min)) << "nothing was asked for";

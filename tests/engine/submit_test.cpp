@@ -527,6 +527,28 @@ TEST_P(FailingSteps, end_the_requests_that_had_a_slot_and_no_other) {
   EXPECT_GT(engine.stats().tokens_decoded, before.tokens_decoded);
 }
 
+TEST_P(FailingSteps, leave_the_masks_of_other_requests_right) {
+  Engine engine(model_, faulty(1));
+  Request masked = greedy({1, 2}, 4);
+  masked.sampling.allowed = {3, 40, 90};
+  const Tokens right = engine.generate(masked).tokens;
+  engine.wait_until_idle();
+  faults_->launches = {test::Faults::Kind::throws};
+  std::vector<Ticket> tickets;
+  for (int i = 0; i < 6; ++i) tickets.push_back(engine.submit(masked));
+  std::size_t failed = 0;
+  for (Ticket& ticket : tickets) {
+    const Reply reply = ticket.wait();
+    failed += reply.finish == Finish::failed;
+    if (reply.finish != Finish::failed) {
+      EXPECT_EQ(reply.tokens, right);
+    }
+  }
+  EXPECT_GE(failed, 1u);
+  EXPECT_LT(failed, tickets.size());
+  expect_no_trace(engine);
+}
+
 TEST_P(FailingSteps, come_out_of_generate_as_they_were_thrown) {
   Engine engine(model_, faulty(4));
   faults_->launches = {test::Faults::Kind::throws};

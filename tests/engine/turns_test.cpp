@@ -6,7 +6,9 @@
 #include <attacca/llm.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "engine/fixtures.hpp"
@@ -39,13 +41,14 @@ class Turns : public test::OnEachDevice {
     options.same_bits = true;
     options.context = 128;
     options.slots = 4;
+    engine_tests::choose_scheduler_of_this_test(options);
     return options;
   }
   static std::vector<Request> requests_of(const std::string& model) {
     return std::vector<Request>(8, greedy(expected(model).prompt, 24));
   }
 };
-ATTACCA_ON_EACH_DEVICE(Turns);
+ATTACCA_ON_EACH_SCHEDULER(Turns);
 
 /// When a step ran, by the host's clock.
 struct Interval {
@@ -87,12 +90,23 @@ TEST_P(Turns, steps_of_two_engines_never_overlap_and_their_tokens_are_right) {
     }
 }
 
-TEST_P(Turns, the_resident_scheduler_takes_none) {
+TEST_P(Turns, an_engine_that_is_never_done_lets_others_in) {
   EngineOptions with = options();
   with.turns = make_step_turns();
-  with.scheduler = llm::Scheduler::resident;
-  EXPECT_THAT(message_of([&] { Engine engine(Model(fixture("llama")), with); }),
-              HasSubstr("use the host's scheduler, or one engine alone"));
+  Engine busy(Model(fixture("llama")), with), other(Model(fixture("qwen3")), with);
+  std::atomic<bool> goes_on = true;
+  Request request = greedy(expected("llama").prompt, 100);
+  request.on_done = [&](const Reply&) {  // the end of one is the beginning of the next
+    if (goes_on) busy.submit(request);
+  };
+  for (int at = 0; at < 8; ++at) busy.submit(request);
+  while (busy.stats().steps == 0) std::this_thread::yield();
+  Ticket ticket = other.submit(greedy(expected("qwen3").prompt, 8));
+  std::size_t tokens = 0;
+  while (ticket.next(std::chrono::seconds(60))) ++tokens;
+  EXPECT_EQ(tokens, 8u) << "it got its turns";
+  goes_on = false;
+  busy.wait_until_idle();
 }
 
 TEST_P(Turns, a_limit_is_kept_or_refused_with_the_numbers) {

@@ -212,7 +212,7 @@ class Sample : public OnEachDevice {
         params.push_back(way.params);
         params.back().stop_tokens = static_cast<std::uint32_t>(way.stop.size());
         params.back().biases = static_cast<std::uint32_t>(way.bias.size());
-        params.back().is_masked = !way.allowed.empty();
+        if (!way.allowed.empty()) params.back().mask = static_cast<std::uint32_t>(slot);
         std::copy(
             way.stop.begin(), way.stop.end(),
             stop.begin() + static_cast<std::ptrdiff_t>(slot * SamplingParams::kMaxStopTokens));

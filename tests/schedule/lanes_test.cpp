@@ -182,7 +182,7 @@ class Twins {
     EXPECT_TRUE(same(a.row_slots, b.row_slots, counts.rows));
     EXPECT_TRUE(same(a.row_positions, b.row_positions, counts.rows));
     EXPECT_TRUE(same(a.row_forced, b.row_forced, counts.rows));
-    EXPECT_TRUE(same(a.placed, b.placed, counts.placed));
+    EXPECT_TRUE(same(a.prepared, b.prepared, counts.prepared));
     EXPECT_TRUE(same(a.changes, b.changes, counts.changes));
     ASSERT_TRUE(same(a.tables, b.tables, limits_.slots * limits_.table_stride()));
   }

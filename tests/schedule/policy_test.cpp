@@ -327,6 +327,37 @@ TEST_F(SchedulePolicy, a_request_that_needs_permissions_sits_out_without_one_and
   commit();
 }
 
+TEST_F(SchedulePolicy, what_runs_ahead_of_a_request_that_is_held_is_void_and_computed_again) {
+  const std::uint32_t held = submit(counting(1, 4), 5);
+  permit_all(state(), held);
+  submit(counting(21, 2), 9);
+  plan_step(state());
+  EXPECT_EQ(counts().prepared, 2u);
+  plan_step(state());
+  EXPECT_EQ(planned(held), 1u) << "it runs ahead";
+  const std::vector<Outcome> outcomes(2, {41, Ending::none});
+  commit_step(state(), outcomes.data());
+  EXPECT_EQ(state().event_count, 2u);
+  hold(state(), held);
+  plan_step(state());
+  EXPECT_EQ(planned(held), 0u);
+  EXPECT_EQ(counts().tokens, 1u) << "nobody else waits";
+  commit_step(state(), outcomes.data());
+  EXPECT_EQ(state().event_count, 1u) << "what ran ahead of it is void";
+  EXPECT_EQ(state().statistics.voided, 1u);
+  commit_step(state(), outcomes.data());
+  permit_all(state(), held);
+  plan_step(state());
+  EXPECT_EQ(planned(held), 1u);
+  EXPECT_THAT(planned_positions(), testing::Contains(4)) << "once more";
+  EXPECT_EQ(counts().placed, 0u);
+  EXPECT_EQ(counts().prepared, 1u) << "its slot gets another mask";
+  commit();
+  plan_step(state());
+  EXPECT_EQ(counts().prepared, 0u);
+  commit();
+}
+
 TEST_F(SchedulePolicy, a_preempted_request_without_a_permission_computes_all_but_its_last_token) {
   Limits limits = small_limits();
   limits.pages = 5;

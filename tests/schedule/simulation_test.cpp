@@ -68,6 +68,7 @@ class World {
   // Steps in which a decode bounds the tokens, and in which the oldest prompt shares with others.
   std::uint64_t bounded_ = 0, shared_ = 0;
   std::uint64_t asked_ = 0;  // tokens that were permitted
+  std::uint64_t held_ = 0;   // times that a request was held
 
  private:
   State& state() { return schedule_.state; }
@@ -113,6 +114,8 @@ class World {
     require(fits == why_refused(limits_, request).empty(), "a refusal has a reason");
     if (t.entry == kNone) return is_full ? 0 : 1;
     t.asks = some_ask_ && !request.wants_all_logits && dice_.one_in(2);
+    t.is_followed = t.asks && dice_.one_in(2);
+    t.asks = t.asks && !t.is_followed;
     if (t.asks) permit_next(state(), t.entry);
     t.deadline = steps_;
     ever_.emplace(request.id, t);
@@ -144,6 +147,7 @@ class World {
       const Entry& e = state().entries[t.entry];
       t.row_before = t.next_row;
       if (t.asks && e.permitted < e.known() && dice_.one_in(2)) permit_next(state(), t.entry);
+      if (t.is_followed && !e.may_sample() && dice_.one_in(2)) permit_all(state(), t.entry);
       if (detail::is_decode(e) && !detail::rests(e) && e.slot != kNone) decoding.push_back(t.entry);
     }
     const std::uint64_t preemptions = statistics().preemptions;
@@ -172,6 +176,7 @@ class World {
     commit_step(state(), launched_.front().outcomes.data());
     launched_.pop_front();
     check_events();
+    hold_some();
     check_idle_order(idle_before, statistics().merged - merged_before);
     check_pages();
     if (dice_.one_in(4)) compute_all();
@@ -184,7 +189,7 @@ class World {
     require(plan.counts->placed == 0 || state().spare_pages() + 1 >= state().running.count,
             "a newcomer leaves a page for each that runs");
     for (std::uint32_t at = 0; at < plan.counts->placed; ++at) {
-      Tracked& t = in_slot(plan.placed[at]);
+      Tracked& t = in_slot(plan.prepared[at]);
       t.starts_over();
       require(state().entries[t.entry].planned > 0, "who gets a slot computes");
       // The longest chain of cached pages is shared: no cached page continues it.
@@ -247,7 +252,9 @@ class World {
       require(state().entries[entry].state == EntryState::waiting ||
                   planned.contains(state().entries[entry].request.id) || state().spare_pages() == 0,
               "who decodes goes on, unless all pages are in use");
-    if (live_.empty() || live_.begin()->second.was_spent() || live_.begin()->second.asks) return;
+    if (live_.empty() || live_.begin()->second.was_spent() || live_.begin()->second.asks ||
+        live_.begin()->second.is_followed)
+      return;
     const Tracked& oldest = live_.begin()->second;
     const Entry& e = state().entries[oldest.entry];
     const std::uint32_t left = oldest.length() - (e.computed - e.planned);
@@ -268,7 +275,7 @@ class World {
     if (has_preempted) return;
 
     std::uint32_t firsts = plan.counts->decodes;  // decodes of sequences that had a slot
-    const std::set<std::int32_t> placed(plan.placed, plan.placed + plan.counts->placed);
+    const std::set<std::int32_t> placed(plan.prepared, plan.prepared + plan.counts->placed);
     for (std::uint32_t at = 0; at < plan.counts->decodes; ++at)
       firsts -= placed.contains(plan.slots[at]);
     const std::uint32_t tokens =
@@ -286,7 +293,7 @@ class World {
       if (t.was_spent() ||
           (t.length() == computed + 1 && !placed.contains(static_cast<std::int32_t>(e.slot))))
         continue;
-      if (t.asks) return;
+      if (t.asks || t.is_followed) return;
       const std::uint32_t wanted = std::max(t.row_before, computed);
       const std::uint32_t sure = std::min({t.length() - computed, limits_.prefill_chunk,
                                            half(tokens), wanted - computed + half(rows)});
@@ -419,6 +426,19 @@ class World {
     }
   }
 
+  /// Right after a commit, as the sampler finds no mask for their next tokens.
+  void hold_some() {
+    for (std::uint32_t at = 0; at < state().event_count; ++at) {
+      const auto found = live_.find(state().events[at].id);
+      if (found == live_.end() || !found->second.is_followed || !dice_.one_in(4)) continue;
+      Tracked& t = found->second;
+      hold(state(), t.entry);
+      t.next_row = t.row_before = t.next_event - 1;
+      t.next_write = std::min(t.next_write, t.next_row);
+      ++held_;
+    }
+  }
+
   // --- invariants --------------------------------------------------------------------------
 
   std::vector<std::uint32_t> idle_pages() {
@@ -529,7 +549,7 @@ INSTANTIATE_TEST_SUITE_P(, ScheduleSimulation, testing::Combine(testing::Bool(),
 TEST_P(ScheduleSimulation, random_workloads_end_as_if_each_request_were_alone) {
   const auto [runs_ahead, some_ask] = GetParam();
   Statistics sum;
-  std::uint64_t decoded = 0, mixed = 0, graphless = 0, bounded = 0, shared = 0, asked = 0;
+  std::uint64_t decoded = 0, mixed = 0, graphless = 0, bounded = 0, shared = 0, asked = 0, held = 0;
   for (std::uint32_t seed = 0; seed < 1500 / kSlowdown; ++seed) {
     try {
       World world(seed, runs_ahead, some_ask);
@@ -551,6 +571,7 @@ TEST_P(ScheduleSimulation, random_workloads_end_as_if_each_request_were_alone) {
       bounded += world.bounded_;
       shared += world.shared_;
       asked += world.asked_;
+      held += world.held_;
     } catch (const std::exception& error) {
       FAIL() << "seed " << seed << ": not so: " << error.what();
     }
@@ -561,6 +582,7 @@ TEST_P(ScheduleSimulation, random_workloads_end_as_if_each_request_were_alone) {
         sum.cancelled, decoded, mixed, graphless, bounded, shared})
     EXPECT_GT(count, 500 / kSlowdown);
   EXPECT_EQ(asked > 500 / kSlowdown, some_ask);
+  EXPECT_EQ(held > 500 / kSlowdown, some_ask);
   if (runs_ahead) {
     EXPECT_GT(sum.ahead, sum.steps / 2);
     EXPECT_GT(sum.voided, 500 / kSlowdown);

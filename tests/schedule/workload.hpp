@@ -21,6 +21,7 @@ struct Tracked {
   std::vector<std::uint64_t> prefixes;  // of each position
   bool stops = false;                   // it ends with the stop token
   bool asks = false;                    // each token needs a permission
+  bool is_followed = false;             // it runs ahead, and is held now and then
   std::uint32_t next_event = 0;         // position of the next event
   std::uint32_t next_row = 0;           // position whose logits are planned next
   std::uint32_t row_before = 0;         // next_row before the newest plan

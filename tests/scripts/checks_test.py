@@ -188,9 +188,8 @@ class GpuCheck(Folder):
     def setUp(self):
         super().setUp()
         (self.root / "scripts").mkdir()
-        (self.root / "scripts" / "run_record.py").write_text("print('run_record.py: ran')\n")
-        (self.root / "scripts" / "instruments_record.py").write_text(
-            "import sys\nprint('instruments_record.py: ran with', *sys.argv[3:5])\n")
+        for name in "run_record.py", "instruments_record.py", "serve_record.py":
+            (self.root / "scripts" / name).write_text("import sys\nprint(*sys.argv)\n")
         for name in "gpu-check.sh", "preset.sh", "checks.py", "tables.py", "measurements.py", "performance.py", "chart.py", "svg.py":
             shutil.copy(SCRIPTS / name, self.root / "scripts" / name)
         for name, body in PROGRAMS.items():
@@ -235,7 +234,7 @@ class GpuCheck(Folder):
     def test_instruments_are_recorded_and_what_traces_cost_is_measured(self):
         done = self.run_check("instruments", "abc1234")
         self.assertEqual(0, done.returncode, done.stdout)
-        self.assertIn("instruments_record.py: ran with --out-dir bench/results/h200", done.stdout)
+        self.assertIn("instruments_record.py build/cuda/bin/attacca build/gpu-check/llama-1b.gguf --out-dir bench/results/h200", done.stdout)
         self.assertIn("bench trace --device cuda:0 --json-dir bench/results/h200 --commit abc1234",
                       (self.root / "benchmarks").read_text())
         done = self.run_check("instruments", BENCH_STATUS="1")
@@ -256,6 +255,13 @@ class GpuCheck(Folder):
         done = self.run_check("ranks", "abc1234", NCCL="2.28.3")
         self.assertEqual(0, done.returncode, done.stdout)
         self.assertIn("NCCL is left out; ranks NCCL  NCCL 2.28.3", done.stdout)
+
+    def test_the_server_is_measured_with_an_8b_shape_and_soaked(self):
+        done = self.run_check("serve", "soak", "abc1234")
+        self.assertEqual(0, done.returncode, done.stdout)
+        self.assertIn("convert --random llama-8b", (self.root / "benchmarks").read_text())
+        self.assertIn("serve_record.py figures build/cuda/bin/attacca --out bench/results/h200/serve.json", done.stdout)
+        self.assertIn("serve_record.py soak build/cuda/bin/attacca --out bench/results/h200/soak.json", done.stdout)
 
     def test_refuses_a_word_that_is_neither_a_part_nor_a_commit(self):
         done = self.run_check("memchek")

@@ -54,7 +54,7 @@ class Bench(unittest.TestCase):
         self.assertIn(HOST, names)
         self.assertIn("overhead-launch", names)
         engine = [name for name in names if name in ("ranks", "ranks-device", "ranks-model", "decode", "engine", "loop",
-                                                     "plan", "prefill", "quality", "sampling", "trace")]
+                                                     "plan", "prefill", "quality", "sampling", "structured", "trace")]
         self.assertEqual(engine, names[len(names) - len(engine):])
         names = names[:len(names) - len(engine)]
         self.assertEqual(names, sorted(names, key=lambda name: (name.startswith("overhead-"), name)))

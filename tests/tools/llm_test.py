@@ -205,8 +205,7 @@ class Run(unittest.TestCase):
                                          (["--json-schema", "nothing.json"], 1, "--json-schema nothing.json"),
                                          (["--regex", "a("], 1, "regular expression"),
                                          (["--regex", "a", "--json-object"], 2, "--json-object and --regex"),
-                                         (["--regex", "a", "--ignore-end"], 2, "--ignore-end"),
-                                         (["--regex", "a", "--scheduler", "resident"], 1, "host scheduler")):
+                                         (["--regex", "a", "--ignore-end"], 2, "--ignore-end")):
             done = attacca("run", "Who are you?", *arguments)
             self.assertEqual(status, done.returncode, done.stderr)
             self.assertIn(words, done.stderr)

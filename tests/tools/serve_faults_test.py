@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Tests of `attacca serve` when things around it break: serve_faults_test.py <binary>."""
+"""Tests of `attacca serve` when things around it break: serve_faults_test.py <binary> [<binary with a device to lose>]."""
 import concurrent.futures
+import http.client
 import json
 import re
 import signal
@@ -12,6 +13,7 @@ import unittest
 
 from serving import BINARY, PATIENCE_S, TEXT, Server
 
+LOSES_ITS_DEVICE = sys.argv.pop(2) if len(sys.argv) > 2 else None  # at SIGUSR1
 LONG = {"prompt": "Once", "max_tokens": 900, "ignore_eos": True, "temperature": 0}
 CLIENT = """
 import http.client, json, sys
@@ -77,6 +79,27 @@ class Faults(unittest.TestCase):
             for stream in streams:
                 self.assertEqual(expected, "".join(event["choices"][0]["text"] for event in stream.result()))
             self.assertEqual(0, server.process.wait(PATIENCE_S))
+
+    @unittest.skipUnless(LOSES_ITS_DEVICE, "this build has no command whose device can be lost")
+    def test_a_lost_device_answers_everybody_and_ends_the_server_with_1(self):
+        for scheduler in "host", "resident":
+            with self.subTest(scheduler), \
+                    Server("--threads", "1", "--slots", "2", "--scheduler", scheduler, binary=LOSES_ITS_DEVICE) as server, \
+                    concurrent.futures.ThreadPoolExecutor(6) as pool:
+                self.assertEqual(200, server.post(TEXT, prompt="Once", max_tokens=4)[0])
+                server.process.send_signal(signal.SIGUSR1)
+                replies = [pool.submit(server.post, TEXT, **LONG) for _ in range(6)]
+                refused = 0
+                for reply in replies:
+                    try:
+                        status, body = reply.result()
+                        self.assertIn(status, (500, 503), body)
+                        self.assertIn("error", body)
+                    except (ConnectionError, http.client.HTTPException):
+                        refused += 1  # a late one finds the port closed
+                self.assertLess(refused, 6)
+                self.assertEqual(1, server.process.wait(PATIENCE_S))
+                self.assertIn("has lost its device; start the server again", server.process.stderr.read())
 
     def test_hundreds_of_clients_that_never_finish_their_requests_delay_nobody(self):
         with Server() as server:

@@ -4,6 +4,7 @@
 Every stream that is read to its end must have the text of the same request alone. At the end all pages are free and the
 server's memory has not grown. ATTACCA_SOAK_STREAMS (200) and ATTACCA_SOAK_SECONDS (10) make it longer; from 1,000 streams
 on it also checks what a stream costs: memory while all are open, and the processor time of the server's threads.
+ATTACCA_SOAK_SERVER (a list in JSON) has other options for the server, ATTACCA_SOAK_JSON names a file for the figures.
 """
 import asyncio
 import json
@@ -21,20 +22,25 @@ from serving import TEXT, Server
 
 STREAMS = int(os.environ.get("ATTACCA_SOAK_STREAMS", "200"))
 SECONDS = float(os.environ.get("ATTACCA_SOAK_SECONDS", "10"))
+OPTIONS = ["--slots", "32", "--max-waiting", str(STREAMS + 100), "--context", "1024", "--pages", "2048"]
+OPTIONS = json.loads(os.environ.get("ATTACCA_SOAK_SERVER", json.dumps(OPTIONS)))
+RECORD = os.environ.get("ATTACCA_SOAK_JSON")
 MEASURES = STREAMS >= 1000
 MOST_BYTES = 100 << 20  # that all streams take together, over the idle process
 MOST_TOKEN_US = 15      # of the server's threads, for a streamed token
 GROWTH_BYTES = 24 << 20
 SERVER_THREADS = {"attacca-bodies", "attacca-text", "attacca-log"}  # and the first thread, which has the connections
 PROMPTS = ["Once upon a time", "The fox ran", "Tell me a story about an owl.", "What is 3 plus 4?", "A wise old hen"]
+FORMATS = ["(red|green|blue) [a-z ]{8,40}", '"[a-z ,.]*"', "([0-9]{1,3}, ){9}end", "[A-Z][a-z]+( [a-z]+)*[.!?]"]
 
 
 def requests_of(count):
-    """Bodies of requests, greedy and seeded, short and long."""
+    """Bodies of requests, greedy and seeded, short and long; a fifth has a format."""
     choose = random.Random(7)
     for number in range(count):
         yield {"prompt": choose.choice(PROMPTS) + " " + str(number), "max_tokens": choose.randint(4, 48), "stream": True,
-               **({"temperature": 0} if number % 2 else {"seed": number, "temperature": 0.9})}
+               **({"temperature": 0} if number % 2 else {"seed": number, "temperature": 0.9}),
+               **({} if number % 5 else {"response_format": {"type": "regex", "pattern": FORMATS[number // 5 % len(FORMATS)]}})}
 
 
 class Client:
@@ -178,7 +184,7 @@ class Streams(unittest.TestCase):
         if hard < STREAMS + 100:
             self.skipTest(f"{STREAMS} streams need more open files than {hard}; raise ulimit -n")
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        with Server("--slots", "32", "--max-waiting", str(STREAMS + 100), "--context", "1024", "--pages", "2048") as server:
+        with Server(*OPTIONS) as server:
             fields = list(requests_of(40))
             texts = ["".join(event["choices"][0]["text"] for event in server.stream(TEXT, **one)) for one in fields]
             soak = Soak(server, [json.dumps(one).encode() for one in fields], texts)
@@ -204,6 +210,11 @@ class Streams(unittest.TestCase):
         counts = ", ".join(f"{count} {kind}" for kind, count in soak.counts.items())
         print(f"{STREAMS} streams at once for {SECONDS:g} s: {counts}; memory {idle >> 20} MiB before, {middle >> 20} MiB and "
               f"{end >> 20} MiB after; {server.metric('vllm:generation_tokens_total'):.0f} tokens", flush=True)
+        if RECORD:
+            with open(RECORD, "w") as record:
+                json.dump({"streams": STREAMS, "seconds": SECONDS, **soak.counts, "idle_bytes": idle, "middle_bytes": middle,
+                           "end_bytes": end, "pages_in_use": int(server.metric("attacca_pages_in_use")),
+                           "tokens": int(server.metric("vllm:generation_tokens_total"))}, record)
 
     def check_costs(self, server, idle):
         spent, threads = 0, []

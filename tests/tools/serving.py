@@ -17,9 +17,9 @@ PATIENCE_S = 60
 class Server:
     """A server on a port of its own."""
 
-    def __init__(self, *options):
+    def __init__(self, *options, binary=BINARY):
         quiet = () if "--log-format" in options else ("--log-format", "none")
-        self.process = subprocess.Popen([BINARY, "serve", "--port", "0", *quiet, *options], stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([binary, "serve", "--port", "0", *quiet, *options], stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
         self.line = self.process.stdout.readline()
         found = re.match(r"attacca serves (.+) at (https?)://127\.0\.0\.1:(\d+)\n$", self.line)

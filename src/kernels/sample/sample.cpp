@@ -44,7 +44,7 @@ struct Sample {
     RowSampler<kBlocks> sampler(
         a, row);  // the host writes a step's parameters before its kernels start
     t.wait_for_producers();
-    sampler.sample(a.out[row]);
+    sampler.sample(a, row);
 #endif
   }
 };

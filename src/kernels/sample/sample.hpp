@@ -1,13 +1,15 @@
 // sample.hpp: samples the next token of each sequence from its logits, inside the graph: bias,
-// penalties, mask, temperature, top-k, top-p, min-p, a seeded draw, log-probabilities, and the
-// tests that end a sequence. A draw depends on the sequence's seed and position only, so it is the
-// same whatever else is in the batch. Stop strings are not handled here.
+// penalties, mask, temperature, top-k, top-p, min-p, a seeded draw, log-probabilities, the tests
+// that end a sequence, and the step to the next mask of a grammar. A draw depends on the sequence's
+// seed and position only, so it is the same whatever else is in the batch. Stop strings are not
+// handled here.
 #pragma once
 
 #include <attacca/kernel.hpp>
 
 #include "core/ending.hpp"
 #include "kernels/activations.hpp"
+#include "kernels/sample/mask_edges.hpp"
 
 namespace attacca::kernels {
 
@@ -16,6 +18,8 @@ struct SamplingParams {
   static constexpr unsigned kMaxStopTokens = 128;
   static constexpr unsigned kMaxBiases = 1024;
   static constexpr unsigned kMaxTop = 20;
+  static constexpr std::uint32_t kAllTokens = ~0u;        // no mask
+  static constexpr std::uint32_t kUnknownMask = ~0u - 1;  // the row's token is in vain
 
   float temperature = 0;   // 0: the most probable token
   std::int32_t top_k = 0;  // 0: all
@@ -29,7 +33,8 @@ struct SamplingParams {
   std::uint32_t top_logprobs = 0;   // how many of the most probable tokens to report
   std::uint32_t stop_tokens = 0;    // entries of SlotTokens::stop
   std::uint32_t biases = 0;         // entries of SlotTokens::bias
-  std::uint32_t is_masked = 0;      // whether SlotTokens::allowed restricts the tokens
+  std::uint32_t mask = kAllTokens;  // the row of SlotTokens::masks that has the allowed tokens
+  std::uint32_t follows_edges = 0;  // whether the sampled token leads to the next mask
   std::uint64_t seed = 0;
   std::int32_t last_position = 0;  // the sequence ends with the token at this position
 };
@@ -51,11 +56,12 @@ struct TokenMark {
 struct SlotTokens {
   const std::int32_t* stop = nullptr;  // [slots, kMaxStopTokens]
   const TokenBias* bias = nullptr;     // [slots, kMaxBiases]: by token, ascending, each once
-  // [slots, mask_words(vocabulary)]: bit token % 32 of word token / 32. Read if is_masked.
-  const std::uint32_t* allowed = nullptr;
+  // [masks, mask_words(vocabulary)]: bit token % 32 of word token / 32.
+  const std::uint32_t* masks = nullptr;
   // [slots, vocabulary]: see TokenMark. Read if there are penalties; the sampled token is then
   // counted.
   std::uint16_t* marks = nullptr;
+  MaskEdges edges = {};
 };
 ATTACCA_HD constexpr std::uint32_t mask_words(std::uint32_t vocabulary) {
   return (vocabulary + 31) / 32;
@@ -67,7 +73,8 @@ ATTACCA_HD constexpr std::uint32_t mask_words(std::uint32_t vocabulary) {
 struct Sampled {
   std::int32_t token;
   Ending ending;
-  float logprob;  // 0 unless wants_logprob
+  std::uint32_t mask;  // of the next token; see SamplingParams
+  float logprob;       // 0 unless wants_logprob
   std::uint32_t tops;
   std::int32_t top_token[SamplingParams::kMaxTop];
   float top_logprob[SamplingParams::kMaxTop];
@@ -91,7 +98,7 @@ struct SampleArgs {
   const std::int32_t* slots;      // the slot that has the row's parameters
   const std::int32_t* positions;  // of the sampled token
   const std::int32_t* forced;     // [rows.capacity]: the token to take, or -1 to sample; or null
-  const SamplingParams* params;   // [slots]
+  SamplingParams* params;         // [slots]: the mask is written
   SlotTokens tokens;
   Sampled* out;  // [rows.capacity]
 };

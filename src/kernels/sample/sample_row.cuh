@@ -61,7 +61,8 @@ class RowSampler {
         forced_(is_forced(args, row) ? args.forced[row] : -1),
         position_(args.positions[row]) {}
 
-  __device__ void sample(Sampled& out) {
+  __device__ void sample(const SampleArgs& args, std::uint32_t row) {
+    Sampled& out = args.out[row];
     const auto scan = row_.template scan<false>(
         params_.temperature != 0 || params_.wants_logprob != 0 || params_.top_logprobs != 0);
     const std::uint32_t tops = scan.is_finite ? min(params_.top_logprobs, row_.vocabulary) : 0;
@@ -81,6 +82,8 @@ class RowSampler {
                                   : Ending::not_finite;
       std::uint16_t* const marks = row_.tokens.marks;
       if (marks) marks[token] = counted(marks[token]);
+      // The other blocks have read the mask: they took part in the choice.
+      out.mask = follow_mask(args, static_cast<std::uint32_t>(args.slots[row]), out.token);
     }
     Row::sync();  // a block may not exit while another reads its shared memory
   }

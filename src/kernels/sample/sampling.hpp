@@ -148,11 +148,12 @@ struct TokensOfSlot {
   ATTACCA_HD TokensOfSlot(const SampleArgs& args, std::uint32_t slot)
       : stop(args.tokens.stop + static_cast<std::uint64_t>(slot) * SamplingParams::kMaxStopTokens),
         bias(args.tokens.bias + static_cast<std::uint64_t>(slot) * SamplingParams::kMaxBiases),
-        allowed(args.params[slot].is_masked != 0
-                    ? args.tokens.allowed +
-                          static_cast<std::uint64_t>(slot) * mask_words(args.vocabulary)
+        allowed(args.params[slot].mask < SamplingParams::kUnknownMask
+                    ? args.tokens.masks + static_cast<std::uint64_t>(args.params[slot].mask) *
+                                              mask_words(args.vocabulary)
                     : nullptr),
-        marks(has_penalties(args.params[slot])
+        marks(has_penalties(args.params[slot]) &&
+                      args.params[slot].mask != SamplingParams::kUnknownMask
                   ? args.tokens.marks + static_cast<std::uint64_t>(slot) * args.vocabulary
                   : nullptr) {}
   ATTACCA_HD bool allows(std::uint32_t token) const {
@@ -166,6 +167,15 @@ ATTACCA_HD constexpr Ending ending_of(const SamplingParams& p, const std::int32_
   for (std::uint32_t at = 0; at < p.stop_tokens; ++at)
     if (stop[at] == token) return Ending::stop_token;
   return position >= p.last_position ? Ending::length : Ending::none;
+}
+
+/// Moves a slot on to its next mask, and returns it.
+ATTACCA_HD inline std::uint32_t follow_mask(const SampleArgs& args, std::uint32_t slot,
+                                            std::int32_t token) {
+  SamplingParams& params = args.params[slot];
+  if (params.follows_edges == 0 || params.mask >= SamplingParams::kUnknownMask) return params.mask;
+  const std::uint32_t next = args.tokens.edges.find(params.mask, token);
+  return params.mask = next == MaskEdges::kNone ? SamplingParams::kUnknownMask : next;
 }
 
 /// Whether the caller gives the row's token. REQUIRES: it is in the vocabulary.

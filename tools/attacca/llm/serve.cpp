@@ -149,10 +149,6 @@ std::unique_ptr<server::Models> make_models(const ServeSettings& settings,
                                             const llm::EngineOptions& engine, RankTeam& team,
                                             server::ModelsOptions options) {
   const std::vector<NamedModel> named = models_of(settings);
-  if (named.size() > 1 && engine.scheduler == llm::Scheduler::resident)
-    throw UsageError(
-        "--scheduler resident keeps the device, and several models take turns on it; use "
-        "--scheduler host, or serve one model");
   if (named.size() > 1 && !engine.step_log.empty())
     throw UsageError("--step-log is for one model; leave it out, or serve one model");
   if (named.size() > 1 && !settings.trace.file.empty())

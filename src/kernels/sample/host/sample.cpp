@@ -78,6 +78,7 @@ void sample(const SampleArgs& a, std::uint32_t row) {
   out.ending =
       is_finite ? ending_of(params, tokens.stop, out.token, a.positions[row]) : Ending::not_finite;
   if (tokens.marks) tokens.marks[out.token] = counted(tokens.marks[out.token]);
+  out.mask = follow_mask(a, slot, out.token);
 }
 
 }  // namespace attacca::kernels::host
