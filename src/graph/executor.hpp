@@ -51,9 +51,6 @@ class StreamImpl {
   virtual void host(const std::string& name, std::function<void()> call) = 0;
   virtual void record(EventImpl& event) = 0;
   virtual void wait(EventImpl& event) = 0;
-  /// What is enqueued next waits until the word has reached the value, which it counts up to. On
-  /// the host nothing needs it: a launch ends after all that it launched.
-  virtual void wait_for_word(const std::uint32_t*, std::uint32_t) {}
   virtual void synchronize() = 0;
   virtual void* native() { return nullptr; }
 };

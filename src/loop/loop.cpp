@@ -14,7 +14,6 @@
 #include "graph/executor.hpp"
 #include "graph/lower.hpp"
 #include "graph/marks.hpp"
-#include "loop/chain_end.hpp"
 #include "loop/costs.hpp"
 #include "loop/relaunch.hpp"
 
@@ -179,10 +178,9 @@ namespace {
 /// Device memory that a loop's graph points to. The graph keeps it, and so do launches in flight.
 struct LoopMemory {
   LoopMemory(const Device& device, Visibility of_cell)
-      : cell(device, 1, of_cell), end(device), barrier(device, 0), code(device, 0) {}
+      : cell(device, 1, of_cell), barrier(device, 0), code(device, 0) {}
 
   Buffer<unsigned> cell;              // the condition
-  loop::ChainEnd end;                 // of a graph that relaunches itself
   Buffer<GridBarrier::Word> barrier;  // of a persistent kernel
   Buffer<std::byte> code;             // of a persistent kernel
 };
@@ -211,7 +209,6 @@ void LoopExec::launch(StreamRef stream) {
     case LoopForm::self_relaunch:
       stream.fill(impl_->memory->cell.data(), 1, sizeof(unsigned));
       std::get<DeviceExec>(impl_->exec).start(stream);
-      impl_->memory->end.wait_on(stream);
       break;
     case LoopForm::host_loop:
       *impl_->memory->cell.data() = 1;
@@ -306,7 +303,7 @@ LoopExec Loop::instantiate(std::optional<LoopForm> form) const {
     impl->exec = body.instantiate();
   } else {
     const std::vector<Node> last = Access::last_nodes(body);
-    body.kernel(loop::relaunch(), Grid{}, {memory->cell.data(), memory->end.word()}).after(last);
+    body.kernel(loop::relaunch(), Grid{}, {memory->cell.data()}).after(last);
     impl->exec = body.instantiate_for_device();
   }
   return LoopExec(std::move(impl));

@@ -13,7 +13,6 @@ struct NextArmArgs {
   const DeviceGraph* graphs;  // of the arms, then of a pass without one
   unsigned none;              // how many arms there are
   unsigned own;               // place there of the graph that this node is in
-  std::uint32_t* ended;       // see chain_end.hpp
 };
 const Kernel<NextArmArgs>& next_arm();
 

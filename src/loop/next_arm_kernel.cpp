@@ -2,8 +2,6 @@
 // CUDA build.
 #include "loop/next_arm.hpp"
 
-#include "loop/end_chain.hpp"
-
 namespace attacca::loop {
 
 namespace {
@@ -14,14 +12,12 @@ struct NextArm {
   static Cost cost(const Args&) { return {.flops = 0, .bytes = 2 * sizeof(unsigned)}; }
   ATTACCA_HD static void body(LaunchingThread& t, const Args& a) {
     t.wait_for_producers();
-    if (*a.again == 0 || go_on(t, a) != LaunchStatus::launched) end_chain(a.ended);
-  }
-
- private:
-  ATTACCA_HD static LaunchStatus go_on(LaunchingThread& t, const Args& a) {
+    if (*a.again == 0) return;
     const unsigned arm = *a.arm < a.none ? *a.arm : a.none;
-    return arm == a.own ? t.relaunch_self_as_first()  // its grid is one thread
-                        : t.launch(a.graphs[arm], LaunchMode::tail);
+    if (arm == a.own)
+      t.relaunch_self_as_first();  // its grid is one thread
+    else
+      t.launch(a.graphs[arm], LaunchMode::tail);
   }
 };
 }  // namespace

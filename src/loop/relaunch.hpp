@@ -3,13 +3,11 @@
 #pragma once
 
 #include <attacca/kernel.hpp>
-#include <cstdint>
 
 namespace attacca::loop {
 
 struct RelaunchArgs {
   const unsigned* again;
-  std::uint32_t* ended;  // see chain_end.hpp
 };
 const Kernel<RelaunchArgs>& relaunch();
 

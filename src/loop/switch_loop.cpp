@@ -9,7 +9,6 @@
 
 #include "graph/data.hpp"
 #include "graph/executor.hpp"
-#include "loop/chain_end.hpp"
 #include "loop/costs.hpp"
 #include "loop/next_arm.hpp"
 
@@ -23,7 +22,7 @@ using graph::data_of;
 /// so do launches in flight.
 struct SwitchLoop::Arms {
   explicit Arms(const Device& device, std::size_t count)
-      : cells(device, std::vector<unsigned>(2)), graphs(device, count + 1), end(device) {}
+      : cells(device, std::vector<unsigned>(2)), graphs(device, count + 1) {}
 
   Condition again() const { return cell(0); }
   Condition arm() const { return cell(1); }
@@ -33,15 +32,13 @@ struct SwitchLoop::Arms {
 
   Buffer<unsigned> cells;  // the two conditions
   Buffer<DeviceGraph> graphs;
-  loop::ChainEnd end;
   std::vector<DeviceExec> execs;  // in the order of `graphs`
 };
 
 struct SwitchLoopExec::Impl {
   LoopForm form;
   std::variant<Exec, DeviceExec> exec;
-  std::size_t arms_bytes = 0;                // of the graphs that the device launches, on the host
-  std::shared_ptr<loop::ChainEnd> end = {};  // of a loop that relaunches itself
+  std::size_t arms_bytes = 0;  // of the graphs that the device launches, on the host
 };
 
 SwitchLoopExec::SwitchLoopExec(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -58,7 +55,6 @@ ExecMemory SwitchLoopExec::memory() const {
 void SwitchLoopExec::launch(StreamRef stream) {
   if (impl_->form == LoopForm::while_node) return std::get<Exec>(impl_->exec).launch(stream);
   std::get<DeviceExec>(impl_->exec).start(stream);
-  impl_->end->wait_on(stream);
 }
 
 SwitchLoop::SwitchLoop(const Device& device, std::string name, Parts parts)
@@ -127,8 +123,7 @@ Graph SwitchLoop::pass_of(unsigned arm, const Arms& arms) const {
              [&](Graph& graph) { parts_.lead(graph, arms.again(), arms.arm()); });
   const std::vector<Node> last = Access::last_nodes(pass);
   put_behind(pass.kernel(loop::next_arm(), Grid{},
-                         {arms.cells.data(), arms.cells.data() + 1, arms.graphs.data(), none, arm,
-                          arms.end.word()}),
+                         {arms.cells.data(), arms.cells.data() + 1, arms.graphs.data(), none, arm}),
              last);
   return pass;
 }
@@ -187,8 +182,7 @@ SwitchLoopExec SwitchLoop::instantiate(std::optional<LoopForm> form) const {
   Graph first = pass_of(count + 1, *arms);
   data_of(first).keeps = {arms};
   return SwitchLoopExec(
-      std::make_unique<SwitchLoopExec::Impl>(wanted, first.instantiate_for_device(), bytes,
-                                             std::shared_ptr<loop::ChainEnd>(arms, &arms->end)));
+      std::make_unique<SwitchLoopExec::Impl>(wanted, first.instantiate_for_device(), bytes));
 }
 
 }  // namespace attacca

@@ -59,9 +59,6 @@ ATTACCA_ON_EACH_SCHEDULER(EngineOnEachDevice);
 /// probable the device may take the other.
 bool is_rounded(const Engine& engine) { return engine.options().kv_type != llm::KvType::f32; }
 double tolerance(const Engine& engine) { return is_rounded(engine) ? 2e-2 : 1e-4; }
-/// Two logits that are off by 2 % of a row of size 3, in nats. The order of sums decides which ties
-/// are taken the other way: at most 0.05 apart in the orders that were seen.
-constexpr double kNearTie = 0.06;
 
 TEST_P(EngineOnEachDevice, gives_the_greedy_tokens_of_transformers) {
   for (const std::string& name : kModels) {

@@ -104,11 +104,4 @@ cudaError_t driver_set_kernel_params(cudaGraphExec_t exec, cudaGraphNode_t node,
   return as_runtime_error(set(exec, node, &kernel));
 }
 
-cudaError_t driver_wait_for_word(cudaStream_t stream, const std::uint32_t* word,
-                                 std::uint32_t value) {
-  static const auto wait = entry<PFN_cuStreamWaitValue32_v11070>("cuStreamWaitValue32", 11070);
-  return as_runtime_error(
-      wait(stream, reinterpret_cast<CUdeviceptr>(word), value, CU_STREAM_WAIT_VALUE_GEQ));
-}
-
 }  // namespace attacca::cuda

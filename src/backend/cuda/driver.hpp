@@ -29,8 +29,4 @@ cudaError_t driver_add_kernel_node(cudaGraphNode_t& made, cudaGraph_t into,
 cudaError_t driver_set_kernel_params(cudaGraphExec_t exec, cudaGraphNode_t node,
                                      const cudaKernelNodeParams& params);
 
-/// Makes a stream wait until a word in device memory has reached `value`, which it counts up to.
-cudaError_t driver_wait_for_word(cudaStream_t stream, const std::uint32_t* word,
-                                 std::uint32_t value);
-
 }  // namespace attacca::cuda

@@ -192,13 +192,6 @@ void CudaStream::wait(EventImpl& event) {
   check(cudaStreamWaitEvent(enqueuing(), static_cast<CudaEvent&>(event).get()));
 }
 
-void CudaStream::wait_for_word(const std::uint32_t* word, std::uint32_t value) {
-  const CurrentDevice current(device_.index());
-  const cudaError_t result = driver_wait_for_word(enqueuing(), word, value);
-  // Where streams cannot wait for words, they wait for the graph alone, as they do elsewhere.
-  if (result != cudaErrorNotSupported) check(result, "waiting for a word");
-}
-
 void CudaStream::synchronize() {
   const CurrentDevice current(device_.index());
   refuse_capture("synchronize");

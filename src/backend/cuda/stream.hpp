@@ -46,7 +46,6 @@ class CudaStream final : public graph::StreamImpl {
   void host(const std::string& name, std::function<void()> call) override;
   void record(graph::EventImpl& event) override;
   void wait(graph::EventImpl& event) override;
-  void wait_for_word(const std::uint32_t* word, std::uint32_t value) override;
   void synchronize() override;
   /// The caller may enqueue work unknown to us, so the stream counts as busy from then on.
   void* native() override;
