@@ -9,10 +9,10 @@ foreach(library IN ITEMS nccl=nccl.so.2 nvshmem=nvshmem_host.so.3)
   add_executable(comm_${name} comm/${name}_fake.cpp)
   target_link_libraries(comm_${name} PRIVATE ${support_libraries} GTest::gmock GTest::gtest_main)
   target_compile_options(comm_${name} PRIVATE -O0)
-  set_target_properties(comm_${name} PROPERTIES BUILD_RPATH ${CMAKE_CURRENT_BINARY_DIR}/fakes)
   add_dependencies(comm_${name} fake_${name})
   add_test(NAME comm_${name} COMMAND comm_${name} --gtest_brief=1)
-  set_tests_properties(comm_${name} PROPERTIES LABELS cpu TIMEOUT 120)
+  set_tests_properties(comm_${name} PROPERTIES LABELS cpu TIMEOUT 120
+    ENVIRONMENT_MODIFICATION LD_LIBRARY_PATH=path_list_prepend:${CMAKE_CURRENT_BINARY_DIR}/fakes)
 endforeach()
 
 # Adds the tests of ranks that are processes. They need mpirun. The sanitizers are left to loopback, because they report

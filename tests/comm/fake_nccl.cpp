@@ -15,6 +15,11 @@ namespace {
 
 constexpr int kInvalidArgument = 4;
 
+/// Nothing may have no address.
+void copy_bytes(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
 /// The ranks of one communicator, which meet for each call.
 struct World {
   explicit World(int count) : from(static_cast<std::size_t>(count)), to(from.size()) {}
@@ -151,8 +156,7 @@ int ncclAllReduce(const void* from, void* to, std::size_t count, int type, int r
     std::vector<char> result;
     const int error = reduce(world, 0, count, type, reduction, result);
     if (error == 0)
-      for (char* target : world.to)
-        if (!result.empty()) std::memcpy(target, result.data(), result.size());
+      for (char* target : world.to) copy_bytes(target, result.data(), result.size());
     return error;
   });
 }
@@ -166,7 +170,7 @@ int ncclReduceScatter(const void* from, void* to, std::size_t count, int type, i
       error |= reduce(world, rank * count, count, type, reduction, results[rank]);
     if (error == 0)
       for (std::size_t rank = 0; rank < results.size(); ++rank)
-        std::memcpy(world.to[rank], results[rank].data(), results[rank].size());
+        copy_bytes(world.to[rank], results[rank].data(), results[rank].size());
     return error;
   });
 }
@@ -176,7 +180,7 @@ int ncclBroadcast(const void* from, void* to, std::size_t count, int type, int r
   return meet(comm, from, to, [&](World& world) {
     const char* source = world.from[static_cast<std::size_t>(root)];
     for (char* target : world.to)
-      if (target != source) std::memcpy(target, source, count * size_of(type));
+      if (target != source) copy_bytes(target, source, count * size_of(type));
     return 0;
   });
 }
@@ -187,7 +191,7 @@ int ncclAllGather(const void* from, void* to, std::size_t count, int type, ncclC
     for (char* target : world.to)
       for (std::size_t rank = 0; rank < world.from.size(); ++rank)
         if (target + rank * bytes != world.from[rank])
-          std::memcpy(target + rank * bytes, world.from[rank], bytes);
+          copy_bytes(target + rank * bytes, world.from[rank], bytes);
     return 0;
   });
 }
@@ -206,7 +210,7 @@ int ncclRecv(void* to, std::size_t count, int type, int peer, ncclComm* comm, vo
   std::unique_lock lock(messages_mutex);
   Message& message = messages[{comm->world.get(), {peer, comm->rank}}];
   messages_changed.wait(lock, [&] { return message.is_posted && !message.is_taken; });
-  if (count > 0) std::memcpy(to, message.data, count * size_of(type));
+  copy_bytes(to, message.data, count * size_of(type));
   message.is_taken = true;
   messages_changed.notify_all();
   return 0;
