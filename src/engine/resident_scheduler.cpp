@@ -306,13 +306,11 @@ bool ResidentScheduler::step(std::vector<driver::Outcome>& outcomes) {
   if (!is_running_) launch();
   const driver::Clock::time_point began = driver::Clock::now();
   clock_.waiting();
+  pause_if_wanted(began);
   while (!take_in_news(outcomes)) {
     take_in_masks(outcomes);
     const driver::Clock::time_point now = driver::Clock::now();
-    if (turn_.is_wanted() && !has_ordered_pause_ && now - launched_ > kLeastTurn) {
-      order({.kind = Order::Kind::pause});
-      has_ordered_pause_ = true;
-    }
+    pause_if_wanted(now);
     if (now - last_step_ > kSuspicious) look_for_failure();
     if (now - began > kPatience) break;
     if (now - began > (options_.device.is_cuda() ? kEagerOnGpu : kEager))
@@ -321,6 +319,13 @@ bool ResidentScheduler::step(std::vector<driver::Outcome>& outcomes) {
       std::this_thread::yield();
   }
   return true;
+}
+
+/// Makes room for another engine.
+void ResidentScheduler::pause_if_wanted(driver::Clock::time_point now) {
+  if (has_ordered_pause_ || !turn_.is_wanted() || now - launched_ < kLeastTurn) return;
+  order({.kind = Order::Kind::pause});
+  has_ordered_pause_ = true;
 }
 
 /// Sends masks to the loop, with the permission to go on.

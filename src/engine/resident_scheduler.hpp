@@ -61,6 +61,7 @@ class ResidentScheduler final : public driver::Scheduler {
   void launch();
   void order(const resident::Order& order);
   bool has_unread_orders();
+  void pause_if_wanted(driver::Clock::time_point now);
   void take_in_masks(std::vector<driver::Outcome>& outcomes);
   void permit(const ReplyMasks::Grant& grant);
   bool take_in_news(std::vector<driver::Outcome>& outcomes);
