@@ -21,7 +21,8 @@ class SwitchLoop {
   struct Parts {
     /// Comes first in every pass. It sets `arm`, to a number that no arm has if none shall run, and
     /// `again`. A lead that sets `again` to 0 sets `arm` so too; `beside` may then run once more or
-    /// not at all.
+    /// not at all. A kernel with which it begins may start before the arm has ended if it declares
+    /// `waits` (kernel.hpp), and touches what the arm or `beside` write only after it has waited.
     std::function<void(Graph&, Condition again, Condition arm)> lead;
     std::vector<Graph::Fill> arms;
     /// Runs between two leads, beside the arm; may be empty.
