@@ -47,10 +47,8 @@ if(ATTACCA_SANITIZE)
 endif()
 
 # attacca_unity(<target> <files...>): g++ compiles several files of the library at a time, but those named here alone: most
-# of a file's time goes to headers that its neighbours include too. Off in a CUDA build, which shows that each file
-# includes what it needs.
-cmake_dependent_option(ATTACCA_UNITY "Compile several files of a library at a time" ON
-  "PROJECT_IS_TOP_LEVEL;NOT ATTACCA_CUDA" OFF)
+# of a file's time goes to headers that its neighbours include too. Off, it shows that each file includes what it needs.
+option(ATTACCA_UNITY "Compile several files of a library at a time" ${PROJECT_IS_TOP_LEVEL})
 function(attacca_unity target)
   if(NOT ATTACCA_UNITY)
     return()
