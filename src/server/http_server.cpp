@@ -85,9 +85,10 @@ class HttpServer::Impl {
     if (error)
       throw Error(fmt::format("cannot listen on {} port {}: {}; choose another --host or --port",
                               options.host, options.port, error.message()));
+    port_ = acceptor_.local_endpoint().port();
   }
 
-  std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
+  std::uint16_t port() const { return port_; }
   std::size_t connections() const { return shared_.connection_count; }
 
   void reload_certificates() { shared_.tls = read_certificates(shared_.options); }
@@ -188,6 +189,7 @@ class HttpServer::Impl {
   ConnectionContext shared_;
   std::function<void()> on_drain_;
   tcp::acceptor acceptor_;
+  std::uint16_t port_ = 0;  // kept: the acceptor closes when the server ends
   net::signal_set signals_;
   net::signal_set hangup_;
   net::steady_timer pause_;

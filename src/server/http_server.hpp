@@ -42,8 +42,8 @@ class HttpServer {
   HttpServer(const HttpOptions& options, HttpHandler handler, Refusal refusal);
   ~HttpServer();
 
+  // Any thread may ask.
   std::uint16_t port() const;
-  /// Any thread may ask.
   std::size_t connections() const;
 
   /// Reads the files of TLS again. Connections that are open keep what they have. Throws Error, and
