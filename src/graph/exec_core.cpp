@@ -25,8 +25,7 @@ std::unique_ptr<Instance> ExecCore::make_instance() const {
   const GraphData& data = data_of(source_);
   const std::shared_ptr<Marks> marks = marks_of(data.device);
   const std::optional<Marked> marked = marks ? with_marks(data, target_, marks) : std::nullopt;
-  std::unique_ptr<Instance> instance =
-      graph::make_instance(marked ? marked->data : data, target_);
+  std::unique_ptr<Instance> instance = graph::make_instance(marked ? marked->data : data, target_);
   if (marked && marked->site != 0) marks->bind(marked->site, instance->handle().exec);
   return instance;
 }
