@@ -70,10 +70,9 @@ TEST(Products,
   for (LayerWeights& w : weights.layers) set_type(w, TensorType::q8_0);
   const std::string matrices = std::string(kAll) + " in Q8_0; head in BF16: streamed_linear";
   EXPECT_THAT(lines(weights, kCuda), ElementsAre(matrices));
-  EXPECT_THAT(
-      lines(weights, kHopper),
-      ElementsAre(matrices + " (tiled_linear for many rows is for bf16 of 64n columns in "
-                             "all matrices, and query of layer 0 is Q8_0 of 64 columns)"));
+  EXPECT_THAT(lines(weights, kHopper),
+              ElementsAre(matrices + " (tiled_linear for many rows is for bf16 of 64n columns in "
+                                     "all matrices, and query of layer 0 is Q8_0 of 64 columns)"));
   EXPECT_THAT(lines(weights, kFast),
               ElementsAre(std::string(kAll) +
                               " in Q8_0: streamed_linear, tiled_linear for many rows, expanded to "

@@ -359,8 +359,7 @@ TEST_P(TraceOfLoops, every_node_of_every_pass_appears_at_the_level_of_nodes) {
   run(graph);
   graph::impl_of(device()).observe(nullptr);
   Trace trace;
-  trace::append_device_slices(marks->own->read(), marks->own->sites(), {}, "device", "SM",
-                              trace);
+  trace::append_device_slices(marks->own->read(), marks->own->sites(), {}, "device", "SM", trace);
   std::vector<std::vector<TraceSlice>> nodes;
   for (const char* name : {"first", "early to second", "third", "last"}) {
     std::vector<TraceSlice>& found = nodes.emplace_back();
