@@ -55,9 +55,9 @@ BuiltGraph::BuiltGraph(CudaDevice& on, const GraphData& data, Target launched_by
 
 BuiltGraph::~BuiltGraph() {
   const CurrentDevice current(device.index(), std::nothrow);
-  // Driver 580 gives what it knows of a destroyed exec for device launch to a later exec, and then
-  // takes that one's stream for done while its loop still runs. So the driver keeps such execs to
-  // the end of the process; docs/engine.md has the measurement.
+  // With driver 580, once execs for device launch had been destroyed, streams of later execs were
+  // done while their loops still ran. So such execs stay to the end of the process; docs/engine.md
+  // has the measurement.
   if (exec && target != Target::device_launch) (void)cudaGraphExecDestroy(exec);
   if (native) (void)cudaGraphDestroy(native);
   if (shared_counts) (void)cudaFree(shared_counts);
