@@ -16,8 +16,9 @@ namespace {
 
 using namespace attacca::llm;
 
-// Of the memory floor. Two Neoverse-V1 cores compute longer than they read: 0.33 was measured
-// there, with real-time priority beside other programs.
+// The share of the memory floor that a step must reach. Two Neoverse-V1 cores compute longer than
+// they read; a step with real-time priority, so that other programs could not hold it up, reached
+// 0.33 there.
 constexpr double kFloorGate = 0.3;
 constexpr double kOverheadGate = 0.01;  // of the step, not covered by graphs
 constexpr std::size_t kPrompt = 129;    // all but one are in the prefix cache

@@ -19,7 +19,21 @@ using namespace attacca;
 constexpr int kRanks = 2;
 constexpr int kExchanges = 32;  // in a graph, as in a step of a model with 16 layers
 
-/// Microseconds of one exchange in a graph of kExchanges, as rank 0 sees it.
+/// Microseconds of one exchange in a graph of kExchanges. `meet` comes before the time is taken.
+template <class Meet>
+double time_of_exchange(const Graph& graph, int launches, const Meet& meet) {
+  Exec exec = graph.instantiate();
+  Stream stream(graph.device());
+  const auto launch = [&](int times) {
+    for (int at = 0; at < times; ++at) exec.launch(stream);
+    stream.synchronize();
+  };
+  launch(1);
+  meet();
+  return microseconds([&] { launch(launches); }) / launches / kExchanges;
+}
+
+/// As rank 0 sees it.
 double of_ranks(const Device& device, Transport transport, std::size_t count, int launches) {
   double time = 0;
   run_loopback(kRanks, [&](const Group& threads) {
@@ -33,16 +47,8 @@ double of_ranks(const Device& device, Transport transport, std::size_t count, in
       if (last) node.after(*last);
       last = node;
     }
-    Exec exec = graph.instantiate();
-    Stream stream(device);
-    const auto launch = [&](int times) {
-      for (int at = 0; at < times; ++at) exec.launch(stream);
-      stream.synchronize();
-    };
-    launch(1);
-    threads.barrier().run();
-    const double taken = microseconds([&] { launch(launches); });
-    if (group.rank() == 0) time = taken / launches / kExchanges;
+    const double taken = time_of_exchange(graph, launches, [&] { threads.barrier().run(); });
+    if (group.rank() == 0) time = taken;
     threads.barrier().run();
   });
   return time;
@@ -60,14 +66,7 @@ double by_hand(const Device& device, std::size_t count, int launches) {
     if (last) node.after(*last);
     last = node;
   }
-  Exec exec = graph.instantiate();
-  Stream stream(device);
-  const auto launch = [&](int times) {
-    for (int at = 0; at < times; ++at) exec.launch(stream);
-    stream.synchronize();
-  };
-  launch(1);
-  return microseconds([&] { launch(launches); }) / launches / kExchanges;
+  return time_of_exchange(graph, launches, [] {});
 }
 
 void ranks_device(Run& run) {

@@ -27,7 +27,7 @@ class SwitchLoop {
     std::vector<Graph::Fill> arms;
     /// Runs between two leads, beside the arm; may be empty.
     Graph::Fill beside = {};
-    /// Of each arm, for printing and traces; empty: their numbers.
+    /// The names of the arms in prints and traces. Without any, arms have numbers.
     std::vector<std::string> arm_names = {};
   };
 

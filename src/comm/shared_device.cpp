@@ -13,6 +13,7 @@
 #include <optional>
 #include <utility>
 
+#include "comm/device_group.hpp"
 #include "comm/exchange_kernel.hpp"
 #include "comm/joint_graph.hpp"
 #include "graph/lower.hpp"
@@ -34,20 +35,11 @@ struct Arrival {
   std::optional<Event> done = {};  // of the first rank, which may be gone when this one waits
 };
 
-class SharedDevice final : public GroupImpl {
+class SharedDevice final : public DeviceGroup {
  public:
   SharedDevice(std::shared_ptr<GroupImpl> control, const Device& device)
-      : GroupImpl("edges", control->rank(), control->members(), control->deadline()),
-        control_(std::move(control)),
-        device_(device),
-        event_(device),
-        stream_(device) {}
+      : DeviceGroup("edges", std::move(control), device), event_(device) {}
 
-  void run(const ExchangeData& exchange) override {
-    const std::lock_guard one_at_a_time(run_mutex_);
-    enqueue(std::make_shared<const ExchangeData>(exchange), stream_);
-    stream_.synchronize();
-  }
   void enqueue(const ExchangePtr& exchange, StreamRef stream) override {
     check_exchange(*exchange, stream.device());
     stream.library(exchange->name, call_of(exchange));
@@ -57,14 +49,8 @@ class SharedDevice final : public GroupImpl {
     return with_accesses(graph.library(exchange->name, call_of(exchange)), *exchange);
   }
   std::shared_ptr<GroupImpl> subgroup(const std::vector<int>& members) override {
-    return std::make_shared<SharedDevice>(control_->subgroup(members), device_);
+    return std::make_shared<SharedDevice>(control()->subgroup(members), device());
   }
-  std::shared_ptr<GroupImpl> on(const Device& device, Transport transport) override {
-    return control_->on(device, transport);
-  }
-  bool is_on_device() const override { return true; }
-  void check() override { control_->check(); }
-  void fail(const std::string& message) override { control_->fail(message); }
 
   /// Runs an exchange that is not part of a graph.
   void run_on(const ExchangeData& exchange, StreamImpl& stream) {
@@ -72,7 +58,7 @@ class SharedDevice final : public GroupImpl {
       std::vector<const ExchangeData*> exchanges;
       for (const Arrival* arrival : all) exchanges.push_back(arrival->exchange);
       const ExchangeArgs args = args_of(exchanges);
-      stream.kernel(exchange_kernel().info(), grid_of(args, device_.is_cuda()), &args);
+      stream.kernel(exchange_kernel().info(), grid_of(args, device().is_cuda()), &args);
     });
   }
   /// Launches an instance of all ranks' graphs.
@@ -87,20 +73,17 @@ class SharedDevice final : public GroupImpl {
  private:
   graph::MeetingCall call_of(const ExchangePtr& exchange);
 
-  void check_exchange(const ExchangeData& exchange, const Device& device) const {
-    if (!(device == device_))
-      throw BadArgument(fmt::format("{} '{}' is for {}, and the stream or graph is of {}",
-                                    name_of(exchange.descriptor.operation), exchange.name,
-                                    device_.name(), device.name()));
+  void check_exchange(const ExchangeData& exchange, const Device& of) const {
+    check_device(exchange, of);
     if (!is_collective(exchange.descriptor.operation))
       throw BadArgument(
           fmt::format("ranks that share {} have no {}; use a collective, of a subgroup if need be",
-                      device_.name(), name_of(exchange.descriptor.operation)));
+                      device().name(), name_of(exchange.descriptor.operation)));
   }
   std::shared_ptr<SymmetricBlock> make_block(std::size_t) override {
     throw BadArgument(fmt::format(
         "ranks that share {} have no symmetric memory of it; use the group that this one came from",
-        device_.name()));
+        device().name()));
   }
 
   /// `work` enqueues, on the first rank's stream, what all ranks do together.
@@ -110,7 +93,7 @@ class SharedDevice final : public GroupImpl {
     graph::EventImpl& event = graph::impl_of(event_);
     Arrival own{&stream, &event, exchange};
     if (rank() != 0) stream.record(event);
-    control_->meet_at_first(descriptor, &own, [&](std::span<void* const> brought) {
+    control()->meet_at_first(descriptor, &own, [&](std::span<void* const> brought) {
       std::vector<Arrival*> all;
       for (void* item : brought) all.push_back(static_cast<Arrival*>(item));
       for (std::size_t other = 1; other < all.size(); ++other) stream.wait(*all[other]->event);
@@ -122,11 +105,7 @@ class SharedDevice final : public GroupImpl {
     if (rank() != 0) stream.wait(graph::impl_of(*own.done));
   }
 
-  std::shared_ptr<GroupImpl> control_;
-  Device device_;
   Event event_;
-  std::mutex run_mutex_;
-  Stream stream_;  // of exchanges that run at once
 };
 
 /// The graph of all ranks, as one of them sees it.
@@ -214,12 +193,12 @@ std::unique_ptr<Instance> SharedDevice::instantiate(const GraphData& data, graph
   descriptor.operation = Operation::instantiate;
   descriptor.set_name(data.name);
   descriptor.count = own.part.nodes.size();
-  control_->meet_at_first(descriptor, &own, [&](std::span<void* const> brought) {
+  control()->meet_at_first(descriptor, &own, [&](std::span<void* const> brought) {
     std::vector<const JointPart*> parts;
     for (void* item : brought) parts.push_back(&static_cast<Brought*>(item)->part);
     const GraphData joint = join(parts, members());
     const std::shared_ptr<Instance> instance =
-        graph::impl_of(device_).instantiate(joint, graph::Target::host_launch);
+        graph::impl_of(device()).instantiate(joint, graph::Target::host_launch);
     for (void* item : brought) static_cast<Brought*>(item)->instance = instance;
   });
   return std::make_unique<JointInstance>(std::static_pointer_cast<SharedDevice>(shared_from_this()),

@@ -8,23 +8,17 @@
 #include <algorithm>
 #include <functional>
 
+#include "comm/device_group.hpp"
+
 namespace attacca::comm {
 
 namespace {
 
-class Staged final : public GroupImpl {
+class Staged final : public DeviceGroup {
  public:
   Staged(std::shared_ptr<GroupImpl> control, const Device& device)
-      : GroupImpl("staged", control->rank(), control->members(), control->deadline()),
-        control_(std::move(control)),
-        device_(device),
-        stream_(device) {}
+      : DeviceGroup("staged", std::move(control), device) {}
 
-  void run(const ExchangeData& exchange) override {
-    const std::lock_guard one_at_a_time(run_mutex_);
-    enqueue(std::make_shared<const ExchangeData>(exchange), stream_);
-    stream_.synchronize();
-  }
   void enqueue(const ExchangePtr& exchange, StreamRef stream) override {
     check_exchange(*exchange, stream.device());
     const Pinned pinned = pin(*exchange);
@@ -45,15 +39,8 @@ class Staged final : public GroupImpl {
     return node;
   }
   std::shared_ptr<GroupImpl> subgroup(const std::vector<int>& members) override {
-    return std::make_shared<Staged>(control_->subgroup(members), device_);
+    return std::make_shared<Staged>(control()->subgroup(members), device());
   }
-  std::shared_ptr<GroupImpl> on(const Device& device, Transport transport) override {
-    return control_->on(device, transport);
-  }
-  bool is_on_device() const override { return true; }
-  void check() override { control_->check(); }
-  void fail(const std::string& message) override { control_->fail(message); }
-  void poll() override { control_->poll(); }
 
  private:
   using Memory = std::shared_ptr<Buffer<std::byte>>;
@@ -63,21 +50,18 @@ class Staged final : public GroupImpl {
     std::byte* to;
   };
 
-  void check_exchange(const ExchangeData& exchange, const Device& device) const {
-    if (!(device == device_))
-      throw BadArgument(fmt::format("{} '{}' is for {}, and the stream or graph is of {}",
-                                    name_of(exchange.descriptor.operation), exchange.name,
-                                    device_.name(), device.name()));
+  void check_exchange(const ExchangeData& exchange, const Device& of) const {
+    check_device(exchange, of);
     if (!is_collective(exchange.descriptor.operation))
       throw BadArgument(
           fmt::format("{} of memory of {} is not there; use a collective, of a subgroup if need be",
-                      name_of(exchange.descriptor.operation), device_.name()));
+                      name_of(exchange.descriptor.operation), device().name()));
   }
   std::shared_ptr<SymmetricBlock> make_block(std::size_t) override {
     throw BadArgument(
         fmt::format("processes have no symmetric memory of {}; use the group that this one came "
                     "from, which has host memory",
-                    device_.name()));
+                    device().name()));
   }
 
   /// Pinned memory for an exchange. Exchanges that were given smaller memory before keep theirs.
@@ -87,12 +71,12 @@ class Staged final : public GroupImpl {
     const std::size_t first = (exchange.from_bytes + kLine - 1) / kLine * kLine;
     const std::size_t bytes = std::max<std::size_t>(first + exchange.to_bytes, 1);
     if (!pinned_ || pinned_->bytes() < bytes)
-      pinned_ = std::make_shared<Buffer<std::byte>>(device_, bytes, Visibility::shared);
+      pinned_ = std::make_shared<Buffer<std::byte>>(device(), bytes, Visibility::shared);
     return {pinned_, pinned_->data(), pinned_->data() + first};
   }
   /// All is moved, because the host cannot read the number that would limit it.
   std::function<void()> call_of(ExchangeData exchange, const Pinned& pinned) const {
-    exchange.group = control_;
+    exchange.group = control();
     exchange.from = pinned.from;
     exchange.to = pinned.to;
     exchange.limit = nullptr;
@@ -100,11 +84,8 @@ class Staged final : public GroupImpl {
         [exchange = std::move(exchange), memory = pinned.memory] { exchange.group->run(exchange); };
   }
 
-  std::shared_ptr<GroupImpl> control_;
-  Device device_;
-  std::mutex run_mutex_, pinned_mutex_;
+  std::mutex pinned_mutex_;
   Memory pinned_;
-  Stream stream_;
 };
 
 }  // namespace

@@ -21,10 +21,10 @@ struct Order {
   Kind kind;
   std::uint32_t entry = 0;
   std::uint64_t id = 0;
-  // Of `permit`:
-  std::uint32_t mask = 0;    // the row
-  std::uint32_t is_new = 0;  // the letters have it, for the row
-  std::uint32_t many = 0;    // for all tokens that follow
+  // What `permit` says:
+  std::uint32_t mask = 0;    // the row with the request's mask
+  std::uint32_t is_new = 0;  // the row is to be filled with the mask in the request's letter
+  std::uint32_t many = 0;    // the mask is for all tokens that follow
   std::uint32_t loops = 0;   // an edge of all plain tokens leads from the row to itself
   std::uint32_t from = kernels::MaskEdges::kNone;  // an edge leads from this row to the mask
   std::int32_t token = 0;                          // of the edge

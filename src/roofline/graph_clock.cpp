@@ -22,7 +22,7 @@ using namespace graph;
 
 namespace {
 
-constexpr unsigned kRounds = 7;         // the median counts
+constexpr unsigned kTimings = 7;        // the median counts
 constexpr double kLeastSeconds = 2e-3;  // of a round
 constexpr unsigned kMostLaunches = 64;  // of a round
 constexpr unsigned kNodeLaunches = 15;
@@ -136,7 +136,7 @@ class DeviceGraphClock final : public GraphClock {
     const auto count =
         static_cast<unsigned>(std::clamp(kLeastSeconds / one, 1.0, double{kMostLaunches}));
     std::vector<double> rounds;
-    for (unsigned round = 0; round < kRounds; ++round) rounds.push_back(seconds(count) / count);
+    for (unsigned round = 0; round < kTimings; ++round) rounds.push_back(seconds(count) / count);
     return 1e6 * median(rounds);
   }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "comm/compare.hpp"
+#include "comm/device_group.hpp"
 #include "comm/nccl/library.hpp"
 #include "graph/access.hpp"
 #include "graph/data.hpp"
@@ -116,15 +117,12 @@ NcclReduction reduction_of(Reduction reduction) {
                                        : NcclReduction::max;
 }
 
-class NcclGroup final : public GroupImpl {
+class NcclGroup final : public LibraryGroup {
  public:
-  NcclGroup(std::shared_ptr<GroupImpl> control, const Device& device)
-      : GroupImpl("nccl", control->rank(), control->members(), control->deadline()),
-        control_(std::move(control)),
-        device_(device),
-        communicator_(std::make_shared<Communicator>(control_, device)),
-        word_(device, 1),
-        stream_(device) {}
+  NcclGroup(const std::shared_ptr<GroupImpl>& control, const Device& device)
+      : LibraryGroup("nccl", control, device),
+        communicator_(std::make_shared<Communicator>(control, device)),
+        word_(device, 1) {}
 
   /// It waits for the others, and NCCL loads its kernels, which must not happen in a capture.
   void warm_up() {
@@ -134,51 +132,20 @@ class NcclGroup final : public GroupImpl {
     run(barrier);
   }
 
-  void run(const ExchangeData& exchange) override {
-    const std::lock_guard one_at_a_time(run_mutex_);
-    call(exchange, stream_);
-    stream_.synchronize();
-  }
-  void enqueue(const ExchangePtr& exchange, StreamRef stream) override {
-    check_exchange(*exchange, stream.device());
-    stream.library(exchange->name, function_of(exchange));
-  }
-  PlainNode add_to(const ExchangePtr& exchange, Graph& graph) override {
-    check_exchange(*exchange, graph.device());
-    graph::data_of(graph).keeps.push_back(shared_from_this());
-    return with_accesses(graph.library(exchange->name, function_of(exchange)), *exchange);
-  }
   std::shared_ptr<GroupImpl> subgroup(const std::vector<int>& members) override {
-    return join_nccl(control_->subgroup(members), device_);
+    return join_nccl(control()->subgroup(members), device());
   }
-  std::shared_ptr<GroupImpl> on(const Device& device, Transport transport) override {
-    return control_->on(device, transport);
-  }
-  bool is_on_device() const override { return true; }
-  void check() override { control_->check(); }
-  void fail(const std::string& message) override { control_->fail(message); }
-  void poll() override { control_->poll(); }
 
  private:
-  std::function<void(StreamRef)> function_of(const ExchangePtr& exchange) {
-    return [self = std::static_pointer_cast<NcclGroup>(shared_from_this()),
-            exchange](StreamRef stream) { self->call(*exchange, stream); };
-  }
-  void check_exchange(const ExchangeData& exchange, const Device& device) const {
-    if (!(device == device_))
-      throw BadArgument(fmt::format("{} '{}' is for {}, and the stream or graph is of {}",
-                                    name_of(exchange.descriptor.operation), exchange.name,
-                                    device_.name(), device.name()));
-  }
   std::shared_ptr<SymmetricBlock> make_block(std::size_t) override {
     throw BadArgument(
         "NCCL's groups have no symmetric memory; use the group that this one came from, which has "
         "host memory");
   }
 
-  void call(const ExchangeData& e, StreamRef stream) {
-    compare_on_host(*control_, e);
-    graph::impl_of(device_).run_here([&] { hand_over(e, stream.native()); });
+  void call(const ExchangeData& e, StreamRef stream) override {
+    compare_on_host(*control(), e);
+    graph::impl_of(device()).run_here([&] { hand_over(e, stream.native()); });
   }
   void hand_over(const ExchangeData& e, void* stream) {
     const Descriptor& d = e.descriptor;
@@ -209,18 +176,14 @@ class NcclGroup final : public GroupImpl {
     }
   }
 
-  std::shared_ptr<GroupImpl> control_;
-  Device device_;
   std::shared_ptr<Communicator> communicator_;
   Buffer<std::uint32_t> word_;  // of barriers
-  std::mutex run_mutex_;
-  Stream stream_;
 };
 
 }  // namespace
 
 std::shared_ptr<GroupImpl> join_nccl(std::shared_ptr<GroupImpl> control, const Device& device) {
-  const auto group = std::make_shared<NcclGroup>(std::move(control), device);
+  const auto group = std::make_shared<NcclGroup>(control, device);
   group->warm_up();
   return group;
 }

@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "comm/compare.hpp"
+#include "comm/device_group.hpp"
 #include "comm/exchange_kernel.hpp"
 #include "comm/fetch_add_kernel.hpp"
 #include "comm/nvshmem/library.hpp"
 #include "graph/access.hpp"
-#include "graph/data.hpp"
 #include "graph/executor.hpp"
 
 namespace attacca::comm {
@@ -24,67 +24,43 @@ namespace {
 
 constexpr std::size_t kScratchBytes = std::size_t{8} << 20;  // of a rank; longer data go in pieces
 
-class NvshmemGroup final : public GroupImpl {
+class NvshmemGroup final : public LibraryGroup {
  public:
   NvshmemGroup(std::shared_ptr<GroupImpl> control, const Device& device)
-      : GroupImpl("nvshmem", control->rank(), control->members(), control->deadline()),
-        control_(std::move(control)),
-        device_(device),
-        stream_(device),
+      : LibraryGroup("nvshmem", std::move(control), device),
         library_(start()),
         scratch_(allocate_everywhere(kScratchBytes)) {}
   ~NvshmemGroup() override {
     try {
-      control_->check();  // to finalize waits for the others
-      graph::impl_of(device_).run_here([&] { library_.finalize(); });
+      control()->check();  // to finalize waits for the others
+      graph::impl_of(device()).run_here([&] { library_.finalize(); });
     } catch (...) {
     }
   }
 
-  void run(const ExchangeData& exchange) override {
-    const std::lock_guard one_at_a_time(run_mutex_);
-    call(exchange, stream_);
-    stream_.synchronize();
-  }
-  void enqueue(const ExchangePtr& exchange, StreamRef stream) override {
-    check_exchange(*exchange, stream.device());
-    stream.library(exchange->name, function_of(exchange));
-  }
-  PlainNode add_to(const ExchangePtr& exchange, Graph& graph) override {
-    check_exchange(*exchange, graph.device());
-    graph::data_of(graph).keeps.push_back(shared_from_this());
-    return with_accesses(graph.library(exchange->name, function_of(exchange)), *exchange);
-  }
   std::shared_ptr<GroupImpl> subgroup(const std::vector<int>&) override {
     throw BadArgument(
         "NVSHMEM's group has all ranks and no subgroups; use another transport there");
   }
-  std::shared_ptr<GroupImpl> on(const Device& device, Transport transport) override {
-    return control_->on(device, transport);
-  }
-  bool is_on_device() const override { return true; }
-  void check() override { control_->check(); }
-  void fail(const std::string& message) override { control_->fail(message); }
-  void poll() override { control_->poll(); }
 
  private:
   /// Starts NVSHMEM on all ranks.
   const NvshmemLibrary& start() {
     std::string problem;
     const NvshmemLibrary* library = find_nvshmem(problem);
-    tell_all(*control_, problem, "");
+    tell_all(*control(), problem, "");
     NvshmemId id;
     int error = 0;
-    const auto here = [&](auto work) { graph::impl_of(device_).run_here(work); };
+    const auto here = [&](auto work) { graph::impl_of(device()).run_here(work); };
     if (rank() == 0) here([&] { error = library->get_unique_id(&id); });
-    Access::group(control_).broadcast(std::span(&id, 1), 0).named("NVSHMEM's id").run();
+    Access::group(control()).broadcast(std::span(&id, 1), 0).named("NVSHMEM's id").run();
     NvshmemAttributes attributes;
     if (error == 0)
       here([&] {
         error = library->set_id(rank(), size(), &id, &attributes);
         if (error == 0) error = library->init(kNvshmemInitWithId, &attributes);
       });
-    tell_all(*control_, error == 0 ? "" : fmt::format("NVSHMEM does not start, error {}", error),
+    tell_all(*control(), error == 0 ? "" : fmt::format("NVSHMEM does not start, error {}", error),
              " (two ranks on one GPU need MPS, with active thread percentages of at most 100 in "
              "all)");
     return *library;
@@ -95,7 +71,7 @@ class NvshmemGroup final : public GroupImpl {
     auto block = std::make_shared<SymmetricBlock>();
     block->bytes = bytes;
     std::string problem;
-    graph::impl_of(device_).run_here([&] {
+    graph::impl_of(device()).run_here([&] {
       void* own = library_.allocate(std::max<std::size_t>(bytes, 1));
       for (int rank = 0; own && rank < size(); ++rank)
         block->bases.push_back(static_cast<std::byte*>(library_.address_of(own, rank)));
@@ -106,12 +82,12 @@ class NvshmemGroup final : public GroupImpl {
       problem = fmt::format("its GPU cannot address the memory of rank {}",
                             unreachable - block->bases.begin());
     tell_all(
-        *control_, problem,
+        *control(), problem,
         "; raise NVSHMEM_SYMMETRIC_SIZE if there is too little, and use NCCL between machines");
-    stream_.fill(block->bases[static_cast<std::size_t>(rank())], 0,
-                 std::max<std::size_t>(bytes, 1));
-    stream_.synchronize();
-    Access::group(control_).barrier().run();  // all have their zeros
+    stream().fill(block->bases[static_cast<std::size_t>(rank())], 0,
+                  std::max<std::size_t>(bytes, 1));
+    stream().synchronize();
+    Access::group(control()).barrier().run();  // all have their zeros
     return block;
   }
   std::shared_ptr<SymmetricBlock> make_block(std::size_t bytes) override {
@@ -119,29 +95,20 @@ class NvshmemGroup final : public GroupImpl {
     allocation.descriptor.operation = Operation::symmetric;
     allocation.descriptor.count = bytes;
     allocation.descriptor.element_bytes = 1;
-    compare_on_host(*control_, allocation);
+    compare_on_host(*control(), allocation);
     return allocate_everywhere(bytes);
   }
 
-  std::function<void(StreamRef)> function_of(const ExchangePtr& exchange) {
-    return [self = std::static_pointer_cast<NvshmemGroup>(shared_from_this()),
-            exchange](StreamRef stream) { self->call(*exchange, stream); };
-  }
-  void check_exchange(const ExchangeData& exchange, const Device& device) const {
-    if (!(device == device_))
-      throw BadArgument(fmt::format("{} '{}' is for {}, and the stream or graph is of {}",
-                                    name_of(exchange.descriptor.operation), exchange.name,
-                                    device_.name(), device.name()));
+  void check_kind(const ExchangeData& exchange) const override {
     const Operation operation = exchange.descriptor.operation;
     if (operation == Operation::send || operation == Operation::receive)
       throw BadArgument(
           fmt::format("NVSHMEM has no {}; use put_signal and wait", name_of(operation)));
   }
 
-  void call(const ExchangeData& e, StreamRef stream) {
-    check_exchange(e, device_);
-    if (!is_one_sided(e.descriptor.operation)) compare_on_host(*control_, e);
-    graph::impl_of(device_).run_here([&] {
+  void call(const ExchangeData& e, StreamRef stream) override {
+    if (!is_one_sided(e.descriptor.operation)) compare_on_host(*control(), e);
+    graph::impl_of(device()).run_here([&] {
       if (is_one_sided(e.descriptor.operation))
         one_sided(e, stream);
       else
@@ -212,17 +179,13 @@ class NvshmemGroup final : public GroupImpl {
     for (int source = 0; source < size(); ++source)
       args.from[source] =
           base_of(source) + (scatters ? static_cast<std::size_t>(rank()) * bytes : 0);
-    stream.kernel(exchange_kernel(), grid_of(args, device_.is_cuda()), args);
+    stream.kernel(exchange_kernel(), grid_of(args, device().is_cuda()), args);
   }
   std::byte* base_of(int rank) const { return scratch_->bases[static_cast<std::size_t>(rank)]; }
   static void copy(StreamRef stream, void* to, const void* from, std::size_t bytes) {
     if (bytes > 0) stream.copy(to, from, bytes);
   }
 
-  std::shared_ptr<GroupImpl> control_;
-  Device device_;
-  std::mutex run_mutex_;
-  Stream stream_;
   const NvshmemLibrary& library_;
   std::shared_ptr<SymmetricBlock> scratch_;
 };

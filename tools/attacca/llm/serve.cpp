@@ -102,7 +102,7 @@ server::ModelSource source_of(const NamedModel& named, const llm::EngineOptions&
   std::vector<std::string> aliases;
   for (const std::string& alias : {named.model, open_model(named.model).name()})
     if (!alias.empty()) aliases.push_back(alias);
-  // Of the engine that is loaded now; `load` makes it and `attend` takes it.
+  // The steps of the loaded engine. `load` makes the feed, and `attend` takes it.
   const auto feed = std::make_shared<std::shared_ptr<StepFeed>>();
   server::ModelSource source{
       .name = named.name,

@@ -1,0 +1,63 @@
+// device_group.hpp: what groups that move a device's memory have in common. Each stands on another
+// group of the same ranks, `control`, which moves host memory and knows whether the program is
+// broken.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "comm/group.hpp"
+
+namespace attacca::comm {
+
+class DeviceGroup : public GroupImpl {
+ public:
+  void run(const ExchangeData& exchange) override;
+  std::shared_ptr<GroupImpl> on(const Device& device, Transport transport) override {
+    return control_->on(device, transport);
+  }
+  bool is_on_device() const override { return true; }
+  void check() override { control_->check(); }
+  void fail(const std::string& message) override { control_->fail(message); }
+  void poll() override { control_->poll(); }
+
+ protected:
+  DeviceGroup(std::string backend, std::shared_ptr<GroupImpl> control, const Device& device)
+      : GroupImpl(std::move(backend), control->rank(), control->members(), control->deadline()),
+        control_(std::move(control)),
+        device_(device),
+        stream_(device) {}
+
+  /// Throws BadArgument if the exchange would be work of another device.
+  void check_device(const ExchangeData& exchange, const Device& device) const;
+
+  const std::shared_ptr<GroupImpl>& control() const { return control_; }
+  const Device& device() const { return device_; }
+  /// Of exchanges that run at once.
+  Stream& stream() { return stream_; }
+
+ private:
+  std::shared_ptr<GroupImpl> control_;
+  Device device_;
+  std::mutex run_mutex_;
+  Stream stream_;
+};
+
+/// A group whose exchanges are calls of a library, which a graph captures.
+class LibraryGroup : public DeviceGroup {
+ public:
+  void enqueue(const ExchangePtr& exchange, StreamRef stream) override;
+  PlainNode add_to(const ExchangePtr& exchange, Graph& graph) override;
+
+ protected:
+  using DeviceGroup::DeviceGroup;
+  /// Throws BadArgument if the library cannot do that.
+  virtual void check_kind(const ExchangeData&) const {}
+  /// Enqueues it.
+  virtual void call(const ExchangeData& exchange, StreamRef stream) = 0;
+
+ private:
+  std::function<void(StreamRef)> function_of(const ExchangePtr& exchange);
+};
+
+}  // namespace attacca::comm
