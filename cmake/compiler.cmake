@@ -2,9 +2,8 @@
 find_program(CCACHE_PROGRAM ccache)
 mark_as_advanced(CCACHE_PROGRAM)
 if(CCACHE_PROGRAM AND PROJECT_IS_TOP_LEVEL)
-  # An object file does not depend on the build folder, so presets with the same flags share it. ccache keeps files with
-  # a precompiled header only with this sloppiness.
-  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
+  # An object file does not depend on the build folder, so presets with the same flags share it.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} ${CCACHE_PROGRAM})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
 endif()
 if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)
@@ -46,9 +45,9 @@ if(ATTACCA_SANITIZE)
   add_link_options(-fsanitize=${ATTACCA_SANITIZE})
 endif()
 
-# attacca_unity(<target> <files...>): g++ compiles several files of the library at a time, but those named here alone: most
+# attacca_unity(<target> <files...>): g++ compiles several files of the target at a time, but those named here alone: most
 # of a file's time goes to headers that its neighbours include too. Off, it shows that each file includes what it needs.
-option(ATTACCA_UNITY "Compile several files of a library at a time" ${PROJECT_IS_TOP_LEVEL})
+option(ATTACCA_UNITY "Compile several files of a target at a time" ${PROJECT_IS_TOP_LEVEL})
 function(attacca_unity target)
   if(NOT ATTACCA_UNITY)
     return()

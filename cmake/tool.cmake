@@ -29,6 +29,7 @@ if(NOT ATTACCA_BENCH)  # the benchmarks bring these along
 endif()
 add_executable(attacca_cli ${tool_sources})
 attacca_only_drives(attacca_cli)
+attacca_unity(attacca_cli)
 if(NOT ATTACCA_SANITIZE)
   # No loop of the tool is hot. At -O2 its files take a fifth longer to compile, command_line.cpp with CLI11 half.
   target_compile_options(attacca_cli PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O1>)

@@ -15,6 +15,8 @@ quiet_ctest() {
   fi
   echo "test $1: $(grep -E 'tests passed' "$log"), $((SECONDS - started)) s"
   sed -n '/The following tests did not run/,$p' "$log"
+  # Binaries that ran all their tests in one process name those that they skipped.
+  sed -nE 's/^\[  SKIPPED \] ([^ ]+)$/\t\1 (Skipped)/p' "build/$1/Testing/Temporary/LastTest.log"
 }
 
 scripts/build.sh host-asan all

@@ -15,7 +15,7 @@ using bench::Benchmark;
 using bench::Plot;
 using bench::Row;
 
-const Benchmark kBenchmark{"test", "is 1 < 2?", bench::Needs::host, nullptr};
+const Benchmark kPlotted{"test", "is 1 < 2?", bench::Needs::host, nullptr};
 
 Row row(const char* name, double x, double median, double p10, double p90) {
   Row made{name, {{"size", x}}, {median, p10, p90}};
@@ -31,7 +31,7 @@ bench::Run run_of(const std::vector<Row>& rows, const Plot& plot) {
   return run;
 }
 std::string svg_of(const bench::Run& run) {
-  return bench::to_svg(kBenchmark, {"cpu", "", "c", "d"}, run);
+  return bench::to_svg(kPlotted, {"cpu", "", "c", "d"}, run);
 }
 std::string svg_of(const std::vector<Row>& rows, const Plot& plot) {
   return svg_of(run_of(rows, plot));
@@ -183,7 +183,7 @@ TEST(Row, ATimeIsMeasuredAgainstAFloorAndAMostValue) {
 }
 
 nlohmann::ordered_json json_of(const bench::Run& run) {
-  return bench::to_json(kBenchmark, {"cpu", "", "c", "d"},
+  return bench::to_json(kPlotted, {"cpu", "", "c", "d"},
                         {run, bench::Gates(run.rows(), "test", "cpu", {})});
 }
 

@@ -12,7 +12,7 @@
 #include "fuzz/read_all.hpp"
 #include "tests/model/small_model.hpp"
 
-namespace attacca::test {
+namespace attacca::test::gguf_test {
 namespace {
 
 using formats::GgufFile;
@@ -289,4 +289,4 @@ TEST(Gguf, thousands_of_damaged_files_are_read_or_refused) {
 }
 
 }  // namespace
-}  // namespace attacca::test
+}  // namespace attacca::test::gguf_test

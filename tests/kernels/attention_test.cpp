@@ -14,7 +14,7 @@
 #include "kernels/host/row_block.hpp"
 #include "support/on_each_device.hpp"
 
-namespace attacca::test {
+namespace attacca::test::attention_test {
 namespace {
 
 using kernels::RowBlock;
@@ -286,4 +286,4 @@ TEST(AttentionGrid, one_token_has_a_block_for_each_kv_head_and_i16_is_refused_on
 }
 
 }  // namespace
-}  // namespace attacca::test
+}  // namespace attacca::test::attention_test

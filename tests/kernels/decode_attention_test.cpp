@@ -10,7 +10,7 @@
 #include "kernels/quantization.hpp"
 #include "support/on_each_device.hpp"
 
-namespace attacca::test {
+namespace attacca::test::decode_attention_test {
 namespace {
 
 using kernels::DecodeAttentionArgs;
@@ -490,4 +490,4 @@ TEST(AttentionSplits, cover_every_span_within_their_bounds) {
 }
 
 }  // namespace
-}  // namespace attacca::test
+}  // namespace attacca::test::decode_attention_test

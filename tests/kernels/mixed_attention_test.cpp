@@ -9,7 +9,7 @@
 #include "kernels/quantization.hpp"
 #include "support/on_each_device.hpp"
 
-namespace attacca::test {
+namespace attacca::test::mixed_attention_test {
 namespace {
 
 using kernels::MixedAttentionArgs;
@@ -414,4 +414,4 @@ TEST(MixedAttentionGrid, shapes_that_it_does_not_know_are_refused) {
 }
 
 }  // namespace
-}  // namespace attacca::test
+}  // namespace attacca::test::mixed_attention_test

@@ -11,7 +11,7 @@
 #include "kernels/host/row_block.hpp"
 #include "support/on_each_device.hpp"
 
-namespace attacca::test {
+namespace attacca::test::rms_norm_test {
 namespace {
 
 using kernels::RowBlock;
@@ -135,4 +135,4 @@ TEST(RmsNormGrid, little_work_stays_on_one_block_and_i16_is_refused_on_cuda) {
 }
 
 }  // namespace
-}  // namespace attacca::test
+}  // namespace attacca::test::rms_norm_test

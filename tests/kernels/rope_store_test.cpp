@@ -11,7 +11,7 @@
 #include "kernels/paged_cells.hpp"
 #include "support/on_each_device.hpp"
 
-namespace attacca::test {
+namespace attacca::test::rope_store_test {
 namespace {
 
 using kernels::RotaryPairs;
@@ -273,4 +273,4 @@ TEST_P(RopeStore, angles_of_late_positions_are_exact) {
 }
 
 }  // namespace
-}  // namespace attacca::test
+}  // namespace attacca::test::rope_store_test

@@ -14,7 +14,7 @@
 #include "support/kernels.hpp"
 #include "support/on_each_device.hpp"
 
-namespace attacca::test {
+namespace attacca::test::streamed_linear_test {
 namespace {
 
 using kernels::Epilogue;
@@ -584,4 +584,4 @@ TEST_P(StreamedLinear, no_stage_is_filled_again_while_other_kernels_keep_its_rea
 }
 
 }  // namespace
-}  // namespace attacca::test
+}  // namespace attacca::test::streamed_linear_test

@@ -7,7 +7,7 @@
 
 #include "tests/model/small_folder.hpp"
 
-namespace attacca::test {
+namespace attacca::test::checkpoint_test {
 namespace {
 
 using formats::Tensor;
@@ -201,4 +201,4 @@ TEST(Checkpoint, progress_ends_with_all_of_it) {
 }
 
 }  // namespace
-}  // namespace attacca::test
+}  // namespace attacca::test::checkpoint_test

@@ -148,7 +148,8 @@ class World {
       t.row_before = t.next_row;
       if (t.asks && e.permitted < e.known() && dice_.one_in(2)) permit_next(state(), t.entry);
       if (t.is_followed && !e.may_sample() && dice_.one_in(2)) permit_all(state(), t.entry);
-      if (detail::is_decode(e) && !detail::rests(e) && e.slot != kNone) decoding.push_back(t.entry);
+      if (schedule::detail::is_decode(e) && !schedule::detail::rests(e) && e.slot != kNone)
+        decoding.push_back(t.entry);
     }
     const std::uint64_t preemptions = statistics().preemptions;
     plan_step(state());
@@ -199,7 +200,7 @@ class World {
       if ((shared + 1) * limits_.page_size > t.next_row) continue;
       for (std::uint32_t page = 0; page < limits_.pages; ++page)
         require(!state().pages[page].is_cached ||
-                    state().pages[page].parent != detail::parent_of(table, shared) ||
+                    state().pages[page].parent != schedule::detail::parent_of(table, shared) ||
                     !std::equal(state().content(page), state().content(page) + limits_.page_size,
                                 t.tokens.begin() + shared * limits_.page_size),
                 "the longest cached prefix is shared");
@@ -473,9 +474,10 @@ class World {
       for (std::uint32_t at = 0; at < state().slots[slot].pages; ++at) {
         const auto page = static_cast<std::uint32_t>(state().table(slot)[at]);
         ++holders.at(page);
-        require(!state().pages[page].is_cached ||
-                    state().pages[page].parent == detail::parent_of(state().table(slot), at),
-                "a cached page follows its parent");
+        require(
+            !state().pages[page].is_cached ||
+                state().pages[page].parent == schedule::detail::parent_of(state().table(slot), at),
+            "a cached page follows its parent");
       }
     std::vector<std::uint32_t> listed(limits_.pages);
     for (std::uint32_t at = 0; at < state().free_pages.count; ++at) {
@@ -492,7 +494,7 @@ class World {
       require(p.references == holders[page], "references are the tables that hold a page");
       require(listed[page] == (p.references == 0), "a page is in use, idle or free");
       if (!p.is_cached) continue;
-      require(detail::find_page(state(), p.parent, state().content(page), p.hash) == page,
+      require(schedule::detail::find_page(state(), p.parent, state().content(page), p.hash) == page,
               "a cached page is found, and no other with its content");
       require(p.parent == kNone || state().pages[p.parent].is_cached,
               "a parent outlives its children");

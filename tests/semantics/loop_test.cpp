@@ -12,8 +12,8 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr LoopForm kForms[] = {LoopForm::while_node, LoopForm::self_relaunch,
-                               LoopForm::persistent_kernel, LoopForm::host_loop};
+constexpr LoopForm kEachForm[] = {LoopForm::while_node, LoopForm::self_relaunch,
+                                  LoopForm::persistent_kernel, LoopForm::host_loop};
 constexpr unsigned kPasses = 5;
 constexpr unsigned kThreads = 64;
 
@@ -53,7 +53,7 @@ TEST_P(SmallLoop, every_form_gives_the_same_result_and_runs_again) {
   for (unsigned pass = 0; pass < kPasses; ++pass) expected = 3 * expected + 1;
   Loop loop = affine_loop();
   loop.with(affine_and_count_down);
-  for (const LoopForm form : kForms) {
+  for (const LoopForm form : kEachForm) {
     LoopExec exec = loop.instantiate(form);
     EXPECT_EQ(exec.form(), form);
     for (int launch = 0; launch < 2; ++launch) {
@@ -69,7 +69,7 @@ TEST_P(SmallLoop, every_form_gives_the_same_result_and_runs_again) {
 TEST_P(SmallLoop, the_body_runs_once_where_the_condition_is_zero_at_once) {
   Loop loop = affine_loop();
   loop.with(affine_and_count_down);
-  for (const LoopForm form : kForms) {
+  for (const LoopForm form : kEachForm) {
     reset();
     left_.write(std::vector<unsigned>{1});
     LoopExec exec = loop.instantiate(form);
@@ -86,7 +86,7 @@ TEST_P(SmallLoop, the_plan_takes_the_cheapest_legal_form_and_names_every_one) {
   EXPECT_NE(without.chosen, LoopForm::persistent_kernel);
   const LoopPlan with = loop.with(affine_and_count_down).plan();
   EXPECT_THAT(with.explain(), HasSubstr("measured on this machine"));
-  for (const LoopForm form : kForms) {
+  for (const LoopForm form : kEachForm) {
     EXPECT_THAT(with.explain(), HasSubstr(loop_form_name(form)));
     EXPECT_TRUE(option(with, form).is_legal) << loop_form_name(form);
     EXPECT_GE(option(with, form).microseconds_per_pass,
@@ -96,7 +96,7 @@ TEST_P(SmallLoop, the_plan_takes_the_cheapest_legal_form_and_names_every_one) {
 
 TEST_P(SmallLoop, whichever_form_costs_least_on_a_machine_is_chosen_there) {
   const Loop loop = affine_loop().with(affine_and_count_down);
-  for (const LoopForm cheapest : kForms) {
+  for (const LoopForm cheapest : kEachForm) {
     std::array<loop::FormCost, kLoopForms> costs;
     costs.fill({.per_pass = 4, .per_node = 1, .per_large_node = 2});
     costs[static_cast<std::size_t>(cheapest)].per_large_node = 1;
@@ -106,7 +106,7 @@ TEST_P(SmallLoop, whichever_form_costs_least_on_a_machine_is_chosen_there) {
 }
 
 TEST_P(SmallLoop, what_a_form_costs_is_measured_once) {
-  for (const LoopForm form : kForms) {
+  for (const LoopForm form : kEachForm) {
     const loop::FormCost once = loop::cost_of(device(), form);
     const loop::FormCost twice = loop::cost_of(device(), form);
     EXPECT_GT(once.per_pass + once.per_node, 0) << loop_form_name(form);

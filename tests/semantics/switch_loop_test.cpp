@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr LoopForm kForms[] = {LoopForm::while_node, LoopForm::self_relaunch};
+constexpr LoopForm kSwitchForms[] = {LoopForm::while_node, LoopForm::self_relaunch};
 constexpr int kLead = 0, kBeside = 99, kArm = 10;
 constexpr unsigned kNone = 3;
 
@@ -88,7 +88,7 @@ ATTACCA_ON_EACH_DEVICE(SmallSwitchLoop);
 
 TEST_P(SmallSwitchLoop, both_forms_run_the_chosen_arms_in_order_and_run_again) {
   const SwitchLoop chosen = loop({0, 2, 1, 1, kNone, 0, kNone});
-  for (const LoopForm form : kForms) {
+  for (const LoopForm form : kSwitchForms) {
     SCOPED_TRACE(loop_form_name(form));
     SwitchLoopExec exec = chosen.instantiate(form);
     EXPECT_EQ(exec.form(), form);
@@ -102,7 +102,7 @@ TEST_P(SmallSwitchLoop, both_forms_run_the_chosen_arms_in_order_and_run_again) {
 
 TEST_P(SmallSwitchLoop, a_number_that_no_arm_has_runs_none) {
   const SwitchLoop chosen = loop({7, 1, 3000000000u, kNone});
-  for (const LoopForm form : kForms) {
+  for (const LoopForm form : kSwitchForms) {
     SCOPED_TRACE(loop_form_name(form));
     SwitchLoopExec exec = chosen.instantiate(form);
     run(exec);
@@ -114,7 +114,7 @@ TEST_P(SmallSwitchLoop, may_be_destroyed_while_it_runs) {
   std::vector<unsigned> many(60, 1);
   many.back() = kNone;
   const SwitchLoop chosen = loop(many);
-  for (const LoopForm form : kForms) {
+  for (const LoopForm form : kSwitchForms) {
     SCOPED_TRACE(loop_form_name(form));
     reset();
     {
@@ -138,7 +138,7 @@ TEST_P(ManySwitchLoops, loops_of_both_forms_have_ended_when_their_stream_is_done
   const SwitchLoop chosen = loop(many);
   const unsigned rounds = is_cuda() ? 300 : 3;  // of one graph and of five
   for (unsigned round = 0; round < rounds; ++round) {
-    for (const LoopForm form : kForms) {
+    for (const LoopForm form : kSwitchForms) {
       reset();
       {
         SwitchLoopExec exec = chosen.instantiate(form);

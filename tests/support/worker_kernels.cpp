@@ -46,7 +46,7 @@ struct Linger {
   static constexpr const char* name = "linger";
   static constexpr Team team = kTeam;
   using Item = int;
-  using Args = LingerArgs;
+  using Args = LingeringArgs;
   static Cost cost(const Args&) { return {}; }
   template <class Worker>
   ATTACCA_HD static void work(Worker& worker, const Item& item, const Args& a) {
@@ -87,7 +87,7 @@ QueueWorkers<Branch, CountArgs> tree_workers(Team team) {
   return team == Team::thread ? by_thread : team == Team::warp ? by_warp : by_block;
 }
 
-QueueWorkers<int, LingerArgs> lingering_workers(Team team) {
+QueueWorkers<int, LingeringArgs> lingering_workers(Team team) {
   static const auto by_thread = make_queue_workers<Linger<Team::thread>>();
   static const auto by_warp = make_queue_workers<Linger<Team::warp>>();
   static const auto by_block = make_queue_workers<Linger<Team::block>>();

@@ -21,10 +21,10 @@ struct CountArgs {
 QueueWorkers<Branch, CountArgs> tree_workers(Team team);
 
 /// Sets `has_begun` and runs until the queue is cancelled. A negative item is done at once.
-struct LingerArgs {
+struct LingeringArgs {
   device::Atomic<unsigned, device::Scope::system>* has_begun;  // in memory that the host sees
 };
-QueueWorkers<int, LingerArgs> lingering_workers(Team team);
+QueueWorkers<int, LingeringArgs> lingering_workers(Team team);
 
 /// Claims a place and never fills it. One thread.
 struct AbandonArgs {

@@ -18,7 +18,7 @@ using nlohmann::json;
 using Ids = std::vector<std::int32_t>;
 
 const std::string kFixtures = "tests/text/fixtures/tokenizer_";
-const std::string kQwen = "../shared/fixtures/tokenizers/qwen2.5/";
+const std::string kQwenFolder = "../shared/fixtures/tokenizers/qwen2.5/";
 
 std::string read(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -182,14 +182,14 @@ TEST(Tokenizer, a_sentence_piece_vocabulary_of_a_gguf_gives_the_ids_of_the_libra
 }
 
 TEST(Tokenizer, the_goldens_of_qwen_are_met) {
-  if (!std::filesystem::exists(kQwen + "tokenizer.json"))
-    GTEST_SKIP() << kQwen << "tokenizer.json is not there";
-  const Tokenizer tokenizer =
-      Tokenizer::from_json(read(kQwen + "tokenizer.json"), read(kQwen + "tokenizer_config.json"));
+  if (!std::filesystem::exists(kQwenFolder + "tokenizer.json"))
+    GTEST_SKIP() << kQwenFolder << "tokenizer.json is not there";
+  const Tokenizer tokenizer = Tokenizer::from_json(read(kQwenFolder + "tokenizer.json"),
+                                                   read(kQwenFolder + "tokenizer_config.json"));
   EXPECT_EQ(tokenizer.eos(), tokenizer.find("<|im_end|>"));
   EXPECT_EQ(tokenizer.bos(), -1);
-  std::string inputs = read(kQwen + "golden.inp");
-  std::istringstream outputs(read(kQwen + "golden.out"));
+  std::string inputs = read(kQwenFolder + "golden.inp");
+  std::istringstream outputs(read(kQwenFolder + "golden.out"));
   const std::string separator = "\n__ggml_vocab_test__\n";
   std::size_t count = 0;
   for (std::string line; std::getline(outputs, line); ++count) {

@@ -16,12 +16,12 @@ void list_examples() {
   fmt::print("\nattacca example NAME runs one; attacca graph NAME prints its graph.\n");
 }
 
-struct Choices {
+struct ExampleChoices {
   std::string name;
   std::string output;
 };
 
-void run_example(const Choices& choices, const std::string& device_name) {
+void run_example(const ExampleChoices& choices, const std::string& device_name) {
   const examples::Example example = example_called(choices.name);
   if (!choices.output.empty() && !example.write)
     throw UsageError(fmt::format("example '{}' makes no file; leave --output out", example.name));
@@ -44,7 +44,7 @@ void add_example(Program& program) {
       "Examples:\n  attacca example\n  attacca example heat\n"
       "  attacca example heat --device host-serial\n"
       "  attacca example nested_mandelbrot -o mandelbrot.pgm");
-  const auto choices = std::make_shared<Choices>();
+  const auto choices = std::make_shared<ExampleChoices>();
   command.option("NAME", text(choices->name), "The example to run [list them]");
   command.option("-o,--output", text(choices->output),
                  "The file to write, for an example that makes one [none]");

@@ -22,7 +22,7 @@ namespace attacca::tool {
 
 namespace {
 
-struct Choices {
+struct GraphChoices {
   std::string example;
 #if ATTACCA_WITH_LLM
   StepGraphChoices step;
@@ -66,7 +66,7 @@ void write_svg(const std::string& dot, const std::string& file) {
     throw Error(file.empty() ? "dot failed" : fmt::format("dot could not write '{}'", file));
 }
 
-Graph graph_of(const Choices& choices, const Device& device) {
+Graph graph_of(const GraphChoices& choices, const Device& device) {
 #if ATTACCA_WITH_LLM
   if (choices.example == "step") return step_graph(choices.step, device);
   for (const Option& option : choices.step_options)
@@ -77,7 +77,7 @@ Graph graph_of(const Choices& choices, const Device& device) {
 }
 
 #if ATTACCA_WITH_LLM
-void add_step_options(Command& command, Choices& choices) {
+void add_step_options(Command& command, GraphChoices& choices) {
   const auto add = [&](const char* name, const Value& value, const char* help) {
     return choices.step_options.emplace_back(
         command.option(name, value, help).group("Options of a step"));
@@ -92,7 +92,7 @@ void add_step_options(Command& command, Choices& choices) {
 }
 #endif
 
-void print_graph(const Choices& choices, const std::string& device) {
+void print_graph(const GraphChoices& choices, const std::string& device) {
   if (choices.is_text + choices.is_dot + choices.is_json + choices.is_svg > 1)
     throw UsageError("--text, --dot, --json and --svg are formats of one graph; give one of them");
   const Graph graph = graph_of(choices, device_called(device));
@@ -113,7 +113,7 @@ void add_graph(Program& program) {
       "Examples:\n  attacca graph heat\n  attacca graph heat --json\n"
       "  attacca graph heat --svg -o heat.svg\n"
       "  attacca graph step --shape llama-1b --layers 2 --svg -o step.svg");
-  const auto choices = std::make_shared<Choices>();
+  const auto choices = std::make_shared<GraphChoices>();
   command
       .option("EXAMPLE", text(choices->example),
               "An example, which `attacca example` lists, or step: one of a model")

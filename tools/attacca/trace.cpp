@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kNames = 15;
 
-struct Asked {
+struct TraceSettings {
   std::vector<std::string> files;
   bool compares = false;
   bool shows_each = false;
@@ -45,7 +45,7 @@ trace::Summary summary_of(const Trace& trace, bool shows_each) {
   return summary;
 }
 
-void run(const Asked& asked) {
+void run(const TraceSettings& asked) {
   if (!asked.output.empty() && is_recordable(asked.files))
     return record_command(asked.files, asked.output);
   const std::size_t wanted = asked.compares ? 2 : 1;
@@ -70,7 +70,7 @@ void run(const Asked& asked) {
 }  // namespace
 
 void add_trace(Program& program) {
-  auto asked = std::make_shared<Asked>();
+  auto asked = std::make_shared<TraceSettings>();
   Command command = program.command("trace", "Say where the time of a run went");
   command.footer(
       "Reads Chrome's JSON trace format, which attacca run --trace writes and ui.perfetto.dev\n"

@@ -21,7 +21,7 @@ namespace attacca::tool {
 
 namespace {
 
-struct Choices {
+struct ConvertChoices {
   std::string checkpoint;
   std::string shape;
   std::string weights = "bf16";
@@ -31,7 +31,7 @@ struct Choices {
   bool replaces = false;
 };
 
-model::Checkpoint tokenizer_of(const Choices& choices) {
+model::Checkpoint tokenizer_of(const ConvertChoices& choices) {
   model::Checkpoint found = open_checkpoint(choices.tokenizer);
   if (!found.gguf())
     throw BadArgument(fmt::format(
@@ -40,7 +40,7 @@ model::Checkpoint tokenizer_of(const Choices& choices) {
   return found;
 }
 
-void write_random(const Choices& choices) {
+void write_random(const ConvertChoices& choices) {
   const model::RandomModel random{.config = model::shape_called(choices.shape),
                                   .weights = model::weight_type_called(choices.weights),
                                   .seed = choices.seed};
@@ -51,7 +51,7 @@ void write_random(const Choices& choices) {
                             });
 }
 
-void convert(const Choices& choices) {
+void convert(const ConvertChoices& choices) {
   if (choices.checkpoint.empty() == choices.shape.empty())
     throw UsageError("give a CHECKPOINT or --random SHAPE, one of them");
   if (choices.shape.empty() && choices.tokenizer.empty())
@@ -84,7 +84,7 @@ void add_convert(Program& program) {
       "A model of random weights says nothing of sense, at the speed of a real one. Its tokenizer\n"
       "is a real one; ids beyond it are <reserved_N>. Matrices whose rows are no whole blocks of\n"
       "--weights become Q8_0.");
-  const auto choices = std::make_shared<Choices>();
+  const auto choices = std::make_shared<ConvertChoices>();
   command.option("CHECKPOINT", text(choices->checkpoint), "The model, a .bin of llama2.c");
   command.option(
       "--random", text(choices->shape),

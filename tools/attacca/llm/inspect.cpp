@@ -23,7 +23,7 @@ using model::WeightSummary;
 
 constexpr std::size_t kTemplateLines = 6;
 
-struct Choices {
+struct InspectChoices {
   std::string model;
   bool is_json = false;
   bool has_tensors = false;
@@ -177,7 +177,7 @@ Json to_json(const Checkpoint& checkpoint, bool has_tensors) {
   return result;
 }
 
-void inspect(const Choices& choices) {
+void inspect(const InspectChoices& choices) {
   const Checkpoint checkpoint = open_checkpoint(choices.model);
   if (choices.is_json)
     fmt::print("{}\n", to_json(checkpoint, choices.has_tensors).text(2));
@@ -192,7 +192,7 @@ void add_inspect(Program& program) {
   command.footer(
       "Examples:\n  attacca inspect model.gguf\n  attacca inspect folder --tensors\n"
       "  attacca inspect model.gguf --json");
-  const auto choices = std::make_shared<Choices>();
+  const auto choices = std::make_shared<InspectChoices>();
   command
       .option("MODEL", text(choices->model),
               "A .gguf or .safetensors file, or a folder with config.json")

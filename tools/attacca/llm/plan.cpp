@@ -15,6 +15,7 @@
 #include "files.hpp"
 #include "input.hpp"
 #include "llm/plan_chart.hpp"
+#include "llm/plan_live.hpp"
 #include "llm/plan_report.hpp"
 #include "output.hpp"
 #include "planner/costs.hpp"
@@ -37,9 +38,8 @@ constexpr std::uint32_t kDecodeStepTokens = 128;
 constexpr std::size_t kMostGraphs = 256;
 // One of 14 graphs of an 8B model on an H200: bench/results/h200/decode.json.
 constexpr double kGraphMebibytes = 0.089;
-constexpr double kGraphMilliseconds = 1.67;
 
-struct Asked {
+struct PlanSettings {
   std::vector<std::string> logs;
   std::string decode_steps, mixed_steps;
   Target target = Target::attacca;
@@ -65,7 +65,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };
 
-void read_all(const Asked& asked, PlanOutcome& outcome) {
+void read_all(const PlanSettings& asked, PlanOutcome& outcome) {
   if (asked.logs.empty() && asked.decode_steps.empty() && asked.mixed_steps.empty())
     throw UsageError(
         "there is nothing to plan from; name a step log (attacca run --step-log FILE writes one), "
@@ -118,7 +118,7 @@ void check_sizes(const char* option, const std::vector<std::uint32_t>& sizes) {
                                    sizes[at], sizes[at - 1]));
 }
 
-Sizes todays_sizes(const Asked& asked, const Limits& limits) {
+Sizes todays_sizes(const PlanSettings& asked, const Limits& limits) {
   check_sizes("--decode-sizes", asked.decode_sizes);
   check_sizes("--mixed-sizes", asked.mixed_sizes);
   Sizes sizes{asked.decode_sizes, asked.mixed_sizes};
@@ -148,7 +148,7 @@ std::pair<double, double> both(const char* option, const std::vector<double>& va
   return {values.front(), values.back()};
 }
 
-GraphCosts graph_costs(const Asked& asked) {
+GraphCosts graph_costs(const PlanSettings& asked) {
   const auto [decode_memory, mixed_memory] =
       both("--graph-memory", asked.graph_memory, kGraphMebibytes);
   const auto [decode_time, mixed_time] = both("--graph-time", asked.graph_time, kGraphMilliseconds);
@@ -157,7 +157,7 @@ GraphCosts graph_costs(const Asked& asked) {
   return {0, decode_memory + mixed_memory, 0, decode_time + mixed_time};
 }
 
-void run(const Asked& asked) {
+void run(const PlanSettings& asked) {
   for (const std::string& file : {asked.settings_file, asked.svg_file})
     if (!file.empty()) require_writable(file);
   PlanOutcome outcome;
@@ -203,41 +203,41 @@ void run(const Asked& asked) {
     write_out(plan_report(outcome, costs) + (asked.settings_file.empty() ? settings : ""));
 }
 
-void add_engine_options(Command& command, Asked& asked) {
-  constexpr const char* kGroup = "The engine";
+void add_engine_options(Command& command, PlanSettings& asked) {
+  const char* const engine_group = "The engine";
   command
       .option("--slots", whole_number(asked.slots, 1, kMostTokens),
               "sequences that run at once [8, or the largest decode step read]")
-      .group(kGroup);
+      .group(engine_group);
   command
       .option("--step-tokens", whole_number(asked.step_tokens, 1, kMostTokens),
               "tokens of a step, at most [512, or the largest mixed step read]")
-      .group(kGroup);
+      .group(engine_group);
   command
       .option("--decode-step-tokens", whole_number(asked.decode_step_tokens, 1, kMostTokens),
               "of the engine; it is one of the mixed sizes by default")
       .shows_default(fmt::to_string(asked.decode_step_tokens))
-      .group(kGroup);
+      .group(engine_group);
   command
       .option("--decode-sizes", whole_number(asked.decode_sizes, 1, kMostTokens),
               "today's sizes [the engine's default]")
-      .group(kGroup);
+      .group(engine_group);
   command
       .option("--mixed-sizes", whole_number(asked.mixed_sizes, 1, kMostTokens),
               "today's sizes [the engine's default]")
-      .group(kGroup);
+      .group(engine_group);
   command
       .option("--graph-memory", real_number(asked.graph_memory, 0, 1e6),
               fmt::format("MiB of a graph, or of a decode and of a mixed one [{}: an 8B model on "
                           "an H200]",
                           kGraphMebibytes))
-      .group(kGroup);
+      .group(engine_group);
   command
       .option("--graph-time", real_number(asked.graph_time, 0, 1e9),
               fmt::format("milliseconds to build a graph, or a decode and a mixed one [{}: the "
                           "same]",
                           kGraphMilliseconds))
-      .group(kGroup);
+      .group(engine_group);
 }
 
 }  // namespace
@@ -252,7 +252,7 @@ void add_plan(Program& program) {
       "  attacca plan steps.jsonl -o sizes.yaml --svg sizes.svg\n"
       "  attacca run -f prompts.txt --config sizes.yaml\n"
       "  attacca plan --decode-steps 1:900,8:30 --format vllm --count 4");
-  const auto asked = std::make_shared<Asked>();
+  const auto asked = std::make_shared<PlanSettings>();
   command.words("LOG", asked->logs, "Logs to read; - is standard input");
   command.option("--decode-steps", text(asked->decode_steps),
                  "steps given by hand, as TOKENS:COUNT,...");

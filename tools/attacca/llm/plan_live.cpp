@@ -13,8 +13,6 @@ namespace attacca::tool {
 namespace {
 
 constexpr std::size_t kMostKept = 1u << 16;
-/// To build a graph, until one was built: an 8B model on an H200, bench/results/h200/decode.json.
-constexpr double kGraphMilliseconds = 1.67;
 
 planner::LivePlan plan_for(const llm::Engine& engine, std::uint64_t window) {
   const llm::StepSizes sizes = engine.sizes();

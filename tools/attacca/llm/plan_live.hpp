@@ -16,6 +16,9 @@
 
 namespace attacca::tool {
 
+/// To build a graph, until one was built: an 8B model on an H200, bench/results/h200/decode.json.
+inline constexpr double kGraphMilliseconds = 1.67;
+
 /// The steps on their way from an engine's thread to the planner's. Thread-safe.
 class StepFeed {
  public:

@@ -22,7 +22,7 @@ namespace {
 
 using llm::TokenLogprob;
 
-struct Settings {
+struct ScoreSettings {
   std::string model;
   std::string file;
   bool is_summary = false;
@@ -44,7 +44,7 @@ std::vector<TokenLogprob> score_all(llm::Engine& engine, const std::vector<std::
   return scores;
 }
 
-void score(Settings& settings) {
+void score(ScoreSettings& settings) {
   const llm::EngineOptions options = engine_options(settings.flags);
   const llm::Model model = open_model(settings.model);
   const std::vector<std::int32_t> tokens = model.tokenize(read_text("--text", settings.file));
@@ -75,7 +75,7 @@ void score(Settings& settings) {
 }  // namespace
 
 void add_score(Program& program) {
-  auto settings = std::make_shared<Settings>();
+  auto settings = std::make_shared<ScoreSettings>();
   Command command =
       program.command("score", "Print log-probabilities and perplexity of a text as JSON");
   command.footer(
