@@ -149,8 +149,7 @@ class Sample : public OnEachDevice {
     return sample({{logits}}, {ways}, std::move(marks)).front().token;
   }
   /// A row sampled by the host's function itself, without a kernel.
-  static Sampled sample_on_host(const Row& row, const Ways& ways,
-                                std::vector<std::uint16_t> marks) {
+  static Sampled sample_on_host(Row row, const Ways& ways, std::vector<std::uint16_t> marks) {
     Slots slots_here({ways}, static_cast<std::uint32_t>(row.logits.size()), std::move(marks));
     const std::int32_t slot = 0;
     std::uint32_t count = 1;

@@ -92,7 +92,9 @@ struct SampleShape {
 };
 
 struct SampleArgs {
-  const float* logits;  // [rows.capacity, vocabulary]
+  // [rows.capacity, vocabulary]. On a GPU, a row with biases, penalties or a mask may be
+  // overwritten with the logits after them.
+  float* logits;
   std::uint32_t vocabulary;
   RowCount rows;
   const std::int32_t* slots;      // the slot that has the row's parameters

@@ -63,21 +63,26 @@ class RowSampler {
 
   __device__ void sample(const SampleArgs& args, std::uint32_t row) {
     Sampled& out = args.out[row];
-    const auto scan = row_.template scan<false>(
-        params_.temperature != 0 || params_.wants_logprob != 0 || params_.top_logprobs != 0);
+    const bool wants_logprobs = params_.wants_logprob != 0 || params_.top_logprobs != 0;
+    // Without log-probabilities nobody asks for the model's logits again: the first pass over the
+    // row stores what bias, penalties and mask make of them, and the others need not.
+    const bool stores = row_.is_changed() && !wants_logprobs && forced_ < 0;
+    const auto scan = stores
+                          ? scan_and_store()
+                          : row_.template scan<false>(params_.temperature != 0 || wants_logprobs);
     const std::uint32_t tops = scan.is_finite ? min(params_.top_logprobs, row_.vocabulary) : 0;
-    const bool wants_sum = scan.is_finite && (params_.wants_logprob != 0 || tops != 0);
+    const bool wants_sum = scan.is_finite && wants_logprobs;
     const double log_sum = wants_sum ? log_of_sum(TokenKey::logit(scan.best)) : 0;
     if (tops != 0) report_tops(tops, log_sum, out);
     std::uint32_t token = TokenKey::token(scan.best);
     if (forced_ >= 0)
       token = static_cast<std::uint32_t>(forced_);
     else if (scan.is_finite)
-      token = row_.is_changed() ? choose_changed() : choose<false>(scan.best);
+      token = row_.is_changed() && !stores ? choose_changed() : choose<false>(scan.best);
     if (row_.rank == 0 && threadIdx.x == 0) {
       out.tops = tops;
       out.token = static_cast<std::int32_t>(token);
-      out.logprob = wants_sum ? static_cast<float>(row_.raw[token] - log_sum) : 0;
+      out.logprob = wants_sum ? static_cast<float>(row_.logits[token] - log_sum) : 0;
       out.ending = scan.is_finite ? ending_of(params_, row_.tokens.stop, out.token, position_)
                                   : Ending::not_finite;
       std::uint16_t* const marks = row_.tokens.marks;
@@ -116,7 +121,7 @@ class RowSampler {
     if (threadIdx.x == 0) shared().listed_count = 0;
     __syncthreads();
     row_.template for_each_chunk_from<kChanged>(
-        bound, [&](std::uint32_t, std::uint32_t token, const Values& values) {
+        bound, [&](std::uint32_t, std::uint32_t token, const Values& values, const Values&) {
 #pragma unroll
           for (unsigned run = 0; run < kRuns; ++run) {
             const float value = Row::number(values[run]);
@@ -191,7 +196,8 @@ class RowSampler {
       const unsigned shift = left - width;
       for (unsigned at = threadIdx.x; at < kBins; at += kThreads) shared().bins[at] = 0;
       __syncthreads();
-      const auto take = [&](std::uint32_t, std::uint32_t token, const Values& values) {
+      const auto take = [&](std::uint32_t, std::uint32_t token, const Values& values,
+                            const Values&) {
 #pragma unroll
         for (unsigned run = 0; run < kRuns; ++run) {
           const std::uint32_t key = TokenKey::ordered(Row::number(values[run]));
@@ -259,7 +265,7 @@ class RowSampler {
     if (threadIdx.x == 0) shared().listed_count = 0;
     Row::sync();
     row_.template for_each_chunk_from<false>(
-        cut.logit, [&](std::uint32_t, std::uint32_t token, const Values& values) {
+        cut.logit, [&](std::uint32_t, std::uint32_t token, const Values& values, const Values&) {
 #pragma unroll
           for (unsigned run = 0; run < kRuns; ++run) {
             const float value = Row::number(values[run]);
@@ -274,6 +280,10 @@ class RowSampler {
 
   // --- the choice --------------------------------------------------------------------------------
 
+  __device__ typename Row::Scan scan_and_store() {
+    row_.sort_biases();
+    return row_.template scan<true, true>(params_.temperature != 0);
+  }
   __device__ std::uint32_t choose_changed() {
     row_.sort_biases();
     return choose<true>(row_.template scan<true>(params_.temperature != 0).best);

@@ -15,7 +15,8 @@
 namespace attacca::kernels {
 
 /// All threads of the cluster call all functions together. With `kChanged` a query sees the logits
-/// after bias, penalties and mask, otherwise the model's.
+/// after bias, penalties and mask, otherwise those in memory: the model's, unless a scan stored the
+/// changed ones.
 template <unsigned kBlocks>
 class SharedRow {
  public:
@@ -60,7 +61,7 @@ class SharedRow {
       : params(args.params[args.slots[row]]),
         tokens(args, static_cast<std::uint32_t>(args.slots[row])),
         vocabulary(args.vocabulary),
-        raw(args.logits + static_cast<std::uint64_t>(row) * vocabulary),
+        logits(args.logits + static_cast<std::uint64_t>(row) * vocabulary),
         rank(blockIdx.x % kBlocks),
         shared_(shared),
         first_(min(vocabulary, rank * chunks_of_block(vocabulary) * kChunk)),
@@ -82,7 +83,7 @@ class SharedRow {
   const SamplingParams& params;
   const TokensOfSlot tokens;
   const std::uint32_t vocabulary;
-  const float* const raw;
+  float* const logits;
   const unsigned rank;  // in the cluster
 
   __device__ static unsigned warp() { return threadIdx.x / 32; }
@@ -96,8 +97,9 @@ class SharedRow {
 
   // --- queries -----------------------------------------------------------------------------------
 
-  /// Calls `take(chunk, token, values)` for this warp's chunks. values[i] is the logit of token +
-  /// 32 * i; it is minus infinity past the block's last token.
+  /// Calls `take(chunk, token, values, stored)` for this warp's chunks. values[i] is the logit of
+  /// token + 32 * i, and stored[i] what memory holds for it; both are minus infinity past the
+  /// block's last token. A token is always visited by the same thread.
   template <bool kChanged, class Take>
   __device__ void for_each_chunk(Take take) const {
     visit_chunks<kChanged>([](std::uint32_t) { return true; }, take);
@@ -127,29 +129,32 @@ class SharedRow {
   }
 
   /// Scans the row. Keeps the maxima of groups for `bound_of`, and with `keeps_maxima` those of
-  /// chunks.
-  template <bool kChanged>
+  /// chunks. With `kStores` the changed logits replace the model's in memory.
+  template <bool kChanged, bool kStores = false>
   __device__ Scan scan(bool keeps_maxima) {
+    static_assert(kChanged || !kStores);
     float highest = -INFINITY;
     std::uint32_t best = first_;
     bool is_finite = true;
-    for_each_chunk<kChanged>([&](std::uint32_t chunk, std::uint32_t token, const Values& values) {
-      float chunk_max = -INFINITY;
+    for_each_chunk<kChanged>(
+        [&](std::uint32_t chunk, std::uint32_t token, const Values& values, const Values& stored) {
+          float chunk_max = -INFINITY;
 #pragma unroll
-      for (unsigned run = 0; run < kRuns; ++run) {
-        const float value = number(values[run]);
-        if (!kChanged && is_own(token + 32 * run))
-          is_finite = is_finite && fabsf(values[run]) < INFINITY;
-        chunk_max = fmaxf(chunk_max, value);
-        if (value > highest) {
-          highest = value;
-          best = token + 32 * run;
-        }
-      }
-      if (!keeps_maxima) return;
-      const std::uint32_t warp_max = __reduce_max_sync(~0u, TokenKey::ordered(chunk_max));
-      if (lane() == 0) chunk_maxima_[chunk] = TokenKey::from_ordered(warp_max);
-    });
+          for (unsigned run = 0; run < kRuns; ++run) {
+            const float value = number(values[run]);
+            if ((!kChanged || kStores) && is_own(token + 32 * run))
+              is_finite = is_finite && fabsf(stored[run]) < INFINITY;
+            if (kStores && is_own(token + 32 * run)) logits[token + 32 * run] = value;
+            chunk_max = fmaxf(chunk_max, value);
+            if (value > highest) {
+              highest = value;
+              best = token + 32 * run;
+            }
+          }
+          if (!keeps_maxima) return;
+          const std::uint32_t warp_max = __reduce_max_sync(~0u, TokenKey::ordered(chunk_max));
+          if (lane() == 0) chunk_maxima_[chunk] = TokenKey::from_ordered(warp_max);
+        });
     groups_buffer_ = next_buffer();
     float group_max = highest;
 #pragma unroll
@@ -194,7 +199,7 @@ class SharedRow {
       chunk_masses_[chunk] = 0;
     __syncwarp();
     for_each_chunk_from<kChanged>(
-        least, [&](std::uint32_t chunk, std::uint32_t token, const Values& values) {
+        least, [&](std::uint32_t chunk, std::uint32_t token, const Values& values, const Values&) {
           FloatMass weights;
           FloatMass all;
 #pragma unroll
@@ -253,7 +258,7 @@ class SharedRow {
   template <bool kChanged>
   __device__ Read read(std::uint32_t token, bool is_wanted = true) const {
     is_wanted = is_wanted && is_own(token);
-    Read read{is_wanted ? raw[token] : -INFINITY, 0, ~0u};
+    Read read{is_wanted ? logits[token] : -INFINITY, 0, ~0u};
     if (kChanged && is_wanted && tokens.marks) read.mark = tokens.marks[token];
     if (kChanged && is_wanted && tokens.allowed) read.allowed = tokens.allowed[token / 32];
     return read;
@@ -287,12 +292,14 @@ class SharedRow {
       for (unsigned at = 0; at < kAtOnce; ++at) {
         if (!wanted[at]) continue;
         const std::uint32_t chunk = first + at * kWarps;
-        Values values;
+        Values values, stored;
 #pragma unroll
-        for (unsigned run = 0; run < kRuns; ++run)
-          values[run] = kChanged ? changed(reads[at][run], chunk, token_of(chunk, run))
-                                 : reads[at][run].logit;
-        take(chunk, token_of(chunk, 0), values);
+        for (unsigned run = 0; run < kRuns; ++run) {
+          stored[run] = reads[at][run].logit;
+          values[run] =
+              kChanged ? changed(reads[at][run], chunk, token_of(chunk, run)) : stored[run];
+        }
+        take(chunk, token_of(chunk, 0), values, stored);
       }
     }
   }
