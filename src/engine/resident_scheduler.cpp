@@ -33,6 +33,8 @@ constexpr auto kPatience = 500us;
 /// It polls eagerly at first. On the host backend the loop needs the processor itself.
 constexpr auto kEager = 20us;
 constexpr auto kEagerOnGpu = 300us;  // a nap takes several times its length
+/// And after a launch until the first step's news, for whose token somebody has just begun to wait.
+constexpr auto kEagerAfterLaunch = 5ms;
 constexpr auto kNap = 20us;
 /// Without news for this long the host asks whether the loop has failed.
 constexpr auto kSuspicious = 20ms;
@@ -313,12 +315,19 @@ bool ResidentScheduler::step(std::vector<driver::Outcome>& outcomes) {
     pause_if_wanted(now);
     if (now - last_step_ > kSuspicious) look_for_failure();
     if (now - began > kPatience) break;
-    if (now - began > (options_.device.is_cuda() ? kEagerOnGpu : kEager))
-      std::this_thread::sleep_for(kNap);
-    else
+    if (is_eager(began, now))
       std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(kNap);
   }
   return true;
+}
+
+/// Whether to poll rather than nap, `began` being when the host began to wait for news.
+bool ResidentScheduler::is_eager(driver::Clock::time_point began,
+                                 driver::Clock::time_point now) const {
+  if (!options_.device.is_cuda()) return now - began <= kEager;
+  return now - began <= kEagerOnGpu || (last_step_at_ == 0 && now - launched_ <= kEagerAfterLaunch);
 }
 
 /// Makes room for another engine.

@@ -61,6 +61,7 @@ class ResidentScheduler final : public driver::Scheduler {
   void launch();
   void order(const resident::Order& order);
   bool has_unread_orders();
+  bool is_eager(driver::Clock::time_point began, driver::Clock::time_point now) const;
   void pause_if_wanted(driver::Clock::time_point now);
   void take_in_masks(std::vector<driver::Outcome>& outcomes);
   void permit(const ReplyMasks::Grant& grant);
