@@ -27,6 +27,8 @@ class SwitchLoop {
     std::vector<Graph::Fill> arms;
     /// Runs between two leads, beside the arm; may be empty.
     Graph::Fill beside = {};
+    /// Runs once in each launch, before the first lead; may be empty.
+    Graph::Fill before = {};
     /// The names of the arms in prints and traces. Without any, arms have numbers.
     std::vector<std::string> arm_names = {};
   };

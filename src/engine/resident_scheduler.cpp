@@ -178,15 +178,15 @@ void ResidentScheduler::build_loop(const resident::LoopState& loop,
                                   masks_sent_.data()};
   const auto orders = mail_->orders.reader();
   const auto news = mail_->news.writer();
-  const resident::PlanArgs plan{.loop = mail_->loop_state.data(),
-                                .letters = letters,
-                                .slots = runner_->slots().writable(),
-                                .orders = orders,
-                                .news = news,
-                                .tops = mail_->tops.writer(),
-                                .board = mail_->board.data(),
-                                .records = records_,
-                                .sites = loop_sites(device)};
+  resident::PlanArgs plan{.loop = mail_->loop_state.data(),
+                          .letters = letters,
+                          .slots = runner_->slots().writable(),
+                          .orders = orders,
+                          .news = news,
+                          .tops = mail_->tops.writer(),
+                          .board = mail_->board.data(),
+                          .records = records_,
+                          .sites = loop_sites(device)};
   resident::TurnArgs turn{.loop = mail_->loop_state.data(),
                           .planned = loop.state.plan,
                           .running = loop.running,
@@ -221,7 +221,13 @@ void ResidentScheduler::build_loop(const resident::LoopState& loop,
        .arms = std::move(steps),
        .beside =
            [&](Graph& pass) {
+             plan.is_first = 0;
              pass.kernel(resident::plan(), grid_of(plan, device.is_cuda()), plan);
+           },
+       .before =
+           [&](Graph& graph) {
+             plan.is_first = 1;
+             graph.kernel(resident::plan(), grid_of(plan, device.is_cuda()), plan);
            },
        .arm_names = std::move(names)});
   const std::size_t free = device.is_cuda() ? device.bytes_free() : 0;

@@ -95,7 +95,9 @@ void fill_after(Graph& graph, const std::vector<Node>& producers, const Graph::F
 
 Graph SwitchLoop::graph() const {
   Graph whole(device_, name_);
-  whole.while_(name_, [&](Graph& pass, Condition again) {
+  if (parts_.before) parts_.before(whole);
+  const std::vector<Node> before = Access::last_nodes(whole);
+  const Node loop = whole.while_(name_, [&](Graph& pass, Condition again) {
     const Condition arm = pass.condition("arm", static_cast<unsigned>(parts_.arms.size()));
     parts_.lead(pass, again, arm);
     const std::vector<Node> lead = Access::last_nodes(pass);
@@ -106,11 +108,13 @@ Graph SwitchLoop::graph() const {
     for (std::size_t at = 0; at < parts_.arm_names.size(); ++at)
       data.scopes[bodies[at]].label = parts_.arm_names[at];
   });
+  put_behind(loop, before);
   return whole;
 }
 
 /// An arm and what runs beside it, then the lead, which decides on the next arm. The number after
-/// the last arm's has none, and the one after that is the loop's first pass, of a lead alone.
+/// the last arm's has none, and the one after that is the loop's first pass, of `before` and a
+/// lead.
 Graph SwitchLoop::pass_of(unsigned arm, const Arms& arms) const {
   const auto none = static_cast<unsigned>(parts_.arms.size());
   const auto arm_name = [&] {
@@ -119,6 +123,7 @@ Graph SwitchLoop::pass_of(unsigned arm, const Arms& arms) const {
   Graph pass(device_, arm < none ? fmt::format("{}, {}", name_, arm_name()) : name_);
   if (arm < none) parts_.arms[arm](pass);
   if (arm <= none && parts_.beside) parts_.beside(pass);
+  if (arm > none && parts_.before) parts_.before(pass);
   fill_after(pass, Access::last_nodes(pass),
              [&](Graph& graph) { parts_.lead(graph, arms.again(), arms.arm()); });
   const std::vector<Node> last = Access::last_nodes(pass);
@@ -133,7 +138,7 @@ LoopPlan SwitchLoop::plan() const {
   plan.loop = name_;
   const Arms arms(device_, parts_.arms.size());
   const auto relaunch_problem = [&]() -> std::string {
-    for (unsigned arm = 0; arm <= parts_.arms.size(); ++arm)
+    for (unsigned arm = 0; arm <= parts_.arms.size() + 1; ++arm)
       for (const GraphError& problem : pass_of(arm, arms).device_problems()) return problem.what();
     return "";
   };

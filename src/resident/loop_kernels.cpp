@@ -26,18 +26,20 @@ ATTACCA_HD void copy(const BlockLanes& lanes, T* to, const T* from, std::uint32_
 
 ATTACCA_HD std::uint64_t now() { return device::NativeMemory::now(); }
 
-/// Records what `plan` began at, and the turn before it.
+/// Records what `plan` began at, and the turn before it, if there was one since the launch.
 ATTACCA_HD void mark_begin(const PlanArgs& a) {
   const auto add = [&](std::uint64_t at, llm::StepMark what) {
     a.records.add_at(at, static_cast<std::uint32_t>(what));
   };
   const std::uint64_t begin = now();
-  add(a.loop->turn_began, llm::StepMark::turn_begins);
-  add(a.loop->turn_ended, llm::StepMark::turn_ends);
-  add(begin, llm::StepMark::plan_begins);
   using device::SiteEvent;
-  a.sites.turn.add_at(a.loop->turn_began, SiteEvent::begins);
-  a.sites.turn.add_at(a.loop->turn_ended, SiteEvent::ends);
+  if (!a.is_first) {
+    add(a.loop->turn_began, llm::StepMark::turn_begins);
+    add(a.loop->turn_ended, llm::StepMark::turn_ends);
+    a.sites.turn.add_at(a.loop->turn_began, SiteEvent::begins);
+    a.sites.turn.add_at(a.loop->turn_ended, SiteEvent::ends);
+  }
+  add(begin, llm::StepMark::plan_begins);
   a.sites.commit.add_at(begin, SiteEvent::begins);
   a.sites.plan.add_at(begin, SiteEvent::begins);
 }
@@ -244,7 +246,7 @@ struct PlanKernel {
   ATTACCA_HD static void body(Thread& t, const Args& a) {
     const BlockLanes lanes(t);
     LoopState& loop = *a.loop;
-    if (loop.is_over) return;
+    if (loop.is_over && !a.is_first) return;
     if (is_first(lanes) && (a.records.items || a.sites.plan)) mark_begin(a);
     if (loop.has_sampled) {
       schedule::settle_step(loop.state, loop.sampled, lanes);
@@ -407,7 +409,7 @@ ATTACCA_HD bool waits_for_masks(const State& state) {
   return first != schedule::kNone && !state.entries[first].may_sample();
 }
 
-/// Whether the loop should end, and why. REQUIRES: the pass before had no step, but a plan.
+/// Whether the loop should end, and why. REQUIRES: the pass before had no step, or there was none.
 ATTACCA_HD bool ends(const TurnArgs& a, LoopEnd& why) {
   const State& state = a.loop->state;
   if (a.loop->has_step) return false;
@@ -446,7 +448,6 @@ struct TurnKernel {
     t.wait_for_producers();
     const std::uint64_t began = now();
     const bool has_run = loop.has_step;
-    const bool is_first_pass = loop.is_over;
     const schedule::Counts ran = *a.running.counts;
     const schedule::Counts counts = *a.planned.counts;
     lanes.sync();  // every thread has read them
@@ -461,7 +462,7 @@ struct TurnKernel {
     loop.has_step = counts.tokens > 0;
     a.graph.set(loop.has_step ? counts.graph : loop.state.limits.graph_count());
     LoopEnd why = LoopEnd::idle;
-    loop.is_over = !is_first_pass && !has_run && ends(a, why);
+    loop.is_over = !has_run && ends(a, why);
     a.again.set(!loop.is_over);
     if (loop.is_over) end_loop(a, why);
     loop.turn_began = began;

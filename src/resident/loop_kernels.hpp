@@ -2,7 +2,8 @@
 // begins with `turn`: it saves what the step of the pass before has sampled and puts the planned
 // step where the kernels read. Then the step runs, a SWITCH over the graphs of all sizes. Beside it
 // `plan` commits the step before, publishes its tokens, takes in orders, and plans the step of the
-// next pass. So only `turn` stands between two steps. The policy is schedule/'s.
+// next pass. So only `turn` stands between two steps. A launch of the loop begins with a `plan`, so
+// that its first pass has a step. The policy is schedule/'s.
 #pragma once
 
 #include <attacca/device/records.hpp>
@@ -27,7 +28,7 @@ struct LoopState {
   std::uint32_t has_sampled = 0;  // the step before is not committed
   std::uint32_t is_full = 0;      // no room for another step's news
   std::uint32_t is_paused = 0;    // no more steps are planned
-  std::uint32_t is_over = 1;      // this pass is the loop's last; or it has not begun
+  std::uint32_t is_over = 0;      // this pass is the loop's last
   std::uint64_t turn_began = 0;   // the newest, by the device's clock
   std::uint64_t turn_ended = 0;
 };
@@ -59,6 +60,7 @@ struct PlanArgs {
   Board* board;
   device::RecordsRef records;  // of begins and ends, if any
   LoopSites sites;
+  std::uint32_t is_first = 0;  // it comes before the first pass
 };
 
 struct TurnArgs {

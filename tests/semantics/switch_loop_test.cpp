@@ -1,6 +1,8 @@
 // Tests of SwitchLoop: one loop in two forms, which run the same arms in the same order.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "loop/costs.hpp"
 #include "support/kernels.hpp"
 #include "support/log.hpp"
@@ -14,13 +16,13 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 constexpr LoopForm kSwitchForms[] = {LoopForm::while_node, LoopForm::self_relaunch};
-constexpr int kLead = 0, kBeside = 99, kArm = 10;
+constexpr int kLead = 0, kBeside = 99, kBefore = 98, kArm = 10;
 constexpr unsigned kNone = 3;
 
 class SmallSwitchLoop : public OnEachDevice {
  protected:
   /// Three arms, chosen by a list; every node notes that it ran.
-  SwitchLoop loop(const std::vector<unsigned>& arms) {
+  SwitchLoop loop(const std::vector<unsigned>& arms, const Graph::Fill& before = {}) {
     std::vector<unsigned> again(arms.size(), 1);
     again.back() = 0;
     arms_ = Buffer<unsigned>(device(), arms);
@@ -46,7 +48,8 @@ class SmallSwitchLoop : public OnEachDevice {
                        .beside =
                            [this](Graph& pass) {
                              pass.kernel(note, Grid{}, {log_->view(), kBeside});
-                           }});
+                           },
+                       .before = before});
   }
   void run(SwitchLoopExec& exec) {
     reset();
@@ -96,6 +99,23 @@ TEST_P(SmallSwitchLoop, both_forms_run_the_chosen_arms_in_order_and_run_again) {
     for (int launch = 0; launch < 2; ++launch) {
       run(exec);
       EXPECT_THAT(arms_run(), ElementsAre(0, 2, 1, 1, -1, 0, -1));
+    }
+  }
+}
+
+TEST_P(SmallSwitchLoop, what_stands_before_the_loop_runs_once_in_each_launch) {
+  const SwitchLoop chosen = loop({1, 0, kNone}, [this](Graph& graph) {
+    graph.kernel(note, Grid{}, {log_->view(), kBefore});
+  });
+  for (const LoopForm form : kSwitchForms) {
+    SCOPED_TRACE(loop_form_name(form));
+    SwitchLoopExec exec = chosen.instantiate(form);
+    for (int launch = 0; launch < 2; ++launch) {
+      run(exec);
+      const std::vector<int> all = log_->read();
+      EXPECT_EQ(all.front(), kBefore);
+      EXPECT_EQ(std::count(all.begin(), all.end(), kBefore), 1);
+      EXPECT_EQ(std::count(all.begin(), all.end(), kLead), 3);
     }
   }
 }
