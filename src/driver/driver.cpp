@@ -29,11 +29,11 @@ std::string message_of(const std::exception_ptr& failure) {
 }  // namespace
 
 Driver::Driver(std::shared_ptr<Inbox> inbox, Scheduler& scheduler, TextWorker& text)
-    : inbox_(std::move(inbox)),
-      scheduler_(scheduler),
-      text_(text),
-      stats_(scheduler.stats()),
-      thread_([this] { run(); }) {}
+    : inbox_(std::move(inbox)), scheduler_(scheduler), text_(text), stats_(scheduler.stats()) {
+  if (scheduler_.can_begin())
+    inbox_->let_begin([this](Inbox::Mail mail) { begin(std::move(mail)); });
+  thread_ = std::thread([this] { run(); });
+}
 
 Driver::~Driver() {
   inbox_->close();
@@ -60,6 +60,20 @@ void Driver::run() {
   }
   end_all(Finish::cancelled);
   hand_over();
+}
+
+/// On the thread that submits, while the driver's sleeps and the inbox is locked. The driver's goes
+/// on from here; errors are left to it.
+void Driver::begin(Inbox::Mail mail) noexcept {
+  try {
+    const StepClock::Running running = scheduler_.running();
+    take_in(std::move(mail));
+    expire();
+    admit();
+    scheduler_.begin();
+  } catch (...) {
+    begin_failure_ = std::current_exception();
+  }
 }
 
 void Driver::take_in(Inbox::Mail mail) {
@@ -96,6 +110,7 @@ void Driver::admit() {
 
 void Driver::step() {
   try {
+    if (begin_failure_) std::rethrow_exception(std::exchange(begin_failure_, nullptr));
     const bool has_run = scheduler_.step(outcomes_);
     if (!has_run && !scheduler_.is_idle())
       throw Error("the scheduler has requests and plans no step; this is a bug of attacca");

@@ -30,6 +30,7 @@ class Driver {
 
  private:
   void run();
+  void begin(Inbox::Mail mail) noexcept;
   void take_in(Inbox::Mail mail);
   void expire();
   void step();
@@ -47,6 +48,7 @@ class Driver {
   WaitingLine line_;
   std::multimap<Clock::time_point, JobPtr> deadlines_;  // of live jobs
   std::vector<Outcome> outcomes_;                       // not handed over yet
+  std::exception_ptr begin_failure_;                    // of the newest `begin`
   std::exception_ptr lost_;                             // the error that cost the device
   mutable std::mutex mutex_;                            // of stats_
   llm::EngineStats stats_;

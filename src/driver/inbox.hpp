@@ -4,6 +4,7 @@
 
 #include <attacca/error.hpp>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <span>
 #include <string>
@@ -20,10 +21,20 @@ class Inbox {
   struct Mail {
     std::vector<JobPtr> submitted;
     std::vector<JobPtr> cancelled;
+    bool is_begun = false;  // what came before was given to the one who `begins`
     bool is_closed = false;
 
-    bool empty() const { return submitted.empty() && cancelled.empty() && !is_closed; }
+    bool empty() const { return submitted.empty() && cancelled.empty() && !is_begun && !is_closed; }
   };
+
+  /// Takes in mail for the driver while that still sleeps, on the thread that brings it: to wake a
+  /// thread takes longer than to launch a step. It must not throw, wait or use the inbox.
+  using Begin = std::function<void(Mail)>;
+  /// REQUIRES: the driver does not wait for mail yet.
+  void let_begin(Begin begin) {
+    const std::lock_guard lock(mutex_);
+    begin_ = std::move(begin);
+  }
 
   /// Throws DeviceError if the engine refuses further work.
   void submit(std::span<const JobPtr> jobs) {
@@ -33,6 +44,10 @@ class Inbox {
       if (jobs.empty()) return;  // the driver would not wake up, and never be quiet again
       mail_.submitted.insert(mail_.submitted.end(), jobs.begin(), jobs.end());
       is_quiet_ = false;
+      if (begin_ && is_asleep_ && !mail_.is_closed) {
+        begin_(std::exchange(mail_, {}));
+        mail_.is_begun = true;
+      }
     }
     arrived_.notify_one();
   }
@@ -71,7 +86,9 @@ class Inbox {
     if (has_nothing_to_do && mail_.empty()) {
       is_quiet_ = true;
       quiet_.notify_all();
+      is_asleep_ = true;
       arrived_.wait(lock, [&] { return !mail_.empty(); });
+      is_asleep_ = false;
     }
     Mail mail = std::exchange(mail_, {});
     mail_.is_closed = mail.is_closed;
@@ -82,6 +99,8 @@ class Inbox {
   std::mutex mutex_;
   std::condition_variable arrived_, quiet_;
   Mail mail_;
+  Begin begin_;
+  bool is_asleep_ = false;  // the driver, which touches nothing then
   bool is_quiet_ = true;
   std::string refusal_;
 };

@@ -1,6 +1,7 @@
 // job.hpp: a request inside the engine, from its submission to its end, and what a step made of it.
 // Four threads meet here: the one that submits, the driver's, the mask worker's and the text
-// worker's. Each field names its owner.
+// worker's. Each field names its owner. While the driver's thread sleeps, one that submits may
+// stand in for it.
 #pragma once
 
 #include <attacca/llm.hpp>

@@ -10,7 +10,7 @@
 
 namespace attacca::driver {
 
-/// Not thread-safe, but for `records`: the driver's thread calls it.
+/// Not thread-safe, but for `records`: the driver's thread calls it, or another in its place.
 class Scheduler {
  public:
   virtual ~Scheduler() = default;
@@ -22,6 +22,11 @@ class Scheduler {
   virtual void admit(JobPtr job) = 0;
   /// Takes a job out of the schedule, whatever step computes it. REQUIRES: it is scheduled.
   virtual void remove(Job& job) = 0;
+  /// Whether `begin` does anything. Constant.
+  virtual bool can_begin() const { return false; }
+  /// Launches what was admitted to an idle schedule, unless that would have to wait; then `step`
+  /// does it. Any thread calls it while the driver's sleeps.
+  virtual void begin() {}
   /// Waits for the outcomes of a step, or some time for any, and adds them. False: there was
   /// nothing to do.
   virtual bool step(std::vector<Outcome>& outcomes) = 0;

@@ -16,10 +16,12 @@ class StepClock {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Time counts while one of these lives.
+  /// Time counts while one of these lives, or a step is in flight.
   class Running {
    public:
-    explicit Running(StepClock& clock) : clock_(clock) { clock_.since_ = Clock::now(); }
+    explicit Running(StepClock& clock) : clock_(clock) {
+      if (clock_.in_flight_ == 0) clock_.since_ = Clock::now();
+    }
     ~Running() { clock_.count(); }
     Running(const Running&) = delete;
 

@@ -19,6 +19,13 @@ class StepTurns {
     const std::uint64_t mine = asked_++;
     given_back_.wait(lock, [&] { return served_ == mine; });
   }
+  /// False: somebody has it.
+  bool try_take() {
+    const std::lock_guard lock(mutex_);
+    if (served_ != asked_) return false;
+    ++asked_;
+    return true;
+  }
   void give_back() {
     {
       const std::lock_guard lock(mutex_);
@@ -55,6 +62,11 @@ class StepTurn {
   void take() {
     if (turns_ && !is_mine_) turns_->take();
     is_mine_ = true;
+  }
+  /// Takes it if nobody has it. Returns whether it is taken.
+  bool try_take() {
+    if (!is_mine_) is_mine_ = !turns_ || turns_->try_take();
+    return is_mine_;
   }
   /// Without effect if it does not have it.
   void give_back() {

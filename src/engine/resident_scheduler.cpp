@@ -304,6 +304,14 @@ void ResidentScheduler::launch() {
   ++launches_;
 }
 
+/// Requests that wait for masks are left to `step`: the loop would end at once.
+void ResidentScheduler::begin() {
+  if (is_running_ || live_ == 0 || masks_.has_open()) return;
+  if ((launches_ > 0 && !ended_.query()) || !turn_.try_take()) return;
+  launch();
+  clock_.waiting();
+}
+
 bool ResidentScheduler::step(std::vector<driver::Outcome>& outcomes) {
   if (is_idle()) return false;
   take_in_masks(outcomes);

@@ -36,6 +36,8 @@ class ResidentScheduler final : public driver::Scheduler {
   bool has_room() const override { return !free_entries_.empty(); }
   void admit(driver::JobPtr job) override;
   void remove(driver::Job& job) override;
+  bool can_begin() const override { return true; }
+  void begin() override;
   bool step(std::vector<driver::Outcome>& outcomes) override;
   bool is_idle() const override { return !is_running_ && live_ == 0; }
   /// All jobs: the loop knows no longer what was whose. Starts with an empty schedule again.

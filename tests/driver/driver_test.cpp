@@ -38,7 +38,14 @@ class InventingScheduler final : public Scheduler {
  public:
   std::atomic<int> steps_until_failure = -1;  // none
   std::atomic<bool> is_broken = false;
+  std::atomic<bool> fails_to_begin = false;
+  std::atomic<std::thread::id> begun_by = {};
 
+  bool can_begin() const override { return true; }
+  void begin() override {
+    begun_by = std::this_thread::get_id();
+    if (fails_to_begin.exchange(false)) throw Error("the launch failed");
+  }
   bool has_room() const override { return jobs_.size() < 4; }
   void admit(JobPtr job) override { jobs_.push_back({std::move(job), 0}); }
   void remove(Job& job) override {
@@ -123,6 +130,34 @@ class DriverTest : public testing::Test {
   std::unique_ptr<TextWorker> text_ = std::make_unique<TextWorker>(inbox_);
   std::unique_ptr<Driver> driver_ = std::make_unique<Driver>(inbox_, scheduler_, *text_);
 };
+
+TEST_F(DriverTest, begins_on_the_thread_that_submits_while_its_own_sleeps) {
+  for (int round = 0; round < 100; ++round) {
+    Request request;
+    request.max_tokens = 3;
+    const auto ticket = submit(request);
+    if (round > 0) {  // the driver has slept before
+      EXPECT_EQ(scheduler_.begun_by.load(), std::this_thread::get_id());
+    }
+    const Reply reply = ticket->wait();
+    EXPECT_EQ(reply.tokens.size(), 3u);
+    expect_tokens(reply, ticket->id());
+    inbox_->wait_until_quiet();
+    scheduler_.begun_by = std::thread::id();
+  }
+}
+
+TEST_F(DriverTest, an_error_while_it_begins_ends_that_request_alone) {
+  Request request;
+  request.max_tokens = 3;
+  submit(request)->wait();
+  inbox_->wait_until_quiet();
+  scheduler_.fails_to_begin = true;
+  const Reply failed = submit(request)->wait();
+  EXPECT_EQ(failed.finish, Finish::failed);
+  EXPECT_THAT(failed.error, HasSubstr("the launch failed"));
+  EXPECT_EQ(submit(request)->wait().finish, Finish::length);
+}
 
 TEST_F(DriverTest, gives_every_thread_the_replies_to_its_own_requests_whole_and_in_order) {
   constexpr int kThreads = 4, kRequests = 150;

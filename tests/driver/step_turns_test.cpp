@@ -39,6 +39,18 @@ TEST(StepTurn, is_wanted_while_somebody_waits_and_given_back_at_its_end) {
   EXPECT_TRUE(has_it);
 }
 
+TEST(StepTurn, is_tried_without_waiting) {
+  const auto turns = std::make_shared<llm::StepTurns>();
+  StepTurn mine(turns), theirs(turns);
+  EXPECT_TRUE(mine.try_take());
+  EXPECT_TRUE(mine.try_take());
+  EXPECT_FALSE(theirs.try_take());
+  mine.give_back();
+  EXPECT_TRUE(theirs.try_take());
+  EXPECT_FALSE(mine.try_take());
+  EXPECT_TRUE(StepTurn(nullptr).try_take());
+}
+
 TEST(StepTurn, those_who_wait_are_served_in_order) {
   constexpr std::size_t kWaiting = 8;
   const auto turns = std::make_shared<llm::StepTurns>();
