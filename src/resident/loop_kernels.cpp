@@ -133,10 +133,12 @@ ATTACCA_HD void note_masks(const BlockLanes& lanes, const PlanArgs& a) {
   }
 }
 
-/// Takes the next order, if there would be room for its answer too; else `none`.
-ATTACCA_HD void take_order(const PlanArgs& a) {
+/// Takes the next order, if there would be room for its answer too; else `none`. Of the first one,
+/// `written` says whether it is there; those that come after it was read wait for the next plan.
+ATTACCA_HD void take_order(const PlanArgs& a, std::uint64_t written) {
   LoopState& loop = *a.loop;
   loop.order.kind = Order::Kind::none;
+  if (written == loop.orders.own) return;
   const std::uint32_t wanted = news_wanted(loop.state.limits);
   RingWriter<News> news(a.news, loop.news);
   RingReader<Order> orders(a.orders, loop.orders);
@@ -200,10 +202,11 @@ ATTACCA_HD void forget_edges(const BlockLanes& lanes, const PlanArgs& a, const O
   if (is_first(lanes)) answer(a, order, News::Kind::forgotten);
 }
 
-ATTACCA_HD void take_in_orders(const BlockLanes& lanes, const PlanArgs& a) {
+/// `written`: how many orders there were when `plan` began, as the first lane saw it.
+ATTACCA_HD void take_in_orders(const BlockLanes& lanes, const PlanArgs& a, std::uint64_t written) {
   LoopState& loop = *a.loop;
   for (;;) {
-    if (is_first(lanes)) take_order(a);
+    if (is_first(lanes)) take_order(a, written);
     lanes.sync();
     const Order order = loop.order;
     switch (order.kind) {
@@ -253,6 +256,9 @@ struct PlanKernel {
     LoopState& loop = *a.loop;
     if (loop.is_over && !a.is_first) return;
     const std::uint64_t began = now();
+    // A read across the bus, which is on its way while the step before is settled.
+    const std::uint64_t written =
+        is_first(lanes) ? RingReader<Order>(a.orders, loop.orders).glance() : 0;
     if (loop.has_sampled) {
       schedule::settle_step(loop.state, loop.sampled, lanes);
       lanes.sync();
@@ -263,7 +269,7 @@ struct PlanKernel {
     }
     const std::uint64_t committed = now();
     lanes.sync();
-    take_in_orders(lanes, a);
+    take_in_orders(lanes, a, written);
     if (is_first(lanes)) loop.is_full = !has_room(a);
     lanes.sync();
     if (!loop.is_full && !loop.is_paused)

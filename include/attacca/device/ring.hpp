@@ -127,6 +127,9 @@ class RingReader {
     return ring_.control->is_closed.load(acquire) != 0 && available(1) == 0;
   }
 
+  /// How many were ever written, at least. A hint that orders nothing, so a kernel can ask early
+  /// and need not wait for the answer before it uses it: if nothing is new, it spares `available`.
+  ATTACCA_HD std::uint64_t glance() const { return ring_.control->written.load(relaxed); }
   /// The number of items; reads the other side's word only if fewer than `wanted` were seen before.
   ATTACCA_HD std::uint64_t available(std::uint64_t wanted) {
     if (seen_written_ - next_ < wanted) seen_written_ = ring_.control->written.load(acquire);
