@@ -89,6 +89,8 @@ struct ResidentScheduler::Mail {
         plan_memory(device, schedule::plan_bytes(limits) / sizeof(schedule::Line)),
         cached_tokens(device, limits.requests),
         masks(device, limits.requests),
+        params(device, limits.requests),
+        stop(device, std::size_t{limits.requests} * SamplingParams::kMaxStopTokens),
         sampled(device, limits.logit_rows),
         loop_state(device, 1),
         board(device, 1, Visibility::shared) {
@@ -105,6 +107,8 @@ struct ResidentScheduler::Mail {
   Buffer<schedule::Line> plan_memory;  // of the next step
   Buffer<std::uint32_t> cached_tokens;
   Buffer<std::uint32_t> masks;
+  Buffer<SamplingParams> params;
+  Buffer<std::int32_t> stop;
   Buffer<Sampled> sampled;  // of the step before
   Buffer<resident::LoopState> loop_state;
   Buffer<resident::Board> board;
@@ -166,6 +170,8 @@ void ResidentScheduler::start(const formats::Progress& progress) {
   loop.sampled = mail_->sampled.data();
   loop.cached_tokens = mail_->cached_tokens.data();
   loop.masks = mail_->masks.data();
+  loop.params = mail_->params.data();
+  loop.stop = mail_->stop.data();
   mail_->loop_state.write({&loop, 1});
 
   build_loop(loop, progress);
@@ -259,7 +265,10 @@ void ResidentScheduler::admit(driver::JobPtr job) {
   copy(job->prompt, prompts_, limits_.max_context);
   copy(sampling.stop_tokens, stop_, SamplingParams::kMaxStopTokens);
   copy(sampling.biases, bias_, SamplingParams::kMaxBiases);
-  order({.kind = Order::Kind::admit, .entry = entry, .id = job->id});
+  order({.kind = Order::Kind::admit,
+         .entry = entry,
+         .id = job->id,
+         .prompt = static_cast<std::uint32_t>(job->prompt.size())});
   free_entries_.pop_back();
   ++live_;
   job->entry = entry;
@@ -507,7 +516,7 @@ std::size_t ResidentScheduler::bytes() const {
          mail.orders.capacity() * sizeof(Order) + mail.news.capacity() * sizeof(News) +
          mail.tops.capacity() * sizeof(Sampled) + mail.state_memory.bytes() +
          mail.plan_memory.bytes() + mail.cached_tokens.bytes() + mail.masks.bytes() +
-         mail.sampled.bytes();
+         mail.params.bytes() + mail.stop.bytes() + mail.sampled.bytes();
 }
 
 llm::EngineStats ResidentScheduler::stats() const {

@@ -133,8 +133,8 @@ ATTACCA_HD void note_masks(const BlockLanes& lanes, const PlanArgs& a) {
   }
 }
 
-/// Takes the next order, if there would be room for its answer too; else `none`. Of the first one,
-/// `written` says whether it is there; those that come after it was read wait for the next plan.
+/// Takes the next of the first `written` orders, if there would be room for its answer too; else
+/// `none`.
 ATTACCA_HD void take_order(const PlanArgs& a, std::uint64_t written) {
   LoopState& loop = *a.loop;
   loop.order.kind = Order::Kind::none;
@@ -163,13 +163,21 @@ ATTACCA_HD void answer(const PlanArgs& a, const Order& order, News::Kind kind) {
   push_news(a.news, a.loop->news, answer);
 }
 
-ATTACCA_HD void admit(const BlockLanes& lanes, const PlanArgs& a, std::uint32_t entry) {
+/// All that a letter has but biases crosses the bus here, at once: no read waits for the answer to
+/// another, and `turn` finds it in the device's own memory.
+ATTACCA_HD void admit(const BlockLanes& lanes, const PlanArgs& a, const Order& order) {
   State& state = a.loop->state;
-  const Letters::Letter& letter = a.letters.letters[entry];
+  const std::uint32_t entry = order.entry;
+  constexpr std::uint32_t kStops = SamplingParams::kMaxStopTokens;
+  Letters::Letter letter;
+  if (is_first(lanes)) letter = a.letters.letters[entry];
   copy(lanes, state.history(entry),
        a.letters.prompts + static_cast<std::uint64_t>(entry) * state.limits.max_context,
-       letter.request.prompt);
+       order.prompt);
+  copy(lanes, a.loop->stop + std::uint64_t{entry} * kStops,
+       a.letters.stop + std::uint64_t{entry} * kStops, kStops);
   if (!is_first(lanes)) return;
+  a.loop->params[entry] = letter.params;
   schedule::reserve(state, entry);
   state.entries[entry].request = letter.request;
   schedule::admit(state, entry);  // the host asked `judge` before
@@ -202,7 +210,8 @@ ATTACCA_HD void forget_edges(const BlockLanes& lanes, const PlanArgs& a, const O
   if (is_first(lanes)) answer(a, order, News::Kind::forgotten);
 }
 
-/// `written`: how many orders there were when `plan` began, as the first lane saw it.
+/// `written`: how many orders there were when `plan` began, as the first lane saw it. Those that
+/// came later wait for the next plan.
 ATTACCA_HD void take_in_orders(const BlockLanes& lanes, const PlanArgs& a, std::uint64_t written) {
   LoopState& loop = *a.loop;
   for (;;) {
@@ -213,7 +222,7 @@ ATTACCA_HD void take_in_orders(const BlockLanes& lanes, const PlanArgs& a, std::
       case Order::Kind::none:
         return;
       case Order::Kind::admit:
-        admit(lanes, a, order.entry);
+        admit(lanes, a, order);
         break;
       case Order::Kind::cancel:
         if (!is_first(lanes)) break;
@@ -317,7 +326,7 @@ ATTACCA_HD void prepare_slots(const BlockLanes& lanes, const TurnArgs& a, std::u
     const auto slot = static_cast<std::uint32_t>(a.planned.prepared[at]);
     const std::uint32_t entry = state.slots[slot].entry;
     const schedule::Entry& e = state.entries[entry];
-    const SamplingParams params = a.letters.letters[entry].params;
+    const SamplingParams params = loop.params[entry];
     if (is_first(lanes)) {
       a.slots.params[slot] = params;
       a.slots.params[slot].mask = loop.masks[entry];
@@ -325,8 +334,7 @@ ATTACCA_HD void prepare_slots(const BlockLanes& lanes, const TurnArgs& a, std::u
       if (e.known() == e.request.prompt) loop.cached_tokens[entry] = e.computed - e.planned;
     }
     copy(lanes, a.slots.stop + std::uint64_t{slot} * SamplingParams::kMaxStopTokens,
-         a.letters.stop + std::uint64_t{entry} * SamplingParams::kMaxStopTokens,
-         params.stop_tokens);
+         loop.stop + std::uint64_t{entry} * SamplingParams::kMaxStopTokens, params.stop_tokens);
     copy(lanes, a.slots.bias + std::uint64_t{slot} * SamplingParams::kMaxBiases,
          a.letters.bias + std::uint64_t{entry} * SamplingParams::kMaxBiases, params.biases);
     if (kernels::has_penalties(params)) mark_tokens(lanes, a, slot, e, state.history(entry));

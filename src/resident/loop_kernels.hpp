@@ -16,12 +16,14 @@ namespace attacca::resident {
 
 /// What the loop keeps from step to step.
 struct LoopState {
-  schedule::State state;                   // its plan is that of the next step
-  schedule::Plan running;                  // what the kernels of the step read
-  kernels::Sampled* sampled = nullptr;     // [logit_rows]: of the step before
-  std::uint32_t* cached_tokens = nullptr;  // [requests]: of the prompt, when it was placed
-  std::uint32_t* masks = nullptr;          // [requests]: the row of the next token's
-  schedule::Counts counts = {};            // of the step before
+  schedule::State state;                      // its plan is that of the next step
+  schedule::Plan running;                     // what the kernels of the step read
+  kernels::Sampled* sampled = nullptr;        // [logit_rows]: of the step before
+  std::uint32_t* cached_tokens = nullptr;     // [requests]: of the prompt, when it was placed
+  std::uint32_t* masks = nullptr;             // [requests]: the row of the next token's
+  kernels::SamplingParams* params = nullptr;  // [requests]: as in the letters
+  std::int32_t* stop = nullptr;               // [requests, kMaxStopTokens]: as in the letters
+  schedule::Counts counts = {};               // of the step before
   device::RingPlace orders, news, tops;
   Order order = {};               // the one that is carried out
   std::uint32_t has_step = 0;     // `running` has one

@@ -21,6 +21,7 @@ struct Order {
   Kind kind;
   std::uint32_t entry = 0;
   std::uint64_t id = 0;
+  std::uint32_t prompt = 0;  // tokens, as in the letter; of `admit`
   // What `permit` says:
   std::uint32_t mask = 0;    // the row with the request's mask
   std::uint32_t is_new = 0;  // the row is to be filled with the mask in the request's letter
