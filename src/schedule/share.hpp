@@ -253,9 +253,10 @@ ATTACCA_HD void share_among_decodes(State& state, const Lanes& lanes) {
 }
 
 /// Decides how many tokens each running request computes in the next step, and which waiting
-/// requests join: sets `planned` of every running request.
+/// requests join: sets `planned` of every running request. Returns whether all are decodes, which
+/// the lanes find out together; else some may not be.
 template <class Lanes>
-ATTACCA_HD void share_step(State& state, const Lanes& lanes) {
+ATTACCA_HD bool share_step(State& state, const Lanes& lanes) {
   Numbering<Needs> needs;
   for (std::uint32_t first = 0; first < state.running.count; first += lanes.count()) {
     const std::uint32_t at = first + lanes.index();
@@ -276,6 +277,7 @@ ATTACCA_HD void share_step(State& state, const Lanes& lanes) {
   else if (is_first(lanes))
     share_in_order(state);
   lanes.sync();
+  return is_common;
 }
 
 }  // namespace attacca::schedule::detail

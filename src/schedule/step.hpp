@@ -211,13 +211,13 @@ ATTACCA_HD void plan_step(State& state, const Lanes& lanes = {}) {
   if (in_flight == kMostInFlight) return;
 
   lanes.sync();
-  detail::share_step(state, lanes);
+  const bool is_all_decodes = detail::share_step(state, lanes);
   const std::uint32_t place = state.place_of_step(in_flight);
   Part* const parts = state.parts_at(place);
   Numbering<detail::PartPlace> places({0, 0, 0, 0, counts.placed});
   detail::write_parts(state, lanes, parts, true, places);
   const std::uint32_t decodes = places.next().part;
-  detail::write_parts(state, lanes, parts, false, places);
+  if (!is_all_decodes) detail::write_parts(state, lanes, parts, false, places);
   lanes.sync();
   const detail::PartPlace all = places.next();
   for (std::uint32_t at = lanes.index(); at < decodes; at += lanes.count())
