@@ -260,11 +260,14 @@ struct PlanKernel {
   static constexpr const char* name = "plan";
   using Args = PlanArgs;
   static Cost cost(const Args&) { return {.flops = 0, .bytes = 0}; }
-  ATTACCA_HD static void body(Thread& t, const Args& a) {
+  ATTACCA_HD static void body(Thread& t, const Args& args) {
     const BlockLanes lanes(t);
-    LoopState& loop = *a.loop;
-    if (loop.is_over && !a.is_first) return;
+    if (args.loop->is_over && !args.is_first) return;
     const std::uint64_t began = now();
+    const StagedCopy<LoopState> staged(lanes, args.loop);
+    Args a = args;
+    a.loop = staged.get();
+    LoopState& loop = *a.loop;
     // A read across the bus, which is on its way while the step before is settled.
     const std::uint64_t written =
         is_first(lanes) ? RingReader<Order>(a.orders, loop.orders).glance() : 0;
@@ -285,6 +288,7 @@ struct PlanKernel {
       schedule::plan_step(loop.state, lanes);
     else if (is_first(lanes))
       *loop.state.plan.counts = {};
+    staged.write_back(lanes);
     if (!is_first(lanes)) return;
     write_board(loop.state, *a.board);
     record(a, began, committed);
