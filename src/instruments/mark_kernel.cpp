@@ -6,10 +6,12 @@ namespace attacca {
 namespace {
 struct Mark {
   static constexpr const char* name = "mark";
+  static constexpr bool waits = true;
   using Args = MarkArgs;
   static Cost cost(const Args&) { return {.flops = 0, .bytes = sizeof(device::Record)}; }
   ATTACCA_HD static void body(Thread& t, const Args& a) {
     t.release_consumers();
+    t.wait_for_producers();
     if (!t.is_first()) return;
     if (a.pass && a.counts != MarkArgs::Pass::same)
       *a.pass = a.counts == MarkArgs::Pass::next ? *a.pass + 1 : 0;
