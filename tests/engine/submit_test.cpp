@@ -1,6 +1,5 @@
 // Tests of an engine that takes requests while it runs: events, cancellation, deadlines,
 // priorities, readers that do not read, callbacks, and steps that fail.
-#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <attacca/error.hpp>
@@ -8,7 +7,6 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <future>
 #include <latch>
 #include <optional>
@@ -192,65 +190,6 @@ TEST_P(SubmitAtRandom, gives_every_request_the_tokens_it_gets_alone) {
     submit_all(scarce_engine, requests, alone, round);
   } while (!HasFailure() && std::chrono::steady_clock::now() < end);
   EXPECT_GT(scarce_engine.stats().steps, 0u);
-}
-
-/// Kilobytes of memory that this process has in use.
-std::size_t resident_kilobytes() {
-  std::ifstream status("/proc/self/status");
-  std::string word;
-  while (status >> word)
-    if (word == "VmRSS:") {
-      std::size_t kilobytes = 0;
-      status >> kilobytes;
-      return kilobytes;
-    }
-  return 0;
-}
-
-/// On demand: ATTACCA_SOAK_SECONDS=240 tests/engine_tests --gtest_filter=*AtRandom*full_batch*
-TEST_P(SubmitAtRandom, a_full_batch_of_256_loses_nothing_for_as_long_as_one_likes) {
-  const char* wish = std::getenv("ATTACCA_SOAK_SECONDS");
-  if (!wish) GTEST_SKIP() << "set ATTACCA_SOAK_SECONDS to the seconds it shall take";
-  const Model embedded("");
-  std::vector<Request> requests;
-  for (std::size_t at = 0; at < 256; ++at) {
-    Tokens prompt(1 + at * 7 % 60);
-    for (std::size_t i = 0; i < prompt.size(); ++i)  // every eighth begins alike
-      prompt[i] = static_cast<std::int32_t>(100 + (i + at % 8 * 50) % 400);
-    requests.push_back(greedy(prompt, 60 + at * 13 % 200));
-    if (at % 2 == 1) requests.back().sampling = {.temperature = 1, .seed = at};
-  }
-  EngineOptions full = options(256);
-  full.context = 320;
-  full.step_tokens = 512;
-  full.pages = 512;  // of 20 that a sequence may need
-  std::vector<Tokens> alone;
-  {
-    EngineOptions by_host = full;
-    by_host.slots = 1;
-    by_host.scheduler = Scheduler::host;
-    by_host.resident_loop = EngineOptions{}.resident_loop;
-    Engine engine(embedded, by_host);
-    for (const Request& request : requests) alone.push_back(engine.generate(request).tokens);
-  }
-  Engine engine(embedded, full);
-  const auto length = std::chrono::seconds(atoi(wish));
-  const auto begin = std::chrono::steady_clock::now();
-  std::size_t kilobytes = 0, bytes_free = 0;
-  unsigned round = 0;
-  while (!HasFailure() && std::chrono::steady_clock::now() < begin + length) {
-    submit_all(engine, requests, alone, ++round);
-    if (kilobytes > 0 || std::chrono::steady_clock::now() < begin + length / 2) continue;
-    kilobytes = resident_kilobytes();  // by now the rings have been filled once
-    bytes_free = device().bytes_free();
-  }
-  const EngineStats stats = engine.stats();
-  fmt::print("{} rounds of {} requests, {} steps, {} tokens, {} preemptions, {} evictions\n", round,
-             requests.size(), stats.steps, stats.tokens_prefilled + stats.tokens_decoded,
-             stats.preemptions, stats.evictions);
-  EXPECT_GT(stats.preemptions + stats.evictions, 0u) << "pages were never short";
-  EXPECT_LE(resident_kilobytes(), kilobytes + 16 * 1024);
-  EXPECT_TRUE(!is_cuda() || device().bytes_free() + (std::size_t{64} << 20) >= bytes_free);
 }
 
 TEST_P(Submit, many_times_more_requests_than_slots_wait_and_all_are_answered) {
