@@ -137,6 +137,56 @@ TEST_P(Resident, many_steps_are_one_launch) {
   EXPECT_GE(engine.stats().steps_ahead, 98u);
 }
 
+/// For compute-sanitizer: a loop of few graphs that does a little of everything.
+class SmallResident : public Resident {
+ protected:
+  static std::vector<llm::Request> requests() {
+    std::vector<llm::Request> requests;
+    for (const std::size_t length : {3, 20, 33, 33}) {
+      Tokens prompt(length);
+      for (std::size_t at = 0; at < length; ++at)
+        prompt[at] = static_cast<std::int32_t>(1 + at % 9);
+      requests.push_back(greedy(prompt, 5));
+    }
+    requests[1].sampling = {.temperature = 1, .top_p = 0.9f, .seed = 3};
+    requests[1].sampling.repetition_penalty = 1.2f;
+    requests[1].sampling.bias = {{5, 1.5f}, {7, -2.0f}};
+    requests[2].logprobs = 2;
+    requests[3].stop_tokens = {2, 4};
+    requests[3].sampling.allowed = {4, 6, 8};
+    return requests;
+  }
+};
+ATTACCA_ON_EACH_DEVICE(SmallResident);
+
+TEST_P(SmallResident, answers_requests_of_many_kinds_in_both_forms) {
+  const llm::Model model(fixture("llama"));
+  llm::EngineOptions with = options();
+  with.slots = 2;
+  with.pages = 8;
+  with.decode_sizes = {2};
+  with.mixed_sizes = {16, 48};
+  std::vector<llm::Reply> right;
+  {
+    llm::EngineOptions by_host = with;
+    by_host.scheduler = llm::Scheduler::host;
+    right = llm::Engine(model, by_host).generate(requests());
+  }
+  for (const auto form : {llm::ResidentLoop::while_node, llm::ResidentLoop::self_relaunch}) {
+    with.resident_loop = form;
+    llm::Engine engine(model, with);
+    llm::Ticket cancelled = engine.submit(greedy({1, 2, 3}, 100));
+    cancelled.cancel();
+    const std::vector<llm::Reply> replies = engine.generate(requests());
+    for (std::size_t at = 0; at < replies.size(); ++at)
+      EXPECT_EQ(replies[at].tokens, right[at].tokens) << "request " << at;
+    EXPECT_EQ(replies[2].logprobs.size(), replies[2].tokens.size());
+    cancelled.wait();
+    engine.wait_until_idle();
+    EXPECT_EQ(engine.stats().pages_in_use, 0u);
+  }
+}
+
 TEST_P(Resident, refuses_to_start_where_a_step_would_have_no_graph) {
   const llm::Model model(fixture("llama"));
   llm::EngineOptions with = options();
