@@ -1,11 +1,13 @@
 // loop.cpp: what the loop around the steps costs when the host runs it and when the device does:
 // the gap between two steps by the device's clock, the time from token to token, calls of the CUDA
-// driver, all with a quiet host and with a busy one; and how soon an idle engine answers.
+// driver, all with a quiet host and with a busy one; how soon an idle engine answers, and whether
+// the device waits for a host that pauses.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <atomic>
 #include <attacca/error.hpp>
+#include <chrono>
 #include <optional>
 #include <thread>
 
@@ -29,11 +31,16 @@ constexpr double kMostHogged = 1.05;   // of the quiet p99
 constexpr double kLeastRate = 0.97;    // of the host's
 constexpr double kMostAdmission = 60;  // µs over the step
 constexpr double kMostPlan = 10;       // µs
+constexpr double kMostPaused = 5;      // times the median from token to token
+constexpr unsigned kPausedBatch = 64;  // of the run in which the host pauses
+constexpr std::uint64_t kLargeModel = std::uint64_t{8} << 30;  // bytes; its steps take long
 constexpr std::size_t kRecords = 1u << 16;
 
+/// Of requests, in tokens.
 struct Lengths {
-  unsigned prompt = 32;
-  unsigned output = 384;
+  unsigned prompt;
+  unsigned output;
+  unsigned few;  // of output, where figures do not get better with more
 };
 
 /// The median, p10 and p99; the last stands where other benchmarks have p90.
@@ -110,68 +117,128 @@ struct Measured {
   double tokens_per_second = 0, hogged_tokens_per_second = 0;
   std::optional<double> calls_per_token;
   std::vector<double> admission_us;  // to the first token, less the step
+  std::optional<double> longest_us;  // from token to token, while the host paused
 };
 
 class LoopRun {
  public:
-  explicit LoopRun(Run& run) : run_(run) {
-    if (run.is_quick()) lengths_ = {8, 24};
-  }
+  explicit LoopRun(Run& run) : run_(run) {}
 
-  void run_model(const ordered_json& params, const std::string& path, unsigned batch) {
-    const Measured host = measure(params, path, batch, kLoops[0]);
-    const Measured by_while = measure(params, path, batch, kLoops[1]);
-    const Measured by_relaunch = measure(params, path, batch, kLoops[2]);
-    add_rows(params, batch, kLoops[0], host, nullptr);
-    add_rows(params, batch, kLoops[1], by_while, &host);
-    add_rows(params, batch, kLoops[2], by_relaunch, &host);
+  /// One engine of each loop, with as many slots as the largest batch, runs all batches: to load a
+  /// model and to build graphs takes longer than to run them.
+  void run_model(const ordered_json& params, const std::string& path,
+                 const std::vector<unsigned>& batches) {
+    std::vector<std::vector<Measured>> measured;
+    for (const LoopChoice& choice : kLoops)
+      measured.push_back(measure(params, path, batches, choice));
+    for (std::size_t at = 0; at < batches.size(); ++at)
+      for (std::size_t loop = 0; loop < std::size(kLoops); ++loop)
+        add_rows(params, batches[at], kLoops[loop], measured[loop][at],
+                 loop == 0 ? nullptr : &measured[0][at]);
   }
 
  private:
-  Measured measure(const ordered_json& params, const std::string& path, unsigned batch,
-                   const LoopChoice& choice) {
+  std::vector<Measured> measure(const ordered_json& params, const std::string& path,
+                                const std::vector<unsigned>& batches, const LoopChoice& choice) {
     std::string what;
     for (const auto& [key, value] : params.items()) what += value.get<std::string>() + ", ";
-    what += fmt::format("{} at once, {}", batch, choice.name);
+    what += choice.name;
     const Progress progress = [&](std::string_view task, std::uint64_t done, std::uint64_t all) {
       if (all > 0) run_.show_progress(fmt::format("{}, {}", what, task), 100 * done / all, 100);
     };
     const Model model(path, progress);
     EngineOptions options;
     options.device = run_.device;
-    options.slots = batch;
+    options.slots = *std::max_element(batches.begin(), batches.end());
     options.context = std::min<std::size_t>(model.context(), 1024);
     options.scheduler = choice.scheduler;
     options.resident_loop = choice.form;
     options.device_records = kRecords;
+    options.on_step = [this](const StepRecord&) { pause_if_wanted(); };
     Engine engine(model, options, progress);
+    const bool is_large = engine.memory().weights_per_step > kLargeModel;
+    lengths_ = run_.is_quick() ? Lengths{8, 24, 24} : Lengths{32, is_large ? 128u : 384u, 32};
+    std::vector<Measured> measured;
+    for (const unsigned batch : batches)
+      measured.push_back(
+          measure_batch(model, engine, batch, fmt::format("{}, {} at once", what, batch)));
+    return measured;
+  }
+
+  Measured measure_batch(const Model& model, Engine& engine, unsigned batch,
+                         const std::string& what) {
+    const bool is_resident = engine.options().scheduler == Scheduler::resident;
+    const unsigned size = size_of(engine, batch);
     Measured measured;
-    generate(model, engine, batch);  // loads what is used for the first time
+    generate(model, engine, batch, lengths_.few);  // loads what is used for the first time
+    new_records(engine);
     run_.show_progress(what, 1, 4);
-    measured.tokens_per_second = generate(model, engine, batch, &measured.host_intervals);
-    measured.quiet = steps_of(engine.device_records(), batch);
+    measured.tokens_per_second =
+        generate(model, engine, batch, lengths_.output, &measured.host_intervals);
+    measured.quiet = steps_of(new_records(engine), size);
     if (measured.quiet.gaps.empty())
       throw attacca::Error(fmt::format("{}: no two whole steps followed one another", what));
     run_.show_progress(what, 2, 4);
     {
       const Hogs hogs(std::thread::hardware_concurrency());
-      measured.hogged_tokens_per_second = generate(model, engine, batch);
+      measured.hogged_tokens_per_second = generate(model, engine, batch, lengths_.output);
     }
-    measured.hogged = steps_of(engine.device_records(), batch);
+    measured.hogged = steps_of(new_records(engine), size);
     run_.show_progress(what, 3, 4);
     measured.calls_per_token = count_calls(model, engine, batch);
-    for (int round = 0; round < (run_.is_quick() ? 3 : 20); ++round)
-      measured.admission_us.push_back(admission(model, engine));
+    if (batch == 1)
+      for (int round = 0; round < (run_.is_quick() ? 3 : 20); ++round)
+        measured.admission_us.push_back(admission(model, engine));
+    if (is_resident && batch == std::min(kPausedBatch, engine.options().slots))
+      measured.longest_us = longest_while_paused(model, engine, batch, measured.quiet);
     return measured;
   }
 
+  /// Those since the last call.
+  std::vector<Record> new_records(const Engine& engine) {
+    std::vector<Record> records = engine.device_records();
+    std::erase_if(records, [&](const Record& record) { return record.at <= seen_; });
+    for (const Record& record : records) seen_ = std::max(seen_, record.at);
+    return records;
+  }
+
+  /// The tokens of the graph that a decode step of `batch` sequences runs.
+  static unsigned size_of(const Engine& engine, unsigned batch) {
+    const std::vector<unsigned> sizes = engine.sizes().decode;
+    const auto fits = std::lower_bound(sizes.begin(), sizes.end(), batch);
+    return fits == sizes.end() ? batch : *fits;
+  }
+
+  /// Microseconds of the longest time from token to token, by the device's clock, in a run in which
+  /// the host reads nothing for a second.
+  double longest_while_paused(const Model& model, Engine& engine, unsigned batch,
+                              const Steps& quiet) {
+    const auto pause = std::chrono::milliseconds(run_.is_quick() ? 50 : 1000);
+    const double microseconds = std::chrono::duration<double, std::micro>(pause).count();
+    const auto most = static_cast<double>(engine.longest_sequence() - lengths_.prompt - 1);
+    const double tokens = 1.5 * microseconds / quantiles(quiet.intervals).median;
+    new_records(engine);
+    pause_ = pause;
+    generate(model, engine, batch,
+             static_cast<unsigned>(std::clamp(tokens, 1.0 * lengths_.few, most)));
+    if (pause_.load().count() != 0) throw attacca::Error("the host should have paused");
+    const std::vector<double> intervals =
+        steps_of(new_records(engine), size_of(engine, batch)).intervals;
+    return *std::max_element(intervals.begin(), intervals.end());
+  }
+
+  /// The thread that reads news calls it after each step.
+  void pause_if_wanted() {
+    std::this_thread::sleep_for(pause_.exchange(std::chrono::milliseconds(0)));
+  }
+
   /// Tokens per second of `batch` requests at once, after the first token of each.
-  double generate(const Model& model, Engine& engine, unsigned batch,
+  double generate(const Model& model, Engine& engine, unsigned batch, unsigned output,
                   std::vector<double>* intervals = nullptr) {
     std::vector<Request> requests(batch);
     std::vector<std::vector<double>> times(batch);
     for (unsigned at = 0; at < batch; ++at) {
-      requests[at] = request(model);
+      requests[at] = request(model, output);
       requests[at].on_event = [&times, at](const RequestEvent& event) {
         if (event.token >= 0) times[at].push_back(event.seconds);
       };
@@ -180,7 +247,7 @@ class LoopRun {
     engine.wait_until_idle();
     double first = 0, last = 0;
     for (const Reply& reply : replies) {
-      if (reply.tokens.size() != lengths_.output)
+      if (reply.tokens.size() != output)
         throw attacca::Error(fmt::format("a reply of {} tokens ended as '{}' {}",
                                          reply.tokens.size(), finish_name(reply.finish),
                                          reply.error));
@@ -191,7 +258,7 @@ class LoopRun {
       for (const std::vector<double>& each : times)
         for (std::size_t at = 2; at < each.size(); ++at)
           intervals->push_back((each[at] - each[at - 1]) * 1e6);
-    return batch * (lengths_.output - 1) / (last - first);
+    return batch * (output - 1) / (last - first);
   }
 
   std::optional<double> count_calls(const Model& model, Engine& engine, unsigned batch) {
@@ -208,23 +275,21 @@ class LoopRun {
     // of the loop nor its end is counted.
     std::atomic<std::uint64_t> from = 0, to = 0;
     std::vector<Request> requests(batch);
-    for (Request& each : requests) each = request(model);
+    for (Request& each : requests) each = request(model, lengths_.few);
     requests[0].on_event = [&, seen = 0u](const RequestEvent& event) mutable {
       if (event.token < 0) return;
       if (++seen == 3) from = counter->calls();
-      if (seen == lengths_.output - 10) to = counter->calls();
+      if (seen == lengths_.few - 10) to = counter->calls();
     };
     engine.generate(requests);
     engine.wait_until_idle();
-    const double tokens = static_cast<double>(batch) * (lengths_.output - 13);
+    const double tokens = static_cast<double>(batch) * (lengths_.few - 13);
     return static_cast<double>(to - from) / tokens;
   }
 
   /// Microseconds from `submit` on an idle engine to the first token, less those of its step.
   double admission(const Model& model, Engine& engine) {
-    Request one = request(model);
-    one.max_tokens = 1;
-    const Reply reply = engine.generate(one);
+    const Reply reply = engine.generate(request(model, 1));
     engine.wait_until_idle();
     std::uint64_t begin = 0, end = 0;
     for (const Record& record : engine.device_records()) {
@@ -234,10 +299,10 @@ class LoopRun {
     return reply.seconds_to_first_token * 1e6 - static_cast<double>(end - begin) / 1e3;
   }
 
-  Request request(const Model& model) {
+  Request request(const Model& model, unsigned output) {
     Request request;
     request.tokens = random_tokens(model, lengths_.prompt, ++requests_);
-    request.max_tokens = lengths_.output;
+    request.max_tokens = output;
     request.sampling.temperature = 0.7f;
     request.sampling.top_p = 0.95f;
     request.sampling.seed = requests_;
@@ -291,6 +356,9 @@ class LoopRun {
     if (batch == 1)
       add(row_of("first token, over the step itself", quantiles(m.admission_us), "µs"),
           host ? quantiles(host->admission_us).median : 0, kMostAdmission);
+    if (m.longest_us)
+      add(row_of("token to token, longest while the host pauses", one(*m.longest_us), "µs"),
+          std::nullopt, kMostPaused * interval.median);
     if (choice.scheduler == Scheduler::host) return;
     add(row_of("turn", quantiles(m.quiet.turns), "µs"), std::nullopt, std::nullopt);
     add(row_of("plan and commit", quantiles(m.quiet.plans), "µs"), std::nullopt,
@@ -298,7 +366,9 @@ class LoopRun {
   }
 
   Run& run_;
-  Lengths lengths_;
+  Lengths lengths_{};
+  std::uint64_t seen_ = 0;  // when the newest record that was read was written
+  std::atomic<std::chrono::milliseconds> pause_ = std::chrono::milliseconds(0);
   unsigned requests_ = 0;
   bool has_told_why_ = false;
 };
@@ -310,15 +380,15 @@ void run_loop(Run& run) {
       "after the median is p10, the one behind it p99");
   run.note(
       "gap: from the mark behind sampling to the one before the next step's first kernel. Host "
-      "busy: as many threads that only compute as there are processors");
+      "busy: as many threads that only compute as there are processors. The host pauses: for a "
+      "second its thread reads nothing");
   LoopRun loop(run);
   const auto batches = [&](std::vector<unsigned> otherwise) {
     return run.engine.slots.empty() ? std::move(otherwise) : run.engine.slots;
   };
   if (!is_synthetic(run)) {
     const std::string path = model_path_of(run);
-    for (const unsigned batch : batches({1, 8}))
-      loop.run_model(ordered_json::object(), path, batch);
+    loop.run_model(ordered_json::object(), path, batches({1, 8}));
     return;
   }
   std::vector<std::string> shapes = run.engine.shapes;
@@ -327,8 +397,7 @@ void run_loop(Run& run) {
                             : std::vector<std::string>{"llama-1b", "llama-8b"};
   for (const std::string& shape : shapes) {
     const RandomFile file(run, shape, "bf16");
-    for (const unsigned batch : batches({1, 8, 64, 256}))
-      loop.run_model({{"shape", shape}}, file.path().string(), batch);
+    loop.run_model({{"shape", shape}}, file.path().string(), batches({1, 8, 64, 256}));
   }
 }
 
