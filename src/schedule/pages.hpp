@@ -53,7 +53,7 @@ ATTACCA_HD inline void forget_page(State& state, std::uint32_t page) {
 }
 
 /// Takes a free page, else evicts an idle one; kNone if every page is in use.
-ATTACCA_HD inline std::uint32_t take_page(State& state) {
+ATTACCA_HD ATTACCA_NOINLINE inline std::uint32_t take_page(State& state) {
   std::uint32_t page = state.free_pages.pop_back();
   if (page == kNone) {
     page = state.idle_pages.pop_front();
@@ -94,8 +94,10 @@ ATTACCA_HD inline std::uint32_t parent_of(const std::int32_t* table, std::uint32
 /// Looks up cached pages that continue the first `index` pages of a table, writes them to the table
 /// and returns where they end. Takes no references. Stops before a page with a position whose
 /// logits are wanted.
-ATTACCA_HD inline std::uint32_t match_pages(const State& state, std::uint32_t entry,
-                                            std::int32_t* table, std::uint32_t index) {
+ATTACCA_HD ATTACCA_NOINLINE inline std::uint32_t match_pages(const State& state,
+                                                             std::uint32_t entry,
+                                                             std::int32_t* table,
+                                                             std::uint32_t index) {
   const std::uint32_t page_size = state.limits.page_size;
   for (; (index + 1) * page_size <= state.entries[entry].wanted; ++index) {
     const std::int32_t* tokens = state.history(entry) + index * page_size;
@@ -120,7 +122,8 @@ ATTACCA_HD inline void adopt_pages(State& state, std::uint32_t entry, std::uint3
 
 /// Enters a page that has become full into the prefix cache. If an equal page was cached meanwhile,
 /// the table takes that one instead, so equal prefixes are the same pages.
-ATTACCA_HD inline void cache_page(State& state, std::uint32_t entry, std::uint32_t index) {
+ATTACCA_HD ATTACCA_NOINLINE inline void cache_page(State& state, std::uint32_t entry,
+                                                   std::uint32_t index) {
   const std::int32_t* tokens = state.history(entry) + index * state.limits.page_size;
   const std::uint32_t slot = state.entries[entry].slot;
   std::int32_t* table = state.table(slot);

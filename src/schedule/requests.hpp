@@ -85,7 +85,7 @@ namespace detail {
 
 /// Frees a running request's slot and pages. Its parts of steps in flight are void. Those steps may
 /// still write to its pages; the pages' next owners run in later steps.
-ATTACCA_HD inline void leave_slot(State& state, std::uint32_t entry) {
+ATTACCA_HD ATTACCA_NOINLINE inline void leave_slot(State& state, std::uint32_t entry) {
   Entry& e = state.entries[entry];
   release_table(state, e.slot);
   state.slots[e.slot].entry = kNone;
@@ -99,7 +99,7 @@ ATTACCA_HD inline void leave_slot(State& state, std::uint32_t entry) {
 }
 
 /// Ends a request, whether it waits or runs.
-ATTACCA_HD inline void retire(State& state, std::uint32_t entry) {
+ATTACCA_HD ATTACCA_NOINLINE inline void retire(State& state, std::uint32_t entry) {
   Entry& e = state.entries[entry];
   if (e.state == EntryState::running)
     leave_slot(state, entry);

@@ -67,8 +67,8 @@ ATTACCA_HD inline std::uint32_t page_for(State& state, std::uint32_t entry, Page
 /// Plans a chunk of a running request, or a longer one than it has, and takes pages for it. Where
 /// it gets no page, its chunk is cut. A preempted request's part of the budget is lost.
 /// REQUIRES: `most` is no less than the request has already.
-ATTACCA_HD inline void allot(State& state, std::uint32_t entry, const Budget& most, Budget& left,
-                             Pages pages) {
+ATTACCA_HD ATTACCA_NOINLINE inline void allot(State& state, std::uint32_t entry, const Budget& most,
+                                              Budget& left, Pages pages) {
   const std::uint32_t page_size = state.limits.page_size;
   Entry& e = state.entries[entry];
   Slot& slot = state.slots[e.slot];
@@ -101,7 +101,7 @@ ATTACCA_HD inline void catch_up(State& state, std::uint32_t entry) {
 /// it may have and one more page for each running request. Its chunk of this step may be shorter,
 /// but more requests than the pages are enough for would only preempt each other. No request
 /// overtakes the first.
-ATTACCA_HD inline bool place_next(State& state, const Budget& most) {
+ATTACCA_HD ATTACCA_NOINLINE inline bool place_next(State& state, const Budget& most) {
   const std::uint32_t entry = state.waiting.first;
   const std::uint32_t slot = state.free_slots.last();
   if (entry == kNone || slot == kNone || most.tokens == 0) return false;
@@ -198,7 +198,7 @@ ATTACCA_HD inline void share_among_prompts(State& state, Budget& left) {
 }
 
 /// Decides one request after another.
-ATTACCA_HD inline void share_in_order(State& state) {
+ATTACCA_HD ATTACCA_NOINLINE inline void share_in_order(State& state) {
   const Limits& limits = state.limits;
   const Array& running = state.running;
   for (std::uint32_t at = 0; at < running.count; ++at)
