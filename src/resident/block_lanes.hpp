@@ -21,6 +21,15 @@ class BlockLanes {
 #endif
   }
 
+  /// Whether some lane says so; also a barrier.
+  ATTACCA_HD bool any(bool value) const {
+#if defined(__CUDA_ARCH__)
+    return __syncthreads_or(value) != 0;
+#else
+    return value;
+#endif
+  }
+
   /// See schedule::OneLane. T is made of 32-bit words, and is zero by default.
   template <class T>
   ATTACCA_HD T sum_before(const T& value, T& all) const {

@@ -83,6 +83,7 @@ ATTACCA_HD void publish(const BlockLanes& lanes, const PlanArgs& a) {
       news.put(at, row);
     }
     const bool has_tops = at < events && row.row.has_tops;
+    if (!lanes.any(has_tops)) continue;
     const std::uint32_t place = tops_places.place(lanes, std::uint32_t{has_tops});
     if (has_tops) tops.put(place, a.loop->sampled[state.events[at].row]);
   }

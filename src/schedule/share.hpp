@@ -230,10 +230,18 @@ ATTACCA_HD inline Needs needs_of(const State& state, const Entry& e) {
 }
 
 /// The common case of `share_in_order`: every request decodes or rests, and free pages are
-/// enough. The requests that need a page get them in order.
+/// enough. The requests that need a page get them in order; mostly none does, and nothing has to be
+/// counted.
 template <class Lanes>
-ATTACCA_HD void share_among_decodes(State& state, const Lanes& lanes) {
+ATTACCA_HD void share_among_decodes(State& state, const Lanes& lanes, std::uint32_t pages_needed) {
   Array& free = state.free_pages;
+  if (pages_needed == 0) {
+    for (std::uint32_t at = lanes.index(); at < state.running.count; at += lanes.count()) {
+      Entry& e = state.entries[state.running[at]];
+      e.planned = !rests(e);
+    }
+    return;
+  }
   Numbering<Needs> pages;
   for (std::uint32_t first = 0; first < state.running.count; first += lanes.count()) {
     const std::uint32_t at = first + lanes.index();
@@ -273,7 +281,7 @@ ATTACCA_HD bool share_step(State& state, const Lanes& lanes) {
       needs.next().prompts == 0 && !can_place && needs.next().pages <= state.free_pages.count;
   lanes.sync();
   if (is_common)
-    share_among_decodes(state, lanes);
+    share_among_decodes(state, lanes, needs.next().pages);
   else if (is_first(lanes))
     share_in_order(state);
   lanes.sync();

@@ -127,15 +127,19 @@ ATTACCA_HD Event event_of(const State& state, const Part& part, std::uint32_t at
   return event;
 }
 
-/// How many events a part has: none once its sequence has left the slot, and none after its end.
+/// How many events a part has, and whether the last one ends its request: none once its sequence
+/// has left the slot, and none after its end.
+struct PartEvents {
+  std::uint32_t count;
+  bool ends;
+};
 template <class Sampled>
-ATTACCA_HD std::uint32_t count_events(const State& state, const Part& part,
-                                      const Sampled* sampled) {
-  if (state.slots[part.slot].turn != part.turn) return 0;
-  std::uint32_t count = 0;
-  while (count < part.rows)
-    if (event_of(state, part, count++, sampled).ending != Ending::none) break;
-  return count;
+ATTACCA_HD PartEvents events_of(const State& state, const Part& part, const Sampled* sampled) {
+  PartEvents events{0, false};
+  if (state.slots[part.slot].turn != part.turn) return events;
+  while (events.count < part.rows && !events.ends)
+    events.ends = event_of(state, part, events.count++, sampled).ending != Ending::none;
+  return events;
 }
 
 /// What the parts of a step come to.
@@ -264,12 +268,10 @@ ATTACCA_HD void settle_step(State& state, const Sampled* sampled, const Lanes& l
     Part part{};
     if (at < count) {
       part = parts[at];
-      own.events = detail::count_events(state, part, sampled);
+      const detail::PartEvents events = detail::events_of(state, part, sampled);
+      own.events = events.count;
       own.voided = state.slots[part.slot].turn == part.turn ? 0 : part.tokens;
-      const bool ends =
-          own.events > 0 &&
-          detail::event_of(state, part, own.events - 1, sampled).ending != Ending::none;
-      own.to_keep = own.voided == 0 && (ends || detail::fills_page(state, part));
+      own.to_keep = own.voided == 0 && (events.ends || detail::fills_page(state, part));
     }
     const detail::Settled begin = settled.place(lanes, own);
     if (at >= count) continue;
