@@ -94,7 +94,8 @@ class SoakAtRandom : public test::OnEachDevice {
       check(open[which].first, open[which].second.wait());
       open.erase(open.begin() + static_cast<long>(which));
     };
-    while (Clock::now() < end && !HasFailure()) {
+    const auto goes_on = [&] { return Clock::now() < end && !HasFailure(); };
+    while (goes_on()) {
       const std::size_t at = random() % requests_.size();
       Request request = requests_[at];
       request.priority = static_cast<llm::Priority>(random() % 3);
@@ -109,8 +110,11 @@ class SoakAtRandom : public test::OnEachDevice {
       if (random() % 4 == 0) open.back().second.cancel();
       if (random() % 3 == 0) open.front().second.next(1us * (random() % 500));
       // Those left open are not read for a while.
-      while (open.size() > engine.options().slots / kThreads + random() % 12)
-        take(random() % open.size());
+      while (goes_on() && open.size() > engine.options().slots / kThreads + random() % 12) {
+        const std::size_t which = random() % open.size();
+        while (goes_on() && !open[which].second.has_ended()) open[which].second.next(20ms);
+        if (open[which].second.has_ended()) take(which);
+      }
     }
     for (auto& [at, ticket] : open) {
       try {
