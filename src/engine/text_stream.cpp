@@ -24,19 +24,24 @@ std::size_t held_length(std::string_view text, const std::vector<std::string>& s
 
 TextStream::TextStream(const text::Tokenizer& tokenizer, std::span<const std::int32_t> prompt,
                        std::vector<std::string> stops)
-    : detokenizer_(tokenizer, true), stops_(std::move(stops)) {
-  // Some tokenizers drop the first space of a text, so the reply must not be decoded as a new text.
-  for (const std::int32_t token : prompt) detokenizer_.push(token);
+    : detokenizer_(tokenizer, true), prompt_(prompt), stops_(std::move(stops)) {
   std::erase(stops_, std::string());
+}
+
+/// Some tokenizers drop the first space of a text, so the reply must not be decoded as a new text.
+void TextStream::read_prompt() {
+  for (const std::int32_t token : std::exchange(prompt_, {})) detokenizer_.push(token);
 }
 
 std::string TextStream::push(std::int32_t token) {
   if (is_stopped_) return {};
+  read_prompt();
   return release(detokenizer_.push(token), false);
 }
 
 std::string TextStream::finish() {
   if (is_stopped_) return {};
+  read_prompt();
   return release(detokenizer_.finish(), true);
 }
 

@@ -16,7 +16,9 @@ namespace attacca::engine {
 
 class TextStream final : public driver::ReplyText {
  public:
-  /// Streams the text after `prompt`. It ends before the first of `stops`; empty ones are ignored.
+  /// Streams the text after `prompt`, which is read with the first token: by the text worker's
+  /// thread, not by the one that submits. It ends before the first of `stops`; empty ones are
+  /// ignored. REQUIRES: tokenizer and prompt outlive it.
   TextStream(const text::Tokenizer& tokenizer, std::span<const std::int32_t> prompt,
              std::vector<std::string> stops);
 
@@ -28,9 +30,11 @@ class TextStream final : public driver::ReplyText {
   bool is_stopped() const override { return is_stopped_; }
 
  private:
+  void read_prompt();
   std::string release(std::string text, bool is_last);
 
   text::Detokenizer detokenizer_;
+  std::span<const std::int32_t> prompt_;  // empty once it is read
   std::vector<std::string> stops_;
   std::string held_;  // may be the start of a stop string
   bool is_stopped_ = false;
