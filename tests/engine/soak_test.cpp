@@ -58,7 +58,7 @@ std::size_t resident_kilobytes() {
 class SoakAtRandom : public test::OnEachDevice {
  protected:
   SoakAtRandom() {
-    for (std::size_t at = 0; at < 256; ++at) {
+    for (std::size_t at = 0; at < 128; ++at) {
       Tokens prompt(1 + at * 7 % 60);
       for (std::size_t i = 0; i < prompt.size(); ++i)  // every eighth begins alike
         prompt[i] = static_cast<std::int32_t>(100 + (i + at % 8 * 50) % 400);
@@ -82,7 +82,7 @@ class SoakAtRandom : public test::OnEachDevice {
   void find_right_replies(const llm::Model& model) {
     Engine engine(model, options(32));
     for (const Reply& reply : engine.generate(requests_)) right_.push_back(reply.tokens);
-    for (std::size_t at = 0; at < requests_.size(); at += 37)
+    for (std::size_t at = 0; at < requests_.size(); at += 19)
       ASSERT_EQ(engine.generate(requests_[at]).tokens, right_[at]) << "request " << at;
   }
 
@@ -165,13 +165,15 @@ TEST_P(SoakAtRandom, a_full_batch_of_256_loses_nothing_for_as_long_as_one_likes)
   const llm::Model model("");
   ASSERT_NO_FATAL_FAILURE(find_right_replies(model));
   EngineOptions full = options(256);
-  full.pages = 512;  // of 20 that a sequence may need
+  full.pages = 384;  // of 20 that a sequence may need
   choose_scheduler_of_this_test(full);
   Engine engine(model, full);
   print(begin, engine.stats());
 
-  // The seconds count from the beginning, so that whoever waits for the test knows its end.
-  const auto end = std::max(begin + std::chrono::seconds(std::atoi(wish)), Clock::now() + 1s);
+  // The seconds count from the beginning, so that whoever waits for the test knows its end; on a
+  // slow machine half of them are left.
+  const auto length = std::chrono::milliseconds(1000 * std::atoi(wish));
+  const Clock::time_point end = std::max(begin + length, Clock::now() + length / 2);
   const Clock::time_point middle = Clock::now() + (end - Clock::now()) / 2;
   std::atomic<std::size_t> working = kThreads;
   std::vector<std::thread> threads;
