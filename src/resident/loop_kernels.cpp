@@ -134,6 +134,17 @@ ATTACCA_HD void note_masks(const BlockLanes& lanes, const PlanArgs& a) {
   }
 }
 
+/// How many orders were ever written. In a pass this is a read across the bus on whose answer
+/// nothing waits while the step before is settled; mostly it brings nothing new. The first plan of
+/// a launch has nothing to settle, but an order to take in, and so looks properly at once.
+ATTACCA_HD std::uint64_t look_for_orders(const PlanArgs& a) {
+  RingReader<Order> orders(a.orders, a.loop->orders);
+  if (!a.is_first) return orders.glance();
+  orders.available(a.orders.mask + 1);
+  a.loop->orders = orders.place();
+  return a.loop->orders.other;
+}
+
 /// Takes the next of the first `written` orders, if there would be room for its answer too; else
 /// `none`.
 ATTACCA_HD void take_order(const PlanArgs& a, std::uint64_t written) {
@@ -263,15 +274,13 @@ struct PlanKernel {
   static Cost cost(const Args&) { return {.flops = 0, .bytes = 0}; }
   ATTACCA_HD static void body(Thread& t, const Args& args) {
     const BlockLanes lanes(t);
-    if (args.loop->is_over && !args.is_first) return;
     const std::uint64_t began = now();
     const StagedCopy<LoopState> staged(lanes, args.loop);
     Args a = args;
     a.loop = staged.get();
     LoopState& loop = *a.loop;
-    // A read across the bus, which is on its way while the step before is settled.
-    const std::uint64_t written =
-        is_first(lanes) ? RingReader<Order>(a.orders, loop.orders).glance() : 0;
+    if (loop.is_over && !a.is_first) return;
+    const std::uint64_t written = is_first(lanes) ? look_for_orders(a) : 0;
     if (loop.has_sampled) {
       schedule::settle_step(loop.state, loop.sampled, lanes);
       lanes.sync();
