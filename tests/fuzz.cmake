@@ -42,7 +42,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
     ${PROJECT_SOURCE_DIR}/src/formats/*.cpp ${PROJECT_SOURCE_DIR}/src/text/*.cpp
     ${PROJECT_SOURCE_DIR}/src/grammar/*.cpp ${PROJECT_SOURCE_DIR}/src/planner/*.cpp
     ${PROJECT_SOURCE_DIR}/src/server/fields.cpp ${PROJECT_SOURCE_DIR}/src/server/openai_*.cpp
-    ${PROJECT_SOURCE_DIR}/src/server/tool_calls.cpp
+    ${PROJECT_SOURCE_DIR}/src/server/tool_calls.cpp ${PROJECT_SOURCE_DIR}/src/comm/tcp/inbox.cpp
+    ${PROJECT_SOURCE_DIR}/src/comm/tcp/launch.cpp
     ${PROJECT_SOURCE_DIR}/bench/serve/completion.cpp ${PROJECT_SOURCE_DIR}/bench/serve/sse.cpp)
   add_library(attacca_parsers STATIC EXCLUDE_FROM_ALL ${parser_sources})
   target_include_directories(attacca_parsers PUBLIC

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <attacca/ranks.hpp>
+#include <optional>
 #include <string>
 
 namespace attacca {
@@ -12,7 +13,7 @@ bool has_mpi();
 /// The MPI library with its version. If this build has none: how to get one.
 std::string describe_mpi();
 
-/// Whether the environment says that a launcher started this process as one of several ranks.
+/// Whether the environment says that a launcher of MPI started this process as one of several ranks.
 bool is_mpi_launch();
 
 /// Starts MPI and returns the group of all processes. Throws RanksBroken if they have not all come
@@ -21,5 +22,9 @@ bool is_mpi_launch();
 /// then finalises MPI. After a failure MPI is not finalised, because that would wait for the
 /// missing rank.
 Group join_mpi(const RanksOptions& options = {});
+
+/// The group of the processes that a launcher started, through MPI if it is one of MPI's and this
+/// build has it, else through TCP; see launch.hpp. Nothing if no launcher started this process.
+std::optional<Group> join_processes(const RanksOptions& options = {});
 
 }  // namespace attacca

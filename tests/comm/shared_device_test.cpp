@@ -5,7 +5,7 @@
 #include <atomic>
 #include <functional>
 
-#include "comm/conformance.hpp"
+#include "comm/device_conformance.hpp"
 #include "support/on_each_device.hpp"
 
 namespace attacca::test {
@@ -40,45 +40,7 @@ TEST_P(SmallSharedDevice, collectives_give_what_the_reference_gives) {
   for (const int ranks : {1, 2, 3, 5})
     on_ranks(ranks, [&](const Group& group) {
       EXPECT_EQ(group.backend(), "edges");
-      const auto n = static_cast<std::size_t>(group.size());
-      const auto own = static_cast<std::size_t>(group.rank());
-      for (const std::size_t count : {std::size_t{1}, std::size_t{17}, std::size_t{4097}}) {
-        Buffer<float> from = values(group.rank(), count), to(device(), count);
-        group.all_reduce<float>(from.span(), to.span()).run();
-        EXPECT_EQ(to.read(), sum_over(group.size(), count));
-        group.all_reduce(from.span()).run();
-        EXPECT_EQ(from.read(), to.read()) << "in place";
-
-        for (int root = 0; root < group.size(); ++root) {
-          Buffer<float> given = values(group.rank(), count);
-          group.broadcast(given.span(), root).run();
-          EXPECT_EQ(given.read(), values_of(root, count));
-        }
-        std::vector<float> all;
-        for (int rank = 0; rank < group.size(); ++rank)
-          for (const float value : values_of(rank, count)) all.push_back(value);
-        Buffer<float> gathered(device(), count * n);
-        const Buffer<float> part = values(group.rank(), count);
-        group.all_gather<float>(part.span(), gathered.span()).run();
-        EXPECT_EQ(gathered.read(), all);
-        Buffer<float> in_place = values(group.rank(), count * n);
-        const std::span<float> mine = in_place.span().subspan(own * count, count);
-        const Stream stream(device());
-        stream.copy<float>(mine, part.span());
-        stream.synchronize();
-        group.all_gather<float>(mine, in_place.span()).run();
-        EXPECT_EQ(in_place.read(), all) << "in place";
-
-        Buffer<float> wide = values(group.rank(), count * n), scattered(device(), count);
-        group.reduce_scatter<float>(wide.span(), scattered.span()).run();
-        EXPECT_EQ(scattered.read(), sum_over(group.size(), count, own * count));
-        group.reduce_scatter<float>(wide.span(), wide.span().subspan(own * count, count)).run();
-        const std::vector<float> after = wide.read();
-        EXPECT_TRUE(std::equal(after.begin() + static_cast<long>(own * count),
-                               after.begin() + static_cast<long>((own + 1) * count),
-                               sum_over(group.size(), count, own * count).begin()));
-        group.barrier().run();
-      }
+      collectives_give_what_the_reference_gives(device(), group);
     });
 }
 
@@ -129,42 +91,10 @@ TEST_P(SmallSharedDevice, a_limit_is_read_when_the_exchange_runs) {
   });
 }
 
-/// Kernels around two all-reduces, launched three times: x = sum of (2 (sum of (3 x + rank)) + 1).
 TEST_P(SmallSharedDevice, exchanges_in_graphs_run_at_every_launch) {
   for (const int ranks : {1, 2, 4})
-    on_ranks(ranks, [&](const Group& group) {
-      const std::uint64_t count = 100;
-      Buffer<int> x(device(), count);
-      const AffineArgs before{x.data(), count, 3, group.rank()}, after{x.data(), count, 2, 1};
-      const Grid grid = Grid::covering(count);
-      const Exchange first = group.all_reduce(x.span()).named("first");
-      const Exchange second = group.all_reduce(x.span()).named("second");
-      Stream stream(device());
-      Graph built(device(), "built");
-      const auto start = built.kernel(affine, grid, before);
-      const auto middle = first.add_to(built).after(start);
-      second.add_to(built).after(built.kernel(affine, grid, after).after(middle));
-      const Graph captured = capture(stream, [&](StreamRef s) {
-        s.kernel(affine, grid, before);
-        first.enqueue(s);
-        s.kernel(affine, grid, after);
-        second.enqueue(s);
-      });
-      for (const Graph* graph : {&std::as_const(built), &captured}) {
-        Exec exec = graph->instantiate();
-        x.write(std::vector<int>(count, group.rank() + 1));
-        int expected = 0;
-        for (int turn = 0; turn < 3; ++turn) {
-          exec.launch(stream);
-          int all = 0;
-          for (int rank = 0; rank < group.size(); ++rank)
-            all += 3 * (turn == 0 ? rank + 1 : expected) + rank;
-          expected = group.size() * (2 * all + 1);
-        }
-        stream.synchronize();
-        EXPECT_EQ(x.read(), std::vector<int>(count, expected)) << graph->name();
-      }
-    });
+    on_ranks(ranks,
+             [&](const Group& group) { exchanges_in_graphs_run_at_every_launch(device(), group); });
 }
 
 TEST_P(SmallSharedDevice, exchanges_outside_graphs_follow_the_work_of_every_rank) {

@@ -174,6 +174,15 @@ def roofs_seeds():
     yield "kept", ("attacca roofs 1: Neoverse-V1, 2 threads\n" + "".join(f"{name} 1.5e9\n" for name in names) + "end\n").encode()
 
 
+def ranks_seeds():
+    """Messages to a rank, and lists of machines."""
+    def message(tag, data):
+        return struct.pack("<IiQ", 0x61636361, tag, len(data)) + data
+    yield "messages", message(0, b"sixteen bytes...") + message(2, b"") + message(1, b"one") + message(1, b"two")
+    for number, hosts in enumerate(["node3", "node[03-07,12],other", "rack[2,5]node[1-8].x"]):
+        yield f"hosts-{number}", hosts.encode()
+
+
 def trace_seeds():
     slices = [{"ph": "X", "name": "rms_norm", "pid": 1, "tid": 1, "ts": 10.5 * at, "dur": 8.25,
                "args": {"graph": "step", "launch": 1, "iteration": at + 1, "tokens": 4, "why": "x",
@@ -190,7 +199,7 @@ def main():
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__.strip())
     targets = {"chat": chat_seeds, "gguf": gguf_seeds, "grammar": grammar_seeds, "plan": plan_seeds,
-               "requests": requests_seeds, "roofs": roofs_seeds, "safetensors": safetensors_seeds, "sse": sse_seeds,
+               "ranks": ranks_seeds, "requests": requests_seeds, "roofs": roofs_seeds, "safetensors": safetensors_seeds, "sse": sse_seeds,
                "tokenizer": tokenizer_seeds, "trace": trace_seeds}
     for target, seeds in targets.items():
         folder = pathlib.Path(sys.argv[1]) / target

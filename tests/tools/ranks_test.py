@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Tests of `attacca run --ranks` and `serve --ranks`: ranks_test.py <binary> [<mpirun>]. Without mpirun those of processes
-are skipped."""
+"""Tests of `attacca run --ranks` and `serve --ranks`: ranks_test.py <binary> [<mpirun>]. Without mpirun those of MPI are
+skipped."""
 import contextlib
 import json
+import pathlib
 import signal
 import subprocess
 import sys
 import unittest
 import urllib.request
+
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "comm"))
+import launch  # noqa: E402
 
 BINARY = sys.argv[1]
 MPIRUN = sys.argv[2] if len(sys.argv) > 2 else ""
@@ -78,6 +82,35 @@ class Threads(unittest.TestCase):
         done = run(BINARY, *STORY, "--ranks", "2", "--scheduler", "resident")
         self.assertEqual(done.returncode, 1)
         self.assertIn("rank 0 has the resident scheduler", done.stderr)
+
+
+def launched(ranks, *arguments):
+    """The status, output and errors of each process that was started as torchrun does."""
+    processes = launch.start(ranks, [BINARY, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    outputs = [process.communicate(timeout=60) for process in processes]
+    return [(process.returncode, *output) for process, output in zip(processes, outputs)]
+
+
+class Launched(unittest.TestCase):
+    def test_two_processes_tell_the_story_of_one(self):
+        first, second = launched(2, *STORY, "--ranks", "2")
+        self.assertEqual((first[0], second[0]), (0, 0), first[2] + second[2])
+        self.assertEqual((first[1], second[1]), (run(BINARY, *STORY).stdout, ""))
+
+    def test_another_count_than_there_are_processes_is_refused_by_all(self):
+        for status, _, errors in launched(2, *STORY, "--ranks", "4"):
+            self.assertEqual(status, 2)
+            self.assertIn("--ranks 4 in a program of 2 processes; give --ranks 2", errors)
+
+    def test_a_killed_process_is_named_at_once(self):
+        command = [BINARY, "run", "--plain", "Once", "--samples", "2000", "--ignore-end", "-n", "400", "--ranks", "2"]
+        pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+        first, second = launch.start(2, command, **pipes)
+        with self.assertRaises(subprocess.TimeoutExpired):
+            second.wait(timeout=2)
+        second.kill()
+        second.communicate()
+        self.assertRegex(first.communicate(timeout=15)[1], "attacca: .*rank 1 left and did not ")
 
 
 @unittest.skipUnless(MPIRUN, "no mpirun")

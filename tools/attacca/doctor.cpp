@@ -55,7 +55,7 @@ void print_text(const Machine& machine) {
   if (machine.cuda_runtime) say("runtime", "CUDA " + *machine.cuda_runtime + ", linked in");
   if (!machine.cuda_compiler.empty()) say("nvcc", machine.cuda_compiler.string());
 
-  say("ranks", "threads (loopback); processes (MPI): " + describe_mpi());
+  say("ranks", "threads (loopback); processes (TCP, MPI): " + describe_mpi());
   const bool has_gpu = Device::cuda_count() > 0;
   say("ranks GPU", has_gpu
                        ? "threads that share one (edges); processes, through host memory (staged)"

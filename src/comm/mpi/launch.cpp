@@ -1,4 +1,5 @@
-// launch.cpp: recognises a launcher of MPI by the variables it sets.
+// launch.cpp: recognises launchers by the variables they set.
+#include <attacca/launch.hpp>
 #include <attacca/mpi.hpp>
 
 #include <cstdlib>
@@ -10,6 +11,13 @@ bool is_mpi_launch() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"})
     if (std::getenv(name)) return true;
   return false;
+}
+
+std::optional<Group> join_processes(const RanksOptions& options) {
+  const std::optional<Launch> launch = find_launch();
+  if (is_mpi_launch() && (has_mpi() || !launch)) return join_mpi(options);
+  if (launch) return join_tcp(*launch, options);
+  return {};
 }
 
 }  // namespace attacca

@@ -16,8 +16,8 @@ RankTeam::RankTeam(const EngineFlags& flags, llm::EngineOptions& options) {
   threads_each_ = flags.threads > 0 ? flags.threads : std::max(1u, cores / flags.ranks);
   const RanksOptions ranks{.deadline = std::chrono::duration_cast<std::chrono::nanoseconds>(
                                std::chrono::duration<double>(flags.rank_deadline))};
-  if (is_mpi_launch()) {
-    own_ = join_mpi(ranks);
+  own_ = join_processes(ranks);
+  if (own_) {
     if (own_->size() != static_cast<int>(flags.ranks))
       throw UsageError(fmt::format("--ranks {} in a program of {} processes; give --ranks {}",
                                    flags.ranks, own_->size(), own_->size()));

@@ -1,5 +1,5 @@
-// rank_team.hpp: the ranks of --ranks: threads of this process or, under mpirun, processes. The
-// first one runs the command; the others compute their part of the model.
+// rank_team.hpp: the ranks of --ranks: threads of this process, or processes that mpirun, srun or
+// torchrun started. The first one runs the command; the others compute their part of the model.
 #pragma once
 
 #include <attacca/llm.hpp>

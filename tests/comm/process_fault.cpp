@@ -1,4 +1,4 @@
-// One rank of a program in which rank 1 misbehaves: mpi_faults_test.py starts it under mpirun. Each
+// One rank of a program in which rank 1 misbehaves: process_faults_test.py starts it. Each
 // surviving rank prints "rank R: " and what it was told.
 #include <attacca/mpi.hpp>
 
@@ -15,11 +15,13 @@ namespace {
 
 using attacca::Group;
 
-/// The launcher numbers processes before MPI does.
-bool is_culprit() {
-  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
-  return rank && std::string(rank) == "1";
+/// The launcher numbers processes before they meet.
+std::string rank_of_launcher() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "RANK"})
+    if (const char* rank = std::getenv(name)) return rank;
+  return {};
 }
+bool is_culprit() { return rank_of_launcher() == "1"; }
 
 void die() { std::raise(SIGKILL); }
 
@@ -75,16 +77,17 @@ void misbehave(const std::string& how, const Group& group) {
 
 int main(int count, char** arguments) {
   const std::string how = count > 1 ? arguments[1] : "";
-  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  const std::string rank = rank_of_launcher();
   if (how == "lost-bootstrap" && is_culprit()) die();
   try {
-    const Group group = attacca::join_mpi({.deadline = std::chrono::milliseconds(1500)});
+    const Group group = *attacca::join_processes({.deadline = std::chrono::milliseconds(1500)});
     misbehave(how, group);
-    std::printf("rank %s: was told nothing\n", rank);
+    std::printf("rank %s: was told nothing\n", rank.c_str());
   } catch (const attacca::RanksBroken& error) {
-    std::printf("rank %s: %s\n", rank, error.what());
+    std::printf("rank %s: %s\n", rank.c_str(), error.what());
     std::fflush(stdout);
-    std::_Exit(0);  // the launcher must not end the others before they have spoken
+    // mpirun must not end the others before they have spoken.
+    if (attacca::is_mpi_launch()) std::_Exit(0);
   }
   return 0;
 }

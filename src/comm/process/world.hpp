@@ -1,15 +1,10 @@
-// world.hpp: MPI as all groups of this process use it: requests with a deadline, and a line on
-// which ranks tell each other that they wait, leave or fail.
-//
-// MPI is asked for serialized threads, and one mutex guards every call. A thread of its own starts
-// and ends MPI, so both have a deadline too.
+// world.hpp: the processes of a program as all groups of this process use them: messages with a
+// deadline, and notices by which ranks tell each other that they wait, leave or fail. One mutex
+// guards the wire.
 #pragma once
-
-#include <mpi.h>
 
 #include <attacca/ranks.hpp>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -19,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/process/wire.hpp"
 #include "comm/waits.hpp"
 
 namespace attacca::comm {
@@ -26,25 +22,26 @@ namespace attacca::comm {
 /// Messages of one exchange that are on their way.
 struct Transfer {
   int peer;  // as in the whole program
-  MPI_Request request;
+  Request request;
 };
 using Transfers = std::vector<Transfer>;
 
-class MpiWorld {
+class World {
  public:
-  /// Throws RanksBroken if MPI has not started within the deadline.
-  explicit MpiWorld(std::chrono::nanoseconds deadline);
-  ~MpiWorld();
-  MpiWorld(const MpiWorld&) = delete;
+  World(std::unique_ptr<Wire> wire, std::chrono::nanoseconds deadline);
+  /// Waits, up to the deadline, until all ranks leave. If not all do, it says so on stderr.
+  ~World();
+  World(const World&) = delete;
 
+  const char* name() const { return wire_->name(); }
   int rank() const { return rank_; }
   int size() const { return size_; }
   std::chrono::nanoseconds deadline() const { return deadline_; }
 
   void send(Transfers& to, int peer, int tag, const std::byte* data, std::size_t bytes);
   void receive(Transfers& to, int peer, int tag, std::byte* data, std::size_t bytes);
-  /// Waits until all are done. If it throws, the program is broken and MPI is not called again, so
-  /// nothing is written to memory that the messages were meant for. `what`: what peers that are
+  /// Waits until all are done. If it throws, the program is broken and the wire is not used again,
+  /// so nothing is written to memory that the messages were meant for. `what`: what peers that are
   /// missing did not do.
   void wait(Transfers& transfers, const std::function<std::string()>& what);
 
@@ -53,10 +50,10 @@ class MpiWorld {
   [[noreturn]] void fail(const std::string& message);
   void poll();
 
-  /// Groups that share a rank have different contexts; see MpiGroup::subgroup.
+  /// Groups that share a rank have different contexts; see ProcessGroup::subgroup.
   std::mutex subgroup_mutex;
   std::uint64_t next_context = 2;
-  int highest_tag() const { return highest_tag_; }
+  int highest_tag() const { return wire_->highest_tag(); }
 
  private:
   static constexpr std::size_t kTextBytes = 992;
@@ -71,35 +68,32 @@ class MpiWorld {
   };
   struct Sent {
     Notice notice;
-    std::vector<MPI_Request> requests;
+    std::vector<Request> requests;
   };
   using Clock = std::chrono::steady_clock;
 
-  void run_mpi();
   bool finalize();
   void tell_all(Notice::Kind kind, const std::vector<int>& missing, const std::string& text);
-  void listen();
+  void listen(int peer);
   void handle(int from, const Notice& notice);
   void poll_locked();
   void check_locked();
   [[noreturn]] void fail_locked(const std::string& message);
-  void check_call(int result, const char* call);
-  template <class Byte, class Start>
-  void transfer(Transfers& to, int peer, Byte* data, std::size_t bytes, const char* call,
-                const Start& start);
+  /// Runs `work`, which uses the wire. Breaks the program if the wire does.
+  template <class Work>
+  auto on_wire(const Work& work);
   bool test(Transfers& transfers);
   [[noreturn]] void give_up_on(const Wait& wait);
 
   const std::chrono::nanoseconds deadline_;
-  int rank_ = 0;
-  int size_ = 1;
-  int highest_tag_ = 32767;
+  const std::unique_ptr<Wire> wire_;
+  const int rank_;
+  const int size_;
 
-  std::mutex mutex_;  // of MPI and of what follows
-  MPI_Comm all_ = MPI_COMM_NULL;
-  MPI_Request incoming_ = MPI_REQUEST_NULL;
-  Notice received_;
-  std::list<Sent> sent_;  // until MPI has taken them
+  std::mutex mutex_;               // of the wire and of what follows
+  std::vector<Request> incoming_;  // by rank: the next notice
+  std::vector<Notice> received_;
+  std::list<Sent> sent_;  // until the wire has taken them
   bool is_broken_ = false;
   bool was_thrown_ = false;  // the program knows
   std::string message_;
@@ -109,18 +103,6 @@ class MpiWorld {
     Wait wait;
   };
   std::vector<Known> known_waits_;  // by rank; the last one it told of
-
-  /// Shared with the thread that runs MPI, which may outlive this if MPI does not return.
-  struct Life {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool has_started = false;
-    bool must_end = false;
-    bool has_ended = false;
-    std::string problem;
-    MPI_Comm all = MPI_COMM_NULL;
-  };
-  std::shared_ptr<Life> life_ = std::make_shared<Life>();
 };
 
 }  // namespace attacca::comm

@@ -1,5 +1,5 @@
-// The conformance cases in processes: mpirun starts this program, and every process runs all tests
-// in the same order as one rank. The report of a failed test names the rank.
+// The conformance cases in processes: mpirun or launch.py starts this program, and every process
+// runs all tests in the same order as one rank. The report of a failed test names the rank.
 #include <gtest/gtest.h>
 #include <attacca/mpi.hpp>
 
@@ -13,18 +13,18 @@ namespace {
 
 std::optional<Group> world;
 
-class MpiConformance : public testing::TestWithParam<ConformanceCase> {};
+class ProcessConformance : public testing::TestWithParam<ConformanceCase> {};
 
-TEST_P(MpiConformance, holds) {
+TEST_P(ProcessConformance, holds) {
   const testing::ScopedTrace trace(__FILE__, __LINE__, "rank " + std::to_string(world->rank()));
   GetParam().run(*world);
   world->barrier().run();
 }
-INSTANTIATE_TEST_SUITE_P(Mpi, MpiConformance, testing::ValuesIn(kConformance),
+INSTANTIATE_TEST_SUITE_P(Processes, ProcessConformance, testing::ValuesIn(kConformance),
                          [](const auto& at) { return std::string(at.param.name); });
 
 /// A host device stands for the GPU, whose memory would be copied likewise.
-TEST(MpiStaged, moves_memory_of_a_device_through_pinned_memory) {
+TEST(ProcessStaged, moves_memory_of_a_device_through_pinned_memory) {
   const Device device = Device::host(1);
   const Group group = world->on(device, Transport::staged);
   EXPECT_EQ(group.backend(), "staged");
@@ -34,7 +34,7 @@ TEST(MpiStaged, moves_memory_of_a_device_through_pinned_memory) {
 }
 
 /// Every process also runs each program on threads, and compares its own rank's numbers.
-TEST(MpiPrograms, compute_what_loopback_does) {
+TEST(ProcessPrograms, compute_what_loopback_does) {
   for (std::uint32_t seed = 1000; seed < 1200; ++seed) {
     const RankProgram program = make_program(seed, world->size());
     Numbers expected;
@@ -52,10 +52,10 @@ TEST(MpiPrograms, compute_what_loopback_does) {
 
 int main(int count, char** arguments) {
   testing::InitGoogleTest(&count, arguments);
-  attacca::test::world = attacca::join_mpi();
+  attacca::test::world = attacca::join_processes();
   const int ranks = count > 1 ? std::stoi(arguments[1]) : 0;
-  if (attacca::test::world->size() != ranks) {
-    std::fprintf(stderr, "%d ranks, not %d\n", attacca::test::world->size(), ranks);
+  if (!attacca::test::world || attacca::test::world->size() != ranks) {
+    std::fprintf(stderr, "no launcher started this as one of %d ranks\n", ranks);
     return 1;
   }
   const int result = RUN_ALL_TESTS();

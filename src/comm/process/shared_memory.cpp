@@ -1,5 +1,5 @@
 // shared_memory.cpp: maps, reserves and unlinks objects of POSIX shared memory.
-#include "comm/mpi/shared_memory.hpp"
+#include "comm/process/shared_memory.hpp"
 
 #include <fcntl.h>
 #include <fmt/core.h>

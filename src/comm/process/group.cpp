@@ -1,8 +1,8 @@
-// group.cpp: collectives of MPI ranks, from sends and receives. Every rank tells every other what
+// group.cpp: collectives of processes, from sends and receives. Every rank tells every other what
 // it is about to do, with its data if they are short. So a difference is noticed before anyone
 // waits for data, and a rank that does not come is known by name. Sums go in the order of ranks,
 // which MPI's own reductions do not promise.
-#include <attacca/mpi.hpp>
+#include "comm/process/group.hpp"
 
 #include <fmt/core.h>
 #include <algorithm>
@@ -12,10 +12,10 @@
 #include <numeric>
 
 #include "comm/group.hpp"
-#include "comm/mpi/shared_memory.hpp"
-#include "comm/mpi/world.hpp"
 #include "comm/nccl/group.hpp"
 #include "comm/nvshmem/group.hpp"
+#include "comm/process/shared_memory.hpp"
+#include "comm/process/world.hpp"
 #include "comm/reduce.hpp"
 #include "comm/staged.hpp"
 
@@ -41,18 +41,18 @@ struct Incoming {
   std::size_t bytes = 0;
 };
 
-class MpiGroup final : public GroupImpl {
+class ProcessGroup final : public GroupImpl {
  public:
-  MpiGroup(std::shared_ptr<MpiWorld> world, std::uint64_t context, int rank,
-           std::vector<int> members)
-      : GroupImpl("mpi", rank, std::move(members), world->deadline()),
+  ProcessGroup(std::shared_ptr<World> world, std::uint64_t context, int rank,
+               std::vector<int> members)
+      : GroupImpl(world->name(), rank, std::move(members), world->deadline()),
         world_(std::move(world)),
         context_(context),
         inbox_(static_cast<std::size_t>(size())),
         outbox_(static_cast<std::size_t>(size())),
         sources_(static_cast<std::size_t>(size())) {
     if (tag(Line::last) > world_->highest_tag())
-      throw BadArgument(fmt::format("this MPI library has tags for {} groups; make fewer",
+      throw BadArgument(fmt::format("{} has tags for {} groups; make fewer", world_->name(),
                                     (world_->highest_tag() - 8) / 4));
   }
 
@@ -96,7 +96,7 @@ class MpiGroup final : public GroupImpl {
     return buffer.data();
   }
 
-  std::shared_ptr<MpiWorld> world_;
+  std::shared_ptr<World> world_;
   std::uint64_t context_;
   std::mutex mutex_;  // collectives, one at a time
   std::mutex send_mutex_, receive_mutex_;
@@ -126,7 +126,7 @@ std::size_t most_bytes(const Descriptor& d, int ranks) {
   return d.moved_bytes();
 }
 
-Outgoing MpiGroup::outgoing(const ExchangeData& e, int to) const {
+Outgoing ProcessGroup::outgoing(const ExchangeData& e, int to) const {
   const Descriptor& d = e.descriptor;
   const std::size_t bytes = d.moved_bytes();
   switch (d.operation) {
@@ -148,7 +148,7 @@ Outgoing MpiGroup::outgoing(const ExchangeData& e, int to) const {
 }
 
 /// Where long data of another rank go. Parts of sums lie side by side in the scratch memory.
-Incoming MpiGroup::incoming(const ExchangeData& e, int from) {
+Incoming ProcessGroup::incoming(const ExchangeData& e, int from) {
   const Descriptor& d = e.descriptor;
   const std::size_t bytes = d.moved_bytes();
   const auto at = static_cast<std::size_t>(from);
@@ -166,7 +166,7 @@ Incoming MpiGroup::incoming(const ExchangeData& e, int from) {
   }
 }
 
-void MpiGroup::collective(const ExchangeData& exchange) {
+void ProcessGroup::collective(const ExchangeData& exchange) {
   const std::lock_guard one_at_a_time(mutex_);
   world_->check();
   Descriptor descriptor = exchange.descriptor;
@@ -179,7 +179,7 @@ void MpiGroup::collective(const ExchangeData& exchange) {
     exchange_long(exchange, descriptor);
 }
 
-void MpiGroup::meet(const ExchangeData& exchange, const Descriptor& descriptor, bool has_data) {
+void ProcessGroup::meet(const ExchangeData& exchange, const Descriptor& descriptor, bool has_data) {
   transfers_.clear();
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
@@ -210,7 +210,7 @@ void MpiGroup::meet(const ExchangeData& exchange, const Descriptor& descriptor, 
   world_->fail(disagreement(all, members()));
 }
 
-void MpiGroup::exchange_short(const ExchangeData& exchange, const Descriptor& descriptor) {
+void ProcessGroup::exchange_short(const ExchangeData& exchange, const Descriptor& descriptor) {
   for (std::size_t at = 0; at < sources_.size(); ++at) {
     if (static_cast<int>(at) == rank()) continue;
     sources_[at] = inbox_[at].data() + sizeof(Descriptor);
@@ -221,7 +221,7 @@ void MpiGroup::exchange_short(const ExchangeData& exchange, const Descriptor& de
   finish(exchange, descriptor);
 }
 
-void MpiGroup::exchange_long(const ExchangeData& exchange, const Descriptor& descriptor) {
+void ProcessGroup::exchange_long(const ExchangeData& exchange, const Descriptor& descriptor) {
   transfers_.clear();
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
@@ -240,7 +240,7 @@ void MpiGroup::exchange_long(const ExchangeData& exchange, const Descriptor& des
 }
 
 /// This rank's own part: sums, and the second round of a long all-reduce.
-void MpiGroup::finish(const ExchangeData& e, const Descriptor& d) {
+void ProcessGroup::finish(const ExchangeData& e, const Descriptor& d) {
   const auto own = static_cast<std::size_t>(rank());
   const std::size_t bytes = d.moved_bytes();
   std::byte* const place = e.to + own * d.part_bytes();
@@ -265,7 +265,7 @@ void MpiGroup::finish(const ExchangeData& e, const Descriptor& d) {
   world_->wait(transfers_, [&] { return "finish " + describe(d); });
 }
 
-void MpiGroup::send(const ExchangeData& exchange) {
+void ProcessGroup::send(const ExchangeData& exchange) {
   const std::lock_guard one_at_a_time(send_mutex_);
   world_->check();
   const Descriptor& d = exchange.descriptor;
@@ -282,7 +282,7 @@ void MpiGroup::send(const ExchangeData& exchange) {
   world_->wait(transfers, [&] { return "receive the " + describe(d); });
 }
 
-void MpiGroup::receive(const ExchangeData& exchange) {
+void ProcessGroup::receive(const ExchangeData& exchange) {
   const std::lock_guard one_at_a_time(receive_mutex_);
   world_->check();
   const Descriptor& d = exchange.descriptor;
@@ -306,13 +306,14 @@ void MpiGroup::receive(const ExchangeData& exchange) {
 
 /// The members agree on the smallest context that is new to all of them. Until then they use a
 /// context for agreements, in which each rank makes one subgroup at a time.
-std::shared_ptr<GroupImpl> MpiGroup::subgroup(const std::vector<int>& chosen) {
+std::shared_ptr<GroupImpl> ProcessGroup::subgroup(const std::vector<int>& chosen) {
   std::vector<int> world_ranks;
   for (const int member : chosen) world_ranks.push_back(world_rank(member));
   const auto own =
       static_cast<int>(std::find(chosen.begin(), chosen.end(), rank()) - chosen.begin());
   const std::lock_guard one_at_a_time(world_->subgroup_mutex);
-  const auto agreement = std::make_shared<MpiGroup>(world_, kAgreementContext, own, world_ranks);
+  const auto agreement =
+      std::make_shared<ProcessGroup>(world_, kAgreementContext, own, world_ranks);
   ExchangeData data;
   data.descriptor.operation = Operation::subgroup;
   data.descriptor.count = data.descriptor.moved = 1;
@@ -328,10 +329,10 @@ std::shared_ptr<GroupImpl> MpiGroup::subgroup(const std::vector<int>& chosen) {
   data.to = reinterpret_cast<std::byte*>(&context);
   agreement->collective(data);
   world_->next_context = context + 1;
-  return std::make_shared<MpiGroup>(world_, context, own, std::move(world_ranks));
+  return std::make_shared<ProcessGroup>(world_, context, own, std::move(world_ranks));
 }
 
-std::shared_ptr<GroupImpl> MpiGroup::on(const Device& device, Transport transport) {
+std::shared_ptr<GroupImpl> ProcessGroup::on(const Device& device, Transport transport) {
   if (transport == Transport::edges)
     throw BadArgument("processes have no graph in common; use staged or nccl exchanges");
   if (transport == Transport::automatic && !device.is_cuda()) return shared_from_this();
@@ -347,7 +348,7 @@ std::shared_ptr<GroupImpl> MpiGroup::on(const Device& device, Transport transpor
   return stage(subgroup(all), device);
 }
 
-std::shared_ptr<SymmetricBlock> MpiGroup::make_block(std::size_t bytes) {
+std::shared_ptr<SymmetricBlock> ProcessGroup::make_block(std::size_t bytes) {
   ExchangeData meeting;
   meeting.descriptor.operation = Operation::symmetric;
   meeting.descriptor.count = bytes;
@@ -374,9 +375,9 @@ std::shared_ptr<SymmetricBlock> MpiGroup::make_block(std::size_t bytes) {
     char problem[200] = {};
     if (rank() == first) shared.problem().copy(problem, sizeof problem - 1);
     self.broadcast(std::span<char>(problem), first).run();
-    throw BadArgument(
-        fmt::format("rank {}: {}; ranks of MPI that use symmetric memory must be on one machine",
-                    world_rank(first), problem));
+    throw BadArgument(fmt::format(
+        "rank {}: {}; processes that use symmetric memory of the host must be on one machine",
+        world_rank(first), problem));
   }
   auto block = std::make_shared<SymmetricBlock>();
   block->memory = shared.memory();
@@ -387,31 +388,14 @@ std::shared_ptr<SymmetricBlock> MpiGroup::make_block(std::size_t bytes) {
 }
 
 }  // namespace
-}  // namespace attacca::comm
 
-namespace attacca {
-
-bool has_mpi() { return true; }
-
-std::string describe_mpi() {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING];
-  int length = 0;
-  MPI_Get_library_version(text, &length);
-  const std::string all(text, static_cast<std::size_t>(length));
-  return all.substr(0, all.find_first_of(",\n"));
-}
-
-Group join_mpi(const RanksOptions& options) {
-  comm::check_options(options);
-  static std::atomic<bool> was_called{false};
-  if (was_called.exchange(true))
-    throw BadArgument("join_mpi was called before; keep the group that it returned");
-  auto world = std::make_shared<comm::MpiWorld>(options.deadline);
-  std::vector<int> members;
-  for (int rank = 0; rank < world->size(); ++rank) members.push_back(rank);
+Group group_of_processes(std::unique_ptr<Wire> wire, const RanksOptions& options) {
+  auto world = std::make_shared<World>(std::move(wire), options.deadline);
+  std::vector<int> members(static_cast<std::size_t>(world->size()));
+  std::iota(members.begin(), members.end(), 0);
   const int rank = world->rank();
-  return comm::Access::group(std::make_shared<comm::MpiGroup>(std::move(world), comm::kWorldContext,
-                                                              rank, std::move(members)));
+  return Access::group(
+      std::make_shared<ProcessGroup>(std::move(world), kWorldContext, rank, std::move(members)));
 }
 
-}  // namespace attacca
+}  // namespace attacca::comm

@@ -1,4 +1,4 @@
-// Models that are split over processes: mpirun starts this program. For each fixture rank 0
+// Models that are split over processes: mpirun or launch.py starts this program. For each fixture rank 0
 // compares the greedy tokens of all ranks with those of an engine of its own and with those of
 // transformers.
 #include <gtest/gtest.h>
@@ -13,9 +13,9 @@ namespace {
 
 std::optional<Group> world;
 
-class MpiRankedModels : public testing::TestWithParam<std::string> {};
+class ProcessRankedModels : public testing::TestWithParam<std::string> {};
 
-TEST_P(MpiRankedModels, give_the_greedy_tokens_of_one_rank) {
+TEST_P(ProcessRankedModels, give_the_greedy_tokens_of_one_rank) {
   const Expected e = expected(GetParam());
   const llm::Request request = greedy(e.prompt, e.greedy.size());
   llm::EngineOptions options;
@@ -32,14 +32,14 @@ TEST_P(MpiRankedModels, give_the_greedy_tokens_of_one_rank) {
   EXPECT_EQ(tokens, whole.generate(request).tokens);
   EXPECT_EQ(tokens, e.greedy);
 }
-INSTANTIATE_TEST_SUITE_P(Fixtures, MpiRankedModels, testing::ValuesIn(kModels));
+INSTANTIATE_TEST_SUITE_P(Fixtures, ProcessRankedModels, testing::ValuesIn(kModels));
 
 }  // namespace
 }  // namespace attacca::engine_tests
 
 int main(int count, char** arguments) {
   testing::InitGoogleTest(&count, arguments);
-  attacca::engine_tests::world = attacca::join_mpi();
+  attacca::engine_tests::world = attacca::join_processes();
   const int result = RUN_ALL_TESTS();
   attacca::engine_tests::world.reset();
   return result;
