@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# slurm.sh: one model over machines: sbatch packaging/slurm.sh MODEL PROMPT. Each task is one rank. Needs an MPI that was built
-# with Slurm's PMIx, and the model's files on every machine. docs/deploy.md explains it.
+# slurm.sh: one model over machines: sbatch packaging/slurm.sh MODEL PROMPT. Each task is one rank. Needs the model's files on
+# every machine. docs/deploy.md explains it.
 #SBATCH --job-name=attacca
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1
@@ -10,5 +10,5 @@ set -euo pipefail
 model=${1:?"usage: sbatch packaging/slurm.sh MODEL PROMPT"}
 prompt=${2:?"usage: sbatch packaging/slurm.sh MODEL PROMPT"}
 # If a task fails, the others say which one and end by themselves within --rank-deadline.
-exec srun --mpi=pmix --kill-on-bad-exit=0 attacca run "$model" "$prompt" \
+exec srun --mpi=none --kill-on-bad-exit=0 attacca run "$model" "$prompt" \
   --ranks "${SLURM_NTASKS:?run it with sbatch}" --threads "${SLURM_CPUS_PER_TASK:-1}" --rank-deadline 60 --stats

@@ -2,9 +2,9 @@
 # Runs everything that needs a GPU: the gpu tests, the small ones again under compute-sanitizer, and the benchmarks, with
 # results in bench/results/<gpu>; then updates the documentation. Installs nothing. gpu-check.sh [PART]... [COMMIT]
 # PART: build, test, memcheck, racecheck, synccheck, initcheck, ranks, bench, instruments, serve or soak; without any, all
-# in this order. `ranks` compares a model over ranks that share the GPU with one rank, through graph edges and, where
-# libnccl.so.2 is NCCL 2.30 or later, through NCCL. LD_LIBRARY_PATH says which library that is. serve and soak take four to
-# five minutes each.
+# in this order. `ranks` compares a model over ranks that share the GPU with one rank: threads through graph edges and, where
+# libnccl.so.2 is NCCL 2.30 or later, NCCL; processes through pinned memory and, where there are libnvshmem_host.so.3 and
+# MPS, NVSHMEM. LD_LIBRARY_PATH says which libraries those are. serve and soak take four to five minutes each.
 # COMMIT: the commit that the results belong to, for a copy without its git history.
 # A part that fails does not stop the later ones, unless it is the build; the exit status tells at the end.
 # scripts/checks.py writes the names of all tests that ran to bench/results/<gpu>/checks.json.
@@ -103,21 +103,40 @@ record_runs() {
     --device "$gpu" --driver "$driver" ${commit:+--commit "$commit"}
 }
 
-# tell <words>...: the greedy story of the embedded model, or why there is none.
+# tell <words>...: the greedy story of the embedded model, or why there is none. `launcher` starts processes.
+launcher=()
 tell() {
-  timeout 60 build/cuda/bin/attacca run --plain "Once upon a time" --temperature 0 -n 40 --device cuda:0 "$@" 2>&1
+  timeout 60 "${launcher[@]}" build/cuda/bin/attacca run --plain "Once upon a time" --temperature 0 -n 40 --device cuda:0 "$@" 2>&1
 }
 
-# Ranks that are threads and share the GPU. NCCL puts several ranks on one GPU only if it is told to.
+# why_not <transport>: why it cannot be tried here; empty if it can.
+why_not() {
+  local says
+  says=$(build/cuda/bin/attacca doctor | grep '^ranks')
+  case $1 in
+    nccl) grep -qE '^ranks NCCL +NCCL 2\.(3[0-9]|[4-9][0-9])' <<<"$says" || grep '^ranks NCCL' <<<"$says" ;;
+    nvshmem) if ! grep -qE '^ranks SHMEM +NVSHMEM 3' <<<"$says"; then grep '^ranks SHMEM' <<<"$says"
+      elif ! command -v nvidia-cuda-mps-control >/dev/null; then echo "no nvidia-cuda-mps-control"; fi ;;
+  esac
+}
+
+# Ranks that share the GPU. NCCL puts several ranks on one GPU only if it is told to, and NVSHMEM only under MPS, with a part
+# of the GPU for each.
 run_ranks() {
-  local one two transport status=0
-  export NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_MAX_CTAS=4
+  local one two transport why status=0
+  export NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_MAX_CTAS=4 CUDA_DEVICE_MAX_CONNECTIONS=32
+  export NVSHMEM_REMOTE_TRANSPORT=none NVSHMEM_DISABLE_NVLS=1
   one=$(tell) || { echo "gpu-check: one rank: $one" >&2; return 1; }
-  for transport in edges nccl; do
-    if [[ $transport == nccl ]] && ! build/cuda/bin/attacca doctor | grep -qE '^ranks NCCL +NCCL 2\.(3[0-9]|[4-9][0-9])'; then
-      echo "ranks: NCCL is left out; $(build/cuda/bin/attacca doctor | grep '^ranks NCCL')"
-      continue
+  for transport in edges nccl staged nvshmem; do
+    why=$(why_not $transport)
+    [[ -z $why ]] || { echo "ranks: $transport is left out; $why"; continue; }
+    launcher=()
+    [[ $transport == edges || $transport == nccl ]] || launcher=(python3 tests/comm/launch.py 2)
+    if [[ $transport == nvshmem ]]; then
+      export CUDA_MPS_PIPE_DIRECTORY=$PWD/$logs/mps CUDA_MPS_LOG_DIRECTORY=$PWD/$logs/mps CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50
+      mkdir -p "$CUDA_MPS_PIPE_DIRECTORY" && nvidia-cuda-mps-control -d
     fi
+    "${launcher[@]}" timeout 60 build/cuda/tests/comm_transport $transport 2 --gtest_brief=1 || status=1
     if two=$(tell --ranks 2 --rank-transport "$transport") && [[ $two == "$one" ]]; then
       echo "ranks: two ranks tell the story of one ($transport)"
     else
@@ -125,6 +144,10 @@ run_ranks() {
       status=1
     fi
   done
+  if [[ -n ${CUDA_MPS_PIPE_DIRECTORY:-} ]]; then
+    echo quit | nvidia-cuda-mps-control
+    unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY CUDA_MPS_ACTIVE_THREAD_PERCENTAGE
+  fi
   build/cuda/bin/attacca bench ranks-device --device cuda:0 --json-dir "bench/results/$slug" ${commit:+--commit "$commit"} ||
     status=1
   return $status

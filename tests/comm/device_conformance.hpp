@@ -8,7 +8,10 @@ namespace attacca::test {
 /// NCCL adds up more than two ranks in an order of its own.
 inline void expect_sums(const Group& group, const std::vector<float>& sums,
                         const std::vector<float>& expected) {
-  if (group.backend() != "nccl" || group.size() < 3) return EXPECT_EQ(sums, expected);
+  if (group.backend() != "nccl" || group.size() < 3) {
+    EXPECT_EQ(sums, expected);
+    return;
+  }
   ASSERT_EQ(sums.size(), expected.size());
   for (std::size_t at = 0; at < sums.size(); ++at)
     ASSERT_NEAR(sums[at], expected[at], 1e-6f * expected[at]) << at;
@@ -95,7 +98,7 @@ inline void exchanges_in_graphs_run_at_every_launch(const Device& device, const 
 }
 
 /// Every rank puts to the next one, in a graph that is launched again and again.
-inline void a_wait_that_sees_the_signal_sees_the_data(const Device& device, const Group& group) {
+inline void a_signal_on_a_device_follows_its_data(const Device& device, const Group& group) {
   const int next = (group.rank() + 1) % group.size();
   const int before = (group.rank() + group.size() - 1) % group.size();
   constexpr std::size_t kCount = 1001;
@@ -144,10 +147,10 @@ inline void puts_gets_and_counters_reach_any_rank(const Device& device, const Gr
     EXPECT_EQ(row.read(), expected);
   }
   // Every number was given once, so their sum is that of 0, 1, 2, …
-  Buffer<std::uint64_t> sum(device, std::vector<std::uint64_t>{total});
-  group.all_reduce(sum.span()).run();
+  Buffer<std::uint64_t> given(device, std::vector<std::uint64_t>{total});
+  group.all_reduce(given.span()).run();
   const std::uint64_t all = kTimes * n;
-  EXPECT_EQ(sum.read()[0], all * (all - 1) / 2);
+  EXPECT_EQ(given.read()[0], all * (all - 1) / 2);
 }
 
 }  // namespace attacca::test

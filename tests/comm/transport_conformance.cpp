@@ -47,10 +47,10 @@ TEST(TransportConformance, exchanges_in_graphs_run_at_every_launch) {
   ATTACCA_SKIP_WITHOUT_LIBRARY();
   on_ranks(exchanges_in_graphs_run_at_every_launch);
 }
-TEST(TransportConformance, a_wait_that_sees_the_signal_sees_the_data) {
+TEST(TransportConformance, a_signal_follows_its_data) {
   ATTACCA_SKIP_WITHOUT_LIBRARY();
   if (transport != Transport::nvshmem) GTEST_SKIP() << "only NVSHMEM has one-sided exchanges";
-  on_ranks(a_wait_that_sees_the_signal_sees_the_data);
+  on_ranks(a_signal_on_a_device_follows_its_data);
 }
 TEST(TransportConformance, puts_gets_and_counters_reach_any_rank) {
   ATTACCA_SKIP_WITHOUT_LIBRARY();

@@ -174,9 +174,11 @@ END
 done""",
     "build/cuda/tests/relacy_tests": "",
     "build/cuda/tests/trace_tests": "",
+    "build/cuda/tests/comm_transport": 'echo "transport $*, half of the GPU: ${CUDA_MPS_ACTIVE_THREAD_PERCENTAGE:-no}"',
+    "bin/nvidia-cuda-mps-control": "cat",
     "build/cuda/bin/attacca": """case $* in
-  doctor) echo "ranks NCCL  NCCL ${NCCL:-2.32.3}" && exit ;;
-  run*--ranks*) echo "${STORY_OF_TWO:-once}" ;;
+  doctor) printf 'ranks NCCL  NCCL %s\\nranks SHMEM %s\\n' "${NCCL:-2.32.3}" "${SHMEM:-NVSHMEM 3.8.0}" && exit ;;
+  run*--ranks*) [[ ${RANK:-0} != 0 ]] || echo "${STORY_OF_TWO:-once}" ;;
   run*) echo once ;;
 esac
 echo "$*" >>benchmarks
@@ -192,6 +194,8 @@ class GpuCheck(Folder):
             (self.root / "scripts" / name).write_text("import sys\nprint(*sys.argv)\n")
         for name in "gpu-check.sh", "preset.sh", "checks.py", "tables.py", "measurements.py", "performance.py", "chart.py", "svg.py":
             shutil.copy(SCRIPTS / name, self.root / "scripts" / name)
+        (self.root / "tests" / "comm").mkdir(parents=True)
+        shutil.copy(SCRIPTS.parent / "tests" / "comm" / "launch.py", self.root / "tests" / "comm")
         for name, body in PROGRAMS.items():
             path = self.root / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -244,17 +248,21 @@ class GpuCheck(Folder):
     def test_ranks_must_tell_the_story_of_one(self):
         done = self.run_check("ranks", "abc1234")
         self.assertEqual(0, done.returncode, done.stdout)
-        for transport in "edges", "nccl":
+        for transport in "edges", "nccl", "staged", "nvshmem":
             self.assertIn(f"two ranks tell the story of one ({transport})", done.stdout)
+        self.assertIn("transport staged 2 --gtest_brief=1, half of the GPU: no\n", done.stdout)
+        self.assertEqual(2, done.stdout.count("transport nvshmem 2 --gtest_brief=1, half of the GPU: 50\n"))
+        self.assertIn("quit\n", done.stdout, "MPS ends")
         self.assertIn("bench ranks-device --device cuda:0", (self.root / "benchmarks").read_text())
         done = self.run_check("ranks", "abc1234", STORY_OF_TWO="twice")
         self.assertEqual(1, done.returncode)
         self.assertIn("gpu-check: two ranks (edges): twice", done.stdout)
 
-    def test_an_old_nccl_is_left_out_by_name(self):
-        done = self.run_check("ranks", "abc1234", NCCL="2.28.3")
+    def test_libraries_that_do_not_fit_are_left_out_by_name(self):
+        done = self.run_check("ranks", "abc1234", NCCL="2.28.3", SHMEM="no libnvshmem_host.so.3")
         self.assertEqual(0, done.returncode, done.stdout)
-        self.assertIn("NCCL is left out; ranks NCCL  NCCL 2.28.3", done.stdout)
+        self.assertIn("nccl is left out; ranks NCCL  NCCL 2.28.3", done.stdout)
+        self.assertIn("nvshmem is left out; ranks SHMEM no libnvshmem_host.so.3", done.stdout)
 
     def test_the_server_is_measured_with_an_8b_shape_and_soaked(self):
         done = self.run_check("serve", "soak", "abc1234")

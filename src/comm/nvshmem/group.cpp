@@ -29,7 +29,9 @@ class NvshmemGroup final : public LibraryGroup {
   NvshmemGroup(std::shared_ptr<GroupImpl> control, const Device& device)
       : LibraryGroup("nvshmem", std::move(control), device),
         library_(start()),
-        scratch_(allocate_everywhere(kScratchBytes)) {}
+        scratch_(allocate_everywhere(kScratchBytes)) {
+    warm_up();
+  }
   ~NvshmemGroup() override {
     try {
       control()->check();  // to finalize waits for the others
@@ -64,6 +66,20 @@ class NvshmemGroup final : public LibraryGroup {
              " (two ranks on one GPU need MPS, with active thread percentages of at most 100 in "
              "all)");
     return *library;
+  }
+
+  /// At its first call NVSHMEM loads a kernel, which must not happen in a capture.
+  void warm_up() {
+    const auto words = allocate_everywhere(2 * sizeof(std::uint64_t));
+    auto* const own =
+        reinterpret_cast<std::uint64_t*>(words->bases[static_cast<std::size_t>(rank())]);
+    graph::impl_of(device()).run_here([&] {
+      library_.put_signal(own, scratch_->bases[static_cast<std::size_t>(rank())], sizeof *own,
+                          own + 1, 1, kNvshmemSignalSet, rank(), stream().native());
+      library_.wait(own + 1, kNvshmemAtLeast, 1, stream().native());
+      library_.barrier(stream().native());
+    });
+    stream().synchronize();
   }
 
   /// Memory stays until the group ends, because NVSHMEM frees it on all ranks together.
