@@ -27,7 +27,7 @@ std::optional<std::string> Waits::gone_for(const Wait& wait) const {
 }
 
 std::string Waits::overdue(const Wait& wait, std::chrono::nanoseconds deadline) const {
-  const double seconds = std::chrono::duration<double>(deadline).count();
+  const double seconds = seconds_of(deadline);
   std::vector<const Wait*> path{&wait};
   for (;;) {
     const Wait& last = *path.back();

@@ -8,6 +8,11 @@
 
 namespace attacca::comm {
 
+/// For messages.
+inline double seconds_of(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
 /// A rank's wait for others; ranks are numbered as in the whole program.
 struct Wait {
   int rank = 0;

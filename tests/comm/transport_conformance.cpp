@@ -25,7 +25,7 @@ Device make_device() { return has_gpu() ? Device::cuda(0) : Device::host(1); }
 
 void on_ranks(const std::function<void(const Device&, const Group&)>& body) {
   if (processes) {
-    const Device device = make_device();
+    static const Device device = make_device();
     if (!process_group) process_group = processes->on(device, transport);
     body(device, *process_group);
     return processes->barrier().run();

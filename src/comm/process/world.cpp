@@ -16,10 +16,6 @@ namespace {
 constexpr int kNoticeTag = 1;
 constexpr std::size_t kLargestMessage = std::size_t{1} << 30;  // MPI counts with an int
 
-double seconds(std::chrono::nanoseconds time) {
-  return std::chrono::duration<double>(time).count();
-}
-
 }  // namespace
 
 template <class Work>
@@ -64,7 +60,7 @@ bool World::finalize() {
         for (int at = 0; at < size_; ++at)
           if (!has_left_[static_cast<std::size_t>(at)]) staying.push_back(at);
         message_ = fmt::format("{} did not leave within {:.3g} s", list_ranks(staying),
-                               seconds(deadline_));
+                               seconds_of(deadline_));
         is_broken_ = true;
         return false;
       }

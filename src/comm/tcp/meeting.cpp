@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "comm/exchange.hpp"
+#include "comm/waits.hpp"
 
 namespace attacca::comm {
 
@@ -32,10 +33,6 @@ struct Place {
 struct Verdict {
   char problem[240] = {};  // empty: all have come
 };
-
-double seconds(std::chrono::nanoseconds time) {
-  return std::chrono::duration<double>(time).count();
-}
 
 bool say_hello(const Socket& socket, const Launch& launch, int port, Deadline end) {
   Hello hello;
@@ -89,7 +86,7 @@ std::string missing(const std::vector<Socket>& links, const Launch& launch, int 
     if (!links[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
   if (ranks.empty()) return {};
   return fmt::format("{} did not come to {}:{} within {:.3g} s", list_ranks(ranks), launch.address,
-                     launch.port, seconds(deadline));
+                     launch.port, seconds_of(deadline));
 }
 
 std::vector<Socket> meet_as_first(const Launch& launch, std::chrono::nanoseconds deadline,
@@ -125,7 +122,7 @@ std::vector<Socket> meet_as_other(const Launch& launch, std::chrono::nanoseconds
   if (!first || !say_hello(first, launch, door.port(), end) ||
       !first.receive_all(&verdict, sizeof verdict, later))
     throw RanksBroken(fmt::format("rank 0 did not answer at {}:{} within {:.3g} s", launch.address,
-                                  launch.port, seconds(deadline)));
+                                  launch.port, seconds_of(deadline)));
   if (verdict.problem[0] != '\0')
     throw RanksBroken(
         std::string(verdict.problem, strnlen(verdict.problem, sizeof verdict.problem)));
