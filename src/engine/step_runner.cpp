@@ -31,7 +31,7 @@ step::StepSizes step_sizes(const StepSetup& setup, const step::TensorParallel* p
           .slots = limits.slots,
           .table_stride = limits.table_stride(),
           .same_bits = setup.same_bits,
-          .is_plain = setup.ranks.has_value(),
+          .shares_device = setup.ranks.has_value(),
           .parallel = parallel};
 }
 

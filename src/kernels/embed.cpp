@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/blocks.hpp"
+#include "kernels/put_residual.hpp"
 #include "kernels/quantization.hpp"
 
 namespace attacca::kernels {
@@ -54,48 +55,22 @@ struct EmbedResidual {
 
   static void host_block(Thread& t, const Args& a) {
     t.wait_for_producers();
-    const std::uint32_t count = std::min(*a.rows.count, a.rows.capacity);
-    const RowRange rows = rows_of_block(count, t.block.x, t.blocks.x);
-    for (std::uint32_t row = rows.first; row < rows.last; ++row)
-      for (std::uint32_t part = 0; part < a.residual.parts(); ++part) {
-        float squares = 0;
-        for (std::uint32_t i = 0; i < Residual::kPart; ++i)
-          squares += put(a, row, part * Residual::kPart + i);
-        a.residual.squares[std::uint64_t{row} * a.residual.parts() + part] = squares;
-      }
+    put_rows(t, a.residual, a.rows, a.next_norm,
+             [&](std::uint64_t row, std::uint32_t column) { return value(a, row, column); });
   }
 
-  /// One thread for each element. The elements of a part are neighbours in a warp, which sums their
-  /// squares.
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
     t.release_consumers();
     t.wait_for_producers();
-    const std::uint64_t row = t.index() / a.residual.columns;
-    if (row >= *a.rows.count || row >= a.rows.capacity) return;
-    const auto column = static_cast<std::uint32_t>(t.index() % a.residual.columns);
-    static_assert(Residual::kPart == 16);
-    const unsigned lanes = 0xffffu << (threadIdx.x & 16);
-    float squares = put(a, row, column);
-    for (unsigned step = Residual::kPart / 2; step != 0; step /= 2)
-      squares += __shfl_xor_sync(lanes, squares, step);
-    if (column % Residual::kPart == 0)
-      a.residual.squares[row * a.residual.parts() + column / Residual::kPart] = squares;
+    put_element(t, a.residual, a.rows, a.next_norm,
+                [&](std::uint64_t row, std::uint32_t column) { return value(a, row, column); });
 #endif
   }
 
  private:
-  /// Writes one element of the residual and returns its square.
-  ATTACCA_HD static float put(const Args& a, std::uint64_t row, std::uint32_t column) {
-    const void* from = a.table.row(static_cast<std::uint32_t>(a.tokens[row]));
-    const float value = element(a.table.type, from, column);
-    const std::uint64_t at = row * a.residual.columns + column;
-    const float scaled = value * a.next_norm[column];
-    const std::uint16_t rounded = bfloat_of_float(scaled);
-    a.residual.values[at] = value;
-    a.residual.scaled[at] = rounded;
-    if (a.residual.rest) a.residual.rest[at] = bfloat_of_float(scaled - float_of_bfloat(rounded));
-    return value * value;
+  ATTACCA_HD static float value(const Args& a, std::uint64_t row, std::uint32_t column) {
+    return element(a.table.type, a.table.row(static_cast<std::uint32_t>(a.tokens[row])), column);
   }
 };
 

@@ -151,7 +151,8 @@ class Emitter {
                 .parts = 1,
                 .adds = !parallel_ || parallel_->is_root(),
                 .y = parallel_ ? parallel_->part_of(hidden_) : hidden_});
-    if (parallel_) parallel_->add_sum(chain_, name + " sum", hidden_, tokens_);
+    if (parallel_)
+      parallel_->add_sum(chain_, name + " sum", parallel_->part_of(hidden_), hidden_, tokens_);
   }
 
   Chain& chain_;

@@ -82,7 +82,9 @@ std::size_t StepMemory::bytes_for(const Device& device, const model::ModelConfig
                                   const KvSizes& kv, const StepSizes& sizes, bool expands) {
   return step::arena_bytes(c, sizes.largest) + sizes.largest.rows * sizeof(Sampled) +
          scratch_bytes_for(device, c, kv, sizes) +
-         (sizes.is_plain ? 0 : TiledProducts::bytes_for(device, c, sizes, expands));
+         (sizes.is_plain || sizes.shares_device
+              ? 0
+              : TiledProducts::bytes_for(device, c, sizes, expands));
 }
 
 StepMemory::StepMemory(const Device& device, const model::ModelConfig& config,
@@ -113,7 +115,7 @@ StepMemory::StepMemory(const Device& device, const model::ModelConfig& config,
     stream.fill(scratch_.data(), 0, scratch_.bytes());
     stream.synchronize();
   }
-  if (!sizes.is_plain && can_be_tiled(device, weights, sizes.same_bits))
+  if (!sizes.is_plain && !sizes.shares_device && can_be_tiled(device, weights, sizes.same_bits))
     tiled_ = std::make_unique<TiledProducts>(*this);
 }
 

@@ -35,8 +35,10 @@ struct StepSizes {
   std::uint32_t table_stride = 0;  // pages in one slot's block table
   bool same_bits = false;          // a row is computed alike in every step
   bool is_plain = false;           // on CUDA too: the kernels that need neither scratch nor maps
-  // The model is split over ranks, and this is one of them. REQUIRES: plain steps; it outlives the
-  // memory.
+  // Other ranks may use the GPU at the same time. Then blocks of a tiled product could wait for
+  // others that find no room, so there are none.
+  bool shares_device = false;
+  // The model is split over ranks, and this is one of them. REQUIRES: it outlives the memory.
   const TensorParallel* parallel = nullptr;
 };
 

@@ -1,11 +1,13 @@
 // streamed_step.cpp: emits five kernels a layer: each product has its norm, bias, gate or residual
-// in its epilogue, and decode attention rotates and stores keys itself.
+// in its epilogue, and decode attention rotates and stores keys itself. Where a model is split over
+// ranks, an exchange stands before the residual, which then has a kernel of its own.
 #include "step/streamed_step.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <string>
 
+#include "kernels/add_residual.hpp"
 #include "kernels/attention/attention_splits.hpp"
 #include "kernels/attention/decode_attention.hpp"
 #include "kernels/attention/mixed_attention.hpp"
@@ -16,6 +18,7 @@
 #include "kernels/linear/sm90_tiled_linear.hpp"
 #include "kernels/linear/streamed_linear.hpp"
 #include "kernels/rms_norm.hpp"
+#include "step/tensor_parallel.hpp"
 #include "step/tiled_products.hpp"
 
 namespace attacca::step {
@@ -55,6 +58,7 @@ class Emitter {
         c_(memory.config()),
         weights_(memory.weights()),
         in_(memory.input()),
+        parallel_(memory.sizes().parallel),
         shape_(shape),
         processors_(memory.device().processors()),
         tokens_{in_.token_count, shape.tokens},
@@ -98,7 +102,7 @@ class Emitter {
     StreamedLinearArgs out = added(attended_, w.output, after_attention_, w.feed_forward_norm);
     out.next[0] = upcoming(w.gate, ahead_ / 2);
     out.next[1] = upcoming(w.up, ahead_ / 2);
-    add(layer + "output", out);
+    add_to_residual(layer + "output", out);
 
     StreamedLinearArgs gate = product(scaled_, w.gate);
     gate.squares = after_attention_.squares;
@@ -113,16 +117,24 @@ class Emitter {
         added(gated_, w.down, before_attention_,
               is_last ? weights_.final_norm : weights_.layers[i + 1].attention_norm);
     down.next[0] = upcoming(is_last ? weights_.head : joined(weights_.layers[i + 1]), ahead_);
-    add(layer + "down", down);
+    add_to_residual(layer + "down", down);
   }
 
   void emit_head() {
-    if (!can_stream_weights(weights_.head)) return emit_plain_head();
+    if (can_stream_weights(weights_.head))
+      emit_streamed_head();
+    else
+      emit_plain_head();
+    if (parallel_) parallel_->gather_logits(chain_, memory_.logits(), {in_.row_count, shape_.rows});
+  }
+  float* logits() const { return parallel_ ? parallel_->logits_part() : memory_.logits(); }
+
+  void emit_streamed_head() {
     StreamedLinearArgs head = product(scaled_, weights_.head);
     head.gather = in_.gather;
     head.squares = before_attention_.squares;
     head.rows = {in_.row_count, shape_.rows};
-    head.y = memory_.logits();
+    head.y = logits();
     if (is_tiled(head.rows.capacity)) {
       const Residual last = memory_.last_residual(shape_);
       chain_.add(Part::product, "last rows", gather_residual(),
@@ -151,7 +163,7 @@ class Emitter {
                 .bias = {},
                 .parts = 1,
                 .adds = false,
-                .y = memory_.logits()});
+                .y = logits()});
   }
 
   void emit_attention(std::size_t i, const std::string& layer) {
@@ -231,6 +243,18 @@ class Emitter {
     args.next_norm = next_norm;
     return args;
   }
+  /// `args`: as `added` makes them.
+  void add_to_residual(const std::string& name, StreamedLinearArgs args) {
+    if (!parallel_) return add(name, args);
+    float* const part = parallel_->partial();
+    args.epilogue = Epilogue::store;
+    args.y = part;
+    add(name, args);
+    parallel_->add_sum(chain_, name + " sum", part, part, tokens_);
+    chain_.add(
+        Part::product, name + " residual", add_residual(),
+        {.x = part, .rows = tokens_, .residual = args.residual, .next_norm = args.next_norm});
+  }
   static Upcoming upcoming(const Matrix& w, std::uint32_t most) {
     return {w.data, w.bytes(), most};
   }
@@ -260,6 +284,7 @@ class Emitter {
   const model::ModelConfig& c_;
   const model::Weights& weights_;
   const StepInput& in_;
+  const TensorParallel* parallel_;  // null: one rank has the whole model
   StepShape shape_;
   unsigned processors_;
   RowCount tokens_;

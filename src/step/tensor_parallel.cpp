@@ -17,16 +17,15 @@ TensorParallel::TensorParallel(const Device& device, const Group& group,
       hidden_(config.hidden),
       vocabulary_(config.vocabulary),
       part_(model::most_rows(config.vocabulary, group.size())),
-      partial_(device, is_root() ? 0 : std::size_t{largest.tokens} * config.hidden),
+      partial_(device, std::size_t{largest.tokens} * config.hidden),
       logits_part_(device, std::size_t{largest.rows} * part_),
       gathered_(device,
                 std::size_t{largest.rows} * part_ * static_cast<std::size_t>(group.size())) {}
 
-void TensorParallel::add_sum(Chain& chain, const std::string& name, float* hidden,
+void TensorParallel::add_sum(Chain& chain, const std::string& name, const float* part, float* to,
                              const RowCount& tokens) const {
   const std::size_t count = std::size_t{tokens.capacity} * hidden_;
-  const std::span<const float> own(part_of(hidden), count);
-  chain.add_exchange(group_.all_reduce<float>(own, std::span(hidden, count))
+  chain.add_exchange(group_.all_reduce<float>(std::span(part, count), std::span(to, count))
                          .limited_to(tokens.count, hidden_)
                          .named(name));
 }

@@ -23,14 +23,16 @@ class TensorParallel {
                  const StepShape& largest);
 
   bool is_root() const { return group_.rank() == 0; }
-  /// Where this rank's part of a sum goes: [tokens, hidden]. Rank 0 adds its part to the residual
-  /// stream, which takes part in the sum so.
-  float* part_of(float* hidden) const { return is_root() ? hidden : partial_.data(); }
+  /// Where this rank's part of a sum goes: [tokens, hidden].
+  float* partial() const { return partial_.data(); }
+  /// The same in plain steps: rank 0 adds its part to the residual stream, which so takes part in
+  /// the sum.
+  float* part_of(float* hidden) const { return is_root() ? hidden : partial(); }
   /// [rows, this rank's part of the vocabulary]
   float* logits_part() const { return logits_part_.data(); }
 
-  /// Makes the sum of all ranks' parts the residual stream of all.
-  void add_sum(Chain& chain, const std::string& name, float* hidden,
+  /// Writes the sum of all ranks' parts, which are at `part`, to `to` on all ranks.
+  void add_sum(Chain& chain, const std::string& name, const float* part, float* to,
                const kernels::RowCount& tokens) const;
   /// Joins all ranks' parts of the logits: [rows, vocabulary].
   void gather_logits(Chain& chain, float* logits, const kernels::RowCount& rows) const;

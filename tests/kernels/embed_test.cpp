@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/add_residual.hpp"
 #include "kernels/weights.hpp"
 #include "support/on_each_device.hpp"
 
@@ -84,6 +85,37 @@ TEST_P(Embed, into_a_residual_leaves_what_products_that_add_leave_beside_it) {
   double sum = 0;
   for (std::uint32_t i = 16; i < 32; ++i) sum += static_cast<double>(after[i]) * after[i];
   EXPECT_NEAR(sums[1], sum, 1e-5 * sum);
+}
+
+TEST_P(Embed, rows_that_are_added_to_a_residual_leave_it_ready_for_the_next_norm) {
+  const std::uint32_t columns = 48;
+  const std::vector<float> before = random_floats(3 * columns, 5),
+                           x = random_floats(3 * columns, 6);
+  const std::vector<float> norm = random_floats(columns, 7);
+  const Buffer<float> added = buffer(x), norms = buffer(norm);
+  const Buffer<std::uint32_t> count = buffer<std::uint32_t>({2});
+  Buffer<float> values = buffer(before), squares(device(), 3 * columns / 16);
+  Buffer<std::uint16_t> scaled(device(), 3 * columns);
+  const kernels::AddResidualArgs args{added.data(),
+                                      {count.data(), 3},
+                                      {values.data(), scaled.data(), squares.data(), columns},
+                                      norms.data()};
+  Graph graph(device());
+  graph.kernel(kernels::add_residual(), kernels::grid_of(args, is_cuda()), args);
+  run(graph);
+  const auto after = values.read(), sums = squares.read();
+  const auto rounded = scaled.read();
+  for (std::uint32_t i = 0; i < 3 * columns; ++i) {
+    ASSERT_EQ(after[i], i < 2 * columns ? before[i] + x[i] : before[i]) << i;
+    if (i < 2 * columns)
+      ASSERT_EQ(rounded[i], kernels::bfloat_of_float(after[i] * norm[i % columns])) << i;
+  }
+  for (std::uint32_t part = 0; part < 2 * columns / 16; ++part) {
+    double sum = 0;
+    for (std::uint32_t i = 16 * part; i < 16 * (part + 1); ++i)
+      sum += static_cast<double>(after[i]) * after[i];
+    EXPECT_NEAR(sums[part], sum, 1e-5 * sum) << part;
+  }
 }
 
 }  // namespace
