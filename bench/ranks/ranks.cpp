@@ -1,6 +1,6 @@
 // ranks.cpp: exchanges between ranks against the same by hand: loopback's all-reduce against a
-// plain add and copy, MPI's against the library's own call, and work stealing against a perfect
-// split.
+// plain add and copy, MPI's against the library's own call, work stealing against a perfect split,
+// and a pipeline of two stages against its slower stage alone.
 #include <fmt/core.h>
 #include <unistd.h>
 #include <attacca/mpi.hpp>
@@ -25,6 +25,7 @@ using attacca::run_loopback;
 constexpr int kRanks = 2;
 constexpr double kGate = 1.3;          // times the same by hand
 constexpr double kStealingGate = 1.1;  // times a perfect split
+constexpr double kHiddenGate = 85;     // % of the hand-off
 // Below this an all-reduce of threads is mostly the time until they see each other.
 constexpr std::size_t kGatedBytes = 1 << 20;
 
@@ -104,9 +105,9 @@ constexpr std::uint64_t kItems = 128;
 unsigned rounds_of(std::uint64_t item) { return item < kItems / 2 ? 60000 : 0; }
 
 volatile std::uint64_t sink;
-void work_on(std::uint64_t item) {
-  std::uint64_t x = item + 1;
-  for (unsigned round = 0; round < rounds_of(item); ++round) {
+void work(unsigned rounds) {
+  std::uint64_t x = rounds + 1;
+  for (unsigned round = 0; round < rounds; ++round) {
     x ^= x << 13;
     x ^= x >> 7;
     x ^= x << 17;
@@ -128,7 +129,7 @@ double until_all_done(Next next) {
     for (std::uint64_t turn = 0;; ++turn) {
       const std::uint64_t item = next(group, counter.data(), turn);
       if (item >= kItems) break;
-      work_on(item);
+      work(rounds_of(item));
     }
     ends[rank] = Clock::now();
   });
@@ -162,10 +163,83 @@ void measure_stealing(Run& run) {
       compared("static split against a perfect split", {{"items", kItems}}, times[2], times[1]));
 }
 
+/// Two stages with two slots between them. Stage one puts a batch and a signal into stage two's
+/// memory and goes on.
+class Pipeline {
+ public:
+  explicit Pipeline(const Group& group)
+      : group_(group),
+        inbox_(group.symmetric<float>(2 * kFloats)),
+        full_(group.symmetric<std::uint64_t>(2)),
+        empty_(group.symmetric<std::uint64_t>(2)),
+        own_(kFloats, 1.0f) {}
+
+  /// Microseconds from the common start until this rank's last batch.
+  double run(bool hands_over, bool computes) {
+    group_.barrier().run();
+    return microseconds([&] {
+      for (int batch = 0; batch < kBatches; ++batch) {
+        const auto slot = static_cast<std::size_t>(batch % 2);
+        const std::uint64_t turn = past_ + static_cast<std::uint64_t>(batch) / 2 + 1;
+        const bool is_first = group_.rank() == 0;
+        std::uint64_t* const full = full_.data() + slot;
+        std::uint64_t* const empty = empty_.data() + slot;
+        if (hands_over)
+          (is_first ? group_.wait(empty, turn - 1, 1) : group_.wait(full, turn, 0)).run();
+        if (computes) work(kRounds[group_.rank()]);
+        if (!hands_over) continue;
+        const std::span<float> to = inbox_.span().subspan(slot * kFloats, kFloats);
+        if (is_first)
+          group_.put_signal<float>(to, own_, 1, full, turn).run();
+        else
+          group_.put_signal<float>(to.first(0), {}, 0, empty, turn).run();
+      }
+      if (hands_over) past_ += kBatches / 2;
+    });
+  }
+
+ private:
+  static constexpr int kBatches = 40;
+  static constexpr std::size_t kFloats = (256 << 10) / sizeof(float);
+  static constexpr unsigned kRounds[2] = {90000, 110000};  // stage two is the slower one
+
+  const Group& group_;
+  attacca::SymmetricBuffer<float> inbox_;                 // stage two's is used
+  attacca::SymmetricBuffer<std::uint64_t> full_, empty_;  // at stage two, at stage one
+  std::vector<float> own_;
+  std::uint64_t past_ = 0;  // turns of earlier runs
+};
+
+/// Percent of the time of the hand-offs that the pipeline does not take longer than its slower
+/// stage alone.
+double hidden_part() {
+  double percent = 0;
+  run_loopback(kRanks, [&](const Group& group) {
+    Pipeline pipeline(group);
+    pipeline.run(true, false);
+    const double alone = pipeline.run(false, true);
+    const double handing_over = pipeline.run(true, false);
+    const double all = pipeline.run(true, true);
+    if (group.rank() == 1) percent = 100 * (1 - std::clamp((all - alone) / handing_over, 0.0, 1.0));
+  });
+  return percent;
+}
+
+void measure_pipeline(Run& run) {
+  const auto hidden = run.interleave("pipeline", 21, {hidden_part});
+  run.add(Row{.name = "hand-off hidden behind compute, two stages",
+              .params = {{"bytes a batch", 256 << 10}},
+              .value = hidden[0],
+              .unit = "%",
+              .limit = kHiddenGate,
+              .is_rate = true});
+}
+
 void ranks(Run& run) {
   measure_loopback(run);
   measure_mpi(run);
   measure_stealing(run);
+  measure_pipeline(run);
   run.add(Plot{.title = "All-reduce of two ranks, times the same by hand",
                .x = "bytes",
                .x_label = "bytes",
