@@ -13,7 +13,8 @@ bool has_mpi();
 /// The MPI library with its version. If this build has none: how to get one.
 std::string describe_mpi();
 
-/// Whether the environment says that a launcher of MPI started this process as one of several ranks.
+/// Whether the environment says that a launcher of MPI started this process as one of several
+/// ranks.
 bool is_mpi_launch();
 
 /// Starts MPI and returns the group of all processes. Throws RanksBroken if they have not all come

@@ -1,4 +1,5 @@
-// add_residual.cpp: the kernel of add_residual.hpp.
+// add_residual.cpp: one block of rows at a time on the host, and one thread for each element on
+// CUDA.
 #include "kernels/add_residual.hpp"
 
 #include "kernels/put_residual.hpp"

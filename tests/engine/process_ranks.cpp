@@ -1,6 +1,6 @@
-// Models that are split over processes: mpirun or launch.py starts this program. For each fixture rank 0
-// compares the greedy tokens of all ranks with those of an engine of its own and with those of
-// transformers.
+// Models that are split over processes: mpirun or launch.py starts this program. For each fixture
+// rank 0 compares the greedy tokens of all ranks with those of an engine of its own and with those
+// of transformers.
 #include <gtest/gtest.h>
 #include <attacca/mpi.hpp>
 

@@ -57,7 +57,8 @@ void add_rank_flags(Command& command, EngineFlags& flags) {
   constexpr const char* kRanks = "Ranks";
   command
       .option("--ranks", whole_number(flags.ranks, 1, 1024),
-              "split the model over this many ranks: threads or, under mpirun, srun or torchrun, processes")
+              "split the model over this many ranks: threads or, under mpirun, srun or torchrun, "
+              "processes")
       .group(kRanks);
   command
       .option("--rank-deadline", positive_number(flags.rank_deadline),
