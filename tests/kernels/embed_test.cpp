@@ -107,8 +107,9 @@ TEST_P(Embed, rows_that_are_added_to_a_residual_leave_it_ready_for_the_next_norm
   const auto rounded = scaled.read();
   for (std::uint32_t i = 0; i < 3 * columns; ++i) {
     ASSERT_EQ(after[i], i < 2 * columns ? before[i] + x[i] : before[i]) << i;
-    if (i < 2 * columns)
+    if (i < 2 * columns) {
       ASSERT_EQ(rounded[i], kernels::bfloat_of_float(after[i] * norm[i % columns])) << i;
+    }
   }
   for (std::uint32_t part = 0; part < 2 * columns / 16; ++part) {
     double sum = 0;
