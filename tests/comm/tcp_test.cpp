@@ -14,7 +14,7 @@
 #include "comm/tcp/launch.hpp"
 #include "comm/tcp/socket.hpp"
 
-namespace attacca::test {
+namespace attacca::test::tcp_test {
 namespace {
 
 using testing::AllOf;
@@ -216,4 +216,4 @@ TEST(Inbox, refuses_what_is_no_message_and_what_does_not_fit) {
 }
 
 }  // namespace
-}  // namespace attacca::test
+}  // namespace attacca::test::tcp_test
