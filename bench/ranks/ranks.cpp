@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "harness.hpp"
@@ -235,7 +237,16 @@ void measure_pipeline(Run& run) {
               .is_rate = true});
 }
 
+/// Ranks that wait yield, so figures taken beside other programs say more about those.
+void note_load(Run& run) {
+  double load = 0;
+  const unsigned cores = std::thread::hardware_concurrency();
+  if (::getloadavg(&load, 1) == 1 && load > 0.5 * cores)
+    run.note(fmt::format("others used the machine: its load was {:.1f} on {} cores", load, cores));
+}
+
 void ranks(Run& run) {
+  note_load(run);
   measure_loopback(run);
   measure_mpi(run);
   measure_stealing(run);
