@@ -4,6 +4,7 @@
 #include <attacca/launch.hpp>
 
 #include <cstring>
+#include <functional>
 #include <map>
 #include <random>
 #include <thread>

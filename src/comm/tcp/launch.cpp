@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <charconv>
 #include <cstdlib>
+#include <initializer_list>
 #include <limits>
 
 namespace attacca::comm {

@@ -6,10 +6,12 @@
 #include <fmt/core.h>
 #include <attacca/launch.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <deque>
 #include <limits>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
