@@ -45,8 +45,12 @@ def roofline(attacca, on):
             rows.append({"name": "memory", "params": {"of": kernel["name"]}, "median": kernel["counted_bytes"] / 1e6,
                          "unit": "MB", "baseline": kernel["bytes"] / 1e6, "ratio": kernel["counted_bytes"] / kernel["bytes"]})
     notes = [f"kernels timed by {found['timed_by']}"]
-    if found["not_counted"]:
-        notes.append(f"memory was not counted: {found['not_counted']}")
+        if "counted_flops" in kernel and kernel["flops"] > 0:
+            rows.append({"name": "arithmetic", "params": {"of": kernel["name"]}, "median": kernel["counted_flops"] / 1e9,
+                         "unit": "GFLOP", "baseline": kernel["flops"] / 1e9, "ratio": kernel["counted_flops"] / kernel["flops"]})
+    for what in ("bytes", "flops"):
+        if found[f"{what}_not_counted"]:
+            notes.append(f"{what} not counted: {found[f'{what}_not_counted']}")
     for trial in found["tried"]:
         if "why_not" in trial:
             notes.append(f"{trial['tool']}: not tried, {trial['why_not']}")

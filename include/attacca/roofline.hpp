@@ -87,6 +87,8 @@ struct PlacedKernel {
 enum class Tool : std::uint8_t {
   fewer_bytes,
   more_loads,
+  /// FLOPs in fp32 and of the matrix units, by the counters; negative: not counted.
+  double counted_flops = -1;
   faster_arithmetic,
   larger_tiles,
   fusion,
@@ -108,10 +110,11 @@ struct RoofAdvice {
 
 struct Roofline {
   Roofs roofs;
-  std::string subject = {};      // the graph's name, or the trace's
-  std::string timed_by = {};     // "CUPTI"
-  double total_us = 0;           // of a launch of the graph; of a trace, of all its kernels
-  std::string not_counted = {};  // why the device's counters were not read; empty: they were
+  std::string subject = {};   // the graph's name, or the trace's
+  std::string timed_by = {};  // "CUPTI"
+  double total_us = 0;        // of a launch of the graph; of a trace, of all its kernels
+  // Why the device's counters were not read; empty: they were, or nobody asked.
+  std::string bytes_not_counted = {}, flops_not_counted = {};
   std::vector<PlacedKernel> kernels = {};  // most time first
   std::vector<RoofAdvice> advice = {};     // largest gain first
 };

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <numeric>
 
 #include "backend/cuda/current_device.hpp"
 
@@ -24,8 +25,25 @@ namespace attacca::instruments {
 
 namespace {
 
-const char* kMetric = "dram__bytes.sum";
 constexpr int kMostPasses = 16;
+
+/// What CUPTI calls a counter, and how many of it one is worth.
+struct Metric {
+  const char* name;
+  double weight;
+};
+constexpr Metric kMemoryBytes[] = {{"dram__bytes.sum", 1}};
+// Of compute capability 9.0. A math operation of a matrix unit is a multiplication or an addition.
+constexpr Metric kFlops[] = {{"smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", 1},
+                             {"smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", 1},
+                             {"smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", 2},
+                             {"sm__ops_path_tensor_src_bf16_dst_fp32.sum", 1},
+                             {"sm__ops_path_tensor_src_fp16.sum", 1},
+                             {"sm__ops_path_tensor_src_fp8.sum", 1}};
+std::span<const Metric> metrics_of(Counter counter) {
+  if (counter == Counter::memory_bytes) return kMemoryBytes;
+  return kFlops;
+}
 
 struct Refused {
   std::string why;
@@ -80,12 +98,12 @@ CUcontext current_context() {
 /// Ends in the reverse order what was begun.
 class Session {
  public:
-  Session(const Calls& call, int device, std::size_t ranges)
+  Session(const Calls& call, Counter counter, int device, std::size_t ranges)
       : call_(call), context_(current_context()) {
     auto start = ATTACCA_SIZED(CUpti_Profiler_Initialize_Params);
     call_("cuptiProfilerInitialize", start);
     try {
-      make_config(device);
+      make_config(device, metrics_of(counter));
       enable(ranges);
     } catch (...) {
       end();
@@ -119,7 +137,7 @@ class Session {
       decode.pRangeProfilerObject = ranges_;
       return call_("cuptiRangeProfilerDecodeData", decode);
     }
-    throw Refused{fmt::format("{} needs more than {} passes", kMetric, kMostPasses)};
+    throw Refused{fmt::format("{} needs more than {} passes", names_.front(), kMostPasses)};
   }
 
   std::vector<double> values(std::size_t count) {
@@ -136,23 +154,40 @@ class Session {
       range.rangeDelimiter = "/";
       call_("cuptiRangeProfilerCounterDataGetRangeInfo", range);
       auto evaluate = ATTACCA_SIZED(CUpti_Profiler_Host_EvaluateToGpuValues_Params);
-      double value = 0;
+      std::vector<double> each(names_.size());
       evaluate.pHostObject = host_;
       evaluate.pCounterDataImage = data_.data();
       evaluate.counterDataImageSize = data_.size();
       evaluate.rangeIndex = at;
-      evaluate.ppMetricNames = &kMetric;
-      evaluate.numMetrics = 1;
-      evaluate.pMetricValues = &value;
+      evaluate.ppMetricNames = names_.data();
+      evaluate.numMetrics = names_.size();
+      evaluate.pMetricValues = each.data();
       call_("cuptiProfilerHostEvaluateToGpuValues", evaluate);
       const auto number = static_cast<std::size_t>(std::strtoull(range.rangeName, nullptr, 10));
-      if (number < count) values[number] = value;
+      if (number < count)
+        values[number] = std::inner_product(each.begin(), each.end(), weights_.begin(), 0.0);
     }
     return values;
   }
 
  private:
-  void make_config(int device) {
+  /// Refuses what this kind of GPU does not have: a count without it would be too low.
+  void choose(std::span<const Metric> metrics) {
+    for (const Metric& metric : metrics) {
+      auto about = ATTACCA_SIZED(CUpti_Profiler_Host_GetMetricProperties_Params);
+      about.pHostObject = host_;
+      about.pMetricName = metric.name;
+      try {
+        call_("cuptiProfilerHostGetMetricProperties", about);
+      } catch (const Refused&) {
+        throw Refused{fmt::format("this kind of GPU has no counter {}", metric.name)};
+      }
+      names_.push_back(metric.name);
+      weights_.push_back(metric.weight);
+    }
+  }
+
+  void make_config(int device, std::span<const Metric> all) {
     auto chip = ATTACCA_SIZED(CUpti_Device_GetChipName_Params);
     chip.deviceIndex = static_cast<std::size_t>(device);
     call_("cuptiDeviceGetChipName", chip);
@@ -169,10 +204,11 @@ class Session {
     start.pCounterAvailabilityImage = available_.data();
     call_("cuptiProfilerHostInitialize", start);
     host_ = start.pHostObject;
+    choose(all);
     auto metrics = ATTACCA_SIZED(CUpti_Profiler_Host_ConfigAddMetrics_Params);
     metrics.pHostObject = host_;
-    metrics.ppMetricNames = &kMetric;
-    metrics.numMetrics = 1;
+    metrics.ppMetricNames = names_.data();
+    metrics.numMetrics = names_.size();
     call_("cuptiProfilerHostConfigAddMetrics", metrics);
     auto size = ATTACCA_SIZED(CUpti_Profiler_Host_GetConfigImageSize_Params);
     size.pHostObject = host_;
@@ -192,8 +228,8 @@ class Session {
     ranges_ = enable.pRangeProfilerObject;
     auto size = ATTACCA_SIZED(CUpti_RangeProfiler_GetCounterDataSize_Params);
     size.pRangeProfilerObject = ranges_;
-    size.pMetricNames = &kMetric;
-    size.numMetrics = 1;
+    size.pMetricNames = names_.data();
+    size.numMetrics = names_.size();
     size.maxNumOfRanges = ranges;
     size.maxNumRangeTreeNodes = static_cast<std::uint32_t>(ranges);
     call_("cuptiRangeProfilerGetCounterDataSize", size);
@@ -241,6 +277,8 @@ class Session {
 
   const Calls& call_;
   CUcontext context_;
+  std::vector<const char*> names_;  // of the metrics
+  std::vector<double> weights_;
   std::vector<std::uint8_t> available_, config_, data_;
   CUpti_Profiler_Host_Object* host_ = nullptr;
   CUpti_RangeProfiler_Object* ranges_ = nullptr;
@@ -256,15 +294,14 @@ int number_of(const Device& device) {
 
 }  // namespace
 
-std::vector<double> count_memory_bytes(const Device& device,
-                                       std::span<const std::function<void()>> work,
-                                       std::string& why_not) {
+std::vector<double> count(Counter counter, const Device& device,
+                          std::span<const std::function<void()>> work, std::string& why_not) {
   void* const library = cupti_library(why_not);
   if (!library || work.empty()) return {};
   try {
     const cuda::CurrentDevice current(number_of(device));
     const Calls call(library);
-    Session session(call, number_of(device), work.size());
+    Session session(call, counter, number_of(device), work.size());
     session.run(work);
     return session.values(work.size());
   } catch (const Refused& refused) {
@@ -279,8 +316,8 @@ std::vector<double> count_memory_bytes(const Device& device,
 
 namespace attacca::instruments {
 
-std::vector<double> count_memory_bytes(const Device&, std::span<const std::function<void()>>,
-                                       std::string& why_not) {
+std::vector<double> count(Counter, const Device&, std::span<const std::function<void()>>,
+                          std::string& why_not) {
   why_not = "this attacca was built without CUPTI's headers; they come with the CUDA toolkit";
   return {};
 }

@@ -13,7 +13,6 @@
 
 #include "graph/data.hpp"
 #include "graph/lower.hpp"
-#include "instruments/counters.hpp"
 #include "roofline/probe_kernels.hpp"
 
 namespace attacca::roofline {
@@ -96,8 +95,9 @@ class DeviceGraphClock final : public GraphClock {
     return time([&] { exec.launch(stream_); });
   }
 
-  std::vector<double> memory_bytes(const Graph& graph, std::string& why_not) override {
-    if (!device_.is_cuda()) return GraphClock::memory_bytes(graph, why_not);
+  std::vector<double> counted(instruments::Counter counter, const Graph& graph,
+                              std::string& why_not) override {
+    if (!device_.is_cuda()) return GraphClock::counted(counter, graph, why_not);
     if (!can_be_streamed(graph)) {
       why_not = "the graph has nodes that are no kernels, copies or fills";
       return {};
@@ -111,11 +111,11 @@ class DeviceGraphClock final : public GraphClock {
         stream_.synchronize();
       });
     for (const auto& each : work) each();  // loads code
-    const std::vector<double> counted = instruments::count_memory_bytes(device_, work, why_not);
-    if (counted.empty()) return {};
-    std::vector<double> bytes(data.nodes.size(), -1);
-    for (std::size_t at = 0; at < order.size(); ++at) bytes[order[at]] = counted[at];
-    return bytes;
+    const std::vector<double> in_order = instruments::count(counter, device_, work, why_not);
+    if (in_order.empty()) return {};
+    std::vector<double> by_id(data.nodes.size(), -1);
+    for (std::size_t at = 0; at < order.size(); ++at) by_id[order[at]] = in_order[at];
+    return by_id;
   }
 
   std::string source() const override { return source_; }

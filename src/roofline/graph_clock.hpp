@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "instruments/counters.hpp"
+
 namespace attacca::roofline {
 
 /// What a node did in one launch.
@@ -28,9 +30,9 @@ class GraphClock {
   /// The same as one persistent kernel. REQUIRES: `can_be_streamed`. Throws an Error that says why
   /// that cannot be.
   virtual double persistent(const Graph& graph, const PersistentProgram& program) = 0;
-  /// Bytes of memory that each node moved, by NodeId, negative for those that were not counted;
-  /// empty, with the reason, where there are no counters.
-  virtual std::vector<double> memory_bytes(const Graph&, std::string& why_not) {
+  /// What each node counted, by NodeId, negative for those that were not counted; empty, with the
+  /// reason, where there is no such counter.
+  virtual std::vector<double> counted(instruments::Counter, const Graph&, std::string& why_not) {
     why_not = "this device has no counters that can be read";
     return {};
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/in_quotes.hpp"
+#include "graph/print.hpp"
 #include "roofline/place.hpp"
 
 namespace attacca {
@@ -28,23 +29,24 @@ std::string shown(const std::string& name, std::size_t most) {
 }
 
 /// What kernels declare, and what the device's counters say.
-std::string counted_text(const Roofline& found, std::size_t most) {
-  if (!found.not_counted.empty())
-    return fmt::format("\nmemory was not counted: {}\n", found.not_counted);
+std::string counted_text(const Roofline& found, std::size_t most, const char* what,
+                         const std::string& why_not, double Cost::*declared,
+                         double PlacedKernel::*counted, std::string (*text_of)(double)) {
+  if (!why_not.empty()) return fmt::format("\n{} not counted: {}\n", what, why_not);
   std::string text;
   for (std::size_t at = 0; at < std::min(most, found.kernels.size()); ++at) {
     const PlacedKernel& kernel = found.kernels[at];
-    if (kernel.counted_bytes < 0 || kernel.cost.bytes <= 0) continue;
+    const double said = kernel.cost.*declared, seen = kernel.*counted;
+    if (seen < 0 || said <= 0) continue;
     if (text.empty())
-      text = fmt::format("\n{:<28}{:>12}{:>12}{:>12}\n", "memory", "declared", "counted",
-                         "difference");
-    text += fmt::format("{:<28}{:>12}{:>12}{:>+10.1f} %\n", shown(kernel.name, 27),
-                        roofline::bytes_text(kernel.cost.bytes),
-                        roofline::bytes_text(kernel.counted_bytes),
-                        100 * (kernel.counted_bytes / kernel.cost.bytes - 1));
+      text = fmt::format("\n{:<28}{:>14}{:>14}{:>12}\n", what, "declared", "counted", "difference");
+    text += fmt::format("{:<28}{:>14}{:>14}{:>+10.1f} %\n", shown(kernel.name, 27), text_of(said),
+                        text_of(seen), 100 * (seen / said - 1));
   }
   return text;
 }
+
+std::string flops_text(double flops) { return graph::quantity_text(flops, "FLOP"); }
 
 }  // namespace
 
@@ -92,7 +94,10 @@ std::string to_text(const Roofline& found, std::size_t most) {
   if (found.kernels.size() > most)
     text += fmt::format("and {} more\n", found.kernels.size() - most);
   if (found.kernels.empty()) text += "no kernel declared a cost\n";
-  text += counted_text(found, most);
+  text += counted_text(found, most, "bytes of memory", found.bytes_not_counted, &Cost::bytes,
+                       &PlacedKernel::counted_bytes, &roofline::bytes_text);
+  text += counted_text(found, most, "FLOPs", found.flops_not_counted, &Cost::flops,
+                       &PlacedKernel::counted_flops, &flops_text);
   text += "\nadvice, and the time that it should save\n";
   const std::size_t rows = std::min(most, found.advice.size());
   for (std::size_t at = 0; at < rows; ++at) {

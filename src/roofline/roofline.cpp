@@ -64,6 +64,7 @@ class Group {
     mean(sum_.processors, kernel.processors);
     mean(sum_.written_share, kernel.written_share);
     mean(sum_.counted_bytes, kernel.counted_bytes);
+    mean(sum_.counted_flops, kernel.counted_flops);
     sum_.is_in_graph &= kernel.is_in_graph;
     count_ += weight;
   }
@@ -251,13 +252,17 @@ Roofline place_graph(const Graph& graph, const Roofs& roofs, GraphClock& clock, 
   const std::vector<NodeTime> times = clock.nodes(graph);
   found.timed_by = clock.source();
   found.total_us = clock.graph(graph);
-  const std::vector<double> counted =
-      counts ? clock.memory_bytes(graph, found.not_counted) : std::vector<double>();
+  std::vector<double> bytes, flops;
+  if (counts) {
+    bytes = clock.counted(instruments::Counter::memory_bytes, graph, found.bytes_not_counted);
+    flops = clock.counted(instruments::Counter::flops, graph, found.flops_not_counted);
+  }
   for (NodeId id = 0; id < data.nodes.size(); ++id)
     if (id < times.size() && times[id].count > 0)
       if (const auto kernel = kernel_of(data, id, times[id].time_us, times[id].count, roofs)) {
         found.kernels.push_back(*kernel);
-        if (id < counted.size()) found.kernels.back().counted_bytes = counted[id];
+        if (id < bytes.size()) found.kernels.back().counted_bytes = bytes[id];
+        if (id < flops.size()) found.kernels.back().counted_flops = flops[id];
       }
   add_kernel_advice(found);
   if (can_be_streamed(graph)) {

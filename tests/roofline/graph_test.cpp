@@ -82,16 +82,20 @@ TEST_F(RooflineGraph, what_counters_say_stands_beside_what_kernels_declare) {
   Graph graph(device, "copies");
   graph.kernel(roofline::copy_memory(), all, {paper(0), paper(1), 50'000'000}).named("copy 1");
   graph.kernel(roofline::copy_memory(), all, {paper(2), paper(3), 50'000'000}).named("copy 2");
-  work = {{"copy 1", {2050, 1, 1, 0}}, {"copy 2", {2050, 1, 1, 0}}};
+  graph.kernel(roofline::multiply_add(), all, {nullptr, 1, 10e9}).named("fma");
+  work = {{"copy 1", {2050, 1, 1, 0}}, {"copy 2", {2050, 1, 1, 0}}, {"fma", {1020, 1, 0, 1}}};
   const Roofline plain = roofline::place_graph(graph, roofs, machine);
   EXPECT_THAT(to_text(plain), testing::Not(HasSubstr("counted")));
   const Roofline counted = merge_numbers(roofline::place_graph(graph, roofs, machine, true));
   EXPECT_EQ(kernel_called(counted, "copy #").counted_bytes, 2e9);
+  EXPECT_EQ(kernel_called(counted, "fma").counted_flops, 9e9);
   EXPECT_THAT(to_text(counted), HasSubstr("+25.0 %"));
+  EXPECT_THAT(to_text(counted), HasSubstr("-10.0 %"));
   machine.refuses_counters = true;
   const Roofline refused = roofline::place_graph(graph, roofs, machine, true);
   EXPECT_LT(refused.kernels.front().counted_bytes, 0);
-  EXPECT_THAT(to_text(refused), HasSubstr("memory was not counted: run as root"));
+  EXPECT_THAT(to_text(refused), HasSubstr("bytes of memory not counted: run as root"));
+  EXPECT_THAT(to_text(refused), HasSubstr("FLOPs not counted: run as root"));
 }
 
 TEST_F(RooflineGraph, a_lonely_kernel_is_told_its_best_neighbour) {

@@ -57,18 +57,21 @@ class PaperMachine final : public roofline::GraphClock {
     return times;
   }
 
-  /// A quarter more than kernels declare.
-  std::vector<double> memory_bytes(const Graph& graph, std::string& why_not) override {
+  /// A quarter more bytes and a tenth fewer FLOPs than kernels declare.
+  std::vector<double> counted(instruments::Counter counter, const Graph& graph,
+                              std::string& why_not) override {
     if (refuses_counters) {
       why_not = "run as root";
       return {};
     }
-    std::vector<double> bytes;
+    std::vector<double> counts;
     for (const graph::NodeData& node : graph::data_of(graph).nodes) {
       const auto* kernel = std::get_if<graph::KernelPart>(&node.part);
-      bytes.push_back(kernel ? 1.25 * kernel->info->cost(kernel->args.data()).bytes : -1);
+      const Cost cost = kernel ? kernel->info->cost(kernel->args.data()) : Cost{};
+      const bool is_flops = counter == instruments::Counter::flops;
+      counts.push_back(!kernel ? -1 : is_flops ? 0.9 * cost.flops : 1.25 * cost.bytes);
     }
-    return bytes;
+    return counts;
   }
   bool refuses_counters = false;
 

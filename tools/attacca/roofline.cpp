@@ -100,6 +100,7 @@ Json to_json(const Roofline& found, const std::vector<Trial>& trials) {
   }
   for (const RoofAdvice& each : found.advice)
     advice.push_back({{"tool", tool_name(each.tool)},
+    if (kernel.counted_flops >= 0) kernels.back().add("counted_flops", kernel.counted_flops);
                       {"about", each.about},
                       {"text", each.text},
                       {"gain_us", each.gain_us}});
@@ -117,7 +118,8 @@ Json to_json(const Roofline& found, const std::vector<Trial>& trials) {
   return {{"roofs", roofs_json(found.roofs)},
           {"subject", found.subject},
           {"timed_by", found.timed_by},
-          {"not_counted", found.not_counted},
+          {"bytes_not_counted", found.bytes_not_counted},
+          {"flops_not_counted", found.flops_not_counted},
           {"total_us", found.total_us},
           {"kernels", kernels},
           {"advice", advice},
@@ -292,8 +294,8 @@ void add_roofline(Program& program) {
   command.flag("--each", asked->shows_each, "a row for each layer, not one for all");
   command.flag("--measure", asked->measures, "measure the roofs again");
   command.flag("--counters", asked->counts,
-               "of step and probes on a GPU: compare the bytes that kernels declare with what its "
-               "counters say");
+               "of step and probes on a GPU: compare the bytes and FLOPs that kernels declare with "
+               "what its counters say");
   command.option("--svg", text(asked->svg_file), "draw the kernels under the roofs into a file");
   command.option("--html", text(asked->html_file), "write chart and tables as a page");
   command.flag("--json", asked->is_json, "print everything as JSON");
