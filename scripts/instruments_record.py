@@ -18,7 +18,8 @@ import tempfile
 
 RATES = {"read": "read_bytes_per_second", "copy": "copy_bytes_per_second", "L2": "cache_bytes_per_second",
          "fp32": "fp32_flops_per_second", "bf16": "bf16_flops_per_second", "fp8": "fp8_flops_per_second"}
-TIMES = ("launch", "graph", "node", "early_node", "branch", "persistent", "step", "barrier", "device_launch")
+TIMES = ("launch", "graph", "node", "early_node", *(f"{fork}_of_{width}" for fork in ("branch", "root") for width in (2, 8, 32, 128)),
+         "persistent", "step", "barrier", "device_launch", "tiny")
 PROMPT = "Why is the sky blue? Answer in three sentences."
 
 
@@ -44,10 +45,10 @@ def roofline(attacca, on):
         if "counted_bytes" in kernel and kernel["bytes"] > 0:
             rows.append({"name": "memory", "params": {"of": kernel["name"]}, "median": kernel["counted_bytes"] / 1e6,
                          "unit": "MB", "baseline": kernel["bytes"] / 1e6, "ratio": kernel["counted_bytes"] / kernel["bytes"]})
-    notes = [f"kernels timed by {found['timed_by']}"]
         if "counted_flops" in kernel and kernel["flops"] > 0:
             rows.append({"name": "arithmetic", "params": {"of": kernel["name"]}, "median": kernel["counted_flops"] / 1e9,
                          "unit": "GFLOP", "baseline": kernel["flops"] / 1e9, "ratio": kernel["counted_flops"] / kernel["flops"]})
+    notes = [f"kernels timed by {found['timed_by']}"]
     for what in ("bytes", "flops"):
         if found[f"{what}_not_counted"]:
             notes.append(f"{what} not counted: {found[f'{what}_not_counted']}")

@@ -19,7 +19,15 @@
 
 namespace attacca {
 
-/// What a device does at most, and what starting work costs. 0: not measured.
+/// The widths of forks whose cost is measured.
+inline constexpr std::array<unsigned, 4> kForkWidths{2, 8, 32, 128};
+/// Microseconds for each of kForkWidths.
+using ByWidth = std::array<double, kForkWidths.size()>;
+/// For any width, along the line between the two that were measured.
+double at_width(const ByWidth& us, std::size_t width);
+
+/// What a device does at most, and what starting work costs. 0: not measured. Costs are those of
+/// tiny kernels, which read and write 16 bytes each.
 struct Roofs {
   std::string device;  // the hardware: "Neoverse-V1, 2 threads"
   // Bytes per second. Of a copy, what is read and what is written both count.
@@ -30,14 +38,15 @@ struct Roofs {
   // Microseconds.
   double launch_us = 0;         // a kernel launched on a stream, one after another
   double graph_us = 0;          // a launch of a graph, without its nodes
-  double node_us = 0;           // an empty kernel behind another in a graph
+  double node_us = 0;           // a tiny kernel behind another in a graph
   double early_node_us = 0;     // the same behind a programmatic edge
-  double branch_us = 0;         // each further branch of a fork, with its part of the join
+  ByWidth branch_us{};          // each further branch of a fork, with its part of the join
+  ByWidth root_us{};            // each further node of a graph without edges
   double persistent_us = 0;     // a launch of a persistent kernel, without its steps
-  double step_us = 0;           // an empty step of it, of one block
+  double step_us = 0;           // a tiny kernel as a step of it, of one block
   double barrier_us = 0;        // a barrier of all blocks of a persistent kernel
   double device_launch_us = 0;  // a graph that launches itself again
-  double empty_us = 0;          // an empty kernel's own time, as kernels are timed here
+  double tiny_us = 0;           // a tiny kernel's own time, as kernels are timed here
 
   double flops_of(Arithmetic arithmetic) const;  // of fp32 where that was not measured
 };
@@ -78,6 +87,8 @@ struct PlacedKernel {
   /// Bytes that it moved from and to memory, by the device's counters; negative: not counted. They
   /// are fewer than declared where the cache had them, and more where it fetched what was not used.
   double counted_bytes = -1;
+  /// FLOPs in fp32 and of the matrix units, by the counters; negative: not counted.
+  double counted_flops = -1;
 
   double share() const { return time_us > 0 ? floor_us / time_us : 0; }
   /// FLOPs per byte.
@@ -87,8 +98,6 @@ struct PlacedKernel {
 enum class Tool : std::uint8_t {
   fewer_bytes,
   more_loads,
-  /// FLOPs in fp32 and of the matrix units, by the counters; negative: not counted.
-  double counted_flops = -1;
   faster_arithmetic,
   larger_tiles,
   fusion,

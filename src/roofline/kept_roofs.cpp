@@ -18,7 +18,7 @@ namespace roofline {
 
 namespace {
 
-constexpr const char* kFirstLine = "attacca roofs 1: ";
+constexpr const char* kFirstLine = "attacca roofs 2: ";
 constexpr const char* kLastLine = "end\n";
 
 struct Figure {
@@ -32,17 +32,21 @@ constexpr Figure kFigures[] = {{"read", &Roofs::read},
                                {"graph_us", &Roofs::graph_us},
                                {"node_us", &Roofs::node_us},
                                {"early_node_us", &Roofs::early_node_us},
-                               {"branch_us", &Roofs::branch_us},
                                {"persistent_us", &Roofs::persistent_us},
                                {"step_us", &Roofs::step_us},
                                {"barrier_us", &Roofs::barrier_us},
                                {"device_launch_us", &Roofs::device_launch_us},
-                               {"empty_us", &Roofs::empty_us}};
+                               {"tiny_us", &Roofs::tiny_us}};
+constexpr std::pair<const char*, ByWidth Roofs::*> kByWidth[] = {{"branch_us", &Roofs::branch_us},
+                                                                 {"root_us", &Roofs::root_us}};
 
 /// All figures of roofs with their names, in one order.
 template <class RoofsType, class Take>
 void each_figure(RoofsType& roofs, const Take& take) {
   for (const Figure& figure : kFigures) take(std::string_view(figure.name), roofs.*figure.value);
+  for (const auto& [name, values] : kByWidth)
+    for (std::size_t at = 0; at < kForkWidths.size(); ++at)
+      take(fmt::format("{}_of_{}", name, kForkWidths[at]), (roofs.*values)[at]);
   for (int at = 0; at < kArithmetics; ++at)
     take(std::string_view(arithmetic_name(static_cast<Arithmetic>(at))),
          roofs.flops[static_cast<std::size_t>(at)]);

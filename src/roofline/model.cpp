@@ -45,10 +45,10 @@ double written_share(const GraphData& data, NodeId id) {
   return all > 0 ? written / all : 0;
 }
 
-/// What lies between two kernels of a graph.
+/// What lies between two kernels of a graph. Less than nothing where a kernel starts behind a
+/// programmatic edge while its producer still runs, so that a part of its own time is hidden.
 double gap_us(const Roofs& roofs, EdgeKind kind) {
-  return std::max(0.0,
-                  (kind == EdgeKind::full ? roofs.node_us : roofs.early_node_us) - roofs.empty_us);
+  return (kind == EdgeKind::full ? roofs.node_us : roofs.early_node_us) - roofs.tiny_us;
 }
 
 /// What a node uses while it runs by itself, each as a share of all there is.
@@ -79,9 +79,10 @@ class Play {
       left_[at] = model[at].deps.size();
       for (const ModelNode::Dep& dep : model[at].deps) consumers_[dep.from].push_back(at);
     }
-    unsigned others = 0;
+    std::vector<std::size_t> roots;
     for (std::size_t at = 0; at < model.size(); ++at)
-      if (model[at].deps.empty()) wait(at, others++);
+      if (model[at].deps.empty()) roots.push_back(at);
+    wait(roots, roofs.root_us);
   }
 
   double length() {
@@ -111,26 +112,35 @@ class Play {
   };
   using Ready = std::pair<double, std::size_t>;  // when, which
 
-  /// `others`: nodes that became ready at the same moment and are started before it.
-  void wait(std::size_t node, unsigned others) {
+  double gap_before(std::size_t node) const {
     EdgeKind kind = model_[node].deps.empty() ? EdgeKind::full : EdgeKind::programmatic;
     for (const ModelNode::Dep& dep : model_[node].deps)
       if (dep.kind == EdgeKind::full) kind = EdgeKind::full;
-    waiting_.push({now_ + gap_us(roofs_, kind) + others * roofs_.branch_us, node});
+    return gap_us(roofs_, kind);
+  }
+  /// Nodes that become ready at the same moment are started one after another.
+  void wait(const std::vector<std::size_t>& nodes, const ByWidth& branch_us) {
+    double before = 0;
+    for (const std::size_t node : nodes) {
+      waiting_.push({now_ + std::max(0.0, gap_before(node)) + before, node});
+      before += at_width(branch_us, nodes.size());
+    }
   }
   void start() {
     const std::size_t node = waiting_.top().second;
     waiting_.pop();
-    running_.push_back({node, model_[node].kernel.time_us});
+    const double hidden = std::min(0.0, gap_before(node));
+    running_.push_back({node, std::max(0.0, model_[node].kernel.time_us + hidden)});
     used_.add(shares_of(model_[node].kernel, roofs_), 1);
   }
   void end(std::vector<Running>::iterator ended) {
     const std::size_t node = ended->node;
     running_.erase(ended);
     used_.add(shares_of(model_[node].kernel, roofs_), -1);
-    unsigned others = 0;
+    std::vector<std::size_t> ready;
     for (const std::size_t consumer : consumers_[node])
-      if (--left_[consumer] == 0) wait(consumer, others++);
+      if (--left_[consumer] == 0) ready.push_back(consumer);
+    wait(ready, roofs_.branch_us);
   }
 
   const Model& model_;
@@ -200,20 +210,23 @@ double graph_us(const Model& model, const Roofs& roofs) {
 
 double persistent_us(const Model& model, const Roofs& roofs) {
   double sum = roofs.persistent_us;
-  // If one node has many blocks, all blocks wait for each other behind every node.
+  for (const ModelNode& node : model)
+    sum += std::max(0.0, node.kernel.time_us - roofs.tiny_us) + step_us(model, roofs);
+  return sum;
+}
+
+double step_us(const Model& model, const Roofs& roofs) {
   const bool is_large =
       std::any_of(model.begin(), model.end(), [](const ModelNode& node) { return node.is_large; });
-  for (const ModelNode& node : model)
-    sum += std::max(0.0, node.kernel.time_us - roofs.empty_us) + roofs.step_us +
-           (is_large ? roofs.barrier_us : 0);
-  return sum;
+  return roofs.step_us + (is_large ? roofs.barrier_us : 0);
 }
 
 double pair_us(const PlacedKernel& a, const PlacedKernel& b, const Roofs& roofs) {
   Shares both = shares_of(a, roofs);
   both.add(shares_of(b, roofs), 1);
   const double together = std::min(a.time_us, b.time_us);
-  return roofs.branch_us + together * both.slowdown() + std::abs(a.time_us - b.time_us);
+  return at_width(roofs.branch_us, 2) + together * both.slowdown() +
+         std::abs(a.time_us - b.time_us);
 }
 
 std::optional<Graph> with_derived_edges(const Graph& graph, std::string& why_not) {

@@ -36,6 +36,9 @@ std::optional<PlacedKernel> kernel_of(const graph::GraphData& data, NodeId id, d
 double graph_us(const Model& model, const Roofs& roofs);
 /// The same as one persistent kernel, which runs the nodes one after another.
 double persistent_us(const Model& model, const Roofs& roofs);
+/// Microseconds of a step of it without work. If one node has many blocks, all blocks wait for each
+/// other behind every node.
+double step_us(const Model& model, const Roofs& roofs);
 /// Microseconds of two nodes side by side.
 double pair_us(const PlacedKernel& a, const PlacedKernel& b, const Roofs& roofs);
 

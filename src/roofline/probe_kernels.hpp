@@ -39,11 +39,13 @@ const Kernel<MultiplyAddArgs>& multiply_add();
 double multiply_add_flops(const Grid& grid, unsigned rounds, bool is_cuda);
 
 struct TinyArgs {
-  const Quad* from = nullptr;  // null: nothing is copied
-  Quad* to = nullptr;
+  const Quad* from;
+  Quad* to;
 };
 /// Copies one quad. Waits for its producers, so it may start behind a programmatic edge.
 const Kernel<TinyArgs>& copy_one();
+
+inline constexpr Grid kTinyGrid{{1}, {32}};
 
 /// The kernel of EndPass, which ends a loop behind its first pass.
 const Kernel<EndPass::Args>& end_pass();

@@ -15,7 +15,7 @@ namespace {
 
 constexpr unsigned kTiny = 8;
 constexpr unsigned kChain = 64;
-constexpr Grid kTinyGrid{{1}, {32}};
+constexpr unsigned kLonely = 4;
 // More than any cache holds, and milliseconds of work.
 constexpr std::size_t kHostBytes = std::size_t{256} << 20;
 constexpr std::size_t kGpuBytes = std::size_t{2} << 30;
@@ -32,7 +32,7 @@ std::string tiny_name(unsigned at) { return fmt::format("tiny {}", at + 1); }
 Probes::Probes(const Device& device)
     : device_(device),
       memory_(device, (device.is_cuda() ? kGpuBytes : kHostBytes) / sizeof(Quad)),
-      out_(device, kTiny + 1),
+      out_(device, kLonely),
       seen_(device, 1) {
   const Stream stream(device);
   stream.fill(memory_.data(), 1, memory_.bytes());  // or the first pass would make the pages
@@ -63,14 +63,32 @@ Graph Probes::graph() const {
   return graph;
 }
 
-Graph Probes::chain() const {
-  Graph graph(device_, "chain of tiny kernels");
-  std::optional<Node> last;
-  for (unsigned at = 0; at < kChain; ++at) {
-    const auto node = graph.kernel(copy_one(), kTinyGrid, {memory_.data(), memory_.data() + at + 1})
-                          .named(tiny_name(at));
-    if (last) node.after(*last);
+Graph tiny_chain(const Device& device, Quad* memory, unsigned nodes, EdgeKind edges) {
+  Graph graph(device, "chain of tiny kernels");
+  std::optional<KernelNode<TinyArgs>> last;
+  for (unsigned at = 0; at < nodes; ++at) {
+    const auto node =
+        graph.kernel(copy_one(), kTinyGrid, {memory, memory + at + 1}).named(tiny_name(at));
+    if (last && edges == EdgeKind::full) node.after(*last);
+    if (last && edges == EdgeKind::programmatic) node.after_programmatic(*last);
     last = node;
+  }
+  return graph;
+}
+
+Graph Probes::chain() const { return tiny_chain(device_, memory_.data(), kChain); }
+
+Graph Probes::lonely() const {
+  const unsigned rounds = device_.is_cuda() ? kGpuRounds : kHostRounds;
+  const Grid grid{Dim3{1}, probe_grid(device_.processors(), device_.is_cuda()).threads};
+  Graph graph(device_, "lonely kernels");
+  std::vector<Node> nodes;
+  for (unsigned at = 0; at < kLonely; ++at) {
+    const auto node = graph.kernel(
+        multiply_add(), grid,
+        {out_.data() + at, rounds, multiply_add_flops(grid, rounds, device_.is_cuda())});
+    if (!nodes.empty()) node.after(nodes.back());
+    nodes.push_back(node.named(fmt::format("lonely {}", at + 1)));
   }
   return graph;
 }

@@ -20,6 +20,11 @@ struct Expected {
   double share;  // of the roof; 0: any
 };
 
+/// Kernels one behind the other, each of which copies the first quad to the next place. REQUIRES:
+/// `memory` has room for one quad more than there are nodes, and outlives the graph.
+Graph tiny_chain(const Device& device, Quad* memory, unsigned nodes,
+                 EdgeKind edges = EdgeKind::full);
+
 class Probes {
  public:
   explicit Probes(const Device& device);
@@ -27,6 +32,9 @@ class Probes {
   Graph graph() const;
   /// Tiny kernels one behind the other, for trials: starting them is all that takes time.
   Graph chain() const;
+  /// Kernels of one block one behind the other, though no byte orders them: side by side they take
+  /// as long as one, where there are processors enough.
+  Graph lonely() const;
 
  private:
   Device device_;

@@ -55,6 +55,10 @@ std::string to_text(const Roofs& roofs) {
   const auto row = [&](const char* name, const std::string& value, const char* what) {
     text += fmt::format("  {:<16}{:>14}  {}\n", name, value, what);
   };
+  const auto by_width = [&](const char* name, const ByWidth& us, const char* what) {
+    for (std::size_t at = 0; at < us.size(); ++at)
+      row(fmt::format("{}, of {}", name, kForkWidths[at]).c_str(), time_text(us[at]), what);
+  };
   row("read", rate_text(roofs.read, "B/s"), "memory, read only");
   row("copy", rate_text(roofs.copy, "B/s"), "memory, read and written");
   row("cache", rate_text(roofs.cache, "B/s"), "L2, read only");
@@ -65,11 +69,12 @@ std::string to_text(const Roofs& roofs) {
   }
   row("launch", time_text(roofs.launch_us), "a kernel launched on a stream");
   row("graph", time_text(roofs.graph_us), "a launch of a graph, without its nodes");
-  row("node", time_text(roofs.node_us), "an empty kernel behind another in a graph");
+  row("node", time_text(roofs.node_us), "a tiny kernel behind another in a graph");
   row("early node", time_text(roofs.early_node_us), "the same behind a programmatic edge");
-  row("branch", time_text(roofs.branch_us), "each further branch of a fork");
+  by_width("branch", roofs.branch_us, "each further branch of a fork");
+  by_width("root", roofs.root_us, "each further node of a graph without edges");
   row("persistent", time_text(roofs.persistent_us), "a launch of a persistent kernel");
-  row("step", time_text(roofs.step_us), "an empty step of it, of one block");
+  row("step", time_text(roofs.step_us), "a tiny kernel as a step of it");
   row("barrier", time_text(roofs.barrier_us), "of a persistent kernel's blocks");
   row("device launch", time_text(roofs.device_launch_us), "a graph that relaunches itself");
   return text;

@@ -133,12 +133,12 @@ void add_graph_advice(Roofline& found, const Graph& graph, const Model& model) {
                                         edges - programmatic, time_text(gain)),
                             gain});
   }
-  const double step = roofs.step_us + roofs.barrier_us;
+  const double step = step_us(model, roofs);
   if (small > 1 && step < roofs.node_us) {
     const double gain = static_cast<double>(small) * (roofs.node_us - step);
     found.advice.push_back({Tool::persistent_kernel, "",
                             fmt::format("{} kernels are launch-bound; in one persistent kernel a "
-                                        "step and a barrier replace each node and save: {}",
+                                        "step replaces each node and saves: {}",
                                         small, time_text(gain)),
                             gain});
   }

@@ -1,6 +1,6 @@
 // roofs.cpp: measures the roofs. On the host threads move memory and compute; on a GPU the probe
-// kernels do. Costs come from graphs of empty kernels: of two lengths, so that what a launch costs
-// and what a node costs come apart.
+// kernels do. Costs come from graphs of tiny kernels: of two lengths, so that what a launch costs
+// and what a node costs come apart, and of several widths.
 #include "roofline/roofs.hpp"
 
 #include <attacca/exec.hpp>
@@ -16,9 +16,8 @@
 #include "instruments/machine.hpp"
 #include "instruments/multiply_add.hpp"
 #include "loop/costs.hpp"
-#include "loop/idle_kernels.hpp"
 #include "roofline/graph_clock.hpp"
-#include "roofline/probe_kernels.hpp"
+#include "roofline/probes.hpp"
 #if ATTACCA_WITH_CUDA
 #include "roofline/sm90_matrix.hpp"
 #endif
@@ -33,8 +32,8 @@ constexpr int kPasses = 9;
 constexpr std::size_t kMostBytes = std::size_t{4} << 30;
 constexpr unsigned kFewNodes = 16;
 constexpr unsigned kManyNodes = 144;
-constexpr unsigned kBranches = 8;
-const Grid kSmallGrid{Dim3{1}, Dim3{32}};
+constexpr unsigned kForkNodes = 512;  // about, in a graph of forks
+constexpr unsigned kLeastForks = 4;
 
 /// `work` of what a launch enqueues, per second; the best of a few passes.
 double best_rate(const Device& device, double work, const std::function<void(StreamRef)>& launch) {
@@ -92,6 +91,7 @@ double gpu_fp32_rate(const Device& device) {
   return best_rate(device, args.flops,
                    [&](StreamRef stream) { stream.kernel(multiply_add(), grid, args); });
 }
+
 #if ATTACCA_WITH_CUDA
 /// As `best_rate`, but when the device has been busy for a while and its clocks have settled at
 /// what its power allows: the median of a few passes.
@@ -114,7 +114,6 @@ double settled_rate(const Device& device, double work,
 }
 #endif
 
-
 double gpu_matrix_rate([[maybe_unused]] const Device& device,
                        [[maybe_unused]] Arithmetic arithmetic) {
 #if ATTACCA_WITH_CUDA
@@ -128,37 +127,49 @@ double gpu_matrix_rate([[maybe_unused]] const Device& device,
 #endif
 }
 
-/// `nodes` empty kernels one behind the other.
-Graph idle_chain(const Device& device, unsigned nodes, EdgeKind edges = EdgeKind::full) {
-  Graph graph(device, "idle");
-  std::optional<KernelNode<TinyArgs>> last;
-  for (unsigned at = 0; at < nodes; ++at) {
-    const auto node = graph.kernel(copy_one(), kSmallGrid, {});
-    if (last && edges == EdgeKind::full) node.after(*last);
-    if (last && edges == EdgeKind::programmatic) node.after_programmatic(*last);
-    last = node;
-  }
-  return graph;
-}
+/// Graphs of tiny kernels. All read one place and write places of their own, as real kernels do:
+/// the end of one waits for what it wrote.
+class TinyGraphs {
+ public:
+  explicit TinyGraphs(const Device& device) : device_(device), memory_(device, kMostTiny + 1) {}
 
-/// A node, kBranches behind it side by side, a node behind them all, and so on.
-Graph idle_branches(const Device& device, unsigned forks) {
-  Graph graph(device, "idle");
-  auto last = graph.kernel(loop::idle(), kSmallGrid, {0});
-  for (unsigned at = 0; at < forks; ++at) {
-    std::vector<Node> branches;
-    for (unsigned branch = 0; branch < kBranches; ++branch)
-      branches.push_back(graph.kernel(loop::idle(), kSmallGrid, {0}).after(last));
-    last = graph.kernel(loop::idle(), kSmallGrid, {0}).after(branches);
+  Graph chain(unsigned nodes, EdgeKind edges = EdgeKind::full) const {
+    return tiny_chain(device_, memory_.data(), nodes, edges);
   }
-  return graph;
-}
+  /// A node, `width` behind it side by side, a node behind them all, and so on.
+  Graph forks(unsigned width, unsigned forks) const {
+    Graph graph(device_, "forks");
+    unsigned count = 0;
+    Node last = tiny(graph, count++);
+    for (unsigned at = 0; at < forks; ++at) {
+      std::vector<Node> branches;
+      for (unsigned branch = 0; branch < width; ++branch)
+        branches.push_back(Node(tiny(graph, count++).after(last)));
+      last = tiny(graph, count++).after(branches);
+    }
+    return graph;
+  }
+  /// Without edges.
+  Graph roots(unsigned count) const {
+    Graph graph(device_, "roots");
+    for (unsigned at = 0; at < count; ++at) tiny(graph, at);
+    return graph;
+  }
+
+ private:
+  static constexpr unsigned kMostTiny = 2 * kForkNodes;
+  KernelNode<TinyArgs> tiny(Graph& graph, unsigned at) const {
+    return graph.kernel(copy_one(), kTinyGrid, {memory_.data(), memory_.data() + at + 1});
+  }
+
+  Device device_;
+  Buffer<Quad> memory_;
+};
 
 /// What one more of something costs. `time_of` times so many.
-double each(const std::function<double(unsigned)>& time_of) {
-  const double few = time_of(kFewNodes);
-  const double many = time_of(kManyNodes);
-  return std::max(0.0, many - few) / (kManyNodes - kFewNodes);
+double each(unsigned few, unsigned many, const std::function<double(unsigned)>& time_of) {
+  const double less = time_of(few);
+  return std::max(0.0, time_of(many) - less) / (many - few);
 }
 
 double median_time(const std::vector<NodeTime>& nodes) {
@@ -170,22 +181,30 @@ double median_time(const std::vector<NodeTime>& nodes) {
 
 void measure_costs(const Device& device, Roofs& roofs) {
   const std::unique_ptr<GraphClock> clock = clock_of(device);
-  const auto chain = [&](unsigned nodes) { return idle_chain(device, nodes); };
-  const auto persistent = [&](unsigned nodes) {
-    return clock->persistent(chain(nodes), tiny_program());
+  const TinyGraphs graphs(device);
+  const auto each_node = [](const std::function<double(unsigned)>& time_of) {
+    return each(kFewNodes, kManyNodes, time_of);
   };
-  roofs.node_us = each([&](unsigned nodes) { return clock->graph(chain(nodes)); });
-  roofs.early_node_us = each([&](unsigned nodes) {
-    return clock->graph(idle_chain(device, nodes, EdgeKind::programmatic));
-  });
-  const double fork =
-      each([&](unsigned forks) { return clock->graph(idle_branches(device, forks)); });
-  roofs.branch_us = std::max(0.0, fork - 2 * roofs.node_us) / (kBranches - 1);
-  roofs.graph_us = std::max(0.0, clock->graph(chain(1)) - roofs.node_us);
-  roofs.step_us = each(persistent);
+  const auto persistent = [&](unsigned nodes) {
+    return clock->persistent(graphs.chain(nodes), tiny_program());
+  };
+  roofs.node_us = each_node([&](unsigned nodes) { return clock->graph(graphs.chain(nodes)); });
+  roofs.early_node_us = each_node(
+      [&](unsigned nodes) { return clock->graph(graphs.chain(nodes, EdgeKind::programmatic)); });
+  for (std::size_t at = 0; at < kForkWidths.size(); ++at) {
+    const unsigned width = kForkWidths[at];
+    const unsigned forks = std::max(kLeastForks, kForkNodes / (width + 1));
+    const double fork =
+        each(1, forks, [&](unsigned count) { return clock->graph(graphs.forks(width, count)); });
+    roofs.branch_us[at] = std::max(0.0, fork - 2 * roofs.node_us) / (width - 1);
+    roofs.root_us[at] =
+        each(1, width, [&](unsigned count) { return clock->graph(graphs.roots(count)); });
+  }
+  roofs.graph_us = std::max(0.0, clock->graph(graphs.chain(1)) - roofs.node_us);
+  roofs.step_us = each_node(persistent);
   roofs.persistent_us = std::max(0.0, persistent(1) - roofs.step_us);
-  roofs.launch_us = clock->stream(chain(kManyNodes)) / kManyNodes;
-  roofs.empty_us = std::min(median_time(clock->nodes(chain(kManyNodes))), roofs.node_us);
+  roofs.launch_us = clock->stream(graphs.chain(kManyNodes)) / kManyNodes;
+  roofs.tiny_us = std::min(median_time(clock->nodes(graphs.chain(kManyNodes))), roofs.node_us);
   roofs.barrier_us = loop::cost_of(device, LoopForm::persistent_kernel).per_large_node;
   roofs.device_launch_us = loop::cost_of(device, LoopForm::self_relaunch).per_pass;
 }
@@ -221,6 +240,14 @@ double Roofs::flops_of(Arithmetic arithmetic) const {
   return rate > 0 ? rate : flops[static_cast<std::size_t>(Arithmetic::fp32)];
 }
 
+double at_width(const ByWidth& us, std::size_t width) {
+  std::size_t upper = 1;
+  while (upper + 1 < kForkWidths.size() && kForkWidths[upper] < width) ++upper;
+  const double low = kForkWidths[upper - 1], high = kForkWidths[upper];
+  const double share = (std::clamp(static_cast<double>(width), low, high) - low) / (high - low);
+  return us[upper - 1] + share * (us[upper] - us[upper - 1]);
+}
+
 Roofs measure_roofs(const Device& device, const RoofProgress& progress) {
   using namespace roofline;
   Roofs roofs;
@@ -251,7 +278,7 @@ Roofs measure_roofs(const Device& device, const RoofProgress& progress) {
          for (const Arithmetic arithmetic : {Arithmetic::bf16, Arithmetic::fp8})
            roofs.flops[at(arithmetic)] = is_cuda ? gpu_matrix_rate(device, arithmetic) : 0;
        }},
-      {"starting empty kernels", [&] { measure_costs(device, roofs); }},
+      {"starting tiny kernels", [&] { measure_costs(device, roofs); }},
   };
   unsigned done = 0;
   for (const auto& [what, work] : tasks) {

@@ -169,9 +169,10 @@ def plan_seeds():
 
 
 def roofs_seeds():
-    names = ("read copy cache launch_us graph_us node_us early_node_us branch_us persistent_us step_us barrier_us device_launch_us empty_us "
+    names = ("read copy cache launch_us graph_us node_us early_node_us persistent_us step_us barrier_us device_launch_us tiny_us "
+             "branch_us_of_2 branch_us_of_8 branch_us_of_32 branch_us_of_128 root_us_of_2 root_us_of_8 root_us_of_32 root_us_of_128 "
              "fp32 bf16 fp8").split()
-    yield "kept", ("attacca roofs 1: Neoverse-V1, 2 threads\n" + "".join(f"{name} 1.5e9\n" for name in names) + "end\n").encode()
+    yield "kept", ("attacca roofs 2: Neoverse-V1, 2 threads\n" + "".join(f"{name} 1.5e9\n" for name in names) + "end\n").encode()
 
 
 def ranks_seeds():

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "roofline/paper_machine.hpp"
-#include "roofline/probe_kernels.hpp"
+#include "roofline/probes.hpp"
 #include "roofline/roofline.hpp"
 #include "support/kernels.hpp"
 #include "support/on_each_device.hpp"
@@ -150,6 +150,38 @@ TEST_F(RooflineGraph, a_chain_of_tiny_kernels_is_advised_to_start_cheaper) {
   const Trial& early = trial_of(trials, Tool::programmatic_edges);
   EXPECT_NEAR(early.before_us - early.measured_us, 39 * 0.5, 0.1);
   EXPECT_LT(std::abs(early.error()), kPrediction);
+}
+
+TEST_F(RooflineGraph, programmatic_edges_hide_a_part_of_a_kernel_that_starts_early) {
+  // As an H200 measures it: a tiny kernel takes longer by itself than behind a programmatic edge.
+  Roofs early_roofs = roofs;
+  early_roofs.early_node_us = 0.4;
+  PaperMachine early_machine(early_roofs, [](const graph::NodeData&) {
+    return PaperMachine::Work{0.6, 0.25, 0, 0};
+  });
+  const Graph graph = roofline::tiny_chain(device, paper(0), 40);
+  const Roofline found = roofline::place_graph(graph, early_roofs, early_machine);
+  const Trial early =
+      trial_of(roofline::try_all(graph, found, early_machine, nullptr), Tool::programmatic_edges);
+  EXPECT_NEAR(early.before_us, 56, 0.1) << "4 us and 40 nodes of 1.3";
+  EXPECT_NEAR(early.measured_us, 20.9, 0.1) << "4 us, a node of 1.3 and 39 of 0.4";
+  EXPECT_NEAR(early.predicted_us, early.measured_us, 0.1);
+}
+
+TEST_F(RooflineGraph, a_wide_graph_is_not_advised_where_it_costs_more_than_the_chain) {
+  const auto chain = [&](unsigned nodes) { return roofline::tiny_chain(device, paper(0), nodes); };
+  for (unsigned at = 0; at < 64; ++at) work["tiny " + std::to_string(at + 1)] = {0.6, 0.25, 0, 0};
+  const Roofline wide = roofline::place_graph(chain(64), roofs, machine);
+  EXPECT_THAT(tools_for(wide, ""), testing::Not(Contains(Tool::concurrent_branches)));
+  EXPECT_THAT(
+      trial_of(roofline::try_all(chain(64), wide, machine), Tool::concurrent_branches).why_not,
+      HasSubstr("instead of 87.2 us are predicted"));
+  const Roofline narrow = roofline::place_graph(chain(4), roofs, machine);
+  EXPECT_THAT(tools_for(narrow, ""), Contains(Tool::concurrent_branches));
+  const Trial trial =
+      trial_of(roofline::try_all(chain(4), narrow, machine), Tool::concurrent_branches);
+  EXPECT_NEAR(trial.measured_us, 4 + 1.3 + 3 * 0.5, 0.01) << "0.5 us a root in a graph of four";
+  EXPECT_NEAR(trial.predicted_us, trial.measured_us, 0.01);
 }
 
 TEST_F(RooflineGraph, predictions_hold_for_random_graphs) {

@@ -28,12 +28,13 @@ inline Roofs paper_roofs() {
   roofs.graph_us = 4;
   roofs.node_us = 1.3;
   roofs.early_node_us = 0.8;
-  roofs.branch_us = 0.9;
+  roofs.branch_us = {0.6, 0.9, 1.2, 1.5};
+  roofs.root_us = {0.3, 0.9, 1.8, 2.4};
   roofs.persistent_us = 6;
   roofs.step_us = 0.2;
   roofs.barrier_us = 0.7;
   roofs.device_launch_us = 1.5;
-  roofs.empty_us = 0.6;
+  roofs.tiny_us = 0.6;
   return roofs;
 }
 
@@ -100,7 +101,7 @@ class PaperMachine final : public roofline::GraphClock {
   double persistent(const Graph& graph, const PersistentProgram&) override {
     double sum = roofs_.persistent_us;
     for (const graph::NodeData& node : graph::data_of(graph).nodes)
-      sum += work_of_(node).time_us - roofs_.empty_us + roofs_.step_us;
+      sum += work_of_(node).time_us - roofs_.tiny_us + roofs_.step_us;
     return sum;
   }
 
@@ -113,8 +114,16 @@ class PaperMachine final : public roofline::GraphClock {
     double left_us;  // of its time alone
   };
 
+  /// Negative where a kernel starts before its producer ends.
   double gap(EdgeKind kind) const {
-    return (kind == EdgeKind::full ? roofs_.node_us : roofs_.early_node_us) - roofs_.empty_us;
+    return (kind == EdgeKind::full ? roofs_.node_us : roofs_.early_node_us) - roofs_.tiny_us;
+  }
+  /// A full edge makes a node wait for the ends of all.
+  static EdgeKind kind_of(const graph::LoweredNode& node) {
+    EdgeKind kind = node.deps.empty() ? EdgeKind::full : EdgeKind::programmatic;
+    for (const graph::Edge& edge : node.deps)
+      if (edge.kind == EdgeKind::full) kind = EdgeKind::full;
+    return kind;
   }
 
   /// The producer that ends last; kNone where there is none.
@@ -130,19 +139,18 @@ class PaperMachine final : public roofline::GraphClock {
                        [&](const graph::Edge& edge) { return ends.contains(edge.from); });
   }
   /// The moment at which a node can start, once its producers have ended. Of several nodes that the
-  /// end of one releases, each further one is started branch_us later.
+  /// end of one releases, each further one is started later, by the cost of a fork so wide.
   double ready_at(const graph::LoweredNode& node, const graph::LoweredScope& scope,
                   const std::map<NodeId, double>& ends) const {
     const NodeId last = last_producer(node, ends);
-    double before = 0;
+    unsigned before = 0, width = 0;
     for (const graph::LoweredNode& other : scope.nodes) {
-      if (other.id == node.id) break;
-      before += is_known(other, ends) && last_producer(other, ends) == last;
+      if (other.id == node.id) before = width;
+      width += is_known(other, ends) && last_producer(other, ends) == last;
     }
-    EdgeKind kind = node.deps.empty() ? EdgeKind::full : EdgeKind::programmatic;
-    for (const graph::Edge& edge : node.deps)
-      if (edge.kind == EdgeKind::full) kind = EdgeKind::full;
-    return (last == graph::kNone ? 0 : ends.at(last)) + gap(kind) + before * roofs_.branch_us;
+    const double branch = at_width(last == graph::kNone ? roofs_.root_us : roofs_.branch_us, width);
+    return (last == graph::kNone ? 0 : ends.at(last)) + std::max(0.0, gap(kind_of(node))) +
+           before * branch;
   }
 
   double play(const graph::GraphData& data, const graph::LoweredScope& scope) const {
@@ -158,7 +166,7 @@ class PaperMachine final : public roofline::GraphClock {
         const double start = is_known(node, ends) ? ready_at(node, scope, ends) : 1e300;
         if (start <= now + 1e-9) {
           const Work work = work_of_(data.nodes[node.id]);
-          running.push_back({node.id, work, work.time_us});
+          running.push_back({node.id, work, work.time_us + std::min(0.0, gap(kind_of(node)))});
           waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(at));
         } else {
           next_start = std::min(next_start, start);

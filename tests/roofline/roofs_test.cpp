@@ -38,6 +38,17 @@ TEST(RoofsText, anything_cut_or_changed_is_refused) {
   }
 }
 
+TEST(AtWidth, lies_on_the_line_between_two_widths_and_stays_beyond_the_last) {
+  const ByWidth us{1, 7, 31, 31};
+  EXPECT_EQ(at_width(us, 1), 1);
+  EXPECT_EQ(at_width(us, 2), 1);
+  EXPECT_EQ(at_width(us, 5), 4);
+  EXPECT_EQ(at_width(us, 8), 7);
+  EXPECT_EQ(at_width(us, 20), 19);
+  EXPECT_EQ(at_width(us, 64), 31);
+  EXPECT_EQ(at_width(us, 1000), 31);
+}
+
 /// Lets the cache folder be another one for the time of a test.
 class KeptRoofs : public testing::Test {
  protected:
@@ -68,7 +79,7 @@ TEST_F(KeptRoofs, are_measured_once_and_again_when_the_file_is_broken) {
   struct Measures {};
   const auto stop = [](const char*, unsigned, unsigned) { throw Measures(); };
   EXPECT_EQ(roofs_of(device, stop).read, 1e12);
-  std::ofstream(file()) << "attacca roofs 1: " << kept.device << "\nread 12\n";
+  std::ofstream(file()) << "attacca roofs 2: " << kept.device << "\nread 12\n";
   EXPECT_THROW(roofs_of(device, stop), Measures);
   ASSERT_TRUE(keep_roofs(kept));
   EXPECT_EQ(roofs_of(device, stop).read, 1e12);
@@ -98,7 +109,7 @@ TEST_P(MeasuredRoofs, are_positive_and_in_an_order_that_hardware_has) {
   EXPECT_GT(roofs.flops_of(Arithmetic::fp32), 1e8);
   EXPECT_GT(roofs.launch_us, 0);
   EXPECT_GT(roofs.node_us, 0);
-  EXPECT_GE(roofs.node_us, roofs.empty_us);
+  EXPECT_GE(roofs.node_us, roofs.tiny_us);
   EXPECT_THAT(to_text(roofs), HasSubstr(roofs.device));
   if (device().compute_capability() == 90) {
     EXPECT_GT(roofs.flops_of(Arithmetic::bf16), 4 * roofs.flops_of(Arithmetic::fp32));

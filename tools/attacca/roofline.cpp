@@ -74,12 +74,15 @@ Json roofs_json(const Roofs& roofs) {
   json.add("graph_us", roofs.graph_us);
   json.add("node_us", roofs.node_us);
   json.add("early_node_us", roofs.early_node_us);
-  json.add("branch_us", roofs.branch_us);
+  for (std::size_t at = 0; at < kForkWidths.size(); ++at) {
+    json.add(fmt::format("branch_of_{}_us", kForkWidths[at]), roofs.branch_us[at]);
+    json.add(fmt::format("root_of_{}_us", kForkWidths[at]), roofs.root_us[at]);
+  }
   json.add("persistent_us", roofs.persistent_us);
   json.add("step_us", roofs.step_us);
   json.add("barrier_us", roofs.barrier_us);
   json.add("device_launch_us", roofs.device_launch_us);
-  json.add("empty_us", roofs.empty_us);
+  json.add("tiny_us", roofs.tiny_us);
   return json;
 }
 
@@ -97,10 +100,10 @@ Json to_json(const Roofline& found, const std::vector<Trial>& trials) {
                        {"limit", limit_name(kernel.limit)},
                        {"is_cached", kernel.is_cached}});
     if (kernel.counted_bytes >= 0) kernels.back().add("counted_bytes", kernel.counted_bytes);
+    if (kernel.counted_flops >= 0) kernels.back().add("counted_flops", kernel.counted_flops);
   }
   for (const RoofAdvice& each : found.advice)
     advice.push_back({{"tool", tool_name(each.tool)},
-    if (kernel.counted_flops >= 0) kernels.back().add("counted_flops", kernel.counted_flops);
                       {"about", each.about},
                       {"text", each.text},
                       {"gain_us", each.gain_us}});
@@ -155,7 +158,7 @@ void run_probes(const Asked& asked, const Device& device) {
   const Roofline found = roofline_of(graph, roofs, asked.counts);
   std::vector<Trial> trials;
   if (asked.tries)
-    for (const Graph& each : {graph, probes.chain()})
+    for (const Graph& each : {graph, probes.chain(), probes.lonely()})
       for (Trial& trial : try_advice(each, roofline_of(each, roofs), &roofline::tiny_program())) {
         trial.what += fmt::format(", {}", each.name());
         trials.push_back(std::move(trial));
