@@ -56,7 +56,7 @@ def roofline(attacca, on):
         if "why_not" in trial:
             notes.append(f"{trial['tool']}: not tried, {trial['why_not']}")
             continue
-        rows.append({"name": "trial", "params": {"of": trial["tool"]}, "median": trial["measured_us"], "unit": "µs",
+        rows.append({"name": "trial", "params": {"of": trial["what"]}, "median": trial["measured_us"], "unit": "µs",
                      "baseline": trial["predicted_us"], "ratio": trial["measured_us"] / trial["predicted_us"]})
     # The last line repeats that it failed, and a line of progress may stand before the first.
     said = [line for line in done.stderr.strip().splitlines() if not re.fullmatch(r"[^']*: \d+ %", line)]
