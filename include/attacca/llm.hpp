@@ -509,10 +509,10 @@ class Engine {
   std::vector<GraphCoverage> coverage() const;
   /// The step sizes that have graphs.
   StepSizes sizes() const;
-  /// Builds graphs for other sizes while requests run; steps use them from the next one on. Returns
-  /// when they are built. Throws BadArgument if they make no sense, and where the scheduler is
-  /// resident, the model is split or graphs are not full; DeviceError if there is no memory. Then
-  /// the old ones stay.
+  /// Builds graphs for other sizes while requests run; steps use them from the next one on, those
+  /// of the resident loop when it has paused. Returns when they are built. Throws BadArgument if
+  /// they make no sense, where a step of the resident loop would have no graph, and where the model
+  /// is split or graphs are not full; DeviceError if there is no memory. Then the old ones stay.
   void change_sizes(const StepSizes& sizes);
   /// Which kernels multiply the model's matrices on this device, and why not faster ones.
   std::vector<Product> products() const;

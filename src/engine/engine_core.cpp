@@ -36,15 +36,18 @@ EngineCore::EngineCore(std::shared_ptr<const ModelData> model, const EngineOptio
     runner->slots().set_plain_tokens(
         grammar::plain_tokens(*model_->tokenizer, model_->config().vocabulary));
   runner_ = runner.get();
-  if (options_.scheduler == Scheduler::resident)
-    scheduler_ = std::make_unique<engine::ResidentScheduler>(std::move(runner), limits_, options_,
-                                                             setup.records, progress);
-  else
-    scheduler_ = [&] {
-      auto host = std::make_unique<engine::HostScheduler>(std::move(runner), limits_, options_);
-      host_scheduler_ = host.get();
-      return host;
-    }();
+  if (options_.scheduler == Scheduler::resident) {
+    auto resident = std::make_unique<engine::ResidentScheduler>(std::move(runner), limits_,
+                                                                options_, setup.records, progress);
+    offer_sizes_ = [to = resident.get()](const schedule::Limits& limits) { to->offer(limits); };
+    scheduler_ = std::move(resident);
+  } else {
+    auto host = std::make_unique<engine::HostScheduler>(std::move(runner), limits_, options_);
+    offer_sizes_ = [to = host.get(), this](const schedule::Limits& limits) {
+      to->offer(runner_->build_graphs(limits));
+    };
+    scheduler_ = std::move(host);
+  }
   memory_ = measure();
   text_ = std::make_unique<driver::TextWorker>(inbox_);
   driver_ = std::make_unique<driver::Driver>(inbox_, *scheduler_, *text_);
@@ -246,16 +249,13 @@ StepSizes EngineCore::sizes() const {
 }
 
 void EngineCore::change_sizes(const StepSizes& sizes) {
-  if (!host_scheduler_)
-    throw BadArgument(
-        "the loop of the resident scheduler has its step sizes built in; use the host scheduler");
   if (options_.ranks)
     throw BadArgument("the step sizes of a model that is split over ranks stay; start it anew");
   if (options_.graphs != GraphMode::full)
     throw BadArgument("step sizes change where graphs are full; start the engine with those");
   const std::lock_guard one_at_a_time(change_mutex_);
   const schedule::Limits next = engine::with_sizes(limits_, sizes.decode, sizes.mixed);
-  host_scheduler_->offer(runner_->build_graphs(next));
+  offer_sizes_(next);
   const std::lock_guard lock(sizes_mutex_);
   limits_.decode_sizes = next.decode_sizes;
   limits_.mixed_sizes = next.mixed_sizes;

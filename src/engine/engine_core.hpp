@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <attacca/llm.hpp>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,10 +22,6 @@
 #include "engine/ranked.hpp"
 #include "engine/sizing.hpp"
 #include "engine/step_runner.hpp"
-
-namespace attacca::engine {
-class HostScheduler;
-}
 
 namespace attacca::llm::detail {
 
@@ -80,7 +77,7 @@ class EngineCore {
   std::optional<device::Records> records_;
   const engine::StepRunner* runner_ = nullptr;  // the scheduler's
   std::unique_ptr<driver::Scheduler> scheduler_;
-  engine::HostScheduler* host_scheduler_ = nullptr;  // the same, if it is the host's
+  std::function<void(const schedule::Limits&)> offer_sizes_;  // to it
   EngineMemory memory_;
   std::unique_ptr<driver::TextWorker> text_;
   std::unique_ptr<driver::Driver> driver_;

@@ -85,6 +85,9 @@ struct ResidentScheduler::Mail {
         order_writer(orders.writer()),
         news_reader(news.reader()),
         tops_reader(tops.reader()),
+        loop_orders(orders.reader()),
+        loop_news(news.writer()),
+        loop_tops(tops.writer()),
         state_memory(device, schedule::state_bytes(limits) / sizeof(schedule::Line)),
         plan_memory(device, schedule::plan_bytes(limits) / sizeof(schedule::Line)),
         cached_tokens(device, limits.requests),
@@ -103,6 +106,10 @@ struct ResidentScheduler::Mail {
   RingWriter<Order> order_writer;
   RingReader<News> news_reader;
   RingReader<Sampled> tops_reader;
+  // The loop's ends.
+  device::RingRef<Order> loop_orders;
+  device::RingRef<News> loop_news;
+  device::RingRef<Sampled> loop_tops;
   Buffer<schedule::Line> state_memory;
   Buffer<schedule::Line> plan_memory;  // of the next step
   Buffer<std::uint32_t> cached_tokens;
@@ -112,7 +119,7 @@ struct ResidentScheduler::Mail {
   Buffer<Sampled> sampled;  // of the step before
   Buffer<resident::LoopState> loop_state;
   Buffer<resident::Board> board;
-  std::optional<SwitchLoopExec> loop;
+  std::unique_ptr<SwitchLoopExec> loop;
 };
 
 ResidentScheduler::ResidentScheduler(std::unique_ptr<StepRunner> runner,
@@ -148,7 +155,11 @@ ResidentScheduler::~ResidentScheduler() { stop(); }
 
 /// Makes an empty schedule, and the loop that runs it.
 void ResidentScheduler::start(const formats::Progress& progress) {
-  mail_ = std::make_unique<Mail>(options_.device, limits_, news_capacity_);
+  {
+    auto mail = std::make_shared<Mail>(options_.device, limits_, news_capacity_);
+    const std::lock_guard lock(offer_mutex_);
+    mail_ = std::move(mail);
+  }
   occupants_.assign(limits_.requests, {});
   free_entries_.clear();
   for (std::uint32_t entry = limits_.requests; entry-- > 0;) free_entries_.push_back(entry);
@@ -174,46 +185,47 @@ void ResidentScheduler::start(const formats::Progress& progress) {
   loop.stop = mail_->stop.data();
   mail_->loop_state.write({&loop, 1});
 
-  build_loop(loop, progress);
+  const Device& device = options_.device;
+  const std::size_t free = device.is_cuda() ? device.bytes_free() : 0;
+  mail_->loop = build_loop(*mail_, limits_, progress);
+  if (device.is_cuda()) graph_device_bytes_ = free - std::min(free, device.bytes_free());
 }
 
-void ResidentScheduler::build_loop(const resident::LoopState& loop,
-                                   const formats::Progress& progress) {
+std::unique_ptr<SwitchLoopExec> ResidentScheduler::build_loop(
+    const Mail& mail, const schedule::Limits& limits, const formats::Progress& progress) const {
   const Device& device = options_.device;
   const resident::Letters letters{letters_.data(), prompts_.data(), stop_.data(), bias_.data(),
                                   masks_sent_.data()};
-  const auto orders = mail_->orders.reader();
-  const auto news = mail_->news.writer();
-  resident::PlanArgs plan{.loop = mail_->loop_state.data(),
+  resident::PlanArgs plan{.loop = mail.loop_state.data(),
                           .letters = letters,
                           .slots = runner_->slots().writable(),
-                          .orders = orders,
-                          .news = news,
-                          .tops = mail_->tops.writer(),
-                          .board = mail_->board.data(),
+                          .orders = mail.loop_orders,
+                          .news = mail.loop_news,
+                          .tops = mail.loop_tops,
+                          .board = mail.board.data(),
                           .records = records_,
                           .sites = loop_sites(device)};
-  resident::TurnArgs turn{.loop = mail_->loop_state.data(),
-                          .planned = loop.state.plan,
-                          .running = loop.running,
+  resident::TurnArgs turn{.loop = mail.loop_state.data(),
+                          .planned = schedule::bind_plan(limits, mail.plan_memory.data()),
+                          .running = runner_->device_plan(),
                           .sampled = runner_->sampled().data(),
-                          .saved = mail_->sampled.data(),
+                          .saved = mail.sampled.data(),
                           .letters = letters,
                           .slots = runner_->slots().writable(),
-                          .orders = orders,
-                          .news = news,
-                          .board = mail_->board.data(),
+                          .orders = mail.loop_orders,
+                          .news = mail.loop_news,
+                          .board = mail.board.data(),
                           .graph = {},
                           .again = {}};
   std::vector<Graph::Fill> steps;
   std::vector<std::string> names;
-  for (std::uint32_t number = 0; number < limits_.graph_count(); ++number) {
+  for (std::uint32_t number = 0; number < limits.graph_count(); ++number) {
     names.push_back(fmt::format("{} step of {}",
-                                limits_.is_decode_graph(number) ? "decode" : "mixed",
-                                limits_.graph_tokens(number)));
-    steps.push_back([this, number, &progress](Graph& step) {
-      if (progress) progress("building graphs", number, limits_.graph_count());
-      runner_->append_step(step, number);
+                                limits.is_decode_graph(number) ? "decode" : "mixed",
+                                limits.graph_tokens(number)));
+    steps.push_back([this, number, &limits, &progress](Graph& step) {
+      if (progress) progress("building graphs", number, limits.graph_count());
+      runner_->append_step(step, limits, number);
     });
   }
   const SwitchLoop passes(
@@ -236,11 +248,42 @@ void ResidentScheduler::build_loop(const resident::LoopState& loop,
              graph.kernel(resident::plan(), grid_of(plan, device.is_cuda()), plan);
            },
        .arm_names = std::move(names)});
-  const std::size_t free = device.is_cuda() ? device.bytes_free() : 0;
-  mail_->loop.emplace(passes.instantiate(options_.resident_loop == llm::ResidentLoop::self_relaunch
-                                             ? LoopForm::self_relaunch
-                                             : LoopForm::while_node));
-  if (device.is_cuda()) graph_device_bytes_ = free - std::min(free, device.bytes_free());
+  return std::make_unique<SwitchLoopExec>(passes.instantiate(
+      options_.resident_loop == llm::ResidentLoop::self_relaunch ? LoopForm::self_relaunch
+                                                                 : LoopForm::while_node));
+}
+
+void ResidentScheduler::offer(const schedule::Limits& limits) {
+  check_coverage(limits, options_.graphs);
+  Offer offer{.limits = limits, .mail = {}, .loop = {}};
+  {
+    const std::lock_guard lock(offer_mutex_);
+    offer.mail = mail_;
+  }
+  offer.loop = build_loop(*offer.mail, limits);
+  const std::lock_guard lock(offer_mutex_);
+  offered_ = std::move(offer);
+  has_offer_ = true;
+}
+
+/// REQUIRES: the loop has ended. Then no step is planned and none is to be committed, so only the
+/// next plan needs the new sizes.
+void ResidentScheduler::take_offered_loop() {
+  Offer offer;
+  {
+    const std::lock_guard lock(offer_mutex_);
+    offer = std::exchange(offered_, {});
+    has_offer_ = false;
+  }
+  // After a failure the mail is another one, and a loop for the old one is of no use.
+  if (offer.mail != mail_) offer.loop = build_loop(*mail_, offer.limits);
+  resident::LoopState loop = mail_->loop_state.read().front();
+  for (schedule::Limits* limits : {&limits_, &loop.state.limits}) {
+    limits->decode_sizes = offer.limits.decode_sizes;
+    limits->mixed_sizes = offer.limits.mixed_sizes;
+  }
+  mail_->loop_state.write({&loop, 1});
+  mail_->loop = std::move(offer.loop);
 }
 
 ResidentScheduler::GraphBytes ResidentScheduler::graph_bytes() const {
@@ -303,6 +346,7 @@ void ResidentScheduler::release(std::uint32_t entry) {
 void ResidentScheduler::launch() {
   // The loop's last news come some microseconds before its end, and it must not be launched before.
   while (launches_ > 0 && !ended_.query()) std::this_thread::yield();
+  if (has_offer_) take_offered_loop();
   turn_.take();
   has_ordered_pause_ = false;
   mail_->loop->launch(stream_);
@@ -353,9 +397,10 @@ bool ResidentScheduler::is_eager(driver::Clock::time_point began,
   return now - began <= kEagerOnGpu || (last_step_at_ == 0 && now - launched_ <= kEagerAfterLaunch);
 }
 
-/// Makes room for another engine.
+/// Makes room for another engine, or for a loop with other step sizes.
 void ResidentScheduler::pause_if_wanted(driver::Clock::time_point now) {
-  if (has_ordered_pause_ || !turn_.is_wanted() || now - launched_ < kLeastTurn) return;
+  if (has_ordered_pause_ || !(turn_.is_wanted() || has_offer_) || now - launched_ < kLeastTurn)
+    return;
   order({.kind = Order::Kind::pause});
   has_ordered_pause_ = true;
 }

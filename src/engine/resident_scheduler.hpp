@@ -3,10 +3,12 @@
 // and news cross in rings, and the loop is launched when it has ended and there is something to do.
 #pragma once
 
+#include <atomic>
 #include <attacca/device/ring.hpp>
 #include <attacca/llm.hpp>
 #include <attacca/switch_loop.hpp>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +32,11 @@ class ResidentScheduler final : public driver::Scheduler {
                     const llm::EngineOptions& options, const device::RecordsRef& records = {},
                     const formats::Progress& progress = {}, std::uint32_t news_capacity = 0);
   ~ResidentScheduler() override;
+
+  /// Builds the loop anew, for the step sizes of these limits, while the present one runs. It takes
+  /// over when that one ends, which it is asked to do. Throws as the constructor. Thread-safe, for
+  /// one caller at a time.
+  void offer(const schedule::Limits& limits);
 
   /// As many as there are entries: some wait on the device, so that a slot is not left free until
   /// the host has heard of it.
@@ -59,7 +66,9 @@ class ResidentScheduler final : public driver::Scheduler {
   struct Mail;
 
   void start(const formats::Progress& progress = {});
-  void build_loop(const resident::LoopState& loop, const formats::Progress& progress);
+  std::unique_ptr<SwitchLoopExec> build_loop(const Mail& mail, const schedule::Limits& limits,
+                                             const formats::Progress& progress = {}) const;
+  void take_offered_loop();
   void launch();
   void order(const resident::Order& order);
   bool has_unread_orders();
@@ -89,7 +98,7 @@ class ResidentScheduler final : public driver::Scheduler {
   Buffer<std::int32_t> stop_;
   Buffer<kernels::TokenBias> bias_;
   Buffer<std::uint32_t> masks_sent_;  // by entry
-  std::unique_ptr<Mail> mail_;
+  std::shared_ptr<Mail> mail_;
   struct Occupant {
     std::uint64_t id = 0;  // 0: the entry is free
     driver::JobPtr job;
@@ -111,6 +120,14 @@ class ResidentScheduler final : public driver::Scheduler {
   driver::StepClock clock_;
   driver::StepTurn turn_;  // held while the loop runs
   ReplyMasks masks_;
+  struct Offer {
+    schedule::Limits limits;
+    std::shared_ptr<Mail> mail;  // that of the loop
+    std::unique_ptr<SwitchLoopExec> loop;
+  };
+  std::mutex offer_mutex_;  // of `offered_`, and of `mail_` where it changes
+  Offer offered_;
+  std::atomic<bool> has_offer_ = false;
 };
 
 }  // namespace attacca::engine

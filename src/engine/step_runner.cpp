@@ -114,8 +114,7 @@ schedule::Plan StepRunner::device_plan() const {
   return plan;
 }
 
-void StepRunner::append_step(Graph& to, std::uint32_t graph) const {
-  const schedule::Limits& limits = setup_.limits;
+void StepRunner::append_step(Graph& to, const schedule::Limits& limits, std::uint32_t graph) const {
   marked_step(shape_of(limits.graph_tokens(graph), limits.is_decode_graph(graph))).append_to(to);
 }
 

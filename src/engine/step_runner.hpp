@@ -50,8 +50,9 @@ class StepRunner {
   const schedule::Plan& plan() const { return plan_; }
   /// The plan that the kernels read, on the device, with the slots' block tables.
   schedule::Plan device_plan() const;
-  /// Adds the kernels of a step to a graph. `graph`: see Counts::graph.
-  void append_step(Graph& to, std::uint32_t graph) const;
+  /// Adds the kernels of a step to a graph. `graph`: see Counts::graph; of these limits, whose step
+  /// sizes may differ from those it was made with. May be called while other threads launch steps.
+  void append_step(Graph& to, const schedule::Limits& limits, std::uint32_t graph) const;
   /// Graphs for other step sizes than those of the limits it was made with.
   class Graphs;
   /// Builds them. May be called while other threads launch steps. Throws as the constructor.

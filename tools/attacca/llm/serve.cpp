@@ -157,10 +157,8 @@ std::unique_ptr<server::Models> make_models(const ServeSettings& settings,
   if (settings.plans_live) {
     if (engine.ranks)
       throw UsageError("--plan-live is for one rank; leave it out, or leave out --ranks");
-    if (engine.scheduler == llm::Scheduler::resident || engine.graphs != llm::GraphMode::full)
-      throw UsageError(
-          "--plan-live changes the graphs of steps that the host launches; use --scheduler host "
-          "and --graphs full");
+    if (engine.graphs != llm::GraphMode::full)
+      throw UsageError("--plan-live changes the graphs of whole steps; use --graphs full");
     watch = Watch{settings.plan_window, options.log};
   }
   std::vector<server::ModelSource> sources;
