@@ -33,6 +33,13 @@ class ReplyText {
   virtual bool is_stopped() const = 0;
 };
 
+/// Who gets the mask of a reply.
+enum class MaskSharing : std::uint8_t {
+  own,    // this reply alone, because of what it has written
+  state,  // others too, if they have written the right things
+  edge,   // every reply that takes the same token behind the same mask
+};
+
 /// Which tokens one reply may go on with. engine/grammars.hpp makes those that requests have.
 class ReplyGrammar {
  public:
@@ -41,10 +48,10 @@ class ReplyGrammar {
   virtual MaskPtr allowed() = 0;
   /// Takes the next token.
   virtual void advance(std::int32_t token) = 0;
-  /// Whether the mask after a token depends on nothing but the token and the mask before, so others
-  /// may follow the same way.
-  virtual bool has_edges() const { return false; }
-  /// Whether tokens of plain characters lead from its mask to the same one.
+  /// Of the mask that `allowed` returned last.
+  virtual MaskSharing sharing() const { return MaskSharing::own; }
+  /// Whether tokens of plain characters lead from that mask to the same one, in every reply that
+  /// has it.
   virtual bool loops_on_plain() { return false; }
 };
 
@@ -82,6 +89,7 @@ struct Job {
   static constexpr std::uint32_t kNoEntry = ~0u;
   std::uint32_t entry = kNoEntry;  // in the schedule, while it is scheduled
   bool awaits_mask = false;        // it may not sample before it gets one
+  bool has_own_mask = false;       // no edge begins at it
   std::size_t cached_tokens = 0;
   // When it got a slot. It does not change after the first outcome, so the text worker may read it.
   std::optional<Clock::time_point> placed;

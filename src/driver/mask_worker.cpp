@@ -52,13 +52,14 @@ void MaskWorker::run() {
     Sent next = std::move(sent_.front());
     sent_.pop_front();
     lock.unlock();
-    Ready ready{std::move(next.job), nullptr, {}, next.token, false};
+    Ready ready{.job = std::move(next.job), .mask = {}, .error = {}, .token = next.token};
     std::string& error = ready.job->grammar_error;
     try {
       if (error.empty()) ready.job->grammar->advance(next.token);
       if (error.empty() && next.wants_mask) {
         ready.mask = ready.job->grammar->allowed();
         ready.loops = ready.job->grammar->loops_on_plain();
+        ready.sharing = ready.job->grammar->sharing();
       }
     } catch (const std::exception& failure) {
       error = failure.what();

@@ -30,6 +30,7 @@ class MaskWorker {
     std::string error;       // the reason
     std::int32_t token = 0;  // after which it comes
     bool loops = false;      // tokens of plain characters lead back to it
+    MaskSharing sharing = MaskSharing::own;
   };
 
   /// Whether masks were asked for and not taken.

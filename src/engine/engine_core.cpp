@@ -114,7 +114,7 @@ void EngineCore::add_grammar(Job& job, const Request& request) const {
     throw BadGrammar("a request has a grammar and a list of allowed tokens; give one of them");
   job.grammar = grammars_.start(request.grammar);
   job.sampling.allowed = job.grammar->allowed();
-  job.sampling.params.follows_edges = job.grammar->has_edges();
+  job.sampling.params.follows_edges = true;
   job.sampling.loops = job.grammar->loops_on_plain();
 }
 

@@ -23,10 +23,13 @@ constexpr std::size_t kManyStates = 1u << 16;  // a quarter of what a table take
 class ConstrainedReply final : public driver::ReplyGrammar {
  public:
   explicit ConstrainedReply(std::shared_ptr<grammar::StateTable> table)
-      : has_edges_(!table->grammar().has_free_keys()), constraint_(std::move(table)) {}
+      : constraint_(std::move(table)) {}
 
   driver::MaskPtr allowed() override {
-    driver::MaskPtr mask = constraint_.allowed().mask;
+    const auto [mask, state, ends_no_key] = constraint_.allowed();
+    sharing_ = !state         ? driver::MaskSharing::own
+               : !ends_no_key ? driver::MaskSharing::state
+                              : driver::MaskSharing::edge;
     if (std::all_of(mask->begin(), mask->end(), [](std::uint32_t word) { return word == 0; }))
       throw BadArgument(
           "the grammar cannot go on: no token of this model spells what must come next; change "
@@ -38,12 +41,14 @@ class ConstrainedReply final : public driver::ReplyGrammar {
       throw Error(fmt::format(
           "token {} was sampled against the grammar's mask; this is a bug of attacca", token));
   }
-  bool has_edges() const override { return has_edges_; }
-  bool loops_on_plain() override { return has_edges_ && constraint_.loops_on_plain(); }
+  driver::MaskSharing sharing() const override { return sharing_; }
+  bool loops_on_plain() override {
+    return sharing_ != driver::MaskSharing::own && constraint_.loops_on_plain();
+  }
 
  private:
-  bool has_edges_;
   grammar::Constraint constraint_;
+  driver::MaskSharing sharing_ = driver::MaskSharing::own;
 };
 
 grammar::Grammar compile(const llm::Grammar& grammar) {

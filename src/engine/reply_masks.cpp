@@ -9,13 +9,16 @@ using kernels::SamplingParams;
 
 void ReplyMasks::admit(driver::JobPtr job) {
   job->awaits_mask = true;
-  wanted_.push_back({{std::move(job), nullptr, {}, 0, false}, {}});
+  wanted_.push_back({{.job = std::move(job), .mask = {}, .error = {}}, {}});
 }
 
 bool ReplyMasks::advance(const driver::JobPtr& job, std::int32_t token, std::uint32_t next) {
   SamplingParams& params = job->sampling.params;
   const bool is_found = params.follows_edges && next < SamplingParams::kUnknownMask;
-  if (is_found) rows_.move(std::exchange(params.mask, next), next);
+  if (is_found) {
+    rows_.move(std::exchange(params.mask, next), next);
+    job->has_own_mask = false;
+  }
   job->awaits_mask = !is_found;
   worker_.send(job, token, !is_found);
   ++(is_found ? followed_ : awaited_);
@@ -76,10 +79,12 @@ std::optional<ReplyMasks::Grant> ReplyMasks::grant(const Wanted& wanted) {
   Grant grant{wanted.ready.job, row->is_new ? mask : nullptr, {}, loops, {}};
   if (loops) rows_.add_edge(row->row, row->row);
   job.awaits_mask = false;
-  if (wanted.token && params.follows_edges && params.mask < SamplingParams::kUnknownMask) {
+  if (wanted.token && wanted.ready.sharing == driver::MaskSharing::edge && !job.has_own_mask &&
+      params.mask < SamplingParams::kUnknownMask) {
     grant.edge = {params.mask, *wanted.token};
     rows_.add_edge(params.mask, row->row);
   }
+  if (wanted.token) job.has_own_mask = wanted.ready.sharing == driver::MaskSharing::own;
   if (params.mask < SamplingParams::kUnknownMask) rows_.release(params.mask);
   params.mask = row->row;
   return grant;

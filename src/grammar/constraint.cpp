@@ -11,13 +11,14 @@ Constraint::Allowed Constraint::allowed() const {
   std::shared_ptr<const Mask> shared = table_->mask(state_);
   if (!table_->grammar().has_free_keys()) return {std::move(shared), state_};
   std::shared_ptr<Mask> own;
-  keys_.for_each_repeat(table_->trie(), *shared, [&](std::int32_t token) {
+  const auto take_out = [&](std::int32_t token) {
     if (!own) own = std::make_shared<Mask>(*shared);
     const auto id = static_cast<std::uint32_t>(token);
     (*own)[id / 32] &= ~(1u << (id % 32));
-  });
-  if (own) return {std::move(own), std::nullopt};
-  return {std::move(shared), state_};
+  };
+  const bool ends_no_key = !keys_.for_each_repeat(table_->trie(), *shared, take_out);
+  if (own) return {std::move(own), std::nullopt, false};
+  return {std::move(shared), state_, ends_no_key};
 }
 
 bool Constraint::advance(std::int32_t token) {

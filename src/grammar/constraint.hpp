@@ -20,6 +20,9 @@ class Constraint {
     /// The state whose mask it is in every request, so a copy on a GPU may be kept under the
     /// number. Nothing if keys that this request has written make the mask its own.
     std::optional<State> state;
+    /// No token of the mask ends a key that the schema does not name, so every request in the state
+    /// has the mask.
+    bool ends_no_key = true;
   };
   Allowed allowed() const;
 
@@ -29,8 +32,10 @@ class Constraint {
   bool can_end() const { return !has_ended_ && table_->can_end(state_); }
   /// Whether an end token was taken.
   bool has_ended() const { return has_ended_; }
-  /// Whether tokens of plain characters change nothing.
-  bool loops_on_plain() const { return !has_ended_ && table_->loops_on_plain(state_); }
+  /// Whether tokens of plain characters change nothing. Within a key they do.
+  bool loops_on_plain() const {
+    return !has_ended_ && !keys_.is_in_key() && table_->loops_on_plain(state_);
+  }
   State state() const { return state_; }
 
  private:

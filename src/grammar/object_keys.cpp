@@ -13,6 +13,7 @@ bool ObjectKeys::push(char byte) {
   if (place_ == Place::in_key || place_ == Place::in_string) {
     if (!is_escaped_ && byte == '"') {
       if (place_ == Place::in_key) {
+        ++ended_;
         std::shared_ptr<const Key>& keys = levels_.back().keys;
         for (const Key* key = keys.get(); key; key = key->before.get())
           if (key->spelling == key_) return false;
@@ -49,7 +50,7 @@ bool ObjectKeys::push(char byte) {
   return true;
 }
 
-void ObjectKeys::for_each_repeat(const TokenTrie& trie, const Mask& mask,
+bool ObjectKeys::for_each_repeat(const TokenTrie& trie, const Mask& mask,
                                  const std::function<void(std::int32_t)>& found) const {
   if (place_ == Place::in_key) {
     for (const Key* key = levels_.back().keys.get(); key; key = key->before.get()) {
@@ -61,11 +62,14 @@ void ObjectKeys::for_each_repeat(const TokenTrie& trie, const Mask& mask,
           if (is_allowed(mask, token)) found(token);
     }
   }
+  bool ends_some = is_in_key();
   for (const std::int32_t token : trie.quoted()) {
     if (!is_allowed(mask, token)) continue;
     ObjectKeys copy = *this;
     if (!copy.push(trie.bytes(token))) found(token);
+    ends_some |= copy.ended_ > ended_;
   }
+  return ends_some;
 }
 
 }  // namespace attacca::grammar

@@ -18,11 +18,12 @@ class ObjectKeys {
  public:
   /// False if the bytes end a key that its object already has. Then this object is spent.
   bool push(std::string_view bytes);
+  bool is_in_key() const { return place_ == Place::in_key; }
 
   /// Calls `found` with each token of `mask` that would end a key a second time. No other token of
   /// the mask leads there, and a key can always be made longer, so the rest of the mask stays
-  /// exact.
-  void for_each_repeat(const TokenTrie& trie, const Mask& mask,
+  /// exact. Returns whether some token of the mask ends a key at all.
+  bool for_each_repeat(const TokenTrie& trie, const Mask& mask,
                        const std::function<void(std::int32_t)>& found) const;
 
  private:
@@ -41,7 +42,8 @@ class ObjectKeys {
   std::vector<Level> levels_;
   Place place_ = Place::between;
   bool is_escaped_ = false;
-  std::string key_;  // what is written of it
+  std::string key_;        // what is written of it
+  std::size_t ended_ = 0;  // keys
 };
 
 }  // namespace attacca::grammar
