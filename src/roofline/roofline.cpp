@@ -165,6 +165,13 @@ void add_graph_advice(Roofline& found, const Graph& graph, const Model& model) {
   }
 }
 
+/// The times of nodes behind full edges: a kernel that starts early waits for its producer, and
+/// that is not its own time.
+std::vector<NodeTime> own_times(const Graph& graph, GraphClock& clock) {
+  std::size_t changed = 0;
+  return clock.nodes(with_edges(graph, EdgeKind::full, changed));
+}
+
 /// What the model says of another form of a graph, scaled so that it is right about this one.
 double scaled(double measured, double model_before, double model_after) {
   return model_before > 0 ? measured * model_after / model_before : model_after;
@@ -249,7 +256,7 @@ Trial try_persistent(const Graph& graph, const Model& model, const Roofs& roofs,
 Roofline place_graph(const Graph& graph, const Roofs& roofs, GraphClock& clock, bool counts) {
   const GraphData& data = data_of(graph);
   Roofline found{.roofs = roofs, .subject = graph.name()};
-  const std::vector<NodeTime> times = clock.nodes(graph);
+  const std::vector<NodeTime> times = own_times(graph, clock);
   found.timed_by = clock.source();
   found.total_us = clock.graph(graph);
   std::vector<double> bytes, flops;
@@ -279,7 +286,7 @@ std::vector<Trial> try_all(const Graph& graph, const Roofline& found, GraphClock
   if (!can_be_streamed(graph))
     return {not_tried(Tool::graph, "other forms of the graph",
                       "it has nodes that are no kernels, copies or fills")};
-  const std::vector<NodeTime> times = clock.nodes(graph);
+  const std::vector<NodeTime> times = own_times(graph, clock);
   const Model model = model_of(graph, times, found.roofs);
   return {try_graph(graph, model, found.roofs, clock),
           try_programmatic(graph, times, found.roofs, clock),

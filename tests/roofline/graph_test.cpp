@@ -168,6 +168,16 @@ TEST_F(RooflineGraph, programmatic_edges_hide_a_part_of_a_kernel_that_starts_ear
   EXPECT_NEAR(early.predicted_us, early.measured_us, 0.1);
 }
 
+TEST_F(RooflineGraph, a_kernel_that_starts_early_is_not_charged_for_its_wait) {
+  for (unsigned at = 0; at < 40; ++at) work["tiny " + std::to_string(at + 1)] = {0.6, 0.25, 0, 0};
+  const Graph early = roofline::tiny_chain(device, paper(0), 40, EdgeKind::programmatic);
+  const Roofline found = roofline::place_graph(early, roofs, machine);
+  EXPECT_EQ(kernel_called(found, "tiny 7").time_us, 0.6);
+  EXPECT_NEAR(found.total_us, 4 + 1.3 + 39 * 0.8, 0.01);
+  const Trial trial = trial_of(roofline::try_all(early, found, machine), Tool::graph);
+  EXPECT_NEAR(trial.predicted_us, trial.measured_us, 0.01);
+}
+
 TEST_F(RooflineGraph, a_wide_graph_is_not_advised_where_it_costs_more_than_the_chain) {
   const auto chain = [&](unsigned nodes) { return roofline::tiny_chain(device, paper(0), nodes); };
   for (unsigned at = 0; at < 64; ++at) work["tiny " + std::to_string(at + 1)] = {0.6, 0.25, 0, 0};

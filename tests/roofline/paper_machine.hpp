@@ -54,7 +54,12 @@ class PaperMachine final : public roofline::GraphClock {
   std::vector<roofline::NodeTime> nodes(const Graph& graph) override {
     const graph::GraphData& data = graph::data_of(graph);
     std::vector<roofline::NodeTime> times;
-    for (const graph::NodeData& node : data.nodes) times.push_back({1, work_of_(node).time_us});
+    for (const graph::NodeData& node : data.nodes) {
+      times.push_back({1, work_of_(node).time_us});
+      for (const graph::Edge& edge : node.deps)
+        if (edge.kind == EdgeKind::programmatic)  // it starts early, and waits
+          times.back().time_us += work_of_(data.nodes[edge.from]).time_us;
+    }
     return times;
   }
 
