@@ -14,6 +14,7 @@
 #include <attacca/trace.hpp>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,8 +57,10 @@ using RoofProgress = std::function<void(const char* what, unsigned done, unsigne
 
 /// Takes a second or two. The device should have nothing else to do.
 Roofs measure_roofs(const Device& device, const RoofProgress& progress = {});
-/// Those measured earlier on the same hardware, kept in the cache folder ($XDG_CACHE_HOME/attacca
-/// or ~/.cache/attacca); else measures and keeps them.
+/// Those measured earlier on the same hardware, from the cache folder ($XDG_CACHE_HOME/attacca or
+/// ~/.cache/attacca).
+std::optional<Roofs> kept_roofs(const Device& device);
+/// The same; where there are none, measures and keeps them.
 Roofs roofs_of(const Device& device, const RoofProgress& progress = {});
 /// Keeps them in place of those measured earlier. False if that is not possible.
 bool keep_roofs(const Roofs& roofs);

@@ -75,9 +75,11 @@ enum class TraceLevel : std::uint8_t { graph, node };
 /// while this lives; where CUPTI does not work, and at the level of graphs, launches are timed by
 /// events. Passes of loops, arms, graphs that device code launches, and the claims of persistent
 /// workers are recorded by themselves, if they were instantiated or started while this lives; the
-/// newest million of such records is kept. A thread keeps four million slices, and so does `add`;
-/// others are counted as dropped. No Timeline of that device may live beside it. Thread-safe.
-/// REQUIRES: workers that were started on a stream while it lived have ended before it ends.
+/// newest million of such records is kept. At the level of nodes the calls that the program makes
+/// to the device (launches, copies, waits) are ranges of a process "host calls". A thread keeps
+/// four million slices, and so does `add`; others are counted as dropped. No Timeline of that
+/// device may live beside it. Thread-safe. REQUIRES: workers that were started on a stream while it
+/// lived have ended before it ends.
 class Tracer {
  public:
   /// Throws BadArgument if another one records that device.

@@ -10,6 +10,7 @@
 #include "backend/host/device.hpp"
 #include "graph/argument_checks.hpp"
 #include "graph/executor.hpp"
+#include "graph/host_calls.hpp"
 #include "graph/record.hpp"
 #include "graph/relocate.hpp"
 #include "graph/residency.hpp"
@@ -193,6 +194,7 @@ void StreamRef::enqueue_kernel(const KernelInfo& kernel, const Grid& grid, const
     if (AddressRange::is_stand_in(word)) refuse_stand_in(kernel.name);
   });
   check_residency(impl_of(state_->device), kernel, grid, kernel.name);
+  const HostCall call(state_->device, "launch a kernel");
   state_->impl->kernel(kernel, grid, args);
 }
 
@@ -206,6 +208,7 @@ void StreamRef::copy(void* to, const void* from, std::size_t bytes) const {
   else {
     check_address(to, "copy");
     check_address(from, "copy");
+    const HostCall call(state_->device, "copy");
     state_->impl->copy(to, from, bytes);
   }
 }
@@ -222,6 +225,7 @@ void StreamRef::copy_2d(Pitched to, ConstPitched from, std::size_t width_bytes,
   else {
     check_address(to.data, "copy");
     check_address(from.data, "copy");
+    const HostCall call(state_->device, "copy");
     if (part.rows == 1)
       state_->impl->copy(part.to, part.from, part.bytes);
     else
@@ -238,6 +242,7 @@ void StreamRef::fill(void* to, std::uint8_t value, std::size_t bytes) const {
     });
   else {
     check_address(to, "fill");
+    const HostCall call(state_->device, "fill");
     state_->impl->fill(to, value, bytes);
   }
 }
@@ -248,8 +253,10 @@ void StreamRef::host(const std::string& name, std::function<void()> call) const 
     state_->recorder->append(*state_, [&](Graph& graph, const std::vector<Node>& edges) {
       return graph.host(name, std::move(call)).after(edges);
     });
-  else
+  else {
+    const HostCall told(state_->device, "enqueue a host call");
     state_->impl->host(name, std::move(call));
+  }
 }
 
 void StreamRef::library(const std::string& name, std::function<void(StreamRef)> enqueue) const {
@@ -268,31 +275,36 @@ void StreamRef::record(const Event& event) const {
   impl.was_captured = state_->recorder != nullptr;
   impl.recorder.reset();
   impl.frontier = state_->frontier;
-  if (state_->recorder)
+  if (state_->recorder) {
     impl.recorder = state_->recorder->weak_from_this();
-  else
+  } else {
+    const HostCall call(state_->device, "record an event");
     state_->impl->record(impl);
+  }
   impl.is_recorded = impl.is_recorded || !state_->recorder;
 }
 
 void StreamRef::wait(const Event& event) const {
   EventImpl& impl = impl_of(event);
   check_event(impl, *state_, "waited for by", true);
-  if (const auto recorder = impl.recorder.lock())
+  if (const auto recorder = impl.recorder.lock()) {
     recorder->join(*state_, impl.frontier);
-  else if (impl.was_captured)
+  } else if (impl.was_captured) {
     throw BadArgument("the event was recorded during a capture that has ended; record it again");
-  else if (state_->recorder)
+  } else if (state_->recorder) {
     throw BadArgument(
         "a stream that is being captured waited for an event recorded outside the capture; wait "
         "before the capture starts");
-  else
+  } else {
+    const HostCall call(state_->device, "wait for an event");
     state_->impl->wait(impl);
+  }
 }
 
 void StreamRef::synchronize() const {
   if (state_->recorder)
     throw BadArgument("synchronize on a stream that is being captured; do it after the capture");
+  const HostCall call(state_->device, "synchronize");
   state_->impl->synchronize();
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "graph/difference.hpp"
+#include "graph/host_calls.hpp"
 #include "graph/marks.hpp"
 #include "graph/meeting.hpp"
 #include "graph/uses.hpp"
@@ -53,6 +54,7 @@ void ExecCore::launch(StreamRef stream) {
         fmt::format("graph '{}' cannot be launched: an update failed, and so did the way back to "
                     "what it was ({}); update it again, or instantiate the graph anew",
                     source_.name(), lost_));
+  const HostCall call(state.device, "launch a graph");
   instance_->launch(*state.impl);
   ++counters_.launches;
 }

@@ -97,15 +97,19 @@ std::optional<Roofs> read_roofs(std::string_view text) {
 
 }  // namespace roofline
 
-Roofs roofs_of(const Device& device, const RoofProgress& progress) {
+std::optional<Roofs> kept_roofs(const Device& device) {
   const std::string hardware = roofline::hardware_name(device);
   const std::filesystem::path path = roofline::file_for(hardware);
-  if (!path.empty()) {
-    std::ifstream file(path, std::ios::binary);
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    const std::optional<Roofs> kept = roofline::read_roofs(text);
-    if (kept && kept->device == hardware) return *kept;
-  }
+  if (path.empty()) return {};
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::optional<Roofs> kept = roofline::read_roofs(text);
+  if (kept && kept->device != hardware) kept.reset();
+  return kept;
+}
+
+Roofs roofs_of(const Device& device, const RoofProgress& progress) {
+  if (const std::optional<Roofs> kept = kept_roofs(device)) return *kept;
   const Roofs roofs = measure_roofs(device, progress);
   keep_roofs(roofs);
   return roofs;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "core/in_quotes.hpp"
 
@@ -45,18 +46,53 @@ std::string usage_table(const std::vector<Usage>& rows, const char* what, std::i
   return text;
 }
 
+/// `last`: the head of a last column, and what stands there.
 std::string name_table(const std::vector<NameTime>& names, const char* what, std::int64_t all,
-                       std::size_t most) {
-  std::string text = fmt::format("{:<{}}{:>10}{:>12}{:>9}{:>12}{:>12}\n", what, kNameWidth, "count",
-                                 "time", "", "mean", "longest");
+                       std::size_t most, const char* last = "",
+                       const std::function<std::string(const NameTime&)>& last_of = {}) {
+  const int width = *last == 0 ? 0 : 11;
+  std::string text = fmt::format("{:<{}}{:>10}{:>12}{:>9}{:>12}{:>12}{:>{}}\n", what, kNameWidth,
+                                 "count", "time", "", "mean", "longest", last, width);
   for (std::size_t at = 0; at < std::min(most, names.size()); ++at) {
     const NameTime& name = names[at];
-    text += fmt::format("{:<{}}{:>10}{:>12}{:>9}{:>12}{:>12}\n", shown(name.name), kNameWidth,
+    text += fmt::format("{:<{}}{:>10}{:>12}{:>9}{:>12}{:>12}{:>{}}\n", shown(name.name), kNameWidth,
                         name.count, time(name.self_ns), percent(share(name.self_ns, all)),
-                        duration_text(name.mean_ns()), time(name.longest_ns));
+                        duration_text(name.mean_ns()), time(name.longest_ns),
+                        last_of ? last_of(name) : "", width);
   }
   if (names.size() > most) text += fmt::format("and {} more\n", names.size() - most);
   return text;
+}
+
+std::string node_table(const std::vector<NameTime>& names, std::int64_t all, std::size_t most) {
+  const bool has_floors = std::any_of(names.begin(), names.end(),
+                                      [](const NameTime& name) { return name.floor_share > 0; });
+  if (!has_floors) return name_table(names, "node", all, most);
+  return name_table(names, "node", all, most, "floor", [](const NameTime& name) {
+    return name.floor_share > 0 ? fmt::format("{:.0f} %", 100 * name.floor_share) : "";
+  });
+}
+
+std::size_t count_of(const std::vector<NameTime>& names) {
+  std::size_t count = 0;
+  for (const NameTime& name : names) count += name.count;
+  return count;
+}
+
+std::string per_token(std::size_t count, std::int64_t tokens) {
+  return fmt::format("{:.2f}", static_cast<double>(count) / static_cast<double>(tokens));
+}
+
+/// What the program asked of the device.
+std::string call_table(const Summary& summary, std::size_t most) {
+  std::string text = fmt::format("{} host calls", count_of(summary.calls));
+  if (summary.tokens == 0)
+    return text + "\n" + name_table(summary.calls, "host call", summary.wall_ns, most);
+  return text +
+         fmt::format(", {} for each of {} tokens\n",
+                     per_token(count_of(summary.calls), summary.tokens), summary.tokens) +
+         name_table(summary.calls, "host call", summary.wall_ns, most, "per token",
+                    [&](const NameTime& name) { return per_token(name.count, summary.tokens); });
 }
 
 /// "+12.5 %", from 0: "new".
@@ -117,9 +153,10 @@ std::string summary_report(const Summary& summary, std::size_t most_names) {
   for (const Gap& gap : summary.gaps)
     text += fmt::format("{:<{}}{:>10}{:>12}  {}\n", shown(gap.process), kNameWidth,
                         time(gap.begin_ns), time(gap.length_ns), shown_gap(gap));
-  text += "\n" + name_table(summary.names, "node", summary.total_ns(), most_names);
+  text += "\n" + node_table(summary.names, summary.total_ns(), most_names);
   if (!summary.ranges.empty())
     text += "\n" + name_table(summary.ranges, "range", summary.wall_ns, most_names);
+  if (!summary.calls.empty()) text += "\n" + call_table(summary, most_names);
   return text;
 }
 
@@ -137,6 +174,9 @@ std::string comparison_report(const Summary& before, const Summary& after, std::
     return summary.gaps.empty() ? 0 : summary.gaps.front().length_ns;
   };
   text += change_row("longest gap", longest(before), longest(after));
+  if (const std::size_t was = count_of(before.calls), is = count_of(after.calls); was + is > 0)
+    text += change_row("host calls", fmt::to_string(was), fmt::to_string(is),
+                       change(static_cast<double>(was), static_cast<double>(is)));
   const std::vector<NameChange> changes = compare_names(before, after);
   text += names_that(changes, "slower", most_names, [](const NameChange& name) {
     return name.before.count != 0 && name.after.mean_ns() > name.before.mean_ns();

@@ -8,6 +8,9 @@ namespace attacca::trace {
 /// The argument of a slice that is only a part of a kernel, computed by one more thread.
 inline constexpr const char* kPart = "part";
 
+/// The process of tracks that have the calls of a program to a device.
+inline constexpr const char* kHostCalls = "host calls";
+
 /// That a thread, or a source of slices, keeps: 300 MB.
 inline constexpr std::size_t kMostSlices = 4'000'000;
 

@@ -22,6 +22,13 @@ bool is_part(const TraceSlice& slice) {
                      [](const auto& argument) { return argument.first == kPart; });
 }
 
+/// The tokens that a step of an engine sampled; 0: it is no step.
+std::int64_t rows_of(const TraceSlice& slice) {
+  for (const auto& [name, value] : slice.arguments)
+    if (const auto* rows = std::get_if<std::int64_t>(&value); rows && name == "rows") return *rows;
+  return 0;
+}
+
 class NameTimes {
  public:
   void add(const TraceSlice& slice) {
@@ -123,10 +130,13 @@ Summary summarize(const Trace& trace, std::size_t most_gaps) {
   }
   summary.wall_ns = end - begin;
 
-  NameTimes names, ranges;
+  NameTimes names, ranges, calls;
   for (std::size_t at = 0; at < trace.tracks.size(); ++at) {
     const TraceTrack& track = trace.tracks[at];
-    const std::int64_t busy = add_track(of_track[at], track.has_ranges ? ranges : names);
+    NameTimes& times = !track.has_ranges ? names : track.process == kHostCalls ? calls : ranges;
+    const std::int64_t busy = add_track(of_track[at], times);
+    for (const TraceSlice* slice : of_track[at])
+      if (track.has_ranges) summary.tokens += rows_of(*slice);
     if (track.has_ranges) continue;
     summary.tracks.push_back(
         {track.process + ": " + track.name, of_track[at].size(), busy, summary.wall_ns - busy});
@@ -152,6 +162,7 @@ Summary summarize(const Trace& trace, std::size_t most_gaps) {
   if (summary.gaps.size() > most_gaps) summary.gaps.resize(most_gaps);
   summary.names = names.sorted();
   summary.ranges = ranges.sorted();
+  summary.calls = calls.sorted();
   return summary;
 }
 

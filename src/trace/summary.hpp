@@ -33,6 +33,7 @@ struct NameTime {
   std::size_t count = 0;     // a kernel that several threads computed counts once
   std::int64_t self_ns = 0;  // without the slices inside them
   std::int64_t longest_ns = 0;
+  double floor_share = 0;  // of the time that the device's roofs allow; 0: unknown
 
   double mean_ns() const {
     return count == 0 ? 0 : static_cast<double>(self_ns) / static_cast<double>(count);
@@ -48,6 +49,8 @@ struct Summary {
   std::vector<Gap> gaps;         // longest first
   std::vector<NameTime> names;   // most time first
   std::vector<NameTime> ranges;  // of the tracks of ranges, most time first
+  std::vector<NameTime> calls;   // of the host, by kind, most time first
+  std::int64_t tokens = 0;       // that the steps of an engine sampled
 
   std::int64_t total_ns() const;  // of all names
 };

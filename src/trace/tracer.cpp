@@ -21,6 +21,7 @@
 #include "core/clock.hpp"
 #include "graph/access.hpp"
 #include "graph/executor.hpp"
+#include "graph/host_calls.hpp"
 #include "graph/marks.hpp"
 #include "instruments/cupti.hpp"
 #include "trace/device_slices.hpp"
@@ -60,12 +61,27 @@ struct Ran {
   Cost cost;
 };
 
-/// What one thread ran.
+struct Called {
+  const char* kind;
+  std::int64_t begin_ns;
+  std::int64_t end_ns;
+};
+
+/// What one thread ran, and the calls that it made.
 struct Lane {
   std::mutex mutex;  // its thread writes, `trace` reads
   Names names;
   std::vector<Ran> ran;
+  std::vector<Called> calls;
   std::size_t dropped = 0;
+
+  void add(const Called& call) {
+    const std::lock_guard lock(mutex);
+    if (calls.size() == trace::kMostSlices)
+      ++dropped;
+    else
+      calls.push_back(call);
+  }
 
   void add(const graph::Execution& execution) {
     const std::lock_guard lock(mutex);
@@ -91,11 +107,14 @@ std::atomic<std::uint64_t> tracers{0};
 
 }  // namespace
 
-struct Tracer::Source final : graph::Observer {
+struct Tracer::Source final : graph::Observer, graph::HostCallListener {
   Source(const Device& on, TraceLevel at) : process(on.name()), level(at) {}
 
   void ran(const graph::Execution& execution) override {
     if (execution.kernel != &mark().info()) lane().add(execution);
+  }
+  void called(const char* kind, std::int64_t begin_ns, std::int64_t end_ns) override {
+    lane().add(Called{kind, begin_ns, end_ns});
   }
   bool sees_nodes() const override { return level == TraceLevel::node; }
   void built(void* native, const graph::Execution& node) override {
@@ -153,9 +172,13 @@ Tracer::Tracer(const Device& device, TraceLevel level)
   source_->own_marks = std::make_shared<graph::Marks>(
       device, source_->gpu ? graph::Marks::Level::nodes : graph::Marks::Level::scopes);
   graph::impl_of(device_).observe(source_);
+  if (level == TraceLevel::node) graph::listen(device_, *source_);
 }
 
-Tracer::~Tracer() { graph::impl_of(device_).observe(nullptr); }
+Tracer::~Tracer() {
+  graph::stop_listening(*source_);
+  graph::impl_of(device_).observe(nullptr);
+}
 
 std::string Tracer::why_not() const { return source_->why_not; }
 std::int64_t Tracer::now_ns() { return attacca::now_ns(); }
@@ -176,11 +199,20 @@ void Tracer::add(const TraceTrack& track, TraceSlice slice) {
 Trace Tracer::trace() const {
   const std::lock_guard lock(source_->mutex);
   Trace trace = source_->added;
+  std::size_t threads = 0, callers = 0;
   for (Lane& lane : source_->lanes) {
     const std::lock_guard lane_lock(lane.mutex);
+    if (!lane.calls.empty())
+      trace.tracks.push_back(
+          {trace::kHostCalls, "thread " + std::to_string(++callers), /*has_ranges=*/true});
+    for (const Called& call : lane.calls)
+      trace.slices.push_back({.track = trace.tracks.size() - 1,
+                              .name = call.kind,
+                              .begin_ns = call.begin_ns,
+                              .end_ns = call.end_ns});
+    if (lane.ran.empty()) continue;
     const std::size_t track = trace.tracks.size();
-    trace.tracks.push_back(
-        {source_->process, "thread " + std::to_string(track - source_->added.tracks.size() + 1)});
+    trace.tracks.push_back({source_->process, "thread " + std::to_string(++threads)});
     for (const Ran& ran : lane.ran) {
       TraceSlice& slice = trace.slices.emplace_back();
       slice = {.track = track,

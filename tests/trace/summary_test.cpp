@@ -81,6 +81,37 @@ TEST(TraceSummary, ranges_are_shown_and_count_neither_as_busy_nor_as_neighbours)
   EXPECT_EQ(summary.ranges[0].self_ns, 55);
 }
 
+TEST(TraceSummary, calls_of_the_host_stand_by_kind_and_by_token) {
+  Trace trace = on_one_track({slice("a", 0, 10), slice("b", 30, 40)});
+  trace.tracks.push_back({"engine", "steps", true});
+  trace.tracks.push_back({"host calls", "thread 1", true});
+  for (std::int64_t at = 0; at < 4; ++at) {
+    trace.slices.push_back(slice("decode step", 10 * at, 10 * at + 10, 1));
+    trace.slices.back().arguments = {{"rows", std::int64_t{2}}};
+    trace.slices.push_back(slice("launch a graph", 10 * at, 10 * at + 3, 2));
+  }
+  trace.slices.push_back(slice("synchronize", 40, 41, 2));
+  const Summary summary = summarize(trace);
+  EXPECT_EQ(summary.tokens, 8);
+  EXPECT_EQ(summary.ranges.size(), 1u) << "of the steps alone";
+  ASSERT_EQ(summary.calls.size(), 2u);
+  EXPECT_EQ(summary.calls[0].name, "launch a graph");
+  EXPECT_EQ(summary.calls[0].count, 4u);
+  EXPECT_EQ(summary.calls[0].self_ns, 12);
+  const std::string text = summary_report(summary, 5);
+  EXPECT_THAT(text, HasSubstr("5 host calls, 0.62 for each of 8 tokens"));
+  EXPECT_THAT(text, HasSubstr("per token"));
+  EXPECT_THAT(comparison_report(summary, summarize(on_one_track({slice("a", 0, 10)})), 5),
+              HasSubstr("host calls"));
+}
+
+TEST(TraceSummary, shares_of_the_floor_have_a_column_where_they_are_known) {
+  Summary summary = summarize(on_one_track({slice("a", 0, 10), slice("b", 30, 40)}));
+  EXPECT_THAT(summary_report(summary, 5), Not(HasSubstr("floor")));
+  summary.names[0].floor_share = 0.42;
+  EXPECT_THAT(summary_report(summary, 5), HasSubstr("42 %"));
+}
+
 TEST(TraceSummary, keeps_the_ten_longest_gaps) {
   std::vector<TraceSlice> slices;
   std::int64_t now = 0;

@@ -15,6 +15,7 @@
 #include "support/on_each_device.hpp"
 #include "trace/gpu_slices.hpp"
 #include "trace/read_chrome.hpp"
+#include "trace/slices.hpp"
 #include "trace/summary.hpp"
 
 namespace attacca::test {
@@ -24,6 +25,15 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
+
+/// What a tracer recorded, without the calls of the host.
+Trace work_of(const Tracer& tracer) {
+  Trace trace = tracer.trace();
+  const auto is_calls = [](const TraceTrack& track) { return track.process == trace::kHostCalls; };
+  std::erase_if(trace.slices,
+                [&](const TraceSlice& slice) { return is_calls(trace.tracks[slice.track]); });
+  return trace;
+}
 
 class TracerTest : public OnEachDevice {
  protected:
@@ -65,7 +75,7 @@ TEST_P(TracerTest, every_iteration_of_a_while_appears_once) {
   const Tracer tracer(device());
   ASSERT_EQ(tracer.why_not(), "");
   run(graph);
-  const Trace trace = tracer.trace();
+  const Trace trace = work_of(tracer);
   EXPECT_THAT(iterations(trace, "before"), ElementsAre(0));
   EXPECT_THAT(iterations(trace, "work"), ElementsAre(1, 2, 3, 4, 5));
   EXPECT_THAT(iterations(trace, "count"), ElementsAre(1, 2, 3, 4, 5));
@@ -87,7 +97,7 @@ TEST_P(TracerTest, launches_are_numbered_from_one) {
     const Tracer tracer(device());
     run(exec);
     run(exec);
-    const Trace trace = tracer.trace();
+    const Trace trace = work_of(tracer);
     ASSERT_THAT(trace.slices, SizeIs(2));
     EXPECT_EQ(trace.slices[0].launch, 1u);
     EXPECT_EQ(trace.slices[1].launch, 2u);
@@ -101,7 +111,7 @@ TEST_P(TracerTest, nothing_is_recorded_before_it_lives_or_after) {
   run(graph);
   {
     const Tracer tracer(device());
-    EXPECT_THAT(tracer.trace().slices, IsEmpty());
+    EXPECT_THAT(work_of(tracer).slices, IsEmpty());
     run(graph);
   }
   run(graph);
@@ -118,7 +128,7 @@ TEST_P(TracerTest, a_second_one_of_the_same_device_is_refused) {
     Graph graph(device());
     graph.kernel(set_value, Grid{}, {value.data(), 1}).named("node");
     run(graph);
-    EXPECT_THAT(first.trace().slices, SizeIs(1)) << "the first one goes on";
+    EXPECT_THAT(work_of(first).slices, SizeIs(1)) << "the first one goes on";
   }
   EXPECT_NO_THROW(Tracer(device(), TraceLevel::graph));
 }
@@ -133,7 +143,7 @@ TEST_P(TracerTest, slices_have_the_cost_that_their_kernel_declares) {
   run(graph);
   stream().kernel(affine, Grid::covering(100), args);
   stream().synchronize();
-  const Trace trace = tracer.trace();
+  const Trace trace = work_of(tracer);
   ASSERT_THAT(trace.slices, SizeIs(3));
   EXPECT_GT(affine.cost(args).bytes, 0);
   EXPECT_EQ(trace.slices[0].cost, affine.cost(args));
@@ -152,7 +162,7 @@ TEST_P(TracerTest, of_the_level_of_graphs_sees_launches_and_no_nodes) {
   run(exec);
   stream().kernel(set_value, Grid{}, {value.data(), 3});
   stream().synchronize();
-  const Trace trace = tracer.trace();
+  const Trace trace = work_of(tracer);
   ASSERT_THAT(trace.slices, SizeIs(3));
   EXPECT_EQ(trace.slices[0].name, "whole");
   EXPECT_EQ(trace.slices[0].graph, "whole");
@@ -168,7 +178,7 @@ TEST_P(TracerTest, kernels_outside_graphs_have_no_graph) {
   const Tracer tracer(device());
   stream().kernel(set_value, Grid{}, {value.data(), 1});
   stream().synchronize();
-  const Trace trace = tracer.trace();
+  const Trace trace = work_of(tracer);
   ASSERT_THAT(trace.slices, SizeIs(1));
   EXPECT_EQ(trace.slices[0].graph, "");
   EXPECT_EQ(trace.slices[0].launch, 1u);
@@ -182,7 +192,7 @@ TEST_P(TracerTest, nodes_of_a_wide_graph_appear_once_and_slices_of_a_thread_neve
     graph.kernel(set_value, Grid{}, {values.data() + at, at}).named("node " + std::to_string(at));
   const Tracer tracer(device());
   run(graph);
-  const Trace trace = tracer.trace();
+  const Trace trace = work_of(tracer);
   EXPECT_THAT(counts(trace), SizeIs(kWidth));
   EXPECT_THAT(trace.slices, SizeIs(kWidth));
   for (std::size_t track = 0; track < trace.tracks.size(); ++track) {
@@ -208,7 +218,7 @@ TEST_P(TracerTest, slices_of_the_caller_stand_beside_the_nodes) {
   run(graph);
   const TraceTrack phases{"program", "phases", true};
   tracer.add(phases, {.name = "phase", .begin_ns = begin, .end_ns = Tracer::now_ns()});
-  const Trace trace = tracer.trace();
+  const Trace trace = work_of(tracer);
   ASSERT_THAT(trace.slices, SizeIs(2));
   EXPECT_EQ(trace.slices[0].name, "phase");
   EXPECT_EQ(trace.tracks.at(trace.slices[0].track), phases);
@@ -230,8 +240,8 @@ TEST(Tracer, a_kernel_that_several_threads_compute_has_a_slice_on_each) {
   const Stream stream(device);
   exec.launch(stream);
   stream.synchronize();
-  const Trace trace = tracer.trace();
-  EXPECT_THAT(trace.tracks, SizeIs(kThreads));
+  const Trace trace = work_of(tracer);
+  EXPECT_THAT(trace::summarize(trace).tracks, SizeIs(kThreads));
   EXPECT_THAT(trace.slices, SizeIs(kThreads));
   std::size_t parts = 0;
   for (const TraceSlice& slice : trace.slices) {
@@ -257,7 +267,7 @@ TEST(Tracer, threads_that_launch_at_once_lose_no_node) {
       stream.synchronize();
     });
   for (std::thread& thread : threads) thread.join();
-  const Trace trace = tracer.trace();
+  const Trace trace = work_of(tracer);
   EXPECT_THAT(trace.slices, SizeIs(kThreads * kLaunches));
   std::vector<std::uint64_t> launches;
   for (const TraceSlice& slice : trace.slices) launches.push_back(slice.launch);
@@ -290,7 +300,7 @@ TEST_P(TracerOfAnyDevice, shows_the_nodes_of_a_graph_by_their_names) {
   run(exec);
   run(exec);
   const std::int64_t after = Tracer::now_ns();
-  const Trace trace = tracer.trace();
+  const Trace trace = work_of(tracer);
   EXPECT_EQ(count(trace, "first product"), 2u);
   EXPECT_EQ(count(trace, "second product"), 2u);
   constexpr std::int64_t kSlack = 1'000'000;  // between the clock of a GPU and the host's
@@ -311,11 +321,33 @@ TEST_P(TracerOfAnyDevice, of_the_level_of_graphs_has_a_slice_for_each_launch) {
   graph.kernel(set_value, Grid{}, {value.data(), 1}).named("node");
   Exec exec = graph.instantiate();
   for (int launch = 0; launch < 3; ++launch) run(exec);
-  const Trace trace = tracer.trace();
+  const Trace trace = work_of(tracer);
   EXPECT_EQ(count(trace, "whole"), 3u);
   EXPECT_EQ(count(trace, "node"), 0u);
   for (std::size_t at = 1; at < trace.slices.size(); ++at)
     EXPECT_LE(trace.slices[at - 1].end_ns, trace.slices[at].begin_ns);
+}
+
+TEST_P(TracerOfAnyDevice, hears_of_the_calls_that_the_host_makes) {
+  const Buffer<int> value = buffer<int>({0});
+  Graph graph(device(), "whole");
+  graph.kernel(set_value, Grid{}, {value.data(), 1});
+  Exec exec = graph.instantiate();
+  const auto calls_at = [&](TraceLevel level) {
+    const Tracer tracer(device(), level);
+    const Stream other(Device::host(2));  // of a device that is not traced
+    for (int launch = 0; launch < 3; ++launch) exec.launch(stream());
+    other.synchronize();
+    stream().fill(value.data(), 0, sizeof(int));
+    std::thread([&] { stream().synchronize(); }).join();
+    return trace::summarize(tracer.trace()).calls;
+  };
+  std::map<std::string, std::size_t> counts;
+  for (const trace::NameTime& call : calls_at(TraceLevel::node)) counts[call.name] = call.count;
+  const std::map<std::string, std::size_t> expected{
+      {"launch a graph", 3}, {"fill", 1}, {"synchronize", 1}};
+  EXPECT_EQ(counts, expected);
+  EXPECT_THAT(calls_at(TraceLevel::graph), IsEmpty());
 }
 
 /// A device that says it is CUDA. It tells nothing of its nodes, and what it launches is told here.
@@ -343,7 +375,7 @@ TEST_F(SilentDevice, has_its_launches_timed_by_events_and_says_why) {
     const auto start = event_now();
     faults->observer->launched(name, *stream, start, event_now());
   }
-  const Trace trace = tracer.trace();
+  const Trace trace = work_of(tracer);
   ASSERT_THAT(trace.slices, SizeIs(2));
   EXPECT_EQ(trace.slices[0].name, "first");
   EXPECT_EQ(trace.slices[1].launch, 2u);

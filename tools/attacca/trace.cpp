@@ -1,12 +1,15 @@
 // `attacca trace`: sums up a trace, compares two, turns one into another format, or records a
 // command.
 #include <fmt/format.h>
+#include <attacca/roofline.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "choice.hpp"
 #include "command.hpp"
 #include "files.hpp"
 #include "input.hpp"
@@ -45,6 +48,32 @@ trace::Summary summary_of(const Trace& trace, bool shows_each) {
   return summary;
 }
 
+/// The roofs of a device, if they were measured on this machine.
+std::optional<Roofs> roofs_called(const std::string& device) {
+  try {
+    return kept_roofs(device_called(device));
+  } catch (const Error&) {  // this machine has no such device
+    return {};
+  }
+}
+
+/// Says how far each node is from what the roofs of its device allow. Returns a line on those.
+std::string add_floors(const Trace& trace, trace::Summary& summary, bool shows_each) {
+  for (const trace::Usage& process : summary.processes) {
+    const std::optional<Roofs> roofs = roofs_called(process.name);
+    if (!roofs) continue;
+    Roofline found = roofline_of(trace, *roofs);
+    if (!shows_each) found = merge_numbers(found);
+    for (const PlacedKernel& kernel : found.kernels)
+      for (trace::NameTime& name : summary.names)
+        if (name.name == kernel.name && kernel.limit != Limit::unknown)
+          name.floor_share = kernel.share();
+    return fmt::format("\nfloor: the share of the time that the roofs of {} allow\n",
+                       roofs->device);
+  }
+  return "\nno floor: attacca roofline measures the roofs of a device once, and keeps them\n";
+}
+
 void run(const TraceSettings& asked) {
   if (!asked.output.empty() && is_recordable(asked.files))
     return record_command(asked.files, asked.output);
@@ -60,11 +89,14 @@ void run(const TraceSettings& asked) {
   }
   const Trace first = read(asked.files.front());
   if (!asked.output.empty()) return write_trace(first, asked.output);
-  const trace::Summary summary = summary_of(first, asked.shows_each);
-  write_out(asked.compares
-                ? trace::comparison_report(
-                      summary, summary_of(read(asked.files.back()), asked.shows_each), asked.names)
-                : trace::summary_report(summary, asked.names));
+  trace::Summary summary = summary_of(first, asked.shows_each);
+  if (asked.compares) {
+    write_out(trace::comparison_report(
+        summary, summary_of(read(asked.files.back()), asked.shows_each), asked.names));
+    return;
+  }
+  const std::string floors = add_floors(first, summary, asked.shows_each);
+  write_out(trace::summary_report(summary, asked.names) + floors);
 }
 
 }  // namespace
