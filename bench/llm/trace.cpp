@@ -1,6 +1,7 @@
-// trace.cpp: what recording costs: a decode step without a tracer, with one that sees launches of
-// graphs, and with one that sees every node; launched by the host, and in a loop on the device,
-// whose passes record themselves. On the host it is the embedded model, on a GPU a 1B shape.
+// trace.cpp: what recording and writing cost: a decode step without a tracer, with one that sees
+// launches of graphs, and with one that sees every node; launched by the host, and in a loop on the
+// device, whose passes record themselves. On the host it is the embedded model, on a GPU a 1B
+// shape.
 #include <fmt/core.h>
 
 #include <attacca/trace.hpp>
@@ -24,6 +25,8 @@ constexpr unsigned kContext = 64;
 constexpr int kSamples = 101;
 constexpr int kGpuSamples = 31;
 constexpr unsigned kSteps = 20;  // of a sample
+constexpr std::size_t kWrittenNodes = 100'000;
+constexpr double kWriteGate = 5e6;  // microseconds
 
 /// kSteps steps in a WHILE, ready to launch.
 class StepLoop {
@@ -67,6 +70,43 @@ void compare(Run& run, const std::string& what, std::size_t nodes,
   run.add(compared("a slice for each node", params, times[2], times[0]));
 }
 
+/// A trace of `nodes` executions on two threads, as steps of a model leave it.
+Trace long_trace(std::size_t nodes) {
+  Trace trace{.tracks = {{"host", "thread 1"}, {"host", "thread 2"}}, .slices = {}};
+  for (std::size_t at = 0; at < nodes; ++at)
+    trace.slices.push_back({.track = at % 2,
+                            .name = fmt::format("layer {} gate and up", at / 2 % 32),
+                            .begin_ns = static_cast<std::int64_t>(at / 2) * 1500,
+                            .end_ns = static_cast<std::int64_t>(at / 2) * 1500 + 1000,
+                            .graph = "decode step of 8",
+                            .launch = at / 320 + 1,
+                            .cost = {.flops = 2.5e6, .bytes = 1.25e6}});
+  return trace;
+}
+
+/// Rows of the time that each format takes.
+void compare_formats(Run& run) {
+  const std::size_t nodes = run.is_quick() ? kWrittenNodes / 50 : kWrittenNodes;
+  const Trace trace = long_trace(nodes);
+  const std::pair<const char*, std::function<std::string()>> formats[] = {
+      {"JSON", [&] { return to_chrome_json(trace); }},
+      {"Perfetto", [&] { return to_perfetto(trace); }},
+      {"a page", [&] { return to_trace_page(trace, "long"); }}};
+  for (const auto& [name, write] : formats) {
+    std::size_t bytes = 0;
+    const auto timed = [&, &write = write] {
+      return microseconds([&] { bytes = write().size(); });
+    };
+    const Summary time = run.interleave(name, 5, {timed})[0];
+    Row row{
+        .name = fmt::format("written as {}", name),
+        .params = {{"steps", "none"}, {"nodes", nodes}, {"MB", static_cast<double>(bytes) / 1e6}},
+        .value = time};
+    row.limit = kWriteGate;
+    run.add(std::move(row));
+  }
+}
+
 void run_trace(Run& run) {
   const bool is_gpu = run.device.is_cuda();
   const SyntheticBatch batch{{.context = kContext}};
@@ -96,6 +136,7 @@ void run_trace(Run& run) {
       return clock([&](StreamRef stream) { exec->launch(stream); }, 1) / kSteps;
     });
   });
+  compare_formats(run);
   run.note(fmt::format("a decode step of {}, {} tokens of context, {} steps a sample",
                        is_gpu ? "a 1B shape" : "the embedded model", kContext, kSteps));
   if (is_gpu) {
@@ -108,7 +149,7 @@ void run_trace(Run& run) {
 }
 
 const Registered registered{{.name = "trace",
-                             .question = "what does recording a trace cost?",
+                             .question = "what does it cost to record and to write a trace?",
                              .needs = Needs::either,
                              .run = run_trace,
                              .is_engine = true}};
