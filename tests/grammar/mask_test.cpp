@@ -343,6 +343,29 @@ TEST(Keys, that_repeat_are_refused_though_the_automaton_would_take_them) {
   EXPECT_TRUE(constraint.can_end());
 }
 
+TEST(Keys, matter_only_to_masks_with_a_token_that_ends_one) {
+  // A token of its own for each place; only ',"b":3' has a whole key in it.
+  std::vector<std::string> tokens{"{", "\"", "a", "\":", "\"x", "y", "\"", ",\"b\":3", "}", ""};
+  const auto table =
+      table_of(Grammar::any_object(), std::make_shared<const TokenTrie>(tokens, std::vector{9}));
+  Constraint constraint(table);
+  const auto after = [&](std::int32_t token) {
+    EXPECT_TRUE(constraint.advance(token)) << token;
+    return constraint.allowed().ends_no_key;
+  };
+  EXPECT_TRUE(after(0)) << "{";
+  EXPECT_FALSE(after(1)) << "a key begins";
+  EXPECT_FALSE(constraint.loops_on_plain());
+  EXPECT_FALSE(after(2)) << "and goes on";
+  EXPECT_TRUE(after(3)) << "a value follows";
+  EXPECT_TRUE(after(4)) << "within a value";
+  EXPECT_TRUE(constraint.loops_on_plain());
+  EXPECT_TRUE(after(5));
+  EXPECT_FALSE(after(6)) << "a whole key may follow at once";
+  EXPECT_FALSE(after(7));
+  EXPECT_FALSE(constraint.allowed().state) << "not the same one again";
+}
+
 /// Prints times; asserts nothing about them. docs/grammar.md has the command.
 TEST(MaskTimes, DISABLED_of_states_at_a_real_vocabulary) {
   const std::filesystem::path path = "../shared/fixtures/tokenizers/qwen2.5";
