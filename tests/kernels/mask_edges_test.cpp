@@ -61,7 +61,7 @@ class SampleWithEdges : public test::OnEachDevice {
     std::vector<std::uint64_t> words(kernels::MaskEdges::kCount);
     for (const auto& [from, token, to] : edges)
       kernels::MaskEdges{words.data()}.put(from, static_cast<std::int32_t>(token), to);
-    const Buffer<float> logit_buffer = buffer(logits);
+    Buffer<float> logit_buffer = buffer(logits);
     const Buffer<std::int32_t> zero = buffer<std::int32_t>({0}), ten = buffer<std::int32_t>({10});
     const Buffer<std::uint32_t> count = buffer<std::uint32_t>({1});
     const Buffer<SamplingParams> param_buffer = buffer<SamplingParams>({params});
@@ -82,6 +82,7 @@ class SampleWithEdges : public test::OnEachDevice {
                                    .out = out.data()};
     std::vector<Sampled> sampled;
     for (int time = 0; time < times; ++time) {
+      logit_buffer.write(logits);  // a step writes them anew
       stream().kernel(kernels::sample(args), kernels::grid_of(args, is_cuda()), args);
       stream().synchronize();
       sampled.push_back(out.read().front());
