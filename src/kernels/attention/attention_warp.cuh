@@ -10,31 +10,34 @@
 #pragma once
 
 #include "kernels/attention/attention_elements.cuh"
+#include "kernels/attention/attention_fold.cuh"
 
 namespace attacca::kernels::attending {
 
-/// Up to eight queries in shared memory, multiplied by scale and log2(e). Each is the sum of two
-/// 16-bit numbers and so nearly exact. The extra products cost nothing here.
-template <unsigned kSize>
+/// Up to eight queries in shared memory, multiplied by scale and log2(e), in 16 bits. For keys in
+/// f32 each is the sum of two such numbers and so nearly exact.
+template <KvType kType, unsigned kSize>
 struct Queries {
+  static constexpr bool kIsBfloat = is_bfloat(kType);
+  static constexpr bool kHasRests = kType == KvType::f32;
   static constexpr unsigned kStride = kSize + 32;  // puts two rows 16 banks apart
   static constexpr unsigned kHeads = 8;
   alignas(16) std::uint16_t values[kHeads * kStride];
-  alignas(16) std::uint16_t rests[kHeads * kStride];
+  alignas(16) std::uint16_t rests[kHasRests ? kHeads * kStride : 8];
 
   /// All threads of a block call. Unused heads and dimensions stay zero.
   __device__ void clear() {
     for (unsigned at = threadIdx.x; at < kHeads * kStride / 2; at += blockDim.x) {
       reinterpret_cast<std::uint32_t*>(values)[at] = 0;
-      reinterpret_cast<std::uint32_t*>(rests)[at] = 0;
+      if constexpr (kHasRests) reinterpret_cast<std::uint32_t*>(rests)[at] = 0;
     }
   }
-  template <bool kIsBfloat>
   __device__ void store_pair(unsigned head, unsigned at, float first, float second) {
     const std::uint32_t pair = pair_of<kIsBfloat>(first, second);
     *reinterpret_cast<std::uint32_t*>(values + head * kStride + at) = pair;
-    *reinterpret_cast<std::uint32_t*>(rests + head * kStride + at) =
-        rest_of<kIsBfloat>(first, second, pair);
+    if constexpr (kHasRests)
+      *reinterpret_cast<std::uint32_t*>(rests + head * kStride + at) =
+          rest_of<kIsBfloat>(first, second, pair);
   }
 };
 
@@ -75,22 +78,24 @@ struct Positions {
       }
     }
   }
-  /// Copies one position from shared memory: kSize elements, zeros past the head's.
-  __device__ void copy_key(const unsigned char* key) {
+  /// Copies position `at` from shared memory: kSize elements, zeros past the head's.
+  __device__ void put_key(const unsigned char* key, unsigned at) {
     const unsigned lane = threadIdx.x % 32;
 #pragma unroll
     for (unsigned half = 0; half < 2; ++half)
 #pragma unroll
       for (unsigned part = 0; part < kSize / 32; ++part)
-        keys[half][part].copy(key + (part * 32 + lane % 4 * 8) * kBytes, lane / 4 + half == 0);
+        if (lane / 4 + 8 * half == at)
+          keys[half][part].copy(key + (part * 32 + lane % 4 * 8) * kBytes);
   }
-  __device__ void copy_value(const unsigned char* value) {
+  __device__ void put_value(const unsigned char* value, unsigned at) {
     const unsigned lane = threadIdx.x % 32;
 #pragma unroll
     for (unsigned i = 0; i < 4; ++i)
 #pragma unroll
       for (unsigned part = 0; part < kSize / 64; ++part)
-        values[i][part].copy(value + (part * 64 + lane / 4 * 8) * kBytes, lane % 4 + i == 0);
+        if (lane % 4 * 2 + i % 2 + i / 2 * 8 == at)
+          values[i][part].copy(value + (part * 64 + lane / 4 * 8) * kBytes);
   }
 };
 
@@ -98,7 +103,7 @@ struct Positions {
 template <KvType kType, unsigned kSize>
 struct OnlineSoftmax {
   static constexpr bool kIsBfloat = is_bfloat(kType);
-  float max[2];               // in units of log2
+  float max[2];               // what scores are relative to, in units of log2
   float total[2];             // of this lane's positions; of all lanes' after `finish`
   float sums[kSize / 16][4];  // [..][dimension of a pair * 2 + head]
 
@@ -115,31 +120,33 @@ struct OnlineSoftmax {
   }
 
   /// Scores of positions [from, to); minus infinity for the others.
-  __device__ static void score(const Positions<kType, kSize>& at, const Queries<kSize>& queries,
-                               unsigned from, unsigned to, float (&scores)[4]) {
+  __device__ static void score(const Positions<kType, kSize>& at,
+                               const Queries<kType, kSize>& queries, unsigned from, unsigned to,
+                               float (&scores)[4]) {
     const unsigned lane = threadIdx.x % 32;
-    float large[4] = {};
+    float sums[4] = {};
     float small[4] = {};
 #pragma unroll
     for (unsigned part = 0; part < kSize / 32; ++part) {
-      const unsigned mine = lane / 4 * Queries<kSize>::kStride + part * 32 + lane % 4 * 8;
+      const unsigned mine = lane / 4 * Queries<kType, kSize>::kStride + part * 32 + lane % 4 * 8;
       const uint4 q = *reinterpret_cast<const uint4*>(queries.values + mine);
-      const uint4 rest = *reinterpret_cast<const uint4*>(queries.rests + mine);
       const Pairs low = at.keys[0][part].pairs();
       const Pairs high = at.keys[1][part].pairs();
       const auto times = [](float(&sum)[4], const Pairs& a, const Pairs& b, const uint4& with) {
         mma<kIsBfloat>(sum, a.words[0], b.words[0], a.words[1], b.words[1], with.x, with.y);
         mma<kIsBfloat>(sum, a.words[2], b.words[2], a.words[3], b.words[3], with.z, with.w);
       };
-      times(large, low, high, q);
-      times(small, low, high, rest);
-      if constexpr (kType == KvType::f32)
+      times(sums, low, high, q);
+      if constexpr (kType == KvType::f32) {
+        times(small, low, high, *reinterpret_cast<const uint4*>(queries.rests + mine));
         times(small, at.keys[0][part].rests(low), at.keys[1][part].rests(high), q);
+      }
     }
 #pragma unroll
     for (unsigned i = 0; i < 4; ++i) {
       const unsigned position = lane / 4 + i / 2 * 8;
-      scores[i] = position >= from && position < to ? large[i] + small[i] : -INFINITY;
+      const float score = kType == KvType::f32 ? sums[i] + small[i] : sums[i];
+      scores[i] = position >= from && position < to ? score : -INFINITY;
     }
   }
 
@@ -152,24 +159,23 @@ struct OnlineSoftmax {
 #pragma unroll
       for (unsigned step = 4; step < 32; step *= 2)
         most = fmaxf(most, __shfl_xor_sync(~0u, most, step));
-      most = fmaxf(most, max[head]);
-      factor[head] = fast_exp2(max[head] - most);
-      max[head] = most;
+      const float base = next_base(max[head], most);
+      factor[head] = fast_exp2(max[head] - base);
+      max[head] = base;
     }
-    // Weights are sums of two numbers too, so it hardly matters which positions are summed
-    // together.
     std::uint32_t weights[2];
     std::uint32_t rests[2];
 #pragma unroll
     for (unsigned half = 0; half < 2; ++half) {
       const float first = fast_exp2(scores[2 * half] - max[0]);
       const float second = fast_exp2(scores[2 * half + 1] - max[1]);
-      total[0] = half == 0 ? total[0] * factor[0] + first : total[0] + first;
-      total[1] = half == 0 ? total[1] * factor[1] + second : total[1] + second;
+      total[0] = half == 0 ? __fmaf_rn(total[0], factor[0], first) : total[0] + first;
+      total[1] = half == 0 ? __fmaf_rn(total[1], factor[1], second) : total[1] + second;
       const std::uint32_t pair = pair_of<kIsBfloat>(first, second);
       // Transposes from one row for each position to one row for each head.
       weights[half] = transposed(pair);
-      rests[half] = transposed(rest_of<kIsBfloat>(first, second, pair));
+      if constexpr (kType == KvType::f32)
+        rests[half] = transposed(rest_of<kIsBfloat>(first, second, pair));
     }
 #pragma unroll
     for (unsigned part = 0; part < kSize / 64; ++part) {
@@ -190,8 +196,8 @@ struct OnlineSoftmax {
           mma<kIsBfloat>(sum, low, high, low8, high8, with[0], with[1]);
         };
         times(values, weights);
-        times(values, rests);
         if constexpr (kType == KvType::f32) {
+          times(values, rests);
           Pairs value_rests[4];
 #pragma unroll
           for (unsigned k = 0; k < 4; ++k) value_rests[k] = at.values[k][part].rests(values[k]);

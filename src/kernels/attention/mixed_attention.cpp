@@ -26,10 +26,10 @@ constexpr std::uint32_t kMaxGroup = 64;  // query heads of a kv head
 constexpr unsigned blocks_per_processor(unsigned size) { return size > 64 ? 2 : 3; }
 static_assert(blocks_per_processor(64) <= kMaxWholeRowBlocks);
 
-/// Most shared memory of a block: two stages of keys and values with 64 positions each (with large
-/// heads 32, and 64 queries besides), the rounding errors of 64 queries, then the plan.
+/// Most shared memory of a block: two stages of keys and values with 32 positions each, twice the
+/// sums of 64 queries or, with large heads, the queries, then the plan.
 constexpr unsigned shared_bytes(unsigned size) {
-  return 8 * (size > 128 ? 32 + 16 + 16 : 64 + 16) * (size + 8) + 1536;
+  return (256 + (size > 128 ? 128 : 512)) * size + 2048;
 }
 
 void host_row(const MixedAttentionArgs& a, std::uint32_t row) {
