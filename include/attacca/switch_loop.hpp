@@ -27,6 +27,10 @@ class SwitchLoop {
     std::vector<Graph::Fill> arms;
     /// Runs between two leads, beside the arm; may be empty.
     Graph::Fill beside = {};
+    /// A word of the device in which `beside` leaves the arm that the next lead will choose; null:
+    /// nobody knows it before the lead. With it a graph that launches the next one does so while
+    /// its arm still runs. REQUIRES: behind a pass with an arm the lead goes on, with that arm.
+    const unsigned* next = nullptr;
     /// Runs once in each launch, before the first lead; may be empty.
     Graph::Fill before = {};
     /// The names of the arms in prints and traces. Without any, arms have numbers.

@@ -242,6 +242,7 @@ std::unique_ptr<SwitchLoopExec> ResidentScheduler::build_loop(
              plan.is_first = 0;
              pass.kernel(resident::plan(), grid_of(plan, device.is_cuda()), plan);
            },
+       .next = &turn.planned.counts->graph,
        .before =
            [&](Graph& graph) {
              plan.is_first = 1;

@@ -12,7 +12,7 @@ struct NextArm {
   static Cost cost(const Args&) { return {.flops = 0, .bytes = 2 * sizeof(unsigned)}; }
   ATTACCA_HD static void body(LaunchingThread& t, const Args& a) {
     t.wait_for_producers();
-    if (*a.again == 0) return;
+    if (a.again && *a.again == 0) return;
     const unsigned arm = *a.arm < a.none ? *a.arm : a.none;
     if (arm == a.own)
       t.relaunch_self_as_first();  // its grid is one thread

@@ -66,6 +66,11 @@ SwitchLoop::SwitchLoop(const Device& device, std::string name, Parts parts)
         fmt::format("loop '{}' has {} arms and {} names for them; give each a name, or "
                     "none",
                     name_, parts_.arms.size(), parts_.arm_names.size()));
+  if (parts_.next && !parts_.beside)
+    throw BadArgument(
+        fmt::format("loop '{}' knows the next arm early, but nothing beside the arm "
+                    "could tell it; give it a `beside`, or no `next`",
+                    name_));
 }
 
 namespace {
@@ -114,22 +119,33 @@ Graph SwitchLoop::graph() const {
 
 /// An arm and what runs beside it, then the lead, which decides on the next arm. The number after
 /// the last arm's has none, and the one after that is the loop's first pass, of `before` and a
-/// lead.
+/// lead. A launch waits until the whole pass has ended, so it may be made as soon as the next arm
+/// is known: behind the lead it is time in which nothing else runs.
 Graph SwitchLoop::pass_of(unsigned arm, const Arms& arms) const {
   const auto none = static_cast<unsigned>(parts_.arms.size());
   const auto arm_name = [&] {
     return parts_.arm_names.empty() ? fmt::format("arm {}", arm) : parts_.arm_names[arm];
   };
   Graph pass(device_, arm < none ? fmt::format("{}, {}", name_, arm_name()) : name_);
+  const bool launches_early = arm < none && parts_.next;
+  const auto launch_behind = [&](const std::vector<Node>& nodes) {
+    const unsigned* const again = launches_early ? nullptr : arms.cells.data();
+    const unsigned* const next = launches_early ? parts_.next : arms.cells.data() + 1;
+    put_behind(pass.kernel(loop::next_arm(), Grid{}, {again, next, arms.graphs.data(), none, arm}),
+               nodes);
+  };
   if (arm < none) parts_.arms[arm](pass);
+  const std::size_t of_arm = data_of(pass).nodes.size();
   if (arm <= none && parts_.beside) parts_.beside(pass);
+  if (launches_early) {
+    std::vector<Node> beside = Access::last_nodes(pass);
+    std::erase_if(beside, [&](const Node& node) { return node.id() < of_arm; });
+    launch_behind(beside);
+  }
   if (arm > none && parts_.before) parts_.before(pass);
   fill_after(pass, Access::last_nodes(pass),
              [&](Graph& graph) { parts_.lead(graph, arms.again(), arms.arm()); });
-  const std::vector<Node> last = Access::last_nodes(pass);
-  put_behind(pass.kernel(loop::next_arm(), Grid{},
-                         {arms.cells.data(), arms.cells.data() + 1, arms.graphs.data(), none, arm}),
-             last);
+  if (!launches_early) launch_behind(Access::last_nodes(pass));
   return pass;
 }
 

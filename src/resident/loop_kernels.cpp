@@ -300,6 +300,8 @@ struct PlanKernel {
       *loop.state.plan.counts = {};
     staged.write_back(lanes);
     if (!is_first(lanes)) return;
+    if (schedule::Counts& counts = *loop.state.plan.counts; counts.tokens == 0)
+      counts.graph = schedule::kNone;  // the next pass has no step
     write_board(loop.state, *a.board);
     record(a, began, committed);
   }
@@ -492,7 +494,7 @@ struct TurnKernel {
     loop.counts = ran;
     *a.running.counts = counts;
     loop.has_step = counts.tokens > 0;
-    a.graph.set(loop.has_step ? counts.graph : loop.state.limits.graph_count());
+    a.graph.set(counts.graph);
     LoopEnd why = LoopEnd::idle;
     loop.is_over = !has_run && ends(a, why);
     a.again.set(!loop.is_over);

@@ -18,38 +18,51 @@ using testing::ThrowsMessage;
 constexpr LoopForm kSwitchForms[] = {LoopForm::while_node, LoopForm::self_relaunch};
 constexpr int kLead = 0, kBeside = 99, kBefore = 98, kArm = 10;
 constexpr unsigned kNone = 3;
+constexpr std::size_t kPlaces = 3;  // in the lists: of the arms, of `again`, of the next arms
 
 class SmallSwitchLoop : public OnEachDevice {
  protected:
-  /// Three arms, chosen by a list; every node notes that it ran.
-  SwitchLoop loop(const std::vector<unsigned>& arms, const Graph::Fill& before = {}) {
+  /// Three arms, chosen by a list; every node notes that it ran. `knows_next`: what runs beside an
+  /// arm leaves the number of the next one.
+  SwitchLoop loop(const std::vector<unsigned>& arms, const Graph::Fill& before = {},
+                  bool knows_next = false) {
     std::vector<unsigned> again(arms.size(), 1);
     again.back() = 0;
-    arms_ = Buffer<unsigned>(device(), arms);
+    std::vector<unsigned> listed = arms;
+    listed.push_back(kNone);  // the last pass has a next one, too
+    arms_ = Buffer<unsigned>(device(), listed);
     again_ = Buffer<unsigned>(device(), again);
-    at_ = Buffer<unsigned>(device(), 2);
+    at_ = Buffer<unsigned>(device(), kPlaces);
+    next_ = Buffer<unsigned>(device(), std::vector<unsigned>(1));
     log_.emplace(device());
     const auto arm = [this](int number) -> Graph::Fill {
       return [this, number](Graph& pass) {
         pass.kernel(note, Grid{}, {log_->view(), kArm + number});
       };
     };
-    return SwitchLoop(device(), "choose",
-                      {.lead =
-                           [this](Graph& pass, Condition more, Condition chosen) {
-                             const auto first = pass.kernel(next_condition, Grid{},
-                                                            {chosen, arms_.data(), at_.data()});
-                             const auto second = pass.kernel(next_condition, Grid{},
-                                                             {more, again_.data(), at_.data() + 1})
-                                                     .after(first);
-                             pass.kernel(note, Grid{}, {log_->view(), kLead}).after(second);
-                           },
-                       .arms = {arm(0), arm(1), arm(2)},
-                       .beside =
-                           [this](Graph& pass) {
-                             pass.kernel(note, Grid{}, {log_->view(), kBeside});
-                           },
-                       .before = before});
+    return SwitchLoop(
+        device(), "choose",
+        {.lead =
+             [this](Graph& pass, Condition more, Condition chosen) {
+               const auto first =
+                   pass.kernel(next_condition, Grid{}, {chosen, arms_.data(), at_.data()});
+               const auto second =
+                   pass.kernel(next_condition, Grid{}, {more, again_.data(), at_.data() + 1})
+                       .after(first);
+               pass.kernel(note, Grid{}, {log_->view(), kLead}).after(second);
+             },
+         .arms = {arm(0), arm(1), arm(2)},
+         .beside =
+             [this, knows_next](Graph& pass) {
+               const auto noted = pass.kernel(note, Grid{}, {log_->view(), kBeside});
+               if (!knows_next) return;
+               const Condition next(reinterpret_cast<std::uint64_t>(next_.data()),
+                                    detail::HandleKind::cell);
+               pass.kernel(next_condition, Grid{}, {next, arms_.data() + 1, at_.data() + 2})
+                   .after(noted);
+             },
+         .next = knows_next ? next_.data() : nullptr,
+         .before = before});
   }
   void run(SwitchLoopExec& exec) {
     reset();
@@ -57,7 +70,7 @@ class SmallSwitchLoop : public OnEachDevice {
     stream().synchronize();
   }
   void reset() {
-    at_.write(std::vector<unsigned>(2));
+    at_.write(std::vector<unsigned>(kPlaces));
     log_->clear();
   }
   /// The arm of each pass, -1 for none. What ran beside an arm must stand in the same pass.
@@ -84,7 +97,7 @@ class SmallSwitchLoop : public OnEachDevice {
   }
 
   Buffer<unsigned> arms_{Device::host_serial(), 0}, again_{Device::host_serial(), 0},
-      at_{Device::host_serial(), 0};
+      at_{Device::host_serial(), 0}, next_{Device::host_serial(), 0};
   std::optional<DeviceLog> log_;
 };
 ATTACCA_ON_EACH_DEVICE(SmallSwitchLoop);
@@ -116,6 +129,19 @@ TEST_P(SmallSwitchLoop, what_stands_before_the_loop_runs_once_in_each_launch) {
       EXPECT_EQ(all.front(), kBefore);
       EXPECT_EQ(std::count(all.begin(), all.end(), kBefore), 1);
       EXPECT_EQ(std::count(all.begin(), all.end(), kLead), 3);
+    }
+  }
+}
+
+TEST_P(SmallSwitchLoop,
+       a_next_arm_that_is_known_early_is_launched_beside_the_arm_and_runs_after_it) {
+  const SwitchLoop chosen = loop({0, 2, 1, 1, kNone, 0, kNone, kNone}, {}, true);
+  for (const LoopForm form : kSwitchForms) {
+    SCOPED_TRACE(loop_form_name(form));
+    SwitchLoopExec exec = chosen.instantiate(form);
+    for (int launch = 0; launch < 2; ++launch) {
+      run(exec);
+      EXPECT_THAT(arms_run(), ElementsAre(0, 2, 1, 1, -1, 0, -1, -1));
     }
   }
 }
@@ -242,6 +268,12 @@ TEST_P(SmallSwitchLoop, refuses_what_makes_no_loop) {
               ThrowsMessage<BadArgument>(HasSubstr("loop 'empty' has no arm")));
   EXPECT_THAT([&] { SwitchLoop(device(), "headless", {.lead = {}, .arms = {[](Graph&) {}}}); },
               ThrowsMessage<BadArgument>(HasSubstr("loop 'headless' has no lead")));
+  EXPECT_THAT(
+      [&] {
+        const unsigned next = 0;
+        SwitchLoop(device(), "clairvoyant", {.lead = lead, .arms = {[](Graph&) {}}, .next = &next});
+      },
+      ThrowsMessage<BadArgument>(HasSubstr("give it a `beside`")));
   EXPECT_THAT(
       [&] {
         loop({1, kNone}).instantiate(LoopForm::host_loop);
