@@ -56,7 +56,8 @@ Summary quantiles(std::vector<double> values) {
 struct Steps {
   std::vector<double> gaps;       // from the end of one to the begin of the next
   std::vector<double> intervals;  // from end to end
-  std::vector<double> turns, plans;
+  std::vector<double> before_turns, turns, behind_turns;  // what gaps are made of
+  std::vector<double> commits, plans;                     // the first are a part of the others
   double idle_percent = 0;
 };
 
@@ -66,33 +67,45 @@ Steps steps_of(const std::vector<Record>& records, unsigned size) {
     return record.what == static_cast<std::uint32_t>(what);
   };
   Steps steps;
-  std::optional<std::uint64_t> begin, end, turn, plan;
+  constexpr std::uint64_t kNever = 0;
+  std::uint64_t begin = kNever, end = kNever, turn = kNever, turned = kNever, plan = kNever;
+  const auto us = [](std::uint64_t from, std::uint64_t to) {
+    return static_cast<double>(to - from) / 1e3;
+  };
   double gaps = 0, all = 0;
   std::vector<Record> sorted = records;
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const Record& a, const Record& b) { return a.at < b.at; });
   for (const Record& record : sorted) {
+    const std::uint64_t at = record.at;
+    const auto add_since = [&](std::uint64_t from, std::vector<double>& to) {
+      if (end != kNever && from != kNever) to.push_back(us(from, at));
+    };
     if (is(record, StepMark::step_begins)) {
-      begin = record.value == size ? std::optional(record.at) : std::nullopt;
-      if (!begin) end.reset();
-    } else if (is(record, StepMark::step_ends) && begin) {
-      if (end) {
-        const double gap = static_cast<double>(*begin - *end) / 1e3;
-        const double interval = static_cast<double>(record.at - *end) / 1e3;
-        steps.gaps.push_back(gap);
-        steps.intervals.push_back(interval);
-        gaps += gap;
-        all += interval;
+      begin = record.value == size ? at : kNever;
+      if (begin == kNever) end = kNever;
+      add_since(turned, steps.behind_turns);
+      turned = kNever;
+    } else if (is(record, StepMark::step_ends) && begin != kNever) {
+      if (end != kNever) {
+        steps.gaps.push_back(us(end, begin));
+        steps.intervals.push_back(us(end, at));
+        gaps += us(end, begin);
+        all += us(end, at);
       }
-      end = record.at;
+      end = at;
     } else if (is(record, StepMark::turn_begins)) {
-      turn = record.at;
-    } else if (is(record, StepMark::turn_ends) && turn) {
-      if (end) steps.turns.push_back(static_cast<double>(record.at - *turn) / 1e3);
+      turn = at;
+      add_since(end, steps.before_turns);
+    } else if (is(record, StepMark::turn_ends)) {
+      add_since(turn, steps.turns);
+      turned = at;
     } else if (is(record, StepMark::plan_begins)) {
-      plan = record.at;
-    } else if (is(record, StepMark::plan_ends) && plan) {
-      if (end) steps.plans.push_back(static_cast<double>(record.at - *plan) / 1e3);
+      plan = at;
+    } else if (is(record, StepMark::plan_has_committed)) {
+      add_since(plan, steps.commits);
+    } else if (is(record, StepMark::plan_ends)) {
+      add_since(plan, steps.plans);
     }
   }
   steps.idle_percent = all > 0 ? 100 * gaps / all : 0;
@@ -117,6 +130,8 @@ struct Measured {
   double tokens_per_second = 0, hogged_tokens_per_second = 0;
   std::optional<double> calls_per_token;
   std::vector<double> admission_us;  // to the first token, less the step
+  std::vector<double> to_step_us;    // of those: from the first plan to the step
+  std::vector<double> to_news_us;    // of those: from the step to the end of the commit
   std::optional<double> longest_us;  // from token to token, while the host paused
 };
 
@@ -188,7 +203,7 @@ class LoopRun {
     measured.calls_per_token = count_calls(model, engine, batch);
     if (batch == 1)
       for (int round = 0; round < (run_.is_quick() ? 3 : 20); ++round)
-        measured.admission_us.push_back(admission(model, engine));
+        measure_admission(model, engine, measured);
     if (is_resident && batch == std::min(kPausedBatch, engine.options().slots))
       measured.longest_us = longest_while_paused(model, engine, batch, measured.quiet);
     return measured;
@@ -287,16 +302,26 @@ class LoopRun {
     return static_cast<double>(to - from) / tokens;
   }
 
-  /// Microseconds from `submit` on an idle engine to the first token, less those of its step.
-  double admission(const Model& model, Engine& engine) {
+  /// From `submit` on an idle engine to the first token, less the time of its step.
+  void measure_admission(const Model& model, Engine& engine, Measured& measured) {
+    new_records(engine);
     const Reply reply = engine.generate(request(model, 1));
     engine.wait_until_idle();
-    std::uint64_t begin = 0, end = 0;
-    for (const Record& record : engine.device_records()) {
-      if (record.what == static_cast<std::uint32_t>(StepMark::step_begins)) begin = record.at;
-      if (record.what == static_cast<std::uint32_t>(StepMark::step_ends)) end = record.at;
+    std::uint64_t plan = 0, begin = 0, end = 0, news = 0;  // 0: not seen
+    for (const Record& record : new_records(engine)) {
+      const auto what = static_cast<StepMark>(record.what);
+      if (what == StepMark::plan_begins && plan == 0) plan = record.at;
+      if (what == StepMark::step_begins) begin = record.at;
+      if (what == StepMark::step_ends) end = record.at;
+      if (what == StepMark::plan_has_committed && end != 0 && news == 0) news = record.at;
     }
-    return reply.seconds_to_first_token * 1e6 - static_cast<double>(end - begin) / 1e3;
+    if (end == 0) throw attacca::Error("a request was answered without a step");
+    const auto us = [](std::uint64_t from, std::uint64_t to) {
+      return static_cast<double>(to - from) / 1e3;
+    };
+    measured.admission_us.push_back(reply.seconds_to_first_token * 1e6 - us(begin, end));
+    if (plan != 0) measured.to_step_us.push_back(us(plan, begin));
+    if (news != 0) measured.to_news_us.push_back(us(end, news));
   }
 
   Request request(const Model& model, unsigned output) {
@@ -356,11 +381,19 @@ class LoopRun {
     if (batch == 1)
       add(row_of("first token, over the step itself", quantiles(m.admission_us), "µs"),
           host ? quantiles(host->admission_us).median : 0, kMostAdmission);
+    const auto add_part = [&](const char* name, const std::vector<double>& values) {
+      if (!values.empty()) add(row_of(name, quantiles(values), "µs"), std::nullopt, std::nullopt);
+    };
+    add_part("first token, from the first plan to the step", m.to_step_us);
+    add_part("first token, from the step to the end of its commit", m.to_news_us);
     if (m.longest_us)
       add(row_of("token to token, longest while the host pauses", one(*m.longest_us), "µs"),
           std::nullopt, kMostPaused * interval.median);
     if (choice.scheduler == Scheduler::host) return;
-    add(row_of("turn", quantiles(m.quiet.turns), "µs"), std::nullopt, std::nullopt);
+    add_part("gap, up to the turn", m.quiet.before_turns);
+    add_part("gap, the turn", m.quiet.turns);
+    add_part("gap, behind the turn", m.quiet.behind_turns);
+    add_part("commit", m.quiet.commits);
     add(row_of("plan and commit", quantiles(m.quiet.plans), "µs"), std::nullopt,
         batch == 256 ? std::optional(kMostPlan) : std::nullopt);
   }

@@ -316,7 +316,7 @@ struct EngineOptions {
 };
 
 /// What the records of `Engine::device_records` say has happened. Their value is the size of the
-/// step's graph, in tokens, or 0. The last four are of the resident scheduler: `turn` stands
+/// step's graph, in tokens, or 0. The last five are of the resident scheduler: `turn` stands
 /// between two steps, `plan` runs beside a step, commits the one before and plans the next.
 enum class StepMark : std::uint32_t {
   step_begins,
@@ -324,6 +324,7 @@ enum class StepMark : std::uint32_t {
   turn_begins,
   turn_ends,
   plan_begins,
+  plan_has_committed,
   plan_ends,
 };
 

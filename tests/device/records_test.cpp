@@ -49,6 +49,21 @@ TEST_P(SmallDeviceRecords, the_newest_stay_when_there_are_more_than_fit) {
   EXPECT_TRUE(records.read().empty());
 }
 
+TEST_P(SmallDeviceRecords, several_at_once_stand_side_by_side) {
+  if (is_cuda()) GTEST_SKIP() << "the host adds them here";
+  const Records records(device(), 4);
+  records.ref().add(1);
+  records.ref().add_all({20, 30}, {2, 3});
+  device::RecordsRef().add_all({20}, {2});
+  const std::vector<Record> read = records.read();
+  ASSERT_EQ(read.size(), 3u);
+  EXPECT_EQ(read[0].what, 1u);
+  EXPECT_EQ(read[1].at, 20u);
+  EXPECT_EQ(read[1].what, 2u);
+  EXPECT_EQ(read[2].at, 30u);
+  EXPECT_EQ(read[2].what, 3u);
+}
+
 TEST_P(SmallDeviceRecords, without_records_a_mark_does_nothing) { run(marks({}, 3)); }
 
 }  // namespace

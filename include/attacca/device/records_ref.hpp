@@ -46,6 +46,15 @@ struct RecordsRef {
     if (!items) return;
     items[written->fetch_add(1, relaxed) & mask] = {at, what, value, pass, this_processor()};
   }
+  /// Several times that were taken before, with the number of each, in the time of one.
+  template <std::uint32_t kCount>
+  ATTACCA_HD void add_all(const std::uint64_t (&at)[kCount],
+                          const std::uint32_t (&what)[kCount]) const {
+    if (!items) return;
+    const std::uint64_t first = written->fetch_add(kCount, relaxed);
+    for (std::uint32_t n = 0; n < kCount; ++n)
+      items[(first + n) & mask] = {at[n], what[n], 0, 0, this_processor()};
+  }
 };
 
 /// What a record says of a site, a place in a graph or kernel that a Tracer knows by its number.
