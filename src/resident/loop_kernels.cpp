@@ -3,6 +3,8 @@
 #include "resident/loop_kernels.hpp"
 
 #include <attacca/llm.hpp>
+#include <cstddef>
+#include <cstring>
 
 #include "kernels/sample/sampling.hpp"
 #include "resident/block_lanes.hpp"
@@ -378,6 +380,21 @@ ATTACCA_HD void copy_changes(const BlockLanes& lanes, const TurnArgs& a, std::ui
   }
 }
 
+/// The fields of Sampled before `tops`: 256 rows lie apart, and a load or store of each field would
+/// be 256 of its own. nvcc lowers memcpy to loads of bytes.
+struct alignas(16) Drawn {
+  std::uint32_t words[4];
+};
+static_assert(offsetof(Sampled, tops) == sizeof(Drawn));
+
+ATTACCA_HD void copy_drawn(void* to, const void* from) {
+#if defined(__CUDA_ARCH__)
+  *static_cast<uint4*>(to) = *static_cast<const uint4*>(from);
+#else
+  std::memcpy(to, from, sizeof(Drawn));
+#endif
+}
+
 /// Saves what the step has sampled, before another step writes there, and puts the planned step in
 /// its place. A lane loads everything before it stores anything: a load behind a store would wait
 /// for it, and each takes most of a microsecond.
@@ -395,20 +412,15 @@ ATTACCA_HD void exchange_rows(const BlockLanes& lanes, const TurnArgs& a,
     struct {
       std::int32_t gather, slot, position, forced;
     } row{};
-    struct {
-      std::int32_t token;
-      Ending ending;
-      std::uint32_t mask;
-      float logprob;
-      std::uint32_t tops;
-    } drawn{};
+    Drawn drawn{};
+    std::uint32_t tops = 0;
     if (is_token)
       token = {from.tokens[at], from.token_from[at], from.positions[at], from.slots[at]};
     if (is_row)
       row = {from.gather[at], from.row_slots[at], from.row_positions[at], from.row_forced[at]};
     if (is_sampled) {
-      const Sampled& s = a.sampled[at];
-      drawn = {s.token, s.ending, s.mask, s.logprob, s.tops};
+      copy_drawn(&drawn, a.sampled + at);
+      tops = a.sampled[at].tops;
     }
     if (is_token) {
       to.tokens[at] = token.token;
@@ -423,15 +435,11 @@ ATTACCA_HD void exchange_rows(const BlockLanes& lanes, const TurnArgs& a,
       to.row_forced[at] = row.forced;
     }
     if (!is_sampled) continue;
-    Sampled& saved = a.saved[at];
-    saved.token = drawn.token;
-    saved.ending = drawn.ending;
-    saved.mask = drawn.mask;
-    saved.logprob = drawn.logprob;
-    saved.tops = drawn.tops;
-    for (std::uint32_t top = 0; top < drawn.tops; ++top) {
-      saved.top_token[top] = a.sampled[at].top_token[top];
-      saved.top_logprob[top] = a.sampled[at].top_logprob[top];
+    copy_drawn(a.saved + at, &drawn);
+    a.saved[at].tops = tops;
+    for (std::uint32_t top = 0; top < tops; ++top) {
+      a.saved[at].top_token[top] = a.sampled[at].top_token[top];
+      a.saved[at].top_logprob[top] = a.sampled[at].top_logprob[top];
     }
   }
 }

@@ -70,7 +70,8 @@ ATTACCA_HD constexpr std::uint32_t mask_words(std::uint32_t vocabulary) {
 /// The result of one sampled row. Log-probabilities are of the raw logits' softmax, before bias,
 /// penalties and temperature. A row with an infinite or NaN logit ends its sequence as
 /// `not_finite`; its token is still one of the vocabulary, and it has no log-probabilities.
-struct Sampled {
+/// Aligned, so that a lane reads what precedes `tops` at once.
+struct alignas(16) Sampled {
   std::int32_t token;
   Ending ending;
   std::uint32_t mask;  // of the next token; see SamplingParams
