@@ -81,6 +81,40 @@ class BlockLanes {
   std::uint32_t count_;
 };
 
+/// Brings `count` items into L2 which are read later, behind other reads.
+template <class T>
+ATTACCA_HD void prefetch([[maybe_unused]] const BlockLanes& lanes, [[maybe_unused]] const T* items,
+                         [[maybe_unused]] std::uint32_t count) {
+#if defined(__CUDA_ARCH__)
+  static_assert(sizeof(T) <= 128);
+  constexpr std::uint32_t kPerLine = 128 / sizeof(T);
+  for (std::uint32_t at = lanes.index() * kPerLine; at < count; at += lanes.count() * kPerLine)
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(items + at));
+#endif
+}
+
+/// Writes the items of the first `count` lanes to memory across the bus: `place(n)` is where the
+/// nth goes. A lane alone would write its item 8 bytes at a time, each a trip of its own; here
+/// lanes write whole lines together. REQUIRES: T is made of 64-bit words; at most kMostLanes lanes,
+/// which all make the call.
+inline constexpr std::uint32_t kMostLanes = 256;
+template <class T, class Place>
+ATTACCA_HD void write_together(const BlockLanes& lanes, const T& own, std::uint32_t count,
+                               const Place& place) {
+  static_assert(sizeof(T) % sizeof(std::uint64_t) == 0 && std::is_trivially_copyable_v<T>);
+#if defined(__CUDA_ARCH__)
+  constexpr std::uint32_t kWords = sizeof(T) / sizeof(std::uint64_t);
+  __shared__ std::uint64_t words[kMostLanes * kWords];
+  *reinterpret_cast<T*>(words + lanes.index() * kWords) = own;
+  lanes.sync();
+  for (std::uint32_t at = lanes.index(); at < count * kWords; at += lanes.count())
+    reinterpret_cast<std::uint64_t*>(&place(at / kWords))[at % kWords] = words[at];
+  lanes.sync();  // the next call writes `words`
+#else
+  if (lanes.index() < count) place(lanes.index()) = own;
+#endif
+}
+
 /// A block's own copy of a small struct, in shared memory: its fields are read again after each
 /// barrier, and after a fence that takes a trip to L2, most of a microsecond while a step runs. On
 /// the host, where a block is one thread, it is the struct itself. REQUIRES: T is made of 64-bit

@@ -79,11 +79,10 @@ ATTACCA_HD void publish(const BlockLanes& lanes, const PlanArgs& a) {
   schedule::Numbering<std::uint32_t> tops_places;
   for (std::uint32_t first = 0; first < events; first += lanes.count()) {
     const std::uint32_t at = first + lanes.index();
-    News row{};
-    if (at < events) {
-      row = row_news(a, state.events[at]);
-      news.put(at, row);
-    }
+    const News row = at < events ? row_news(a, state.events[at]) : News{};
+    const std::uint32_t left = events - first;
+    write_together(lanes, row, left < lanes.count() ? left : lanes.count(),
+                   [&](std::uint32_t lane) -> News& { return news.slot(first + lane).value; });
     const bool has_tops = at < events && row.row.has_tops;
     if (!lanes.any(has_tops)) continue;
     const std::uint32_t place = tops_places.place(lanes, std::uint32_t{has_tops});
@@ -523,7 +522,11 @@ const Kernel<TurnArgs>& turn() {
   static const Kernel<TurnArgs> kernel = make_kernel<TurnKernel>();
   return kernel;
 }
-Grid grid_of(const PlanArgs&, bool is_cuda) { return Grid{Dim3{1}, Dim3{is_cuda ? 256u : 1u}}; }
-Grid grid_of(const TurnArgs&, bool is_cuda) { return Grid{Dim3{1}, Dim3{is_cuda ? 256u : 1u}}; }
+Grid grid_of(const PlanArgs&, bool is_cuda) {
+  return Grid{Dim3{1}, Dim3{is_cuda ? kMostLanes : 1}};
+}
+Grid grid_of(const TurnArgs&, bool is_cuda) {
+  return Grid{Dim3{1}, Dim3{is_cuda ? kMostLanes : 1}};
+}
 
 }  // namespace attacca::resident
