@@ -281,6 +281,11 @@ struct PlanKernel {
     a.loop = staged.get();
     LoopState& loop = *a.loop;
     if (loop.is_over && !a.is_first) return;
+    const State& state = loop.state;
+    prefetch(lanes, state.entries, state.limits.requests);
+    prefetch(lanes, state.slots, state.limits.slots);
+    prefetch(lanes, state.running.items, state.running.count);
+    prefetch(lanes, loop.cached_tokens, state.limits.requests);
     const std::uint64_t written = is_first(lanes) ? look_for_orders(a) : 0;
     if (loop.has_sampled) {
       schedule::settle_step(loop.state, loop.sampled, lanes);
