@@ -105,6 +105,24 @@ TEST_P(SmallEdges, a_programmatic_consumer_sees_what_its_producer_wrote) {
   EXPECT_EQ(x.read(), (std::vector<int>{60, 62}));
 }
 
+TEST_P(SmallEdges, a_kernel_may_have_a_full_and_a_programmatic_edge) {
+  Buffer<int> x = buffer<int>({0, 0, 0, 0});
+  Graph graph(device());
+  const auto a = graph.kernel(produce, Grid{}, {.to = x.data(), .value = 1});
+  const auto b = graph.kernel(produce, Grid{}, {.to = x.data() + 1, .value = 5});
+  const auto c = graph.kernel(consume, Grid{}, {.to = x.data() + 2, .from = x.data() + 1})
+                     .after(a)
+                     .after_programmatic(b);
+  graph.kernel(consume, Grid{}, {.to = x.data() + 3, .from = x.data()}).after(c);
+  run(graph);
+  EXPECT_EQ(x.read(), (std::vector<int>{1, 5, 6, 2}));
+  DeviceExec exec = graph.instantiate_for_device();
+  x.write(std::vector<int>(4));
+  exec.start(stream());
+  stream().synchronize();
+  EXPECT_EQ(x.read(), (std::vector<int>{1, 5, 6, 2}));
+}
+
 TEST_P(SmallEdges, programmatic_edges_chain) {
   const Buffer<int> x = buffer<int>({0, 0, 0});
   Graph graph(device());
