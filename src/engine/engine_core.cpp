@@ -53,6 +53,20 @@ EngineCore::EngineCore(std::shared_ptr<const ModelData> model, const EngineOptio
   driver_ = std::make_unique<driver::Driver>(inbox_, *scheduler_, *text_);
 }
 
+namespace {
+
+/// And the priority.
+void add_deadline(Job& job, const Request& request) {
+  job.priority = engine::priority_of(request);
+  job.deadline = request.deadline;
+  if (job.deadline && *job.deadline <= job.submitted)
+    throw BadArgument(fmt::format(
+        "the deadline passed {:.3f} s before the request was submitted; give a later one",
+        driver::seconds_between(*job.deadline, job.submitted)));
+}
+
+}  // namespace
+
 JobPtr EngineCore::job_of(const Request& request) const {
   if (request.embed != Pooling::none) return embedding_job_of(request);
   auto job = std::make_shared<Job>();
@@ -73,12 +87,7 @@ JobPtr EngineCore::job_of(const Request& request) const {
       static_cast<std::int32_t>(job->prompt.size() + job->max_new - 1);
   add_grammar(*job, request);
   job->wants_logprobs = request.logprobs.has_value();
-  job->priority = engine::priority_of(request);
-  job->deadline = request.deadline;
-  if (job->deadline && *job->deadline <= job->submitted)
-    throw BadArgument(fmt::format(
-        "the deadline passed {:.3f} s before the request was submitted; give a later one",
-        driver::seconds_between(*job->deadline, job->submitted)));
+  add_deadline(*job, request);
   if (model_->tokenizer || !request.stop.empty())  // stop strings need a tokenizer
     job->text = std::make_unique<engine::TextStream>(model_->require_tokenizer(), job->prompt,
                                                      request.stop);
@@ -101,8 +110,7 @@ JobPtr EngineCore::embedding_job_of(const Request& request) const {
                     "the engine with a larger context or more pages",
                     job->prompt.size(), engine::most_tokens(limits_)));
   job->pooling = request.embed;
-  job->priority = engine::priority_of(request);
-  job->deadline = request.deadline;
+  add_deadline(*job, request);
   return job;
 }
 

@@ -4,6 +4,8 @@
 #include <attacca/error.hpp>
 #include <attacca/llm.hpp>
 
+#include <chrono>
+
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -157,6 +159,10 @@ TEST_P(Embeddings, that_make_no_sense_are_refused) {
               ThrowsMessage<BadArgument>(HasSubstr("129 tokens to embed")));
   EXPECT_THAT([&] { engine.submit(embed({1}, static_cast<Pooling>(7))); },
               ThrowsMessage<BadArgument>(HasSubstr("pooling 7")));
+  Request late = embed({1}, Pooling::last);
+  late.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(2);
+  EXPECT_THAT([&] { engine.submit(late); },
+              ThrowsMessage<BadArgument>(HasSubstr("the deadline passed 2.0")));
   EngineOptions resident = options();
   resident.scheduler = llm::Scheduler::resident;
   Engine other(model_, resident);
