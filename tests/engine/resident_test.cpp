@@ -43,6 +43,15 @@ class Resident : public test::OnEachDevice {
     options.step_tokens = 48;
     return options;
   }
+  std::unique_ptr<ResidentScheduler> scheduler(std::uint32_t news_capacity = 0) const {
+    llm::EngineOptions with = options();
+    const schedule::Limits limits = engine::size_engine(checkpoint_, with);
+    auto runner = std::make_unique<engine::StepRunner>(
+        checkpoint_.config(), model::Weights(checkpoint_, with.device), with.device,
+        engine::setup_of(limits, with), formats::Progress{});
+    return std::make_unique<ResidentScheduler>(
+        std::move(runner), limits, with, device::RecordsRef{}, formats::Progress{}, news_capacity);
+  }
   static JobPtr job_of(std::uint64_t id, std::size_t tokens) {
     auto job = std::make_shared<Job>();
     job->id = id;
@@ -51,19 +60,18 @@ class Resident : public test::OnEachDevice {
     job->sampling.params.last_position = static_cast<std::int32_t>(job->prompt.size() + tokens - 1);
     return job;
   }
+
+  const model::Checkpoint checkpoint_ = model::Checkpoint::open(fixture("llama"));
 };
 ATTACCA_ON_EACH_DEVICE(Resident);
 
 TEST_P(Resident, a_host_that_does_not_read_pauses_the_loop_and_loses_nothing) {
   constexpr std::size_t kRequests = 6, kTokens = 100;
   llm::EngineOptions with = options();
-  const model::Checkpoint checkpoint = model::Checkpoint::open(fixture("llama"));
-  const schedule::Limits limits = engine::size_engine(checkpoint, with);
-  auto runner = std::make_unique<engine::StepRunner>(
-      checkpoint.config(), model::Weights(checkpoint, with.device), with.device,
-      engine::setup_of(limits, with), formats::Progress{});
-  ResidentScheduler scheduler(std::move(runner), limits, with, {}, {},
-                              std::bit_ceil(2 * resident::news_wanted(limits)));
+  const schedule::Limits limits = engine::size_engine(checkpoint_, with);
+  const std::unique_ptr<ResidentScheduler> made =
+      scheduler(std::bit_ceil(2 * resident::news_wanted(limits)));
+  ResidentScheduler& scheduler = *made;
 
   std::map<std::uint64_t, Tokens> prompts, replies;
   for (std::uint64_t id = 1; id <= kRequests; ++id) {
@@ -87,6 +95,34 @@ TEST_P(Resident, a_host_that_does_not_read_pauses_the_loop_and_loses_nothing) {
   EXPECT_GE(scheduler.stats().launches, 2u);
   EXPECT_GT(scheduler.stats().steps_late, 0u);
   EXPECT_EQ(scheduler.stats().pages_in_use, 0u);
+}
+
+/// The next request is written at all moments of a loop's end: before its last plan, between that
+/// and the decision to end, after the decision, and after the news of it.
+TEST_P(Resident, a_request_that_arrives_while_the_loop_ends_is_answered) {
+  constexpr std::uint64_t kRequests = 400;
+  const std::unique_ptr<ResidentScheduler> scheduler = this->scheduler();
+  std::vector<Outcome> outcomes;
+  std::map<std::uint64_t, std::size_t> answers;
+  std::uint64_t before_the_news = 0;
+  for (std::uint64_t id = 1; id <= kRequests; ++id) {
+    const std::uint64_t launches = scheduler->stats().launches;
+    scheduler->admit(job_of(id, 1));
+    while (answers[id] == 0) {
+      outcomes.clear();
+      ASSERT_TRUE(scheduler->step(outcomes)) << "request " << id << " was left lying";
+      for (const Outcome& outcome : outcomes) ++answers[outcome.job->id];
+    }
+    before_the_news += scheduler->stats().launches == launches;
+    // Some of them come a little later, some when the loop's end is known.
+    for (std::uint64_t round = 0; round < id % 50; ++round) std::this_thread::yield();
+    while (id % 20 == 0 && !scheduler->is_idle()) scheduler->step(outcomes);
+  }
+  while (!scheduler->is_idle()) scheduler->step(outcomes);
+  for (const auto& [id, count] : answers) EXPECT_EQ(count, 1u) << "request " << id;
+  EXPECT_EQ(scheduler->stats().pages_in_use, 0u);
+  EXPECT_GE(scheduler->stats().launches, kRequests / 20);
+  EXPECT_EQ(scheduler->stats().launches + before_the_news, kRequests);
 }
 
 TEST_P(Resident, a_host_that_pauses_for_a_second_delays_no_step) {
