@@ -192,23 +192,19 @@ class SmallResident : public Resident {
     requests[3].sampling.allowed = {4, 6, 8};
     return requests;
   }
-};
-ATTACCA_ON_EACH_DEVICE(SmallResident);
-
-TEST_P(SmallResident, answers_requests_of_many_kinds_in_both_forms) {
-  const llm::Model model(fixture("llama"));
-  llm::EngineOptions with = options();
-  with.slots = 2;
-  with.pages = 8;
-  with.decode_sizes = {2};
-  with.mixed_sizes = {16, 48};
-  std::vector<llm::Reply> right;
-  {
-    llm::EngineOptions by_host = with;
-    by_host.scheduler = llm::Scheduler::host;
-    right = llm::Engine(model, by_host).generate(requests());
-  }
-  for (const auto form : {llm::ResidentLoop::while_node, llm::ResidentLoop::self_relaunch}) {
+  void answer_requests(llm::ResidentLoop form) const {
+    const llm::Model model(fixture("llama"));
+    llm::EngineOptions with = options();
+    with.slots = 2;
+    with.pages = 8;
+    with.decode_sizes = {2};
+    with.mixed_sizes = {16, 48};
+    std::vector<llm::Reply> right;
+    {
+      llm::EngineOptions by_host = with;
+      by_host.scheduler = llm::Scheduler::host;
+      right = llm::Engine(model, by_host).generate(requests());
+    }
     with.resident_loop = form;
     llm::Engine engine(model, with);
     llm::Ticket cancelled = engine.submit(greedy({1, 2, 3}, 100));
@@ -221,6 +217,15 @@ TEST_P(SmallResident, answers_requests_of_many_kinds_in_both_forms) {
     engine.wait_until_idle();
     EXPECT_EQ(engine.stats().pages_in_use, 0u);
   }
+};
+ATTACCA_ON_EACH_DEVICE(SmallResident);
+
+TEST_P(SmallResident, answers_requests_of_many_kinds_in_a_while_node) {
+  answer_requests(llm::ResidentLoop::while_node);
+}
+
+TEST_P(SmallResident, answers_requests_of_many_kinds_by_relaunching_itself) {
+  answer_requests(llm::ResidentLoop::self_relaunch);
 }
 
 TEST_P(Resident, refuses_to_start_where_a_step_would_have_no_graph) {
