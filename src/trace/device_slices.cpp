@@ -88,7 +88,6 @@ class RecordReader {
     std::stable_sort(sorted.begin(), sorted.end(),
                      [](const Record& a, const Record& b) { return a.at < b.at; });
     for (const Record& record : sorted) take(record);
-    number_by_passes();
     return std::move(placed_);
   }
 
@@ -184,24 +183,6 @@ class RecordReader {
     placed_.push_back(std::move(placed));
   }
 
-  /// Kernels that record themselves do not know the pass that they are in: it is the one around
-  /// them.
-  void number_by_passes() {
-    std::vector<const TraceSlice*> passes;
-    for (const Placed& placed : placed_)
-      if (placed.is_range && placed.slice.iteration != 0) passes.push_back(&placed.slice);
-    std::sort(passes.begin(), passes.end(),
-              [](const TraceSlice* a, const TraceSlice* b) { return is_earlier(*a, *b); });
-    for (Placed& placed : placed_) {
-      if (placed.slice.iteration != 0 || !placed.is_range) continue;
-      const auto after = std::upper_bound(
-          passes.begin(), passes.end(), placed.slice.begin_ns,
-          [](std::int64_t at, const TraceSlice* pass) { return at < pass->begin_ns; });
-      if (after != passes.begin() && (*std::prev(after))->end_ns >= placed.slice.begin_ns)
-        placed.slice.iteration = (*std::prev(after))->iteration;
-    }
-  }
-
   std::span<const MarkSite> sites_;
   const ClockMap& clock_;
   std::string processor_;
@@ -210,6 +191,20 @@ class RecordReader {
       launches_;  // by the handle; a graph is launched once a time
   std::vector<Placed> placed_;
 };
+
+/// Kernels that record themselves do not know the pass that they are in: it is the innermost one
+/// around them. REQUIRES: in the order of `is_earlier`.
+void number_by_passes(std::vector<Placed>& placed) {
+  std::vector<const TraceSlice*> open;  // outermost first
+  for (Placed& each : placed) {
+    if (!each.is_range) continue;
+    std::erase_if(open, [&](const TraceSlice* pass) { return pass->end_ns < each.slice.begin_ns; });
+    if (each.slice.iteration != 0)
+      open.push_back(&each.slice);
+    else if (!open.empty())
+      each.slice.iteration = open.back()->iteration;
+  }
+}
 
 /// Tracks on which slices lie inside each other or apart.
 class Lanes {
@@ -254,6 +249,7 @@ void append_device_slices(std::span<const Record> records, std::span<const MarkS
   std::vector<Placed> placed = RecordReader(sites, clock, processor).read(records);
   std::stable_sort(placed.begin(), placed.end(),
                    [](const Placed& a, const Placed& b) { return is_earlier(a.slice, b.slice); });
+  number_by_passes(placed);
   Lanes lanes(process, to);
   for (Placed& each : placed) lanes.add(std::move(each));
 }

@@ -139,6 +139,18 @@ TEST(DeviceSlices, kernels_that_record_themselves_are_in_the_pass_around_them) {
   EXPECT_THAT(lines(trace), ElementsAre("loop 4 0 50", "plan 4 10 20", "plan 0 60 70"));
 }
 
+TEST(DeviceSlices, a_kernel_that_comes_behind_the_arm_is_in_the_pass_around_both) {
+  const std::vector<MarkSite> sites{{},
+                                    {.name = "loop", .is_range = true},
+                                    {.name = "arm", .is_range = true},
+                                    {.name = "plan", .is_range = true}};
+  const Trace trace = read({record(0, 1, SiteEvent::begins, 4), record(10, 2, SiteEvent::begins, 4),
+                            record(20, 2, SiteEvent::ends, 4), record(30, 3, SiteEvent::begins),
+                            record(40, 3, SiteEvent::ends), record(50, 1, SiteEvent::ends, 4)},
+                           sites);
+  EXPECT_THAT(lines(trace), ElementsAre("loop 4 0 50", "arm 4 10 20", "plan 4 30 40"));
+}
+
 TEST(DeviceSlices, two_moments_turn_a_clock_that_drifts_into_ours) {
   const trace::ClockMap clock{{1000, 50}, {3000, 2054}};  // ours goes 0.2 % faster
   EXPECT_EQ(clock.ours(1000), 50);
