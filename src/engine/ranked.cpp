@@ -139,8 +139,8 @@ std::unique_ptr<StepRunner> make_runner(const ModelData& model, const model::Mod
   return or_give_up(options.ranks, [&] {
     model::Shard shard;
     if (options.ranks) shard = {options.ranks->rank(), options.ranks->size()};
-    model::Weights weights(model.checkpoint, options.device, progress,
-                           model_format(options.weights), shard);
+    auto weights = std::make_shared<const model::Weights>(
+        model.checkpoint, options.device, progress, model_format(options.weights), shard);
     return std::make_unique<StepRunner>(config, std::move(weights), options.device, setup,
                                         progress);
   });

@@ -146,7 +146,8 @@ ResidentScheduler::ResidentScheduler(std::unique_ptr<StepRunner> runner,
                   std::size_t{limits.requests} * kernels::mask_words(runner_->vocabulary()),
                   Visibility::shared),
       turn_(options.turns),
-      masks_(runner_->slots().mask_rows()) {
+      masks_(runner_->slots().mask_rows()),
+      embedder_(*runner_, limits, options, log_) {
   check_coverage(limits_, options_.graphs);
   start(progress);
 }
@@ -292,6 +293,7 @@ ResidentScheduler::GraphBytes ResidentScheduler::graph_bytes() const {
 }
 
 void ResidentScheduler::admit(driver::JobPtr job) {
+  if (job->pooling != llm::Pooling::none) return embedder_.admit(std::move(job));
   const std::uint32_t entry = free_entries_.back();
   const driver::SlotSampling& sampling = job->sampling;
   letters_.data()[entry] = {.request = {.id = job->id,
@@ -330,6 +332,7 @@ bool ResidentScheduler::has_unread_orders() {
 }
 
 void ResidentScheduler::remove(driver::Job& job) {
+  if (job.pooling != llm::Pooling::none) return embedder_.remove(job);
   order({.kind = Order::Kind::cancel, .entry = job.entry, .id = job.id});
   occupants_[job.entry].is_removed = true;
   job.entry = driver::Job::kNoEntry;
@@ -344,9 +347,13 @@ void ResidentScheduler::release(std::uint32_t entry) {
   --live_;
 }
 
-void ResidentScheduler::launch() {
-  // The loop's last news come some microseconds before its end, and it must not be launched before.
+/// The loop's last news come some microseconds before its end.
+void ResidentScheduler::wait_for_end() const {
   while (launches_ > 0 && !ended_.query()) std::this_thread::yield();
+}
+
+void ResidentScheduler::launch() {
+  wait_for_end();
   if (has_offer_) take_offered_loop();
   turn_.take();
   has_ordered_pause_ = false;
@@ -368,12 +375,15 @@ void ResidentScheduler::begin() {
 
 bool ResidentScheduler::step(std::vector<driver::Outcome>& outcomes) {
   if (is_idle()) return false;
+  const std::size_t already = outcomes.size();
+  if (!is_running_ && !embedder_.is_idle()) embed(outcomes);
   take_in_masks(outcomes);
   if (!is_running_ && end_ == resident::LoopEnd::waits && !has_unread_orders()) {
-    masks_.wait(kPatience);
+    if (embedder_.is_idle()) masks_.wait(kPatience);
     return true;
   }
-  if (!is_running_) launch();
+  if (!is_running_ && live_ > 0) launch();
+  if (!is_running_ || outcomes.size() > already) return true;
   const driver::Clock::time_point began = driver::Clock::now();
   clock_.waiting();
   pause_if_wanted(began);
@@ -398,10 +408,19 @@ bool ResidentScheduler::is_eager(driver::Clock::time_point began,
   return now - began <= kEagerOnGpu || (last_step_at_ == 0 && now - launched_ <= kEagerAfterLaunch);
 }
 
-/// Makes room for another engine, or for a loop with other step sizes.
+/// One step of embeddings; then the loop has its turn again.
+void ResidentScheduler::embed(std::vector<driver::Outcome>& outcomes) {
+  wait_for_end();
+  const driver::Clock::time_point began = clock_.launched();
+  clock_.waiting();
+  embedder_.step(outcomes);
+  clock_.done(began);
+}
+
+/// Makes room for another engine, for embeddings, or for a loop with other step sizes.
 void ResidentScheduler::pause_if_wanted(driver::Clock::time_point now) {
-  if (has_ordered_pause_ || !(turn_.is_wanted() || has_offer_) || now - launched_ < kLeastTurn)
-    return;
+  const bool is_wanted = turn_.is_wanted() || !embedder_.is_idle() || has_offer_;
+  if (has_ordered_pause_ || !is_wanted || now - launched_ < kLeastTurn) return;
   order({.kind = Order::Kind::pause});
   has_ordered_pause_ = true;
 }
@@ -547,8 +566,8 @@ std::vector<driver::JobPtr> ResidentScheduler::fail_running() {
     }
   stop();
   turn_.give_back();
-  past_ = stats();
-  if (is_running_) clock_.drained();
+  past_ = loop_stats();
+  clock_.drained();
   try {
     start();
   } catch (...) {  // the driver asks next whether the device still works
@@ -566,6 +585,12 @@ std::size_t ResidentScheduler::bytes() const {
 }
 
 llm::EngineStats ResidentScheduler::stats() const {
+  llm::EngineStats stats = loop_stats();
+  embedder_.add_to(stats);
+  return stats;
+}
+
+llm::EngineStats ResidentScheduler::loop_stats() const {
   const resident::Board& board = *mail_->board.data();
   const auto read = [](const resident::Board::Word& word) { return word.load(device::relaxed); };
   std::array<std::uint64_t, llm::kMisses> misses = log_.by_miss();

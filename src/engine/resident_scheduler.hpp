@@ -15,6 +15,7 @@
 
 #include "driver/scheduler.hpp"
 #include "driver/step_turns.hpp"
+#include "engine/embedder.hpp"
 #include "engine/reply_masks.hpp"
 #include "engine/step_log.hpp"
 #include "engine/step_runner.hpp"
@@ -40,16 +41,17 @@ class ResidentScheduler final : public driver::Scheduler {
 
   /// As many as there are entries: some wait on the device, so that a slot is not left free until
   /// the host has heard of it.
-  bool has_room() const override { return !free_entries_.empty(); }
+  bool has_room() const override { return !free_entries_.empty() && embedder_.has_room(); }
   void admit(driver::JobPtr job) override;
   void remove(driver::Job& job) override;
   bool can_begin() const override { return true; }
   void begin() override;
   bool step(std::vector<driver::Outcome>& outcomes) override;
-  bool is_idle() const override { return !is_running_ && live_ == 0; }
-  /// All jobs: the loop knows no longer what was whose. Starts with an empty schedule again.
+  bool is_idle() const override { return !is_running_ && live_ == 0 && embedder_.is_idle(); }
+  /// All jobs of the loop, which knows no longer what was whose. Starts with an empty schedule
+  /// again.
   std::vector<driver::JobPtr> fail_running() override;
-  std::vector<driver::JobPtr> remove_all() override { return {}; }
+  std::vector<driver::JobPtr> remove_all() override { return embedder_.remove_all(); }
   void flush() override { log_.flush(); }
 
   llm::EngineStats stats() const override;
@@ -69,7 +71,9 @@ class ResidentScheduler final : public driver::Scheduler {
   std::unique_ptr<SwitchLoopExec> build_loop(const Mail& mail, const schedule::Limits& limits,
                                              const formats::Progress& progress = {}) const;
   void take_offered_loop();
+  void wait_for_end() const;
   void launch();
+  void embed(std::vector<driver::Outcome>& outcomes);
   void order(const resident::Order& order);
   bool has_unread_orders();
   bool is_eager(driver::Clock::time_point began, driver::Clock::time_point now) const;
@@ -83,6 +87,7 @@ class ResidentScheduler final : public driver::Scheduler {
   void look_for_failure();
   void release(std::uint32_t entry);
   void stop() noexcept;
+  llm::EngineStats loop_stats() const;
 
   schedule::Limits limits_;
   llm::EngineOptions options_;
@@ -120,6 +125,7 @@ class ResidentScheduler final : public driver::Scheduler {
   driver::StepClock clock_;
   driver::StepTurn turn_;  // held while the loop runs
   ReplyMasks masks_;
+  Embedder embedder_;  // its steps run between two launches of the loop
   struct Offer {
     schedule::Limits limits;
     std::shared_ptr<Mail> mail;  // that of the loop

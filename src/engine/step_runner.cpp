@@ -81,9 +81,9 @@ StepRunner::Flight StepRunner::make_flight() const {
           std::nullopt};
 }
 
-StepRunner::StepRunner(const model::ModelConfig& config, model::Weights weights,
-                       const Device& device, const StepSetup& setup,
-                       const formats::Progress& progress)
+StepRunner::StepRunner(const model::ModelConfig& config,
+                       std::shared_ptr<const model::Weights> weights, const Device& device,
+                       const StepSetup& setup, const formats::Progress& progress)
     : device_(device),
       stream_(device),
       wait_stream_(device),
@@ -96,7 +96,7 @@ StepRunner::StepRunner(const model::ModelConfig& config, model::Weights weights,
       plan_memory_(schedule::plan_bytes(setup.limits) / sizeof(schedule::Line)),
       parallel_(parallel_of(device, config, setup)),
       input_(device, input_bytes_),
-      memory_(device, config_, weights_, kv_, step_sizes(setup, parallel_ ? &*parallel_ : nullptr),
+      memory_(device, config_, *weights_, kv_, step_sizes(setup, parallel_ ? &*parallel_ : nullptr),
               input_of(schedule::bind_plan(setup.limits, input_.data()), slots_, setup)),
       flights_{make_flight(), make_flight()},
       plan_(schedule::bind_plan(setup.limits, plan_memory_.data())) {
@@ -106,6 +106,10 @@ StepRunner::StepRunner(const model::ModelConfig& config, model::Weights weights,
     if (device_.is_cuda()) graph_device_bytes_ = free - std::min(free, device_.bytes_free());
   }
   if (setup.ranks) line_ = std::make_unique<PlanLine>(*setup.ranks, plan_memory_.size());
+}
+
+std::unique_ptr<StepRunner> StepRunner::make_sibling(const StepSetup& setup) const {
+  return std::make_unique<StepRunner>(config_, weights_, device_, setup, formats::Progress());
 }
 
 schedule::Plan StepRunner::device_plan() const {
@@ -256,7 +260,7 @@ void StepRunner::keep_rows(Flight& flight) {
   const step::StepInput& in = memory_.input();
   const kernels::RmsNormArgs args{
       .x = memory_.hidden(shape_of(plan_.counts->tokens, false)),
-      .weight = weights_.final_norm,
+      .weight = weights_->final_norm,
       .gather = in.gather,
       .rows = {flight.kept->count.data(), setup_.limits.logit_rows},
       .epsilon = config_.norm_epsilon,

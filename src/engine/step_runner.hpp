@@ -43,8 +43,10 @@ class StepRunner {
  public:
   /// Builds all graphs, the largest first. Throws DeviceError, with the numbers, when the device
   /// has no memory left for one.
-  StepRunner(const model::ModelConfig& config, model::Weights weights, const Device& device,
-             const StepSetup& setup, const formats::Progress& progress);
+  StepRunner(const model::ModelConfig& config, std::shared_ptr<const model::Weights> weights,
+             const Device& device, const StepSetup& setup, const formats::Progress& progress);
+  /// Another runner of the same weights, with pages and buffers of its own.
+  std::unique_ptr<StepRunner> make_sibling(const StepSetup& setup) const;
 
   /// The host's memory of the next step's plan. The policy writes it.
   const schedule::Plan& plan() const { return plan_; }
@@ -82,7 +84,7 @@ class StepRunner {
   void drain() noexcept;
   /// Whether the device still works, tried by a copy. REQUIRES: no step is in flight.
   bool is_usable() noexcept;
-  const model::Weights& weights() const { return weights_; }
+  const model::Weights& weights() const { return *weights_; }
   std::uint32_t vocabulary() const { return config_.vocabulary; }
   std::size_t arena_bytes() const { return memory_.arena_bytes(); }
   std::size_t step_bytes() const;
@@ -138,7 +140,7 @@ class StepRunner {
   Stream wait_stream_;  // waits for one step, but not for those behind it
   StepSetup setup_;
   const model::ModelConfig& config_;
-  model::Weights weights_;
+  std::shared_ptr<const model::Weights> weights_;
   step::KvPool kv_;
   SlotMemory slots_;
   std::size_t input_bytes_;

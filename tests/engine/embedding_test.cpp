@@ -113,6 +113,51 @@ TEST_P(Embeddings, are_the_same_in_every_batch_and_when_pages_run_out) {
   }
 }
 
+TEST_P(Embeddings, run_between_turns_of_the_loop_on_the_device) {
+  std::vector<Request> requests;
+  for (const long length : {1, 5, 17, 60, 90})
+    for (const Pooling pooling : {Pooling::last, Pooling::mean}) {
+      requests.push_back(greedy({text_.begin(), text_.begin() + length}, 30));
+      requests.push_back(embed({text_.begin(), text_.begin() + length}, pooling));
+    }
+  EngineOptions resident = options();
+  resident.scheduler = llm::Scheduler::resident;
+  for (const llm::ResidentLoop form :
+       {llm::ResidentLoop::while_node, llm::ResidentLoop::self_relaunch}) {
+    resident.resident_loop = form;
+    Engine engine(model_, resident), by_host(model_, options());
+    const std::vector<Reply> replies = engine.generate(requests);
+    for (std::size_t at = 0; at < requests.size(); ++at) {
+      const Reply alone = by_host.generate(requests[at]);
+      EXPECT_EQ(replies[at].embedding, alone.embedding) << at;
+      EXPECT_EQ(replies[at].tokens, alone.tokens) << at;
+    }
+    engine.wait_until_idle();
+    EXPECT_EQ(engine.stats().pages_in_use, 0u);
+    EXPECT_GT(engine.stats().launches, 1u);
+  }
+}
+
+TEST_P(Embeddings, are_cancelled_in_any_place_of_the_resident_scheduler) {
+  EngineOptions resident = options();
+  resident.scheduler = llm::Scheduler::resident;
+  Engine engine(model_, resident);
+  std::vector<llm::Ticket> tickets;
+  for (int at = 0; at < 40; ++at) {
+    tickets.push_back(engine.submit(embed({text_.begin(), text_.begin() + 90}, Pooling::mean)));
+    tickets.push_back(engine.submit(greedy({text_.begin(), text_.begin() + 9}, 40)));
+  }
+  for (std::size_t at = 0; at < tickets.size(); at += 3) tickets[at].cancel();
+  for (std::size_t at = 0; at < tickets.size(); ++at) {
+    const Reply reply = tickets[at].wait();
+    if (at % 3 == 0) continue;
+    EXPECT_NE(reply.finish, Finish::failed) << reply.error;
+    EXPECT_EQ(reply.embedding.empty(), at % 2 == 1);
+  }
+  engine.wait_until_idle();
+  EXPECT_EQ(engine.stats().requests_running + engine.stats().requests_waiting, 0u);
+}
+
 /// Writes a copy of a fixture in which all values of a tensor are not numbers.
 void break_tensor(const test::TemporaryFolder& folder, const std::string& name) {
   const std::string from = fixture("llama") + "/";
@@ -163,11 +208,6 @@ TEST_P(Embeddings, that_make_no_sense_are_refused) {
   late.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(2);
   EXPECT_THAT([&] { engine.submit(late); },
               ThrowsMessage<BadArgument>(HasSubstr("the deadline passed 2.0")));
-  EngineOptions resident = options();
-  resident.scheduler = llm::Scheduler::resident;
-  Engine other(model_, resident);
-  EXPECT_THAT([&] { other.submit(embed({1}, Pooling::last)); },
-              ThrowsMessage<BadArgument>(HasSubstr("the host scheduler")));
 }
 
 }  // namespace

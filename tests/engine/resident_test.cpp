@@ -47,8 +47,8 @@ class Resident : public test::OnEachDevice {
     llm::EngineOptions with = options();
     const schedule::Limits limits = engine::size_engine(checkpoint_, with);
     auto runner = std::make_unique<engine::StepRunner>(
-        checkpoint_.config(), model::Weights(checkpoint_, with.device), with.device,
-        engine::setup_of(limits, with), formats::Progress{});
+        checkpoint_.config(), std::make_shared<const model::Weights>(checkpoint_, with.device),
+        with.device, engine::setup_of(limits, with), formats::Progress{});
     return std::make_unique<ResidentScheduler>(
         std::move(runner), limits, with, device::RecordsRef{}, formats::Progress{}, news_capacity);
   }
@@ -133,7 +133,7 @@ TEST_P(Resident, a_host_that_pauses_for_a_second_delays_no_step) {
   with.slots = 1;
   with.context = 2048;
   const model::ModelConfig config = model::shape_called("smollm2-135m");
-  model::Weights weights(config, with.device, 1);
+  auto weights = std::make_shared<const model::Weights>(config, with.device, 1);
   const schedule::Limits limits = engine::size_engine(config, {}, with);
   const device::Records records(with.device, 1u << 15);
   engine::StepSetup setup = engine::setup_of(limits, with);
