@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 
+#include "graph/data.hpp"
+#include "graph/lower.hpp"
 #include "roofline/place.hpp"
 
 namespace attacca::roofline {
@@ -74,6 +77,20 @@ Graph tiny_chain(const Device& device, Quad* memory, unsigned nodes, EdgeKind ed
     last = node;
   }
   return graph;
+}
+
+Graph tiny_like(const Graph& graph, Quad* memory) {
+  Graph tiny(graph.device(), "tiny kernels");
+  std::map<NodeId, KernelNode<TinyArgs>> made;
+  for (const graph::LoweredNode& node : graph::lower(graph::data_of(graph)).root.nodes) {
+    const auto copy = tiny.kernel(copy_one(), kTinyGrid, {memory, memory + made.size() + 1});
+    for (const graph::Edge& edge : node.deps)
+      if (const auto from = made.find(edge.from); from != made.end())
+        edge.kind == EdgeKind::full ? copy.after(from->second)
+                                    : copy.after_programmatic(from->second);
+    made.emplace(node.id, copy);
+  }
+  return tiny;
 }
 
 Graph Probes::chain() const { return tiny_chain(device_, memory_.data(), kChain); }

@@ -24,6 +24,9 @@ struct Expected {
 /// `memory` has room for one quad more than there are nodes, and outlives the graph.
 Graph tiny_chain(const Device& device, Quad* memory, unsigned nodes,
                  EdgeKind edges = EdgeKind::full);
+/// The same kernels behind the edges of another graph, children inlined: what it costs to start its
+/// nodes. REQUIRES: as tiny_chain.
+Graph tiny_like(const Graph& graph, Quad* memory);
 
 class Probes {
  public:

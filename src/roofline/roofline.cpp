@@ -11,6 +11,7 @@
 #include "graph/order.hpp"
 #include "roofline/model.hpp"
 #include "roofline/place.hpp"
+#include "roofline/probes.hpp"
 
 namespace attacca {
 
@@ -114,8 +115,20 @@ void add_neighbours(Roofline& found, const Graph& graph, const Model& model) {
   }
 }
 
+/// A graph without the edges that no byte asks for. What it costs to start nodes side by side
+/// depends on their number, their edges and the host; so tiny kernels behind the same edges are
+/// timed, and what the model says of those is corrected.
+double derived_us(const Graph& derived, const std::vector<NodeTime>& times, const Roofs& roofs,
+                  GraphClock& clock) {
+  const Buffer<Quad> memory(derived.device(), data_of(derived).nodes.size() + 1);
+  const Graph tiny = tiny_like(derived, memory.data());
+  const std::vector<NodeTime> tiny_times(data_of(tiny).nodes.size(), {1, roofs.tiny_us});
+  const double wrong = clock.graph(tiny) - graph_us(model_of(tiny, tiny_times, roofs), roofs);
+  return std::max(0.0, graph_us(model_of(derived, times, roofs), roofs) + wrong);
+}
+
 /// What helps the graph as a whole.
-void add_graph_advice(Roofline& found, const Graph& graph, const Model& model) {
+void add_graph_advice(Roofline& found, const Graph& graph, const Model& model, GraphClock& clock) {
   const Roofs& roofs = found.roofs;
   std::size_t small = 0;
   for (const ModelNode& node : model) small += node.kernel.limit == Limit::launch;
@@ -155,7 +168,7 @@ void add_graph_advice(Roofline& found, const Graph& graph, const Model& model) {
     std::vector<NodeTime> times(data_of(graph).nodes.size());
     for (const ModelNode& node : model)
       times[node.id] = {static_cast<double>(node.kernel.count), node.kernel.time_us};
-    const double gain = graph_us(model, roofs) - graph_us(model_of(*derived, times, roofs), roofs);
+    const double gain = graph_us(model, roofs) - derived_us(*derived, times, roofs, clock);
     if (gain > kWorthwhile * found.total_us)
       found.advice.push_back({Tool::concurrent_branches, "",
                               fmt::format("edges that no byte asks for keep nodes in order; "
@@ -220,7 +233,7 @@ Trial try_branches(const Graph& graph, const std::vector<NodeTime>& times, const
   const std::optional<Graph> derived = with_derived_edges(graph, why_not);
   if (!derived) return not_tried(Tool::concurrent_branches, kWhat, why_not);
   const double now = graph_us(model, roofs);
-  const double then = graph_us(model_of(*derived, times, roofs), roofs);
+  const double then = derived_us(*derived, times, roofs, clock);
   if (then > (1 - kWorthwhile) * now)
     return not_tried(
         Tool::concurrent_branches, kWhat,
@@ -274,7 +287,7 @@ Roofline place_graph(const Graph& graph, const Roofs& roofs, GraphClock& clock, 
   add_kernel_advice(found);
   if (can_be_streamed(graph)) {
     const Model model = model_of(graph, times, roofs);
-    add_graph_advice(found, graph, model);
+    add_graph_advice(found, graph, model, clock);
     add_neighbours(found, graph, model);
   }
   finish(found);
