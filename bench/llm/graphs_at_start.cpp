@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <chrono>
+#include <memory>
 #include <optional>
 
 #include "engine/sizing.hpp"
@@ -27,7 +28,7 @@ double mebi(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); 
 }  // namespace
 
 void run_graphs_at_start(Run& run, const model::ModelConfig& config) {
-  model::Weights weights(config, run.device, 1);
+  auto weights = std::make_shared<const model::Weights>(config, run.device, 1);
   llm::EngineOptions options;
   options.device = run.device;
   const schedule::Limits limits = engine::size_engine(config, engine::GpuWeights{}, options);

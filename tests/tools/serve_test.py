@@ -140,6 +140,11 @@ class Replies(OneServer):
         self.assertGreater(int(headers["Content-Length"]), 0)
 
 
+class ResidentReplies(Replies):
+    """The same from the loop on the device."""
+    OPTIONS = ("--scheduler", "resident")
+
+
 class Log(unittest.TestCase):
     def test_a_line_of_text_has_the_id_that_the_client_gets(self):
         with Server("--log-format", "text") as server:
