@@ -6,6 +6,7 @@
 #   trace    the classes of the package perfetto read a trace, and Chromium opens the pages of a trace and of a roofline
 #   grammar  Python's jsonschema judges random answers that schemas allow
 #   deploy   kubernetes-validate checks packaging/kubernetes.yaml against the schemas of Kubernetes
+#   image    buildah builds packaging/Containerfile, and its image serves; needs root, and takes ten minutes
 #   smollm2  transformers computes the log-probabilities of the SmolLM2 of `attacca pull`
 # They run in a virtual environment, build/oracle-venv. torch comes without CUDA, 200 MB, from download.pytorch.org; if that
 # cannot be reached, from PyPI, which on x86-64 only has it with CUDA, 3 GB. A part that fails or skips itself does not stop
@@ -13,7 +14,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 parts=("$@")
-((${#parts[@]} > 0)) || parts=(openai load page trace grammar deploy smollm2)
+((${#parts[@]} > 0)) || parts=(openai load page trace grammar deploy image smollm2)
 venv=build/oracle-venv
 preset=$(scripts/preset.sh)
 attacca=build/$preset/bin/attacca
@@ -31,6 +32,9 @@ need_torch() {
   "$venv/bin/python" -c 'import torch' 2>/dev/null ||
     "$venv/bin/pip" install --quiet --retries 1 --timeout 20 --index-url https://download.pytorch.org/whl/cpu torch ||
     "$venv/bin/pip" install --quiet torch
+}
+need_buildah() {
+  command -v buildah >/dev/null || ((EUID != 0)) || apt-get install -y --no-install-recommends buildah crun mmdebstrap
 }
 need_chromium() {
   command -v chromedriver >/dev/null || ((EUID != 0)) || apt-get install -y --no-install-recommends chromium chromium-driver
@@ -53,6 +57,7 @@ run_part() {
       need kubernetes_validate && bash -n packaging/slurm.sh &&
         "$venv/bin/kubernetes-validate" --strict packaging/kubernetes.yaml
       ;;
+    image) need_buildah && tests/oracle/image.sh ;;
     smollm2)
       "$attacca" pull smollm2 && need_torch && need transformers &&
         "$venv/bin/python" tests/oracle/smollm2.py "$attacca"

@@ -7,30 +7,32 @@ port=${1:-8399}
 here=$PWD/build/oracle-image
 mkdir -p "$here/ccache"
 export BUILDAH_ISOLATION=chroot
-images() { buildah --root "$here/images" --runroot "$here/run" --storage-driver vfs "$@"; }
+images=(buildah --root "$here/images" --runroot "$here/run" --storage-driver vfs)
 
-if ! images inspect --type image debian:12-slim >/dev/null 2>&1; then
+if ! "${images[@]}" inspect --type image debian:12-slim >/dev/null 2>&1; then
   echo "image: making the base images"
   mmdebstrap --quiet --variant=minbase bookworm "$here/base.tar"
-  base=$(images from scratch)
-  images add --quiet "$base" "$here/base.tar" / >/dev/null
-  for name in debian:12 debian:12-slim; do images commit --quiet "$base" "$name" >/dev/null; done
-  images rm "$base" >/dev/null
+  base=$("${images[@]}" from scratch)
+  "${images[@]}" add --quiet "$base" "$here/base.tar" / >/dev/null
+  for name in debian:12 debian:12-slim; do "${images[@]}" commit --quiet "$base" "$name" >/dev/null; done
+  "${images[@]}" rm "$base" >/dev/null
   rm "$here/base.tar"
 fi
 
 started=$SECONDS
-images build --pull-never --network host --volume "$here/ccache:/root/.cache/ccache" -t attacca -f packaging/Containerfile . \
+"${images[@]}" build --pull-never --network host --volume "$here/ccache:/root/.cache/ccache" -t attacca -f packaging/Containerfile . \
   >"$here/build.log" 2>&1 || { tail -40 "$here/build.log"; exit 1; }
 echo "image: built in $((SECONDS - started)) s"
 
-container=$(images from --pull-never attacca)
-trap 'images rm "$container" >/dev/null' EXIT
-user=$(images inspect --format '{{.OCIv1.Config.User}}' "$container")
-read -ra command < <(images inspect --format '{{join .OCIv1.Config.Entrypoint " "}} {{join .OCIv1.Config.Cmd " "}}' "$container")
-images run --network host "$container" -- "${command[@]}" --port "$port" >"$here/serve.log" 2>&1 & server=$!
-trap 'kill "$server" 2>/dev/null || true; wait "$server" || true; images rm "$container" >/dev/null' EXIT
+container=$("${images[@]}" from --pull-never attacca)
+trap '"${images[@]}" rm "$container" >/dev/null' EXIT
+read -ra words < <("${images[@]}" inspect "$container" | python3 -c '
+import json, sys
+config = json.load(sys.stdin)["OCIv1"]["config"]
+print(config["User"], *config["Entrypoint"], *config["Cmd"])')
+"${images[@]}" run --network host "$container" -- "${words[@]:1}" --port "$port" >"$here/serve.log" 2>&1 & server=$!
+trap 'kill "$server" || true; wait "$server" || true; "${images[@]}" rm "$container" >/dev/null' EXIT
 answer=$(curl -sS --retry 50 --retry-connrefused --retry-max-time 60 "http://127.0.0.1:$port/v1/completions" \
   -d '{"prompt": "Once upon a time", "max_tokens": 8, "temperature": 0}') || { cat "$here/serve.log"; exit 1; }
-echo "image: ${command[*]} as $user answers $answer"
-[[ $answer == *'"completion_tokens":8'* && $user == nobody ]]
+echo "image: ${words[*]:1} as ${words[0]} answers $answer"
+[[ $answer == *'"completion_tokens":8'* && ${words[0]} == nobody ]]
