@@ -113,6 +113,19 @@ def grammar_seeds():
                 yield f"regex-{number:03}", b"/" + case["schema"]["pattern"].encode()
 
 
+def http_seeds():
+    post = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a\r\nX-Request-Id: b\r\nOrigin: http://c\r\n"
+    yield "post", post + b'Content-Length: 15\r\n\r\n{"prompt": "a"}'
+    yield "chunks", post + b"Transfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n2\r\nde\r\n0\r\nTrailer: z\r\n\r\n"
+    yield "pipelined", b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n" * 3 + b"HEAD /a?b=c HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    yield "expects", post + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{}"
+    yield "old", b"GET /stream HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
+    yield "stream", b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\nOPTIONS * HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\r\n"
+    yield "large", post + b"Content-Length: 99999999999999999999\r\n\r\n" + b"a" * 100
+    yield "header", b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: %s\r\n" % (at, b"v" * 60) for at in range(80)) + b"\r\n"
+    yield "tls", b"\x16\x03\x01\x00\x05\x01\x00\x00\x01\x03"
+
+
 def requests_seeds():
     sampling = {"model": "small", "temperature": 0.5, "top_p": 0.9, "top_k": 40, "min_p": 0.1, "presence_penalty": -1,
                 "frequency_penalty": 2, "repetition_penalty": 1.5, "seed": 9, "stop": ["a", "b"],
@@ -199,7 +212,7 @@ def trace_seeds():
 def main():
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__.strip())
-    targets = {"chat": chat_seeds, "gguf": gguf_seeds, "grammar": grammar_seeds, "plan": plan_seeds,
+    targets = {"chat": chat_seeds, "gguf": gguf_seeds, "grammar": grammar_seeds, "http": http_seeds, "plan": plan_seeds,
                "ranks": ranks_seeds, "requests": requests_seeds, "roofs": roofs_seeds, "safetensors": safetensors_seeds, "sse": sse_seeds,
                "tokenizer": tokenizer_seeds, "trace": trace_seeds}
     for target, seeds in targets.items():
