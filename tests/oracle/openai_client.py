@@ -2,7 +2,9 @@
 """Drives `attacca serve` with OpenAI's own client: openai_client.py <binary>. Needs openai, pydantic and jsonschema from
 PyPI. Skips itself, with status 77, where one is missing."""
 import json
+import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,6 +22,7 @@ except ImportError as error:
     sys.exit(77)
 
 BINARY = sys.argv[1]
+TESTS = pathlib.Path(__file__).resolve().parent.parent
 KEY = "a-key-for-this-test"
 FOX = [{"role": "user", "content": "Tell me a story about a fox."}]
 
@@ -31,12 +34,14 @@ class Animal(pydantic.BaseModel):
 
 
 class OpenAiClient(unittest.TestCase):
+    OPTIONS = ()
+
     @classmethod
     def setUpClass(cls):
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as keys:
             keys.write(KEY + "\n")
             keys.flush()
-            cls.server = subprocess.Popen([BINARY, "serve", "--port", "0", "--api-key-file", keys.name],
+            cls.server = subprocess.Popen([BINARY, "serve", *cls.OPTIONS, "--port", "0", "--api-key-file", keys.name],
                                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             cls.address = re.search(r"http://\S+", cls.server.stdout.readline())[0] + "/v1"
         cls.client = openai.OpenAI(base_url=cls.address, api_key=KEY, max_retries=0)
@@ -151,6 +156,64 @@ class OpenAiClient(unittest.TestCase):
                 return
             time.sleep(0.05)
         self.fail(page)
+
+
+class ResidentOpenAiClient(OpenAiClient):
+    OPTIONS = ("--scheduler", "resident")
+
+
+class Weather(pydantic.BaseModel):
+    days: typing.Annotated[int, pydantic.Field(ge=1, le=9)]
+    city: typing.Literal["Bern", "Zürich"]
+
+
+def write_model(folder, chat_template):
+    """A random model that has a token for each byte and a chat template that knows tools."""
+    own = [byte for byte in range(256) if 32 < byte < 127 or byte > 160 and byte != 173]
+    others = iter(range(256, 512))
+    letters = [chr(byte if byte in own else next(others)) for byte in range(256)]
+    added = [{"id": number, "content": text, "special": number < 3} for number, text in
+             ((1, "<|im_start|>"), (2, "<|im_end|>"), (270, "<tool_call>"), (271, "</tool_call>"))]
+    tokenizer = {"added_tokens": added, "decoder": {"type": "ByteLevel"},
+                 "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False},
+                 "model": {"type": "BPE", "vocab": {letter: byte + 3 for byte, letter in enumerate(letters)}, "merges": []}}
+    fixture = TESTS / "engine" / "fixtures" / "llama"
+    config = json.loads((fixture / "config.json").read_text()) | {"max_position_embeddings": 4096}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    shutil.copy(fixture / "model.safetensors", folder)
+    shutil.copy(TESTS / "text" / "fixtures" / "chat" / f"{chat_template}.jinja", folder / "chat_template.jinja")
+
+
+class Tools(unittest.TestCase):
+    def test_calls_are_whole_or_streamed_and_their_results_go_back(self):
+        tool = openai.pydantic_function_tool(Weather, name="weather")
+        for chat_template in "qwen3", "llama3_1":
+            with self.subTest(chat_template), tempfile.TemporaryDirectory() as folder:
+                write_model(pathlib.Path(folder), chat_template)
+                with subprocess.Popen([BINARY, "serve", folder, "--port", "0"], stdout=subprocess.PIPE,
+                                      stderr=subprocess.DEVNULL, text=True) as server:
+                    address = re.search(r"http://\S+", server.stdout.readline())[0] + "/v1"
+                    with openai.OpenAI(base_url=address, api_key="none", max_retries=0) as client:
+                        self.call(client, {"model": client.models.list().data[0].id, "tools": [tool], "seed": 5})
+                    server.terminate()
+                    self.assertEqual(0, server.wait(60))
+
+    def call(self, client, options):
+        must = options | {"tool_choice": {"type": "function", "function": {"name": "weather"}}}
+        whole = client.chat.completions.parse(messages=FOX, **must).choices[0]
+        call = whole.message.tool_calls[0]
+        self.assertEqual(("tool_calls", "weather"), (whole.finish_reason, call.function.name))
+        self.assertIsInstance(call.function.parsed_arguments, Weather)
+        with client.chat.completions.stream(messages=FOX, **must) as stream:
+            streamed = stream.get_final_completion().choices[0].message.tool_calls[0]
+        self.assertEqual(call.function.arguments, streamed.function.arguments)
+        history = [*FOX, {"role": "assistant", "tool_calls": [call.model_dump(include={"id", "type", "function"})]},
+                   {"role": "tool", "tool_call_id": call.id, "content": "blue sky"}]
+        for turn in history[1]["tool_calls"]:
+            turn["function"].pop("parsed_arguments")
+        reply = client.chat.completions.create(messages=history, tool_choice="none", max_tokens=4, **options)
+        self.assertFalse(reply.choices[0].message.tool_calls)
 
 
 if __name__ == "__main__":
