@@ -6,8 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "backend/cuda/capture_mode.hpp"
 #include "backend/cuda/check.hpp"
-#include "backend/cuda/relaxed_capture.hpp"
 
 namespace attacca::cuda {
 
@@ -19,7 +19,7 @@ FaultRecord* FaultMemory::take() {
   if (free_.empty()) {
     free_.reserve(free_.capacity() + kRecordsAtOnce);  // so that giving back cannot fail
     void* block = nullptr;
-    const RelaxedCapture relaxed;
+    const CaptureMode relaxed(cudaStreamCaptureModeRelaxed);
     check(cudaHostAlloc(&block, kRecordsAtOnce * sizeof(FaultRecord),
                         cudaHostAllocMapped | cudaHostAllocPortable),
           "allocating memory for what kernels report");

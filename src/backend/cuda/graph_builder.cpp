@@ -5,10 +5,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
 
+#include "backend/cuda/capture_mode.hpp"
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/driver.hpp"
 #include "backend/cuda/l2.hpp"
+#include "backend/cuda/library_capture.hpp"
+#include "backend/cuda/producers.hpp"
 #include "backend/cuda/settle.hpp"
 #include "graph/executor.hpp"
 #include "graph/lower.hpp"
@@ -64,24 +68,6 @@ std::unique_ptr<unsigned, FreeDevice> zeroed_word() {
   return owner;
 }
 
-/// The nodes that one node depends on, in the driver's form.
-struct Producers {
-  std::vector<cudaGraphNode_t> nodes;
-  std::vector<cudaGraphEdgeData> edges;
-  bool are_plain = true;  // then the driver gets no edge data, which is faster
-  void clear() {
-    nodes.clear();
-    edges.clear();
-    are_plain = true;
-  }
-  void add(cudaGraphNode_t node, const cudaGraphEdgeData& edge) {
-    nodes.push_back(node);
-    edges.push_back(edge);
-    are_plain = are_plain && edge.type == cudaGraphDependencyTypeDefault;
-  }
-  const cudaGraphEdgeData* edge_data() const { return are_plain ? nullptr : edges.data(); }
-};
-
 class GraphBuilder {
  public:
   GraphBuilder(BuiltGraph& built, const GraphData& data, std::shared_ptr<CudaStream>& side_stream)
@@ -90,9 +76,11 @@ class GraphBuilder {
   void run();
 
  private:
-  void add_scope(const LoweredScope& scope, cudaGraph_t into);
+  /// `side_stream` captures library calls, and is made at the first one.
+  void add_scope(const LoweredScope& scope, cudaGraph_t into,
+                 std::shared_ptr<CudaStream>& side_stream);
+  /// Behind producers_.
   void add_node(const LoweredNode& lowered, cudaGraph_t into);
-  void add_library_call(NodeId id, cudaGraph_t into);
   void add_settling(NodeId id, cudaGraph_t into);
   /// The general form of a copy has a pitch, which is less than 2 GiB.
   cudaError_t add_large_copy(cudaGraphNode_t& made, cudaGraph_t into, void* to, const void* from,
@@ -130,12 +118,25 @@ void GraphBuilder::run() {
     const cudaMemsetParams params = memset_params(built_.shared_counts, 0, sizeof(LaunchCounts));
     check(cudaGraphAddMemsetNode(&reset_counts_, built_.native, nullptr, 0, &params));
   }
-  add_scope(lowered_.root, built_.native);
+  const CaptureMode relaxed(cudaStreamCaptureModeRelaxed);  // a capture may be open from now on
+  add_scope(lowered_.root, built_.native, side_stream_);
   finish_updatable_nodes();
 }
 
-void GraphBuilder::add_scope(const LoweredScope& scope, cudaGraph_t into) {
-  for (const LoweredNode& node : scope.nodes) add_node(node, into);
+void GraphBuilder::add_scope(const LoweredScope& scope, cudaGraph_t into,
+                             std::shared_ptr<CudaStream>& side_stream) {
+  std::optional<LibraryCapture> capture;
+  for (const LoweredNode& node : scope.nodes) {
+    find_producers(node);
+    if (!std::holds_alternative<LibraryPart>(data_.nodes[node.id].part)) {
+      add_node(node, into);
+      continue;
+    }
+    if (!side_stream) side_stream = std::make_shared<CudaStream>(built_.device);
+    if (!capture) capture.emplace(built_, data_.name, into, side_stream);
+    exits_[node.id] = capture->add(data_.nodes[node.id], producers_);
+  }
+  if (capture) capture->end();
 }
 
 void GraphBuilder::find_producers(const LoweredNode& node) {
@@ -153,11 +154,6 @@ void GraphBuilder::find_producers(const LoweredNode& node) {
 
 void GraphBuilder::add_node(const LoweredNode& lowered, cudaGraph_t into) {
   const NodeData& node = data_.nodes[lowered.id];
-  find_producers(lowered);
-  if (std::holds_alternative<LibraryPart>(node.part)) {
-    add_library_call(lowered.id, into);
-    return;
-  }
   if (reset_counts_ && launches(node)) producers_.add(reset_counts_, {});
   const bool is_spawning = spawns(node);
   if (is_spawning) {
@@ -188,8 +184,10 @@ void GraphBuilder::add_node(const LoweredNode& lowered, cudaGraph_t into) {
   } else if (const auto* allocate = std::get_if<AllocatePart>(&node.part)) {
     built_.symbol_values[allocate->symbol] = reinterpret_cast<std::uint64_t>(params.alloc.dptr);
   } else if (const auto* conditional = std::get_if<ConditionalPart>(&node.part)) {
-    for (std::size_t at = 0; at < conditional->bodies.size(); ++at)
-      add_scope(lowered_.bodies[conditional->bodies[at]], params.conditional.phGraph_out[at]);
+    for (std::size_t at = 0; at < conditional->bodies.size(); ++at) {
+      std::shared_ptr<CudaStream> own;  // the outer one may be captured
+      add_scope(lowered_.bodies[conditional->bodies[at]], params.conditional.phGraph_out[at], own);
+    }
   }
 }
 
@@ -308,48 +306,6 @@ void GraphBuilder::set_attributes(NodeId id, cudaGraphNode_t made) {
         built_.symbol_values[symbol] =
             reinterpret_cast<std::uint64_t>(value.deviceUpdatableKernelNode.devNode);
   }
-}
-
-void GraphBuilder::add_library_call(NodeId id, cudaGraph_t into) {
-  const NodeData& node = data_.nodes[id];
-  const auto doing = [&] { return fmt::format("capturing library call '{}'", node.name); };
-  if (!side_stream_) side_stream_ = std::make_shared<CudaStream>(built_.device);
-  const cudaStream_t stream = side_stream_->get();
-  check(
-      cudaStreamBeginCaptureToGraph(stream, into, producers_.nodes.data(), producers_.edges.data(),
-                                    producers_.nodes.size(), cudaStreamCaptureModeThreadLocal),
-      doing);
-  // The function gets a stream that only we use, so that nothing it does outlives the capture.
-  StreamState state(Access::device(built_.device.shared_from_this()), side_stream_);
-  CudaStream& capturing = *side_stream_;
-  CudaStream::Capture capture{built_.calls, built_.faults, data_.name};
-  capturing.capture = &capture;
-  const auto end_capture = [&] {
-    cudaGraph_t ignored = nullptr;
-    const cudaError_t result = cudaStreamEndCapture(stream, &ignored);
-    capturing.capture = nullptr;
-    return result;
-  };
-  try {
-    std::get<LibraryPart>(node.part).enqueue(Access::stream(state));
-  } catch (...) {
-    (void)end_capture();
-    (void)cudaGetLastError();
-    throw;
-  }
-  cudaStreamCaptureStatus status{};
-  const cudaGraphNode_t* last = nullptr;
-  const cudaGraphEdgeData* last_edges = nullptr;
-  std::size_t count = 0;
-  const cudaError_t info =
-      cudaStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &last, &last_edges, &count);
-  Producers& captured = exits_[id];
-  if (info == cudaSuccess && status == cudaStreamCaptureStatusActive)
-    for (std::size_t at = 0; at < count; ++at)
-      captured.add(last[at], last_edges ? last_edges[at] : cudaGraphEdgeData{});
-  check(end_capture(), doing);
-  check(info, doing);
-  built_.is_watched = built_.is_watched || capture.is_watched;
 }
 
 void GraphBuilder::finish_updatable_nodes() {

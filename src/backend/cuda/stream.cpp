@@ -5,9 +5,9 @@
 
 #include <utility>
 
+#include "backend/cuda/capture_mode.hpp"
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/driver.hpp"
-#include "backend/cuda/relaxed_capture.hpp"
 
 namespace attacca::cuda {
 
@@ -76,7 +76,7 @@ void CudaStream::settle_if_idle() {
   if (cudaStreamIsCapturing(stream_, &status) == cudaSuccess &&
       status == cudaStreamCaptureStatusNone) {
     const bool is_idle = [&] {
-      const RelaxedCapture relaxed;
+      const CaptureMode relaxed(cudaStreamCaptureModeRelaxed);
       return cudaStreamQuery(stream_) == cudaSuccess;
     }();
     if (is_idle) {  // and stays idle: one thread at a time uses its borrowers
