@@ -31,7 +31,9 @@ endif()
 
 if(ATTACCA_BENCH)
   file(GLOB bench_sources CONFIGURE_DEPENDS bench/overhead/*.cpp bench/claims/*.cpp bench/ranks/*.cpp)
-  list(REMOVE_ITEM bench_sources ${PROJECT_SOURCE_DIR}/bench/ranks/mpi_all_reduce.cpp)
+  set(bench_programs mpi_all_reduce.cpp device_processes.cpp process_kernels.cpp)
+  list(TRANSFORM bench_programs PREPEND ${PROJECT_SOURCE_DIR}/bench/ranks/)
+  list(REMOVE_ITEM bench_sources ${bench_programs})
   # The plain add and copy must be as fast as the compiler can make it.
   set_source_files_properties(bench/ranks/ranks.cpp PROPERTIES COMPILE_OPTIONS -O3)
   if(ATTACCA_CUDA)
@@ -58,6 +60,14 @@ if(ATTACCA_BENCH)
   attacca_kernels(attacca_bench ${bench_kernels})
   target_include_directories(attacca_bench PRIVATE ${PROJECT_SOURCE_DIR} src bench)
   target_link_libraries(attacca_bench PUBLIC attacca_harness attacca_bench_nested TBB::tbb attacca::mpi)
+  # The processes that `attacca bench ranks-device` starts.
+  add_executable(attacca_device_processes bench/ranks/device_processes.cpp)
+  attacca_kernels(attacca_device_processes bench/ranks/process_kernels.cpp)
+  target_include_directories(attacca_device_processes PRIVATE bench)
+  target_link_libraries(attacca_device_processes PRIVATE attacca_harness attacca::attacca)
+  add_dependencies(attacca_bench attacca_device_processes)
+  target_compile_definitions(attacca_bench PRIVATE
+    "ATTACCA_DEVICE_PROCESSES=\"${PROJECT_SOURCE_DIR}/scripts/under_mps.sh 2 $<TARGET_FILE:attacca_device_processes>\"")
   if(MPI_CXX_FOUND AND MPIEXEC_EXECUTABLE)
     # The processes that `attacca bench ranks` starts.
     add_executable(attacca_mpi_all_reduce bench/ranks/mpi_all_reduce.cpp)

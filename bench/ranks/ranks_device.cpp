@@ -1,10 +1,12 @@
 // ranks_device.cpp: all-reduces of two ranks that share a device, in graphs: joined (edges) and, on
-// a GPU, through NCCL, against one kernel that does the same by hand.
+// a GPU, through NCCL, against one kernel that does the same by hand. What processes do with each
+// other's memory is measured by device_processes.cpp.
 #include <fmt/core.h>
 #include <attacca/attacca.hpp>
 
 #include <algorithm>
 #include <optional>
+#include <sstream>
 #include <string>
 
 #include "harness.hpp"
@@ -16,6 +18,8 @@ namespace {
 
 using namespace attacca;
 
+constexpr const char* kEdges = "all-reduce of 2 ranks that share a device against a kernel by hand";
+constexpr const char* kNccl = "the same through NCCL";
 constexpr int kRanks = 2;
 constexpr int kExchanges = 32;  // in a graph, as in a step of a model with 16 layers
 
@@ -69,6 +73,42 @@ double by_hand(const Device& device, std::size_t count, int launches) {
   return time_of_exchange(graph, launches, [] {});
 }
 
+constexpr double kPutGate = 1.2;       // times kernels by hand
+constexpr double kStealingGate = 1.1;  // times a perfect split
+constexpr double kHiddenGate = 85;     // % of the hand-off
+
+/// The program of device_processes.cpp writes a line for each row.
+void measure_processes(Run& run) {
+  const std::string through = run.device.is_cuda() ? "NVSHMEM" : "shared memory";
+  if (run.device.is_cuda() && !has_nvshmem())
+    return run.note("processes were not measured: " + describe_nvshmem());
+  const std::string command =
+      fmt::format("{} {} 2>/dev/null", ATTACCA_DEVICE_PROCESSES, run.is_quick() ? 3 : 11);
+  run.show_progress(through, 0, 1);
+  const auto output = output_of(command);
+  if (!output || output->empty())
+    return run.note("processes were not measured; this failed: " + command);
+  std::istringstream lines(*output);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    std::string name, bytes, unit, numbers;
+    std::getline(std::getline(std::getline(fields, name, ';'), bytes, ';'), unit, ';');
+    std::getline(fields, numbers);
+    std::replace(numbers.begin(), numbers.end(), ';', ' ');
+    Row row;
+    row.name = fmt::format("{}, 2 processes, {}", name, through);
+    row.unit = unit;
+    double by_hand = -1;
+    std::istringstream(numbers) >> row.value.p10 >> row.value.median >> row.value.p90 >> by_hand;
+    if (bytes != "0") row.params["bytes"] = std::stoull(bytes);
+    if (by_hand > 0) row.baseline = by_hand;
+    if (name.starts_with("put")) row.limit = by_hand * kPutGate;
+    if (name.starts_with("work stealing")) row.limit = by_hand * kStealingGate;
+    if (unit == "%") row.limit = kHiddenGate, row.is_rate = true;
+    run.add(std::move(row));
+  }
+}
+
 void ranks_device(Run& run) {
   const Device& device = run.device;
   bool has_library = device.is_cuda() && has_nccl();
@@ -82,23 +122,24 @@ void ranks_device(Run& run) {
     const auto edges = [&] { return of_ranks(device, Transport::edges, count, launches); };
     const auto hand = [&] { return by_hand(device, count, launches); };
     const auto times = run.interleave(what, 11, {edges, hand});
-    run.add(compared("all-reduce of 2 ranks that share a device against a kernel by hand",
-                     {{"bytes", bytes}}, times[0], times[1]));
+    run.add(compared(kEdges, {{"bytes", bytes}}, times[0], times[1]));
     if (!has_library) continue;
     try {
       const auto nccl = [&] { return of_ranks(device, Transport::nccl, count, launches); };
       const auto with = run.interleave("NCCL, " + what, 5, {nccl, hand});
-      run.add(compared("the same through NCCL", {{"bytes", bytes}}, with[0], with[1]));
+      run.add(compared(kNccl, {{"bytes", bytes}}, with[0], with[1]));
     } catch (const Error& error) {
       has_library = false;
       run.note(fmt::format("NCCL was not measured: {}", error.what()));
     }
   }
+  measure_processes(run);
   run.add(Plot{.title = "All-reduce of two ranks that share a device, in a graph",
                .x = "bytes",
                .x_label = "bytes",
                .y_label = "µs",
-               .is_log_y = true});
+               .is_log_y = true,
+               .rows = {kEdges, kNccl}});
 }
 
 const Registered registered{{"ranks-device",

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <attacca/device.hpp>
+#include <attacca/device/rank_barrier.hpp>
 #include <attacca/error.hpp>
 #include <attacca/graph.hpp>
 #include <chrono>
@@ -32,6 +33,7 @@ class GroupImpl;
 struct ExchangeData;
 struct SymmetricBlock;
 struct Access;
+void* copy_of(const SymmetricBlock& block, int rank);
 }  // namespace comm
 
 /// A rank is missing, or the ranks do not agree about an exchange. Every rank of the program gets
@@ -133,6 +135,9 @@ class SymmetricBuffer {
   T* data() const { return data_; }
   std::size_t size() const { return count_; }
   std::span<T> span() const { return {data_, count_}; }
+  /// The copy of another rank, which this rank's kernels can read and write. Throws BadArgument for
+  /// a rank that is not in the group.
+  T* of(int rank) const { return static_cast<T*>(comm::copy_of(*block_, rank)); }
 
  private:
   friend class Group;
@@ -165,6 +170,16 @@ class Group {
   /// share a device instantiate, launch and update graphs with exchanges together, in the same
   /// order. Ranks with host devices of their own get this group.
   Group on(const Device& device, Transport transport = Transport::automatic) const;
+  /// Launches a kernel on every rank, in the order of the stream, so that kernels can wait for each
+  /// other with a RankBarrier. A collective call: the ranks first compare the kernel's name and its
+  /// grid. Throws BadArgument where kernels of two ranks cannot be sure to run at the same time:
+  /// the group must be NVSHMEM's, or move host memory and the stream be of a host device.
+  template <class Args>
+  void launch_together(const Kernel<Args>& kernel, const Grid& grid,
+                       const std::type_identity_t<Args>& args, StreamRef stream) const {
+    agree_on_launch(kernel.info(), grid, stream.device());
+    stream.kernel(kernel, grid, args);
+  }
   /// Throws RanksBroken if an exchange of the program has failed.
   void check() const;
   /// Tells all ranks that this one cannot go on. Their exchanges throw RanksBroken with the reason.
@@ -250,6 +265,7 @@ class Group {
  private:
   friend struct comm::Access;
   explicit Group(std::shared_ptr<comm::GroupImpl> impl) : impl_(std::move(impl)) {}
+  void agree_on_launch(const KernelInfo& kernel, const Grid& grid, const Device& device) const;
   Exchange make_broadcast(const detail::Elements& values, int root) const;
   Exchange make_all_reduce(const detail::Elements& from, const detail::Elements& to,
                            Reduction reduction) const;
@@ -265,6 +281,11 @@ class Group {
 
   std::shared_ptr<comm::GroupImpl> impl_;
 };
+
+/// A barrier for kernels that run on all ranks at the same time. `words`: one for each rank, used
+/// for nothing else; they must outlive the kernels. Throws BadArgument for too few words or more
+/// than RankBarrier::kMostRanks ranks.
+device::RankBarrier rank_barrier(const Group& group, const SymmetricBuffer<std::uint32_t>& words);
 
 struct RanksOptions {
   /// The longest wait for another rank. It covers the work that a rank does between two exchanges.

@@ -17,6 +17,7 @@ class DeviceGroup : public GroupImpl {
     return control_->on(device, transport);
   }
   bool is_on_device() const override { return true; }
+  std::shared_ptr<GroupImpl> control() override { return control_; }
   void check() override { control_->check(); }
   void fail(const std::string& message) override { control_->fail(message); }
   void poll() override { control_->poll(); }
@@ -31,7 +32,6 @@ class DeviceGroup : public GroupImpl {
   /// Throws BadArgument if the exchange would be work of another device.
   void check_device(const ExchangeData& exchange, const Device& device) const;
 
-  const std::shared_ptr<GroupImpl>& control() const { return control_; }
   const Device& device() const { return device_; }
   /// Of exchanges that run at once.
   Stream& stream() { return stream_; }

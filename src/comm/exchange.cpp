@@ -92,6 +92,8 @@ std::string describe(const Descriptor& d) {
   std::string text = name_of(d.operation);
   if (const std::string name(d.name, strnlen(d.name, sizeof d.name)); !name.empty() && name != text)
     text += fmt::format(" '{}'", name);
+  if (d.operation == Operation::launch && d.count > 0)
+    return text + fmt::format(" of {} blocks of {} threads", d.count, d.key);
   if (d.operation == Operation::subgroup || d.operation == Operation::join_device ||
       d.operation == Operation::launch)
     return text;

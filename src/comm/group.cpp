@@ -5,6 +5,8 @@
 #include <fmt/core.h>
 #include <algorithm>
 
+#include "comm/compare.hpp"
+
 namespace attacca {
 
 using comm::ElementType;
@@ -150,6 +152,36 @@ const char* transport_name(Transport transport) {
   return kNames[static_cast<std::size_t>(transport)];
 }
 
+void Group::agree_on_launch(const KernelInfo& kernel, const Grid& grid,
+                            const Device& device) const {
+  if (backend() != "nvshmem" && (impl_->is_on_device() || device.is_cuda()))
+    throw BadArgument(fmt::format(
+        "kernel '{}' of {} cannot wait for other ranks through '{}': it might stand in front of "
+        "theirs in one queue; use NVSHMEM, or end the kernel and exchange between kernels",
+        kernel.name, device.name(), backend()));
+  ExchangeData launch = start(impl_, Operation::launch);
+  launch.descriptor.set_name(kernel.name);
+  launch.descriptor.count = grid.blocks.count();
+  launch.descriptor.key = grid.threads.count();
+  comm::compare_on_host(*impl_->control(), launch);
+}
+
+device::RankBarrier rank_barrier(const Group& group, const SymmetricBuffer<std::uint32_t>& words) {
+  using device::RankBarrier;
+  if (group.size() > RankBarrier::kMostRanks ||
+      words.size() < static_cast<std::size_t>(group.size()))
+    throw BadArgument(
+        fmt::format("a barrier of {} ranks with {} words; give a word for each of at most {} ranks",
+                    group.size(), words.size(), RankBarrier::kMostRanks));
+  RankBarrier barrier{};
+  barrier.rank = group.rank();
+  barrier.ranks = group.size();
+  static_assert(sizeof(RankBarrier::Word) == sizeof(std::uint32_t));
+  for (int rank = 0; rank < group.size(); ++rank)
+    barrier.words[rank] = reinterpret_cast<RankBarrier::Word*>(words.of(rank));
+  return barrier;
+}
+
 void Group::check() const { impl_->check(); }
 
 void Group::give_up(const std::string& reason) const noexcept {
@@ -280,6 +312,11 @@ std::pair<std::shared_ptr<comm::SymmetricBlock>, void*> Group::allocate(std::siz
 }
 
 namespace comm {
+
+void* copy_of(const SymmetricBlock& block, int rank) {
+  check_rank(rank, static_cast<int>(block.bases.size()), "a copy of");
+  return block.bases[static_cast<std::size_t>(rank)];
+}
 
 void GroupImpl::enqueue(const ExchangePtr& exchange, StreamRef stream) {
   refuse_cuda(stream.device(), *exchange);

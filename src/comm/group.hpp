@@ -38,6 +38,8 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   virtual void enqueue(const ExchangePtr& exchange, StreamRef stream);
   virtual PlainNode add_to(const ExchangePtr& exchange, Graph& graph);
   virtual bool is_on_device() const { return false; }
+  /// A group of the same ranks that moves host memory: this one, unless it is on a device.
+  virtual std::shared_ptr<GroupImpl> control() { return shared_from_this(); }
   /// See Group::on.
   virtual std::shared_ptr<GroupImpl> on(const Device& device, Transport transport) = 0;
   /// Meets the others, and then the first rank works for all: `work` gets what each has brought, by

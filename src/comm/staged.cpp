@@ -75,7 +75,7 @@ class Staged final : public DeviceGroup {
     return {pinned_, pinned_->data(), pinned_->data() + first};
   }
   /// All is moved, because the host cannot read the number that would limit it.
-  std::function<void()> call_of(ExchangeData exchange, const Pinned& pinned) const {
+  std::function<void()> call_of(ExchangeData exchange, const Pinned& pinned) {
     exchange.group = control();
     exchange.from = pinned.from;
     exchange.to = pinned.to;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "support/kernels.hpp"
+#include "support/lock_step_kernels.hpp"
 
 namespace attacca::test {
 
@@ -278,6 +279,30 @@ inline void an_exchange_declares_its_accesses(const Group& group) {
   EXPECT_EQ(given, std::vector<int>(9, group.size() * (group.size() - 1) / 2));
 }
 
+/// Kernels of all ranks, which wait for each other many times before they end.
+inline void kernels_go_in_step(const Device& device, const Group& group) {
+  constexpr std::uint32_t kTurns = 20;
+  const int before = (group.rank() + group.size() - 1) % group.size();
+  const SymmetricBuffer<std::uint32_t> words =
+      group.symmetric<std::uint32_t>(static_cast<std::size_t>(group.size()));
+  const SymmetricBuffer<int> cell = group.symmetric<int>(1);
+  const Buffer<int> total(device, std::vector<int>{0});
+  const Stream stream(device);
+  for (std::uint32_t round = 0; round < 2; ++round) {
+    group.launch_together(lock_step, Grid{},
+                          {rank_barrier(group, words), round * 2 * kTurns, kTurns, cell.data(),
+                           cell.of((group.rank() + 1) % group.size()), total.data(), 5'000'000'000},
+                          stream);
+    stream.synchronize();
+    EXPECT_EQ(total.read()[0], static_cast<int>(kTurns) * 100 * before + 210) << round;
+  }
+  group.barrier().run();  // nobody's memory goes while others use it
+}
+
+inline void kernels_of_host_devices_go_in_step(const Group& group) {
+  kernels_go_in_step(Device::host(1), group);
+}
+
 struct ConformanceCase {
   const char* name;
   void (*run)(const Group&);
@@ -306,6 +331,7 @@ inline const ConformanceCase kConformance[] = {
     {"overlapping_groups_do_not_mix", overlapping_groups_do_not_mix},
     {"an_exchange_in_a_graph_runs_at_every_launch", an_exchange_in_a_graph_runs_at_every_launch},
     {"an_exchange_declares_its_accesses", an_exchange_declares_its_accesses},
+    {"kernels_of_host_devices_go_in_step", kernels_of_host_devices_go_in_step},
 };
 
 }  // namespace attacca::test

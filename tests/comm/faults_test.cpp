@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "support/lock_step_kernels.hpp"
+
 namespace attacca::test {
 namespace {
 
@@ -259,6 +261,51 @@ TEST(Faults, a_failure_inside_a_graph_comes_out_of_synchronize_and_stops_host_ca
                {.deadline = kLong});
   EXPECT_THAT(messages, Each(HasSubstr("the ranks disagree about collective 1")));
   EXPECT_EQ(ran_behind, (std::vector<int>{0, 0}));
+}
+
+TEST(Faults, kernels_that_would_not_go_in_step_are_not_launched) {
+  const auto messages = told(2, kLong, [](const Group& group) {
+    const Device device = Device::host(1);
+    const Stream stream(device);
+    const auto words = group.symmetric<std::uint32_t>(2);
+    const Grid grid{{group.rank() == 0 ? 1u : 3u}, {1}};
+    group.launch_together(lock_step, grid, {.barrier = rank_barrier(group, words)}, stream);
+  });
+  EXPECT_THAT(messages,
+              Each(AllOf(HasSubstr("rank 0 called launch 'lock_step' of 1 blocks of 1 threads"),
+                         HasSubstr("rank 1 called launch 'lock_step' of 3 blocks"))));
+}
+
+TEST(Faults, a_kernel_names_what_it_waited_for_if_another_rank_does_not_come) {
+  run_loopback(2, [](const Group& group) {
+    const Device device = Device::host(1);
+    const Stream stream(device);
+    const auto words = group.symmetric<std::uint32_t>(2);
+    const auto cells = group.symmetric<int>(2);
+    const LockStepArgs args{.barrier = rank_barrier(group, words),
+                            .turns = group.rank() == 0 ? 1u : 0u,
+                            .own = cells.data(),
+                            .next = cells.of(1),
+                            .sum = cells.data() + 1,
+                            .patience_nanoseconds = 20'000'000};
+    group.launch_together(lock_step, Grid{}, args, stream);
+    if (group.rank() == 0)
+      EXPECT_THAT([&] { stream.synchronize(); },
+                  ThrowsMessage<WaitOverdue>(
+                      AllOf(HasSubstr("'lock_step'"), HasSubstr("'the other ranks'"))));
+    else
+      stream.synchronize();
+    group.barrier().run();
+  });
+}
+
+TEST(Faults, a_barrier_for_kernels_needs_a_word_for_each_rank) {
+  run_loopback(2, [](const Group& group) {
+    const auto words = group.symmetric<std::uint32_t>(1);
+    EXPECT_THAT([&] { rank_barrier(group, words); },
+                ThrowsMessage<BadArgument>(HasSubstr("a barrier of 2 ranks with 1 words")));
+    EXPECT_THAT([&] { words.of(2); }, ThrowsMessage<BadArgument>(HasSubstr("rank 2 is not in")));
+  });
 }
 
 }  // namespace

@@ -187,6 +187,9 @@ TEST_P(SmallSharedDevice, what_ranks_cannot_share_is_refused_by_name) {
     };
     EXPECT_THAT([&] { group.send(x.span(), 1 - group.rank()).run(); }, is_told("have no send"));
     EXPECT_THAT([&] { group.symmetric<int>(4); }, is_told("no symmetric memory"));
+    const Stream stream(device());
+    EXPECT_THAT([&] { group.launch_together(lock_step, Grid{}, {}, stream); },
+                is_told("'lock_step' of "));
     Graph other(Device::host(1), "elsewhere");
     EXPECT_THAT([&] { group.barrier().add_to(other); }, is_told("is for "));
     Graph graph(device(), "step");

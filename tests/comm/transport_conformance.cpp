@@ -72,6 +72,10 @@ TEST_F(TransportConformance, puts_gets_and_counters_reach_any_rank) {
   if (transport != Transport::nvshmem) GTEST_SKIP() << "only NVSHMEM has one-sided exchanges";
   on_ranks(puts_gets_and_counters_reach_any_rank);
 }
+TEST_F(TransportConformance, kernels_of_all_ranks_go_in_step) {
+  if (transport != Transport::nvshmem) GTEST_SKIP() << "only NVSHMEM's kernels can wait for others";
+  on_ranks(kernels_go_in_step);
+}
 
 }  // namespace
 }  // namespace attacca::test
