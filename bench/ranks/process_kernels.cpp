@@ -108,8 +108,8 @@ struct Meetings {
   ATTACCA_HD static void body(WaitingThread& t, const Args& a) {
     if (!t.is_first()) return;
     for (std::uint32_t turn = a.past + 1; turn <= a.past + a.turns; ++turn)
-      if (const int missing = a.barrier.meet(turn, kPatience); missing != a.barrier.ranks)
-        return t.give_up(0, turn, static_cast<std::uint64_t>(missing), kPatience);
+      if (a.barrier.meet(turn, kPatience) != a.barrier.ranks)
+        return t.give_up(0, turn, turn - 1, kPatience);
   }
 };
 

@@ -292,7 +292,7 @@ TEST(Faults, a_kernel_names_what_it_waited_for_if_another_rank_does_not_come) {
     if (group.rank() == 0)
       EXPECT_THAT([&] { stream.synchronize(); },
                   ThrowsMessage<WaitOverdue>(
-                      AllOf(HasSubstr("'lock_step'"), HasSubstr("'the other ranks'"))));
+                      AllOf(HasSubstr("'lock_step'"), HasSubstr("for the other ranks"))));
     else
       stream.synchronize();
     group.barrier().run();

@@ -16,8 +16,7 @@ struct LockStep {
     std::uint32_t met = a.past;
     const auto meet = [&] {
       const int missing = a.barrier.meet(++met, a.patience_nanoseconds);
-      if (missing != a.barrier.ranks)
-        t.give_up(0, met, static_cast<std::uint64_t>(missing), a.patience_nanoseconds);
+      if (missing != a.barrier.ranks) t.give_up(0, met, met - 1, a.patience_nanoseconds);
       return missing == a.barrier.ranks;
     };
     int sum = 0;
