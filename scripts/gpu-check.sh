@@ -130,12 +130,11 @@ run_ranks() {
   for transport in edges nccl staged nvshmem; do
     why=$(why_not $transport)
     [[ -z $why ]] || { echo "ranks: $transport is left out; $why"; continue; }
-    launcher=()
-    [[ $transport == edges || $transport == nccl ]] || launcher=(python3 tests/comm/launch.py 2)
-    if [[ $transport == nvshmem ]]; then
-      export CUDA_MPS_PIPE_DIRECTORY=$PWD/$logs/mps CUDA_MPS_LOG_DIRECTORY=$PWD/$logs/mps CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50
-      mkdir -p "$CUDA_MPS_PIPE_DIRECTORY" && nvidia-cuda-mps-control -d
-    fi
+    case $transport in
+      staged) launcher=(python3 tests/comm/launch.py 2) ;;
+      nvshmem) launcher=(scripts/under_mps.sh 2) ;;
+      *) launcher=() ;;
+    esac
     "${launcher[@]}" timeout 60 build/cuda/tests/comm_transport $transport 2 --gtest_brief=1 || status=1
     if two=$(tell --ranks 2 --rank-transport "$transport") && [[ $two == "$one" ]]; then
       echo "ranks: two ranks tell the story of one ($transport)"
@@ -144,10 +143,6 @@ run_ranks() {
       status=1
     fi
   done
-  if [[ -n ${CUDA_MPS_PIPE_DIRECTORY:-} ]]; then
-    echo quit | nvidia-cuda-mps-control
-    unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY CUDA_MPS_ACTIVE_THREAD_PERCENTAGE
-  fi
   build/cuda/bin/attacca bench ranks-device --device cuda:0 --json-dir "bench/results/$slug" ${commit:+--commit "$commit"} ||
     status=1
   return $status

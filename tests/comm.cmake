@@ -57,8 +57,10 @@ if(NOT ATTACCA_SANITIZE)
   target_compile_options(comm_transport PRIVATE -O0)
   add_test(NAME comm_transport_edges COMMAND comm_transport edges 4 --gtest_brief=1)
   add_test(NAME comm_transport_staged COMMAND ${launch_tcp} 2 $<TARGET_FILE:comm_transport> staged 2 --gtest_brief=1)
+  add_test(NAME comm_transport_peer COMMAND comm_transport peer 4 --gtest_brief=1)
   add_test(NAME comm_transport_nccl COMMAND comm_transport nccl 4 --gtest_brief=1)
-  set_tests_properties(comm_transport_edges comm_transport_staged comm_transport_nccl PROPERTIES LABELS "mpi;gpu" TIMEOUT 60
+  set_tests_properties(comm_transport_edges comm_transport_staged comm_transport_peer comm_transport_nccl
+    PROPERTIES LABELS "mpi;gpu" TIMEOUT 60
     ENVIRONMENT "NCCL_MULTI_RANK_GPU_ENABLE=1;NCCL_MAX_CTAS=4")
   if(NOT MPI_CXX_FOUND)
     add_test(NAME comm_mpi_2 COMMAND ${CMAKE_COMMAND} -E echo "MPI was not found; install libopenmpi-dev")

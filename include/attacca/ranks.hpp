@@ -47,15 +47,16 @@ class RanksBroken : public Error {
 enum class Reduction : std::uint8_t { sum, min, max };
 
 /// How a group moves memory of a device.
-///  automatic  edges for threads that share a device, staged for processes on GPUs; ranks with host
-///             devices of their own need neither
+///  automatic  edges for threads that share a device, peer for those with a GPU each, staged for
+///             processes on GPUs; ranks with host devices of their own need none
 ///  edges      the ranks' graphs are joined, and an exchange is one kernel between their edges
 ///  staged     a copy to pinned memory, a host call, a copy back
 ///  nccl       NVIDIA's library, opened when the program runs; see nccl.hpp
 ///  nvshmem    another, for processes; with symmetric memory and one-sided exchanges; see
-///  nvshmem.hpp
-enum class Transport : std::uint8_t { automatic, edges, staged, nccl, nvshmem };
-inline constexpr int kTransports = 5;
+///             nvshmem.hpp
+///  peer       copies between the GPUs of threads that have one each; on streams, not in graphs
+enum class Transport : std::uint8_t { automatic, edges, staged, nccl, nvshmem, peer };
+inline constexpr int kTransports = 6;
 const char* transport_name(Transport transport);
 
 namespace detail {
@@ -158,8 +159,8 @@ class Group {
  public:
   int rank() const;
   int size() const;
-  /// "loopback", "mpi", "edges" (ranks that share a device), "staged", "nccl" or
-  /// "nvshmem".
+  /// "loopback", "tcp", "mpi", "edges" (ranks that share a device), "staged", "nccl", "nvshmem" or
+  /// "peer".
   const std::string& backend() const;
   std::chrono::nanoseconds deadline() const;
   /// A group of some of these ranks, in the order of `members`, which are ranks of this group and

@@ -148,7 +148,8 @@ Group Group::on(const Device& device, Transport transport) const {
 }
 
 const char* transport_name(Transport transport) {
-  static constexpr const char* kNames[] = {"automatic", "edges", "staged", "nccl", "nvshmem"};
+  static constexpr const char* kNames[] = {"automatic", "edges",   "staged",
+                                           "nccl",      "nvshmem", "peer"};
   return kNames[static_cast<std::size_t>(transport)];
 }
 

@@ -15,6 +15,7 @@
 
 #include "comm/group.hpp"
 #include "comm/nccl/group.hpp"
+#include "comm/peer_copies.hpp"
 #include "comm/reduce.hpp"
 #include "comm/shared_device.hpp"
 #include "comm/waits.hpp"
@@ -415,14 +416,20 @@ std::shared_ptr<GroupImpl> LoopbackGroup::on(const Device& device, Transport tra
   descriptor.operation = Operation::join_device;
   descriptor.set_name(transport_name(transport));
   Device own = device;
-  bool is_shared = true;
+  bool is_shared = true;  // all have one device
+  bool are_apart = true;  // no two have the same
   bool has_cuda = false;
   std::string names;
   meet(descriptor, {nullptr, nullptr, nullptr, &own},
        [&](Board::Meeting& meeting, const Descriptor&) {
-         for (const Board::Seat& seat : meeting.seats) {
-           const Device& other = *static_cast<const Device*>(seat.item);
+         const auto device_at = [&](std::size_t at) -> const Device& {
+           return *static_cast<const Device*>(meeting.seats[at].item);
+         };
+         for (std::size_t at = 0; at < meeting.seats.size(); ++at) {
+           const Device& other = device_at(at);
            is_shared &= other == own;
+           for (std::size_t before = 0; before < at; ++before)
+             are_apart &= !(device_at(before) == other);
            has_cuda |= other.is_cuda();
            names += (names.empty() ? "" : ", ") + other.name();
          }
@@ -438,11 +445,17 @@ std::shared_ptr<GroupImpl> LoopbackGroup::on(const Device& device, Transport tra
     throw BadArgument(
         "ranks that are threads have no staged exchanges, because host calls of one device take "
         "turns; use edges or nccl");
-  if (!is_shared && (has_cuda || transport == Transport::edges))
+  const bool needs_peers =
+      transport == Transport::peer || (transport == Transport::automatic && has_cuda);
+  if (size() > 1 && are_apart && needs_peers) return join_peers(subgroup(all), device);
+  if (transport == Transport::peer)
     throw BadArgument(fmt::format(
-        "ranks that are threads are on {}, and exchanges without NCCL need one device that all "
-        "share; give all the same, or use nccl",
-        names));
+        "peer copies need a device for each rank, and these are on {}; use edges or nccl", names));
+  if (!is_shared && (has_cuda || transport == Transport::edges))
+    throw BadArgument(
+        fmt::format("ranks that are threads are on {}, and exchanges without NCCL need one device "
+                    "that all share, or one for each; use nccl",
+                    names));
   if (!is_shared) return shared_from_this();
   return share_device(subgroup(all), device);
 }

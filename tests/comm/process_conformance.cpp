@@ -33,6 +33,27 @@ TEST(ProcessStaged, moves_memory_of_a_device_through_pinned_memory) {
   world->barrier().run();
 }
 
+/// More than two pieces, the last of which is short. Launched twice, so memory is used again.
+TEST(ProcessStaged, long_exchanges_in_graphs_go_in_pieces) {
+  const Device device = Device::host(2);
+  const Group group = world->on(device, Transport::staged);
+  const std::size_t count = 700'001;
+  Buffer<float> x(device, count), y(device, count);
+  Graph graph(device, "pieces");
+  const auto sum = group.all_reduce<float>(x.span(), y.span()).add_to(graph);
+  group.broadcast(x.span(), world->size() - 1).add_to(graph).after(sum);
+  Exec exec = graph.instantiate();
+  const Stream stream(device);
+  for (const int turn : {0, 1}) {
+    x.write(values_of(world->rank(), count, static_cast<std::size_t>(turn)));
+    exec.launch(stream);
+    stream.synchronize();
+    EXPECT_EQ(y.read(), sum_over(world->size(), count, static_cast<std::size_t>(turn)));
+    EXPECT_EQ(x.read(), values_of(world->size() - 1, count, static_cast<std::size_t>(turn)));
+  }
+  world->barrier().run();
+}
+
 /// Every process also runs each program on threads, and compares its own rank's numbers.
 TEST(ProcessPrograms, compute_what_loopback_does) {
   for (std::uint32_t seed = 1000; seed < 1200; ++seed) {

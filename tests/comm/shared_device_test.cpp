@@ -200,6 +200,27 @@ TEST_P(SmallSharedDevice, what_ranks_cannot_share_is_refused_by_name) {
   });
 }
 
+TEST(PeerCopies, need_a_device_for_each_rank_and_no_graph) {
+  const auto is_told = [](const char* text) {
+    return testing::ThrowsMessage<BadArgument>(HasSubstr(text));
+  };
+  const Device shared = Device::host(1);
+  run_loopback(2, [&](const Group& group) {
+    EXPECT_THAT([&] { group.on(shared, Transport::peer); }, is_told("need a device for each rank"));
+    const Device own = Device::host(1);
+    const Group peers = group.on(own, Transport::peer);
+    EXPECT_EQ(peers.backend(), "peer");
+    Buffer<int> x(own, std::vector<int>(8, group.rank() + 1));
+    Graph graph(own, "step");
+    peers.all_reduce(x.span()).named("sum").add_to(graph);
+    EXPECT_THAT([&] { graph.instantiate(); }, is_told("'sum' of graph 'step' would copy between"));
+    EXPECT_THAT([&] { peers.send(x.span(), 1 - group.rank()).run(); }, is_told("have no send"));
+    EXPECT_THAT([&] { peers.symmetric<int>(4); }, is_told("no symmetric memory"));
+    peers.all_reduce(x.span()).run();
+    EXPECT_EQ(x.read(), std::vector<int>(8, 3));
+  });
+}
+
 TEST(SharedDevice, ranks_with_host_devices_of_their_own_keep_their_group) {
   run_loopback(2, [](const Group& group) {
     EXPECT_EQ(group.on(Device::host(1)).backend(), "loopback");

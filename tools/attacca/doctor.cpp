@@ -60,6 +60,10 @@ void print_text(const Machine& machine) {
   say("ranks GPU", has_gpu
                        ? "threads that share one (edges); processes, through host memory (staged)"
                        : "none: there is no GPU that this build can use");
+  if (has_gpu)
+    say("ranks peers", Device::cuda_count() > 1
+                           ? fmt::format("copies between {} GPUs, on streams", Device::cuda_count())
+                           : "none: one GPU is visible, and copies between GPUs need two");
   const auto usable = [&](bool has_library) {
     return has_library && !has_gpu ? ", and no GPU to use it" : "";
   };

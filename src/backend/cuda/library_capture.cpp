@@ -1,4 +1,4 @@
-// library_capture.cpp: see library_capture.hpp.
+// library_capture.cpp: opens a capture into a graph, lets library calls enqueue into it, ends it.
 #include "backend/cuda/library_capture.hpp"
 
 #include <fmt/core.h>

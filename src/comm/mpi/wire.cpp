@@ -1,6 +1,9 @@
 // wire.cpp: MPI as a wire. MPI is asked for serialized threads, which the mutex of the World gives
 // it. A thread of its own starts and ends MPI, so both have a deadline too.
 #include <mpi.h>
+#if __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>
+#endif
 
 #include <fmt/core.h>
 #include <attacca/mpi.hpp>
@@ -165,7 +168,14 @@ std::string describe_mpi() {
   int length = 0;
   MPI_Get_library_version(text, &length);
   const std::string all(text, static_cast<std::size_t>(length));
-  return all.substr(0, all.find_first_of(",\n"));
+  // A graph's host call must not call CUDA, as MPI does with memory of a GPU. So that memory goes
+  // through pinned memory even where MPI would take it.
+#if defined(MPIX_CUDA_AWARE_SUPPORT) && MPIX_CUDA_AWARE_SUPPORT
+  const char* const knows = "CUDA-aware, and memory of GPUs is staged, as graphs need";
+#else
+  const char* const knows = "not CUDA-aware, so memory of GPUs is staged";
+#endif
+  return fmt::format("{} ({})", all.substr(0, all.find_first_of(",\n")), knows);
 }
 
 Group join_mpi(const RanksOptions& options) {

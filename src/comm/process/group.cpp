@@ -335,6 +335,8 @@ std::shared_ptr<GroupImpl> ProcessGroup::subgroup(const std::vector<int>& chosen
 std::shared_ptr<GroupImpl> ProcessGroup::on(const Device& device, Transport transport) {
   if (transport == Transport::edges)
     throw BadArgument("processes have no graph in common; use staged or nccl exchanges");
+  if (transport == Transport::peer)
+    throw BadArgument("processes have no addresses in common; use nccl, nvshmem or staged");
   if (transport == Transport::automatic && !device.is_cuda()) return shared_from_this();
   std::vector<int> all(static_cast<std::size_t>(size()));
   std::iota(all.begin(), all.end(), 0);
