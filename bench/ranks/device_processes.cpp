@@ -133,12 +133,29 @@ class Program {
         [&](Graph& graph, std::uint64_t trip) {
           return graph.kernel(wait_by_hand, Grid{}, {signal.data(), trip});
         });
-    Exec a = ours.instantiate(), b = by_hand.instantiate();
+    const Graph with_copies = trips(
+        signal,
+        [&](Graph& graph, std::uint64_t trip) {
+          return graph.child("copy and signal", [&](Graph& inside) {
+            inside
+                .kernel(
+                    put_by_hand, Grid{},
+                    {own.data(), inbox.of(other()), 0, signal.of(other()), trip, arrived_.data()})
+                .after(inside.copy(inbox.of(other()), own.data(), bytes));
+          });
+        },
+        [&](Graph& graph, std::uint64_t trip) {
+          return graph.kernel(wait_by_hand, Grid{}, {signal.data(), trip});
+        });
+    Exec a = ours.instantiate(), b = by_hand.instantiate(), c = with_copies.instantiate();
     const auto timed = [&](Exec& exec) {
       return time([&] { exec.launch(stream_); }) / (2 * kTrips);
     };
-    const auto times = in_turn([&] { return timed(a); }, [&] { return timed(b); });
+    const auto times =
+        in_turn([&] { return timed(a); }, [&] { return timed(b); }, [&] { return timed(c); });
     write("put with a signal against kernels by hand", bytes, "µs", times[0], times[1].median);
+    write("copy node and a kernel for the signal against one kernel", bytes, "µs", times[2],
+          times[1].median);
   }
 
   void stealing() {
