@@ -1,6 +1,6 @@
-// fake_nvshmem.cpp: a libnvshmem_host.so.3 for tests: ranks are threads, memory is the host's, and
-// every call waits for its end. A rank is known by its thread when it starts and allocates, and by
-// its memory elsewhere. One world at a time.
+// fake_nvshmem.cpp: a libnvshmem_host.so.3 for tests: ranks are threads, and memory is the host's. A
+// rank is known by its thread when it starts and allocates, and by its memory elsewhere. One world
+// at a time.
 #include <condition_variable>
 #include <cstdint>
 #include <cstring>
@@ -113,23 +113,5 @@ void* nvshmem_malloc(std::size_t bytes) {
 void* nvshmem_ptr(const void* address, int rank) {
   const std::lock_guard lock(mutex);
   return place_of(address, rank);
-}
-void nvshmemx_barrier_all_on_stream(void*) {
-  std::unique_lock lock(mutex);
-  meet(lock);
-}
-void nvshmemx_putmem_signal_on_stream(void* to, const void* from, std::size_t bytes,
-                                      std::uint64_t* signal, std::uint64_t value, int operation,
-                                      int rank, void*) {
-  const std::lock_guard lock(mutex);
-  if (operation != 9) return;  // NVSHMEM_SIGNAL_SET
-  if (bytes > 0) std::memcpy(place_of(to, rank), from, bytes);
-  std::memcpy(place_of(signal, rank), &value, sizeof value);
-  changed.notify_all();
-}
-void nvshmemx_signal_wait_until_on_stream(std::uint64_t* signal, int comparison,
-                                          std::uint64_t value, void*) {
-  std::unique_lock lock(mutex);
-  changed.wait(lock, [&] { return comparison == 5 && *signal >= value; });  // NVSHMEM_CMP_GE
 }
 }

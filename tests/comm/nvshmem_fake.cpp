@@ -1,8 +1,9 @@
-// nvshmem_fake.cpp: NVSHMEM's group over a fake of the library (fake_nvshmem.cpp). It shows that
-// attacca calls NVSHMEM with the right numbers, in the right order; whether NVSHMEM does the rest
-// is for tests on GPUs. Exchanges run in graphs, which the host executes call by call.
+// nvshmem_fake.cpp: NVSHMEM's group over a fake of the library (fake_nvshmem.cpp), whose memory is
+// the host's. It shows that attacca starts NVSHMEM with the right numbers and what its own kernels
+// do with the memory; the rest is for tests on GPUs. Exchanges run in graphs.
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <functional>
 
 #include "comm/conformance.hpp"
@@ -115,6 +116,21 @@ TEST(Nvshmem, puts_gets_and_counters_reach_any_rank) {
     rank.run(group.all_gather<std::uint64_t>(std::span(&number, 1), std::span(all)));
     EXPECT_THAT(all, testing::UnorderedElementsAre(0u, 1u, 2u));
   });
+}
+
+TEST(Nvshmem, a_signal_that_nobody_sets_ends_the_wait_with_the_rank_that_should) {
+  const RanksOptions options{.deadline = std::chrono::milliseconds(300)};
+  run_loopback(
+      2,
+      [](const Group& group) {
+        Rank rank(group);
+        const auto signal = rank.group.symmetric<std::uint64_t>(1);
+        if (group.rank() == 0)
+          EXPECT_THAT([&] { rank.run(rank.group.wait(signal.data(), 3, 1)); },
+                      testing::ThrowsMessage<WaitOverdue>(
+                          AllOf(HasSubstr("for rank 1"), HasSubstr("wanted 3 and saw 0"))));
+      },
+      options);
 }
 
 TEST(Nvshmem, what_differs_or_is_not_there_is_named) {

@@ -1,7 +1,7 @@
-// group.cpp: exchanges over NVSHMEM's symmetric memory, all in the order of a stream. Puts and gets
-// are copies to and from addresses of other ranks. Collectives copy to symmetric memory, meet at
-// NVSHMEM's barrier, read the others' memory in the order of ranks, and meet again, so that nobody
-// writes what another still reads.
+// group.cpp: exchanges over NVSHMEM's symmetric memory, all in the order of a stream. NVSHMEM gives
+// memory that GPUs of all ranks can address; copies and kernels of ours do the rest, so that every
+// wait has a deadline. Collectives copy to symmetric memory, meet, read the others' memory in the
+// order of ranks, and meet again, so that nobody writes what another still reads.
 #include "comm/nvshmem/group.hpp"
 
 #include <fmt/core.h>
@@ -13,8 +13,8 @@
 #include "comm/compare.hpp"
 #include "comm/device_group.hpp"
 #include "comm/exchange_kernel.hpp"
-#include "comm/fetch_add_kernel.hpp"
 #include "comm/nvshmem/library.hpp"
+#include "comm/one_sided_kernel.hpp"
 #include "graph/access.hpp"
 #include "graph/executor.hpp"
 
@@ -29,9 +29,9 @@ class NvshmemGroup final : public LibraryGroup {
   NvshmemGroup(std::shared_ptr<GroupImpl> control, const Device& device)
       : LibraryGroup("nvshmem", std::move(control), device),
         library_(start()),
-        scratch_(allocate_everywhere(kScratchBytes)) {
-    warm_up();
-  }
+        scratch_(allocate_everywhere(kScratchBytes)),
+        words_(allocate_everywhere(sizeof(std::uint32_t) * device::RankBarrier::kMostRanks)),
+        met_(device, std::vector<std::uint32_t>(1)) {}
   ~NvshmemGroup() override {
     try {
       control()->check();  // to finalize waits for the others
@@ -66,20 +66,6 @@ class NvshmemGroup final : public LibraryGroup {
              " (two ranks on one GPU need MPS, with active thread percentages of at most 100 in "
              "all)");
     return *library;
-  }
-
-  /// At its first call NVSHMEM loads a kernel, which must not happen in a capture.
-  void warm_up() {
-    const auto words = allocate_everywhere(2 * sizeof(std::uint64_t));
-    auto* const own =
-        reinterpret_cast<std::uint64_t*>(words->bases[static_cast<std::size_t>(rank())]);
-    graph::impl_of(device()).run_here([&] {
-      library_.put_signal(own, scratch_->bases[static_cast<std::size_t>(rank())], sizeof *own,
-                          own + 1, 1, kNvshmemSignalSet, rank(), stream().native());
-      library_.wait(own + 1, kNvshmemAtLeast, 1, stream().native());
-      library_.barrier(stream().native());
-    });
-    stream().synchronize();
   }
 
   /// Memory stays until the group ends, because NVSHMEM frees it on all ranks together.
@@ -138,9 +124,7 @@ class NvshmemGroup final : public LibraryGroup {
     };
     switch (e.descriptor.operation) {
       case Operation::put:
-        if (!e.signal.block) return copy(stream, e.place.of(e.peer), e.from, e.from_bytes);
-        return library_.put_signal(e.place.of(rank()), e.from, e.from_bytes, word(e.signal, rank()),
-                                   e.value, kNvshmemSignalSet, e.peer, stream.native());
+        return put(e, stream);
       case Operation::get:
         return copy(stream, e.to, e.place.of(e.peer), e.to_bytes);
       case Operation::fetch_add:
@@ -148,8 +132,31 @@ class NvshmemGroup final : public LibraryGroup {
             fetch_add_kernel(), Grid{},
             {word(e.place, e.peer), e.value, reinterpret_cast<std::uint64_t*>(e.to)});
       default:
-        return library_.wait(word(e.signal, rank()), kNvshmemAtLeast, e.value, stream.native());
+        return stream.kernel(
+            wait_kernel(), Grid{},
+            {word(e.signal, rank()), e.value, static_cast<std::uint32_t>(e.peer), patience()});
     }
+  }
+  void put(const ExchangeData& e, StreamRef stream) {
+    std::byte* const to = e.place.of(e.peer);
+    const bool is_long = e.from_bytes > kMostPutByKernel;
+    if (!e.signal.block || is_long) copy(stream, to, e.from, e.from_bytes);
+    if (!e.signal.block) return;
+    const std::size_t left = is_long ? 0 : e.from_bytes;
+    auto* const signal = reinterpret_cast<std::uint64_t*>(e.signal.of(e.peer));
+    stream.kernel(put_kernel(), put_grid(left, device().is_cuda()),
+                  {e.from, to, left, signal, e.value});
+  }
+
+  std::uint64_t patience() const { return static_cast<std::uint64_t>(deadline().count()); }
+  void meet(StreamRef stream) {
+    device::RankBarrier barrier{};
+    barrier.rank = rank();
+    barrier.ranks = size();
+    for (int other = 0; other < size(); ++other)
+      barrier.words[other] = reinterpret_cast<device::RankBarrier::Word*>(
+          words_->bases[static_cast<std::size_t>(other)]);
+    stream.kernel(meet_kernel(), Grid{}, {barrier, met_.data(), patience()});
   }
 
   /// `parts`: what each rank reads in turn is this many times as long as what it writes.
@@ -159,15 +166,15 @@ class NvshmemGroup final : public LibraryGroup {
     const std::size_t parts = scatters ? static_cast<std::size_t>(size()) : 1;
     const std::size_t all = d.operation == Operation::barrier ? 0 : d.part_bytes();
     const std::size_t most = kScratchBytes / parts / 256 * 256;
-    if (all == 0) return library_.barrier(stream.native());
+    if (all == 0) return meet(stream);
     std::byte* const own = scratch_->bases[static_cast<std::size_t>(rank())];
     for (std::size_t first = 0; first < all; first += most) {
       const std::size_t bytes = std::min(most, all - first);
       for (std::size_t part = 0; part < parts && e.from; ++part)
         copy(stream, own + part * bytes, e.from + part * all + first, bytes);
-      library_.barrier(stream.native());
+      meet(stream);
       read_others(e, stream, first, bytes);
-      library_.barrier(stream.native());
+      meet(stream);
     }
   }
   void read_others(const ExchangeData& e, StreamRef stream, std::size_t first, std::size_t bytes) {
@@ -204,6 +211,8 @@ class NvshmemGroup final : public LibraryGroup {
 
   const NvshmemLibrary& library_;
   std::shared_ptr<SymmetricBlock> scratch_;
+  std::shared_ptr<SymmetricBlock> words_;  // of meetings: by rank, the last one that it came to
+  Buffer<std::uint32_t> met_;
 };
 
 }  // namespace

@@ -38,9 +38,6 @@ FoundNvshmem open_nvshmem() {
   find(library.finalize, "nvshmemx_hostlib_finalize");
   find(library.allocate, "nvshmem_malloc");
   find(library.address_of, "nvshmem_ptr");
-  find(library.barrier, "nvshmemx_barrier_all_on_stream");
-  find(library.put_signal, "nvshmemx_putmem_signal_on_stream");
-  find(library.wait, "nvshmemx_signal_wait_until_on_stream");
   if (!missing.empty())
     return {{}, fmt::format("libnvshmem_host.so.3 has no {}; install NVSHMEM 3", missing)};
   int major = 0, minor = 0, patch = 0;

@@ -1,6 +1,6 @@
-// library.hpp: the host functions of NVSHMEM that ranks use, opened when the program runs, so that
-// building attacca needs neither its headers nor its library. Its device functions are not used:
-// ranks whose memory a GPU can address need none.
+// library.hpp: the functions of NVSHMEM that ranks use to share memory, opened when the program
+// runs, so that building attacca needs neither its headers nor its library. Its exchanges are not
+// used: ranks whose memory a GPU can address need none.
 #pragma once
 
 #include <cstddef>
@@ -30,10 +30,7 @@ struct NvshmemAttributes {
 static_assert(sizeof(NvshmemId) == 128 && sizeof(NvshmemAttributes) == 144);
 
 constexpr unsigned kNvshmemInitWithId = 1 << 3;
-constexpr int kNvshmemSignalSet = 9;
-constexpr int kNvshmemAtLeast = 5;
 
-/// A stream is a cudaStream_t.
 struct NvshmemLibrary {
   void (*get_version)(int* major, int* minor, int* patch);
   int (*get_unique_id)(NvshmemId* id);
@@ -42,10 +39,6 @@ struct NvshmemLibrary {
   void (*finalize)();
   void* (*allocate)(std::size_t bytes);
   void* (*address_of)(const void* own, int rank);
-  void (*barrier)(void* stream);
-  void (*put_signal)(void* to, const void* from, std::size_t bytes, std::uint64_t* signal,
-                     std::uint64_t value, int operation, int rank, void* stream);
-  void (*wait)(std::uint64_t* signal, int comparison, std::uint64_t value, void* stream);
 
   int version = 0;  // 30400 is 3.4.0
 };
