@@ -508,6 +508,9 @@ class Engine {
   EngineStats stats() const;
   /// Tells, for every step the scheduler can form, whether it has a graph.
   std::vector<GraphCoverage> coverage() const;
+  /// Which form the resident scheduler's loop has, what a pass costs in each form on this device,
+  /// and why it cannot have the others. It measures small loops. Empty with the host's scheduler.
+  std::string explain_loop() const;
   /// The step sizes that have graphs.
   StepSizes sizes() const;
   /// Builds graphs for other sizes while requests run; steps use them from the next one on, those

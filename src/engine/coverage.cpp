@@ -2,6 +2,7 @@
 #include "engine/coverage.hpp"
 
 #include <fmt/core.h>
+#include <attacca/error.hpp>
 
 #include <algorithm>
 
@@ -80,6 +81,15 @@ std::vector<GraphCoverage> coverage_of(const schedule::Limits& limits, GraphMode
   cover(limits, graphs, true, limits.slots, all);
   cover(limits, graphs, false, limits.most_mixed(), all);
   return all;
+}
+
+void require_graphs(const schedule::Limits& limits, llm::GraphMode graphs) {
+  for (const llm::GraphCoverage& part : coverage_of(limits, graphs))
+    if (part.mode != llm::StepMode::decode && part.mode != llm::StepMode::mixed)
+      throw BadArgument(fmt::format(
+          "the resident scheduler needs a graph for every step, and: {}; use graphs full with "
+          "padding, and leave decode_sizes and mixed_sizes to their defaults",
+          describe(part)));
 }
 
 }  // namespace attacca::engine

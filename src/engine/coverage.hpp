@@ -23,4 +23,8 @@ llm::StepRecord record_of(const schedule::Limits& limits, llm::GraphMode graphs,
 /// Asks the policy about every step that it can form.
 std::vector<llm::GraphCoverage> coverage_of(const schedule::Limits& limits, llm::GraphMode graphs);
 
+/// Throws BadArgument unless every such step has a graph: a loop on the device launches no kernels
+/// one by one.
+void require_graphs(const schedule::Limits& limits, llm::GraphMode graphs);
+
 }  // namespace attacca::engine

@@ -40,6 +40,9 @@ EngineCore::EngineCore(std::shared_ptr<const ModelData> model, const EngineOptio
     auto resident = std::make_unique<engine::ResidentScheduler>(std::move(runner), limits_,
                                                                 options_, setup.records, progress);
     offer_sizes_ = [to = resident.get()](const schedule::Limits& limits) { to->offer(limits); };
+    explain_ = [of = resident.get()](const schedule::Limits& limits) {
+      return of->explain(limits);
+    };
     scheduler_ = std::move(resident);
   } else {
     auto host = std::make_unique<engine::HostScheduler>(std::move(runner), limits_, options_);
@@ -264,6 +267,11 @@ void EngineCore::change_sizes(const StepSizes& sizes) {
   const std::lock_guard lock(sizes_mutex_);
   limits_.decode_sizes = next.decode_sizes;
   limits_.mixed_sizes = next.mixed_sizes;
+}
+
+std::string EngineCore::explain_loop() const {
+  const std::lock_guard lock(sizes_mutex_);
+  return explain_ ? explain_(limits_) : "";
 }
 
 std::vector<GraphCoverage> EngineCore::coverage() const {

@@ -43,6 +43,7 @@ class EngineCore {
   const EngineMemory& memory() const { return memory_; }
   EngineStats stats() const { return driver_->stats(); }
   std::vector<GraphCoverage> coverage() const;
+  std::string explain_loop() const;
   StepSizes sizes() const;
   void change_sizes(const StepSizes& sizes);
   std::vector<Product> products() const {
@@ -77,7 +78,8 @@ class EngineCore {
   std::optional<device::Records> records_;
   const engine::StepRunner* runner_ = nullptr;  // the scheduler's
   std::unique_ptr<driver::Scheduler> scheduler_;
-  std::function<void(const schedule::Limits&)> offer_sizes_;  // to it
+  std::function<void(const schedule::Limits&)> offer_sizes_;     // to it
+  std::function<std::string(const schedule::Limits&)> explain_;  // the resident loop
   EngineMemory memory_;
   std::unique_ptr<driver::TextWorker> text_;
   std::unique_ptr<driver::Driver> driver_;

@@ -12,6 +12,9 @@
 
 #include "engine/coverage.hpp"
 #include "engine/outcome.hpp"
+#include "engine/resident_mail.hpp"
+#include "graph/access.hpp"
+#include "graph/executor.hpp"
 #include "graph/marks.hpp"
 #include "kernels/sample/sampling.hpp"
 
@@ -19,9 +22,6 @@ namespace attacca::engine {
 
 namespace {
 
-using device::Ring;
-using device::RingReader;
-using device::RingWriter;
 using kernels::Sampled;
 using kernels::SamplingParams;
 using resident::News;
@@ -45,23 +45,11 @@ constexpr const char* kLoopName = "resident scheduler";
 constexpr std::uint64_t kStepsInRing = 4096;
 constexpr std::uint64_t kLeastNews = 1u << 15;  // with few slots steps are short
 constexpr std::uint64_t kMostNews = 1u << 20;
-constexpr std::uint32_t kNewsPerTops = 16;  // few requests ask for alternatives
 
 std::uint32_t default_capacity(const schedule::Limits& limits) {
   const std::uint64_t wanted = std::clamp(kStepsInRing * (limits.slots + 1), kLeastNews, kMostNews);
   return static_cast<std::uint32_t>(
       std::bit_ceil(std::max<std::uint64_t>(wanted, 2 * resident::news_wanted(limits))));
-}
-
-/// Every step that the policy can form must have a graph: the loop cannot launch kernels one by
-/// one.
-void check_coverage(const schedule::Limits& limits, llm::GraphMode graphs) {
-  for (const llm::GraphCoverage& part : coverage_of(limits, graphs))
-    if (part.mode != llm::StepMode::decode && part.mode != llm::StepMode::mixed)
-      throw BadArgument(fmt::format(
-          "the resident scheduler needs a graph for every step, and: {}; use graphs full with "
-          "padding, and leave decode_sizes and mixed_sizes to their defaults",
-          describe(part)));
 }
 
 /// The kernels of the loop tell a Tracer more than their nodes would.
@@ -75,52 +63,6 @@ resident::LoopSites loop_sites(const Device& device) {
 }
 
 }  // namespace
-
-/// The rings, the loop's state and the loop itself.
-struct ResidentScheduler::Mail {
-  Mail(const Device& device, const schedule::Limits& limits, std::uint32_t news_capacity)
-      : orders(device, std::bit_ceil(6u * limits.requests + 16)),
-        news(device, news_capacity),
-        tops(device, std::bit_ceil(std::max(4 * limits.logit_rows, news_capacity / kNewsPerTops))),
-        order_writer(orders.writer()),
-        news_reader(news.reader()),
-        tops_reader(tops.reader()),
-        loop_orders(orders.reader()),
-        loop_news(news.writer()),
-        loop_tops(tops.writer()),
-        state_memory(device, schedule::state_bytes(limits) / sizeof(schedule::Line)),
-        plan_memory(device, schedule::plan_bytes(limits) / sizeof(schedule::Line)),
-        cached_tokens(device, limits.requests),
-        masks(device, limits.requests),
-        params(device, limits.requests),
-        stop(device, std::size_t{limits.requests} * SamplingParams::kMaxStopTokens),
-        sampled(device, limits.logit_rows),
-        loop_state(device, 1),
-        board(device, 1, Visibility::shared) {
-    new (board.data()) resident::Board{};
-  }
-
-  Ring<Order> orders;
-  Ring<News> news;
-  Ring<Sampled> tops;
-  RingWriter<Order> order_writer;
-  RingReader<News> news_reader;
-  RingReader<Sampled> tops_reader;
-  // The loop's ends.
-  device::RingRef<Order> loop_orders;
-  device::RingRef<News> loop_news;
-  device::RingRef<Sampled> loop_tops;
-  Buffer<schedule::Line> state_memory;
-  Buffer<schedule::Line> plan_memory;  // of the next step
-  Buffer<std::uint32_t> cached_tokens;
-  Buffer<std::uint32_t> masks;
-  Buffer<SamplingParams> params;
-  Buffer<std::int32_t> stop;
-  Buffer<Sampled> sampled;  // of the step before
-  Buffer<resident::LoopState> loop_state;
-  Buffer<resident::Board> board;
-  std::unique_ptr<SwitchLoopExec> loop;
-};
 
 ResidentScheduler::ResidentScheduler(std::unique_ptr<StepRunner> runner,
                                      const schedule::Limits& limits,
@@ -148,7 +90,7 @@ ResidentScheduler::ResidentScheduler(std::unique_ptr<StepRunner> runner,
       turn_(options.turns),
       masks_(runner_->slots().mask_rows()),
       embedder_(*runner_, limits, options, log_) {
-  check_coverage(limits_, options_.graphs);
+  require_graphs(limits_, options_.graphs);
   start(progress);
 }
 
@@ -157,7 +99,7 @@ ResidentScheduler::~ResidentScheduler() { stop(); }
 /// Makes an empty schedule, and the loop that runs it.
 void ResidentScheduler::start(const formats::Progress& progress) {
   {
-    auto mail = std::make_shared<Mail>(options_.device, limits_, news_capacity_);
+    auto mail = std::make_shared<ResidentMail>(options_.device, limits_, news_capacity_);
     const std::lock_guard lock(offer_mutex_);
     mail_ = std::move(mail);
   }
@@ -192,71 +134,90 @@ void ResidentScheduler::start(const formats::Progress& progress) {
   if (device.is_cuda()) graph_device_bytes_ = free - std::min(free, device.bytes_free());
 }
 
-std::unique_ptr<SwitchLoopExec> ResidentScheduler::build_loop(
-    const Mail& mail, const schedule::Limits& limits, const formats::Progress& progress) const {
+SwitchLoop ResidentScheduler::passes(const ResidentMail& mail, const schedule::Limits& limits,
+                                     const formats::Progress& progress) const {
   const Device& device = options_.device;
+  const bool is_cuda = device.is_cuda();
   const resident::Letters letters{letters_.data(), prompts_.data(), stop_.data(), bias_.data(),
                                   masks_sent_.data()};
-  resident::PlanArgs plan{.loop = mail.loop_state.data(),
-                          .letters = letters,
-                          .slots = runner_->slots().writable(),
-                          .orders = mail.loop_orders,
-                          .news = mail.loop_news,
-                          .tops = mail.loop_tops,
-                          .board = mail.board.data(),
-                          .records = records_,
-                          .sites = loop_sites(device)};
-  resident::TurnArgs turn{.loop = mail.loop_state.data(),
-                          .planned = schedule::bind_plan(limits, mail.plan_memory.data()),
-                          .running = runner_->device_plan(),
-                          .sampled = runner_->sampled().data(),
-                          .saved = mail.sampled.data(),
-                          .letters = letters,
-                          .slots = runner_->slots().writable(),
-                          .orders = mail.loop_orders,
-                          .news = mail.loop_news,
-                          .board = mail.board.data(),
-                          .graph = {},
-                          .again = {}};
+  const resident::PlanArgs plan{.loop = mail.loop_state.data(),
+                                .letters = letters,
+                                .slots = runner_->slots().writable(),
+                                .orders = mail.loop_orders,
+                                .news = mail.loop_news,
+                                .tops = mail.loop_tops,
+                                .board = mail.board.data(),
+                                .records = records_,
+                                .sites = loop_sites(device)};
+  const resident::TurnArgs turn{.loop = mail.loop_state.data(),
+                                .planned = schedule::bind_plan(limits, mail.plan_memory.data()),
+                                .running = runner_->device_plan(),
+                                .sampled = runner_->sampled().data(),
+                                .saved = mail.sampled.data(),
+                                .letters = letters,
+                                .slots = runner_->slots().writable(),
+                                .orders = mail.loop_orders,
+                                .news = mail.loop_news,
+                                .board = mail.board.data(),
+                                .graph = {},
+                                .again = {}};
   std::vector<Graph::Fill> steps;
   std::vector<std::string> names;
   for (std::uint32_t number = 0; number < limits.graph_count(); ++number) {
     names.push_back(fmt::format("{} step of {}",
                                 limits.is_decode_graph(number) ? "decode" : "mixed",
                                 limits.graph_tokens(number)));
-    steps.push_back([this, number, &limits, &progress](Graph& step) {
+    steps.push_back([this, number, limits, progress](Graph& step) {
       if (progress) progress("building graphs", number, limits.graph_count());
       runner_->append_step(step, limits, number);
     });
   }
-  const SwitchLoop passes(
-      device, kLoopName,
-      {.lead =
-           [&](Graph& pass, Condition again, Condition step) {
-             turn.again = again;
-             turn.graph = step;
-             pass.kernel(resident::turn(), grid_of(turn, device.is_cuda()), turn);
-           },
-       .arms = std::move(steps),
-       .beside =
-           [&](Graph& pass) {
-             plan.is_first = 0;
-             pass.kernel(resident::plan(), grid_of(plan, device.is_cuda()), plan);
-           },
-       .next = &turn.planned.counts->graph,
-       .before =
-           [&](Graph& graph) {
-             plan.is_first = 1;
-             graph.kernel(resident::plan(), grid_of(plan, device.is_cuda()), plan);
-           },
-       .arm_names = std::move(names)});
-  return std::make_unique<SwitchLoopExec>(passes.instantiate(
-      options_.resident_loop == llm::ResidentLoop::self_relaunch ? LoopForm::self_relaunch
-                                                                 : LoopForm::while_node));
+  const auto planning = [plan, is_cuda](bool is_first) -> Graph::Fill {
+    resident::PlanArgs args = plan;
+    args.is_first = is_first;
+    return [args, is_cuda](Graph& graph) {
+      graph.kernel(resident::plan(), grid_of(args, is_cuda), args);
+    };
+  };
+  return SwitchLoop(device, kLoopName,
+                    {.lead =
+                         [turn, is_cuda](Graph& pass, Condition again, Condition step) {
+                           resident::TurnArgs args = turn;
+                           args.again = again;
+                           args.graph = step;
+                           pass.kernel(resident::turn(), grid_of(args, is_cuda), args);
+                         },
+                     .arms = std::move(steps),
+                     .beside = planning(false),
+                     .next = &turn.planned.counts->graph,
+                     .before = planning(true),
+                     .arm_names = std::move(names)});
+}
+
+std::unique_ptr<SwitchLoopExec> ResidentScheduler::build_loop(
+    const ResidentMail& mail, const schedule::Limits& limits,
+    const formats::Progress& progress) const {
+  return std::make_unique<SwitchLoopExec>(passes(mail, limits, progress).instantiate(form()));
+}
+
+LoopForm ResidentScheduler::form() const {
+  return options_.resident_loop == llm::ResidentLoop::self_relaunch ? LoopForm::self_relaunch
+                                                                    : LoopForm::while_node;
+}
+
+std::string ResidentScheduler::explain(const schedule::Limits& limits) {
+  std::shared_ptr<ResidentMail> mail;
+  {
+    const std::lock_guard lock(offer_mutex_);
+    mail = mail_;
+  }
+  LoopPlan plan = passes(*mail, limits, {}).plan();
+  plan.chosen = form();
+  return plan.explain();
 }
 
 void ResidentScheduler::offer(const schedule::Limits& limits) {
-  check_coverage(limits, options_.graphs);
+  require_graphs(limits, options_.graphs);
   Offer offer{.limits = limits, .mail = {}, .loop = {}};
   {
     const std::lock_guard lock(offer_mutex_);
@@ -576,7 +537,7 @@ std::vector<driver::JobPtr> ResidentScheduler::fail_running() {
 }
 
 std::size_t ResidentScheduler::bytes() const {
-  const Mail& mail = *mail_;
+  const ResidentMail& mail = *mail_;
   return letters_.bytes() + prompts_.bytes() + stop_.bytes() + bias_.bytes() + masks_sent_.bytes() +
          mail.orders.capacity() * sizeof(Order) + mail.news.capacity() * sizeof(News) +
          mail.tops.capacity() * sizeof(Sampled) + mail.state_memory.bytes() +

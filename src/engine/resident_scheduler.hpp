@@ -24,6 +24,8 @@
 
 namespace attacca::engine {
 
+struct ResidentMail;
+
 class ResidentScheduler final : public driver::Scheduler {
  public:
   /// Throws BadArgument if some step has no graph. REQUIRES: as HostScheduler.
@@ -38,6 +40,9 @@ class ResidentScheduler final : public driver::Scheduler {
   /// over when that one ends, which it is asked to do. Throws as the constructor. Thread-safe, for
   /// one caller at a time.
   void offer(const schedule::Limits& limits);
+  /// What a pass of the loop costs in each form on this device, or why it cannot have that form.
+  /// Thread-safe.
+  std::string explain(const schedule::Limits& limits);
 
   /// As many as there are entries: some wait on the device, so that a slot is not left free until
   /// the host has heard of it.
@@ -64,11 +69,12 @@ class ResidentScheduler final : public driver::Scheduler {
   driver::StepClock::Running running() override { return driver::StepClock::Running(clock_); }
 
  private:
-  /// Everything that is made anew after a failure.
-  struct Mail;
-
   void start(const formats::Progress& progress = {});
-  std::unique_ptr<SwitchLoopExec> build_loop(const Mail& mail, const schedule::Limits& limits,
+  LoopForm form() const;
+  SwitchLoop passes(const ResidentMail& mail, const schedule::Limits& limits,
+                    const formats::Progress& progress) const;
+  std::unique_ptr<SwitchLoopExec> build_loop(const ResidentMail& mail,
+                                             const schedule::Limits& limits,
                                              const formats::Progress& progress = {}) const;
   void take_offered_loop();
   void wait_for_end() const;
@@ -103,7 +109,7 @@ class ResidentScheduler final : public driver::Scheduler {
   Buffer<std::int32_t> stop_;
   Buffer<kernels::TokenBias> bias_;
   Buffer<std::uint32_t> masks_sent_;  // by entry
-  std::shared_ptr<Mail> mail_;
+  std::shared_ptr<ResidentMail> mail_;
   struct Occupant {
     std::uint64_t id = 0;  // 0: the entry is free
     driver::JobPtr job;
@@ -128,7 +134,7 @@ class ResidentScheduler final : public driver::Scheduler {
   Embedder embedder_;  // its steps run between two launches of the loop
   struct Offer {
     schedule::Limits limits;
-    std::shared_ptr<Mail> mail;  // that of the loop
+    std::shared_ptr<ResidentMail> mail;  // that of the loop
     std::unique_ptr<SwitchLoopExec> loop;
   };
   std::mutex offer_mutex_;  // of `offered_`, and of `mail_` where it changes

@@ -228,6 +228,23 @@ TEST_P(SmallResident, answers_requests_of_many_kinds_by_relaunching_itself) {
   answer_requests(llm::ResidentLoop::self_relaunch);
 }
 
+TEST_P(Resident, says_what_its_loop_costs_in_each_form) {
+  const llm::Model model(fixture("llama"));
+  for (const auto form : {llm::ResidentLoop::while_node, llm::ResidentLoop::self_relaunch}) {
+    llm::EngineOptions with = options();
+    with.resident_loop = form;
+    const LoopForm lowered =
+        form == llm::ResidentLoop::while_node ? LoopForm::while_node : LoopForm::self_relaunch;
+    const std::string said = llm::Engine(model, with).explain_loop();
+    EXPECT_THAT(
+        said, HasSubstr(std::string("'resident scheduler' becomes a ") + loop_form_name(lowered)));
+    EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1 + static_cast<long>(kLoopForms));
+  }
+  llm::EngineOptions by_host = options();
+  by_host.scheduler = llm::Scheduler::host;
+  EXPECT_EQ(llm::Engine(model, by_host).explain_loop(), "");
+}
+
 TEST_P(Resident, refuses_to_start_where_a_step_would_have_no_graph) {
   const llm::Model model(fixture("llama"));
   llm::EngineOptions with = options();

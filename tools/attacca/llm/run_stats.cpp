@@ -165,6 +165,7 @@ std::string run_stats(const Engine& engine, const std::vector<Reply>& replies, u
         "the host to read\n",
         stats.steps, stats.launches, llm::resident_loop_name(engine.options().resident_loop),
         stats.pauses);
+  text += engine.explain_loop();
   return text + graph_counters(stats);
 }
 
