@@ -427,7 +427,7 @@ void ResidentScheduler::permit(const ReplyMasks::Grant& grant) {
 /// Everything that is there. False: nothing was.
 bool ResidentScheduler::take_in_news(std::vector<driver::Outcome>& outcomes) {
   News news;
-  bool has_any = false;
+  bool has_any = false, has_ending = false;
   std::uint64_t steps = 0;
   while (is_running_ && mail_->news_reader.try_pop(news)) {
     has_any = true;
@@ -435,6 +435,7 @@ bool ResidentScheduler::take_in_news(std::vector<driver::Outcome>& outcomes) {
     switch (news.kind) {
       case News::Kind::row:
         take_in_row(news, outcomes);
+        has_ending |= news.row.ending != Ending::none;
         break;
       case News::Kind::step:
         take_in_step(news);
@@ -452,6 +453,7 @@ bool ResidentScheduler::take_in_news(std::vector<driver::Outcome>& outcomes) {
         break;
     }
   }
+  if (has_ending || last_step_ - last_look_ > kSuspicious) check_results();
   return has_any;
 }
 
@@ -507,13 +509,25 @@ void ResidentScheduler::look_for_failure() {
   stream_.synchronize();
 }
 
-/// Cancels everything and waits for the loop. Its errors are on their way to the driver already.
+/// Behind a failure, such as a wait that expired, the loop goes on and its results are void. So no
+/// request may end well before this was asked.
+void ResidentScheduler::check_results() {
+  last_look_ = driver::Clock::now();
+  if (graph::state_of(stream_).impl->has_failed()) end_and_throw();
+}
+
+/// Cancels everything, waits for the loop and throws its error, if it has one.
+void ResidentScheduler::end_and_throw() {
+  for (std::uint32_t entry = 0; entry < limits_.requests; ++entry)
+    if (occupants_[entry].id != 0)
+      order({.kind = Order::Kind::cancel, .entry = entry, .id = occupants_[entry].id});
+  stream_.synchronize();
+}
+
+/// Its errors are on their way to the driver already.
 void ResidentScheduler::stop() noexcept {
   try {
-    for (std::uint32_t entry = 0; entry < limits_.requests; ++entry)
-      if (occupants_[entry].id != 0)
-        order({.kind = Order::Kind::cancel, .entry = entry, .id = occupants_[entry].id});
-    stream_.synchronize();
+    end_and_throw();
   } catch (...) {
   }
 }

@@ -91,6 +91,8 @@ class ResidentScheduler final : public driver::Scheduler {
   void take_in_step(const resident::News& news);
   void end_loop(resident::LoopEnd why);
   void look_for_failure();
+  void check_results();
+  void end_and_throw();
   void release(std::uint32_t entry);
   void stop() noexcept;
   llm::EngineStats loop_stats() const;
@@ -127,6 +129,7 @@ class ResidentScheduler final : public driver::Scheduler {
   llm::EngineStats past_;  // what the boards of loops that failed had counted
   driver::Clock::time_point launched_;
   driver::Clock::time_point last_step_;  // when its news were read
+  driver::Clock::time_point last_look_;  // for failures
   std::uint64_t last_step_at_ = 0;       // by the device's clock; 0: none since the launch
   driver::StepClock clock_;
   driver::StepTurn turn_;  // held while the loop runs

@@ -52,6 +52,9 @@ class StreamImpl {
   virtual void record(EventImpl& event) = 0;
   virtual void wait(EventImpl& event) = 0;
   virtual void synchronize() = 0;
+  /// Whether something has failed that `synchronize` would throw, as far as is known by now. Work
+  /// may still run.
+  virtual bool has_failed() = 0;
   virtual void* native() { return nullptr; }
 };
 

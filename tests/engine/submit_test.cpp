@@ -488,6 +488,19 @@ TEST_P(FailingSteps, leave_the_masks_of_other_requests_right) {
   expect_no_trace(engine);
 }
 
+TEST_P(FailingSteps, whose_waits_expire_fail_their_requests_with_the_record_and_no_other) {
+  Engine engine(model_, faulty(1));
+  const Tokens right = engine.generate(greedy({1, 2}, 4)).tokens;
+  engine.wait_until_idle();
+  faults_->launches = {test::Faults::Kind::gives_up};
+  const Reply failed = engine.submit(greedy({1, 2}, 4)).wait();
+  EXPECT_EQ(failed.finish, Finish::failed);
+  EXPECT_THAT(failed.error,
+              testing::AllOf(HasSubstr("give up"), HasSubstr("waited"), HasSubstr("a letter")));
+  EXPECT_EQ(engine.generate(greedy({1, 2}, 4)).tokens, right);
+  expect_no_trace(engine);
+}
+
 TEST_P(FailingSteps, come_out_of_generate_as_they_were_thrown) {
   Engine engine(model_, faulty(4));
   faults_->launches = {test::Faults::Kind::throws};

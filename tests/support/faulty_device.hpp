@@ -7,15 +7,16 @@
 #include <memory>
 
 #include "graph/executor.hpp"
+#include "support/kernels.hpp"
 
 namespace attacca::test {
 
 /// What the next calls do, one entry for each call. Calls beyond the last entry work.
 struct Faults {
-  enum class Kind { none, refuses, throws };
+  enum class Kind { none, refuses, throws, gives_up };
   std::deque<Kind> applies;                        // a failing call makes half of the changes
   std::deque<Kind> instantiations;                 // these only throw
-  std::deque<Kind> launches;                       // so do these
+  std::deque<Kind> launches;                       // these throw, or a wait before them gives up
   bool is_lost = false;                            // every launch and copy throws
   std::shared_ptr<graph::Observer> observer = {};  // of a device that pretends to be CUDA
 
@@ -33,8 +34,11 @@ class FaultyInstance final : public graph::Instance {
       : inner_(std::move(inner)), faults_(std::move(faults)) {}
 
   void launch(graph::StreamImpl& stream) override {
-    if (faults_->is_lost || Faults::next(faults_->launches) == Faults::Kind::throws)
+    const Faults::Kind kind = Faults::next(faults_->launches);
+    if (faults_->is_lost || kind == Faults::Kind::throws)
       throw DeviceError("the faulty device failed a launch");
+    const GiveUpArgs waits{.block = 0, .wanted = 1, .seen = 0};
+    if (kind == Faults::Kind::gives_up) stream.kernel(give_up.info(), Grid{}, &waits);
     inner_->launch(stream);
   }
   std::optional<graph::Refusal> apply(const graph::GraphData& data,

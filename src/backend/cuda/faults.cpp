@@ -201,6 +201,13 @@ void StreamFaults::collect() {
   if (std::exchange(has_launched_launchers_, false)) std::erase(ledger_.launchers_, this);
 }
 
+bool StreamFaults::any() {
+  FaultLedger::Boxes device_graphs;  // let go after the mutex
+  const std::lock_guard lock(ledger_.mutex_);
+  gather(device_graphs);
+  return !faults_.empty();
+}
+
 void StreamFaults::rethrow() {
   std::vector<Fault> faults;
   {

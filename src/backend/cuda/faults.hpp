@@ -112,6 +112,9 @@ class StreamFaults {
   /// Takes the failures since the last call, and stops watching. REQUIRES: the stream's work has
   /// ended.
   void collect();
+  /// Whether there are failures to throw, as far as the device has reported them. Goes through the
+  /// records of all kernels that may report.
+  bool any();
   /// Throws the first failure collected, if any.
   void rethrow();
 

@@ -47,6 +47,7 @@ class CudaStream final : public graph::StreamImpl {
   void record(graph::EventImpl& event) override;
   void wait(graph::EventImpl& event) override;
   void synchronize() override;
+  bool has_failed() override { return faults_.any(); }
   /// The caller may enqueue work unknown to us, so the stream counts as busy from then on.
   void* native() override;
 

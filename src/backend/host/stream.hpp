@@ -45,6 +45,7 @@ class HostStream final : public graph::StreamImpl {
   void record(graph::EventImpl& event) override;
   void wait(graph::EventImpl& event) override;
   void synchronize() override;
+  bool has_failed() override { return failures_.any(); }
 
   /// Exceptions of nodes go into `failures` and not out of `work`.
   void enqueue(std::function<void()> work);
