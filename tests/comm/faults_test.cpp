@@ -289,12 +289,13 @@ TEST(Faults, a_kernel_names_what_it_waited_for_if_another_rank_does_not_come) {
                             .sum = cells.data() + 1,
                             .patience_nanoseconds = 20'000'000};
     group.launch_together(lock_step, Grid{}, args, stream);
-    if (group.rank() == 0)
+    if (group.rank() == 0) {
       EXPECT_THAT([&] { stream.synchronize(); },
                   ThrowsMessage<WaitOverdue>(
                       AllOf(HasSubstr("'lock_step'"), HasSubstr("for the other ranks"))));
-    else
+    } else {
       stream.synchronize();
+    }
     group.barrier().run();
   });
 }

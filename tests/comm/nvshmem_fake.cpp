@@ -125,10 +125,11 @@ TEST(Nvshmem, a_signal_that_nobody_sets_ends_the_wait_with_the_rank_that_should)
       [](const Group& group) {
         Rank rank(group);
         const auto signal = rank.group.symmetric<std::uint64_t>(1);
-        if (group.rank() == 0)
+        if (group.rank() == 0) {
           EXPECT_THAT([&] { rank.run(rank.group.wait(signal.data(), 3, 1)); },
                       testing::ThrowsMessage<WaitOverdue>(
                           AllOf(HasSubstr("for rank 1"), HasSubstr("wanted 3 and saw 0"))));
+        }
       },
       options);
 }
