@@ -10,6 +10,7 @@
 #include <string>
 
 #include "harness.hpp"
+#include "ranks/exchange_time.hpp"
 #include "ranks/ranks_kernels.hpp"
 
 namespace bench {
@@ -35,27 +36,6 @@ double time_of_exchange(const Graph& graph, int launches, const Meet& meet) {
   launch(1);
   meet();
   return microseconds([&] { launch(launches); }) / launches / kExchanges;
-}
-
-/// As rank 0 sees it.
-double of_ranks(const Device& device, Transport transport, std::size_t count, int launches) {
-  double time = 0;
-  run_loopback(kRanks, [&](const Group& threads) {
-    const Group group = threads.on(device, transport);
-    Buffer<float> x(device, std::vector<float>(count, 0.0f));
-    Graph graph(device, "all-reduces");
-    std::optional<PlainNode> last;
-    for (int at = 0; at < kExchanges; ++at) {
-      const PlainNode node =
-          group.all_reduce(x.span()).named(fmt::format("sum {}", at)).add_to(graph);
-      if (last) node.after(*last);
-      last = node;
-    }
-    const double taken = time_of_exchange(graph, launches, [&] { threads.barrier().run(); });
-    if (group.rank() == 0) time = taken;
-    threads.barrier().run();
-  });
-  return time;
 }
 
 double by_hand(const Device& device, std::size_t count, int launches) {
@@ -109,6 +89,30 @@ void measure_processes(Run& run) {
   }
 }
 
+}  // namespace
+
+double all_reduce_us(const Device& device, Transport transport, std::size_t count, int launches) {
+  double time = 0;
+  run_loopback(kRanks, [&](const Group& threads) {
+    const Group group = threads.on(device, transport);
+    Buffer<float> x(device, std::vector<float>(count, 0.0f));
+    Graph graph(device, "all-reduces");
+    std::optional<PlainNode> last;
+    for (int at = 0; at < kExchanges; ++at) {
+      const PlainNode node =
+          group.all_reduce(x.span()).named(fmt::format("sum {}", at)).add_to(graph);
+      if (last) node.after(*last);
+      last = node;
+    }
+    const double taken = time_of_exchange(graph, launches, [&] { threads.barrier().run(); });
+    if (group.rank() == 0) time = taken;
+    threads.barrier().run();
+  });
+  return time;
+}
+
+namespace {
+
 void ranks_device(Run& run) {
   const Device& device = run.device;
   bool has_library = device.is_cuda() && has_nccl();
@@ -119,13 +123,13 @@ void ranks_device(Run& run) {
     const std::size_t count = bytes / sizeof(float);
     const int launches = device.is_cuda() ? 20 : bytes < (1 << 20) ? 20 : 1;
     const std::string what = fmt::format("{} KiB", bytes >> 10);
-    const auto edges = [&] { return of_ranks(device, Transport::edges, count, launches); };
+    const auto edges = [&] { return all_reduce_us(device, Transport::edges, count, launches); };
     const auto hand = [&] { return by_hand(device, count, launches); };
     const auto times = run.interleave(what, 11, {edges, hand});
     run.add(compared(kEdges, {{"bytes", bytes}}, times[0], times[1]));
     if (!has_library) continue;
     try {
-      const auto nccl = [&] { return of_ranks(device, Transport::nccl, count, launches); };
+      const auto nccl = [&] { return all_reduce_us(device, Transport::nccl, count, launches); };
       const auto with = run.interleave("NCCL, " + what, 5, {nccl, hand});
       run.add(compared(kNccl, {{"bytes", bytes}}, with[0], with[1]));
     } catch (const Error& error) {

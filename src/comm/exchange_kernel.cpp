@@ -12,6 +12,9 @@ namespace {
 struct alignas(16) Unit16 {
   std::uint64_t low, high;
 };
+struct alignas(16) Four {
+  float x, y, z, w;
+};
 
 struct ExchangeKernel {
   static constexpr const char* name = "exchange";
@@ -102,9 +105,34 @@ struct ExchangeKernel {
     return sum;
   }
 
+  /// Whether all-reduces of f32 can go four elements at a time, as those of models do.
+  ATTACCA_HD static bool goes_by_fours(const Args& a, std::uint64_t count) {
+    if (a.reduction != Reduction::sum || count % 4 != 0) return false;
+    std::uintptr_t all = 0;
+    for (int rank = 0; rank < a.ranks; ++rank)
+      all |= reinterpret_cast<std::uintptr_t>(a.from[rank]);
+    for (int rank = 0; rank < a.targets; ++rank)
+      all |= reinterpret_cast<std::uintptr_t>(a.to[rank]);
+    return all % sizeof(Four) == 0;
+  }
+  ATTACCA_HD static void add_fours(const Args& a, std::uint64_t count, std::uint64_t first,
+                                   std::uint64_t step) {
+    for (std::uint64_t at = first; at < count / 4; at += step) {
+      Four sum = reinterpret_cast<const Four*>(a.from[0])[at];
+      for (int rank = 1; rank < a.ranks; ++rank) {
+        const Four next = reinterpret_cast<const Four*>(a.from[rank])[at];
+        sum = {sum.x + next.x, sum.y + next.y, sum.z + next.z, sum.w + next.w};
+      }
+      for (int rank = 0; rank < a.targets; ++rank) reinterpret_cast<Four*>(a.to[rank])[at] = sum;
+    }
+  }
+
   template <class T>
   ATTACCA_HD static void reduce_as(const Args& a, std::uint64_t first, std::uint64_t step) {
     const std::uint64_t count = moved(a);
+    if constexpr (std::is_same_v<T, float>)
+      if (a.operation == Operation::all_reduce && goes_by_fours(a, count))
+        return add_fours(a, count, first, step);
     if (a.operation == Operation::all_reduce) {
       for (std::uint64_t at = first; at < count; at += step) {
         const T sum = sum_at<T>(a, at);
@@ -129,9 +157,9 @@ const Kernel<ExchangeArgs>& exchange_kernel() {
 Grid grid_of(const ExchangeArgs& args, bool is_cuda) {
   constexpr std::uint64_t kMostThreads = 132 * 1024;  // more take turns
   if (!is_cuda) return Grid{};
-  return Grid::covering(args.count == 0             ? 1
-                        : args.count < kMostThreads ? args.count
-                                                    : kMostThreads);
+  const bool by_fours = args.operation == Operation::all_reduce && args.type == ElementType::f32;
+  const std::uint64_t count = by_fours ? (args.count + 3) / 4 : args.count;
+  return Grid::covering(count == 0 ? 1 : count < kMostThreads ? count : kMostThreads);
 }
 
 }  // namespace attacca::comm

@@ -53,8 +53,8 @@ class Bench(unittest.TestCase):
         names = self.names()
         self.assertIn(HOST, names)
         self.assertIn("overhead-launch", names)
-        engine = [name for name in names if name in ("ranks", "ranks-device", "ranks-model", "decode", "engine", "loop",
-                                                     "plan", "prefill", "quality", "sampling", "structured", "trace")]
+        engine = [name for name in names if name in ("ranks", "ranks-decode", "ranks-device", "ranks-model", "decode",
+                                                     "engine", "loop", "plan", "prefill", "quality", "sampling", "structured", "trace")]
         self.assertEqual(engine, names[len(names) - len(engine):])
         names = names[:len(names) - len(engine)]
         self.assertEqual(names, sorted(names, key=lambda name: (name.startswith("overhead-"), name)))

@@ -1,0 +1,103 @@
+// ranks_decode.cpp: a decode step of a model that two ranks of one device share, against the same
+// on one rank, and the part of it that its all-reduces take. On a host device a rank is a thread.
+#include <fmt/core.h>
+#include <attacca/nccl.hpp>
+#include <attacca/ranks.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "engine/model_data.hpp"
+#include "llm/engine_runs.hpp"
+#include "llm/random_file.hpp"
+#include "ranks/exchange_time.hpp"
+
+namespace bench {
+
+namespace {
+
+using namespace attacca::llm;
+using attacca::Device;
+using attacca::Group;
+using attacca::Transport;
+
+constexpr std::size_t kTokens = 64;
+
+/// Microseconds of a decode step of one sequence.
+double step_us(const Model& model, const Device& device, int ranks, Transport transport) {
+  double time = 0;
+  attacca::run_loopback(ranks, [&](const Group& group) {
+    EngineOptions options;
+    options.device = device.is_cuda() ? device : Device::host(1);
+    options.slots = 1;
+    options.context = std::min<std::size_t>(model.context(), 512);
+    options.rank_transport = transport;
+    if (ranks > 1) options.ranks = group;
+    if (group.rank() != 0) return follow(model, options);
+    Engine engine(model, options);
+    Request request;
+    request.tokens = random_tokens(model, 8, 1);
+    request.max_tokens = kTokens;
+    request.ignores_end = true;
+    engine.generate(request);
+    engine.wait_until_idle();
+    const EngineStats before = engine.stats();
+    engine.generate(request);
+    engine.wait_until_idle();
+    const EngineStats after = engine.stats();
+    time = (after.seconds_busy - before.seconds_busy) * 1e6 /
+           static_cast<double>(after.steps - before.steps);
+  });
+  return time;
+}
+
+void measure(Run& run, const Model& model, const attacca::model::ModelConfig& config,
+             Transport transport, const Summary& one) {
+  const bool is_cuda = run.device.is_cuda();
+  const std::string through = is_cuda ? transport_name(transport) : "threads";
+  const int launches = is_cuda ? 20 : 1;
+  const auto times = run.interleave(
+      "two ranks, " + through, 5,
+      {[&] { return step_us(model, run.device, 2, is_cuda ? transport : Transport::automatic); },
+       [&] { return all_reduce_us(run.device, transport, config.hidden, launches); }});
+  run.add(compared(fmt::format("decode step of 2 ranks against one, {}", through), {{"ranks", 2}},
+                   times[0], one));
+  const double exchanges = 2.0 * config.layers * times[1].median;
+  Row share{.name = fmt::format("all-reduces of that step, {}", through),
+            .params = {{"ranks", 2}},
+            .value = scaled(times[1], 2.0 * config.layers)};
+  run.add(std::move(share));
+  run.note(fmt::format(
+      "{}: {} all-reduces of {} bytes are {:.0f} % of the step, if no rank is late", through,
+      2 * config.layers, 4 * config.hidden, 100 * exchanges / times[0].median));
+}
+
+void ranks_decode(Run& run) {
+  std::optional<RandomFile> random;
+  if (!run.engine.shapes.empty()) random.emplace(run, run.engine.shapes.front(), "bf16");
+  const std::string path = random ? random->path().string() : model_path_of(run);
+  const Model model(path);
+  const auto data = detail::ModelData::open(path, {});
+  const attacca::model::ModelConfig& config = data->config();
+  run.note(fmt::format("model: {}, {} layers of {} columns, one sequence", model.name(),
+                       config.layers, config.hidden));
+  const auto one = run.interleave(
+      "one rank", 5, {[&] { return step_us(model, run.device, 1, Transport::automatic); }})[0];
+  run.add(Row{.name = "decode step of one rank", .params = {{"ranks", 1}}, .value = one});
+  measure(run, model, config, Transport::edges, one);
+  if (!run.device.is_cuda()) return;
+  try {
+    if (attacca::has_nccl()) measure(run, model, config, Transport::nccl, one);
+  } catch (const attacca::Error& error) {
+    run.note(fmt::format("NCCL was not measured: {}", error.what()));
+  }
+}
+
+const Registered registered{
+    {"ranks-decode", "what does a decode step of two ranks cost, and how much is exchanges?",
+     Needs::either, ranks_decode, ""}};
+
+}  // namespace
+
+}  // namespace bench
