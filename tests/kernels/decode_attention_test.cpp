@@ -219,7 +219,8 @@ class DecodeAttention : public OnEachDevice {
     return rows;
   }
 
-  /// y is rounded to bf16. With the remainder of that rounding it is as exact as its products.
+  /// y is rounded to bf16. With the remainder of that rounding it is nearly exact, because queries,
+  /// weights and floats are each multiplied as two 16-bit numbers.
   static void expect_attended(const World& world, const Result& result) {
     const Shape& shape = world.shape();
     const std::uint32_t group = shape.heads / shape.kv_heads;
@@ -232,9 +233,9 @@ class DecodeAttention : public OnEachDevice {
         for (std::uint32_t i = 0; i < shape.head_size; ++i) {
           const std::size_t at = (std::size_t{row} * shape.heads + head) * shape.head_size + i;
           const double y = kernels::float_of_bfloat(result.y[at]);
-          const double error = seen.magnitude[i] * attention_error(shape.type) + 1e-6;
-          ASSERT_NEAR(y, seen.sum[i], std::abs(y) / 250 + error);
-          ASSERT_NEAR(y + kernels::float_of_bfloat(result.rest[at]), seen.sum[i], error)
+          ASSERT_NEAR(y, seen.sum[i], std::abs(y) / 250 + seen.magnitude[i] * 1e-4 + 1e-6);
+          ASSERT_NEAR(y + kernels::float_of_bfloat(result.rest[at]), seen.sum[i],
+                      seen.magnitude[i] * 1e-4 + 1e-6)
               << "head size " << shape.head_size << ", type " << static_cast<int>(shape.type)
               << ", window " << shape.window << ", position " << last << ", head " << head
               << ", element " << i;

@@ -139,20 +139,6 @@ struct Tables {
   }
 };
 
-/// How far attention may be off, as a share of the values' magnitudes. Queries and weights are
-/// rounded to the 16 bits that are multiplied (bf16, or f16 for f16 and fp8). With f32 each is the
-/// sum of two such numbers.
-inline double attention_error(kernels::KvType type) {
-  switch (type) {
-    case kernels::KvType::f32:
-      return 1e-4;
-    case kernels::KvType::bf16:
-      return 1e-2;
-    default:
-      return 2e-3;
-  }
-}
-
 /// A query's attention over some positions, of the values and of their magnitudes, in doubles.
 struct Seen {
   std::vector<double> sum;

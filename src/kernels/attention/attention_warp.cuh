@@ -14,30 +14,28 @@
 
 namespace attacca::kernels::attending {
 
-/// Up to eight queries in shared memory, multiplied by scale and log2(e), in 16 bits. For keys in
-/// f32 each is the sum of two such numbers and so nearly exact.
+/// Up to eight queries in shared memory, multiplied by scale and log2(e). Each is the sum of two
+/// 16-bit numbers and so nearly exact. The extra products cost nothing here.
 template <KvType kType, unsigned kSize>
 struct Queries {
   static constexpr bool kIsBfloat = is_bfloat(kType);
-  static constexpr bool kHasRests = kType == KvType::f32;
   static constexpr unsigned kStride = kSize + 32;  // puts two rows 16 banks apart
   static constexpr unsigned kHeads = 8;
   alignas(16) std::uint16_t values[kHeads * kStride];
-  alignas(16) std::uint16_t rests[kHasRests ? kHeads * kStride : 8];
+  alignas(16) std::uint16_t rests[kHeads * kStride];
 
   /// All threads of a block call. Unused heads and dimensions stay zero.
   __device__ void clear() {
     for (unsigned at = threadIdx.x; at < kHeads * kStride / 2; at += blockDim.x) {
       reinterpret_cast<std::uint32_t*>(values)[at] = 0;
-      if constexpr (kHasRests) reinterpret_cast<std::uint32_t*>(rests)[at] = 0;
+      reinterpret_cast<std::uint32_t*>(rests)[at] = 0;
     }
   }
   __device__ void store_pair(unsigned head, unsigned at, float first, float second) {
     const std::uint32_t pair = pair_of<kIsBfloat>(first, second);
     *reinterpret_cast<std::uint32_t*>(values + head * kStride + at) = pair;
-    if constexpr (kHasRests)
-      *reinterpret_cast<std::uint32_t*>(rests + head * kStride + at) =
-          rest_of<kIsBfloat>(first, second, pair);
+    *reinterpret_cast<std::uint32_t*>(rests + head * kStride + at) =
+        rest_of<kIsBfloat>(first, second, pair);
   }
 };
 
@@ -124,29 +122,28 @@ struct OnlineSoftmax {
                                const Queries<kType, kSize>& queries, unsigned from, unsigned to,
                                float (&scores)[4]) {
     const unsigned lane = threadIdx.x % 32;
-    float sums[4] = {};
+    float large[4] = {};
     float small[4] = {};
 #pragma unroll
     for (unsigned part = 0; part < kSize / 32; ++part) {
       const unsigned mine = lane / 4 * Queries<kType, kSize>::kStride + part * 32 + lane % 4 * 8;
       const uint4 q = *reinterpret_cast<const uint4*>(queries.values + mine);
+      const uint4 rest = *reinterpret_cast<const uint4*>(queries.rests + mine);
       const Pairs low = at.keys[0][part].pairs();
       const Pairs high = at.keys[1][part].pairs();
       const auto times = [](float(&sum)[4], const Pairs& a, const Pairs& b, const uint4& with) {
         mma<kIsBfloat>(sum, a.words[0], b.words[0], a.words[1], b.words[1], with.x, with.y);
         mma<kIsBfloat>(sum, a.words[2], b.words[2], a.words[3], b.words[3], with.z, with.w);
       };
-      times(sums, low, high, q);
-      if constexpr (kType == KvType::f32) {
-        times(small, low, high, *reinterpret_cast<const uint4*>(queries.rests + mine));
+      times(large, low, high, q);
+      times(small, low, high, rest);
+      if constexpr (kType == KvType::f32)
         times(small, at.keys[0][part].rests(low), at.keys[1][part].rests(high), q);
-      }
     }
 #pragma unroll
     for (unsigned i = 0; i < 4; ++i) {
       const unsigned position = lane / 4 + i / 2 * 8;
-      const float score = kType == KvType::f32 ? sums[i] + small[i] : sums[i];
-      scores[i] = position >= from && position < to ? score : -INFINITY;
+      scores[i] = position >= from && position < to ? large[i] + small[i] : -INFINITY;
     }
   }
 
@@ -163,6 +160,8 @@ struct OnlineSoftmax {
       factor[head] = fast_exp2(max[head] - base);
       max[head] = base;
     }
+    // Weights are sums of two numbers too, so it hardly matters which positions are summed
+    // together.
     std::uint32_t weights[2];
     std::uint32_t rests[2];
 #pragma unroll
@@ -174,8 +173,7 @@ struct OnlineSoftmax {
       const std::uint32_t pair = pair_of<kIsBfloat>(first, second);
       // Transposes from one row for each position to one row for each head.
       weights[half] = transposed(pair);
-      if constexpr (kType == KvType::f32)
-        rests[half] = transposed(rest_of<kIsBfloat>(first, second, pair));
+      rests[half] = transposed(rest_of<kIsBfloat>(first, second, pair));
     }
 #pragma unroll
     for (unsigned part = 0; part < kSize / 64; ++part) {
@@ -196,8 +194,8 @@ struct OnlineSoftmax {
           mma<kIsBfloat>(sum, low, high, low8, high8, with[0], with[1]);
         };
         times(values, weights);
+        times(values, rests);
         if constexpr (kType == KvType::f32) {
-          times(values, rests);
           Pairs value_rests[4];
 #pragma unroll
           for (unsigned k = 0; k < 4; ++k) value_rests[k] = at.values[k][part].rests(values[k]);

@@ -1,13 +1,14 @@
 // mixed_attention.cuh: the CUDA body of mixed_attention.hpp: plans the tiles of a step and runs
 // them. First come chunks of neighbouring rows, the last ones first since they see most, then the
 // splits of rows that are alone in their slot. With computes_rows_alone() each neighbouring row is
-// a tile that runs its splits one after another. Chunks are computed in attention_chunks.cuh, rows
-// in attention_rows.cuh.
+// a tile that runs its splits one after another. Chunks are computed in attention_chunks.cuh, with
+// the same bits as single rows in attention_fixed_chunks.cuh, and rows in attention_rows.cuh.
 #pragma once
 
 #include <type_traits>
 
 #include "kernels/attention/attention_chunks.cuh"
+#include "kernels/attention/attention_fixed_chunks.cuh"
 #include "kernels/attention/attention_rows.cuh"
 #include "kernels/attention/mixed_attention.hpp"
 
@@ -160,12 +161,16 @@ class MixedBlock {
   static constexpr bool kMayJoin = kType != KvType::f32;
   using Rows = RowTiles<MixedAttentionArgs, kType, kSize, kMayJoin && kSize <= 128>;
   using Chunks = ChunkTiles<MixedAttentionArgs, kMayJoin ? kType : KvType::bf16, kSize>;
+  static constexpr bool kMayFold = kMayJoin && kSize <= 128;
+  using FixedChunks =
+      FixedChunkTiles<MixedAttentionArgs, kMayFold ? kType : KvType::bf16, kMayFold ? kSize : 64>;
   struct Nothing {};
 
   struct Shared {
     union {
       typename Rows::Shared rows;
       std::conditional_t<kMayJoin, typename Chunks::Shared, Nothing> chunks;
+      std::conditional_t<kMayFold, typename FixedChunks::Shared, Nothing> fixed_chunks;
     };
     MixedPlan::Shared plan;
     std::uint32_t next;
@@ -180,16 +185,20 @@ class MixedBlock {
     t.wait_for_producers();
     plan.make(min(__ldcg(a_.rows.count), a_.rows.capacity));
     t.release_consumers();
-    if (joins)
-      run_tiles<kMayJoin>(plan);
+    if (!joins)
+      run_tiles<Way::rows>(plan);
+    else if (a_.kv.same_bits)
+      run_tiles<kMayFold ? Way::fixed_chunks : Way::rows>(plan);
     else
-      run_tiles<false>(plan);
+      run_tiles<kMayJoin ? Way::chunks : Way::rows>(plan);
   }
 
  private:
-  /// One loop for each mode: in a common loop the registers of one mode would stay live in the
-  /// other.
-  template <bool kJoins>
+  /// How neighbouring rows are computed.
+  enum class Way { rows, chunks, fixed_chunks };
+
+  /// One loop for each way: in a common loop the registers of one would stay live in another.
+  template <Way kWay>
   __device__ void run_tiles(const MixedPlan& plan) {
     auto* claimed = static_cast<std::uint32_t*>(a_.workspace);
     for (std::uint32_t index = blockIdx.x; index < plan.count();) {
@@ -197,8 +206,10 @@ class MixedBlock {
       if (threadIdx.x == 0) claim = atomic_inc_relaxed(claimed, plan.count() - 1);
       if (!plan.is_chunk(index))
         run_row(plan.tile(index), plan.rank(index));
-      else if constexpr (kJoins)
+      else if constexpr (kWay == Way::chunks)
         Chunks(a_, shared_.chunks, plan.cut()).run(plan.chunk(index));
+      else if constexpr (kWay == Way::fixed_chunks)
+        FixedChunks(a_, shared_.fixed_chunks, plan.cut()).run(plan.chunk(index));
       else
         run_whole_row(plan.cut(), plan.whole(index));
       if (threadIdx.x == 0) shared_.next = gridDim.x + claim;
