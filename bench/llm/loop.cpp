@@ -36,7 +36,7 @@ constexpr unsigned kPausedBatch = 64;  // of the run in which the host pauses
 constexpr std::uint64_t kLargeModel = std::uint64_t{8} << 30;  // bytes; its steps take long
 constexpr std::size_t kRecords = 1u << 16;
 
-/// Of requests, in tokens.
+/// How long requests are, in tokens.
 struct Lengths {
   unsigned prompt;
   unsigned output;

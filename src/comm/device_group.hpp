@@ -33,7 +33,7 @@ class DeviceGroup : public GroupImpl {
   void check_device(const ExchangeData& exchange, const Device& device) const;
 
   const Device& device() const { return device_; }
-  /// Of exchanges that run at once.
+  /// The stream on which exchanges outside graphs run.
   Stream& stream() { return stream_; }
 
  private:

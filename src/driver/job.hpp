@@ -33,7 +33,7 @@ class ReplyText {
   virtual bool is_stopped() const = 0;
 };
 
-/// Who gets the mask of a reply.
+/// Which replies share a mask.
 enum class MaskSharing : std::uint8_t {
   own,    // this reply alone, because of what it has written
   state,  // others too, if they have written the right things
@@ -48,7 +48,7 @@ class ReplyGrammar {
   virtual MaskPtr allowed() = 0;
   /// Takes the next token.
   virtual void advance(std::int32_t token) = 0;
-  /// Of the mask that `allowed` returned last.
+  /// Which replies share the mask that `allowed` returned last.
   virtual MaskSharing sharing() const { return MaskSharing::own; }
   /// Whether tokens of plain characters lead from that mask to the same one, in every reply that
   /// has it.

@@ -29,14 +29,14 @@ struct ResidentMail;
 class ResidentScheduler final : public driver::Scheduler {
  public:
   /// Throws BadArgument if some step has no graph. REQUIRES: as HostScheduler.
-  /// `news_capacity`: of the ring of news; 0: thousands of steps, so that a host that pauses for a
-  /// second or two does not stop the loop.
+  /// `news_capacity` is how much the ring of news holds. 0 stands for thousands of steps, so that a
+  /// host that pauses for a second or two does not stop the loop.
   ResidentScheduler(std::unique_ptr<StepRunner> runner, const schedule::Limits& limits,
                     const llm::EngineOptions& options, const device::RecordsRef& records = {},
                     const formats::Progress& progress = {}, std::uint32_t news_capacity = 0);
   ~ResidentScheduler() override;
 
-  /// Builds the loop anew, for the step sizes of these limits, while the present one runs. It takes
+  /// Builds a loop for the step sizes of these limits, while the present one runs. It takes
   /// over when that one ends, which it is asked to do. Throws as the constructor. Thread-safe, for
   /// one caller at a time.
   void offer(const schedule::Limits& limits);

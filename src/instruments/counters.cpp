@@ -33,7 +33,7 @@ struct Metric {
   double weight;
 };
 constexpr Metric kMemoryBytes[] = {{"dram__bytes.sum", 1}};
-// Of compute capability 9.0. A math operation of a matrix unit is a multiplication or an addition.
+// For compute capability 9.0. A math operation of a matrix unit is a multiplication or an addition.
 constexpr Metric kFlops[] = {{"smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", 1},
                              {"smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", 1},
                              {"smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", 2},
