@@ -27,43 +27,26 @@ struct PartPlace {
 };
 
 /// Adds a request's part to those of a step, and what is new in its slot and its block table.
-ATTACCA_HD inline void write_part(State& state, std::uint32_t entry, Part* parts,
+ATTACCA_HD inline Part write_part(State& state, std::uint32_t entry, Part* parts,
                                   const PartPlace& place) {
   Entry& e = state.entries[entry];
   Slot& seat = state.slots[e.slot];
-  parts[place.part] = {.entry = entry,
-                       .slot = e.slot,
-                       .turn = seat.turn,
-                       .first = e.computed,
-                       .tokens = e.planned,
-                       .rows = rows_of(e),
-                       .first_token = place.token,
-                       .first_row = place.row,
-                       .ending = Ending::none};
+  const Part part{.entry = entry,
+                  .slot = e.slot,
+                  .turn = seat.turn,
+                  .first = e.computed,
+                  .tokens = e.planned,
+                  .rows = rows_of(e),
+                  .first_token = place.token,
+                  .first_row = place.row,
+                  .ending = Ending::none};
+  parts[place.part] = part;
   if (seat.told < seat.pages)
     state.plan.changes[place.change] = {e.slot, seat.told, seat.pages - seat.told};
   seat.told = seat.pages;
   if (e.is_changed) state.plan.prepared[place.prepared] = static_cast<std::int32_t>(e.slot);
   e.is_changed = 0;
-}
-
-/// Writes the part of every request that decodes, or of every one that does not.
-template <class Lanes>
-ATTACCA_HD void write_parts(State& state, const Lanes& lanes, Part* parts, bool decodes,
-                            Numbering<PartPlace>& places) {
-  const Array& running = state.running;
-  for (std::uint32_t first = 0; first < running.count; first += lanes.count()) {
-    const std::uint32_t at = first + lanes.index();
-    PartPlace takes{};
-    if (at < running.count) {
-      const Entry& e = state.entries[running[at]];
-      const Slot& seat = state.slots[e.slot];
-      if (e.planned > 0 && is_decode(e) == decodes)
-        takes = {1, e.planned, rows_of(e), seat.told < seat.pages, e.is_changed};
-    }
-    const PartPlace place = places.place(lanes, takes);
-    if (takes.part > 0) write_part(state, running[at], parts, place);
-  }
+  return part;
 }
 
 /// Writes the tokens and rows of a part where the kernels read them.
@@ -97,6 +80,43 @@ ATTACCA_HD inline void advance(State& state, const Part& part) {
   if (e.wanted < e.length || e.length == e.request.prompt + e.request.max_new) return;
   e.row = part.first_row + part.rows - 1;
   ++e.length;
+}
+
+/// Writes the part of every request that decodes, or of every one that does not. If `are_all`, they
+/// are all of the step's: then a lane also writes the tokens of its part and moves its request on.
+template <class Lanes>
+ATTACCA_HD void write_parts(State& state, const Lanes& lanes, Part* parts, bool decodes,
+                            bool are_all, Numbering<PartPlace>& places) {
+  const Array& running = state.running;
+  for (std::uint32_t first = 0; first < running.count; first += lanes.count()) {
+    const std::uint32_t at = first + lanes.index();
+    PartPlace takes{};
+    if (at < running.count) {
+      const Entry& e = state.entries[running[at]];
+      const Slot& seat = state.slots[e.slot];
+      if (e.planned > 0 && is_decode(e) == decodes)
+        takes = {1, e.planned, rows_of(e), seat.told < seat.pages, e.is_changed};
+    }
+    const PartPlace place = places.place(lanes, takes);
+    if (takes.part == 0) continue;
+    const Part part = write_part(state, running[at], parts, place);
+    if (!are_all) continue;
+    write_tokens(state, OneLane(), part);
+    advance(state, part);
+  }
+}
+
+/// Writes the tokens of all parts, of which the first `decodes` have one each, and moves their
+/// requests on.
+template <class Lanes>
+ATTACCA_HD void write_all_tokens(State& state, const Lanes& lanes, const Part* parts,
+                                 std::uint32_t decodes, std::uint32_t count) {
+  lanes.sync();
+  for (std::uint32_t at = lanes.index(); at < decodes; at += lanes.count())
+    write_tokens(state, OneLane(), parts[at]);
+  for (std::uint32_t at = decodes; at < count; ++at) write_tokens(state, lanes, parts[at]);
+  lanes.sync();
+  for (std::uint32_t at = lanes.index(); at < count; at += lanes.count()) advance(state, parts[at]);
 }
 
 /// The index of the smallest size that fits the tokens; kNone if none does.
@@ -219,18 +239,13 @@ ATTACCA_HD void plan_step(State& state, const Lanes& lanes = {}) {
   const std::uint32_t place = state.place_of_step(in_flight);
   Part* const parts = state.parts_at(place);
   Numbering<detail::PartPlace> places({0, 0, 0, 0, counts.placed});
-  detail::write_parts(state, lanes, parts, true, places);
+  detail::write_parts(state, lanes, parts, true, is_all_decodes, places);
   const std::uint32_t decodes = places.next().part;
-  if (!is_all_decodes) detail::write_parts(state, lanes, parts, false, places);
-  lanes.sync();
+  if (!is_all_decodes) {
+    detail::write_parts(state, lanes, parts, false, false, places);
+    detail::write_all_tokens(state, lanes, parts, decodes, places.next().part);
+  }
   const detail::PartPlace all = places.next();
-  for (std::uint32_t at = lanes.index(); at < decodes; at += lanes.count())
-    detail::write_tokens(state, OneLane(), parts[at]);
-  for (std::uint32_t at = decodes; at < all.part; ++at)
-    detail::write_tokens(state, lanes, parts[at]);
-  lanes.sync();
-  for (std::uint32_t at = lanes.index(); at < all.part; at += lanes.count())
-    detail::advance(state, parts[at]);
   if (!is_first(lanes)) return;
 
   state.part_count[place] = all.part;
