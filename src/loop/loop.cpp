@@ -95,12 +95,17 @@ std::string LoopPlan::explain() const {
                                  loop, loop_form_name(chosen));
   for (const LoopOption& option : options) {
     text += fmt::format("  {:<18}", loop_form_name(option.form));
+    const bool is_cheapest = std::none_of(options.begin(), options.end(), [&](const auto& other) {
+      return other.is_legal && other.microseconds_per_pass < option.microseconds_per_pass;
+    });
     if (!option.is_legal)
       text += fmt::format("not possible: {}\n", option.why_not);
     else
-      text +=
-          fmt::format("about {:.2f} us per pass beside the kernels' work{}\n",
-                      option.microseconds_per_pass, option.form == chosen ? "   <- chosen" : "");
+      text += fmt::format("about {:.2f} us per pass beside the kernels' work{}\n",
+                          option.microseconds_per_pass,
+                          option.form != chosen ? ""
+                          : is_cheapest         ? "   <- chosen"
+                                                : "   <- asked for");
   }
   return text;
 }

@@ -228,6 +228,11 @@ TEST_P(SmallSwitchLoop, takes_the_cheaper_form_and_says_what_both_cost) {
   EXPECT_THAT(chosen.plan().explain(),
               testing::AllOf(HasSubstr("about 3.00 us"), HasSubstr("about 2.00 us per pass"),
                              HasSubstr("a loop that switches has no such form")));
+  LoopPlan other = chosen.plan();
+  EXPECT_THAT(other.explain(), HasSubstr("<- chosen"));
+  other.chosen = LoopForm::while_node;
+  EXPECT_THAT(other.explain(),
+              HasSubstr("about 3.00 us per pass beside the kernels' work   <- asked"));
 }
 
 TEST_P(SmallSwitchLoop, costs_are_measured_where_none_are_given) {
