@@ -272,7 +272,9 @@ void note_load(Run& run) {
   double load = 0;
   const unsigned cores = std::thread::hardware_concurrency();
   if (::getloadavg(&load, 1) == 1 && load > 0.5 * cores)
-    run.note(fmt::format("others used the machine: its load was {:.1f} on {} cores", load, cores));
+    run.note(fmt::format(
+        "others used the machine: its load was {:.1f} on {} cores{}", load, cores,
+        ::sched_getscheduler(0) == SCHED_FIFO ? ", and ranks came first (SCHED_FIFO)" : ""));
 }
 
 void ranks(Run& run) {
