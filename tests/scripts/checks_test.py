@@ -175,7 +175,7 @@ done""",
     "build/cuda/tests/relacy_tests": "",
     "build/cuda/tests/trace_tests": "",
     "build/cuda/tests/comm_transport": 'echo "transport $*, half of the GPU: ${CUDA_MPS_ACTIVE_THREAD_PERCENTAGE:-no}"',
-    "bin/nvidia-cuda-mps-control": "cat",
+    "bin/nvidia-cuda-mps-control": 'cat >> "$(dirname "$0")/../mps"',
     "build/cuda/bin/attacca": """case $* in
   doctor) printf 'ranks NCCL  NCCL %s\\nranks SHMEM %s\\n' "${NCCL:-2.32.3}" "${SHMEM:-NVSHMEM 3.8.0}" && exit ;;
   run*--ranks*) [[ ${RANK:-0} != 0 ]] || echo "${STORY_OF_TWO:-once}" ;;
@@ -192,7 +192,8 @@ class GpuCheck(Folder):
         (self.root / "scripts").mkdir()
         for name in "run_record.py", "instruments_record.py", "serve_record.py":
             (self.root / "scripts" / name).write_text("import sys\nprint(*sys.argv)\n")
-        for name in "gpu-check.sh", "preset.sh", "checks.py", "tables.py", "measurements.py", "performance.py", "chart.py", "svg.py":
+        for name in ("gpu-check.sh", "under_mps.sh", "preset.sh", "checks.py", "tables.py", "measurements.py", "performance.py",
+                     "chart.py", "svg.py"):
             shutil.copy(SCRIPTS / name, self.root / "scripts" / name)
         (self.root / "tests" / "comm").mkdir(parents=True)
         shutil.copy(SCRIPTS.parent / "tests" / "comm" / "launch.py", self.root / "tests" / "comm")
@@ -252,7 +253,7 @@ class GpuCheck(Folder):
             self.assertIn(f"two ranks tell the story of one ({transport})", done.stdout)
         self.assertIn("transport staged 2 --gtest_brief=1, half of the GPU: no\n", done.stdout)
         self.assertEqual(2, done.stdout.count("transport nvshmem 2 --gtest_brief=1, half of the GPU: 50\n"))
-        self.assertIn("quit\n", done.stdout, "MPS ends")
+        self.assertEqual("quit\nquit\n", (self.root / "mps").read_text(), "MPS ends")
         self.assertIn("bench ranks-device --device cuda:0", (self.root / "benchmarks").read_text())
         done = self.run_check("ranks", "abc1234", STORY_OF_TWO="twice")
         self.assertEqual(1, done.returncode)
