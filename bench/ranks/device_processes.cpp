@@ -200,7 +200,7 @@ class Program {
       if (computes) {
         const auto step =
             graph.kernel(busy, work_grid(),
-                         {out_.data(), device_.is_cuda() ? kRounds[is_first() ? 0 : 1] : 9000});
+                         {out_.data(), (device_.is_cuda() ? 1 : 8) * kRounds[is_first() ? 0 : 1]});
         if (work) step.after(*work);
         if (wait && !is_first()) step.after(*wait);
         if (last[slot]) step.after(*last[slot]);  // its slot was handed over
@@ -264,8 +264,8 @@ class Program {
     write("meeting of kernels that go in step", 0, "µs", in_turn(meet)[0], -1);
   }
 
-  static constexpr std::uint64_t kBatches = 40;  // an even number
-  static constexpr std::uint32_t kRounds[2] = {9'000, 16'000};
+  static constexpr std::uint64_t kBatches = 40;                // an even number
+  static constexpr std::uint32_t kRounds[2] = {1'200, 2'000};  // stage two is the slower one
 
   const Group& world_;
   const Device device_;

@@ -82,9 +82,12 @@ void measure_processes(Run& run) {
     std::istringstream(numbers) >> row.value.p10 >> row.value.median >> row.value.p90 >> by_hand;
     if (bytes != "0") row.params["bytes"] = std::stoull(bytes);
     if (by_hand > 0) row.baseline = by_hand;
-    if (name.starts_with("put")) row.limit = by_hand * kPutGate;
-    if (name.starts_with("work stealing")) row.limit = by_hand * kStealingGate;
-    if (unit == "%") row.limit = kHiddenGate, row.is_rate = true;
+    row.is_rate = unit == "%";
+    if (run.device.is_cuda()) {
+      if (name.starts_with("put")) row.limit = by_hand * kPutGate;
+      if (name.starts_with("work stealing")) row.limit = by_hand * kStealingGate;
+      if (row.is_rate) row.limit = kHiddenGate;
+    }
     run.add(std::move(row));
   }
 }
