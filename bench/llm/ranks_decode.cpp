@@ -57,20 +57,21 @@ void measure(Run& run, const Model& model, const attacca::model::ModelConfig& co
   const bool is_cuda = run.device.is_cuda();
   const std::string through = is_cuda ? transport_name(transport) : "threads";
   const int launches = is_cuda ? 20 : 1;
-  const auto times = run.interleave(
-      "two ranks, " + through, 5,
-      {[&] { return step_us(model, run.device, 2, is_cuda ? transport : Transport::automatic); },
-       [&] { return all_reduce_us(run.device, transport, config.hidden, launches); }});
+  const auto step = run.interleave("two ranks, " + through, 5, {[&] {
+                                     return step_us(model, run.device, 2,
+                                                    is_cuda ? transport : Transport::automatic);
+                                   }})[0];
+  const Summary exchange =
+      summarize(all_reduce_us(run.device, transport, config.hidden, launches, 11));
   run.add(compared(fmt::format("decode step of 2 ranks against one, {}", through), {{"ranks", 2}},
-                   times[0], one));
-  const double exchanges = 2.0 * config.layers * times[1].median;
-  Row share{.name = fmt::format("all-reduces of that step, {}", through),
-            .params = {{"ranks", 2}},
-            .value = scaled(times[1], 2.0 * config.layers)};
-  run.add(std::move(share));
+                   step, one));
+  const Summary exchanges = scaled(exchange, 2.0 * config.layers);
+  run.add(Row{.name = fmt::format("all-reduces of that step, {}", through),
+              .params = {{"ranks", 2}},
+              .value = exchanges});
   run.note(fmt::format(
       "{}: {} all-reduces of {} bytes are {:.0f} % of the step, if no rank is late", through,
-      2 * config.layers, 4 * config.hidden, 100 * exchanges / times[0].median));
+      2 * config.layers, 4 * config.hidden, 100 * exchanges.median / step.median));
 }
 
 void ranks_decode(Run& run) {

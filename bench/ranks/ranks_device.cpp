@@ -8,6 +8,8 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "harness.hpp"
 #include "ranks/exchange_time.hpp"
@@ -24,9 +26,10 @@ constexpr const char* kNccl = "the same through NCCL";
 constexpr int kRanks = 2;
 constexpr int kExchanges = 32;  // in a graph, as in a step of a model with 16 layers
 
-/// Microseconds of one exchange in a graph of kExchanges. `meet` comes before the time is taken.
+/// Samples of the microseconds of one exchange in a graph of kExchanges. `meet` comes before each.
 template <class Meet>
-double time_of_exchange(const Graph& graph, int launches, const Meet& meet) {
+std::vector<double> times_of_exchange(const Graph& graph, int launches, int samples,
+                                      const Meet& meet) {
   Exec exec = graph.instantiate();
   Stream stream(graph.device());
   const auto launch = [&](int times) {
@@ -34,8 +37,12 @@ double time_of_exchange(const Graph& graph, int launches, const Meet& meet) {
     stream.synchronize();
   };
   launch(1);
-  meet();
-  return microseconds([&] { launch(launches); }) / launches / kExchanges;
+  std::vector<double> times;
+  for (int sample = 0; sample < samples; ++sample) {
+    meet();
+    times.push_back(microseconds([&] { launch(launches); }) / launches / kExchanges);
+  }
+  return times;
 }
 
 double by_hand(const Device& device, std::size_t count, int launches) {
@@ -50,7 +57,7 @@ double by_hand(const Device& device, std::size_t count, int launches) {
     if (last) node.after(*last);
     last = node;
   }
-  return time_of_exchange(graph, launches, [] {});
+  return times_of_exchange(graph, launches, 1, [] {}).front();
 }
 
 constexpr double kPutGate = 1.2;       // times kernels by hand
@@ -94,8 +101,9 @@ void measure_processes(Run& run) {
 
 }  // namespace
 
-double all_reduce_us(const Device& device, Transport transport, std::size_t count, int launches) {
-  double time = 0;
+std::vector<double> all_reduce_us(const Device& device, Transport transport, std::size_t count,
+                                  int launches, int samples) {
+  std::vector<double> times;
   run_loopback(kRanks, [&](const Group& threads) {
     const Group group = threads.on(device, transport);
     Buffer<float> x(device, std::vector<float>(count, 0.0f));
@@ -107,11 +115,12 @@ double all_reduce_us(const Device& device, Transport transport, std::size_t coun
       if (last) node.after(*last);
       last = node;
     }
-    const double taken = time_of_exchange(graph, launches, [&] { threads.barrier().run(); });
-    if (group.rank() == 0) time = taken;
+    std::vector<double> taken =
+        times_of_exchange(graph, launches, samples, [&] { threads.barrier().run(); });
+    if (group.rank() == 0) times = std::move(taken);
     threads.barrier().run();
   });
-  return time;
+  return times;
 }
 
 namespace {
@@ -126,15 +135,19 @@ void ranks_device(Run& run) {
     const std::size_t count = bytes / sizeof(float);
     const int launches = device.is_cuda() ? 20 : bytes < (1 << 20) ? 20 : 1;
     const std::string what = fmt::format("{} KiB", bytes >> 10);
-    const auto edges = [&] { return all_reduce_us(device, Transport::edges, count, launches); };
+    const auto edges = [&] {
+      return all_reduce_us(device, Transport::edges, count, launches, 1).front();
+    };
     const auto hand = [&] { return by_hand(device, count, launches); };
     const auto times = run.interleave(what, 11, {edges, hand});
     run.add(compared(kEdges, {{"bytes", bytes}}, times[0], times[1]));
     if (!has_library) continue;
     try {
-      const auto nccl = [&] { return all_reduce_us(device, Transport::nccl, count, launches); };
-      const auto with = run.interleave("NCCL, " + what, 5, {nccl, hand});
-      run.add(compared(kNccl, {{"bytes", bytes}}, with[0], with[1]));
+      // To start NCCL takes seconds, so one start has all samples.
+      run.show_progress("NCCL, " + what, 0, 1);
+      const auto nccl = summarize(
+          all_reduce_us(device, Transport::nccl, count, launches, run.is_quick() ? 3 : 11));
+      run.add(compared(kNccl, {{"bytes", bytes}}, nccl, times[1]));
     } catch (const Error& error) {
       has_library = false;
       run.note(fmt::format("NCCL was not measured: {}", error.what()));
