@@ -5,6 +5,7 @@
 
 #include "support/kernels.hpp"
 #include "support/on_each_device.hpp"
+#include "support/raw_cuda.hpp"
 
 namespace attacca::test {
 namespace {
@@ -191,6 +192,36 @@ TEST_P(SmallNodes, a_library_call_may_call_the_host_and_another_library) {
   run(exec);
   EXPECT_EQ(calls, 2);
   EXPECT_EQ(x.read().front(), 3);
+}
+
+/// As NCCL does, whose stream is captured with its first call and used again in the second.
+TEST_P(SmallNodes, library_calls_of_a_graph_may_keep_a_stream_in_its_capture) {
+  if (!is_cuda()) GTEST_SKIP() << "the host captures nothing";
+  const Buffer<int> x = buffer<int>({1});
+  const RawStream own;
+  Graph graph(device());
+  const auto twice =
+      graph.kernel(affine, Grid{}, {.x = x.data(), .count = 1, .factor = 2, .summand = 0});
+  const auto first = graph
+                         .library("first",
+                                  [&](StreamRef on) {
+                                    let_raw_wait(own.get(), on.native());
+                                    launch_raw_add(own.get(), x.data(), 1, 1);
+                                    let_raw_wait(on.native(), own.get());
+                                  })
+                         .after(twice);
+  const auto tenfold =
+      graph.kernel(affine, Grid{}, {.x = x.data(), .count = 1, .factor = 10, .summand = 0})
+          .after(first);
+  graph
+      .library("second",
+               [&](StreamRef on) {
+                 let_raw_wait(on.native(), own.get());
+                 launch_raw_add(on.native(), x.data(), 5, 1);
+               })
+      .after(tenfold);
+  run(graph);
+  EXPECT_EQ(x.read().front(), 35);
 }
 
 TEST_P(SmallNodes, a_library_call_that_enqueues_nothing_passes_order_through) {

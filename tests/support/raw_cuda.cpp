@@ -145,6 +145,16 @@ void launch_raw_exec(void* cuda_graph_exec, void* cuda_stream) {
         "launching an exec");
 }
 
+void let_raw_wait(void* waiting_stream, void* stream) {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+  const cudaError_t recorded = cudaEventRecord(event, stream_of(stream));
+  const cudaError_t waits = cudaStreamWaitEvent(stream_of(waiting_stream), event, 0);
+  check(cudaEventDestroy(event), "destroying an event");
+  check(recorded, "recording an event");
+  check(waits, "waiting for an event");
+}
+
 void select_raw_device(int index) {
   if (cudaSetDevice(index) != cudaSuccess) throw std::runtime_error("cudaSetDevice failed");
 }
@@ -172,6 +182,7 @@ void (*const raw_set_condition)(unsigned long long, unsigned, int*, int) = &no_s
 
 void* raw_kernel_handle(const void*) { refuse(); }
 void launch_raw_add(void*, int*, int, std::size_t) { refuse(); }
+void let_raw_wait(void*, void*) { refuse(); }
 RawStream::RawStream() { refuse(); }
 RawStream::~RawStream() = default;
 void RawStream::synchronize() { refuse(); }

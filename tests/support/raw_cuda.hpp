@@ -11,6 +11,9 @@ namespace attacca::test {
 /// Enqueues x[i] += value on a cudaStream_t.
 void launch_raw_add(void* cuda_stream, int* x, int value, std::size_t count);
 
+/// Lets a cudaStream_t wait for what another has been given so far.
+void let_raw_wait(void* waiting_stream, void* stream);
+
 /// Select and read the calling thread's device by plain CUDA calls.
 void select_raw_device(int index);
 int current_raw_device();
