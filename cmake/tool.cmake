@@ -58,7 +58,7 @@ if(ATTACCA_TESTS AND ATTACCA_LLM AND ATTACCA_SERVER AND NOT ATTACCA_CUDA)
   add_executable(attacca_lost_device tests/tools/lost_device.cpp $<TARGET_OBJECTS:attacca_cli>)
   target_include_directories(attacca_lost_device PRIVATE src tests)
   get_target_property(tool_libraries attacca_cli LINK_LIBRARIES)
-  target_link_libraries(attacca_lost_device PRIVATE ${tool_libraries})
+  target_link_libraries(attacca_lost_device PRIVATE attacca_test_support ${tool_libraries})
   target_link_options(attacca_lost_device PRIVATE -Wl,--wrap=_ZN7attacca6Device4hostEj)
 endif()
 
