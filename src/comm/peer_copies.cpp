@@ -42,14 +42,17 @@ class PeerCopies final : public DeviceGroup {
     const Arrival own{&exchange, &ready_, &copied_};
     stream.record(ready_);
     const std::vector<Arrival> all = meet(own);
-    for (const Arrival& other : all)
-      if (other.exchange != &exchange) stream.wait(*other.ready);
+    std::vector<Event> others;  // of ranks that may be gone after the second meeting
+    for (const Arrival& other : all) {
+      if (other.exchange == &exchange) continue;
+      stream.wait(*other.ready);
+      others.push_back(*other.copied);
+    }
     copy(exchange, all, stream);
     stream.record(copied_);
     (void)meet(own);
     // Results may lie where others have read.
-    for (const Arrival& other : all)
-      if (other.exchange != &exchange) stream.wait(*other.copied);
+    for (const Event& copied : others) stream.wait(copied);
     add_up(exchange, stream);
   }
 
