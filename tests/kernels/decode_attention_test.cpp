@@ -149,7 +149,6 @@ class DecodeAttention : public OnEachDevice {
     kv.page_size = shape.page_size;
     kv.kv_heads = shape.kv_heads;
     kv.head_size = shape.head_size;
-    kv.type = shape.type;
     return buffer(std::vector<unsigned char>(
         kernels::attention_workspace_bytes(world.rows() + 1, shape.heads, kv, shape.window, 132)));
   }
@@ -473,54 +472,21 @@ TEST(DecodeAttentionGrid, shapes_that_it_does_not_know_are_refused) {
 }
 
 TEST(AttentionSplits, cover_every_span_within_their_bounds) {
-  constexpr kernels::Splits kWays[] = {kernels::splits_of(1), kernels::splits_of(8),
-                                       kernels::splits_of(64)};
-  for (std::uint32_t i = 0; i < 120'000; ++i) {
-    const std::uint32_t span = i / 3;
-    const kernels::Splits& splits = kWays[i % 3];
+  constexpr kernels::Splits kWays[] = {kernels::splits_of(false, 1), kernels::splits_of(false, 8),
+                                       kernels::splits_of(false, 64), kernels::splits_of(true, 1)};
+  for (std::uint32_t i = 0; i < 160'000; ++i) {
+    const std::uint32_t span = i / 4;
+    const kernels::Splits& splits = kWays[i % 4];
     const std::uint32_t size = splits.size(span);
     const std::uint32_t count = splits.count(span);
-    const std::uint32_t most = kernels::most_splits(span, false, 0);
     ASSERT_EQ(size % kernels::kSplitStep, 0u) << span;
     ASSERT_GE(size * count, span);
     ASSERT_GE(count, 1u);
     ASSERT_TRUE(count == 1 || size * (count - 1) < span) << span;
-    ASSERT_LE(count, most) << span;
-    ASSERT_LE(most, kernels::most_splits(span + 1, false, 0)) << span;
-    ASSERT_LE(most, kernels::kMaxSplits);
+    ASSERT_LE(count, kernels::most_splits(span)) << span;
+    ASSERT_LE(kernels::most_splits(span), kernels::most_splits(span + 1)) << span;
+    ASSERT_LE(kernels::most_splits(span), kernels::kMaxSplits);
   }
-}
-
-TEST(FixedSplits, follow_each_other_without_a_gap_and_grow_with_the_position) {
-  for (const std::uint32_t window : {0u, 1u, 100u, 2048u, 5000u, 100'000u}) {
-    const kernels::FixedSplits splits = kernels::FixedSplits::of_window(window);
-    std::uint32_t end = 0;
-    for (std::uint32_t split = 0; end < 300'000; ++split) {
-      ASSERT_EQ(splits.begin(split), end) << "split " << split << ", window " << window;
-      const std::uint32_t size = splits.size(split);
-      ASSERT_TRUE(size == 128 || size * 4 <= end) << split;
-      if (window != 0) {
-        ASSERT_TRUE(size == 128 || size * 4 <= window) << split;
-      }
-      ASSERT_EQ(splits.at(end), split);
-      end += size;
-      ASSERT_EQ(splits.at(end - 1), split);
-    }
-  }
-}
-
-TEST(FixedSplits, of_any_row_are_no_more_than_the_workspace_has_room_for) {
-  for (const std::uint32_t window : {0u, 1u, 100u, 2048u, 5000u}) {
-    const kernels::FixedSplits splits = kernels::FixedSplits::of_window(window);
-    for (std::uint32_t position = 0; position < 20'000; ++position) {
-      const std::uint32_t first = window != 0 && position >= window ? position - window + 1 : 0;
-      const std::uint32_t span = window == 0 ? position + 1 : window + 15;
-      ASSERT_LE(splits.at(position) - splits.at(first) + 1,
-                kernels::most_splits(span, true, window))
-          << "position " << position << ", window " << window;
-    }
-  }
-  EXPECT_LE(kernels::most_splits(131'072, true, 0), 38u);
 }
 
 }  // namespace

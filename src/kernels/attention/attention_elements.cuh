@@ -43,10 +43,10 @@ struct Eight {
     }
   }
   /// Loads from shared memory.
-  __device__ void copy(const void* from) {
+  __device__ void copy(const void* from, bool is_there) {
 #pragma unroll
     for (unsigned at = 0; at < kWords; ++at)
-      words[at] = static_cast<const std::uint32_t*>(from)[at];
+      words[at] = is_there ? static_cast<const std::uint32_t*>(from)[at] : 0;
   }
 
   __device__ Pairs pairs() const {

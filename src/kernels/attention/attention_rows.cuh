@@ -1,7 +1,6 @@
-// attention_rows.cuh: attention of a block for one row (decode), one Tile at a time. Each of its
-// four warps takes a quarter of the positions; their results are folded at the tile's end. The
-// partial results of several splits go to the workspace, where the block that finishes last folds
-// them.
+// attention_rows.cuh: attention of a block for one row (decode), one Tile at a time. Its four warps
+// take 16 positions each in turn and combine their results only at the tile's end. The partial
+// results of several splits go to the workspace, where the block that finishes last combines them.
 // The work of a warp is in attention_warp.cuh.
 #pragma once
 
@@ -23,7 +22,7 @@ class RowTiles {
   static constexpr unsigned kStride = kSize + 4;  // floats of a head's sums in shared memory
 
   struct Shared {
-    Queries<kType, kSize> queries;
+    Queries<kSize> queries;
     alignas(16) float sums[kWarps][kTileHeads * kStride];
     float max[kWarps][kTileHeads];
     float total[kWarps][kTileHeads];
@@ -49,42 +48,39 @@ class RowTiles {
 
   /// Starts to load this lane's first page of a tile.
   __device__ std::int32_t load_page(const Tile& tile) const { return load_page(tile, lane_); }
-  /// Starts a tile by loading its first positions. `Own` tells where the row's own position is.
-  template <class Own>
+  /// Starts a tile by loading its first positions.
   __device__ void start(const Tile& tile, std::int32_t page) {
     page_ = page;
     if (!kLoadsAhead || turns(tile) == 0) return;
     const std::uint64_t at = find(tile, 0);
-    load_keys<Own>(tile, 0, at);
-    load_values<Own>(tile, 0, at);
+    load_keys(tile, 0, at);
+    load_values(tile, 0, at);
   }
-  /// Attends over the warp's positions of a tile that was started. A row's own position that is not
-  /// in its page yet is put among the others by `own`.
+  /// Attends over the warp's positions of a tile that was started. The last warp of the last split
+  /// also attends to the row's own position, which `own` loads into the first of 16.
   template <class Own>
   __device__ void attend(const Tile& tile, const Own& own) {
     softmax_.clear();
-    const std::uint32_t last = turns(tile);
-    const bool has_own = !Own::kIsInPage && tile.is_last_split() && span_end(tile) == tile.end;
-    for (std::uint32_t turn = 0; turn < last; ++turn) {
-      const bool is_own = has_own && turn + 1 == last;
-      const Range range = seen(tile, turn, tile.end);
+    const std::uint32_t in_pages = turns(tile);
+    const bool has_own = tile.is_last_split() && warp_ == kWarps - 1;
+    for (std::uint32_t turn = 0; turn < in_pages + has_own; ++turn) {
+      const bool is_own = turn == in_pages;
+      const Range range = is_own ? Range{0, 1} : seen(tile, turn);
       const std::uint32_t loads = kLoadsAhead ? turn + 1 : turn;  // what is loaded during this turn
       std::uint64_t at = 0;
-      if (loads < last) {
+      if (loads < in_pages) {
         if (loads % 32 == 0 && loads != 0) page_ = load_page(tile, loads + lane_);
         at = find(tile, loads);
       }
-      if (!kLoadsAhead) load_keys<Own>(tile, turn, at);
-      if constexpr (!Own::kIsInPage)
-        if (is_own) own.put_key(positions_, range.to - 1);
+      if (!kLoadsAhead && !is_own) load_keys(tile, turn, at);
+      if (is_own) own.load_key(positions_);
       float scores[4];
       softmax_.score(positions_, shared_.queries, range.from, range.to, scores);
-      if (kLoadsAhead && loads < last) load_keys<Own>(tile, loads, at);
-      if (!kLoadsAhead) load_values<Own>(tile, turn, at);
-      if constexpr (!Own::kIsInPage)
-        if (is_own) own.put_value(positions_, range.to - 1);
+      if (kLoadsAhead && loads < in_pages) load_keys(tile, loads, at);
+      if (!kLoadsAhead && !is_own) load_values(tile, turn, at);
+      if (is_own) own.load_value(positions_);
       softmax_.add(positions_, scores);
-      if (kLoadsAhead && loads < last) load_values<Own>(tile, loads, at);
+      if (kLoadsAhead && loads < in_pages) load_values(tile, loads, at);
     }
   }
   /// Stores the warp's results in shared memory. A barrier must follow.
@@ -110,7 +106,7 @@ class RowTiles {
     sums_ = reinterpret_cast<float*>(own + space.block_sums_at);
   }
   /// With `keep_splits`, these replace `finish`: `keep` stores a split's partial result; after all
-  /// of them and a barrier, `finish_kept` folds them, given any of their tiles.
+  /// of them and a barrier, `finish_kept` combines them, given any of their tiles.
   __device__ void keep(const Tile& tile) { merge(tile, tile.split); }
   __device__ void finish_kept(const Tile& tile) {
     if (tile.splits > 1) combine(tile, 0);
@@ -125,29 +121,23 @@ class RowTiles {
 
  private:
   __device__ AttentionWorkspace workspace() const {
-    return {a_.slot_count, a_.heads, a_.kv, a_.window};
+    return {a_.slot_count, a_.heads, a_.kv.kv_heads, a_.kv.head_size,
+            longest_span(a_.kv, a_.window)};
   }
 
-  // The warp's positions are a quarter of the split, from the first that the row sees on, 16 in
-  // each turn.
+  // The warp's positions: its turn i starts at begin + (i * kWarps + warp) * 16.
 
   __device__ std::uint32_t start_of(const Tile& tile, std::uint32_t turn) const {
-    const std::uint32_t at = tile.begin + warp_ * tile.quarter;
-    const std::uint32_t hidden = tile.first > at ? (tile.first - at) / 16 : 0;
-    return at + (hidden + turn) * 16;
-  }
-  __device__ std::uint32_t span_end(const Tile& tile) const {
-    return warp_ + 1 == kWarps ? tile.end : min(tile.begin + (warp_ + 1) * tile.quarter, tile.end);
+    return tile.begin + (turn * kWarps + warp_) * 16;
   }
   __device__ std::uint32_t turns(const Tile& tile) const {
     const std::uint32_t at = start_of(tile, 0);
-    const std::uint32_t end = span_end(tile);
-    return at < end ? ceil_div(end - at, 16) : 0;
+    return at < tile.end ? ceil_div(tile.end - at, 16 * kWarps) : 0;
   }
   /// The page of a turn; `page_` holds those of 32 turns, one in each lane.
   __device__ std::int32_t load_page(const Tile& tile, std::uint32_t turn) const {
     const std::uint32_t at = start_of(tile, turn);
-    if (at >= span_end(tile)) return 0;
+    if (at >= tile.end) return 0;
     return __ldcg(a_.kv.tables + std::uint64_t{tile.slot} * a_.kv.table_stride +
                   (at >> page_bits_));
   }
@@ -162,30 +152,22 @@ class RowTiles {
     unsigned from;
     unsigned to;
   };
-  /// What a turn sees of the positions before `end`.
-  __device__ Range seen(const Tile& tile, std::uint32_t turn, std::uint32_t end) const {
+  __device__ Range seen(const Tile& tile, std::uint32_t turn) const {
     const std::uint32_t at = start_of(tile, turn);
-    return {tile.first > at ? tile.first - at : 0, min(end - at, 16u)};
+    return {tile.first > at ? tile.first - at : 0, min(tile.end - at, 16u)};
   }
-  /// What a turn sees of the positions in pages.
-  template <class Own>
-  __device__ Range stored(const Tile& tile, std::uint32_t turn) const {
-    return seen(tile, turn, Own::kIsInPage ? tile.end : min(tile.end, tile.position));
-  }
-  template <class Own>
   __device__ void load_keys(const Tile& tile, std::uint32_t turn, std::uint64_t at) {
-    const Range range = stored<Own>(tile, turn);
+    const Range range = seen(tile, turn);
     positions_.load_keys(a_.kv.template keys_as<unsigned char>() + at, a_.kv.head_size, range.from,
                          range.to);
   }
-  template <class Own>
   __device__ void load_values(const Tile& tile, std::uint32_t turn, std::uint64_t at) {
-    const Range range = stored<Own>(tile, turn);
+    const Range range = seen(tile, turn);
     positions_.load_values(a_.kv.template values_as<unsigned char>() + at, a_.kv.head_size,
                            range.from, range.to);
   }
 
-  /// Folds the four warps' results into y, or into the tile's partial result if there are other
+  /// Combines the four warps' results into y, or into the tile's partial result if there are other
   /// splits.
   __device__ void merge(const Tile& tile, std::uint32_t index) {
     const std::uint32_t size = a_.kv.head_size;
@@ -193,21 +175,27 @@ class RowTiles {
     for (unsigned at = threadIdx.x * 4; at < tile.heads * size; at += kThreads * 4) {
       const unsigned head = at / size;
       const unsigned dimension = at - head * size;
-      Fold fold;
+      float max = -INFINITY;
+#pragma unroll
+      for (unsigned warp = 0; warp < kWarps; ++warp) max = fmaxf(max, shared_.max[warp][head]);
       float total = 0;
       float4 sum{};
 #pragma unroll
       for (unsigned warp = 0; warp < kWarps; ++warp) {
-        const Fold::Weights weights = fold.add(shared_.max[warp][head]);
-        total = weights.folded(total, shared_.total[warp][head]);
-        sum = weights.folded(
-            sum, *reinterpret_cast<const float4*>(shared_.sums[warp] + head * kStride + dimension));
+        const float weight = fast_exp2(shared_.max[warp][head] - max);
+        total += weight * shared_.total[warp][head];
+        const float4 part =
+            *reinterpret_cast<const float4*>(shared_.sums[warp] + head * kStride + dimension);
+        sum.x += weight * part.x;
+        sum.y += weight * part.y;
+        sum.z += weight * part.z;
+        sum.w += weight * part.w;
       }
       if (tile.splits == 1) {
         store_result(tile, head, dimension, sum, 1 / total);
       } else {
         *reinterpret_cast<float4*>(sums_ + (first + head) * size + dimension) = sum;
-        if (dimension == 0) stats_[first + head] = {fold.max, total};
+        if (dimension == 0) stats_[first + head] = {max, total};
       }
     }
   }
@@ -236,56 +224,41 @@ class RowTiles {
     return shared_.finished == tile.splits - 1;
   }
 
-  /// Folds the splits in order. One warp for each head; lane i has the weights of split i, of 32 at
-  /// a time.
+  /// Combines the splits in order. One warp for each head; lane i has split i's weight.
   __device__ void combine(const Tile& tile, std::uint32_t first_index) {
     const std::uint32_t size = a_.kv.head_size;
     const std::uint32_t stride = parts_.heads;
     for (unsigned head = warp_; head < tile.heads; head += kWarps) {
       const std::uint64_t first = std::uint64_t{first_index} * stride + head;
-      float4 sums[kSize > 128 ? 2 : 1] = {};
-      float total = 0;
-      float max = -INFINITY;
       // The first sums load while their weights are computed.
       float4 parts[4];
       load_parts(tile, first, 0, lane_ * 4, parts);
-      for (std::uint32_t from = 0; from < tile.splits; from += 32) {
-        const float2 mine = from + lane_ < tile.splits
-                                ? __ldcg(stats_ + first + (from + lane_) * stride)
-                                : float2{-INFINITY, 0};
-        float before = max;  // of all splits before this lane's
-        float upto = fmaxf(max, mine.x);
+      const float2 limit =
+          lane_ < tile.splits ? __ldcg(stats_ + first + lane_ * stride) : float2{-INFINITY, 0};
+      float max = limit.x;
 #pragma unroll
-        for (unsigned step = 1; step < 32; step *= 2) {
-          const float other = __shfl_up_sync(~0u, upto, step);
-          if (lane_ >= step) upto = fmaxf(upto, other);
-        }
-        const float left = __shfl_up_sync(~0u, upto, 1);
-        if (lane_ != 0) before = left;
-        max = __shfl_sync(~0u, upto, 31);
-        Fold fold{before};
-        const Fold::Weights weights = fold.add(mine.x);
-        const std::uint32_t here = min(tile.splits - from, 32u);
+      for (unsigned step = 16; step != 0; step /= 2)
+        max = fmaxf(max, __shfl_xor_sync(~0u, max, step));
+      const float weight = fast_exp2(limit.x - max);
+      float total = weight * limit.y;
 #pragma unroll
-        for (unsigned part = 0; part < kSize / 128 + (kSize < 128); ++part) {
-          const std::uint32_t dimension = part * 128 + lane_ * 4;
-          for (std::uint32_t split = 0; split < here; split += 4) {
-            if (from + split + part != 0) load_parts(tile, first, from + split, dimension, parts);
+      for (unsigned step = 16; step != 0; step /= 2) total += __shfl_xor_sync(~0u, total, step);
+      for (std::uint32_t base = 0; base < size; base += 128) {
+        const std::uint32_t dimension = base + lane_ * 4;
+        const bool is_mine = dimension < size;
+        float4 sum{};
+        for (std::uint32_t split = 0; split < tile.splits; split += 4) {
+          if (base + split != 0) load_parts(tile, first, split, dimension, parts);
 #pragma unroll
-            for (unsigned i = 0; i < 4; ++i) {
-              const Fold::Weights of{__shfl_sync(~0u, weights.so_far, split + i),
-                                     __shfl_sync(~0u, weights.next, split + i)};
-              const float other = __shfl_sync(~0u, mine.y, split + i);
-              sums[part] = of.folded(sums[part], parts[i]);
-              if (part == 0) total = of.folded(total, other);
-            }
+          for (unsigned i = 0; i < 4; ++i) {
+            const float split_weight = __shfl_sync(~0u, weight, split + i);
+            sum.x += split_weight * parts[i].x;
+            sum.y += split_weight * parts[i].y;
+            sum.z += split_weight * parts[i].z;
+            sum.w += split_weight * parts[i].w;
           }
         }
-      }
-#pragma unroll
-      for (unsigned part = 0; part < kSize / 128 + (kSize < 128); ++part) {
-        const std::uint32_t dimension = part * 128 + lane_ * 4;
-        if (dimension < size) store_result(tile, head, dimension, sums[part], 1 / total);
+        if (is_mine) store_result(tile, head, dimension, sum, 1 / total);
       }
     }
   }

@@ -19,47 +19,11 @@ ATTACCA_HD constexpr std::uint32_t ceil_div(std::uint32_t a, std::uint32_t b) {
 inline constexpr std::uint32_t kTileHeads = 8;
 /// A split has a multiple of this many positions: 16 for each of four warps.
 inline constexpr std::uint32_t kSplitStep = 64;
-inline constexpr std::uint32_t kMaxSplits = 32;  // of a row that is split by its length
+inline constexpr std::uint32_t kMaxSplits = 32;  // one for each lane
 
-/// Where every row is split alike, by position alone: every 128 positions up to 1024, then four
-/// times in each doubling of the position. So a row of any length has few splits, and the same
-/// ones whatever computes it. With a window no split is longer than a quarter of it.
-struct FixedSplits {
-  static constexpr std::uint32_t kLeast = 128;
-  static constexpr std::uint32_t kEven = 4;  // so many, then as many for each doubling
-  std::uint32_t doublings;                   // at most
-
-  ATTACCA_HD static constexpr FixedSplits of_window(std::uint32_t window) {
-    std::uint32_t most = window == 0 ? 20 : 0;
-    while (window != 0 && (2 * kEven * kLeast << most) <= window) ++most;
-    return {most};
-  }
-  /// The split that has a position.
-  ATTACCA_HD constexpr std::uint32_t at(std::uint32_t position) const {
-    if (position < kEven * kLeast) return position / kLeast;
-    std::uint32_t doubled = 0;
-    while (doubled < doublings && position >= 2 * kEven * kLeast << doubled) ++doubled;
-    return (1 + doubled) * kEven + (position - (kEven * kLeast << doubled)) / (kLeast << doubled);
-  }
-  ATTACCA_HD constexpr std::uint32_t size(std::uint32_t split) const {
-    return kLeast << doubled(split);
-  }
-  ATTACCA_HD constexpr std::uint32_t begin(std::uint32_t split) const {
-    if (split < kEven) return split * kLeast;
-    const std::uint32_t times = doubled(split);
-    return (kEven * kLeast << times) + (split - (1 + times) * kEven) * (kLeast << times);
-  }
-
- private:
-  ATTACCA_HD constexpr std::uint32_t doubled(std::uint32_t split) const {
-    const std::uint32_t times = split < kEven ? 0 : split / kEven - 1;
-    return times < doublings ? times : doublings;
-  }
-};
-
-/// How a row is split by its length: into about `pieces` splits of `least` to `most` positions. A
-/// long row gets more splits, or longer ones once there are kMaxSplits. Each split leaves a partial
-/// result to be combined.
+/// How a row is split: into about `pieces` splits of `least` to `most` positions. A long row gets
+/// more splits, or longer ones once there are kMaxSplits. Each split leaves a partial result to be
+/// combined.
 struct Splits {
   std::uint32_t pieces;
   std::uint32_t least;
@@ -85,19 +49,17 @@ struct Splits {
 inline constexpr std::uint32_t kFewRows = 2;
 
 /// The splits of a step with up to `rows` rows. Few rows are split finely, so that they keep many
-/// SMs busy. Many rows are work enough, and long splits cost less.
-ATTACCA_HD constexpr Splits splits_of(std::uint32_t rows) {
-  return rows <= kFewRows ? Splits{16, 64, 256}
-         : rows <= 16     ? Splits{16, 128, 256}
-                          : Splits{8, 256, 512};
+/// SMs busy. Many rows are work enough, and long splits cost less. Rows that are computed alone are
+/// always split alike, so that they have the same bits in every step.
+ATTACCA_HD constexpr Splits splits_of(bool rows_alone, std::uint32_t rows) {
+  return rows_alone         ? Splits{16, 128, 256}
+         : rows <= kFewRows ? Splits{16, 64, 256}
+         : rows <= 16       ? Splits{16, 128, 256}
+                            : Splits{8, 256, 512};
 }
-/// The most splits of any span up to `longest`, for any number of rows. Fixed ones grow with the
-/// position, so that no other span has more of them than the first, but for one that it only
-/// touches.
-ATTACCA_HD constexpr std::uint32_t most_splits(std::uint32_t longest, bool are_fixed,
-                                               std::uint32_t window) {
-  if (are_fixed) return FixedSplits::of_window(window).at(longest) + 2;
-  constexpr Splits kSmallest = splits_of(1);
+/// The most splits of any span up to `longest`, for any number of rows.
+ATTACCA_HD constexpr std::uint32_t most_splits(std::uint32_t longest) {
+  constexpr Splits kSmallest = splits_of(false, 1);
   if (longest <= kSmallest.pieces * kSmallest.least) return kSmallest.count(longest);
   const std::uint32_t many = ceil_div(longest, kSmallest.most);
   return many < kSmallest.pieces ? kSmallest.pieces : many < kMaxSplits ? many : kMaxSplits;
@@ -115,12 +77,6 @@ struct HeadParts {
         heads(ceil_div(group, count)) {}
 };
 
-/// The most positions of one slot that a row can see in these pages, counted from a multiple of 16.
-ATTACCA_HD constexpr std::uint32_t longest_span(const PagedKv& kv, std::uint32_t window) {
-  const std::uint32_t room = kv.table_stride * kv.page_size;
-  return window != 0 && window + 15 < room ? window + 15 : room;
-}
-
 /// The layout of a workspace: counters, then for each tile the maximum and the total of each head,
 /// then its sums. Behind these, each block may have `block_bytes` for the splits of one row.
 struct AttentionWorkspace {
@@ -132,22 +88,29 @@ struct AttentionWorkspace {
   std::uint64_t block_sums_at;  // in bytes from a block's part, after its stats
   std::uint64_t block_bytes;
 
+  /// `longest` is the most positions that a row can see.
   ATTACCA_HD constexpr AttentionWorkspace(std::uint32_t rows, std::uint32_t heads,
-                                          const PagedKv& kv, std::uint32_t window)
+                                          std::uint32_t kv_heads, std::uint32_t head_size,
+                                          std::uint32_t longest)
       : counters(0), tiles(0), stats_at(0), sums_at(0), bytes(0), block_sums_at(0), block_bytes(0) {
-    const HeadParts parts(heads, kv.kv_heads);
-    const std::uint64_t groups = std::uint64_t{rows} * kv.kv_heads * parts.count;
-    const std::uint64_t splits =
-        most_splits(longest_span(kv, window), kv.has_fixed_splits(), window);
+    const HeadParts parts(heads, kv_heads);
+    const std::uint64_t groups = std::uint64_t{rows} * kv_heads * parts.count;
     counters = 1 + groups;
-    tiles = groups * splits;
+    tiles = groups * most_splits(longest);
     stats_at = (counters * 4 + 255) / 256 * 256;
     sums_at = (stats_at + tiles * parts.heads * 8 + 255) / 256 * 256;
-    bytes = (sums_at + tiles * parts.heads * kv.head_size * 4 + 255) / 256 * 256;
+    bytes = (sums_at + tiles * parts.heads * head_size * 4 + 255) / 256 * 256;
+    const std::uint64_t splits = most_splits(longest);
     block_sums_at = (splits * parts.heads * 8 + 255) / 256 * 256;
-    block_bytes = (block_sums_at + splits * parts.heads * kv.head_size * 4 + 255) / 256 * 256;
+    block_bytes = (block_sums_at + splits * parts.heads * head_size * 4 + 255) / 256 * 256;
   }
 };
+
+/// The most positions of one slot that a row can see in these pages, counted from a multiple of 16.
+ATTACCA_HD constexpr std::uint32_t longest_span(const PagedKv& kv, std::uint32_t window) {
+  const std::uint32_t room = kv.table_stride * kv.page_size;
+  return window != 0 && window + 15 < room ? window + 15 : room;
+}
 
 /// Most blocks on an SM of a kernel that computes rows whole.
 inline constexpr std::uint32_t kMaxWholeRowBlocks = 3;
@@ -157,7 +120,7 @@ inline constexpr std::uint32_t kMaxWholeRowBlocks = 3;
 constexpr std::size_t attention_workspace_bytes(std::uint32_t rows, std::uint32_t heads,
                                                 const PagedKv& kv, std::uint32_t window,
                                                 unsigned processors) {
-  const AttentionWorkspace space(rows, heads, kv, window);
+  const AttentionWorkspace space(rows, heads, kv.kv_heads, kv.head_size, longest_span(kv, window));
   const std::size_t blocks = kv.computes_rows_alone() ? kMaxWholeRowBlocks * processors : 0;
   return space.bytes + blocks * space.block_bytes;
 }

@@ -11,15 +11,14 @@
 
 namespace attacca::kernels::attending {
 
-/// One split of one row, for one part of one kv head's heads. Each warp has a quarter of it.
+/// One split of one row, for one part of one kv head's heads.
 struct Tile {
   std::uint32_t row;
   std::uint32_t slot;
   std::uint32_t position;  // of the row itself
   std::uint32_t first;     // first position that the row sees
-  std::uint32_t begin;     // of the split: a multiple of 16, maybe before `first`
-  std::uint32_t end;       // past the split; past `position` in the last one
-  std::uint32_t quarter;   // positions of a warp; the last warp goes on to `end`
+  std::uint32_t begin;  // first position of the split: a multiple of 16, at most 15 before `first`
+  std::uint32_t end;    // past the split, at most `position`: the last split adds that one
   std::uint32_t split;
   std::uint32_t splits;
   std::uint32_t group;  // kv_head * parts + part
@@ -28,6 +27,15 @@ struct Tile {
   std::uint32_t heads;
 
   __device__ bool is_last_split() const { return split + 1 == splits; }
+  /// The next split of the row, for the same heads. REQUIRES: this is not the last one. All but the
+  /// last have one size.
+  __device__ Tile next_split() const {
+    Tile next = *this;
+    next.begin = end;
+    next.end = min(end + (end - begin), position);
+    ++next.split;
+    return next;
+  }
   __device__ bool is_first_part(const HeadParts& parts) const { return group % parts.count == 0; }
 };
 
@@ -36,28 +44,19 @@ struct Cut {
   HeadParts parts;
   std::uint32_t kv_heads;
   std::uint32_t window;
-  bool is_fixed;  // whether splits are fixed, or depend on a row's length
   Splits splits;
-  FixedSplits fixed;
-
-  __device__ Cut(std::uint32_t heads, const PagedKv& kv, std::uint32_t seen, std::uint32_t rows)
-      : parts(heads, kv.kv_heads),
-        kv_heads(kv.kv_heads),
-        window(seen),
-        is_fixed(kv.has_fixed_splits()),
-        splits(splits_of(rows)),
-        fixed(FixedSplits::of_window(seen)) {}
 
   __device__ std::uint32_t first(std::uint32_t position) const {
     return window != 0 && position >= window ? position - window + 1 : 0;
   }
-  __device__ std::uint32_t groups() const { return kv_heads * parts.count; }
-  __device__ std::uint32_t splits_at(std::uint32_t position) const {
-    if (is_fixed) return fixed.at(position) - fixed.at(first(position)) + 1;
-    return splits.count(span(position));
+  /// Positions before its own that a row's splits cover, counted from a multiple of 16.
+  __device__ std::uint32_t span(std::uint32_t position) const {
+    const std::uint32_t from = first(position);
+    return from == position ? 0 : position - from / 16 * 16;
   }
+  __device__ std::uint32_t groups() const { return kv_heads * parts.count; }
   __device__ std::uint32_t tiles(std::uint32_t position) const {
-    return splits_at(position) * groups();
+    return splits.count(span(position)) * groups();
   }
 
   /// Tile number `rank` of a row; the splits of one group are neighbours.
@@ -68,30 +67,17 @@ struct Cut {
     t.slot = slot;
     t.position = position;
     t.first = first(position);
-    t.splits = splits_at(position);
+    const std::uint32_t size = splits.size(span(position));
+    t.splits = splits.count(span(position));
     t.group = rank / t.splits;
     t.split = rank - t.group * t.splits;
-    const std::uint32_t at = fixed.at(t.first) + t.split;
-    const std::uint32_t size = is_fixed ? fixed.size(at) : splits.size(span(position));
-    t.begin = is_fixed ? fixed.begin(at) : t.first / 16 * 16 + t.split * size;
-    t.quarter = size / 4;
-    t.end = t.is_last_split() ? position + 1 : t.begin + size;
+    t.begin = t.first / 16 * 16 + t.split * size;
+    t.end = t.first == position ? t.begin : min(t.begin + size, position);
     t.kv_head = t.group / parts.count;
     const std::uint32_t skipped = (t.group - t.kv_head * parts.count) * parts.heads;
     t.first_head = t.kv_head * parts.group + skipped;
     t.heads = min(parts.heads, parts.group - skipped);
     return t;
-  }
-  /// The next split of a row, for the same heads.
-  __device__ Tile next(const Tile& of) const {
-    return tile(of.row, of.slot, of.position, of.group * of.splits + of.split + 1);
-  }
-
- private:
-  /// Positions before its own that a row's splits cover, counted from a multiple of 16.
-  __device__ std::uint32_t span(std::uint32_t position) const {
-    const std::uint32_t from = first(position);
-    return from == position ? 0 : position - from / 16 * 16;
   }
 };
 

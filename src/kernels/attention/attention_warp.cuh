@@ -10,15 +10,13 @@
 #pragma once
 
 #include "kernels/attention/attention_elements.cuh"
-#include "kernels/attention/attention_fold.cuh"
 
 namespace attacca::kernels::attending {
 
 /// Up to eight queries in shared memory, multiplied by scale and log2(e). Each is the sum of two
 /// 16-bit numbers and so nearly exact. The extra products cost nothing here.
-template <KvType kType, unsigned kSize>
+template <unsigned kSize>
 struct Queries {
-  static constexpr bool kIsBfloat = is_bfloat(kType);
   static constexpr unsigned kStride = kSize + 32;  // puts two rows 16 banks apart
   static constexpr unsigned kHeads = 8;
   alignas(16) std::uint16_t values[kHeads * kStride];
@@ -31,6 +29,7 @@ struct Queries {
       reinterpret_cast<std::uint32_t*>(rests)[at] = 0;
     }
   }
+  template <bool kIsBfloat>
   __device__ void store_pair(unsigned head, unsigned at, float first, float second) {
     const std::uint32_t pair = pair_of<kIsBfloat>(first, second);
     *reinterpret_cast<std::uint32_t*>(values + head * kStride + at) = pair;
@@ -76,24 +75,22 @@ struct Positions {
       }
     }
   }
-  /// Copies position `at` from shared memory: kSize elements, zeros past the head's.
-  __device__ void put_key(const unsigned char* key, unsigned at) {
+  /// Copies one position from shared memory: kSize elements, zeros past the head's.
+  __device__ void copy_key(const unsigned char* key) {
     const unsigned lane = threadIdx.x % 32;
 #pragma unroll
     for (unsigned half = 0; half < 2; ++half)
 #pragma unroll
       for (unsigned part = 0; part < kSize / 32; ++part)
-        if (lane / 4 + 8 * half == at)
-          keys[half][part].copy(key + (part * 32 + lane % 4 * 8) * kBytes);
+        keys[half][part].copy(key + (part * 32 + lane % 4 * 8) * kBytes, lane / 4 + half == 0);
   }
-  __device__ void put_value(const unsigned char* value, unsigned at) {
+  __device__ void copy_value(const unsigned char* value) {
     const unsigned lane = threadIdx.x % 32;
 #pragma unroll
     for (unsigned i = 0; i < 4; ++i)
 #pragma unroll
       for (unsigned part = 0; part < kSize / 64; ++part)
-        if (lane % 4 * 2 + i % 2 + i / 2 * 8 == at)
-          values[i][part].copy(value + (part * 64 + lane / 4 * 8) * kBytes);
+        values[i][part].copy(value + (part * 64 + lane / 4 * 8) * kBytes, lane % 4 + i == 0);
   }
 };
 
@@ -101,7 +98,7 @@ struct Positions {
 template <KvType kType, unsigned kSize>
 struct OnlineSoftmax {
   static constexpr bool kIsBfloat = is_bfloat(kType);
-  float max[2];               // what scores are relative to, in units of log2
+  float max[2];               // in units of log2
   float total[2];             // of this lane's positions; of all lanes' after `finish`
   float sums[kSize / 16][4];  // [..][dimension of a pair * 2 + head]
 
@@ -118,15 +115,14 @@ struct OnlineSoftmax {
   }
 
   /// Scores of positions [from, to); minus infinity for the others.
-  __device__ static void score(const Positions<kType, kSize>& at,
-                               const Queries<kType, kSize>& queries, unsigned from, unsigned to,
-                               float (&scores)[4]) {
+  __device__ static void score(const Positions<kType, kSize>& at, const Queries<kSize>& queries,
+                               unsigned from, unsigned to, float (&scores)[4]) {
     const unsigned lane = threadIdx.x % 32;
     float large[4] = {};
     float small[4] = {};
 #pragma unroll
     for (unsigned part = 0; part < kSize / 32; ++part) {
-      const unsigned mine = lane / 4 * Queries<kType, kSize>::kStride + part * 32 + lane % 4 * 8;
+      const unsigned mine = lane / 4 * Queries<kSize>::kStride + part * 32 + lane % 4 * 8;
       const uint4 q = *reinterpret_cast<const uint4*>(queries.values + mine);
       const uint4 rest = *reinterpret_cast<const uint4*>(queries.rests + mine);
       const Pairs low = at.keys[0][part].pairs();
@@ -156,9 +152,9 @@ struct OnlineSoftmax {
 #pragma unroll
       for (unsigned step = 4; step < 32; step *= 2)
         most = fmaxf(most, __shfl_xor_sync(~0u, most, step));
-      const float base = next_base(max[head], most);
-      factor[head] = fast_exp2(max[head] - base);
-      max[head] = base;
+      most = fmaxf(most, max[head]);
+      factor[head] = fast_exp2(max[head] - most);
+      max[head] = most;
     }
     // Weights are sums of two numbers too, so it hardly matters which positions are summed
     // together.
@@ -168,8 +164,8 @@ struct OnlineSoftmax {
     for (unsigned half = 0; half < 2; ++half) {
       const float first = fast_exp2(scores[2 * half] - max[0]);
       const float second = fast_exp2(scores[2 * half + 1] - max[1]);
-      total[0] = half == 0 ? __fmaf_rn(total[0], factor[0], first) : total[0] + first;
-      total[1] = half == 0 ? __fmaf_rn(total[1], factor[1], second) : total[1] + second;
+      total[0] = half == 0 ? total[0] * factor[0] + first : total[0] + first;
+      total[1] = half == 0 ? total[1] * factor[1] + second : total[1] + second;
       const std::uint32_t pair = pair_of<kIsBfloat>(first, second);
       // Transposes from one row for each position to one row for each head.
       weights[half] = transposed(pair);

@@ -33,7 +33,8 @@ class DecodeBlock {
       : a_(args),
         shared_(*reinterpret_cast<Shared*>(memory)),
         rows_(args, shared_.rows),
-        plan_(Cut(args.heads, args.kv, args.window, args.rows.capacity),
+        plan_({rows_.parts(), args.kv.kv_heads, args.window,
+               splits_of(args.kv.computes_rows_alone(), args.rows.capacity)},
               reinterpret_cast<std::uint32_t*>(&shared_ + 1), args.rows.capacity),
         lane_(threadIdx.x % 32),
         warp_(threadIdx.x / 32) {}
@@ -53,14 +54,14 @@ class DecodeBlock {
     if (has_tile) {
       set_next(plan_.tile(index));
       page = rows_.load_page(next());
-      if (starts_early()) rows_.template start<NewPosition>(next(), page);
+      if (starts_early()) rows_.start(next(), page);
       find_angles(next());
     }
     t.release_consumers();
     if (a_.reads_ahead) t.wait_for_producers();
     if (has_tile) {
       load_heads(next());
-      if (!starts_early()) rows_.template start<NewPosition>(next(), page);
+      if (!starts_early()) rows_.start(next(), page);
     }
     while (index < plan_.tiles()) {
       const Tile tile = next();
@@ -78,7 +79,7 @@ class DecodeBlock {
       rows_.attend(tile, NewPosition{shared_});
       if (has_next) {
         load_heads(next());
-        rows_.template start<NewPosition>(next(), next_page);
+        rows_.start(next(), next_page);
       }
       if (tile.is_last_split() && tile.is_first_part(rows_.parts())) store_new(tile);
       rows_.store_partials(tile);
@@ -95,14 +96,9 @@ class DecodeBlock {
  private:
   /// The new position comes from shared memory; it is not in its page yet.
   struct NewPosition {
-    static constexpr bool kIsInPage = false;
     const Shared& shared;
-    __device__ void put_key(Positions<kType, kSize>& to, unsigned at) const {
-      to.put_key(shared.key, at);
-    }
-    __device__ void put_value(Positions<kType, kSize>& to, unsigned at) const {
-      to.put_value(shared.value, at);
-    }
+    __device__ void load_key(Positions<kType, kSize>& to) const { to.copy_key(shared.key); }
+    __device__ void load_value(Positions<kType, kSize>& to) const { to.copy_value(shared.value); }
   };
 
   __device__ void clear_new() {
@@ -162,7 +158,8 @@ class DecodeBlock {
       if (item < tile.heads) {
         rope_head<kSize>(head, head, angles, rope);
         for (unsigned at = 2 * lane_; at < size; at += 64)
-          shared_.rows.queries.store_pair(item, at, head[at] * factor, head[at + 1] * factor);
+          shared_.rows.queries.template store_pair<kIsBfloat>(item, at, head[at] * factor,
+                                                              head[at + 1] * factor);
       } else if (item == tile.heads) {
         RopeParams key_rope = rope;
         key_rope.norm = a_.key_norm;

@@ -6,8 +6,9 @@
 // On CUDA the grid is the same whatever the lengths are: its blocks pull tiles from a counter. A
 // tile is one split of a row's positions (split-K) for some of its heads. How a row is split
 // depends on its own length and on how many rows the step may have (see splits_of), and splits are
-// folded in order. So a row's result is the same bits whatever the other rows are, and with any
-// page size. With kv.same_bits splits are fixed (see FixedSplits): the same bits in any step.
+// combined in order. So a row's result is the same bits whatever the other rows are, and with any
+// page size. With kv.computes_rows_alone() the splits depend on the length only: the same bits in a
+// step of any size.
 #pragma once
 
 #include <attacca/kernel.hpp>

@@ -26,11 +26,10 @@ constexpr std::uint32_t kMaxGroup = 64;  // query heads of a kv head
 constexpr unsigned blocks_per_processor(unsigned size) { return size > 64 ? 2 : 3; }
 static_assert(blocks_per_processor(64) <= kMaxWholeRowBlocks);
 
-/// Most shared memory of a block. Large heads: two stages of keys and values with 32 positions
-/// each, 64 queries and their rounding errors. Others: two such stages and twice the sums of 64
-/// queries with fixed splits, which is more than other steps need. Then the plan.
+/// Most shared memory of a block: two stages of keys and values with 64 positions each (with large
+/// heads 32, and 64 queries besides), the rounding errors of 64 queries, then the plan.
 constexpr unsigned shared_bytes(unsigned size) {
-  return (size > 128 ? 8 * 64 * (size + 8) : 768 * size) + 2048;
+  return 8 * (size > 128 ? 32 + 16 + 16 : 64 + 16) * (size + 8) + 1536;
 }
 
 void host_row(const MixedAttentionArgs& a, std::uint32_t row) {

@@ -1,14 +1,13 @@
 // mixed_attention.cuh: the CUDA body of mixed_attention.hpp: plans the tiles of a step and runs
 // them. First come chunks of neighbouring rows, the last ones first since they see most, then the
 // splits of rows that are alone in their slot. With computes_rows_alone() each neighbouring row is
-// a tile that runs its splits one after another. Chunks are computed in attention_chunks.cuh, with
-// the same bits as single rows in attention_fixed_chunks.cuh, and rows in attention_rows.cuh.
+// a tile that runs its splits one after another. Chunks are computed in attention_chunks.cuh, rows
+// in attention_rows.cuh.
 #pragma once
 
 #include <type_traits>
 
 #include "kernels/attention/attention_chunks.cuh"
-#include "kernels/attention/attention_fixed_chunks.cuh"
 #include "kernels/attention/attention_rows.cuh"
 #include "kernels/attention/mixed_attention.hpp"
 
@@ -56,7 +55,6 @@ class MixedPlan {
     __syncthreads();
   }
 
-  __device__ const Cut& cut() const { return cut_; }
   __device__ std::uint32_t count() const { return chunks_ + tiles_; }
   __device__ bool is_chunk(std::uint32_t index) const { return index < chunks_; }
   /// The rank of a tile among those of single rows. It is the index of its partial results in the
@@ -85,7 +83,7 @@ class MixedPlan {
   __device__ Tile whole(std::uint32_t index) const {
     const Item item = find(shared_.first_chunks, chunks_ - 1 - index, true);
     const std::uint32_t at = position(item.row);
-    return cut_.tile(item.row, slot(item.row), at, item.rank * cut_.splits_at(at));
+    return cut_.tile(item.row, slot(item.row), at, item.rank * cut_.splits.count(cut_.span(at)));
   }
   __device__ Tile tile(std::uint32_t index) const {
     const Item item = find(shared_.first_tiles, rank(index), false);
@@ -161,16 +159,12 @@ class MixedBlock {
   static constexpr bool kMayJoin = kType != KvType::f32;
   using Rows = RowTiles<MixedAttentionArgs, kType, kSize, kMayJoin && kSize <= 128>;
   using Chunks = ChunkTiles<MixedAttentionArgs, kMayJoin ? kType : KvType::bf16, kSize>;
-  static constexpr bool kMayFold = kMayJoin && kSize <= 128;
-  using FixedChunks =
-      FixedChunkTiles<MixedAttentionArgs, kMayFold ? kType : KvType::bf16, kMayFold ? kSize : 64>;
   struct Nothing {};
 
   struct Shared {
     union {
       typename Rows::Shared rows;
       std::conditional_t<kMayJoin, typename Chunks::Shared, Nothing> chunks;
-      std::conditional_t<kMayFold, typename FixedChunks::Shared, Nothing> fixed_chunks;
     };
     MixedPlan::Shared plan;
     std::uint32_t next;
@@ -180,25 +174,23 @@ class MixedBlock {
       : a_(args), shared_(*reinterpret_cast<Shared*>(memory)) {}
 
   __device__ void run(Thread& t) {
-    const bool joins = kMayJoin && !a_.kv.computes_rows_alone();
-    MixedPlan plan(a_, Cut(a_.heads, a_.kv, a_.window, 16), joins, shared_.plan);
+    const HeadParts parts(a_.heads, a_.kv.kv_heads);
+    const bool joins = kMayJoin && !a_.kv.rows_alone;
+    MixedPlan plan(a_, {parts, a_.kv.kv_heads, a_.window, splits_of(!joins, 16)}, joins,
+                   shared_.plan);
     t.wait_for_producers();
     plan.make(min(__ldcg(a_.rows.count), a_.rows.capacity));
     t.release_consumers();
-    if (!joins)
-      run_tiles<Way::rows>(plan);
-    else if (a_.kv.same_bits)
-      run_tiles<kMayFold ? Way::fixed_chunks : Way::rows>(plan);
+    if (joins)
+      run_tiles<kMayJoin>(plan);
     else
-      run_tiles<kMayJoin ? Way::chunks : Way::rows>(plan);
+      run_tiles<false>(plan);
   }
 
  private:
-  /// How neighbouring rows are computed.
-  enum class Way { rows, chunks, fixed_chunks };
-
-  /// One loop for each way: in a common loop the registers of one would stay live in another.
-  template <Way kWay>
+  /// One loop for each mode: in a common loop the registers of one mode would stay live in the
+  /// other.
+  template <bool kJoins>
   __device__ void run_tiles(const MixedPlan& plan) {
     auto* claimed = static_cast<std::uint32_t*>(a_.workspace);
     for (std::uint32_t index = blockIdx.x; index < plan.count();) {
@@ -206,12 +198,10 @@ class MixedBlock {
       if (threadIdx.x == 0) claim = atomic_inc_relaxed(claimed, plan.count() - 1);
       if (!plan.is_chunk(index))
         run_row(plan.tile(index), plan.rank(index));
-      else if constexpr (kWay == Way::chunks)
-        Chunks(a_, shared_.chunks, plan.cut()).run(plan.chunk(index));
-      else if constexpr (kWay == Way::fixed_chunks)
-        FixedChunks(a_, shared_.fixed_chunks, plan.cut()).run(plan.chunk(index));
+      else if constexpr (kJoins)
+        Chunks(a_, shared_.chunks, a_.heads / a_.kv.kv_heads).run(plan.chunk(index));
       else
-        run_whole_row(plan.cut(), plan.whole(index));
+        run_whole_row(plan.whole(index));
       if (threadIdx.x == 0) shared_.next = gridDim.x + claim;
       __syncthreads();
       index = shared_.next;
@@ -220,34 +210,41 @@ class MixedBlock {
 
   /// A row's own position is in its page like the others.
   struct OwnPosition {
-    static constexpr bool kIsInPage = true;
+    const PagedKv& kv;
+    std::uint64_t offset;  // in bytes
+    __device__ void load_key(Positions<kType, kSize>& to) const {
+      to.load_keys(kv.template keys_as<unsigned char>() + offset, kv.head_size, 0, 1);
+    }
+    __device__ void load_value(Positions<kType, kSize>& to) const {
+      to.load_values(kv.template values_as<unsigned char>() + offset, kv.head_size, 0, 1);
+    }
   };
 
   __device__ void run_row(const Tile& tile, std::uint32_t rank) {
     Rows rows(a_, shared_.rows);
-    rows.template start<OwnPosition>(tile, rows.load_page(tile));
+    rows.start(tile, rows.load_page(tile));
     store_queries(tile);
     __syncthreads();
-    rows.attend(tile, OwnPosition{});
+    rows.attend(tile, own_position(tile));
     rows.store_partials(tile);
     __syncthreads();
     rows.finish(tile, rank, tile.slot);
   }
   /// Runs all splits of a row as if several blocks had them. The first positions of the next split
-  /// are loaded while the warps' partial results of this one are folded. Memory that this reads is
-  /// overwritten only behind the barrier at the top.
-  __device__ void run_whole_row(const Cut& cut, Tile tile) {
+  /// are loaded while the warps' partial results of this one are combined. Memory that this reads
+  /// is overwritten only behind the barrier at the top.
+  __device__ void run_whole_row(Tile tile) {
     Rows rows(a_, shared_.rows);
     rows.keep_splits();
-    rows.template start<OwnPosition>(tile, rows.load_page(tile));
+    rows.start(tile, rows.load_page(tile));
     store_queries(tile);
     for (;;) {
       __syncthreads();
-      rows.attend(tile, OwnPosition{});
+      rows.attend(tile, own_position(tile));
       const Tile attended = tile;
       if (!attended.is_last_split()) {
-        tile = cut.next(attended);
-        rows.template start<OwnPosition>(tile, rows.load_page(tile));
+        tile = attended.next_split();
+        rows.start(tile, rows.load_page(tile));
       }
       rows.store_partials(attended);
       __syncthreads();
@@ -258,6 +255,10 @@ class MixedBlock {
     rows.finish_kept(tile);
   }
 
+  __device__ OwnPosition own_position(const Tile& tile) const {
+    const std::uint64_t at = a_.kv.offset(tile.slot, tile.position, tile.kv_head);
+    return {a_.kv, at * kv_element_bytes(kType)};
+  }
   __device__ void store_queries(const Tile& tile) {
     const float factor = a_.scale * 1.4426950408889634f;
     for (unsigned head = threadIdx.x / 32; head < tile.heads; head += kWarps) {
@@ -266,7 +267,8 @@ class MixedBlock {
       for (unsigned at = threadIdx.x % 32 * 2; at < kSize; at += 64) {
         const float2 two =
             at < a_.kv.head_size ? *reinterpret_cast<const float2*>(q + at) : float2{};
-        shared_.rows.queries.store_pair(head, at, two.x * factor, two.y * factor);
+        shared_.rows.queries.template store_pair<is_bfloat(kType)>(head, at, two.x * factor,
+                                                                   two.y * factor);
       }
     }
   }

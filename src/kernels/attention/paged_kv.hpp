@@ -23,15 +23,12 @@ struct PagedKv {
   std::uint32_t kv_heads = 0;
   std::uint32_t head_size = 0;  // a multiple of 8, at most 256
   KvType type = KvType::f32;
-  /// Attention splits every row at the same positions (FixedSplits), so that a row has the same
+  /// Attention computes each row by itself and splits it alike in every step, so it has the same
   /// bits alone, beside neighbours and in every decode step. With f32 it always does.
-  bool same_bits = false;
+  bool rows_alone = false;
 
-  ATTACCA_HD constexpr bool has_fixed_splits() const { return same_bits || type == KvType::f32; }
-  /// Whether neighbouring rows are computed one by one: in f32, and in large heads, whose sums
-  /// leave no registers for folding splits.
   ATTACCA_HD constexpr bool computes_rows_alone() const {
-    return type == KvType::f32 || (same_bits && head_size > 128);
+    return rows_alone || type == KvType::f32;
   }
 
   template <class T>
