@@ -124,7 +124,7 @@ why_not() {
 # of the GPU for each.
 run_ranks() {
   local one two transport why status=0
-  export NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_MAX_CTAS=4 CUDA_DEVICE_MAX_CONNECTIONS=32
+  export NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_MAX_CTAS=4 NCCL_GRAPH_MIXING_SUPPORT=0
   export NVSHMEM_REMOTE_TRANSPORT=none NVSHMEM_DISABLE_NVLS=1
   one=$(tell) || { echo "gpu-check: one rank: $one" >&2; return 1; }
   for transport in edges nccl staged nvshmem; do
