@@ -1,6 +1,6 @@
-// fake_nvshmem.cpp: a libnvshmem_host.so.3 for tests: ranks are threads, and memory is the host's. A
-// rank is known by its thread when it starts and allocates, and by its memory elsewhere. One world
-// at a time.
+// fake_nvshmem.cpp: a libnvshmem_host.so.3 for tests: ranks are threads, and memory is the host's.
+// A rank is known by its thread when it starts and allocates, and by its memory elsewhere. One
+// world at a time.
 #include <condition_variable>
 #include <cstdint>
 #include <cstring>
