@@ -31,6 +31,8 @@ class ReplyText {
   virtual std::string finish() = 0;
   /// Whether a stop string was found. No text comes after it.
   virtual bool is_stopped() const = 0;
+  /// Whether a stop string may be found. Thread-safe.
+  virtual bool may_stop() const = 0;
 };
 
 /// Which replies share a mask.

@@ -67,10 +67,7 @@ void TextWorker::take_in(Outcome& outcome) {
     if (outcome.token >= 0 && outcome.finish != Finish::stop)
       event.text = job.text->push(outcome.token);
     if (outcome.finish) event.text += job.text->finish();
-    if (job.text->is_stopped()) {
-      event.finish = Finish::stop;
-      event.error.clear();
-    }
+    if (job.text->is_stopped() && event.finish != Finish::failed) event.finish = Finish::stop;
   }
   const bool has_ended = event.finish.has_value();
   const bool goes_on = job.sink->deliver(std::move(event), std::move(outcome.failure));

@@ -427,15 +427,15 @@ void ResidentScheduler::permit(const ReplyMasks::Grant& grant) {
 /// Everything that is there. False: nothing was.
 bool ResidentScheduler::take_in_news(std::vector<driver::Outcome>& outcomes) {
   News news;
-  bool has_any = false, has_ending = false;
+  bool has_any = false, may_end = false;
   std::uint64_t steps = 0;
   while (is_running_ && mail_->news_reader.try_pop(news)) {
     has_any = true;
     last_step_ = driver::Clock::now();
     switch (news.kind) {
       case News::Kind::row:
+        may_end |= news.row.ending != Ending::none || may_stop(news.entry);
         take_in_row(news, outcomes);
-        has_ending |= news.row.ending != Ending::none;
         break;
       case News::Kind::step:
         take_in_step(news);
@@ -453,8 +453,14 @@ bool ResidentScheduler::take_in_news(std::vector<driver::Outcome>& outcomes) {
         break;
     }
   }
-  if (has_ending || last_step_ - last_look_ > kSuspicious) check_results();
+  if (may_end || last_step_ - last_look_ > kSuspicious) check_results();
   return has_any;
+}
+
+/// Whether the text of a reply may end it.
+bool ResidentScheduler::may_stop(std::uint32_t entry) const {
+  const driver::JobPtr& job = occupants_[entry].job;
+  return job && job->text && job->text->may_stop();
 }
 
 void ResidentScheduler::take_in_row(const News& news, std::vector<driver::Outcome>& outcomes) {
@@ -509,7 +515,7 @@ void ResidentScheduler::look_for_failure() {
   stream_.synchronize();
 }
 
-/// Behind a failure, such as a wait that expired, the loop goes on and its results are void. So no
+/// After a failure, such as a wait that expired, the loop goes on and its results are void. So no
 /// request may end well before this was asked.
 void ResidentScheduler::check_results() {
   last_look_ = driver::Clock::now();

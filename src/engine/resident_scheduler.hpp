@@ -45,7 +45,7 @@ class ResidentScheduler final : public driver::Scheduler {
   std::string explain(const schedule::Limits& limits);
 
   /// As many as there are entries: some wait on the device, so that a slot is not left free until
-  /// the host has heard of it.
+  /// the host has heard of it. A few embeddings may wait beside them.
   bool has_room() const override { return !free_entries_.empty() && embedder_.has_room(); }
   void admit(driver::JobPtr job) override;
   void remove(driver::Job& job) override;
@@ -87,6 +87,7 @@ class ResidentScheduler final : public driver::Scheduler {
   void take_in_masks(std::vector<driver::Outcome>& outcomes);
   void permit(const ReplyMasks::Grant& grant);
   bool take_in_news(std::vector<driver::Outcome>& outcomes);
+  bool may_stop(std::uint32_t entry) const;
   void take_in_row(const resident::News& news, std::vector<driver::Outcome>& outcomes);
   void take_in_step(const resident::News& news);
   void end_loop(resident::LoopEnd why);

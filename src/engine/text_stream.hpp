@@ -28,6 +28,8 @@ class TextStream final : public driver::ReplyText {
   std::string finish() override;
   /// Whether a stop string was found. No text comes after it.
   bool is_stopped() const override { return is_stopped_; }
+  /// Whether there are stop strings. Thread-safe.
+  bool may_stop() const override { return !stops_.empty(); }
 
  private:
   void read_prompt();

@@ -98,6 +98,7 @@ class NumbersText final : public ReplyText {
   }
   std::string finish() override { return is_stopped_ ? "" : "."; }
   bool is_stopped() const override { return is_stopped_; }
+  bool may_stop() const override { return true; }
 
  private:
   bool is_stopped_ = false;

@@ -501,6 +501,20 @@ TEST_P(FailingSteps, whose_waits_expire_fail_their_requests_with_the_record_and_
   expect_no_trace(engine);
 }
 
+TEST_P(FailingSteps, whose_waits_expire_end_no_reply_at_a_stop_string) {
+  Engine engine(Model(""), faulty(1));
+  Request request;
+  request.prompt = "Once upon a time";
+  request.max_tokens = 30;
+  request.stop = {"e"};
+  EXPECT_EQ(engine.generate(request).finish, Finish::stop);
+  engine.wait_until_idle();
+  faults_->launches = {test::Faults::Kind::gives_up};
+  EXPECT_EQ(engine.submit(request).wait().finish, Finish::failed);
+  EXPECT_EQ(engine.generate(request).finish, Finish::stop);
+  expect_no_trace(engine);
+}
+
 TEST_P(FailingSteps, come_out_of_generate_as_they_were_thrown) {
   Engine engine(model_, faulty(4));
   faults_->launches = {test::Faults::Kind::throws};
