@@ -418,7 +418,7 @@ std::shared_ptr<GroupImpl> LoopbackGroup::on(const Device& device, Transport tra
   Device own = device;
   bool is_shared = true;  // all have one device
   bool are_apart = true;  // no two have the same
-  bool has_cuda = false;
+  bool has_cuda = false, has_host = false;
   std::string names;
   meet(descriptor, {nullptr, nullptr, nullptr, &own},
        [&](Board::Meeting& meeting, const Descriptor&) {
@@ -430,7 +430,7 @@ std::shared_ptr<GroupImpl> LoopbackGroup::on(const Device& device, Transport tra
            is_shared &= other == own;
            for (std::size_t before = 0; before < at; ++before)
              are_apart &= !(device_at(before) == other);
-           has_cuda |= other.is_cuda();
+           (other.is_cuda() ? has_cuda : has_host) = true;
            names += (names.empty() ? "" : ", ") + other.name();
          }
        });
@@ -447,10 +447,13 @@ std::shared_ptr<GroupImpl> LoopbackGroup::on(const Device& device, Transport tra
         "turns; use edges or nccl");
   const bool needs_peers =
       transport == Transport::peer || (transport == Transport::automatic && has_cuda);
-  if (size() > 1 && are_apart && needs_peers) return join_peers(subgroup(all), device);
+  const bool are_alike = !has_cuda || !has_host;
+  if (size() > 1 && are_apart && are_alike && needs_peers) return join_peers(subgroup(all), device);
   if (transport == Transport::peer)
-    throw BadArgument(fmt::format(
-        "peer copies need a device for each rank, and these are on {}; use edges or nccl", names));
+    throw BadArgument(
+        fmt::format("peer copies need a device of one kind for each rank, and these are on {}; use "
+                    "edges or nccl",
+                    names));
   if (!is_shared && (has_cuda || transport == Transport::edges))
     throw BadArgument(
         fmt::format("ranks that are threads are on {}, and exchanges without NCCL need one device "

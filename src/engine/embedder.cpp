@@ -94,7 +94,8 @@ void Embedder::add_to(llm::EngineStats& stats) const {
   stats.tokens_from_cache += own.tokens_from_cache;
   stats.preemptions += own.preemptions;
   stats.evictions += own.evictions;
-  stats.launches += own.launches;
+  stats.pages_in_use += own.pages_in_use;
+  stats.pages_cached += own.pages_cached;
 }
 
 }  // namespace attacca::engine
