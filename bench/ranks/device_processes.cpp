@@ -90,7 +90,7 @@ class Program {
                  by_hand);
   }
 
-  /// `trips` there and back in a graph. At its end all signals are zero again.
+  /// `kTrips` round trips in a graph. At its end all signals are zero again.
   template <class Put, class Wait>
   Graph trips(const SymmetricBuffer<std::uint64_t>& signal, const Put& put, const Wait& wait) {
     Graph graph(device_, "trips");

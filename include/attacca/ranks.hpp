@@ -173,8 +173,9 @@ class Group {
   Group on(const Device& device, Transport transport = Transport::automatic) const;
   /// Launches a kernel on every rank, in the order of the stream, so that kernels can wait for each
   /// other with a RankBarrier. A collective call: the ranks first compare the kernel's name and its
-  /// grid. Throws BadArgument where kernels of two ranks cannot be sure to run at the same time:
-  /// the group must be NVSHMEM's, or move host memory and the stream be of a host device.
+  /// grid. Use an NVSHMEM group, or a group that moves host memory and a stream of a host device
+  /// with a thread for each rank. Throws BadArgument for other groups, whose kernels cannot be sure
+  /// to run at the same time.
   template <class Args>
   void launch_together(const Kernel<Args>& kernel, const Grid& grid,
                        const std::type_identity_t<Args>& args, StreamRef stream) const {

@@ -17,7 +17,7 @@ struct PutArgs {
   std::uint64_t* signal;
   std::uint64_t value;
 };
-/// Longer data are copied first, by the device's own means, and the kernel signals.
+/// Longer data is copied by a copy before the kernel, which then only signals.
 inline constexpr std::size_t kMostPutByKernel = 64 << 10;
 const Kernel<PutArgs>& put_kernel();
 /// One block: its threads copy together.

@@ -58,8 +58,7 @@ EngineCore::EngineCore(std::shared_ptr<const ModelData> model, const EngineOptio
 
 namespace {
 
-/// And the priority.
-void add_deadline(Job& job, const Request& request) {
+void set_priority_and_deadline(Job& job, const Request& request) {
   job.priority = engine::priority_of(request);
   job.deadline = request.deadline;
   if (job.deadline && *job.deadline <= job.submitted)
@@ -90,7 +89,7 @@ JobPtr EngineCore::job_of(const Request& request) const {
       static_cast<std::int32_t>(job->prompt.size() + job->max_new - 1);
   add_grammar(*job, request);
   job->wants_logprobs = request.logprobs.has_value();
-  add_deadline(*job, request);
+  set_priority_and_deadline(*job, request);
   if (model_->tokenizer || !request.stop.empty())  // stop strings need a tokenizer
     job->text = std::make_unique<engine::TextStream>(model_->require_tokenizer(), job->prompt,
                                                      request.stop);
@@ -110,7 +109,7 @@ JobPtr EngineCore::embedding_job_of(const Request& request) const {
                     "the engine with a larger context or more pages",
                     job->prompt.size(), engine::most_tokens(limits_)));
   job->pooling = request.embed;
-  add_deadline(*job, request);
+  set_priority_and_deadline(*job, request);
   return job;
 }
 

@@ -120,7 +120,7 @@ Graph SwitchLoop::graph() const {
 /// An arm and what runs beside it, then the lead, which decides on the next arm. The number after
 /// the last arm's has none, and the one after that is the loop's first pass, of `before` and a
 /// lead. A launch waits until the whole pass has ended, so it may be made as soon as the next arm
-/// is known: behind the lead it is time in which nothing else runs.
+/// is known: behind the lead it would lengthen the gap between two arms.
 Graph SwitchLoop::pass_of(unsigned arm, const Arms& arms) const {
   const auto none = static_cast<unsigned>(parts_.arms.size());
   const auto arm_name = [&] {

@@ -29,7 +29,8 @@ ATTACCA_HD void copy(const BlockLanes& lanes, T* to, const T* from, std::uint32_
 ATTACCA_HD std::uint64_t now() { return device::NativeMemory::now(); }
 
 /// Records the turn before `plan`, if there was one since the launch, and `plan` itself. It does so
-/// at the end, and marks at once: each trip to memory takes most of a microsecond.
+/// at the end, with one atomic addition for all marks: each trip to memory takes most of a
+/// microsecond.
 ATTACCA_HD void record(const PlanArgs& a, std::uint64_t began, std::uint64_t committed) {
   if (!a.records.items && !a.sites.plan) return;
   using llm::StepMark;

@@ -147,7 +147,7 @@ TEST_P(Resident, a_host_that_pauses_for_a_second_delays_no_step) {
   scheduler.step(outcomes);  // launches the loop
   std::this_thread::sleep_for(std::chrono::seconds(1));
   scheduler.step(outcomes);
-  EXPECT_GT(outcomes.size(), 50u) << "steps went on meanwhile, if others share the GPU more slowly";
+  EXPECT_GT(outcomes.size(), 50u) << "steps went on meanwhile, more slowly if others share the GPU";
   EXPECT_LT(outcomes.size(), kRequests * kTokens) << "they should last longer than the pause";
   while (!scheduler.is_idle()) scheduler.step(outcomes);
   EXPECT_EQ(outcomes.size(), kRequests * kTokens);

@@ -46,7 +46,7 @@ struct RecordsRef {
     if (!items) return;
     items[written->fetch_add(1, relaxed) & mask] = {at, what, value, pass, this_processor()};
   }
-  /// Several times that were taken before, with the number of each, in the time of one.
+  /// Adds several records whose times were taken earlier, with one atomic addition.
   template <std::uint32_t kCount>
   ATTACCA_HD void add_all(const std::uint64_t (&at)[kCount],
                           const std::uint32_t (&what)[kCount]) const {

@@ -74,9 +74,8 @@ class RingWriter {
   }
   /// For several threads that push together, each with a writer of its own: `put` writes the item
   /// at place `at` behind those that are published, where no reader looks yet; `slot` leaves the
-  /// writing to the caller. When every thread
-  /// has put its items, which a barrier tells, one of them publishes all, and no other writer may
-  /// be used again. REQUIRES: there is room.
+  /// writing to the caller. When every thread has put its items, which a barrier tells, one of them
+  /// publishes all, and no other writer may be used again. REQUIRES: there is room.
   ATTACCA_HD void put(std::uint64_t at, const T& item) { slot(at).write(item); }
   ATTACCA_HD typename Memory::template Plain<T>& slot(std::uint64_t at) {
     return ring_.items[(next_ + at) & ring_.mask];

@@ -168,8 +168,8 @@ std::string describe_mpi() {
   int length = 0;
   MPI_Get_library_version(text, &length);
   const std::string all(text, static_cast<std::size_t>(length));
-  // A graph's host call must not call CUDA, as MPI does with memory of a GPU. So that memory goes
-  // through pinned memory even where MPI would take it.
+  // A graph's host call must not call CUDA, as MPI does with memory of a GPU. Such memory therefore
+  // goes through pinned memory, even if MPI could take it.
 #if defined(MPIX_CUDA_AWARE_SUPPORT) && MPIX_CUDA_AWARE_SUPPORT
   const char* const knows = "CUDA-aware, and memory of GPUs is staged, as graphs need";
 #else
