@@ -451,8 +451,8 @@ std::shared_ptr<GroupImpl> LoopbackGroup::on(const Device& device, Transport tra
   if (size() > 1 && are_apart && are_alike && needs_peers) return join_peers(subgroup(all), device);
   if (transport == Transport::peer)
     throw BadArgument(
-        fmt::format("peer copies need a device of one kind for each rank, and these are on {}; use "
-                    "edges or nccl",
+        fmt::format("peer copies need a device for each rank, all of one kind, and these are on "
+                    "{}; use edges or nccl",
                     names));
   if (!is_shared && (has_cuda || transport == Transport::edges))
     throw BadArgument(
