@@ -428,6 +428,7 @@ void ResidentScheduler::permit(const ReplyMasks::Grant& grant) {
 bool ResidentScheduler::take_in_news(std::vector<driver::Outcome>& outcomes) {
   News news;
   bool has_any = false, may_end = false;
+  const auto already = static_cast<std::ptrdiff_t>(outcomes.size());
   std::uint64_t steps = 0;
   while (is_running_ && mail_->news_reader.try_pop(news)) {
     has_any = true;
@@ -453,7 +454,16 @@ bool ResidentScheduler::take_in_news(std::vector<driver::Outcome>& outcomes) {
         break;
     }
   }
-  if (may_end || last_step_ - last_look_ > kSuspicious) check_results();
+  if (may_end || last_step_ - last_look_ > kSuspicious) {
+    try {
+      check_results();
+    } catch (...) {  // no text may come of void tokens
+      const auto is_token = [](const driver::Outcome& outcome) { return !outcome.finish; };
+      outcomes.erase(std::remove_if(outcomes.begin() + already, outcomes.end(), is_token),
+                     outcomes.end());
+      throw;
+    }
+  }
   return has_any;
 }
 
