@@ -4,13 +4,13 @@
 #include <attacca/nccl.hpp>
 #include <attacca/ranks.hpp>
 
-#include <algorithm>
 #include <optional>
 #include <string>
 
 #include "engine/model_data.hpp"
 #include "llm/engine_runs.hpp"
 #include "llm/random_file.hpp"
+#include "llm/rank_step.hpp"
 #include "ranks/exchange_time.hpp"
 
 namespace bench {
@@ -18,49 +18,17 @@ namespace bench {
 namespace {
 
 using namespace attacca::llm;
-using attacca::Device;
-using attacca::Group;
 using attacca::Transport;
-
-constexpr std::size_t kTokens = 64;
-
-/// Microseconds of a decode step of one sequence.
-double step_us(const Model& model, const Device& device, int ranks, Transport transport) {
-  double time = 0;
-  attacca::run_loopback(ranks, [&](const Group& group) {
-    EngineOptions options;
-    options.device = device.is_cuda() ? device : Device::host(1);
-    options.slots = 1;
-    options.context = std::min<std::size_t>(model.context(), 512);
-    options.rank_transport = transport;
-    if (ranks > 1) options.ranks = group;
-    if (group.rank() != 0) return follow(model, options);
-    Engine engine(model, options);
-    Request request;
-    request.tokens = random_tokens(model, 8, 1);
-    request.max_tokens = kTokens;
-    request.ignores_end = true;
-    engine.generate(request);
-    engine.wait_until_idle();
-    const EngineStats before = engine.stats();
-    engine.generate(request);
-    engine.wait_until_idle();
-    const EngineStats after = engine.stats();
-    time = (after.seconds_busy - before.seconds_busy) * 1e6 /
-           static_cast<double>(after.steps - before.steps);
-  });
-  return time;
-}
 
 void measure(Run& run, const Model& model, const attacca::model::ModelConfig& config,
              Transport transport, const Summary& one) {
   const bool is_cuda = run.device.is_cuda();
   const std::string through = is_cuda ? transport_name(transport) : "threads";
   const int launches = is_cuda ? 20 : 1;
-  const auto step = run.interleave("two ranks, " + through, 5, {[&] {
-                                     return step_us(model, run.device, 2,
-                                                    is_cuda ? transport : Transport::automatic);
-                                   }})[0];
+  const auto step = run.interleave(
+      "two ranks, " + through, 5, {[&] {
+        return rank_step_us(model, run.device, 2, is_cuda ? transport : Transport::automatic);
+      }})[0];
   const Summary exchange =
       summarize(all_reduce_us(run.device, transport, config.hidden, launches, 11));
   run.add(compared(fmt::format("decode step of 2 ranks against one, {}", through), {{"ranks", 2}},
@@ -84,7 +52,7 @@ void ranks_decode(Run& run) {
   run.note(fmt::format("model: {}, {} layers of {} columns, one sequence", model.name(),
                        config.layers, config.hidden));
   const auto one = run.interleave(
-      "one rank", 5, {[&] { return step_us(model, run.device, 1, Transport::automatic); }})[0];
+      "one rank", 5, {[&] { return rank_step_us(model, run.device, 1, Transport::automatic); }})[0];
   run.add(Row{.name = "decode step of one rank", .params = {{"ranks", 1}}, .value = one});
   measure(run, model, config, Transport::edges, one);
   if (!run.device.is_cuda()) return;

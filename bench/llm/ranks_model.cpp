@@ -12,6 +12,7 @@
 
 #include "engine/model_data.hpp"
 #include "llm/engine_runs.hpp"
+#include "llm/rank_step.hpp"
 #include "model/shard.hpp"
 #include "ranks/scaling.hpp"
 
@@ -24,33 +25,10 @@ using attacca::Device;
 using attacca::Group;
 
 constexpr unsigned kMostRanks = 1024;
-constexpr std::size_t kTokens = 64;
 
 /// Microseconds of a decode step of one sequence on one thread a rank.
 double step_us(const Model& model, int ranks) {
-  double time = 0;
-  attacca::run_loopback(ranks, [&](const Group& group) {
-    EngineOptions options;
-    options.device = Device::host(1);
-    options.slots = 1;
-    options.context = std::min<std::size_t>(model.context(), 512);
-    if (ranks > 1) options.ranks = group;
-    if (group.rank() != 0) return follow(model, options);
-    Engine engine(model, options);
-    Request request;
-    request.tokens = random_tokens(model, 8, 1);
-    request.max_tokens = kTokens;
-    request.ignores_end = true;
-    engine.generate(request);
-    engine.wait_until_idle();
-    const EngineStats before = engine.stats();
-    engine.generate(request);
-    engine.wait_until_idle();
-    const EngineStats after = engine.stats();
-    time = (after.seconds_busy - before.seconds_busy) * 1e6 /
-           static_cast<double>(after.steps - before.steps);
-  });
-  return time;
+  return rank_step_us(model, Device::host(1), ranks, attacca::Transport::automatic);
 }
 
 /// Microseconds of one all-reduce of two threads.

@@ -1,6 +1,8 @@
 // exchange_args.cpp: the arguments of the kernel in exchange_kernel.hpp.
 #include "comm/exchange_kernel.hpp"
 
+#include <algorithm>
+
 namespace attacca::comm {
 
 namespace {
@@ -36,6 +38,21 @@ ExchangeArgs args_of(std::span<const ExchangeData* const> exchanges) {
   args.operation = d.operation;
   args.type = d.type;
   args.reduction = d.reduction;
+  return args;
+}
+
+ExchangeArgs sum_of(const Descriptor& exchange, std::span<const std::byte* const> parts,
+                    std::byte* to, std::uint64_t count) {
+  ExchangeArgs args{};
+  args.operation = Operation::all_reduce;
+  args.type = exchange.type;
+  args.reduction = exchange.reduction;
+  args.unit_bytes = exchange.element_bytes;
+  args.count = count;
+  args.ranks = static_cast<std::int32_t>(parts.size());
+  args.targets = 1;
+  args.to[0] = to;
+  std::copy(parts.begin(), parts.end(), args.from);
   return args;
 }
 

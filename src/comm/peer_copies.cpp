@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "comm/compare.hpp"
 #include "comm/device_group.hpp"
@@ -135,17 +136,10 @@ class PeerCopies final : public DeviceGroup {
   void add_up(const ExchangeData& e, StreamRef stream) {
     const Descriptor& d = e.descriptor;
     if (!adds(d) || d.part_bytes() == 0) return;
-    ExchangeArgs args{};
-    args.operation = Operation::all_reduce;
-    args.type = d.type;
-    args.reduction = d.reduction;
-    args.unit_bytes = d.element_bytes;
-    args.count = d.count;
-    args.ranks = size();
-    args.targets = 1;
-    args.to[0] = e.to;
+    std::vector<const std::byte*> parts;
     for (int source = 0; source < size(); ++source)
-      args.from[source] = between_->data() + static_cast<std::size_t>(source) * d.part_bytes();
+      parts.push_back(between_->data() + static_cast<std::size_t>(source) * d.part_bytes());
+    const ExchangeArgs args = sum_of(d, parts, e.to, d.count);
     stream.kernel(exchange_kernel(), grid_of(args, device().is_cuda()), args);
   }
 

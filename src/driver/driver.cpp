@@ -127,8 +127,9 @@ void Driver::step() {
 /// A step failed, or its log could not be written: so do its requests. If the device is lost, all
 /// others fail too, and no more are taken.
 void Driver::fail(const std::exception_ptr& failure) {
+  // Tokens of a failed step are void, and a stop string among them must end no reply.
+  std::erase_if(outcomes_, [](const Outcome& outcome) { return !outcome.finish; });
   for (Outcome& outcome : outcomes_) {
-    if (!outcome.finish) continue;
     outcome.finish = Finish::failed;
     outcome.error = message_of(failure);
     outcome.failure = failure;

@@ -15,7 +15,6 @@
 #include "engine/resident_mail.hpp"
 #include "graph/access.hpp"
 #include "graph/executor.hpp"
-#include "graph/marks.hpp"
 #include "kernels/sample/sampling.hpp"
 
 namespace attacca::engine {
@@ -41,7 +40,6 @@ constexpr auto kSuspicious = 20ms;
 /// The loop runs so long before it makes room for another engine: it takes a launch to go on.
 constexpr auto kLeastTurn = 1ms;
 
-constexpr const char* kLoopName = "resident scheduler";
 constexpr std::uint64_t kStepsInRing = 4096;
 constexpr std::uint64_t kLeastNews = 1u << 15;  // with few slots steps are short
 constexpr std::uint64_t kMostNews = 1u << 20;
@@ -50,16 +48,6 @@ std::uint32_t default_capacity(const schedule::Limits& limits) {
   const std::uint64_t wanted = std::clamp(kStepsInRing * (limits.slots + 1), kLeastNews, kMostNews);
   return static_cast<std::uint32_t>(
       std::bit_ceil(std::max<std::uint64_t>(wanted, 2 * resident::news_wanted(limits))));
-}
-
-/// The kernels of the loop tell a Tracer more than their nodes would.
-resident::LoopSites loop_sites(const Device& device) {
-  const std::shared_ptr<graph::Marks> marks = graph::marks_of(device);
-  if (!marks) return {};
-  const auto site = [&](const char* name) {
-    return marks->add({.name = name, .graph = kLoopName, .is_range = true});
-  };
-  return {site("turn"), site("commit"), site("plan")};
 }
 
 }  // namespace
@@ -132,125 +120,6 @@ void ResidentScheduler::start(const formats::Progress& progress) {
   const std::size_t free = device.is_cuda() ? device.bytes_free() : 0;
   mail_->loop = build_loop(*mail_, limits_, progress);
   if (device.is_cuda()) graph_device_bytes_ = free - std::min(free, device.bytes_free());
-}
-
-SwitchLoop ResidentScheduler::passes(const ResidentMail& mail, const schedule::Limits& limits,
-                                     const formats::Progress& progress) const {
-  const Device& device = options_.device;
-  const bool is_cuda = device.is_cuda();
-  const resident::Letters letters{letters_.data(), prompts_.data(), stop_.data(), bias_.data(),
-                                  masks_sent_.data()};
-  const resident::PlanArgs plan{.loop = mail.loop_state.data(),
-                                .letters = letters,
-                                .slots = runner_->slots().writable(),
-                                .orders = mail.loop_orders,
-                                .news = mail.loop_news,
-                                .tops = mail.loop_tops,
-                                .board = mail.board.data(),
-                                .records = records_,
-                                .sites = loop_sites(device)};
-  const resident::TurnArgs turn{.loop = mail.loop_state.data(),
-                                .planned = schedule::bind_plan(limits, mail.plan_memory.data()),
-                                .running = runner_->device_plan(),
-                                .sampled = runner_->sampled().data(),
-                                .saved = mail.sampled.data(),
-                                .letters = letters,
-                                .slots = runner_->slots().writable(),
-                                .orders = mail.loop_orders,
-                                .news = mail.loop_news,
-                                .board = mail.board.data(),
-                                .graph = {},
-                                .again = {}};
-  std::vector<Graph::Fill> steps;
-  std::vector<std::string> names;
-  for (std::uint32_t number = 0; number < limits.graph_count(); ++number) {
-    names.push_back(fmt::format("{} step of {}",
-                                limits.is_decode_graph(number) ? "decode" : "mixed",
-                                limits.graph_tokens(number)));
-    steps.push_back([this, number, limits, progress](Graph& step) {
-      if (progress) progress("building graphs", number, limits.graph_count());
-      runner_->append_step(step, limits, number);
-    });
-  }
-  const auto planning = [plan, is_cuda](bool is_first) -> Graph::Fill {
-    resident::PlanArgs args = plan;
-    args.is_first = is_first;
-    return [args, is_cuda](Graph& graph) {
-      graph.kernel(resident::plan(), grid_of(args, is_cuda), args);
-    };
-  };
-  return SwitchLoop(device, kLoopName,
-                    {.lead =
-                         [turn, is_cuda](Graph& pass, Condition again, Condition step) {
-                           resident::TurnArgs args = turn;
-                           args.again = again;
-                           args.graph = step;
-                           pass.kernel(resident::turn(), grid_of(args, is_cuda), args);
-                         },
-                     .arms = std::move(steps),
-                     .beside = planning(false),
-                     .next = &turn.planned.counts->graph,
-                     .before = planning(true),
-                     .arm_names = std::move(names)});
-}
-
-std::unique_ptr<SwitchLoopExec> ResidentScheduler::build_loop(
-    const ResidentMail& mail, const schedule::Limits& limits,
-    const formats::Progress& progress) const {
-  return std::make_unique<SwitchLoopExec>(passes(mail, limits, progress).instantiate(form()));
-}
-
-LoopForm ResidentScheduler::form() const {
-  return options_.resident_loop == llm::ResidentLoop::self_relaunch ? LoopForm::self_relaunch
-                                                                    : LoopForm::while_node;
-}
-
-std::string ResidentScheduler::explain(const schedule::Limits& limits) {
-  std::shared_ptr<ResidentMail> mail;
-  {
-    const std::lock_guard lock(offer_mutex_);
-    mail = mail_;
-  }
-  LoopPlan plan = passes(*mail, limits, {}).plan();
-  plan.chosen = form();
-  return plan.explain();
-}
-
-void ResidentScheduler::offer(const schedule::Limits& limits) {
-  require_graphs(limits, options_.graphs);
-  Offer offer{.limits = limits, .mail = {}, .loop = {}};
-  {
-    const std::lock_guard lock(offer_mutex_);
-    offer.mail = mail_;
-  }
-  offer.loop = build_loop(*offer.mail, limits);
-  const std::lock_guard lock(offer_mutex_);
-  offered_ = std::move(offer);
-  has_offer_ = true;
-}
-
-/// REQUIRES: the loop has ended. Then no step is planned and none is to be committed, so only the
-/// next plan needs the new sizes.
-void ResidentScheduler::take_offered_loop() {
-  Offer offer;
-  {
-    const std::lock_guard lock(offer_mutex_);
-    offer = std::exchange(offered_, {});
-    has_offer_ = false;
-  }
-  // After a failure the mail is another one, and a loop for the old one is of no use.
-  if (offer.mail != mail_) offer.loop = build_loop(*mail_, offer.limits);
-  resident::LoopState loop = mail_->loop_state.read().front();
-  for (schedule::Limits* limits : {&limits_, &loop.state.limits}) {
-    limits->decode_sizes = offer.limits.decode_sizes;
-    limits->mixed_sizes = offer.limits.mixed_sizes;
-  }
-  mail_->loop_state.write({&loop, 1});
-  mail_->loop = std::move(offer.loop);
-}
-
-ResidentScheduler::GraphBytes ResidentScheduler::graph_bytes() const {
-  return {mail_->loop->memory().host_bytes, graph_device_bytes_};
 }
 
 void ResidentScheduler::admit(driver::JobPtr job) {
@@ -428,7 +297,6 @@ void ResidentScheduler::permit(const ReplyMasks::Grant& grant) {
 bool ResidentScheduler::take_in_news(std::vector<driver::Outcome>& outcomes) {
   News news;
   bool has_any = false, may_end = false;
-  const auto already = static_cast<std::ptrdiff_t>(outcomes.size());
   std::uint64_t steps = 0;
   while (is_running_ && mail_->news_reader.try_pop(news)) {
     has_any = true;
@@ -454,16 +322,7 @@ bool ResidentScheduler::take_in_news(std::vector<driver::Outcome>& outcomes) {
         break;
     }
   }
-  if (may_end || last_step_ - last_look_ > kSuspicious) {
-    try {
-      check_results();
-    } catch (...) {  // no text may come of void tokens
-      const auto is_token = [](const driver::Outcome& outcome) { return !outcome.finish; };
-      outcomes.erase(std::remove_if(outcomes.begin() + already, outcomes.end(), is_token),
-                     outcomes.end());
-      throw;
-    }
-  }
+  if (may_end || last_step_ - last_look_ > kSuspicious) check_results();
   return has_any;
 }
 

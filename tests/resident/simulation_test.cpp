@@ -220,7 +220,11 @@ class LoopWorld {
     act();
     if (!is_first) step();
     act();
+    // A loop that relaunches itself has launched this graph by now, if a step ran.
+    const std::uint32_t early = turn_.planned.counts->graph;
+    const bool had_step = loop_.running.counts->tokens > 0;
     turn();
+    require(!had_step || (again_ != 0 && graph_ == early), "a step's plan names the next graph");
   }
 
   void plan(bool is_first) {

@@ -22,15 +22,15 @@ constexpr std::size_t kPlaces = 3;  // in the lists: of the arms, of `again`, of
 
 class SmallSwitchLoop : public OnEachDevice {
  protected:
-  /// Three arms, chosen by a list; every node notes that it ran. `knows_next`: what runs beside an
-  /// arm leaves the number of the next one.
+  /// Three arms, chosen by a list; every node notes that it ran. `nexts`: what runs beside an arm
+  /// leaves the number of the next one.
   SwitchLoop loop(const std::vector<unsigned>& arms, const Graph::Fill& before = {},
-                  bool knows_next = false) {
+                  const std::vector<unsigned>& nexts = {}) {
+    const bool knows_next = !nexts.empty();
     std::vector<unsigned> again(arms.size(), 1);
     again.back() = 0;
-    std::vector<unsigned> listed = arms;
-    listed.push_back(kNone);  // the last pass has a next one, too
-    arms_ = Buffer<unsigned>(device(), listed);
+    arms_ = Buffer<unsigned>(device(), arms);
+    nexts_ = Buffer<unsigned>(device(), knows_next ? nexts : arms);
     again_ = Buffer<unsigned>(device(), again);
     at_ = Buffer<unsigned>(device(), kPlaces);
     next_ = Buffer<unsigned>(device(), std::vector<unsigned>(1));
@@ -58,7 +58,7 @@ class SmallSwitchLoop : public OnEachDevice {
                if (!knows_next) return;
                const Condition next(reinterpret_cast<std::uint64_t>(next_.data()),
                                     detail::HandleKind::cell);
-               pass.kernel(next_condition, Grid{}, {next, arms_.data() + 1, at_.data() + 2})
+               pass.kernel(next_condition, Grid{}, {next, nexts_.data(), at_.data() + 2})
                    .after(noted);
              },
          .next = knows_next ? next_.data() : nullptr,
@@ -97,7 +97,8 @@ class SmallSwitchLoop : public OnEachDevice {
   }
 
   Buffer<unsigned> arms_{Device::host_serial(), 0}, again_{Device::host_serial(), 0},
-      at_{Device::host_serial(), 0}, next_{Device::host_serial(), 0};
+      at_{Device::host_serial(), 0}, next_{Device::host_serial(), 0},
+      nexts_{Device::host_serial(), 0};
   std::optional<DeviceLog> log_;
 };
 ATTACCA_ON_EACH_DEVICE(SmallSwitchLoop);
@@ -135,7 +136,8 @@ TEST_P(SmallSwitchLoop, what_stands_before_the_loop_runs_once_in_each_launch) {
 
 TEST_P(SmallSwitchLoop,
        a_next_arm_that_is_known_early_is_launched_beside_the_arm_and_runs_after_it) {
-  const SwitchLoop chosen = loop({0, 2, 1, 1, kNone, 0, kNone, kNone}, {}, true);
+  const SwitchLoop chosen =
+      loop({0, 2, 1, 1, kNone, 0, kNone, kNone}, {}, {2, 1, 1, kNone, 0, kNone, kNone, kNone});
   for (const LoopForm form : kSwitchForms) {
     SCOPED_TRACE(loop_form_name(form));
     SwitchLoopExec exec = chosen.instantiate(form);
@@ -144,6 +146,13 @@ TEST_P(SmallSwitchLoop,
       EXPECT_THAT(arms_run(), ElementsAre(0, 2, 1, 1, -1, 0, -1, -1));
     }
   }
+}
+
+TEST_P(SmallSwitchLoop, one_that_relaunches_itself_goes_by_what_is_known_early) {
+  const SwitchLoop chosen = loop({0, 0, 0, 0, kNone}, {}, {2, 1, kNone, kNone});
+  SwitchLoopExec exec = chosen.instantiate(LoopForm::self_relaunch);
+  run(exec);
+  EXPECT_THAT(arms_run(), ElementsAre(0, 2, 1, -1, -1));
 }
 
 TEST_P(SmallSwitchLoop, a_number_that_no_arm_has_runs_none) {

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "comm/compare.hpp"
 #include "comm/device_group.hpp"
@@ -189,19 +190,11 @@ class NvshmemGroup final : public LibraryGroup {
              base_of(source), bytes);
       return;
     }
-    ExchangeArgs args{};
-    args.operation = Operation::all_reduce;
-    args.type = d.type;
-    args.reduction = d.reduction;
-    args.unit_bytes = d.element_bytes;
-    args.count = bytes / d.element_bytes;
-    args.ranks = size();
-    args.targets = 1;
-    args.to[0] = e.to + first;
     const bool scatters = d.operation == Operation::reduce_scatter;
+    std::vector<const std::byte*> parts;
     for (int source = 0; source < size(); ++source)
-      args.from[source] =
-          base_of(source) + (scatters ? static_cast<std::size_t>(rank()) * bytes : 0);
+      parts.push_back(base_of(source) + (scatters ? static_cast<std::size_t>(rank()) * bytes : 0));
+    const ExchangeArgs args = sum_of(d, parts, e.to + first, bytes / d.element_bytes);
     stream.kernel(exchange_kernel(), grid_of(args, device().is_cuda()), args);
   }
   std::byte* base_of(int rank) const { return scratch_->bases[static_cast<std::size_t>(rank)]; }

@@ -90,7 +90,7 @@ Value find_in(const Value& self, const Arguments& arguments) {
   return Value::integer(find(text_of(self), bound.text(0), kFromRight));
 }
 
-Value count_in(const Value& self, const Arguments& arguments) {
+Value count_in_text(const Value& self, const Arguments& arguments) {
   return Value::integer(count(text_of(self), arguments.bind("count", {"sub"}).text(0)));
 }
 
@@ -161,7 +161,7 @@ Value format_text(const Value& self, const Arguments& arguments) {
 
 constexpr Method kMethods[] = {
     {"capitalize", change<capitalize>},
-    {"count", count_in},
+    {"count", count_in_text},
     {"endswith", test_affix<true>},
     {"find", find_in<false>},
     {"format", format_text},

@@ -1,0 +1,13 @@
+// rank_step.hpp: times a decode step of a model that is split over ranks of one process.
+#pragma once
+
+#include <attacca/llm.hpp>
+#include <attacca/ranks.hpp>
+
+namespace bench {
+
+/// Microseconds of a decode step of one sequence. On a host device each rank has one thread.
+double rank_step_us(const attacca::llm::Model& model, const attacca::Device& device, int ranks,
+                    attacca::Transport transport);
+
+}  // namespace bench
