@@ -107,12 +107,13 @@ class Soak:
         choose = random.Random(number)
         is_slow = number % 8 == 0
         client = Client(self.server.port, 4096 if is_slow else None)
+        turn = number  # so that few clients in a short time do everything, too
         while time.monotonic() < self.until:
-            kind = choose.random()
-            if kind < 0.05:
+            kind, turn = turn % 20, turn + 1
+            if kind == 0:
                 await self.refused(client, choose.choice([b"{", b'{"prompt": ', b"[" * 5000, b'{"n":1,"n":2}', b"\xff"]))
                 self.counts["malformed"] += 1
-            elif kind < 0.1:
+            elif kind == 1:
                 await self.refused(client, json.dumps({"prompt": "word " * 3000}).encode())
                 self.counts["oversized"] += 1
             else:

@@ -383,7 +383,7 @@ TEST_F(SilentDevice, has_its_launches_timed_by_events_and_says_why) {
   EXPECT_GE(trace.slices[0].begin_ns, before);
   EXPECT_LT(trace.slices[0].begin_ns, trace.slices[0].end_ns);
   EXPECT_LE(trace.slices[0].end_ns, trace.slices[1].begin_ns);
-  EXPECT_LE(trace.slices[1].end_ns, Tracer::now_ns() + 1'000'000) << "by the same clock";
+  EXPECT_LE(trace.slices[1].end_ns, Tracer::now_ns() + 10'000'000) << "by the same clock";
 }
 
 TEST_F(SilentDevice, is_no_longer_observed_when_the_tracer_is_gone) {
