@@ -43,7 +43,7 @@ class Tokenizer {
  public:
   /// `config`: the text of tokenizer_config.json, which says which tokens begin and end a text.
   /// Throws BadArgument that names the field it cannot use.
-  static Tokenizer from_json(std::string_view json, std::string_view config = {},
+  static Tokenizer from_json(std::string_view text, std::string_view config = {},
                              std::string_view where = "tokenizer.json");
   static Tokenizer from_vocabulary(const Vocabulary& vocabulary, std::string_view where);
 
