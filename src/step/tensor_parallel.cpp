@@ -8,22 +8,39 @@
 
 namespace attacca::step {
 
+using kernels::RankPattern;
 using kernels::RowCount;
 using kernels::Sampled;
 
 TensorParallel::TensorParallel(const Device& device, const Group& group,
-                               const model::ModelConfig& config, const StepShape& largest)
+                               const model::ModelConfig& config, const StepShape& largest,
+                               bool is_resident)
     : group_(group),
       hidden_(config.hidden),
       vocabulary_(config.vocabulary),
       part_(model::most_rows(config.vocabulary, group.size())),
       partial_(device, std::size_t{largest.tokens} * config.hidden),
       logits_part_(device, std::size_t{largest.rows} * part_),
-      gathered_(device,
-                std::size_t{largest.rows} * part_ * static_cast<std::size_t>(group.size())) {}
+      gathered_(device, std::size_t{largest.rows} * part_ * static_cast<std::size_t>(group.size())),
+      linked_(is_resident ? std::make_unique<LinkedRanks>(device, group) : nullptr) {}
+
+template <class T>
+void TensorParallel::add_linked(Chain& chain, const std::string& name, RankPattern pattern,
+                                const T* from, T* to, const RowCount& rows,
+                                std::size_t each) const {
+  static_assert(sizeof(T) % sizeof(std::uint32_t) == 0);
+  chain.add(Part::exchange, name, kernels::rank_exchange(),
+            {.link = linked_->link(),
+             .from = reinterpret_cast<const std::uint32_t*>(from),
+             .to = reinterpret_cast<std::uint32_t*>(to),
+             .rows = rows,
+             .each = static_cast<std::uint32_t>(each * sizeof(T) / sizeof(std::uint32_t)),
+             .pattern = pattern});
+}
 
 void TensorParallel::add_sum(Chain& chain, const std::string& name, const float* part, float* to,
                              const RowCount& tokens) const {
+  if (linked_) return add_linked(chain, name, RankPattern::sum, part, to, tokens, hidden_);
   const std::size_t count = std::size_t{tokens.capacity} * hidden_;
   chain.add_exchange(group_.all_reduce<float>(std::span(part, count), std::span(to, count))
                          .limited_to(tokens.count, hidden_)
@@ -36,8 +53,11 @@ void TensorParallel::gather_logits(Chain& chain, float* logits, const RowCount& 
   const std::span<const float> own(logits_part_.data(), count);
   const auto ranks = static_cast<std::size_t>(group_.size());
   const std::span<float> all(const_cast<float*>(gathered_.data()), count * ranks);
-  chain.add_exchange(
-      group_.all_gather<float>(own, all).limited_to(rows.count, part_).named("gather logits"));
+  if (linked_)
+    add_linked(chain, "gather logits", RankPattern::gather, own.data(), all.data(), rows, part_);
+  else
+    chain.add_exchange(
+        group_.all_gather<float>(own, all).limited_to(rows.count, part_).named("gather logits"));
   if (is_root())
     chain.add(Part::exchange, "join logits", kernels::join_parts(),
               {.parts = gathered_.data(),
@@ -48,6 +68,9 @@ void TensorParallel::gather_logits(Chain& chain, float* logits, const RowCount& 
 }
 
 void TensorParallel::share_tokens(Chain& chain, Sampled* sampled, const RowCount& rows) const {
+  if (linked_)
+    return add_linked<Sampled>(chain, "share tokens", RankPattern::share, sampled, sampled, rows,
+                               1);
   chain.add_exchange(group_.broadcast(std::span(sampled, rows.capacity), 0)
                          .limited_to(rows.count, 1)
                          .named("share tokens"));

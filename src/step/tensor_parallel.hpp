@@ -6,11 +6,13 @@
 #include <attacca/memory.hpp>
 #include <attacca/ranks.hpp>
 #include <cstddef>
+#include <memory>
 #include <string>
 
 #include "kernels/activations.hpp"
 #include "kernels/sample/sample.hpp"
 #include "step/chain.hpp"
+#include "step/linked_ranks.hpp"
 #include "step/step_memory.hpp"
 
 namespace attacca::step {
@@ -18,9 +20,14 @@ namespace attacca::step {
 /// Only the rows that a step really has are exchanged: all ranks run the same plan.
 class TensorParallel {
  public:
-  /// REQUIRES: exchanges of `group` are work of `device`.
+  /// `is_resident`: exchanges are kernels that need no host; then it is a collective call.
+  /// REQUIRES: exchanges of `group` are work of `device`; as LinkedRanks, if `is_resident`.
   TensorParallel(const Device& device, const Group& group, const model::ModelConfig& config,
-                 const StepShape& largest);
+                 const StepShape& largest, bool is_resident = false);
+
+  const Group& group() const { return group_; }
+  /// Null unless exchanges are kernels.
+  LinkedRanks* linked() const { return linked_.get(); }
 
   bool is_root() const { return group_.rank() == 0; }
   /// Where this rank's part of a sum goes: [tokens, hidden].
@@ -39,9 +46,16 @@ class TensorParallel {
   /// Gives all ranks the tokens that rank 0 sampled.
   void share_tokens(Chain& chain, kernels::Sampled* sampled, const kernels::RowCount& rows) const;
 
-  std::size_t bytes() const { return partial_.bytes() + logits_part_.bytes() + gathered_.bytes(); }
+  std::size_t bytes() const {
+    return partial_.bytes() + logits_part_.bytes() + gathered_.bytes() +
+           (linked_ ? linked_->bytes() : 0);
+  }
 
  private:
+  template <class T>
+  void add_linked(Chain& chain, const std::string& name, kernels::RankPattern pattern,
+                  const T* from, T* to, const kernels::RowCount& rows, std::size_t each) const;
+
   Group group_;
   std::uint32_t hidden_;
   std::uint32_t vocabulary_;
@@ -49,6 +63,7 @@ class TensorParallel {
   Buffer<float> partial_;
   Buffer<float> logits_part_;
   Buffer<float> gathered_;  // [ranks, rows, part]
+  std::unique_ptr<LinkedRanks> linked_;
 };
 
 }  // namespace attacca::step
