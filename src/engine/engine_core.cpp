@@ -99,6 +99,10 @@ JobPtr EngineCore::job_of(const Request& request) const {
 JobPtr EngineCore::embedding_job_of(const Request& request) const {
   if (request.embed != Pooling::last && request.embed != Pooling::mean)
     throw BadArgument(fmt::format("pooling {}; use last or mean", static_cast<int>(request.embed)));
+  if (options_.ranks && options_.scheduler == Scheduler::resident)
+    throw BadArgument(
+        "the resident scheduler of a model that is split over ranks computes no embeddings; use "
+        "the host's scheduler");
   auto job = std::make_shared<Job>();
   job->id = ++last_id_;
   job->prompt = engine::prompt_of(request, *model_);

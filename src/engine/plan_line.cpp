@@ -49,15 +49,25 @@ void PlanLine::lead(std::span<const schedule::Line> plan) {
   send(News::step);
 }
 
-bool PlanLine::follow(std::span<schedule::Line> plan) {
+void PlanLine::begin_loop() {
+  const std::lock_guard lock(mutex_);
+  send(News::loop);
+  has_loop_ = true;
+}
+
+void PlanLine::end_loop() {
+  const std::lock_guard lock(mutex_);
+  has_loop_ = false;
+}
+
+PlanLine::News PlanLine::follow(std::span<schedule::Line> plan) {
   for (;;) {
     group_.broadcast(std::span(message_), 0).named("plan").run();
     News news = News::idle;
     std::memcpy(&news, message_.data(), sizeof news);
-    if (news == News::end) return false;
     if (news == News::idle) continue;
-    std::copy(message_.begin() + 1, message_.end(), plan.begin());
-    return true;
+    if (news == News::step) std::copy(message_.begin() + 1, message_.end(), plan.begin());
+    return news;
   }
 }
 
@@ -66,7 +76,7 @@ void PlanLine::send_idle_news() {
   for (;;) {
     const std::uint64_t seen = sent_;
     if (changed_.wait_for(lock, group_.deadline() / 3, [&] { return is_ending_; })) return;
-    if (sent_ != seen) continue;
+    if (sent_ != seen || has_loop_) continue;
     try {
       send(News::idle);
     } catch (const RanksBroken&) {

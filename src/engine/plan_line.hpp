@@ -24,17 +24,25 @@ class PlanLine {
   ~PlanLine();
   PlanLine(const PlanLine&) = delete;
 
+  enum class News : std::uint32_t { idle, step, loop, end };
+
   /// Sends a plan. Throws RanksBroken. REQUIRES: rank 0.
   void lead(std::span<const schedule::Line> plan);
-  /// Waits for the next plan. False: rank 0 has ended. REQUIRES: a rank other than 0.
-  bool follow(std::span<schedule::Line> plan);
+  /// Says that a loop on rank 0's device begins, which sends plans by itself. Returns when all
+  /// others have heard it, and so have left the loop before. The line is silent until `end_loop`.
+  void begin_loop();
+  void end_loop();
+  /// Waits for the next news other than `idle`. `step`: the plan is there. `end`: rank 0 has ended.
+  /// REQUIRES: a rank other than 0.
+  News follow(std::span<schedule::Line> plan);
 
   void give_up(const std::string& reason) noexcept { group_.give_up(reason); }
+  /// Throws RanksBroken if an exchange has failed.
+  void check() const { group_.check(); }
   /// Whether an exchange has failed; then all will.
   bool is_broken() const noexcept;
 
  private:
-  enum class News : std::uint32_t { idle, step, end };
   void send(News news);
   void send_idle_news();
 
@@ -44,6 +52,7 @@ class PlanLine {
   std::condition_variable changed_;
   std::uint64_t sent_ = 0;
   bool is_ending_ = false;
+  bool has_loop_ = false;  // it runs
   std::thread thread_;
 };
 

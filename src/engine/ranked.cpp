@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/resident_ranks.hpp"
 #include "engine/sizing.hpp"
 #include "model/shard.hpp"
 
@@ -28,7 +29,7 @@ struct Card {
   std::uint32_t is_cuda = 0;
   std::uint32_t is_resident = 0;
   std::uint32_t is_fp8 = 0;
-  std::uint32_t none = 0;
+  std::uint32_t transport = 0;
 };
 
 /// What rank 0 decides for all.
@@ -36,6 +37,7 @@ struct Decision {
   schedule::Limits limits;
   llm::GraphMode graphs;
   llm::KvType kv_type;
+  llm::ResidentLoop resident_loop;
   bool overlap;
   bool same_bits;
 };
@@ -53,6 +55,7 @@ Card card_of(const ModelData& model, const EngineOptions& options) {
   card.is_cuda = options.device.is_cuda();
   card.is_fp8 = options.weights == llm::WeightFormat::fp8;
   card.is_resident = options.scheduler == llm::Scheduler::resident;
+  card.transport = static_cast<std::uint32_t>(options.rank_transport);
   return card;
 }
 
@@ -78,10 +81,17 @@ void compare(std::span<const Card> cards) {
       throw BadArgument(fmt::format(
           "rank {} has weights in fp8, which models over ranks do not have; use them as stored",
           rank));
-    if (card.is_resident)
+    if (card.is_resident != first.is_resident)
+      throw BadArgument(
+          fmt::format("rank 0 has {} scheduler and rank {} has {}; give all ranks the same",
+                      first.is_resident ? "the resident" : "the host's", rank,
+                      card.is_resident ? "the resident one" : "the host's"));
+    if (card.is_resident && card.is_cuda &&
+        card.transport != static_cast<std::uint32_t>(Transport::nvshmem))
       throw BadArgument(fmt::format(
-          "rank {} has the resident scheduler, which does not run over ranks yet; use the host's",
-          rank));
+          "rank {} has the resident scheduler and the transport {}, whose exchanges need the host "
+          "or another rank's graph; use NVSHMEM, or the host's scheduler",
+          rank, transport_name(static_cast<Transport>(card.transport))));
   }
 }
 
@@ -92,6 +102,21 @@ void agree(const ModelData& model, const EngineOptions& options) {
   ranks.all_gather(std::span(&own, 1), std::span(cards)).named("compare models").run();
   compare(cards);
   model::check_ranks(model.checkpoint, ranks.size());
+  if (!own.is_resident) return;
+  constexpr int kMost = kernels::RankRoom::kMostRanks;
+  if (ranks.size() > kMost)
+    throw BadArgument(
+        fmt::format("the resident scheduler runs over at most {} ranks, and here are {}; use the "
+                    "host's",
+                    kMost, ranks.size()));
+  if (own.is_cuda) return;
+  if (const Group there = ranks.on(options.device, options.rank_transport);
+      !step::LinkedRanks::can_link(options.device, there))
+    throw BadArgument(fmt::format(
+        "the resident scheduler does not run over ranks whose transport is {}: its exchanges need "
+        "the host or another rank's graph; give each rank a host device of its own, or use the "
+        "host's scheduler",
+        there.backend()));
 }
 
 Decision decide(const ModelData& model, const model::ModelConfig& config, EngineOptions& options) {
@@ -103,7 +128,8 @@ Decision decide(const ModelData& model, const model::ModelConfig& config, Engine
                   model.checkpoint.find("token_embd.weight")->bytes;
   weights.are_streamed = weights.are_expanded = false;
   const schedule::Limits limits = size_engine(config, weights, options);
-  return {limits, options.graphs, options.kv_type, options.overlap, options.same_bits};
+  return {limits,          options.graphs,   options.kv_type, options.resident_loop,
+          options.overlap, options.same_bits};
 }
 
 /// Runs `work`; if it throws, the other ranks are told why.
@@ -156,12 +182,18 @@ void follow(const ModelData& model, EngineOptions options, const formats::Progre
   options.ranks->broadcast(std::span(&decision, 1), 0).named("sizes").run();
   options.graphs = decision.graphs;
   options.kv_type = decision.kv_type;
+  options.resident_loop = decision.resident_loop;
   options.overlap = decision.overlap;
   options.same_bits = decision.same_bits;
   const auto runner =
       make_runner(model, config, options, setup_of(decision.limits, options), progress);
   try {
-    or_give_up(options.ranks, [&] { runner->follow(); });
+    or_give_up(options.ranks, [&] {
+      if (options.scheduler == llm::Scheduler::resident)
+        follow_resident(*runner, decision.limits, options, progress);
+      else
+        runner->follow();
+    });
   } catch (const NodeFailed&) {
     options.ranks->check();  // throws what all ranks are told, without this rank's node
     throw;

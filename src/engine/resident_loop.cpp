@@ -1,13 +1,14 @@
 // resident_loop.cpp: the graphs of the resident scheduler's loop: how they are built, explained,
 // and exchanged for those of other step sizes. What goes to and fro while it runs is in
 // resident_scheduler.cpp.
-#include <fmt/core.h>
 #include <attacca/loop.hpp>
 
+#include <optional>
 #include <utility>
 
 #include "engine/coverage.hpp"
 #include "engine/resident_mail.hpp"
+#include "engine/resident_ranks.hpp"
 #include "engine/resident_scheduler.hpp"
 #include "graph/marks.hpp"
 
@@ -56,17 +57,9 @@ SwitchLoop ResidentScheduler::passes(const ResidentMail& mail, const schedule::L
                                 .board = mail.board.data(),
                                 .graph = {},
                                 .again = {}};
-  std::vector<Graph::Fill> steps;
-  std::vector<std::string> names;
-  for (std::uint32_t number = 0; number < limits.graph_count(); ++number) {
-    names.push_back(fmt::format("{} step of {}",
-                                limits.is_decode_graph(number) ? "decode" : "mixed",
-                                limits.graph_tokens(number)));
-    steps.push_back([this, number, limits, progress](Graph& step) {
-      if (progress) progress("building graphs", number, limits.graph_count());
-      runner_->append_step(step, limits, number);
-    });
-  }
+  StepArms arms = step_arms(*runner_, limits, progress);
+  std::optional<resident::SendPlanArgs> send;
+  if (post_) send = post_->sending(mail.loop_state.data(), turn.planned);
   const auto planning = [plan, is_cuda](bool is_first) -> Graph::Fill {
     resident::PlanArgs args = plan;
     args.is_first = is_first;
@@ -74,30 +67,33 @@ SwitchLoop ResidentScheduler::passes(const ResidentMail& mail, const schedule::L
       graph.kernel(resident::plan(), grid_of(args, is_cuda), args);
     };
   };
-  return SwitchLoop(device, kLoopName,
-                    {.lead =
-                         [turn, is_cuda](Graph& pass, Condition again, Condition step) {
-                           resident::TurnArgs args = turn;
-                           args.again = again;
-                           args.graph = step;
-                           pass.kernel(resident::turn(), grid_of(args, is_cuda), args);
-                         },
-                     .arms = std::move(steps),
-                     .beside = planning(false),
-                     .next = &turn.planned.counts->graph,
-                     .before = planning(true),
-                     .arm_names = std::move(names)});
+  return SwitchLoop(
+      device, kLoopName,
+      {.lead =
+           [turn, send, is_cuda](Graph& pass, Condition again, Condition step) {
+             resident::TurnArgs args = turn;
+             args.again = again;
+             args.graph = step;
+             const auto turned = pass.kernel(resident::turn(), grid_of(args, is_cuda), args);
+             if (!send) return;
+             resident::SendPlanArgs sending = *send;
+             sending.again = again;
+             sending.graph = step;
+             pass.kernel(resident::send_plan(), grid_of(sending, is_cuda), sending).after(turned);
+           },
+       .arms = std::move(arms.fills),
+       .beside = planning(false),
+       // With ranks, `send_plan` may end the loop behind a pass with a step.
+       .next = send ? nullptr : &turn.planned.counts->graph,
+       .before = planning(true),
+       .arm_names = std::move(arms.names)});
 }
 
 std::unique_ptr<SwitchLoopExec> ResidentScheduler::build_loop(
     const ResidentMail& mail, const schedule::Limits& limits,
     const formats::Progress& progress) const {
-  return std::make_unique<SwitchLoopExec>(passes(mail, limits, progress).instantiate(form()));
-}
-
-LoopForm ResidentScheduler::form() const {
-  return options_.resident_loop == llm::ResidentLoop::self_relaunch ? LoopForm::self_relaunch
-                                                                    : LoopForm::while_node;
+  return std::make_unique<SwitchLoopExec>(
+      passes(mail, limits, progress).instantiate(loop_form(options_.resident_loop)));
 }
 
 std::string ResidentScheduler::explain(const schedule::Limits& limits) {
@@ -107,7 +103,7 @@ std::string ResidentScheduler::explain(const schedule::Limits& limits) {
     mail = mail_;
   }
   LoopPlan plan = passes(*mail, limits, {}).plan();
-  plan.chosen = form();
+  plan.chosen = loop_form(options_.resident_loop);
   return plan.explain();
 }
 

@@ -52,6 +52,17 @@ std::uint32_t default_capacity(const schedule::Limits& limits) {
 
 }  // namespace
 
+/// Runs `work`; if it throws, the other ranks are told why.
+template <class Work>
+auto ResidentScheduler::or_give_up(Work work) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    if (PlanLine* const line = runner_->line()) line->give_up(error.what());
+    throw;
+  }
+}
+
 ResidentScheduler::ResidentScheduler(std::unique_ptr<StepRunner> runner,
                                      const schedule::Limits& limits,
                                      const llm::EngineOptions& options,
@@ -78,8 +89,11 @@ ResidentScheduler::ResidentScheduler(std::unique_ptr<StepRunner> runner,
       turn_(options.turns),
       masks_(runner_->slots().mask_rows()),
       embedder_(*runner_, limits, options, log_) {
-  require_graphs(limits_, options_.graphs);
-  start(progress);
+  or_give_up([&] {
+    require_graphs(limits_, options_.graphs);
+    if (runner_->parallel()) post_.emplace(*runner_, options_.device, limits_);
+    start(progress);
+  });
 }
 
 ResidentScheduler::~ResidentScheduler() { stop(); }
@@ -187,8 +201,11 @@ void ResidentScheduler::launch() {
   if (has_offer_) take_offered_loop();
   turn_.take();
   has_ordered_pause_ = false;
-  mail_->loop->launch(stream_);
-  stream_.record(ended_);
+  or_give_up([&] {
+    if (post_) runner_->line()->begin_loop();
+    mail_->loop->launch(stream_);
+    stream_.record(ended_);
+  });
   launched_ = last_step_ = clock_.launched();
   last_step_at_ = 0;
   is_running_ = true;
@@ -370,6 +387,7 @@ void ResidentScheduler::take_in_step(const News& news) {
 
 void ResidentScheduler::end_loop(resident::LoopEnd why) {
   is_running_ = false;
+  if (post_) runner_->line()->end_loop();
   end_ = why;
   clock_.done(launched_);
   turn_.give_back();
@@ -380,15 +398,20 @@ void ResidentScheduler::end_loop(resident::LoopEnd why) {
 /// Throws the loop's error, if it ended by one.
 void ResidentScheduler::look_for_failure() {
   last_step_ = driver::Clock::now();
-  if (!ended_.query()) return;
-  stream_.synchronize();
+  if (is_broken()) end_and_throw();
+  if (ended_.query()) synchronize();
+}
+
+/// The other ranks may be in a step that this one has not ended.
+void ResidentScheduler::synchronize() {
+  or_give_up([&] { stream_.synchronize(); });
 }
 
 /// After a failure, such as a wait that expired, the loop goes on and its results are void. So no
 /// request may end well before this was asked.
 void ResidentScheduler::check_results() {
   last_look_ = driver::Clock::now();
-  if (graph::state_of(stream_).impl->has_failed()) end_and_throw();
+  if (graph::state_of(stream_).impl->has_failed() || is_broken()) end_and_throw();
 }
 
 /// Cancels everything, waits for the loop and throws its error, if it has one.
@@ -396,7 +419,9 @@ void ResidentScheduler::end_and_throw() {
   for (std::uint32_t entry = 0; entry < limits_.requests; ++entry)
     if (occupants_[entry].id != 0)
       order({.kind = Order::Kind::cancel, .entry = entry, .id = occupants_[entry].id});
-  stream_.synchronize();
+  if (is_broken()) post_->stop();
+  synchronize();
+  if (post_) runner_->line()->check();
 }
 
 /// Its errors are on their way to the driver already.
@@ -415,6 +440,7 @@ std::vector<driver::JobPtr> ResidentScheduler::fail_running() {
       failed.push_back(occupant.job);
     }
   stop();
+  if (post_) runner_->line()->end_loop();
   turn_.give_back();
   past_ = loop_stats();
   clock_.drained();

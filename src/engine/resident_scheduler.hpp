@@ -17,6 +17,7 @@
 #include "driver/step_turns.hpp"
 #include "engine/embedder.hpp"
 #include "engine/reply_masks.hpp"
+#include "engine/resident_ranks.hpp"
 #include "engine/step_log.hpp"
 #include "engine/step_runner.hpp"
 #include "resident/loop_kernels.hpp"
@@ -70,7 +71,6 @@ class ResidentScheduler final : public driver::Scheduler {
 
  private:
   void start(const formats::Progress& progress = {});
-  LoopForm form() const;
   SwitchLoop passes(const ResidentMail& mail, const schedule::Limits& limits,
                     const formats::Progress& progress) const;
   std::unique_ptr<SwitchLoopExec> build_loop(const ResidentMail& mail,
@@ -94,6 +94,10 @@ class ResidentScheduler final : public driver::Scheduler {
   void look_for_failure();
   void check_results();
   void end_and_throw();
+  bool is_broken() const noexcept { return post_ && post_->is_broken(); }
+  template <class Work>
+  auto or_give_up(Work work);
+  void synchronize();
   void release(std::uint32_t entry);
   void stop() noexcept;
   llm::EngineStats loop_stats() const;
@@ -105,6 +109,7 @@ class ResidentScheduler final : public driver::Scheduler {
   StepLog log_;
   std::size_t graph_device_bytes_ = 0;
   std::unique_ptr<StepRunner> runner_;
+  std::optional<PlanPost> post_;  // to the other ranks, if there are any
   Stream stream_;
   Event ended_;
   Buffer<resident::Letters::Letter> letters_;

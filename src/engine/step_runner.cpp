@@ -41,7 +41,7 @@ std::optional<step::TensorParallel> parallel_of(const Device& device,
   if (!setup.ranks) return std::nullopt;
   return std::optional<step::TensorParallel>(std::in_place, device,
                                              setup.ranks->on(device, setup.transport), config,
-                                             step_sizes(setup).largest);
+                                             step_sizes(setup).largest, setup.is_resident);
 }
 
 /// The kernels' view of a plan in device memory.
@@ -223,7 +223,7 @@ void StepRunner::launch(bool keeps_rows, bool needs_logits) {
 }
 
 void StepRunner::follow() {
-  while (line_->follow(plan_memory_)) {
+  while (line_->follow(plan_memory_) == PlanLine::News::step) {
     if (in_flight_ == schedule::kMostInFlight) wait();
     launch_planned(false, true);
   }

@@ -85,6 +85,9 @@ class StepRunner {
   /// Whether the device still works, tried by a copy. REQUIRES: no step is in flight.
   bool is_usable() noexcept;
   const model::Weights& weights() const { return *weights_; }
+  /// The exchanges with other ranks, and the line to them; null: there are none.
+  const step::TensorParallel* parallel() const { return parallel_ ? &*parallel_ : nullptr; }
+  PlanLine* line() const { return line_.get(); }
   std::uint32_t vocabulary() const { return config_.vocabulary; }
   std::size_t arena_bytes() const { return memory_.arena_bytes(); }
   std::size_t step_bytes() const;

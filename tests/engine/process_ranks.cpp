@@ -5,6 +5,8 @@
 #include <attacca/mpi.hpp>
 
 #include <optional>
+#include <string>
+#include <tuple>
 
 #include "engine/fixtures.hpp"
 
@@ -13,18 +15,21 @@ namespace {
 
 std::optional<Group> world;
 
-class ProcessRankedModels : public testing::TestWithParam<std::string> {};
+class ProcessRankedModels : public testing::TestWithParam<std::tuple<std::string, llm::Scheduler>> {
+};
 
 TEST_P(ProcessRankedModels, give_the_greedy_tokens_of_one_rank) {
-  const Expected e = expected(GetParam());
+  const auto& [name, scheduler] = GetParam();
+  const Expected e = expected(name);
   const llm::Request request = greedy(e.prompt, e.greedy.size());
   llm::EngineOptions options;
   options.device = Device::host(1);
   options.slots = 2;
   options.context = 128;
-  const llm::Model model(fixture(GetParam()));
+  const llm::Model model(fixture(name));
   llm::EngineOptions ranked = options;
   ranked.ranks = world;
+  ranked.scheduler = scheduler;
   if (world->rank() != 0) return llm::follow(model, ranked);
   llm::Engine all(model, ranked);
   llm::Engine whole(model, options);
@@ -32,7 +37,10 @@ TEST_P(ProcessRankedModels, give_the_greedy_tokens_of_one_rank) {
   EXPECT_EQ(tokens, whole.generate(request).tokens);
   EXPECT_EQ(tokens, e.greedy);
 }
-INSTANTIATE_TEST_SUITE_P(Fixtures, ProcessRankedModels, testing::ValuesIn(kModels));
+INSTANTIATE_TEST_SUITE_P(Fixtures, ProcessRankedModels,
+                         testing::Combine(testing::ValuesIn(kModels),
+                                          testing::Values(llm::Scheduler::host,
+                                                          llm::Scheduler::resident)));
 
 }  // namespace
 }  // namespace attacca::engine_tests

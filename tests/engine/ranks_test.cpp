@@ -12,6 +12,8 @@
 
 #include "engine/fixtures.hpp"
 #include "engine/rank_fixtures.hpp"
+#include "graph/access.hpp"
+#include "support/faulty_device.hpp"
 
 namespace attacca::engine_tests {
 namespace {
@@ -159,13 +161,45 @@ TEST(RankedEngine, refuses_different_models_on_every_rank_alike) {
   EXPECT_EQ(messages[0], messages[1]);
 }
 
-TEST(RankedEngine, refuses_the_resident_scheduler_on_every_rank_alike) {
+TEST(RankedEngine, refuses_different_schedulers_on_every_rank_alike) {
   const auto messages = told(
       2, [](int) { return fixture("llama"); },
       [](int rank, EngineOptions& options) {
         if (rank == 1) options.scheduler = llm::Scheduler::resident;
       });
-  EXPECT_THAT(messages, Each(HasSubstr("rank 1 has the resident scheduler")));
+  EXPECT_THAT(messages,
+              Each(HasSubstr("rank 0 has the host's scheduler and rank 1 has the resident "
+                             "one; give all ranks the same")));
+}
+
+TEST(RankedEngine, refuses_the_resident_scheduler_where_exchanges_join_the_ranks_graphs) {
+  const Device shared = Device::host(2);
+  const auto messages = told(
+      2, [](int) { return fixture("llama"); },
+      [&](int, EngineOptions& options) {
+        options.device = shared;
+        options.scheduler = llm::Scheduler::resident;
+      });
+  EXPECT_THAT(messages,
+              Each(AllOf(HasSubstr("the resident scheduler"), HasSubstr("transport is edges"),
+                         HasSubstr("a host device of its own"))));
+}
+
+TEST(RankedEngine, refuses_the_resident_scheduler_on_gpus_without_nvshmem) {
+  for (const Transport transport : {Transport::automatic, Transport::edges, Transport::staged,
+                                    Transport::nccl, Transport::peer}) {
+    const auto messages = told(
+        2, [](int) { return fixture("llama"); },
+        [&](int, EngineOptions& options) {
+          options.device = graph::Access::device(std::make_shared<test::FaultyDevice>(
+              Device::host_serial(), std::make_shared<test::Faults>(), DeviceKind::cuda));
+          options.rank_transport = transport;
+          options.scheduler = llm::Scheduler::resident;
+        });
+    EXPECT_THAT(messages, Each(AllOf(HasSubstr("rank 0 has the resident scheduler"),
+                                     HasSubstr(transport_name(transport)),
+                                     HasSubstr("use NVSHMEM, or the host's scheduler"))));
+  }
 }
 
 TEST(RankedEngine, tells_all_ranks_if_the_sizes_of_the_first_do_not_fit) {

@@ -78,10 +78,11 @@ class Threads(unittest.TestCase):
         self.assertEqual(done.stderr, "attacca: 3 ranks cannot divide its 2 heads of keys and values; this model runs on 1 or "
                                       "2 ranks\n")
 
-    def test_the_resident_scheduler_is_refused(self):
-        done = run(BINARY, *STORY, "--ranks", "2", "--scheduler", "resident")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("rank 0 has the resident scheduler", done.stderr)
+    def test_two_ranks_with_the_resident_scheduler_tell_the_story_of_one(self):
+        one = run(BINARY, *STORY)
+        for form in "while-node", "self-relaunch":
+            two = run(BINARY, *STORY, "--ranks", "2", "--scheduler", "resident", "--resident-loop", form)
+            self.assertEqual((two.returncode, two.stderr, two.stdout), (0, one.stderr, one.stdout))
 
 
 def launched(ranks, *arguments):
@@ -96,6 +97,27 @@ class Launched(unittest.TestCase):
         first, second = launched(2, *STORY, "--ranks", "2")
         self.assertEqual((first[0], second[0]), (0, 0), first[2] + second[2])
         self.assertEqual((first[1], second[1]), (run(BINARY, *STORY).stdout, ""))
+
+    def test_two_processes_with_the_resident_scheduler_tell_the_story_of_one(self):
+        first, second = launched(2, *STORY, "--ranks", "2", "--scheduler", "resident")
+        self.assertEqual((first[0], second[0]), (0, 0), first[2] + second[2])
+        self.assertEqual((first[1], second[1]), (run(BINARY, *STORY).stdout, ""))
+
+    def test_a_process_that_stands_still_while_the_loop_runs_is_named_within_the_deadline(self):
+        command = [BINARY, "run", "--plain", "Once", "--samples", "2000", "--ignore-end", "-n", "400", "--ranks", "2",
+                   "--scheduler", "resident", "--rank-deadline", "1"]
+        pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+        for number, sign in enumerate((signal.SIGSTOP, signal.SIGKILL)):
+            processes = launch.start(2, command, **pipes)
+            stopped, other = processes[number], processes[1 - number]
+            with self.assertRaises(subprocess.TimeoutExpired):
+                stopped.wait(timeout=1.5)
+            stopped.send_signal(sign)
+            try:
+                self.assertRegex(other.communicate(timeout=15)[1], f"waited 1 s for rank {number} and gave up")
+            finally:
+                stopped.kill()
+                stopped.communicate()
 
     def test_another_count_than_there_are_processes_is_refused_by_all(self):
         for status, _, errors in launched(2, *STORY, "--ranks", "4"):
