@@ -44,7 +44,10 @@ class RanksBroken : public Error {
   using Error::Error;
 };
 
-enum class Reduction : std::uint8_t { sum, min, max };
+/// `sum` adds rank after rank: ((0 + 1) + 2) + 3. `sum_in_pairs` adds neighbours first, then the
+/// sums of neighbours: (0 + 1) + (2 + 3). So halves and quarters of an array that is added up in
+/// pairs give the same bits on 1, 2 and 4 ranks. Up to three ranks both are the same.
+enum class Reduction : std::uint8_t { sum, min, max, sum_in_pairs };
 
 /// How a group moves memory of a device.
 ///  automatic  edges for threads that share a device, peer for those with a GPU each, staged for

@@ -80,6 +80,8 @@ const char* reduction_name(Reduction reduction) {
       return "minimum";
     case Reduction::max:
       return "maximum";
+    case Reduction::sum_in_pairs:
+      return "sum in pairs";
   }
   return "unknown reduction";
 }

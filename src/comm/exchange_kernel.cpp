@@ -16,8 +16,10 @@ struct alignas(16) Four {
   float x, y, z, w;
 };
 
+/// `in_pairs`: sums are in pairs. A kernel of its own, because it keeps an element of every rank.
+template <bool in_pairs>
 struct ExchangeKernel {
-  static constexpr const char* name = "exchange";
+  static constexpr const char* name = in_pairs ? "exchange_in_pairs" : "exchange";
   using Args = ExchangeArgs;
 
   static Cost cost(const Args& a) {
@@ -99,10 +101,23 @@ struct ExchangeKernel {
 
   template <class T>
   ATTACCA_HD static T sum_at(const Args& a, std::uint64_t at) {
+    if constexpr (in_pairs) return sum_in_pairs<T>(a, at);
     T sum = reinterpret_cast<const T*>(a.from[0])[at];
     for (int rank = 1; rank < a.ranks; ++rank)
       sum = combine(a.reduction, sum, reinterpret_cast<const T*>(a.from[rank])[at]);
     return sum;
+  }
+
+  template <class T>
+  ATTACCA_HD static T sum_in_pairs(const Args& a, std::uint64_t at) {
+    T sums[kMostSharing];
+    for (int rank = 0; rank < kMostSharing; ++rank)
+      if (rank < a.ranks) sums[rank] = reinterpret_cast<const T*>(a.from[rank])[at];
+    for (int step = 1; step < kMostSharing; step *= 2)
+      for (int rank = 0; rank + step < kMostSharing; rank += 2 * step)
+        if (rank + step < a.ranks)
+          sums[rank] = combine(Reduction::sum, sums[rank], sums[rank + step]);
+    return sums[0];
   }
 
   /// Whether all-reduces of f32 can go four elements at a time, as those of models do.
@@ -149,9 +164,10 @@ struct ExchangeKernel {
 
 }  // namespace
 
-const Kernel<ExchangeArgs>& exchange_kernel() {
-  static const Kernel<ExchangeArgs> kernel = make_kernel<ExchangeKernel>();
-  return kernel;
+const Kernel<ExchangeArgs>& exchange_kernel(const ExchangeArgs& args) {
+  static const Kernel<ExchangeArgs> kernel = make_kernel<ExchangeKernel<false>>();
+  static const Kernel<ExchangeArgs> pairs = make_kernel<ExchangeKernel<true>>();
+  return args.reduction == Reduction::sum_in_pairs ? pairs : kernel;
 }
 
 Grid grid_of(const ExchangeArgs& args, bool is_cuda) {

@@ -28,13 +28,13 @@ struct ExchangeArgs {
   Reduction reduction;
 };
 
-const Kernel<ExchangeArgs>& exchange_kernel();
+const Kernel<ExchangeArgs>& exchange_kernel(const ExchangeArgs& args);
 Grid grid_of(const ExchangeArgs& args, bool is_cuda);
 
 /// REQUIRES: one exchange of each rank, by rank, whose descriptors agree.
 ExchangeArgs args_of(std::span<const ExchangeData* const> exchanges);
-/// Adds up `count` elements of several parts, from first to last. They are described as those of
-/// the exchange.
+/// Adds up `count` elements of several parts, in the order of the reduction. They are described as
+/// those of the exchange.
 ExchangeArgs sum_of(const Descriptor& exchange, std::span<const std::byte* const> parts,
                     std::byte* to, std::uint64_t count);
 

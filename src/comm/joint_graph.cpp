@@ -17,7 +17,8 @@ namespace {
 graph::KernelPart kernel_of(std::span<const ExchangeData* const> exchanges, bool is_cuda) {
   const ExchangeArgs args = args_of(exchanges);
   const auto* bytes = reinterpret_cast<const std::byte*>(&args);
-  return {&exchange_kernel().info(), grid_of(args, is_cuda), {bytes, bytes + sizeof args}, false};
+  return {
+      &exchange_kernel(args).info(), grid_of(args, is_cuda), {bytes, bytes + sizeof args}, false};
 }
 
 void add_full_edge(NodeData& node, NodeId from) {

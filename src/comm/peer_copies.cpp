@@ -140,7 +140,7 @@ class PeerCopies final : public DeviceGroup {
     for (int source = 0; source < size(); ++source)
       parts.push_back(between_->data() + static_cast<std::size_t>(source) * d.part_bytes());
     const ExchangeArgs args = sum_of(d, parts, e.to, d.count);
-    stream.kernel(exchange_kernel(), grid_of(args, device().is_cuda()), args);
+    stream.kernel(exchange_kernel(args), grid_of(args, device().is_cuda()), args);
   }
 
   Event ready_, copied_;

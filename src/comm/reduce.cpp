@@ -3,6 +3,8 @@
 #include "comm/reduce.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 #include <type_traits>
 
@@ -38,6 +40,7 @@ void reduce_block(Reduction reduction, std::byte* into, std::span<const std::byt
   switch (reduction) {
     // Integers wrap around.
     case Reduction::sum:
+    case Reduction::sum_in_pairs:
       if constexpr (std::is_integral_v<T>)
         return all([](T a, T b) {
           using U = std::make_unsigned_t<T>;
@@ -72,6 +75,17 @@ void reduce_block(const Descriptor& d, std::byte* into, std::span<const std::byt
   }
 }
 
+/// Adds neighbours, then the sums of neighbours: the largest power of two of them, and the rest.
+void add_in_pairs(const Descriptor& d, std::byte* into, std::span<const std::byte* const> sources,
+                  std::size_t offset, std::size_t bytes) {
+  if (sources.size() <= 2) return reduce_block(d, into, sources, offset, bytes);
+  const std::size_t half = std::bit_ceil(sources.size()) / 2;
+  alignas(kLineBytes) std::byte rest[kBlockBytes];
+  add_in_pairs(d, into, sources.first(half), offset, bytes);
+  add_in_pairs(d, rest, sources.subspan(half), offset, bytes);
+  reduce_block(d, into, std::array<const std::byte*, 2>{into, rest}, 0, bytes);
+}
+
 }  // namespace
 
 Slice slice_of(const Descriptor& descriptor, int index, int parts) {
@@ -90,7 +104,10 @@ void reduce(const Descriptor& descriptor, std::span<const std::byte* const> sour
     // Two sources are read before their sum is written, so it may go over one of them. With more,
     // that one may still have to be added.
     std::byte* const sum = sources.size() <= 2 ? targets[0] + offset : block;
-    reduce_block(descriptor, sum, sources, offset, part);
+    if (descriptor.reduction == Reduction::sum_in_pairs)
+      add_in_pairs(descriptor, sum, sources, offset, part);
+    else
+      reduce_block(descriptor, sum, sources, offset, part);
     for (std::byte* target : targets)
       if (target + offset != sum) std::memcpy(target + offset, sum, part);
   }

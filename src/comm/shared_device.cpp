@@ -58,7 +58,7 @@ class SharedDevice final : public DeviceGroup {
       std::vector<const ExchangeData*> exchanges;
       for (const Arrival* arrival : all) exchanges.push_back(arrival->exchange);
       const ExchangeArgs args = args_of(exchanges);
-      stream.kernel(exchange_kernel().info(), grid_of(args, device().is_cuda()), &args);
+      stream.kernel(exchange_kernel(args).info(), grid_of(args, device().is_cuda()), &args);
     });
   }
   /// Launches an instance of all ranks' graphs.

@@ -88,7 +88,7 @@ inline RankProgram make_program(std::uint32_t seed, int ranks) {
       step.root = static_cast<int>(below(size));
       step.other = static_cast<int>(below(size));
       step.is_in_place = below(2) == 0;
-      step.reduction = static_cast<Reduction>(below(3));
+      step.reduction = static_cast<Reduction>(below(4));
       run.steps.push_back(step);
     }
     program.runs.push_back(std::move(run));
@@ -120,6 +120,14 @@ inline void interpret(const RankStep& step, const std::vector<int>& members,
   std::vector<Numbers> before;
   for (const int member : members) before.push_back(state[static_cast<std::size_t>(member)]);
   const auto reduced = [&](std::size_t at) {
+    if (step.reduction == Reduction::sum_in_pairs) {
+      std::vector<float> sums;
+      for (const Numbers& numbers : before) sums.push_back(numbers[at]);
+      for (; sums.size() > 1; sums.resize((sums.size() + 1) / 2))
+        for (std::size_t m = 0; m < sums.size(); m += 2)
+          sums[m / 2] = m + 1 < sums.size() ? sums[m] + sums[m + 1] : sums[m];
+      return sums[0];
+    }
     float value = before[0][at];
     for (std::size_t m = 1; m < n; ++m) {
       const float next = before[m][at];

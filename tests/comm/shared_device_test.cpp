@@ -44,6 +44,17 @@ TEST_P(SmallSharedDevice, collectives_give_what_the_reference_gives) {
     });
 }
 
+TEST_P(SmallSharedDevice, sums_in_pairs_add_neighbours_first) {
+  for (const int ranks : {4, 5, 8})
+    on_ranks(ranks, [&](const Group& group) {
+      for (const std::size_t count : {1, 64, 1001}) {
+        Buffer<float> x = values(group.rank(), count);
+        group.all_reduce(x.span(), Reduction::sum_in_pairs).run();
+        EXPECT_EQ(x.read(), pair_sum_over(group.size(), count)) << count;
+      }
+    });
+}
+
 TEST_P(SmallSharedDevice, every_type_has_sum_minimum_and_maximum) {
   const auto check = [&]<class T>(const Group& group, T low) {
     std::vector<T> expected(5, low);

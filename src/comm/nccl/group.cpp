@@ -112,9 +112,9 @@ NcclType type_of(ElementType type) {
 }
 
 NcclReduction reduction_of(Reduction reduction) {
-  return reduction == Reduction::sum   ? NcclReduction::sum
-         : reduction == Reduction::min ? NcclReduction::min
-                                       : NcclReduction::max;
+  return reduction == Reduction::min   ? NcclReduction::min
+         : reduction == Reduction::max ? NcclReduction::max
+                                       : NcclReduction::sum;
 }
 
 class NcclGroup final : public LibraryGroup {
@@ -141,6 +141,14 @@ class NcclGroup final : public LibraryGroup {
     throw BadArgument(
         "NCCL's groups have no symmetric memory; use the group that this one came from, which has "
         "host memory");
+  }
+
+  void check_kind(const ExchangeData& exchange) const override {
+    if (exchange.descriptor.reduction == Reduction::sum_in_pairs && size() > 2)
+      throw BadArgument(
+          fmt::format("NCCL adds up {} ranks in an order of its own, not in pairs; use sum, or "
+                      "another transport",
+                      size()));
   }
 
   void call(const ExchangeData& e, StreamRef stream) override {

@@ -195,7 +195,7 @@ class NvshmemGroup final : public LibraryGroup {
     for (int source = 0; source < size(); ++source)
       parts.push_back(base_of(source) + (scatters ? static_cast<std::size_t>(rank()) * bytes : 0));
     const ExchangeArgs args = sum_of(d, parts, e.to + first, bytes / d.element_bytes);
-    stream.kernel(exchange_kernel(), grid_of(args, device().is_cuda()), args);
+    stream.kernel(exchange_kernel(args), grid_of(args, device().is_cuda()), args);
   }
   std::byte* base_of(int rank) const { return scratch_->bases[static_cast<std::size_t>(rank)]; }
   static void copy(StreamRef stream, void* to, const void* from, std::size_t bytes) {
