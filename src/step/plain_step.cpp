@@ -150,7 +150,8 @@ class Emitter {
                 .bias = {},
                 .parts = 1,
                 .adds = !parallel_ || parallel_->is_root(),
-                .y = parallel_ ? parallel_->part_of(hidden_) : hidden_});
+                .y = parallel_ ? parallel_->part_of(hidden_) : hidden_,
+                .sections = sections_for(w, parallel_ ? parallel_->ranks() : 1, chain_.is_cuda())});
     if (parallel_)
       parallel_->add_sum(chain_, name + " sum", parallel_->part_of(hidden_), hidden_, tokens_);
   }

@@ -42,7 +42,8 @@ void TensorParallel::add_sum(Chain& chain, const std::string& name, const float*
                              const RowCount& tokens) const {
   if (linked_) return add_linked(chain, name, RankPattern::sum, part, to, tokens, hidden_);
   const std::size_t count = std::size_t{tokens.capacity} * hidden_;
-  chain.add_exchange(group_.all_reduce<float>(std::span(part, count), std::span(to, count))
+  const Reduction order = chain.is_cuda() ? Reduction::sum : Reduction::sum_in_pairs;
+  chain.add_exchange(group_.all_reduce<float>(std::span(part, count), std::span(to, count), order)
                          .limited_to(tokens.count, hidden_)
                          .named(name));
 }

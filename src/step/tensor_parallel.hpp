@@ -30,6 +30,7 @@ class TensorParallel {
   LinkedRanks* linked() const { return linked_.get(); }
 
   bool is_root() const { return group_.rank() == 0; }
+  int ranks() const { return group_.size(); }
   /// Where this rank's part of a sum goes: [tokens, hidden].
   float* partial() const { return partial_.data(); }
   /// The same in plain steps: rank 0 adds its part to the residual stream, which so takes part in
@@ -38,7 +39,8 @@ class TensorParallel {
   /// [rows, this rank's part of the vocabulary]
   float* logits_part() const { return logits_part_.data(); }
 
-  /// Writes the sum of all ranks' parts, which are at `part`, to `to` on all ranks.
+  /// Writes the sum of all ranks' parts, which are at `part`, to `to` on all ranks. On the host
+  /// they are added in pairs, as the sections of a product are.
   void add_sum(Chain& chain, const std::string& name, const float* part, float* to,
                const kernels::RowCount& tokens) const;
   /// Joins all ranks' parts of the logits: [rows, vocabulary].

@@ -47,16 +47,35 @@ TEST_P(RankedModels, give_the_tokens_of_transformers) {
   });
 }
 
-TEST_P(RankedModels, give_the_logits_of_one_rank_but_for_rounding) {
-  const std::vector<std::int32_t> text = text_of(GetParam());
-  Engine whole(Model(fixture(GetParam())), small_options());
-  const std::vector<llm::TokenLogprob> one = whole.score(text);
-  with_ranks(2, fixture(GetParam()), small_options(), [&](Engine& engine) {
-    const std::vector<llm::TokenLogprob> two = engine.score(text);
-    ASSERT_EQ(two.size(), one.size());
-    for (std::size_t at = 0; at < one.size(); ++at)
-      EXPECT_NEAR(two[at].logprob, one[at].logprob, 2e-4) << at;
-  });
+/// Log-probabilities of a text, with the most probable tokens, and the mean of its hidden states.
+std::vector<float> figures_of(Engine& engine, const std::vector<std::int32_t>& text) {
+  std::vector<float> figures;
+  for (const llm::TokenLogprob& token : engine.score(text)) figures.push_back(token.logprob);
+  llm::Request request = greedy(text, 8);
+  request.logprobs = 20;
+  for (const llm::TokenLogprob& token : engine.generate(request).logprobs)
+    for (const auto& top : token.top) figures.push_back(top.second);
+  request.logprobs.reset();
+  request.embed = llm::Pooling::mean;
+  const std::vector<float> hidden = engine.generate(request).embedding;
+  figures.insert(figures.end(), hidden.begin(), hidden.end());
+  return figures;
+}
+
+void expect_the_bits_of_one_rank(const std::string& model, const std::vector<std::int32_t>& text) {
+  Engine whole(Model(model), small_options());
+  const std::vector<float> one = figures_of(whole, text);
+  ASSERT_GT(one.size(), text.size() + 160);
+  for (const int count : counts_for(model))
+    if (count == 2 || count == 4)
+      with_ranks(count, model, small_options(), [&](Engine& engine) {
+        EXPECT_EQ(figures_of(engine, text), one) << count << " ranks";
+      });
+}
+
+TEST_P(RankedModels, give_the_bits_of_one_rank) {
+  ASSERT_THAT(counts_for(fixture(GetParam())), testing::Contains(4));
+  expect_the_bits_of_one_rank(fixture(GetParam()), text_of(GetParam()));
 }
 INSTANTIATE_TEST_SUITE_P(Fixtures, RankedModels, testing::ValuesIn(kModels), [](const auto& at) {
   std::string name = at.param;
@@ -94,6 +113,10 @@ TEST(RankedEngine, splits_the_embedded_quantized_model) {
     });
 }
 
+TEST(RankedEngine, gives_the_bits_of_one_rank_with_quantized_weights) {
+  expect_the_bits_of_one_rank("", Model("").tokenize("Once upon a time there was a tiger."));
+}
+
 TEST(RankedEngine, samples_with_grammars_penalties_and_log_probabilities) {
   llm::Request request;
   request.prompt = "The number is ";
@@ -108,7 +131,7 @@ TEST(RankedEngine, samples_with_grammars_penalties_and_log_probabilities) {
     EXPECT_EQ(two.text, one.text);
     ASSERT_EQ(two.logprobs.size(), one.logprobs.size());
     for (std::size_t at = 0; at < one.logprobs.size(); ++at)
-      EXPECT_NEAR(two.logprobs[at].logprob, one.logprobs[at].logprob, 1e-2);
+      EXPECT_EQ(two.logprobs[at].logprob, one.logprobs[at].logprob);
   });
 }
 
@@ -121,7 +144,7 @@ TEST(RankedEngine, gives_embeddings) {
   with_ranks(2, fixture("llama"), small_options(), [&](Engine& engine) {
     const std::vector<float> two = engine.generate(request).embedding;
     ASSERT_EQ(two.size(), one.size());
-    for (std::size_t at = 0; at < one.size(); ++at) EXPECT_NEAR(two[at], one[at], 1e-4);
+    EXPECT_EQ(two, one);
   });
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "kernels/host/row_block.hpp"
+#include "kernels/linear/host/linear.hpp"
 #include "kernels/linear/host/silu.hpp"
 #include "kernels/weights.hpp"
 #include "support/on_each_device.hpp"
@@ -147,6 +148,77 @@ TEST_P(Linear, a_row_has_the_same_bits_whatever_stands_beside_it_and_whoever_com
             << count << " rows in " << blocks << " blocks";
       }
   }
+}
+
+/// A rank's columns of the rows of a matrix, or of rows of x.
+template <class T>
+std::vector<T> cut(const std::vector<T>& all, std::size_t rows, std::size_t rank,
+                   std::size_t ranks) {
+  const std::size_t row = all.size() / rows, part = row / ranks;
+  std::vector<T> cut;
+  for (std::size_t at = 0; at < rows; ++at)
+    cut.insert(cut.end(), all.begin() + static_cast<std::ptrdiff_t>(at * row + rank * part),
+               all.begin() + static_cast<std::ptrdiff_t>(at * row + (rank + 1) * part));
+  return cut;
+}
+
+TEST(SectionedLinear, ranks_that_have_some_sections_each_give_the_bits_of_one) {
+  constexpr std::uint32_t kOutputs = 38;
+  for (const TensorType type : kAllTypes)
+    for (const std::uint32_t count : {1u, 2u, 7u}) {
+      const std::uint32_t columns = kernels::block_shape(type).elements == 256  ? 1024
+                                    : kernels::block_shape(type).elements == 32 ? 384
+                                                                                : 300;
+      const std::vector<unsigned char> bytes = random_weights(type, kOutputs, columns, 13);
+      const std::vector<float> x = random_floats(std::size_t{count} * columns, 14);
+      const std::vector<float> before = random_floats(std::size_t{count} * kOutputs, 15);
+      const RowFormat format = row_format_for(type, false);
+      const auto part = [&](std::uint32_t rank, std::uint32_t ranks) {
+        const std::vector<unsigned char> own = cut(bytes, kOutputs, rank, ranks);
+        const std::vector<float> own_x = cut(x, count, rank, ranks);
+        const Matrix w{own.data(), type, kOutputs, columns / ranks};
+        std::vector<RowBlock> blocks(own_x.size() / 32 + 1);
+        if (format == RowFormat::i16)
+          kernels::to_row_blocks(own_x.data(), static_cast<std::uint32_t>(own_x.size()),
+                                 blocks.data());
+        const void* rows =
+            format == RowFormat::i16 ? static_cast<const void*>(blocks.data()) : own_x.data();
+        std::vector<float> y = before;
+        kernels::host::linear(
+            {.x = {const_cast<void*>(rows), format, w.columns},
+             .rows = {&count, count},
+             .w = {w},
+             .bias = {},
+             .parts = 1,
+             .adds = rank == 0,
+             .y = y.data(),
+             .sections = kernels::sections_for(w, static_cast<int>(ranks), false)},
+            0, 1);
+        return y;
+      };
+      const std::vector<float> one = part(0, 1);
+      const auto a = part(0, 2), b = part(1, 2);
+      const auto c = part(0, 4), d = part(1, 4), e = part(2, 4), f = part(3, 4);
+      for (std::size_t at = 0; at < one.size(); ++at) {
+        ASSERT_EQ(a[at] + b[at], one[at]) << type_name(type) << ", 2 ranks";
+        ASSERT_EQ((c[at] + d[at]) + (e[at] + f[at]), one[at]) << type_name(type) << ", 4 ranks";
+      }
+    }
+}
+
+TEST(SectionedLinear, sections_are_whole_blocks_and_ranks_have_some_each) {
+  const auto sections = [](TensorType type, std::uint32_t columns, int ranks) {
+    return kernels::sections_for({nullptr, type, 1, columns}, ranks, false);
+  };
+  EXPECT_EQ(sections(TensorType::bf16, 576, 1), 4u);
+  EXPECT_EQ(sections(TensorType::bf16, 288, 2), 2u);
+  EXPECT_EQ(sections(TensorType::bf16, 144, 4), 1u);
+  EXPECT_EQ(sections(TensorType::bf16, 192, 3), 1u);
+  EXPECT_EQ(sections(TensorType::bf16, 577, 1), 1u);
+  EXPECT_EQ(sections(TensorType::q8_0, 128, 1), 4u);
+  EXPECT_EQ(sections(TensorType::q4_k, 512, 1), 2u);
+  EXPECT_EQ(sections(TensorType::q4_k, 256, 2), 1u);
+  EXPECT_EQ(kernels::sections_for({nullptr, TensorType::bf16, 1, 576}, 1, true), 1u);
 }
 
 TEST_P(Linear, parts_stand_side_by_side_with_their_biases_and_add_to_what_was_there) {

@@ -148,6 +148,9 @@ const Kernel<GatedLinearArgs>& gated_linear() {
 
 Grid grid_of(const LinearArgs& args, bool is_cuda) {
   check("linear", args.x, is_cuda);
+  if (is_cuda && args.sections != 1)
+    throw BadArgument("linear: " + std::to_string(args.sections) +
+                      " sections of columns are for the host; use 1 on CUDA");
   std::uint64_t tiles = 0;
   for (std::uint32_t part = 0; part < args.parts; ++part) tiles += host::tiles_of(args.w[part]);
   const std::uint64_t outputs = outputs_of(args);
@@ -159,6 +162,15 @@ Grid grid_of(const GatedLinearArgs& args, bool is_cuda) {
   check("gated_linear", args.y, is_cuda);
   const std::uint64_t products = 2ull * args.gate.rows * args.x.columns * args.rows.capacity;
   return grid_for(host::tiles_of(args.gate), args.gate.rows, products, is_cuda);
+}
+
+std::uint32_t sections_for(const Matrix& w, int ranks, bool is_cuda) {
+  constexpr std::uint32_t kMostSections = 4;
+  if (is_cuda) return 1;
+  const auto n = static_cast<std::uint32_t>(ranks);
+  std::uint32_t sections = kMostSections;
+  while (w.columns * n % (sections * block_shape(w.type).elements) != 0) sections /= 2;
+  return sections % n == 0 ? sections / n : 1;
 }
 
 RowFormat row_format_for(TensorType weights, bool is_cuda) {

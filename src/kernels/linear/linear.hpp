@@ -20,6 +20,10 @@ struct LinearArgs {
   std::uint32_t parts;
   bool adds;  // y += instead of y =, as in the residual stream
   float* y;   // [capacity, sum of w[i].rows]
+  // The columns are cut into this many equal sections, a power of two, and the sums of sections are
+  // added in pairs: (0 + 1) + (2 + 3), to which y comes with section 0. So ranks that have some of
+  // the sections each give the same bits. At most 4, without a bias; on CUDA 1.
+  std::uint32_t sections = 1;
 };
 
 /// y = silu(gate x) * (up x)
@@ -37,6 +41,10 @@ const Kernel<GatedLinearArgs>& gated_linear();
 /// The grid on the host or on CUDA.
 Grid grid_of(const LinearArgs& args, bool is_cuda);
 Grid grid_of(const GatedLinearArgs& args, bool is_cuda);
+
+/// The sections of a product whose columns are split over `ranks`: `w` has one rank's. Four on all
+/// ranks together if they fit in whole blocks of the weights' type, else two or one.
+std::uint32_t sections_for(const Matrix& w, int ranks, bool is_cuda);
 
 /// The row format that is fastest with these weights.
 RowFormat row_format_for(TensorType weights, bool is_cuda);

@@ -77,36 +77,63 @@ struct Sums {
       for (unsigned i = 0; i < count; ++i) sum[row][i] = hn::MulAdd(w, x[i], sum[row][i]);
     }
   }
-  HWY_INLINE void store(float* out) const {
+  HWY_INLINE float of(unsigned row, unsigned i) const {
+    return hn::GetLane(hn::SumOfLanes(Floats(), sum[row][i]));
+  }
+};
+
+/// The sums of sections on their way into a tile's results.
+template <unsigned count>
+struct Joined {
+  float* out;
+  bool adds;
+  float third[kTileRows][count] = {};
+
+  /// The next section, from the first on.
+  HWY_INLINE void take(std::uint32_t section, const Sums<count>& sums) {
 #pragma GCC unroll 8
     for (unsigned row = 0; row < kTileRows; ++row)
 #pragma GCC unroll 8
-      for (unsigned i = 0; i < count; ++i)
-        out[i * kTileOutputs + row] = hn::GetLane(hn::SumOfLanes(Floats(), sum[row][i]));
+      for (unsigned i = 0; i < count; ++i) {
+        float& to = out[i * kTileOutputs + row];
+        const float sum = sums.of(row, i);
+        if (section == 2)
+          third[row][i] = sum;
+        else if (section == 3)
+          to += third[row][i] + sum;
+        else
+          to = section == 0 && !adds ? sum : to + sum;
+      }
   }
 };
 
 template <class T, unsigned count>
-HWY_NOINLINE void multiply_rows(const FourRows<T>& w, const float* x, std::uint32_t columns,
+HWY_NOINLINE void multiply_rows(const FourRows<T>& w, const float* x, const FloatTile& tile,
                                 float* out) {
   const FourRows<T> rows = w;
-  const std::size_t stride = columns;
+  const std::size_t stride = tile.w.columns;
   // Prefetches the following four rows.
   const T* ahead = rows.at[0] + kTileRows * stride;
-  Sums<count> sums;
+  const std::uint32_t columns = tile.w.columns / tile.sections;
+  Joined<count> joined{out, tile.adds};
   std::uint32_t column = 0;
-  for (; column + kLanes <= columns; column += kLanes) {
-    if constexpr (count == 1) {
-      hwy::Prefetch(ahead);
-      ahead += kTileRows * kLanes;
+  for (std::uint32_t section = 0; section < tile.sections; ++section) {
+    const std::uint32_t end = (section + 1) * columns;
+    Sums<count> sums;
+    for (; column + kLanes <= end; column += kLanes) {
+      if constexpr (count == 1) {
+        hwy::Prefetch(ahead);
+        ahead += kTileRows * kLanes;
+      }
+      sums.add([&](unsigned row) HWY_ATTR { return load(rows.at[row] + column); },
+               [&](unsigned i) HWY_ATTR { return load(x + i * stride + column); });
     }
-    sums.add([&](unsigned row) HWY_ATTR { return load(rows.at[row] + column); },
-             [&](unsigned i) HWY_ATTR { return load(x + i * stride + column); });
+    if (const unsigned left = end - column; left != 0)
+      sums.add([&](unsigned row) HWY_ATTR { return load_some(rows.at[row] + column, left); },
+               [&](unsigned i) HWY_ATTR { return load_some(x + i * stride + column, left); });
+    column = end;
+    joined.take(section, sums);
   }
-  if (const unsigned left = columns - column; left != 0)
-    sums.add([&](unsigned row) HWY_ATTR { return load_some(rows.at[row] + column, left); },
-             [&](unsigned i) HWY_ATTR { return load_some(x + i * stride + column, left); });
-  sums.store(out);
 }
 
 template <class T>
@@ -114,9 +141,9 @@ void multiply_all(const FourRows<T>& w, const FloatTile& tile, float* out) {
   const std::size_t columns = tile.w.columns;
   std::uint32_t i = 0;
   for (; i + kTileCount <= tile.count; i += kTileCount)
-    multiply_rows<T, kTileCount>(w, tile.x + i * columns, tile.w.columns, out + i * kTileOutputs);
+    multiply_rows<T, kTileCount>(w, tile.x + i * columns, tile, out + i * kTileOutputs);
   for (; i < tile.count; ++i)
-    multiply_rows<T, 1>(w, tile.x + i * columns, tile.w.columns, out + i * kTileOutputs);
+    multiply_rows<T, 1>(w, tile.x + i * columns, tile, out + i * kTileOutputs);
 }
 
 template <class Half>

@@ -1,7 +1,7 @@
 // float_tiles.hpp: weights times rows in the format f32. Each weight row and row of x have a vector
-// of sums along the columns, whose lanes are added at the end. The operations and their order do
-// not depend on the other rows. Quantized weights are unpacked to floats first; products in
-// integers are in integer_tiles.hpp.
+// of sums along the columns of a section, whose lanes are added at its end. The operations and
+// their order do not depend on the other rows. Quantized weights are unpacked to floats first;
+// products in integers are in integer_tiles.hpp.
 #pragma once
 
 #include "kernels/linear/host/integer_tiles.hpp"
@@ -16,7 +16,9 @@ struct FloatTile {
   const float* x;       // [count, w.columns]
   std::uint32_t count;
   std::byte* panel;  // scratch of panel_bytes(w.columns), aligned to 64
-  float* out;        // [count, kTileOutputs]
+  float* out;        // [count, kTileOutputs]; with `adds`, what section 0 is added to
+  std::uint32_t sections = 1;
+  bool adds = false;
 };
 
 void multiply(const FloatTile& tile);

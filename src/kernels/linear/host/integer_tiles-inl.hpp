@@ -53,21 +53,26 @@ ATTACCA_STEP void for_each_part(const FourBlocks& blocks, const Scales<Format>& 
   }
 }
 
-/// Calls `use` for all columns of four rows of weights.
+/// Calls `use` for all columns of four rows of weights, and use.end behind each section of them.
 template <class Format, class Use>
-HWY_INLINE void for_each_block(FourBlocks blocks, const Matrix& w, Use& use) {
+HWY_INLINE void for_each_block(FourBlocks blocks, const IntegerTile& tile, Use& use) {
+  const Matrix& w = tile.w;
+  const std::uint32_t blocks_of_section = w.columns / Format::kElements / tile.sections;
   // Prefetches the following four rows.
   Bytes ahead = blocks.at[0] + kTileRows * row_bytes(w.type, w.columns);
-  for (std::uint32_t left = w.columns / Format::kElements; left != 0; --left) {
-    for (unsigned line = 0; line < kTileRows * Format::kBytes; line += 64)
-      hwy::Prefetch(ahead + line);
-    ahead += kTileRows * Format::kBytes;
-    Scales<Format> scales;
-    Format::scales(blocks, scales);
-    for (unsigned turn = 0; turn < Format::kElements / 32 / Format::kParts; ++turn)
-      for_each_part<Format>(blocks, scales, turn, use);
+  for (std::uint32_t section = 0; section < tile.sections; ++section) {
+    for (std::uint32_t left = blocks_of_section; left != 0; --left) {
+      for (unsigned line = 0; line < kTileRows * Format::kBytes; line += 64)
+        hwy::Prefetch(ahead + line);
+      ahead += kTileRows * Format::kBytes;
+      Scales<Format> scales;
+      Format::scales(blocks, scales);
+      for (unsigned turn = 0; turn < Format::kElements / 32 / Format::kParts; ++turn)
+        for_each_part<Format>(blocks, scales, turn, use);
 #pragma GCC unroll 8
-    for (Bytes& at : blocks.at) at += Format::kBytes;
+      for (Bytes& at : blocks.at) at += Format::kBytes;
+    }
+    use.end();
   }
 }
 
@@ -91,14 +96,47 @@ ATTACCA_STEP VFloats multiply_add(VFloats sum, const Weights& w, const VFloats* 
   return sum;
 }
 
+/// The sums of sections on their way into a tile's results, for four rows of weights.
+template <unsigned count>
+struct Joined {
+  const IntegerTile& tile;
+  float* out;
+  VFloats third[count];
+
+  HWY_INLINE Joined(const IntegerTile& of, float* to) : tile(of), out(to) {
+#pragma GCC unroll 8
+    for (VFloats& sum : third) sum = hn::Zero(Floats());
+  }
+  /// The next section, from the first on. `sum` begins anew.
+  HWY_INLINE void take(std::uint32_t section, VFloats (&sum)[count]) {
+    const Floats d;
+#pragma GCC unroll 8
+    for (unsigned i = 0; i < count; ++i) {
+      float* to = out + i * kTileOutputs;
+      if (section == 2)
+        third[i] = sum[i];
+      else if (section == 3)
+        hn::StoreU(hn::Add(hn::LoadU(d, to), hn::Add(third[i], sum[i])), d, to);
+      else if (section == 0 && !tile.adds)
+        hn::StoreU(sum[i], d, to);
+      else
+        hn::StoreU(hn::Add(hn::LoadU(d, to), sum[i]), d, to);
+      sum[i] = hn::Zero(d);
+    }
+  }
+};
+
 /// Multiplies weights as they are read.
 template <class Format, unsigned count>
 struct Direct {
   const Dot::X* x;
   std::size_t stride;
+  Joined<count> joined;
+  std::uint32_t section = 0;
   VFloats sum[count];
 
-  HWY_INLINE Direct(const Dot::X* from, std::size_t blocks) : x(from), stride(blocks) {
+  HWY_INLINE Direct(const IntegerTile& tile, float* out)
+      : x(static_cast<const Dot::X*>(tile.x)), stride(tile.w.columns / 32), joined(tile, out) {
 #pragma GCC unroll 8
     for (VFloats& s : sum) s = hn::Zero(Floats());
   }
@@ -108,6 +146,7 @@ struct Direct {
       sum[i] = multiply_add<typename Format::ShapeOf>(sum[i], w, scale, offset, x[i * stride]);
     ++x;
   }
+  HWY_INLINE void end() { joined.take(section++, sum); }
 };
 
 /// Writes a panel.
@@ -124,37 +163,39 @@ struct Unpack {
     if constexpr (Format::kHasOffset) hn::StoreU(offset, d, to->offset);
     ++to;
   }
+  HWY_INLINE void end() {}
 };
 
 template <class Format, unsigned count>
 HWY_NOINLINE void multiply_few(const IntegerTile& tile, const FourBlocks& blocks, float* out) {
-  Direct<Format, count> direct(static_cast<const Dot::X*>(tile.x), tile.w.columns / 32);
-  for_each_block<Format>(blocks, tile.w, direct);
-#pragma GCC unroll 8
-  for (unsigned i = 0; i < count; ++i) hn::StoreU(direct.sum[i], Floats(), out + i * kTileOutputs);
+  Direct<Format, count> direct(tile, out);
+  for_each_block<Format>(blocks, tile, direct);
 }
 
 template <class ShapeOf, unsigned count>
-HWY_NOINLINE void multiply_panel(const PanelGroup* panel, std::size_t groups, const Dot::X* x,
+HWY_NOINLINE void multiply_panel(const PanelGroup* panel, const IntegerTile& tile, const Dot::X* x,
                                  float* out) {
   const Floats d;
+  const std::size_t groups = tile.w.columns / 32;
+  Joined<count> joined(tile, out);
   VFloats sum[count];
 #pragma GCC unroll 8
   for (VFloats& s : sum) s = hn::Zero(d);
-  for (const PanelGroup* end = panel + groups; panel != end; ++panel, ++x) {
-    const Dot::PanelWeights w = Dot::load(panel->values);
-    VFloats scale[ShapeOf::kGroups];
+  for (std::uint32_t section = 0; section < tile.sections; ++section) {
+    for (const PanelGroup* end = panel + groups / tile.sections; panel != end; ++panel, ++x) {
+      const Dot::PanelWeights w = Dot::load(panel->values);
+      VFloats scale[ShapeOf::kGroups];
 #pragma GCC unroll 8
-    for (unsigned group = 0; group < ShapeOf::kGroups; ++group)
-      scale[group] = hn::LoadU(d, panel->scale[group]);
-    VFloats offset = hn::Zero(d);
-    if constexpr (ShapeOf::kHasOffset) offset = hn::LoadU(d, panel->offset);
+      for (unsigned group = 0; group < ShapeOf::kGroups; ++group)
+        scale[group] = hn::LoadU(d, panel->scale[group]);
+      VFloats offset = hn::Zero(d);
+      if constexpr (ShapeOf::kHasOffset) offset = hn::LoadU(d, panel->offset);
 #pragma GCC unroll 8
-    for (unsigned i = 0; i < count; ++i)
-      sum[i] = multiply_add<ShapeOf>(sum[i], w, scale, offset, x[i * groups]);
+      for (unsigned i = 0; i < count; ++i)
+        sum[i] = multiply_add<ShapeOf>(sum[i], w, scale, offset, x[i * groups]);
+    }
+    joined.take(section, sum);
   }
-#pragma GCC unroll 8
-  for (unsigned i = 0; i < count; ++i) hn::StoreU(sum[i], d, out + i * kTileOutputs);
 }
 
 template <class Format>
@@ -163,14 +204,14 @@ HWY_NOINLINE void multiply_same_bits(const IntegerTile& tile, const FourBlocks& 
   const std::size_t groups = tile.w.columns / 32;
   PanelGroup* panel = reinterpret_cast<PanelGroup*>(tile.panel);
   Unpack<Format> unpack{panel};
-  for_each_block<Format>(blocks, tile.w, unpack);
+  for_each_block<Format>(blocks, tile, unpack);
   const Dot::X* x = static_cast<const Dot::X*>(tile.x);
   std::uint32_t i = 0;
   for (; i + kTileCount <= tile.count; i += kTileCount)
-    multiply_panel<typename Format::ShapeOf, kTileCount>(panel, groups, x + i * groups,
+    multiply_panel<typename Format::ShapeOf, kTileCount>(panel, tile, x + i * groups,
                                                          out + i * kTileOutputs);
   for (; i < tile.count; ++i)
-    multiply_panel<typename Format::ShapeOf, 1>(panel, groups, x + i * groups,
+    multiply_panel<typename Format::ShapeOf, 1>(panel, tile, x + i * groups,
                                                 out + i * kTileOutputs);
 }
 

@@ -5,8 +5,9 @@
 //   sum = fma(products, weight scale * x scale, sum)
 //   sum = fma(weight offset, sum of x, sum)           where the type has offsets
 //
-// So a result is the same bits on every path, whatever else is in the batch. Float weights are left
-// to float_tiles.hpp.
+// Columns may be cut into sections, whose sums are added in pairs: (0 + 1) + (2 + 3); see
+// LinearArgs. So a result is the same bits on every path, whatever else is in the batch. Float
+// weights are left to float_tiles.hpp.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +27,9 @@ struct IntegerTile {
   const void* x;        // prepared if the path does that
   std::uint32_t count;
   std::byte* panel;  // scratch of panel_bytes(w.columns), aligned to 64
-  float* out;        // [count, kTileOutputs]
+  float* out;        // [count, kTileOutputs]; with `adds`, what section 0 is added to
+  std::uint32_t sections = 1;
+  bool adds = false;
 };
 
 inline constexpr std::size_t kPreparedBytes = 80;

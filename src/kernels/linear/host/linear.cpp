@@ -56,14 +56,17 @@ class RowsTile {
 
   std::uint32_t count() const { return count_; }
 
-  /// out[i][r] = row first + r of w times row i.
-  void multiply(const Matrix& w, std::uint32_t first, std::uint32_t rows, TileOut& out) {
+  /// out[i][r] = row first + r of w times row i, in sections; with `adds`, out comes with section
+  /// 0.
+  void multiply(const Matrix& w, std::uint32_t first, std::uint32_t rows, TileOut& out,
+                std::uint32_t sections = 1, bool adds = false) {
     thread_local Scratch panel;
     std::byte* at = panel.bytes(panel_bytes(w.columns));
     if (x_.format == RowFormat::i16 && is_quantized(w.type))
-      best_path().multiply({w, first, rows, blocks_ ? blocks_ : data_, count_, at, &out[0][0]});
+      best_path().multiply(
+          {w, first, rows, blocks_ ? blocks_ : data_, count_, at, &out[0][0], sections, adds});
     else
-      host::multiply(FloatTile{w, first, rows, floats(), count_, at, &out[0][0]});
+      host::multiply(FloatTile{w, first, rows, floats(), count_, at, &out[0][0], sections, adds});
   }
 
  private:
@@ -121,10 +124,21 @@ void linear(const LinearArgs& args, unsigned block, unsigned blocks) {
       const std::uint32_t first = (tile - part_tile) * kTileOutputs;
       const std::uint32_t rows = std::min(kTileOutputs, w.rows - first);
       TileOut out;
+      const auto y_of = [&](std::uint32_t i) {
+        return args.y + (first_x + i) * outputs + part_output + first;
+      };
+      if (args.sections > 1) {
+        // Behind `rows` are results that nobody reads, but they must be initialized.
+        for (std::uint32_t i = 0; args.adds && i < x.count(); ++i)
+          std::fill(std::copy_n(y_of(i), rows, out[i]), out[i] + kTileOutputs, 0.0f);
+        x.multiply(w, first, rows, out, args.sections, args.adds);
+        for (std::uint32_t i = 0; i < x.count(); ++i) std::copy_n(out[i], rows, y_of(i));
+        continue;
+      }
       x.multiply(w, first, rows, out);
       const float* bias = args.bias[part] ? args.bias[part] + first : nullptr;
       for (std::uint32_t i = 0; i < x.count(); ++i) {
-        float* y = args.y + (first_x + i) * outputs + part_output + first;
+        float* y = y_of(i);
         for (std::uint32_t r = 0; r < rows; ++r) {
           const float value = bias ? out[i][r] + bias[r] : out[i][r];
           y[r] = args.adds ? y[r] + value : value;
