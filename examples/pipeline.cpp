@@ -5,7 +5,9 @@
 // at stage two, and one that says "empty", at stage one.
 #include <algorithm>
 #include <attacca/attacca.hpp>
+#include <attacca/trace.hpp>
 #include <chrono>
+#include <mutex>
 #include <string>
 
 #include "example.hpp"
@@ -96,30 +98,40 @@ Graph build(const Group& group, const Half& own, unsigned slot) {
   return graph;
 }
 
+/// Sends all batches through this rank's stage. Stage two looks at what comes out.
+void pass_batches(const Group& group, const Half& own, std::vector<Exec>& slots,
+                  const Stream& stream) {
+  for (unsigned batch = 0; batch < kBatches; ++batch) {
+    *own.batch.data() = batch;
+    slots[batch % kSlots].launch(stream);
+    stream.synchronize();
+    if (group.rank() == 0) continue;
+    const std::span<std::uint32_t> got = own.in_slot(own.out.span(), batch % kSlots);
+    for (unsigned i = 0; i < kCount; i += 37)
+      expect(got[i] == stage(stage(batch + i, kFirst), kSecond), "a batch went wrong");
+  }
+}
+std::vector<Exec> graphs_of(const Group& group, const Half& own) {
+  std::vector<Exec> slots;
+  for (unsigned slot = 0; slot < kSlots; ++slot)
+    slots.push_back(build(group, own, slot).instantiate());
+  return slots;
+}
+
 void run(const Device& device, std::ostream& out) {
   using Clock = std::chrono::steady_clock;
   std::vector<double> busy(2), all(2);
   run_loopback(2, [&](const Group& group) {
     const auto rank = static_cast<std::size_t>(group.rank());
     const Half own(device, group);
-    std::vector<Exec> slots;
-    for (unsigned slot = 0; slot < kSlots; ++slot)
-      slots.push_back(build(group, own, slot).instantiate());
+    std::vector<Exec> slots = graphs_of(group, own);
     const Stream stream(own.device);
     const auto seconds = [](Clock::duration time) {
       return std::chrono::duration<double>(time).count();
     };
     group.barrier().run();
     const auto start = Clock::now();
-    for (unsigned batch = 0; batch < kBatches; ++batch) {
-      *own.batch.data() = batch;
-      slots[batch % kSlots].launch(stream);
-      stream.synchronize();
-      if (rank == 0) continue;
-      const std::span<std::uint32_t> got = own.in_slot(own.out.span(), batch % kSlots);
-      for (unsigned i = 0; i < kCount; i += 37)
-        expect(got[i] == stage(stage(batch + i, kFirst), kSecond), "a batch went wrong");
-    }
+    pass_batches(group, own, slots, stream);
     all[rank] = seconds(Clock::now() - start);
     const auto alone = Clock::now();
     for (unsigned batch = 0; batch < kBatches; ++batch) {
@@ -135,6 +147,31 @@ void run(const Device& device, std::ostream& out) {
       << milliseconds(busy[1]) << "\nEvery batch is what plain C++ makes of it.\n";
 }
 
+/// A trace of both ranks, each with its stage as a process.
+void write(const Device& device, const std::string& path) {
+  std::mutex mutex;
+  Trace all;
+  run_loopback(2, [&](const Group& group) {
+    const Half own(device, group);
+    std::vector<Exec> slots = graphs_of(group, own);
+    const Tracer tracer(own.device);
+    {
+      const Stream stream(own.device);
+      group.barrier().run();
+      pass_batches(group, own, slots, stream);
+    }
+    Trace trace = tracer.trace();
+    const std::lock_guard lock(mutex);
+    for (TraceSlice& slice : trace.slices) slice.track += all.tracks.size();
+    for (TraceTrack& track : trace.tracks) {
+      track.process = (group.rank() == 0 ? "stage one, " : "stage two, ") + track.process;
+      all.tracks.push_back(std::move(track));
+    }
+    all.slices.insert(all.slices.end(), trace.slices.begin(), trace.slices.end());
+  });
+  write_trace(all, path);
+}
+
 Graph graph(const Device& device) {
   const Group group = make_loopback(1).front();
   return build(group, Half(device, group), 0);
@@ -143,6 +180,6 @@ Graph graph(const Device& device) {
 }  // namespace
 
 const Example pipeline{"pipeline", "two ranks, each with half of the work on every batch", graph,
-                       run};
+                       run, write};
 
 }  // namespace attacca::examples

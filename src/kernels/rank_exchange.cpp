@@ -144,13 +144,17 @@ struct RankExchange {
       }
       return;
     }
+    constexpr auto kMost = static_cast<std::int32_t>(RankRoom::kMostRanks);
     const std::int32_t last = a.pattern == RankPattern::sum ? a.link.ranks : 1;
     T* const to = reinterpret_cast<T*>(a.to + first);
     for (std::uint32_t at = t.thread.x; at < words / kEach; at += t.threads.x) {
-      T value = read(piece_of<T>(a, 0, channel, turn) + at);
-      for (std::int32_t rank = 1; rank < last; ++rank)
-        value = sum(value, read(piece_of<T>(a, rank, channel, turn) + at));
-      to[at] = value;
+      T sums[kMost];
+      for (std::int32_t rank = 0; rank < kMost; ++rank)
+        if (rank < last) sums[rank] = read(piece_of<T>(a, rank, channel, turn) + at);
+      for (std::int32_t step = 1; step < kMost; step *= 2)
+        for (std::int32_t rank = 0; rank + step < kMost; rank += 2 * step)
+          if (rank + step < last) sums[rank] = sum(sums[rank], sums[rank + step]);
+      to[at] = sums[0];
     }
   }
 };

@@ -86,7 +86,7 @@ inline constexpr const char* kRankNames[] = {"rank 0", "rank 1", "rank 2", "rank
 static_assert(std::size(kRankNames) == RankRoom::kMostRanks);
 
 /// What the ranks get of each other's words:
-///  sum     all get the sum of all ranks' f32, added up in the order of ranks
+///  sum     all get the sum of all ranks' f32, added up in pairs: (0 + 1) + (2 + 3)
 ///  gather  rank 0 gets the words of all ranks, at distances of capacity * each
 ///  share   all get those of rank 0
 enum class RankPattern : std::uint32_t { sum, gather, share };

@@ -99,6 +99,15 @@ class Example(unittest.TestCase):
         self.assertEqual(2, done.returncode)
         self.assertIn("makes no file", done.stderr)
 
+    def test_the_pipeline_writes_a_trace_of_both_stages(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = attacca("example", "pipeline", "--device", "host", "-o", "pipeline.json", folder=folder)
+            self.assertEqual(0, done.returncode, done.stderr)
+            done = attacca("trace", "pipeline.json", folder=folder)
+            self.assertEqual(0, done.returncode, done.stderr)
+            for words in ("stage one, host", "stage two, host", "hand over", "wait until full"):
+                self.assertIn(words, done.stdout)
+
     def test_an_unknown_device_is_refused_by_name(self):
         done = attacca("example", "heat", "--device", "abacus")
         self.assertEqual(1, done.returncode)
