@@ -47,6 +47,27 @@ TEST_P(ResidentRankedModels, give_the_greedy_tokens_of_one_rank) {
       EXPECT_GT(engine.stats().launches, 0u);
     });
 }
+
+/// Log-probabilities of the most probable tokens at each of some places.
+std::vector<float> tops_of(Engine& engine, const std::vector<std::int32_t>& text) {
+  std::vector<float> tops;
+  llm::Request request = greedy(text, 8);
+  request.logprobs = 20;
+  for (const llm::TokenLogprob& token : engine.generate(request).logprobs)
+    for (const auto& top : token.top) tops.push_back(top.second);
+  return tops;
+}
+
+TEST_P(ResidentRankedModels, give_the_bits_of_one_rank) {
+  Engine whole(Model(fixture(GetParam())), small_options());
+  const std::vector<float> one = tops_of(whole, text_of(GetParam()));
+  ASSERT_EQ(one.size(), 160u);
+  for (const int count : {2, 4})
+    with_ranks(count, fixture(GetParam()), resident_options(), [&](Engine& engine) {
+      EXPECT_EQ(tops_of(engine, text_of(GetParam())), one) << count << " ranks";
+    });
+}
+
 INSTANTIATE_TEST_SUITE_P(Fixtures, ResidentRankedModels, testing::ValuesIn(kModels),
                          [](const auto& at) {
                            std::string name = at.param;
