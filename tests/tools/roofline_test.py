@@ -33,8 +33,10 @@ class Roofline(unittest.TestCase):
     def test_roofs_are_measured_once(self):
         first = self.read()
         for name in ("read_bytes_per_second", "copy_bytes_per_second", "cache_bytes_per_second", "fp32_flops_per_second",
-                     "launch_us", "node_us", "barrier_us"):
+                     "launch_us"):
             self.assertGreater(first[name], 0, name)
+        for name in ("node_us", "barrier_us"):
+            self.assertGreaterEqual(first[name], 0, f"{name}, what is between two times, may get lost on a busy machine")
         self.assertEqual(first, self.read(), "they are kept")
         files = list((self.folder / "cache/attacca/roofs").iterdir())
         self.assertEqual(1, len(files), files)
