@@ -5,6 +5,8 @@
 
 #include <type_traits>
 
+#include "core/pairs.hpp"
+
 namespace attacca::comm {
 
 namespace {
@@ -101,23 +103,14 @@ struct ExchangeKernel {
 
   template <class T>
   ATTACCA_HD static T sum_at(const Args& a, std::uint64_t at) {
-    if constexpr (in_pairs) return sum_in_pairs<T>(a, at);
+    if constexpr (in_pairs)
+      return sum_in_pairs<kMostSharing, T>(
+          a.ranks, [&](int rank) { return reinterpret_cast<const T*>(a.from[rank])[at]; },
+          [](T x, T y) { return combine(Reduction::sum, x, y); });
     T sum = reinterpret_cast<const T*>(a.from[0])[at];
     for (int rank = 1; rank < a.ranks; ++rank)
       sum = combine(a.reduction, sum, reinterpret_cast<const T*>(a.from[rank])[at]);
     return sum;
-  }
-
-  template <class T>
-  ATTACCA_HD static T sum_in_pairs(const Args& a, std::uint64_t at) {
-    T sums[kMostSharing];
-    for (int rank = 0; rank < kMostSharing; ++rank)
-      if (rank < a.ranks) sums[rank] = reinterpret_cast<const T*>(a.from[rank])[at];
-    for (int step = 1; step < kMostSharing; step *= 2)
-      for (int rank = 0; rank + step < kMostSharing; rank += 2 * step)
-        if (rank + step < a.ranks)
-          sums[rank] = combine(Reduction::sum, sums[rank], sums[rank + step]);
-    return sums[0];
   }
 
   /// Whether all-reduces of f32 can go four elements at a time, as those of models do.

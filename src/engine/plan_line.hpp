@@ -5,6 +5,7 @@
 #include <attacca/ranks.hpp>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <span>
 #include <string>
@@ -55,5 +56,19 @@ class PlanLine {
   bool has_loop_ = false;  // it runs
   std::thread thread_;
 };
+
+/// Runs `work`; if it throws, the other ranks are told why. `ranks` is a Group, a PlanLine, or null
+/// if there are no others.
+template <class Ranks, class Work>
+auto or_give_up(Ranks* ranks, Work work) {
+  try {
+    return work();
+  } catch (const RanksBroken&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (ranks) ranks->give_up(error.what());
+    throw;
+  }
+}
 
 }  // namespace attacca::engine

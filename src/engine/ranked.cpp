@@ -132,17 +132,8 @@ Decision decide(const ModelData& model, const model::ModelConfig& config, Engine
           options.overlap, options.same_bits};
 }
 
-/// Runs `work`; if it throws, the other ranks are told why.
-template <class Work>
-auto or_give_up(const std::optional<Group>& ranks, Work work) {
-  try {
-    return work();
-  } catch (const RanksBroken&) {
-    throw;
-  } catch (const std::exception& error) {
-    if (ranks) ranks->give_up(error.what());
-    throw;
-  }
+const Group* group_of(const EngineOptions& options) {
+  return options.ranks ? &*options.ranks : nullptr;
 }
 
 }  // namespace
@@ -154,7 +145,7 @@ RankedModel agree_as_first(const ModelData& model, EngineOptions& options) {
         fmt::format("rank {} cannot take requests; call llm::follow there", options.ranks->rank()));
   agree(model, options);
   const model::ModelConfig config = model::shard_of(model.config(), options.ranks->size());
-  Decision decision = or_give_up(options.ranks, [&] { return decide(model, config, options); });
+  Decision decision = or_give_up(group_of(options), [&] { return decide(model, config, options); });
   options.ranks->broadcast(std::span(&decision, 1), 0).named("sizes").run();
   return {config, decision.limits};
 }
@@ -162,7 +153,7 @@ RankedModel agree_as_first(const ModelData& model, EngineOptions& options) {
 std::unique_ptr<StepRunner> make_runner(const ModelData& model, const model::ModelConfig& config,
                                         const EngineOptions& options, const StepSetup& setup,
                                         const formats::Progress& progress) {
-  return or_give_up(options.ranks, [&] {
+  return or_give_up(group_of(options), [&] {
     model::Shard shard;
     if (options.ranks) shard = {options.ranks->rank(), options.ranks->size()};
     auto weights = std::make_shared<const model::Weights>(
@@ -188,7 +179,7 @@ void follow(const ModelData& model, EngineOptions options, const formats::Progre
   const auto runner =
       make_runner(model, config, options, setup_of(decision.limits, options), progress);
   try {
-    or_give_up(options.ranks, [&] {
+    or_give_up(group_of(options), [&] {
       if (options.scheduler == llm::Scheduler::resident)
         follow_resident(*runner, decision.limits, options, progress);
       else

@@ -8,6 +8,7 @@
 #include <attacca/switch_loop.hpp>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine/step_runner.hpp"
 #include "resident/rank_kernels.hpp"
@@ -22,9 +23,9 @@ class PlanPost {
   /// linked.
   PlanPost(const StepRunner& runner, const Device& device, const schedule::Limits& limits);
 
-  /// Of rank 0, without conditions.
+  /// What rank 0 gives `send_plan`. The loop adds its conditions.
   resident::SendPlanArgs sending(resident::LoopState* loop, const schedule::Plan& planned) const;
-  /// Of the others, without conditions.
+  /// What the other ranks give `take_plan`. The loop adds its conditions.
   resident::TakePlanArgs taking() const;
   /// Whether the hosts of the ranks know that one has failed.
   bool is_broken() const noexcept { return runner_.line()->is_broken(); }

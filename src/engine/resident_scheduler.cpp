@@ -52,17 +52,6 @@ std::uint32_t default_capacity(const schedule::Limits& limits) {
 
 }  // namespace
 
-/// Runs `work`; if it throws, the other ranks are told why.
-template <class Work>
-auto ResidentScheduler::or_give_up(Work work) {
-  try {
-    return work();
-  } catch (const std::exception& error) {
-    if (PlanLine* const line = runner_->line()) line->give_up(error.what());
-    throw;
-  }
-}
-
 ResidentScheduler::ResidentScheduler(std::unique_ptr<StepRunner> runner,
                                      const schedule::Limits& limits,
                                      const llm::EngineOptions& options,
@@ -89,7 +78,7 @@ ResidentScheduler::ResidentScheduler(std::unique_ptr<StepRunner> runner,
       turn_(options.turns),
       masks_(runner_->slots().mask_rows()),
       embedder_(*runner_, limits, options, log_) {
-  or_give_up([&] {
+  or_give_up(runner_->line(), [&] {
     require_graphs(limits_, options_.graphs);
     if (runner_->parallel()) post_.emplace(*runner_, options_.device, limits_);
     start(progress);
@@ -201,7 +190,7 @@ void ResidentScheduler::launch() {
   if (has_offer_) take_offered_loop();
   turn_.take();
   has_ordered_pause_ = false;
-  or_give_up([&] {
+  or_give_up(runner_->line(), [&] {
     if (post_) runner_->line()->begin_loop();
     mail_->loop->launch(stream_);
     stream_.record(ended_);
@@ -404,7 +393,7 @@ void ResidentScheduler::look_for_failure() {
 
 /// The other ranks may be in a step that this one has not ended.
 void ResidentScheduler::synchronize() {
-  or_give_up([&] { stream_.synchronize(); });
+  or_give_up(runner_->line(), [&] { stream_.synchronize(); });
 }
 
 /// After a failure, such as a wait that expired, the loop goes on and its results are void. So no

@@ -95,8 +95,6 @@ class ResidentScheduler final : public driver::Scheduler {
   void check_results();
   void end_and_throw();
   bool is_broken() const noexcept { return post_ && post_->is_broken(); }
-  template <class Work>
-  auto or_give_up(Work work);
   void synchronize();
   void release(std::uint32_t entry);
   void stop() noexcept;

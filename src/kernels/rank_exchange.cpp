@@ -2,8 +2,9 @@
 // host.
 #include "kernels/rank_exchange.hpp"
 
-#include <bit>
 #include <cstring>
+
+#include "core/pairs.hpp"
 
 namespace attacca::kernels {
 namespace {
@@ -148,13 +149,9 @@ struct RankExchange {
     const std::int32_t last = a.pattern == RankPattern::sum ? a.link.ranks : 1;
     T* const to = reinterpret_cast<T*>(a.to + first);
     for (std::uint32_t at = t.thread.x; at < words / kEach; at += t.threads.x) {
-      T sums[kMost];
-      for (std::int32_t rank = 0; rank < kMost; ++rank)
-        if (rank < last) sums[rank] = read(piece_of<T>(a, rank, channel, turn) + at);
-      for (std::int32_t step = 1; step < kMost; step *= 2)
-        for (std::int32_t rank = 0; rank + step < kMost; rank += 2 * step)
-          if (rank + step < last) sums[rank] = sum(sums[rank], sums[rank + step]);
-      to[at] = sums[0];
+      to[at] = sum_in_pairs<kMost, T>(
+          last, [&](int rank) { return read(piece_of<T>(a, rank, channel, turn) + at); },
+          [](const T& x, const T& y) { return sum(x, y); });
     }
   }
 };

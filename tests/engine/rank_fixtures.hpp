@@ -74,4 +74,33 @@ inline std::vector<std::vector<std::int32_t>> tokens_of(llm::Engine& engine,
   return tokens;
 }
 
+/// Log-probabilities of the most probable tokens at each of the eight places behind a text.
+inline std::vector<float> tops_of(llm::Engine& engine, const std::vector<std::int32_t>& text) {
+  std::vector<float> tops;
+  llm::Request request = greedy(text, 8);
+  request.logprobs = 20;
+  for (const llm::TokenLogprob& token : engine.generate(request).logprobs)
+    for (const auto& top : token.top) tops.push_back(top.second);
+  return tops;
+}
+
+/// A request with a grammar, penalties and log-probabilities has the reply of one rank.
+inline void expect_the_sampled_reply_of_one_rank(const llm::EngineOptions& options) {
+  llm::Request request;
+  request.prompt = "The number is ";
+  request.max_tokens = 12;
+  request.grammar = {llm::GrammarKind::regex, "[0-9]{3}(,[0-9]{3})*"};
+  request.sampling = {.temperature = 0.7f, .repetition_penalty = 1.2f, .seed = 3};
+  request.logprobs = 2;
+  llm::Engine whole(llm::Model(""), small_options());
+  const llm::Reply one = whole.generate(request);
+  with_ranks(2, "", options, [&](llm::Engine& engine) {
+    const llm::Reply two = engine.generate(request);
+    EXPECT_EQ(two.text, one.text);
+    ASSERT_EQ(two.logprobs.size(), one.logprobs.size());
+    for (std::size_t at = 0; at < one.logprobs.size(); ++at)
+      EXPECT_EQ(two.logprobs[at].logprob, one.logprobs[at].logprob);
+  });
+}
+
 }  // namespace attacca::engine_tests

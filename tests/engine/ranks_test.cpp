@@ -51,11 +51,9 @@ TEST_P(RankedModels, give_the_tokens_of_transformers) {
 std::vector<float> figures_of(Engine& engine, const std::vector<std::int32_t>& text) {
   std::vector<float> figures;
   for (const llm::TokenLogprob& token : engine.score(text)) figures.push_back(token.logprob);
+  const std::vector<float> tops = tops_of(engine, text);
+  figures.insert(figures.end(), tops.begin(), tops.end());
   llm::Request request = greedy(text, 8);
-  request.logprobs = 20;
-  for (const llm::TokenLogprob& token : engine.generate(request).logprobs)
-    for (const auto& top : token.top) figures.push_back(top.second);
-  request.logprobs.reset();
   request.embed = llm::Pooling::mean;
   const std::vector<float> hidden = engine.generate(request).embedding;
   figures.insert(figures.end(), hidden.begin(), hidden.end());
@@ -118,21 +116,7 @@ TEST(RankedEngine, gives_the_bits_of_one_rank_with_quantized_weights) {
 }
 
 TEST(RankedEngine, samples_with_grammars_penalties_and_log_probabilities) {
-  llm::Request request;
-  request.prompt = "The number is ";
-  request.max_tokens = 12;
-  request.grammar = {llm::GrammarKind::regex, "[0-9]{3}(,[0-9]{3})*"};
-  request.sampling = {.temperature = 0.7f, .repetition_penalty = 1.2f, .seed = 3};
-  request.logprobs = 2;
-  Engine whole(Model(""), small_options());
-  const llm::Reply one = whole.generate(request);
-  with_ranks(2, "", small_options(), [&](Engine& engine) {
-    const llm::Reply two = engine.generate(request);
-    EXPECT_EQ(two.text, one.text);
-    ASSERT_EQ(two.logprobs.size(), one.logprobs.size());
-    for (std::size_t at = 0; at < one.logprobs.size(); ++at)
-      EXPECT_EQ(two.logprobs[at].logprob, one.logprobs[at].logprob);
-  });
+  expect_the_sampled_reply_of_one_rank(small_options());
 }
 
 TEST(RankedEngine, gives_embeddings) {

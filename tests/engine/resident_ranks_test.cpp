@@ -48,16 +48,6 @@ TEST_P(ResidentRankedModels, give_the_greedy_tokens_of_one_rank) {
     });
 }
 
-/// Log-probabilities of the most probable tokens at each of some places.
-std::vector<float> tops_of(Engine& engine, const std::vector<std::int32_t>& text) {
-  std::vector<float> tops;
-  llm::Request request = greedy(text, 8);
-  request.logprobs = 20;
-  for (const llm::TokenLogprob& token : engine.generate(request).logprobs)
-    for (const auto& top : token.top) tops.push_back(top.second);
-  return tops;
-}
-
 TEST_P(ResidentRankedModels, give_the_bits_of_one_rank) {
   Engine whole(Model(fixture(GetParam())), small_options());
   const std::vector<float> one = tops_of(whole, text_of(GetParam()));
@@ -139,19 +129,7 @@ TEST_P(ResidentRanks, cancel_requests_and_go_on_with_the_others) {
 }
 
 TEST_P(ResidentRanks, sample_with_grammars_penalties_and_log_probabilities) {
-  llm::Request request;
-  request.prompt = "The number is ";
-  request.max_tokens = 12;
-  request.grammar = {llm::GrammarKind::regex, "[0-9]{3}(,[0-9]{3})*"};
-  request.sampling = {.temperature = 0.7f, .repetition_penalty = 1.2f, .seed = 3};
-  request.logprobs = 2;
-  Engine whole(Model(""), small_options());
-  const llm::Reply one = whole.generate(request);
-  with_ranks(2, "", options(), [&](Engine& engine) {
-    const llm::Reply two = engine.generate(request);
-    EXPECT_EQ(two.text, one.text);
-    EXPECT_EQ(two.logprobs.size(), one.logprobs.size());
-  });
+  expect_the_sampled_reply_of_one_rank(options());
 }
 
 TEST_P(ResidentRanks, go_on_after_a_failure_of_the_host_alone) {
