@@ -123,7 +123,7 @@ why_not() {
 # Ranks that share the GPU. NCCL puts several ranks on one GPU only if it is told to, and NVSHMEM only under MPS, with a part
 # of the GPU for each.
 run_ranks() {
-  local one two transport why status=0
+  local one two transport form why status=0
   export NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_MAX_CTAS=4 NCCL_GRAPH_MIXING_SUPPORT=0
   export NVSHMEM_REMOTE_TRANSPORT=none NVSHMEM_DISABLE_NVLS=1
   one=$(tell) || { echo "gpu-check: one rank: $one" >&2; return 1; }
@@ -143,6 +143,16 @@ run_ranks() {
       status=1
     fi
   done
+  if [[ -z $(why_not nvshmem) ]]; then
+    for form in while-node self-relaunch; do
+      if two=$(tell --ranks 2 --rank-transport nvshmem --scheduler resident --resident-loop $form) && [[ $two == "$one" ]]; then
+        echo "ranks: two resident loops tell the story of one rank ($form)"
+      else
+        echo "gpu-check: two resident loops ($form): $two" >&2
+        status=1
+      fi
+    done
+  fi
   build/cuda/bin/attacca bench ranks-device --device cuda:0 --json-dir "bench/results/$slug" ${commit:+--commit "$commit"} ||
     status=1
   return $status

@@ -253,7 +253,9 @@ class GpuCheck(Folder):
             self.assertIn(f"two ranks tell the story of one ({transport})", done.stdout)
         self.assertIn("transport staged 2 --gtest_brief=1, half of the GPU: no\n", done.stdout)
         self.assertEqual(2, done.stdout.count("transport nvshmem 2 --gtest_brief=1, half of the GPU: 50\n"))
-        self.assertEqual("quit\nquit\n", (self.root / "mps").read_text(), "MPS ends")
+        self.assertEqual("quit\n" * 4, (self.root / "mps").read_text(), "MPS ends")
+        for form in "while-node", "self-relaunch":
+            self.assertIn(f"two resident loops tell the story of one rank ({form})", done.stdout)
         self.assertIn("bench ranks-device --device cuda:0", (self.root / "benchmarks").read_text())
         done = self.run_check("ranks", "abc1234", STORY_OF_TWO="twice")
         self.assertEqual(1, done.returncode)
