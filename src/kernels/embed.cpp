@@ -53,28 +53,25 @@ struct EmbedResidual {
             .bytes = a.rows.capacity * (read + 10.0 * a.table.columns)};
   }
 
-  static void host_block(Thread& t, const Args& a) {
-    t.wait_for_producers();
-    put_rows(t, a.residual, a.rows, a.next_norm,
-             [&](std::uint64_t row, std::uint32_t column) { return value(a, row, column); });
-  }
+  static void host_block(Thread& t, const Args& a) { embed_residual_on_host(t, a); }
 
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
     t.release_consumers();
     t.wait_for_producers();
     put_element(t, a.residual, a.rows, a.next_norm,
-                [&](std::uint64_t row, std::uint32_t column) { return value(a, row, column); });
+                [&](std::uint64_t row, std::uint32_t column) { return embedded(a, row, column); });
 #endif
-  }
-
- private:
-  ATTACCA_HD static float value(const Args& a, std::uint64_t row, std::uint32_t column) {
-    return element(a.table.type, a.table.row(static_cast<std::uint32_t>(a.tokens[row])), column);
   }
 };
 
 }  // namespace
+
+void embed_residual_on_host(Thread& t, const EmbedResidualArgs& a) {
+  t.wait_for_producers();
+  put_rows(t, a.residual, a.rows, a.next_norm,
+           [&](std::uint64_t row, std::uint32_t column) { return embedded(a, row, column); });
+}
 
 const Kernel<EmbedArgs>& embed() {
   static const Kernel<EmbedArgs> kernel = make_kernel<Embed>();

@@ -5,6 +5,7 @@
 
 #include "kernels/activations.hpp"
 #include "kernels/matrix.hpp"
+#include "kernels/quantization.hpp"
 #include "kernels/residual.hpp"
 
 namespace attacca::kernels {
@@ -25,8 +26,16 @@ struct EmbedResidualArgs {
   const float* next_norm;  // [columns]
 };
 
+/// An element of a token's row.
+ATTACCA_HD inline float embedded(const EmbedResidualArgs& a, std::uint64_t row,
+                                 std::uint32_t column) {
+  return element(a.table.type, a.table.row(static_cast<std::uint32_t>(a.tokens[row])), column);
+}
+
 const Kernel<EmbedArgs>& embed();
 const Kernel<EmbedResidualArgs>& embed_residual();
+/// One block's rows, on the host.
+void embed_residual_on_host(Thread& t, const EmbedResidualArgs& args);
 Grid grid_of(const EmbedResidualArgs& args, bool is_cuda);
 Grid grid_of(const EmbedArgs& args, bool is_cuda);
 

@@ -15,7 +15,8 @@ static_assert(kSplitStep == 16 * kWarps);
 
 /// `Args` has kv, heads, slot_count, window, workspace and y. `kLoadsAhead`: a warp loads its next
 /// positions while it computes. Floats take twice the registers, so they are loaded when needed.
-template <class Args, KvType kType, unsigned kSize, bool kLoadsAhead = kType != KvType::f32>
+template <class Args, KvType kType, unsigned kSize, bool kLoadsAhead = kType != KvType::f32,
+          class Team = WholeBlock>
 class RowTiles {
  public:
   static constexpr unsigned kBytes = kv_element_bytes(kType);
@@ -34,7 +35,7 @@ class RowTiles {
         shared_(shared),
         parts_(args.heads, args.kv.kv_heads),
         lane_(threadIdx.x % 32),
-        warp_(threadIdx.x / 32),
+        warp_(Team::thread() / 32),
         page_bits_(4 + args.kv.page_size / 32) {
     const AttentionWorkspace space = workspace();
     auto* bytes = static_cast<unsigned char*>(args.workspace);
@@ -172,7 +173,7 @@ class RowTiles {
   __device__ void merge(const Tile& tile, std::uint32_t index) {
     const std::uint32_t size = a_.kv.head_size;
     const std::uint64_t first = std::uint64_t{index} * parts_.heads;
-    for (unsigned at = threadIdx.x * 4; at < tile.heads * size; at += kThreads * 4) {
+    for (unsigned at = Team::thread() * 4; at < tile.heads * size; at += kThreads * 4) {
       const unsigned head = at / size;
       const unsigned dimension = at - head * size;
       float max = -INFINITY;
@@ -214,13 +215,13 @@ class RowTiles {
 
   /// Whether this was the last split of the row's heads to finish.
   __device__ bool is_last_to_finish(const Tile& tile, std::uint32_t unit) {
-    __syncthreads();
-    if (threadIdx.x == 0) {
+    Team::sync();
+    if (Team::thread() == 0) {
       const std::uint64_t groups = std::uint64_t{a_.kv.kv_heads} * parts_.count;
       shared_.finished =
           atomic_inc_acq_rel(finished_ + unit * groups + tile.group, tile.splits - 1);
     }
-    __syncthreads();
+    Team::sync();
     return shared_.finished == tile.splits - 1;
   }
 

@@ -11,6 +11,15 @@
 
 namespace attacca::kernels::attending {
 
+/// The threads that compute a tile together: all of a block. A kernel whose blocks have several
+/// teams has a type like this of its own.
+struct WholeBlock {
+  static constexpr unsigned kTeams = 1;
+  __device__ static unsigned index() { return 0; }  // of the team in its block
+  __device__ static unsigned thread() { return threadIdx.x; }
+  __device__ static void sync() { __syncthreads(); }
+};
+
 /// One split of one row, for one part of one kv head's heads.
 struct Tile {
   std::uint32_t row;
@@ -87,7 +96,7 @@ struct Prefix {
   std::uint32_t before;
   std::uint32_t all;
 };
-template <unsigned kThreads>
+template <unsigned kThreads, class Team = WholeBlock>
 __device__ inline Prefix prefix_sum(std::uint32_t mine, std::uint32_t (&warp_sums)[kThreads / 32]) {
   std::uint32_t sum = mine;  // over this and all earlier lanes
 #pragma unroll
@@ -95,12 +104,12 @@ __device__ inline Prefix prefix_sum(std::uint32_t mine, std::uint32_t (&warp_sum
     const std::uint32_t before = __shfl_up_sync(~0u, sum, step);
     if (threadIdx.x % 32 >= step) sum += before;
   }
-  if (threadIdx.x % 32 == 31) warp_sums[threadIdx.x / 32] = sum;
-  __syncthreads();
+  if (threadIdx.x % 32 == 31) warp_sums[Team::thread() / 32] = sum;
+  Team::sync();
   Prefix result{sum - mine, 0};
 #pragma unroll
   for (unsigned warp = 0; warp < kThreads / 32; ++warp) {
-    if (warp < threadIdx.x / 32) result.before += warp_sums[warp];
+    if (warp < Team::thread() / 32) result.before += warp_sums[warp];
     result.all += warp_sums[warp];
   }
   return result;
@@ -118,7 +127,7 @@ __device__ inline std::uint32_t find_last(const std::uint32_t* numbers, std::uin
   return at;
 }
 
-/// The tiles of a decode step. All threads of a block call all functions.
+/// The tiles of a decode step. All threads of a team call all functions.
 class Plan {
  public:
   __device__ Plan(const Cut& cut, std::uint32_t* words, std::uint32_t capacity)
@@ -128,12 +137,12 @@ class Plan {
         slots_(words + 2 * capacity + 1) {}
 
   /// Counts each row's tiles and computes their prefix sums. Ends with a barrier.
-  template <unsigned kThreads>
+  template <unsigned kThreads, class Team = WholeBlock>
   __device__ void make(const std::int32_t* positions, const std::int32_t* slots,
                        const RowCount& count) {
-    __shared__ std::uint32_t warp_sums[kThreads / 32];
+    __shared__ std::uint32_t warp_sums[Team::kTeams][kThreads / 32];
     const std::uint32_t each = ceil_div(count.capacity, kThreads);
-    const std::uint32_t from = min(threadIdx.x * each, count.capacity);
+    const std::uint32_t from = min(Team::thread() * each, count.capacity);
     const std::uint32_t to = min(from + each, count.capacity);
     // Bypasses L1, which may hold values of an earlier step. Loads all rows up to the capacity,
     // since a bound would make one load wait for another.
@@ -144,14 +153,25 @@ class Plan {
     }
     std::uint32_t mine = 0;
     for (std::uint32_t row = from; row < min(to, rows_); ++row) mine += cut_.tiles(positions_[row]);
-    const Prefix sum = prefix_sum<kThreads>(mine, warp_sums);
+    const Prefix sum = prefix_sum<kThreads, Team>(mine, warp_sums[Team::index()]);
     tiles_ = sum.all;
     std::uint32_t first = sum.before;
     for (std::uint32_t row = from; row < min(to, rows_); ++row) {
       first_tiles_[row] = first;
       first += cut_.tiles(positions_[row]);
     }
-    __syncthreads();
+    Team::sync();
+  }
+
+  /// What `make` found, for a Plan over the same words that need not count again.
+  struct Counts {
+    std::uint32_t rows;
+    std::uint32_t tiles;
+  };
+  __device__ Counts counts() const { return {rows_, tiles_}; }
+  __device__ void set(const Counts& counts) {
+    rows_ = counts.rows;
+    tiles_ = counts.tiles;
   }
 
   __device__ std::uint32_t tiles() const { return tiles_; }

@@ -22,9 +22,9 @@ struct Queries {
   alignas(16) std::uint16_t values[kHeads * kStride];
   alignas(16) std::uint16_t rests[kHeads * kStride];
 
-  /// All threads of a block call. Unused heads and dimensions stay zero.
-  __device__ void clear() {
-    for (unsigned at = threadIdx.x; at < kHeads * kStride / 2; at += blockDim.x) {
+  /// All `threads` threads call. Unused heads and dimensions stay zero.
+  __device__ void clear(unsigned thread, unsigned threads) {
+    for (unsigned at = thread; at < kHeads * kStride / 2; at += threads) {
       reinterpret_cast<std::uint32_t*>(values)[at] = 0;
       reinterpret_cast<std::uint32_t*>(rests)[at] = 0;
     }

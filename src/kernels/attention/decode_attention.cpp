@@ -109,12 +109,7 @@ struct DecodeAttention {
             .bytes = kept * (context * kv_element_bytes(a.kv.type) + 4) + queries * (4 + 2)};
   }
 
-  static void host_block(Thread& t, const Args& a) {
-    t.wait_for_producers();
-    const std::uint32_t rows = std::min(*a.rows.count, a.rows.capacity);
-    for (std::uint32_t item = t.block.x; item < rows * a.kv.kv_heads; item += t.blocks.x)
-      host_row(a, item / a.kv.kv_heads, item % a.kv.kv_heads);
-  }
+  static void host_block(Thread& t, const Args& a) { decode_attention_on_host(t, a); }
 
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
@@ -138,6 +133,13 @@ void check(const DecodeAttentionArgs& a, bool is_cuda) {
 }
 
 }  // namespace
+
+void decode_attention_on_host(Thread& t, const DecodeAttentionArgs& a) {
+  t.wait_for_producers();
+  const std::uint32_t rows = std::min(*a.rows.count, a.rows.capacity);
+  for (std::uint32_t item = t.block.x; item < rows * a.kv.kv_heads; item += t.blocks.x)
+    host_row(a, item / a.kv.kv_heads, item % a.kv.kv_heads);
+}
 
 const Kernel<DecodeAttentionArgs>& decode_attention(const DecodeAttentionArgs& args) {
   return attention_kernel<DecodeAttention>(kName, args.kv);

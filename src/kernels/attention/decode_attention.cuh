@@ -10,10 +10,10 @@
 
 namespace attacca::kernels::attending {
 
-template <KvType kType, unsigned kSize>
+template <KvType kType, unsigned kSize, class Team = WholeBlock>
 class DecodeBlock {
  public:
-  using Rows = RowTiles<DecodeAttentionArgs, kType, kSize>;
+  using Rows = RowTiles<DecodeAttentionArgs, kType, kSize, kType != KvType::f32, Team>;
   static constexpr bool kIsBfloat = is_bfloat(kType);
   static constexpr unsigned kBytes = kv_element_bytes(kType);
 
@@ -37,11 +37,11 @@ class DecodeBlock {
                splits_of(args.kv.computes_rows_alone(), args.rows.capacity)},
               reinterpret_cast<std::uint32_t*>(&shared_ + 1), args.rows.capacity),
         lane_(threadIdx.x % 32),
-        warp_(threadIdx.x / 32) {}
+        warp_(Team::thread() / 32) {}
 
   __device__ void run(Thread& t) {
-    if (threadIdx.x < a_.rotary_size / 2) frequency_ = a_.frequencies[threadIdx.x];
-    shared_.rows.queries.clear();
+    load_frequency();
+    shared_.rows.queries.clear(threadIdx.x, blockDim.x);
     clear_new();
     if (!a_.reads_ahead) t.wait_for_producers();
     plan_.make<kThreads>(a_.positions, a_.slots, a_.rows);
@@ -63,13 +63,74 @@ class DecodeBlock {
       load_heads(next());
       if (!starts_early()) rows_.start(next(), page);
     }
+    Claims claims{*this};
+    run_tiles(index, next_index, claims);
+  }
+
+  // The same in steps, for a kernel that attends layer after layer with one plan, with several
+  // teams in each block. Tiles are dealt to the teams in turn.
+
+  /// Once, before the first layer.
+  __device__ Plan::Counts make_plan() {
+    shared_.rows.queries.clear(Team::thread(), kThreads);
+    clear_new();
+    plan_.template make<kThreads, Team>(a_.positions, a_.slots, a_.rows);
+    return plan_.counts();
+  }
+  /// Attends to the team's tiles of a layer: `first`, and every `stride` tiles the next one. What
+  /// earlier kernels wrote is requested first; `wait` returns when qkv is there.
+  template <class Wait>
+  __device__ void run_layer(const Plan::Counts& counts, std::uint32_t first, std::uint32_t stride,
+                            const Wait& wait) {
+    plan_.set(counts);
+    const bool has_tile = first < plan_.tiles();
+    if (has_tile) {
+      load_frequency();
+      set_next(plan_.tile(first));
+      rows_.start(next(), rows_.load_page(next()));
+      find_angles(next());
+    }
+    wait();
+    if (has_tile) load_heads(next());
+    Turns turns{stride};
+    run_tiles(first, first + stride, turns);
+  }
+
+ private:
+  /// Tiles as they are claimed from a counter, two ahead.
+  struct Claims {
+    DecodeBlock& block;
+    std::uint32_t claim = 0;
+    __device__ void ask() {
+      claim = 0;
+      if (threadIdx.x == 0)
+        claim = atomic_inc_relaxed(block.rows_.claimed(), block.plan_.tiles() - 1);
+    }
+    __device__ void tell() {
+      if (threadIdx.x == 0) block.shared_.claim = claim;
+    }
+    __device__ std::uint32_t after(std::uint32_t) const {
+      return 2 * gridDim.x + block.shared_.claim;
+    }
+  };
+  /// Every `stride` tiles one.
+  struct Turns {
+    std::uint32_t stride;
+    __device__ void ask() {}
+    __device__ void tell() {}
+    __device__ std::uint32_t after(std::uint32_t next) const { return next + stride; }
+  };
+
+  /// Computes tile `index`, whose heads and first positions are requested, then `next_index` and
+  /// those that `order` names.
+  template <class Order>
+  __device__ void run_tiles(std::uint32_t index, std::uint32_t next_index, Order& order) {
     while (index < plan_.tiles()) {
       const Tile tile = next();
-      __syncthreads();
-      std::uint32_t claim = 0;
-      if (threadIdx.x == 0) claim = atomic_inc_relaxed(rows_.claimed(), plan_.tiles() - 1);
+      Team::sync();
+      order.ask();
       prepare(tile);
-      __syncthreads();
+      Team::sync();
       const bool has_next = next_index < plan_.tiles();
       std::int32_t next_page = 0;
       if (has_next) {
@@ -83,9 +144,9 @@ class DecodeBlock {
       }
       if (tile.is_last_split() && tile.is_first_part(rows_.parts())) store_new(tile);
       rows_.store_partials(tile);
-      if (threadIdx.x == 0) shared_.claim = claim;
-      __syncthreads();
-      const std::uint32_t after_next = 2 * gridDim.x + shared_.claim;
+      order.tell();
+      Team::sync();
+      const std::uint32_t after_next = order.after(next_index);
       if (has_next) find_angles(next());
       rows_.finish(tile, index, tile.row);
       index = next_index;
@@ -93,7 +154,6 @@ class DecodeBlock {
     }
   }
 
- private:
   /// The new position comes from shared memory; it is not in its page yet.
   struct NewPosition {
     const Shared& shared;
@@ -101,8 +161,11 @@ class DecodeBlock {
     __device__ void load_value(Positions<kType, kSize>& to) const { to.copy_value(shared.value); }
   };
 
+  __device__ void load_frequency() {
+    if (Team::thread() < a_.rotary_size / 2) frequency_ = a_.frequencies[Team::thread()];
+  }
   __device__ void clear_new() {
-    for (unsigned at = threadIdx.x; at < kSize * kBytes / 4; at += kThreads) {
+    for (unsigned at = Team::thread(); at < kSize * kBytes / 4; at += kThreads) {
       reinterpret_cast<std::uint32_t*>(shared_.key)[at] = 0;
       reinterpret_cast<std::uint32_t*>(shared_.value)[at] = 0;
     }
@@ -118,8 +181,9 @@ class DecodeBlock {
 
   /// Computes cosines and sines of a tile's position for all warps. A barrier must follow.
   __device__ void find_angles(const Tile& tile) {
-    if (threadIdx.x < a_.rotary_size / 2)
-      shared_.angles[threadIdx.x] = angle_of(frequency_, static_cast<std::int32_t>(tile.position));
+    if (Team::thread() < a_.rotary_size / 2)
+      shared_.angles[Team::thread()] =
+          angle_of(frequency_, static_cast<std::int32_t>(tile.position));
   }
   /// Whether the blocks of few rows fit beside the linear kernel before them. Loads that need not
   /// wait for it are then issued first.
@@ -177,7 +241,7 @@ class DecodeBlock {
   __device__ void store_new(const Tile& tile) {
     const std::uint32_t words = a_.kv.head_size * kBytes / 4;
     const std::uint64_t to = a_.kv.offset(tile.slot, tile.position, tile.kv_head) * kBytes / 4;
-    for (unsigned at = threadIdx.x; at < 2 * words; at += kThreads) {
+    for (unsigned at = Team::thread(); at < 2 * words; at += kThreads) {
       const bool is_value = at >= words;
       const unsigned word = is_value ? at - words : at;
       auto* page = is_value ? a_.kv.template values_as<std::uint32_t>()

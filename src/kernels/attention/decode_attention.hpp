@@ -55,4 +55,7 @@ struct DecodeAttentionArgs {
 const Kernel<DecodeAttentionArgs>& decode_attention(const DecodeAttentionArgs& args);
 Grid grid_of(const DecodeAttentionArgs& args, bool is_cuda, unsigned processors);
 
+/// One block's rows, on the host.
+void decode_attention_on_host(Thread& t, const DecodeAttentionArgs& args);
+
 }  // namespace attacca::kernels

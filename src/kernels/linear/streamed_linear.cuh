@@ -21,6 +21,7 @@
 #include "kernels/linear/ring.cuh"
 #include "kernels/linear/streamed_linear.hpp"
 #include "kernels/linear/streamed_multiply.cuh"
+#include "kernels/linear/streamed_tiles.hpp"
 #include "kernels/linear/sum_order.cuh"
 
 namespace attacca::kernels::streamed {
@@ -33,14 +34,10 @@ constexpr unsigned kChunk = sum_order::kChunk;
 constexpr unsigned kConsumerThreads = kConsumerWarps * 32;
 constexpr unsigned kSharedBytes = 6 * 8 * (2 * kChunk + 128);
 
-/// The run of tiles that a block computes.
-struct TileRange {
-  std::uint32_t first;
-  std::uint32_t count;
-};
-/// No weights can be requested before this is known, so it takes one 32-bit division. Outputs whose
-/// squares are summed together stay in one block. Other pairs of tiles are separated where that
-/// makes the largest run shorter.
+/// As the function of streamed_tiles.hpp. A call of that one made ptxas change all kernels of one
+/// product. No weights can be requested before this is known, so it takes one 32-bit division.
+/// Outputs whose squares are summed together stay in one block. Other pairs of tiles are separated
+/// where that makes the largest run shorter.
 template <unsigned kTileRows>
 __device__ inline TileRange tile_range(const StreamedLinearArgs& a) {
   constexpr unsigned kTilesPerPart = Residual::kPart / kTileRows;
@@ -83,8 +80,9 @@ __device__ constexpr unsigned bytes_of(unsigned columns) {
   return static_cast<unsigned>(row_bytes(Weights::kType, columns));
 }
 
-/// Multiplies up to 8 * kRows8 rows of x at a time.
-template <class Weights, unsigned kRows8>
+/// Multiplies up to 8 * kRows8 rows of x at a time, with `kRingBytes` of shared memory for stages.
+/// A kernel of one product calls `run`.
+template <class Weights, unsigned kRows8, unsigned kRingBytes = kSharedBytes>
 class Block {
  public:
   static constexpr bool kIsQuantized = Weights::kIsQuantized;
@@ -107,10 +105,13 @@ class Block {
                 "a row is as far from 16 bytes in every chunk");
   static constexpr unsigned kRowBytes = bytes_of<Weights>(kChunk) + Weights::kPadding;
   static constexpr unsigned kStageBytes = kTileRows * kRowBytes;
-  static constexpr unsigned kStages = kSharedBytes / kStageBytes;
+  static constexpr unsigned kStages = kRingBytes / kStageBytes;
   // The warps' sums are reduced for so many outputs, and tiles, at a time.
   static constexpr unsigned kOutputs = 32 / kRows8;
   static constexpr unsigned kTilesAtOnce = kOutputs / kTileRows;
+
+  using BlockRing = Ring<kStages, kProducerWarps, kConsumerWarps>;
+  using State = typename BlockRing::State;
 
   __device__ explicit Block(const StreamedLinearArgs& args)
       : a_(args),
@@ -131,6 +132,36 @@ class Block {
     else
       consume(t);
     ring().report(t);
+  }
+
+  // The same in steps, for a kernel of several products with one ring and up to kRows rows of x.
+  // Every warp hands its place in the ring from one product to the next.
+
+  __device__ static BlockRing& ring() {
+    __shared__ BlockRing value;
+    return value;
+  }
+  __device__ Block(const StreamedLinearArgs& args, const State& state) : Block(args) {
+    tiles_ = tile_range<kTileRows>(args.w.rows, args.epilogue, blockIdx.x, gridDim.x);
+    state_ = state;
+  }
+  __device__ State state() const { return state_; }
+  __device__ bool has_tiles() const { return tiles_.count != 0; }
+  /// Producer warps: request all tiles, without waiting for x. False: no stage became free.
+  __device__ bool stream() {
+    for (std::uint32_t tile = 0; tile < tiles_.count; tile = next_tile(tile))
+      for (std::uint32_t chunk = 0; chunk < chunks_; ++chunk)
+        for (std::uint32_t one = tile; one < min(tile + kTiles, limit_of(tile)); ++one)
+          if (!fill_stage(tile_at(one), chunk_at(tile, chunk) * kChunk)) return false;
+    return true;
+  }
+  /// Consumer warps: what does not read x. REQUIRES, here and below: 0 < count <= kRows.
+  __device__ void prepare(std::uint32_t count) { find_rows(0, count); }
+  /// Consumer warps: multiply all tiles by `count` rows. REQUIRES: has_tiles(). `kFactorsFirst`:
+  /// the norm's squares are requested together with x, not after the first products.
+  template <bool kFactorsFirst>
+  __device__ void multiply_all(std::uint32_t count) {
+    pass<kFactorsFirst>(0, count);
   }
 
  private:
@@ -258,8 +289,10 @@ class Block {
   }
 
   /// The consumer warps multiply all tiles of the block by up to kRows rows of x.
+  template <bool kFactorsFirst = false>
   __device__ void pass(std::uint32_t base, std::uint32_t count) {
     load_x(chunk_at(0, 0) * (kChunk / kGroup));
+    if constexpr (kFactorsFirst) find_factors(base, count);
     for (std::uint32_t tile = 0; tile < tiles_.count; tile = next_tile(tile)) {
       Sums sums = {};
       load_epilogue_operands(tile, base, count);
@@ -274,7 +307,7 @@ class Block {
           multiply_chunk<false>(tile, group, next, sums);
       }
       // After the first products, which then need not wait for it.
-      if (tile == 0) find_factors(base, count);
+      if (!kFactorsFirst && tile == 0) find_factors(base, count);
       reduce_tiles(tile, sums, base, count);
     }
   }
@@ -519,11 +552,6 @@ class Block {
     }
   }
 
-  using BlockRing = Ring<kStages, kProducerWarps, kConsumerWarps>;
-  __device__ static BlockRing& ring() {
-    __shared__ BlockRing value;
-    return value;
-  }
   __device__ static float* factors() {
     __shared__ float values[kRows];
     return values;
