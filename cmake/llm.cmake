@@ -16,7 +16,7 @@ add_library(attacca::llm ALIAS attacca_llm)
 attacca_kernels(attacca_llm ${llm_kernel_sources})
 # These have names in common with their neighbours.
 attacca_unity(attacca_llm ${llm_host_kernel_sources} ${llm_kernel_sources} src/engine/ranked.cpp
-  src/step/streamed_step.cpp src/text/chat/number_filters.cpp src/text/chat/operators.cpp
+  src/step/persistent_step.cpp src/step/streamed_step.cpp src/text/chat/number_filters.cpp src/text/chat/operators.cpp
   src/text/tokenizer/json_steps.cpp src/text/tokenizer/open.cpp)
 # Files called sm90_* use instructions of Hopper only.
 add_library(attacca_sm90 OBJECT)

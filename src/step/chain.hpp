@@ -83,6 +83,16 @@ class Chain {
     add(part, std::move(name), kernel, grid_of(args, is_cuda_), args);
   }
 
+  /// Puts one kernel in the place of links `first` to `end`, `end` excluded.
+  template <class Args>
+  void replace(std::size_t first, std::size_t end, Part part, std::string name,
+               const Kernel<Args>& kernel, const Grid& grid,
+               const std::type_identity_t<Args>& args) {
+    const auto at = links_.begin() + static_cast<std::ptrdiff_t>(first);
+    links_.insert(links_.erase(at, links_.begin() + static_cast<std::ptrdiff_t>(end)),
+                  {&kernel.info(), grid, Arguments(args), std::move(name), part, {}});
+  }
+
   void add_exchange(Exchange exchange) {
     std::string name = exchange.name();
     links_.push_back(

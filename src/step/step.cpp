@@ -4,6 +4,7 @@
 
 #include "kernels/carry_tokens.hpp"
 #include "kernels/sample/sample.hpp"
+#include "step/persistent_step.hpp"
 #include "step/plain_step.hpp"
 #include "step/streamed_step.hpp"
 #include "step/tensor_parallel.hpp"
@@ -36,6 +37,7 @@ Chain emit_logits(const StepMemory& memory, const StepShape& shape) {
     emit_streamed(chain, memory, shape);
   else
     emit_plain(chain, memory, shape);
+  if (memory.persistent() && why_not_persistent(chain).empty()) memory.persistent()->join(chain);
   return chain;
 }
 

@@ -5,6 +5,7 @@
 #include <attacca/error.hpp>
 
 #include "kernels/attention/attention_splits.hpp"
+#include "step/persistent_step.hpp"
 #include "step/streamed_step.hpp"
 #include "step/tiled_products.hpp"
 
@@ -117,6 +118,9 @@ StepMemory::StepMemory(const Device& device, const model::ModelConfig& config,
   }
   if (!sizes.is_plain && !sizes.shares_device && can_be_tiled(device, weights, sizes.same_bits))
     tiled_ = std::make_unique<TiledProducts>(*this);
+  // Ranks that share a device could keep each other's blocks from running at the same time.
+  if (sizes.is_persistent && is_streamed_ && !sizes.shares_device)
+    persistent_ = std::make_unique<PersistentSteps>(device);
 }
 
 StepMemory::~StepMemory() = default;

@@ -19,6 +19,7 @@
 
 namespace attacca::step {
 
+class PersistentSteps;
 class TensorParallel;
 class TiledProducts;
 
@@ -35,6 +36,7 @@ struct StepSizes {
   std::uint32_t table_stride = 0;  // pages in one slot's block table
   bool same_bits = false;          // a row is computed alike in every step
   bool is_plain = false;           // on CUDA too: the kernels that need neither scratch nor maps
+  bool is_persistent = false;      // decode steps of few rows are one kernel, where that can be
   // Other ranks may use the GPU at the same time. Then blocks of a tiled product could wait for
   // others that find no room, so there are none.
   bool shares_device = false;
@@ -151,6 +153,9 @@ class StepMemory {
   /// For products of many rows; null: a few rows are multiplied at a time.
   const TiledProducts* tiled() const { return tiled_.get(); }
 
+  /// For decode steps as one kernel; null: they are chains of kernels.
+  const PersistentSteps* persistent() const { return persistent_.get(); }
+
   std::size_t arena_bytes() const { return arena_.bytes_total(); }
   std::size_t scratch_bytes() const { return scratch_.bytes(); }
   std::size_t tiled_bytes() const;
@@ -176,6 +181,7 @@ class StepMemory {
   Buffer<kernels::Sampled> sampled_;
   Buffer<std::byte> scratch_;
   std::unique_ptr<TiledProducts> tiled_;
+  std::unique_ptr<PersistentSteps> persistent_;
 };
 
 }  // namespace attacca::step
