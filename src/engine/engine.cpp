@@ -30,6 +30,7 @@ EngineStats Engine::stats() const { return core_->stats(); }
 std::size_t Engine::longest_sequence() const { return core_->longest_sequence(); }
 std::vector<GraphCoverage> Engine::coverage() const { return core_->coverage(); }
 std::string Engine::explain_loop() const { return core_->explain_loop(); }
+std::string Engine::explain_steps() const { return core_->explain_steps(); }
 StepSizes Engine::sizes() const { return core_->sizes(); }
 void Engine::change_sizes(const StepSizes& sizes) { core_->change_sizes(sizes); }
 std::vector<Product> Engine::products() const { return core_->products(); }

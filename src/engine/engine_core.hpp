@@ -44,6 +44,7 @@ class EngineCore {
   EngineStats stats() const { return driver_->stats(); }
   std::vector<GraphCoverage> coverage() const;
   std::string explain_loop() const;
+  std::string explain_steps() const { return runner_->explain_steps(); }
   StepSizes sizes() const;
   void change_sizes(const StepSizes& sizes);
   std::vector<Product> products() const {

@@ -24,6 +24,10 @@ const char* priority_name(Priority priority) {
   return kNames[static_cast<std::size_t>(priority)];
 }
 
+const char* step_form_name(StepForm form) {
+  return form == StepForm::kernels ? "kernels" : "persistent";
+}
+
 const char* scheduler_name(Scheduler scheduler) {
   return scheduler == Scheduler::resident ? "resident" : "host";
 }

@@ -213,7 +213,8 @@ StepSetup setup_of(const schedule::Limits& limits, const llm::EngineOptions& opt
           options.scheduler == llm::Scheduler::resident,
           {},
           options.ranks,
-          options.rank_transport};
+          options.rank_transport,
+          options.step_form == llm::StepForm::persistent};
 }
 
 kernels::KvType kernel_type(llm::KvType type) {

@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "core/mebi.hpp"
+#include "kernels/persistent/phase.hpp"
 #include "kernels/rms_norm.hpp"
 
 namespace attacca::engine {
@@ -31,6 +32,7 @@ step::StepSizes step_sizes(const StepSetup& setup, const step::TensorParallel* p
           .slots = limits.slots,
           .table_stride = limits.table_stride(),
           .same_bits = setup.same_bits,
+          .is_persistent = setup.is_persistent,
           .shares_device = setup.ranks.has_value(),
           .parallel = parallel};
 }
@@ -120,6 +122,16 @@ schedule::Plan StepRunner::device_plan() const {
 
 void StepRunner::append_step(Graph& to, const schedule::Limits& limits, std::uint32_t graph) const {
   marked_step(shape_of(limits.graph_tokens(graph), limits.is_decode_graph(graph))).append_to(to);
+}
+
+std::string StepRunner::explain_steps() const {
+  if (!setup_.is_persistent) return {};
+  const std::string why = step::why_not_persistent(memory_, shape_of(1, true));
+  if (!why.empty()) return "decode steps are graphs of kernels, not one kernel: " + why;
+  return fmt::format(
+      "decode steps of up to {} tokens are one persistent kernel; larger ones are "
+      "graphs of kernels",
+      kernels::kMostPersistentRows);
 }
 
 /// The kernels of a step that is one graph, between its marks if there are records.

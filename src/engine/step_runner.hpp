@@ -36,6 +36,7 @@ struct StepSetup {
   device::RecordsRef records = {};  // where graphs of whole steps mark their begin and end
   std::optional<Group> ranks = {};  // the model is split over them
   Transport transport = Transport::automatic;
+  bool is_persistent = false;  // decode steps of few tokens are one kernel, where that can be
 };
 
 /// Not thread-safe. REQUIRES: the configuration and the files that the weights map outlive it.
@@ -62,6 +63,8 @@ class StepRunner {
   /// Launches steps in these from now on. Steps in flight end in theirs. REQUIRES: the plan that is
   /// launched next was made with their limits.
   void use(Graphs& graphs);
+  /// See Engine::explain_steps.
+  std::string explain_steps() const;
   const Buffer<kernels::Sampled>& sampled() const { return memory_.sampled(); }
   /// The slots' memory; changes count from the next step on.
   SlotMemory& slots() { return slots_; }

@@ -20,9 +20,8 @@ constexpr std::uint32_t kMostEarly = 64;
 constexpr std::uint32_t kMostEarlyOfAttention = 16;
 constexpr std::uint32_t kMostEarlyBehindAttention = 2;
 
-}  // namespace
-
-Chain emit_logits(const StepMemory& memory, const StepShape& shape) {
+/// From tokens to logits, as a chain of kernels.
+Chain emit_kernels(const StepMemory& memory, const StepShape& shape) {
   const StepInput& in = memory.input();
   Chain chain(memory.device(), {.of_attention = shape.tokens <= kMostEarlyOfAttention,
                                 .behind_attention = shape.tokens <= kMostEarlyBehindAttention,
@@ -37,8 +36,22 @@ Chain emit_logits(const StepMemory& memory, const StepShape& shape) {
     emit_streamed(chain, memory, shape);
   else
     emit_plain(chain, memory, shape);
+  return chain;
+}
+
+}  // namespace
+
+Chain emit_logits(const StepMemory& memory, const StepShape& shape) {
+  Chain chain = emit_kernels(memory, shape);
   if (memory.persistent() && why_not_persistent(chain).empty()) memory.persistent()->join(chain);
   return chain;
+}
+
+std::string why_not_persistent(const StepMemory& memory, const StepShape& shape) {
+  if (!memory.device().is_cuda()) return "the host has no such kernel";
+  if (memory.sizes().shares_device) return "other ranks may need the device's processors";
+  if (!memory.sizes().is_persistent) return "nobody asked for it";
+  return why_not_persistent(emit_kernels(memory, shape));
 }
 
 Chain emit_step(const StepMemory& memory, const StepShape& shape) {

@@ -12,6 +12,7 @@
 #include "model/shapes.hpp"
 #include "step/step.hpp"
 #include "step/streamed_step.hpp"
+#include "support/kernels.hpp"
 #include "support/on_each_device.hpp"
 
 namespace attacca::test::persistent_step_test {
@@ -94,18 +95,18 @@ class World {
     return chain;
   }
 
-  /// Logits, and the keys and values that a launch leaves.
-  std::vector<std::uint32_t> bits_after(const Chain& chain) {
+  void fill_pages() const {
     const kernels::TensorType type =
         kv.sizes().type == KvType::f32 ? kernels::TensorType::f32 : kernels::TensorType::bf16;
     const kernels::RandomFillArgs fill{
         kv.data(), type, kv.bytes() / kernels::kv_element_bytes(kv.sizes().type), 3, 1};
     const Stream stream(device);
     stream.kernel(kernels::random_fill(), grid_of(fill, device.is_cuda()), fill);
-    Graph graph(device, "step");
-    chain.append_to(graph);
-    Exec exec = graph.instantiate();
-    exec.launch(stream);
+    stream.synchronize();
+  }
+  /// Logits, and keys and values.
+  std::vector<std::uint32_t> bits() const {
+    const Stream stream(device);
     const std::size_t logits = 4ull * shape.rows * config.vocabulary;
     const Buffer<std::uint32_t> seen(device, (logits + kv.bytes()) / 4, Visibility::shared);
     auto* to = const_cast<std::uint32_t*>(seen.data());
@@ -118,6 +119,16 @@ class World {
     std::fill(all.begin() + static_cast<std::ptrdiff_t>(1ull * count * config.vocabulary),
               all.begin() + static_cast<std::ptrdiff_t>(logits / 4), 0u);
     return all;
+  }
+  std::vector<std::uint32_t> bits_after(const Chain& chain) const {
+    fill_pages();
+    Graph graph(device, "step");
+    chain.append_to(graph);
+    Exec exec = graph.instantiate();
+    const Stream stream(device);
+    exec.launch(stream);
+    stream.synchronize();
+    return bits();
   }
 
   Device device;
@@ -260,6 +271,32 @@ TEST_P(PersistentStep, has_the_bits_of_its_kernels_for_each_shape_and_context) {
         expect_same_bits(world);
         if (HasFatalFailure()) return;
       }
+}
+
+/// As a node of bodies that run again and again.
+TEST_P(SmallPersistentStep, has_the_bits_of_its_kernels_in_a_switch_in_a_loop) {
+  World world(device(), config_of(kTiny, 2), {9, 40}, 2, kv_type());
+  const Chain chain = world.chain();
+  const step::PersistentSteps steps(device());
+  Chain joined = chain;
+  steps.join(joined);
+  const std::vector<std::uint32_t> expected = world.bits_after(chain);
+  (void)world.bits_after(joined);
+  const Buffer<unsigned> left = buffer<unsigned>({5});
+  Graph graph(device());
+  graph.while_("five times", [&](Graph& body, Condition again) {
+    const Condition which = body.condition("which", 1);
+    const auto choose =
+        body.kernel(set_condition, Grid{}, {.condition = which, .value = 1}).named("choose");
+    const auto choice = body.switch_("form", which,
+                                     {[&](Graph& to) { chain.append_to(to); },
+                                      [&](Graph& to) { joined.append_to(to); }})
+                            .after(choose);
+    body.kernel(count_down, Grid{}, {.again = again, .left = left.data()}).after(choice);
+  });
+  world.fill_pages();
+  run(graph);
+  EXPECT_TRUE(world.bits() == expected);
 }
 
 /// As the graph that the engine builds, many times: an order of events that goes wrong seldom.

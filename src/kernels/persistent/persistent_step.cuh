@@ -51,6 +51,7 @@ class StepBlock {
     std::uint32_t rows;            // that get logits
     attending::Plan::Counts plan;  // of attention, the same in all layers
     std::uint32_t attending;       // blocks that have tiles of attention
+    PhaseTime time;                // of the current phase; `worked` is when it began
     WaitBound bound;
   };
 
@@ -131,11 +132,15 @@ class StepBlock {
       fetch(phases[(index + 1) % 2], index + 1, threadIdx.x);
       const Phase& phase = phases[index % 2];
       if (phase.is_last) t.release_consumers();
+      if (a_.times && threadIdx.x == 0) shared().time = {0, now()};
       const bool arrives = run_phase(phase, index) && !phase.is_last;
       attending::cp_async_wait<0>();
       // All that the block reads and writes in this phase is done, and the next phase is there.
       streamed::sync_consumers();
       if (arrives && threadIdx.x == 0) a_.counter->arrive();
+      if (a_.times && threadIdx.x == 0)
+        a_.times[blockIdx.x * a_.count + index] = {shared().time.waited,
+                                                   now() - shared().time.worked};
     }
     if (threadIdx.x == 0) a_.counter->leave(gridDim.x);
   }
@@ -193,10 +198,12 @@ class StepBlock {
       if (!is_there)
         (void)shared().bound.wait(kWaitForPhase, index, kPatienceNanoseconds,
                                   [&] { return a_.counter->has(wanted); });
+      if (a_.times) shared().time = {now() - shared().time.worked, now()};
     }
     streamed::sync_consumers();
   }
 
+  __device__ static std::uint32_t now() { return static_cast<std::uint32_t>(clock()); }
   __device__ Attention attention_of(const Phase& phase) const {
     return Attention(phase.attention(),
                      reinterpret_cast<uint4*>(&shared().teams[ConsumerTeam::index()]));

@@ -14,6 +14,13 @@
 
 namespace attacca::kernels {
 
+/// How long a block took for a phase, in cycles: until the phases before had ended, and from then
+/// on. Zeros: it had no work.
+struct PhaseTime {
+  std::uint32_t waited;
+  std::uint32_t worked;
+};
+
 struct PersistentStepArgs {
   const Phase* phases;  // [count]; the first one embeds, and the last one makes logits
   std::uint32_t count;
@@ -26,6 +33,7 @@ struct PersistentStepArgs {
   PhaseCounter<>* counter;           // zeroed before the first launch
   double flops;                      // of all phases, for the kernel's cost
   double bytes;
+  PhaseTime* times = nullptr;  // [blocks, count], for measurements; null: not kept
 };
 
 /// The wait for all blocks to finish a phase, behind the waits of the ring.

@@ -121,6 +121,9 @@ void add_engine_flags(Command& command, EngineFlags& flags) {
              "where the loop runs that plans and commits steps; resident: on the device");
   add_choice(command, "--resident-loop", engine.resident_loop, llm::resident_loop_name,
              llm::kResidentLoops, "the form of the resident scheduler's loop");
+  add_choice(
+      command, "--step", engine.step_form, llm::step_form_name, llm::kStepForms,
+      "decode steps of up to 16 tokens on a GPU: kernels of a graph, or one persistent kernel");
   add_switch(command, "--overlap", engine.overlap,
              "off: a step is planned only when the one before it has ended [on]");
   command

@@ -50,6 +50,8 @@ std::string start_report(const Model& model, const Engine& engine) {
   text += fmt::format("memory    {}\n", describe(engine.memory()));
   for (const GraphCoverage& coverage : engine.coverage())
     text += fmt::format("graphs    {}\n", describe(coverage));
+  if (const std::string steps = engine.explain_steps(); !steps.empty())
+    text += fmt::format("steps     {}\n", steps);
   for (const Product& product : engine.products())
     text += fmt::format("products  {}\n", describe(product));
   return text;
