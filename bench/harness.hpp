@@ -80,6 +80,7 @@ struct EngineChoices {
   std::vector<unsigned> contexts;
   std::vector<unsigned> tokens;      // of prompts
   std::vector<std::string> graphs;   // modes
+  std::vector<std::string> steps;    // forms of a decode step: kernels, persistent
   std::vector<std::string> weights;  // types of random weights
   std::vector<unsigned> slots;       // requests at once
   std::vector<std::string> links;    // of ranks: NAME:MICROSECONDS:GIGABYTES

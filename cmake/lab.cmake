@@ -1,7 +1,7 @@
 # Builds attacca_lab, which compares variants of kernels with the library's and measures the hardware; see lab/README.md.
 # It is neither installed nor tested. ATTACCA_LAB_VARIANT names a folder whose kernels/linear/*.cuh replace the library's.
 set(ATTACCA_LAB_VARIANT "" CACHE PATH "Where attacca_lab finds a variant's kernels/linear/*.cuh")
-add_executable(attacca_lab lab/main.cpp)
+add_executable(attacca_lab lab/main.cpp lab/phases.cpp)
 attacca_kernels(attacca_lab lab/copies.cpp lab/products.cpp lab/tiles.cpp)
 if(ATTACCA_LAB_VARIANT)
   file(GLOB variant_files CONFIGURE_DEPENDS ${ATTACCA_LAB_VARIANT}/kernels/linear/*.cuh)

@@ -16,6 +16,10 @@ void compare_products(std::uint32_t rows);
 /// of x; see tiles.cpp.
 void compare_tiles(std::uint32_t rows);
 
+/// Prints how long the blocks of a persistent step wait and work, for a shape and 1 to 16 rows; see
+/// phases.cpp.
+void time_phases(const char* shape, std::uint32_t rows);
+
 /// Measures the speed of TMA by where rows land in shared memory; see copies.cpp.
 void time_copies();
 

@@ -1,5 +1,5 @@
 // main.cpp: attacca_lab, the command line of the lab. It only parses; the measurements are in
-// products.cpp, tiles.cpp and copies.cpp.
+// products.cpp, tiles.cpp, phases.cpp and copies.cpp.
 #include <charconv>
 #include <cstdio>
 #include <cstring>
@@ -19,6 +19,7 @@ int explain() {
       "attacca_lab tiles [ROWS]     tiled_linear in order against the fastest, with 1 to %u rows "
       "of "
       "x (64)\n"
+      "attacca_lab phases SHAPE ROWS  how long the blocks of a persistent step wait and work\n"
       "attacca_lab copies           how fast rows come to shared memory, by where they "
       "land\n",
       lab::kMaxRows, lab::kMaxTiledRows);
@@ -46,6 +47,8 @@ int main(int count, char** words) {
       lab::compare_products(few);
     else if (is("tiles") && many != 0)
       lab::compare_tiles(many);
+    else if (is("phases") && count == 4 && rows_from(words[3], 16) != 0)
+      lab::time_phases(words[2], rows_from(words[3], 16));
     else if (is("copies") && count == 2)
       lab::time_copies();
     else

@@ -45,6 +45,11 @@ std::vector<Case> cases_of(const Run& run, const ModelConfig& config) {
 
 bool has_unequal(const Run& run) { return run.device.is_cuda() && run.engine.contexts.empty(); }
 
+bool wants_persistent(const Run& run) {
+  const std::vector<std::string>& steps = run.engine.steps;
+  return std::find(steps.begin(), steps.end(), "persistent") != steps.end();
+}
+
 SyntheticBatch even_batch(unsigned sequences, unsigned context) {
   return SyntheticBatch(sequences, {.context = context});
 }
@@ -76,6 +81,17 @@ std::optional<double> gate_of(const std::string& shape, const Case& c, double fl
   if (c.context == 512 && c.batch == 1) return 3950;
   if (c.context == 512 && is_same_bits) return floor / 0.80;
   if (c.context == 4096 && is_same_bits) return floor / 0.75;
+  return std::nullopt;
+}
+
+/// The gates of a step as one persistent kernel, at context 512.
+std::optional<double> persistent_gate_of(const std::string& shape, const Case& c, double floor) {
+  if (c.context != 512) return std::nullopt;
+  if (shape == "llama-8b" && c.batch == 8) return floor / 0.86;
+  if (c.batch != 1) return std::nullopt;
+  if (shape == "llama-1b") return 740;
+  if (shape == "llama-8b") return 3700;
+  if (shape == "smollm2-135m") return 400;
   return std::nullopt;
 }
 
@@ -140,6 +156,7 @@ class DecodeRun {
       if (at == 0) compared_.push_back({row, peer_cases_.size()});
     }
     peer_cases_.push_back({model.config, c.batch, c.context, 1});
+    if (wants_persistent(run_)) run_persistent(model, c, step, floor);
     if (!same) return;
     Row row = compared("decode step with the same bits",
                        {{"shape", shape},
@@ -148,6 +165,30 @@ class DecodeRun {
                         {"graphs", name_of(modes_.front())}},
                        times.back(), times.front());
     row.floor = floor;
+    run_.add(row);
+  }
+
+  /// The same step as one kernel, against the chain of kernels. Both write the same keys and values
+  /// to the same pages.
+  void run_persistent(const SyntheticModel& model, const Case& c, const SyntheticStep& kernels,
+                      double floor) {
+    const std::string what =
+        fmt::format("{}, batch {}, context {}, persistent", model.config.name, c.batch, c.context);
+    const SyntheticStep step(model, even_batch(c.batch, c.context), 0, false, true);
+    if (const std::string why = step.why_not_persistent(); !why.empty())
+      return run_.note(fmt::format("{}: it is a chain of kernels: {}", what, why));
+    const std::vector<Variant> variants = variants_of({&step, &kernels}, {GraphMode::full});
+    const auto times = time_steps(run_, clock_, variants, what);
+    const auto draws = [](const Variant& of) {
+      return of.step->draws_of(of.step->launch(of.mode));
+    };
+    if (draws(variants[0]) != draws(variants[1]))
+      run_.note(what + ": it computes other bits than the kernels");
+    Row row = compared("decode step as one kernel",
+                       {{"shape", model.config.name}, {"batch", c.batch}, {"context", c.context}},
+                       times[0], times[1]);
+    row.floor = floor;
+    row.limit = persistent_gate_of(model.config.name, c, floor);
     run_.add(row);
   }
 

@@ -131,7 +131,7 @@ double SyntheticModel::bytes_read(const SyntheticBatch& batch) const {
 }
 
 SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatch& batch,
-                             std::uint64_t first_page, bool same_bits)
+                             std::uint64_t first_page, bool same_bits, bool is_persistent)
     : model_(of_model),
       shape_(shape_of(batch)),
       counts_(of_model.device, std::vector<std::uint32_t>{shape_.tokens, shape_.rows}),
@@ -158,7 +158,8 @@ SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatc
   const step::StepSizes sizes{.largest = shape_,
                               .slots = static_cast<std::uint32_t>(batch.size()),
                               .table_stride = most_pages,
-                              .same_bits = same_bits};
+                              .same_bits = same_bits,
+                              .is_persistent = is_persistent};
   memory_.emplace(model_.device, model_.config, model_.weights, model_.kv(), sizes,
                   step::StepInput{
                       .tokens = keep(tokens),
@@ -175,6 +176,10 @@ SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatc
                       .slot_tokens = {.marks = marks_.data()},
                   });
   chain_.emplace(step::emit_step(*memory_, shape_));
+}
+
+std::string SyntheticStep::why_not_persistent() const {
+  return step::why_not_persistent(*memory_, shape_);
 }
 
 const std::int32_t* SyntheticStep::keep(const std::vector<std::int32_t>& values) {

@@ -80,8 +80,12 @@ class SyntheticStep {
  public:
   /// `first_page` is the number of the pool's pages that belong to others. `same_bits`: a row has
   /// the same bits whatever is in the batch; otherwise the step is as fast as possible.
+  /// `is_persistent`: as one kernel, where that can be.
   SyntheticStep(const SyntheticModel& model, const SyntheticBatch& batch,
-                std::uint64_t first_page = 0, bool same_bits = false);
+                std::uint64_t first_page = 0, bool same_bits = false, bool is_persistent = false);
+
+  /// Why it is not one persistent kernel; empty if it is.
+  std::string why_not_persistent() const;
 
   Launch launch(GraphMode mode) const;
   /// The whole step as one graph.

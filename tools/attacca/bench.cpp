@@ -174,7 +174,7 @@ bool is_complete(const Benchmark& benchmark, const bench::EngineChoices& engine)
   return !benchmark.is_engine ||
          (engine.model.empty() && engine.shapes.empty() && engine.batches.empty() &&
           engine.contexts.empty() && engine.tokens.empty() && engine.graphs.empty() &&
-          engine.weights.empty() && engine.slots.empty());
+          engine.steps.empty() && engine.weights.empty() && engine.slots.empty());
 }
 
 void run_one(const Benchmark& benchmark, const Device& device, const Choices& choices,
@@ -274,6 +274,8 @@ void add_engine_options(Command& command, Choices& choices) {
   add("--tokens", whole_number(engine.tokens, 1, kMost), "prefill, shapes: tokens of a prompt");
   add("--graphs", one_of({"full", "piecewise", "off"}, engine.graphs),
       "Shapes: full, piecewise or off, or several of them");
+  add("--step", one_of({"kernels", "persistent"}, engine.steps),
+      "decode, shapes on a GPU: also steps as one persistent kernel, against the kernels");
   add("--weights", list_of(engine.weights),
       "engine, shapes: the type of weights, as `attacca convert --random` has it");
   add("--slots", whole_number(engine.slots, 1, kMost), "engine: requests at once");
