@@ -15,7 +15,7 @@ inline constexpr unsigned kRingBytes =
     kRingStages * kPersistentTileRows * (2 * streamed::kChunk + streamed::Bf16::kPadding);
 /// Polls of the counter before the clock is read: some milliseconds.
 inline constexpr unsigned kEagerPolls = 4096;
-/// Whether the norm's squares are requested together with x. See docs/persistent.md.
+/// Whether the norm's squares are requested together with x, not after the first products.
 inline constexpr bool kFactorsFirst = true;
 
 /// Four of the eight consumer warps, which attend to a tile together.
