@@ -15,7 +15,7 @@
 namespace attacca::kernels {
 
 /// How long a block took for a phase, in cycles: until the phases before had ended, and from then
-/// on. Zeros: it had no work.
+/// on. `waited` is 0 in the first phase and where the block had no work.
 struct PhaseTime {
   std::uint32_t waited;
   std::uint32_t worked;
