@@ -49,7 +49,7 @@ std::size_t arena_bytes(const model::ModelConfig& c, const StepShape& shape) {
 PagedKv shape_of(const model::ModelConfig& c, const KvSizes& kv, const StepSizes& sizes) {
   PagedKv shape = KvPool::shape_of(c, kv);
   shape.table_stride = sizes.table_stride;
-  shape.rows_alone = sizes.same_bits;
+  shape.same_bits = sizes.same_bits;
   return shape;
 }
 
@@ -131,7 +131,7 @@ PagedKv StepMemory::kv(std::size_t layer) const {
   PagedKv kv = kv_.layer(layer);
   kv.tables = input_.tables;
   kv.table_stride = sizes_.table_stride;
-  kv.rows_alone = sizes_.same_bits;
+  kv.same_bits = sizes_.same_bits;
   return kv;
 }
 

@@ -489,5 +489,37 @@ TEST(AttentionSplits, cover_every_span_within_their_bounds) {
   }
 }
 
+TEST(FixedSplits, follow_each_other_without_a_gap_and_grow_with_the_position) {
+  constexpr std::uint32_t kLeast = kernels::FixedSplits::kLeast;
+  constexpr std::uint32_t kEven = kernels::FixedSplits::kEven;
+  for (const std::uint32_t window : {0u, 1u, 100u, 2048u, 5000u, 100'000u}) {
+    const kernels::FixedSplits splits = kernels::FixedSplits::of_window(window);
+    std::uint32_t end = 0;
+    for (std::uint32_t split = 0; end < 300'000; ++split) {
+      ASSERT_EQ(splits.begin(split), end) << "split " << split << ", window " << window;
+      const std::uint32_t size = splits.size(split);
+      ASSERT_TRUE(size == kLeast || size * kEven <= end) << split;
+      ASSERT_TRUE(size == kLeast || window == 0 || size * kEven <= window) << split;
+      ASSERT_EQ(splits.at(end), split);
+      end += size;
+      ASSERT_EQ(splits.at(end - 1), split);
+    }
+  }
+}
+
+TEST(FixedSplits, of_any_row_are_no_more_than_the_workspace_has_room_for) {
+  for (const std::uint32_t window : {0u, 1u, 100u, 2048u, 5000u}) {
+    const kernels::FixedSplits splits = kernels::FixedSplits::of_window(window);
+    for (std::uint32_t position = 0; position < 20'000; ++position) {
+      const std::uint32_t first = window != 0 && position >= window ? position - window + 1 : 0;
+      const std::uint32_t span = window == 0 ? position + 1 : window + 15;
+      ASSERT_LE(splits.at(position) - splits.at(first) + 1,
+                kernels::most_fixed_splits(span, window))
+          << "position " << position << ", window " << window;
+    }
+  }
+  EXPECT_LE(kernels::most_fixed_splits(131'072, 0), 66u);
+}
+
 }  // namespace
 }  // namespace attacca::test::decode_attention_test

@@ -23,7 +23,7 @@ struct Shape {
   KvType type = KvType::f32;
   std::uint32_t window = 0;
   std::uint32_t page_size = 16;
-  bool rows_alone = false;
+  bool same_bits = false;
 
   std::uint32_t columns() const { return heads * head_size; }
   std::uint32_t first(std::uint32_t last) const {
@@ -159,7 +159,7 @@ class MixedAttention : public OnEachDevice {
     args.window = shape.window;
     args.kv = {key_buffer.data(),    value_buffer.data(), tables.data(),
                world.tables_.stride, shape.page_size,     shape.kv_heads,
-               shape.head_size,      shape.type,          shape.rows_alone};
+               shape.head_size,      shape.type,          shape.same_bits};
     const Buffer<unsigned char> workspace =
         buffer(std::vector<unsigned char>(kernels::attention_workspace_bytes(
             args.slot_count, shape.heads, args.kv, shape.window, 256)));
@@ -209,7 +209,7 @@ class MixedAttention : public OnEachDevice {
     args.window = shape.window;
     args.kv = {keys.data(),          values.data(),   tables.data(),
                world.tables_.stride, shape.page_size, shape.kv_heads,
-               shape.head_size,      shape.type,      shape.rows_alone};
+               shape.head_size,      shape.type,      shape.same_bits};
     const Buffer<unsigned char> workspace =
         buffer(std::vector<unsigned char>(kernels::attention_workspace_bytes(
             args.slot_count, shape.heads, args.kv, shape.window, 8)));
@@ -273,9 +273,9 @@ const std::vector<Stretch> kMixed{{0, 40, 40}, {3, 0, 36}, {1, 61, 99}, {4, 15, 
 const std::vector<std::uint32_t> kLengths{41, 110, 301, 37, 17};
 
 TEST_P(MixedAttention, every_head_size_and_type_agrees_with_doubles) {
-  for (const auto& [type, rows_alone] : ways())
+  for (const auto& [type, same_bits] : ways())
     for (const std::uint32_t size : {16u, 24u, 64u, 80u, 96u, 128u, 256u}) {
-      const World world({size, 4, 2, type, 0, 16, rows_alone}, {70, 20});
+      const World world({size, 4, 2, type, 0, 16, same_bits}, {70, 20});
       expect_right(world, {{0, 61, 69}, {1, 19, 19}});
     }
 }
@@ -283,23 +283,23 @@ TEST_P(MixedAttention, every_head_size_and_type_agrees_with_doubles) {
 TEST_P(MixedAttention, any_number_of_heads_shares_a_kv_head) {
   for (const auto& [heads, kv_heads] : std::vector<std::pair<std::uint32_t, std::uint32_t>>{
            {2, 2}, {6, 2}, {4, 1}, {16, 2}, {7, 1}, {40, 1}, {64, 1}})
-    for (const bool rows_alone : {false, true}) {
-      const World world({16, heads, kv_heads, types().back(), 0, 16, rows_alone}, kLengths);
+    for (const bool same_bits : {false, true}) {
+      const World world({16, heads, kv_heads, types().back(), 0, 16, same_bits}, kLengths);
       expect_right(world, kMixed);
     }
 }
 
 TEST_P(MixedAttention, a_window_hides_what_lies_further_back) {
-  for (const auto& [type, rows_alone] : ways())
+  for (const auto& [type, same_bits] : ways())
     for (const std::uint32_t window : {1u, 5u, 16u, 17u, 40u, 100u}) {
-      const World world({16, 3, 1, type, window, 16, rows_alone}, kLengths);
+      const World world({16, 3, 1, type, window, 16, same_bits}, kLengths);
       expect_right(world, kMixed);
     }
 }
 
 TEST_P(MixedAttention, long_prompts_walk_over_many_pages_and_counters_count_again) {
-  for (const auto& [type, rows_alone] : ways()) {
-    const World world({16, 2, 1, type, 0, 16, rows_alone}, {1400, 1100});
+  for (const auto& [type, same_bits] : ways()) {
+    const World world({16, 2, 1, type, 0, 16, same_bits}, {1400, 1100});
     const std::vector<Stretch> runs{{0, 1370, 1399}, {1, 1099, 1099}};
     const Result once = attend(world, runs);
     expect_attended(world, runs, once);
@@ -308,8 +308,8 @@ TEST_P(MixedAttention, long_prompts_walk_over_many_pages_and_counters_count_agai
 }
 
 TEST_P(MixedAttention, a_row_with_neighbours_is_the_same_bits_in_any_chunk_batch_and_page_size) {
-  for (const auto& [type, rows_alone] : ways()) {
-    Shape shape{48, 6, 2, type, 0, 16, rows_alone};
+  for (const auto& [type, same_bits] : ways()) {
+    Shape shape{48, 6, 2, type, 0, 16, same_bits};
     const World world(shape, kLengths);
     const auto y = attend(world, kMixed).y;
     for (const std::uint32_t page_size : {32u, 64u}) {
@@ -339,22 +339,66 @@ TEST_P(MixedAttention, a_row_alone_in_its_slot_is_the_same_bits_as_in_a_decode_s
   }
 }
 
-TEST_P(MixedAttention, where_rows_are_alone_one_beside_neighbours_is_the_same_bits_as_alone) {
+TEST_P(MixedAttention, with_the_same_bits_a_row_is_as_alone_beside_neighbours_and_in_any_cut) {
+  const auto expect_same = [&](const Shape& shape, std::uint32_t first, std::uint32_t last) {
+    const World world(shape, {last + 1, 30});
+    const Result all = attend(world, {{0, first, last}});
+    for (std::uint32_t at = first; at <= last; at += 7) {
+      SCOPED_TRACE("head size " + std::to_string(shape.head_size) + ", type " +
+                   std::to_string(static_cast<int>(shape.type)) + ", window " +
+                   std::to_string(shape.window) + ", position " + std::to_string(at));
+      const auto bits = row_of(all, shape, at - first);
+      ASSERT_EQ(row_of(attend(world, {{0, at, at}}), shape, 0), bits);
+      for (const std::uint32_t room : {1u, 3u, 40u})
+        ASSERT_EQ(decoded(world, {0, at}, all, room), bits) << "a step with room for " << room;
+      // The end of a prompt whose start was cached or came in an earlier step, behind another one.
+      if (at + 1 < last) {
+        ASSERT_EQ(row_of(attend(world, {{1, 3, 29}, {0, at, last}}), shape, 27), bits);
+      }
+    }
+  };
+  if (!is_cuda()) {  // a reference in doubles, and slow
+    Shape shape{16, 12, 1, KvType::f32};
+    shape.same_bits = true;
+    return expect_same(shape, 590, 639);
+  }
   for (const KvType type : types())
-    for (const std::uint32_t size : {64u, 80u, 128u, 256u}) {
-      SCOPED_TRACE("head size " + std::to_string(size) + ", type " +
-                   std::to_string(static_cast<int>(type)));
+    for (const std::uint32_t size : {16u, 64u, 80u, 96u, 128u, 256u}) {
       Shape shape{size, 12, 1, type};
-      shape.rows_alone = true;
-      const World world(shape, {640});
-      const Result all = attend(world, {{0, 590, 639}});
-      for (std::uint32_t row = 0; row < 50; row += 7) {
-        const std::uint32_t at = 590 + row;
-        const auto bits = row_of(all, shape, row);
-        ASSERT_EQ(row_of(attend(world, {{0, at, at}}), shape, 0), bits) << "position " << at;
-        for (const std::uint32_t room : {1u, 3u, 40u})
-          ASSERT_EQ(decoded(world, {0, at}, all, room), bits)
-              << "position " << at << " in a decode step with room for " << room;
+      shape.same_bits = true;
+      expect_same(shape, 590, 639);
+    }
+  // Rows that see one position, splits of several sizes, windows that begin inside a split, and
+  // more heads than a block computes at once.
+  Shape shape{64, 4, 2, types().back()};
+  shape.same_bits = true;
+  expect_same(shape, 0, 20);
+  expect_same(shape, 2'010, 2'060);
+  expect_same(shape, 4'080, 4'110);
+  for (const std::uint32_t window : {1u, 100u, 300u, 2'100u}) {
+    shape.window = window;
+    expect_same(shape, 2'290, 2'320);
+  }
+  for (const std::uint32_t size : {64u, 256u}) {
+    Shape wide{size, 64, 1, KvType::bf16};
+    wide.same_bits = true;
+    expect_same(wide, 120, 140);
+  }
+}
+
+TEST_P(MixedAttention, with_the_same_bits_pages_of_every_size_give_them) {
+  for (const KvType type : types())
+    for (const std::uint32_t size : {64u, 128u, 256u}) {
+      Shape shape{size, 4, 2, type};
+      shape.same_bits = true;
+      const std::vector<Stretch> runs{{0, 250, 290}, {1, 140, 140}};
+      const std::vector<std::uint32_t> lengths{291, 141};
+      const Result right = attend(World(shape, lengths), runs);
+      for (const std::uint32_t page_size : {32u, 64u}) {
+        shape.page_size = page_size;
+        const Result other = attend(World(shape, lengths), runs);
+        EXPECT_EQ(other.y, right.y) << "head size " << size << ", page size " << page_size;
+        EXPECT_EQ(other.rest, right.rest) << "head size " << size << ", page size " << page_size;
       }
     }
 }

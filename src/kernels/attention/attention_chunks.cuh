@@ -8,7 +8,8 @@
 // rows. So it hardly matters how rows are grouped.
 //
 // Positions are visited in steps that begin at multiples of the step size, and masked positions add
-// exact zeros. So a row's result is the same bits in any chunk.
+// exact zeros. So a row's result is the same bits in any chunk, but not those of a single row: that
+// is left to attention_fixed_chunks.cuh.
 #pragma once
 
 #include "kernels/attention/attention_elements.cuh"
@@ -25,19 +26,158 @@ struct Chunk {
   std::uint32_t slot;
   std::uint32_t position;  // of the first row; the others follow
   std::uint32_t kv_head;
+  std::uint32_t first_line;  // that a block computes; 0 where it computes all
 };
 
-/// `Args` has q, q_stride, kv, heads, scale, window and y.
+/// What all ways to compute a chunk share. `Args` has q, q_stride, kv, heads, scale, window and y.
 template <class Args, KvType kType, unsigned kSize>
-class ChunkTiles {
- public:
+class ChunkLines {
+ protected:
   static constexpr bool kIsBfloat = is_bfloat(kType);
   static constexpr unsigned kBytes = kv_element_bytes(kType);
-  static constexpr unsigned kStep = kSize > 128 ? 32 : 64;  // positions
-  static constexpr unsigned kStride = kSize + 8;            // puts eight rows in different banks
+  static constexpr unsigned kEights = kSize / 8;
   /// 16-bit types need no conversion and are copied with cp.async.
   static constexpr bool kCopies = kBytes == 2;
   static_assert(kType != KvType::f32);
+
+  __device__ ChunkLines(const Args& args, std::uint32_t group)
+      : a_(args),
+        group_(group),
+        lane_(threadIdx.x % 32),
+        warp_(threadIdx.x / 32),
+        page_bits_(4 + args.kv.page_size / 32) {}
+
+  __device__ std::uint32_t first_seen(std::uint32_t position) const {
+    return a_.window != 0 && position >= a_.window ? position - a_.window + 1 : 0;
+  }
+
+  /// `page_` holds the pages of 512 positions, 16 positions for each lane.
+  __device__ void load_pages(const Chunk& chunk, std::uint32_t from, std::uint32_t last) {
+    const std::uint32_t at = from + lane_ * 16;
+    const bool is_seen = at <= last && at + 15 >= first_seen(chunk.position);
+    page_ = is_seen ? __ldcg(a_.kv.tables + std::uint64_t{chunk.slot} * a_.kv.table_stride +
+                             (at >> page_bits_))
+                    : 0;
+  }
+  /// Loads kStep positions from `at` on; the chunk's first step is at `begin`. `key_at` and
+  /// `value_at` say where eight dimensions of a position go.
+  template <unsigned kStep, class KeyAt, class ValueAt>
+  __device__ void load(const Chunk& chunk, std::uint32_t begin, std::uint32_t at,
+                       std::uint32_t last, const KeyAt& key_at, const ValueAt& value_at) {
+    constexpr unsigned kEach = kStep * kEights / kThreads;
+    const std::uint32_t walked = at - begin;
+    if (walked % 512 == 0 && walked != 0) load_pages(chunk, at, last);
+    const std::uint32_t first = first_seen(chunk.position);
+#pragma unroll 2  // more would take registers for addresses
+    for (unsigned i = 0; i < kEach; ++i) {
+      const unsigned index = i * kThreads + threadIdx.x;
+      const unsigned row = index / kEights;
+      const unsigned dimension = index % kEights * 8;
+      const auto page =
+          static_cast<std::uint64_t>(__shfl_sync(~0u, page_, (walked % 512 + row) / 16));
+      const std::uint32_t position = at + row;
+      const bool is_there = position >= first && position <= last && dimension < a_.kv.head_size;
+      const std::uint32_t inside = position & (a_.kv.page_size - 1);
+      const std::uint64_t offset =
+          is_there ? ((((page * a_.kv.kv_heads + chunk.kv_head) << page_bits_) + inside) *
+                          a_.kv.head_size +
+                      dimension) *
+                         kBytes
+                   : 0;
+      const unsigned char* key = a_.kv.template keys_as<unsigned char>() + offset;
+      const unsigned char* value = a_.kv.template values_as<unsigned char>() + offset;
+      if constexpr (kCopies) {
+        cp_async(key_at(row, dimension), key, is_there);
+        cp_async(value_at(row, dimension), value, is_there);
+      } else {
+        store_eight(key_at(row, dimension), key, is_there);
+        store_eight(value_at(row, dimension), value, is_there);
+      }
+    }
+  }
+
+  /// A lane holds lines lane / 4 and lane / 4 + 8 of its warp's, which begin at `first_line`.
+  __device__ void find_positions(const Chunk& chunk, std::uint32_t first_line) {
+#pragma unroll
+    for (unsigned half = 0; half < 2; ++half) {
+      const std::uint32_t row = (first_line + lane_ / 4 + half * 8) / group_;
+      position_[half] = chunk.position + min(row, chunk.rows - 1);
+    }
+  }
+  /// Masks the positions that a line does not see. The scores' first is at `at`.
+  template <unsigned kEightsOfScores>
+  __device__ void mask(float (&scores)[kEightsOfScores][4], std::uint32_t at) const {
+#pragma unroll
+    for (unsigned half = 0; half < 2; ++half) {
+      const std::uint32_t first = first_seen(position_[half]);
+#pragma unroll
+      for (unsigned i = 0; i < kEightsOfScores; ++i)
+#pragma unroll
+        for (unsigned j = 0; j < 2; ++j) {
+          const std::uint32_t position = at + i * 8 + lane_ % 4 * 2 + j;
+          if (position < first || position > position_[half]) scores[i][half * 2 + j] = -INFINITY;
+        }
+    }
+  }
+  template <unsigned kCount>
+  __device__ static void clear(float (&sums)[kCount][4]) {
+#pragma unroll
+    for (unsigned i = 0; i < kCount; ++i)
+#pragma unroll
+      for (unsigned j = 0; j < 4; ++j) sums[i][j] = 0;
+  }
+  /// Multiplies 16 lines by two groups of eight positions or dimensions.
+  __device__ static void mma_two(float (&first)[4], float (&second)[4], const std::uint32_t (&a)[4],
+                                 const std::uint32_t (&b)[4]) {
+    mma<kIsBfloat>(first, a[0], a[1], a[2], a[3], b[0], b[1]);
+    mma<kIsBfloat>(second, a[0], a[1], a[2], a[3], b[2], b[3]);
+  }
+  /// Writes kCount dimensions of the warp's 16 lines; `line_at` finds eight of them.
+  template <unsigned kCount, class LineAt>
+  __device__ void write_lines(const Chunk& chunk, std::uint32_t first_line,
+                              std::uint32_t first_dimension, std::uint16_t* to,
+                              const LineAt& line_at) const {
+    for (unsigned index = lane_; index < 16 * kCount / 8; index += 32) {
+      const unsigned line = first_line + index / (kCount / 8);
+      const unsigned inside = index % (kCount / 8) * 8;
+      const unsigned dimension = first_dimension + inside;
+      const std::uint32_t row = line / group_;
+      if (row >= chunk.rows || dimension >= a_.kv.head_size) continue;
+      const std::uint32_t head = chunk.kv_head * group_ + line % group_;
+      std::uint16_t* y =
+          to + (std::uint64_t{chunk.row + row} * a_.heads + head) * a_.kv.head_size + dimension;
+      *reinterpret_cast<uint4*>(y) =
+          *reinterpret_cast<const uint4*>(line_at(index / (kCount / 8), inside));
+    }
+  }
+
+  const Args& a_;
+  std::uint32_t group_;
+  unsigned lane_;
+  unsigned warp_;
+  std::uint32_t page_bits_;
+  std::int32_t page_ = 0;
+  std::uint32_t position_[2];  // of this lane's two lines
+
+ private:
+  __device__ static void store_eight(std::uint16_t* to, const unsigned char* from, bool is_there) {
+    Eight<kType> eight;
+    eight.load(from, is_there);
+    const Pairs pairs = eight.pairs();
+    *reinterpret_cast<uint4*>(to) = {pairs.words[0], pairs.words[1], pairs.words[2],
+                                     pairs.words[3]};
+  }
+};
+
+/// The fastest way, through all positions in one piece.
+template <class Args, KvType kType, unsigned kSize>
+class ChunkTiles : ChunkLines<Args, kType, kSize> {
+  using Lines = ChunkLines<Args, kType, kSize>;
+  using Lines::a_, Lines::group_, Lines::lane_, Lines::warp_, Lines::kIsBfloat;
+
+ public:
+  static constexpr unsigned kStep = kSize > 128 ? 32 : 64;  // positions
+  static constexpr unsigned kStride = kSize + 8;            // puts eight rows in different banks
   /// Large heads leave no registers for the queries.
   static constexpr bool kKeepsQueries = kSize <= 128;
 
@@ -62,19 +202,14 @@ class ChunkTiles {
   static_assert(!kKeepsQueries || kLines * kStride <= 2 * kStep * kStride);
 
   __device__ ChunkTiles(const Args& args, Shared& shared, std::uint32_t group)
-      : a_(args),
-        shared_(shared),
-        group_(group),
-        lane_(threadIdx.x % 32),
-        warp_(threadIdx.x / 32),
-        page_bits_(4 + args.kv.page_size / 32) {}
+      : Lines(args, group), shared_(shared) {}
 
   /// REQUIRES: no thread still uses the shared memory. Returns without a barrier.
   __device__ void run(const Chunk& chunk) {
     const std::uint32_t last = chunk.position + chunk.rows - 1;
-    const std::uint32_t begin = first_seen(chunk.position) / kStep * kStep;
+    const std::uint32_t begin = Lines::first_seen(chunk.position) / kStep * kStep;
     const std::uint32_t steps = (last - begin) / kStep + 1;
-    load_pages(chunk, begin, last);
+    Lines::load_pages(chunk, begin, last);
     load(chunk, begin, begin, last, 0);
     cp_async_commit();
     store_queries(chunk);
@@ -98,63 +233,13 @@ class ChunkTiles {
   }
 
  private:
-  __device__ std::uint32_t first_seen(std::uint32_t position) const {
-    return a_.window != 0 && position >= a_.window ? position - a_.window + 1 : 0;
-  }
-
-  // Loading keys and values into shared memory.
-
-  /// `page_` holds the pages of 512 positions, 16 positions for each lane.
-  __device__ void load_pages(const Chunk& chunk, std::uint32_t from, std::uint32_t last) {
-    const std::uint32_t at = from + lane_ * 16;
-    const bool is_seen = at <= last && at + 15 >= first_seen(chunk.position);
-    page_ = is_seen ? __ldcg(a_.kv.tables + std::uint64_t{chunk.slot} * a_.kv.table_stride +
-                             (at >> page_bits_))
-                    : 0;
-  }
-  /// Loads kStep positions from `at` on; the chunk's first step is at `begin`.
   __device__ void load(const Chunk& chunk, std::uint32_t begin, std::uint32_t at,
                        std::uint32_t last, unsigned stage) {
-    constexpr unsigned kEights = kSize / 8;
-    constexpr unsigned kEach = kStep * kEights / kThreads;
-    const std::uint32_t walked = at - begin;
-    if (walked % 512 == 0 && walked != 0) load_pages(chunk, at, last);
-    const std::uint32_t first = first_seen(chunk.position);
     Stage& to = shared_.stages[stage];
-#pragma unroll 2  // more would take registers for addresses
-    for (unsigned i = 0; i < kEach; ++i) {
-      const unsigned index = i * kThreads + threadIdx.x;
-      const unsigned row = index / kEights;
-      const unsigned dimension = index % kEights * 8;
-      const auto page =
-          static_cast<std::uint64_t>(__shfl_sync(~0u, page_, (walked % 512 + row) / 16));
-      const std::uint32_t position = at + row;
-      const bool is_there = position >= first && position <= last && dimension < a_.kv.head_size;
-      const std::uint32_t inside = position & (a_.kv.page_size - 1);
-      const std::uint64_t offset =
-          is_there ? ((((page * a_.kv.kv_heads + chunk.kv_head) << page_bits_) + inside) *
-                          a_.kv.head_size +
-                      dimension) *
-                         kBytes
-                   : 0;
-      const unsigned char* key = a_.kv.template keys_as<unsigned char>() + offset;
-      const unsigned char* value = a_.kv.template values_as<unsigned char>() + offset;
-      const unsigned offset_in_stage = row * kStride + dimension;
-      if constexpr (kCopies) {
-        cp_async(to.keys + offset_in_stage, key, is_there);
-        cp_async(to.values + offset_in_stage, value, is_there);
-      } else {
-        store_eight(to.keys + offset_in_stage, key, is_there);
-        store_eight(to.values + offset_in_stage, value, is_there);
-      }
-    }
-  }
-  __device__ static void store_eight(std::uint16_t* to, const unsigned char* from, bool is_there) {
-    Eight<kType> eight;
-    eight.load(from, is_there);
-    const Pairs pairs = eight.pairs();
-    *reinterpret_cast<uint4*>(to) = {pairs.words[0], pairs.words[1], pairs.words[2],
-                                     pairs.words[3]};
+    Lines::template load<kStep>(
+        chunk, begin, at, last,
+        [&](unsigned row, unsigned dimension) { return to.keys + row * kStride + dimension; },
+        [&](unsigned row, unsigned dimension) { return to.values + row * kStride + dimension; });
   }
 
   // Queries. Line i is row i / group and head i % group.
@@ -187,28 +272,19 @@ class ChunkTiles {
     ldmatrix(lines + line * kStride + part * 16 + lane_ / 16 * 8, to);
   }
 
-  // A lane holds lines lane / 4 and lane / 4 + 8 of its warp.
-
   __device__ void clear(const Chunk& chunk) {
+    Lines::find_positions(chunk, warp_ * 16);
 #pragma unroll
     for (unsigned half = 0; half < 2; ++half) {
-      const std::uint32_t row = (warp_ * 16 + lane_ / 4 + half * 8) / group_;
-      position_[half] = chunk.position + min(row, chunk.rows - 1);
       max_[half] = -INFINITY;
       total_[half] = 0;
     }
-#pragma unroll
-    for (unsigned i = 0; i < kSize / 8; ++i)
-#pragma unroll
-      for (unsigned j = 0; j < 4; ++j) sums_[i][j] = 0;
+    Lines::clear(sums_);
   }
 
   __device__ void attend(const Stage& stage, std::uint32_t at, const Chunk& chunk) {
     float scores[kStep / 8][4];
-#pragma unroll
-    for (unsigned i = 0; i < kStep / 8; ++i)
-#pragma unroll
-      for (unsigned j = 0; j < 4; ++j) scores[i][j] = 0;
+    Lines::clear(scores);
 #pragma unroll
     for (unsigned part = 0; part < kSize / 16; ++part) {
       std::uint32_t query[4];
@@ -222,13 +298,13 @@ class ChunkTiles {
         const unsigned offset_in_stage = row * kStride + part * 16 + lane_ / 8 % 2 * 8;
         std::uint32_t keys[4];
         ldmatrix(stage.keys + offset_in_stage, keys);
-        mma_two(scores[2 * i], scores[2 * i + 1], q, keys);
-        mma_two(scores[2 * i], scores[2 * i + 1], rest, keys);
+        Lines::mma_two(scores[2 * i], scores[2 * i + 1], q, keys);
+        Lines::mma_two(scores[2 * i], scores[2 * i + 1], rest, keys);
       }
     }
-    const bool sees_all =
-        at + kStep - 1 <= chunk.position && at >= first_seen(chunk.position + chunk.rows - 1);
-    if (!sees_all) mask(scores, at);
+    const bool sees_all = at + kStep - 1 <= chunk.position &&
+                          at >= Lines::first_seen(chunk.position + chunk.rows - 1);
+    if (!sees_all) Lines::mask(scores, at);
     update_softmax(scores);
 #pragma unroll
     for (unsigned i = 0; i < kStep / 16; ++i) {
@@ -248,29 +324,9 @@ class ChunkTiles {
         const unsigned offset_in_stage = row * kStride + part * 16 + lane_ / 16 * 8;
         std::uint32_t values[4];
         ldmatrix_transposed(stage.values + offset_in_stage, values);
-        mma_two(sums_[2 * part], sums_[2 * part + 1], weights, values);
-        mma_two(sums_[2 * part], sums_[2 * part + 1], rests, values);
+        Lines::mma_two(sums_[2 * part], sums_[2 * part + 1], weights, values);
+        Lines::mma_two(sums_[2 * part], sums_[2 * part + 1], rests, values);
       }
-    }
-  }
-  /// Multiplies 16 lines by two groups of eight positions or dimensions.
-  __device__ static void mma_two(float (&first)[4], float (&second)[4], const std::uint32_t (&a)[4],
-                                 const std::uint32_t (&b)[4]) {
-    mma<kIsBfloat>(first, a[0], a[1], a[2], a[3], b[0], b[1]);
-    mma<kIsBfloat>(second, a[0], a[1], a[2], a[3], b[2], b[3]);
-  }
-  /// Masks the positions that a line does not see.
-  __device__ void mask(float (&scores)[kStep / 8][4], std::uint32_t at) const {
-#pragma unroll
-    for (unsigned half = 0; half < 2; ++half) {
-      const std::uint32_t first = first_seen(position_[half]);
-#pragma unroll
-      for (unsigned i = 0; i < kStep / 8; ++i)
-#pragma unroll
-        for (unsigned j = 0; j < 2; ++j) {
-          const std::uint32_t position = at + i * 8 + lane_ % 4 * 2 + j;
-          if (position < first || position > position_[half]) scores[i][half * 2 + j] = -INFINITY;
-        }
     }
   }
   /// Online softmax: turns scores into weights and rescales the sums to the new maximum.
@@ -326,29 +382,14 @@ class ChunkTiles {
     if (a_.y_rest) write_lines(chunk, rests, a_.y_rest);
   }
   __device__ void write_lines(const Chunk& chunk, const std::uint16_t* lines, std::uint16_t* to) {
-    for (unsigned index = lane_; index < 16 * kSize / 8; index += 32) {
-      const unsigned line = warp_ * 16 + index / (kSize / 8);
-      const unsigned dimension = index % (kSize / 8) * 8;
-      const std::uint32_t row = line / group_;
-      if (row >= chunk.rows || dimension >= a_.kv.head_size) continue;
-      const std::uint32_t head = chunk.kv_head * group_ + line % group_;
-      std::uint16_t* y =
-          to + (std::uint64_t{chunk.row + row} * a_.heads + head) * a_.kv.head_size + dimension;
-      *reinterpret_cast<uint4*>(y) =
-          *reinterpret_cast<const uint4*>(lines + index / (kSize / 8) * kStride + dimension);
-    }
+    Lines::template write_lines<kSize>(
+        chunk, warp_ * 16, 0, to,
+        [&](unsigned line, unsigned dimension) { return lines + line * kStride + dimension; });
   }
 
-  const Args& a_;
   Shared& shared_;
-  std::uint32_t group_;
-  unsigned lane_;
-  unsigned warp_;
-  std::uint32_t page_bits_;
-  std::int32_t page_ = 0;
-  std::uint32_t position_[2];  // of this lane's two lines
-  float max_[2];               // in units of log2
-  float total_[2];             // of this lane's positions
+  float max_[2];    // in units of log2
+  float total_[2];  // of this lane's positions
   std::uint32_t queries_[kKeepsQueries ? kSize / 16 : 1][4];
   float sums_[kSize / 8][4];
 };

@@ -1,5 +1,6 @@
 // attention_kernels.hpp: what decode_attention.cpp and mixed_attention.cpp have in common: the
-// choice of a kernel by type of keys and values and by head size, and the shapes that both refuse.
+// choice of a kernel by type of keys and values, head size and kind of splits, and the shapes that
+// both refuse.
 #pragma once
 
 #include <attacca/error.hpp>
@@ -19,33 +20,39 @@ constexpr unsigned padded_head(std::uint32_t size) {
   throw BadArgument(kernel + (": " + problem));
 }
 
-template <template <KvType, unsigned> class K, KvType kType, unsigned kSize>
+/// A kernel is K<type of keys and values, padded head size, whether splits are fixed>.
+template <template <KvType, unsigned, bool> class K, KvType kType, unsigned kSize, bool kFixed>
 const auto& attention_kernel_of() {
-  static const auto kernel = make_kernel<K<kType, kSize>>();
+  static const auto kernel = make_kernel<K<kType, kSize, kFixed>>();
   return kernel;
 }
-template <template <KvType, unsigned> class K, KvType kType>
+template <template <KvType, unsigned, bool> class K, KvType kType, bool kFixed>
 const auto& attention_kernel_for(std::uint32_t head_size) {
   switch (padded_head(head_size)) {
     case 64:
-      return attention_kernel_of<K, kType, 64>();
+      return attention_kernel_of<K, kType, 64, kFixed>();
     case 128:
-      return attention_kernel_of<K, kType, 128>();
+      return attention_kernel_of<K, kType, 128, kFixed>();
     default:
-      return attention_kernel_of<K, kType, 256>();
+      return attention_kernel_of<K, kType, 256, kFixed>();
   }
 }
-template <template <KvType, unsigned> class K>
+template <template <KvType, unsigned, bool> class K, KvType kType>
+const auto& attention_kernel_for(const PagedKv& kv) {
+  return kv.has_fixed_splits() ? attention_kernel_for<K, kType, true>(kv.head_size)
+                               : attention_kernel_for<K, kType, false>(kv.head_size);
+}
+template <template <KvType, unsigned, bool> class K>
 const auto& attention_kernel(const char* name, const PagedKv& kv) {
   switch (kv.type) {
     case KvType::f32:
-      return attention_kernel_for<K, KvType::f32>(kv.head_size);
+      return attention_kernel_for<K, KvType::f32, false>(kv.head_size);
     case KvType::bf16:
-      return attention_kernel_for<K, KvType::bf16>(kv.head_size);
+      return attention_kernel_for<K, KvType::bf16>(kv);
     case KvType::f16:
-      return attention_kernel_for<K, KvType::f16>(kv.head_size);
+      return attention_kernel_for<K, KvType::f16>(kv);
     case KvType::fp8:
-      return attention_kernel_for<K, KvType::fp8>(kv.head_size);
+      return attention_kernel_for<K, KvType::fp8>(kv);
   }
   refuse(name, "type " + std::to_string(static_cast<unsigned>(kv.type)) +
                    " of keys and values is not known");

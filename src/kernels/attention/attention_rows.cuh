@@ -1,9 +1,12 @@
 // attention_rows.cuh: attention of a block for one row (decode), one Tile at a time. Its four warps
-// take 16 positions each in turn and combine their results only at the tile's end. The partial
-// results of several splits go to the workspace, where the block that finishes last combines them.
-// The work of a warp is in attention_warp.cuh.
+// take 16 positions each in turn, or with fixed splits a quarter of the positions each, and combine
+// their results only at the tile's end. The partial results of several splits go to the workspace,
+// where the block that finishes last combines them. The work of a warp is in attention_warp.cuh.
 #pragma once
 
+#include <type_traits>
+
+#include "kernels/attention/attention_fold.cuh"
 #include "kernels/attention/attention_tiles.cuh"
 #include "kernels/attention/attention_warp.cuh"
 
@@ -13,12 +16,20 @@ inline constexpr unsigned kWarps = 4;
 inline constexpr unsigned kThreads = kWarps * 32;
 static_assert(kSplitStep == 16 * kWarps);
 
-/// `Args` has kv, heads, slot_count, window, workspace and y. `kLoadsAhead`: a warp loads its next
-/// positions while it computes. Floats take twice the registers, so they are loaded when needed.
-template <class Args, KvType kType, unsigned kSize, bool kLoadsAhead = kType != KvType::f32,
-          class Team = WholeBlock>
+/// How a block computes rows.
+struct RowWay {
+  bool is_fixed;        // at fixed splits, which are folded in order: the same bits as in a prompt
+  bool loads_ahead;     // a warp loads its next positions while it computes
+  bool finds_own_page;  // a row's own position is in its page already
+};
+
+/// `Args` has kv, heads, slot_count, window, workspace and y.
+template <class Args, KvType kType, unsigned kSize, RowWay kWay, class Team = WholeBlock>
 class RowTiles {
+  static constexpr bool kLoadsAhead = kWay.loads_ahead;
+
  public:
+  using Tile = std::conditional_t<kWay.is_fixed, FixedTile, attending::Tile>;
   static constexpr unsigned kBytes = kv_element_bytes(kType);
   static constexpr unsigned kStride = kSize + 4;  // floats of a head's sums in shared memory
 
@@ -61,12 +72,13 @@ class RowTiles {
   /// also attends to the row's own position, which `own` loads into the first of 16.
   template <class Own>
   __device__ void attend(const Tile& tile, const Own& own) {
+    static_assert(!kWay.is_fixed);
     softmax_.clear();
     const std::uint32_t in_pages = turns(tile);
     const bool has_own = tile.is_last_split() && warp_ == kWarps - 1;
     for (std::uint32_t turn = 0; turn < in_pages + has_own; ++turn) {
       const bool is_own = turn == in_pages;
-      const Range range = is_own ? Range{0, 1} : seen(tile, turn);
+      const Range range = is_own ? Range{0, 1} : seen(tile, turn, tile.end);
       const std::uint32_t loads = kLoadsAhead ? turn + 1 : turn;  // what is loaded during this turn
       std::uint64_t at = 0;
       if (loads < in_pages) {
@@ -82,6 +94,34 @@ class RowTiles {
       if (is_own) own.load_value(positions_);
       softmax_.add(positions_, scores);
       if (kLoadsAhead && loads < in_pages) load_values(tile, loads, at);
+    }
+  }
+  /// The same at fixed splits, where the row's own position is among the others. If it is not in
+  /// its page yet, `own` puts it there.
+  template <class Own>
+  __device__ void attend_fixed(const Tile& tile, const Own& own) {
+    static_assert(kWay.is_fixed);
+    softmax_.clear();
+    const std::uint32_t last = turns(tile);
+    const bool has_own = !kWay.finds_own_page && tile.is_last_split() && end_of(tile) == tile.end;
+    for (std::uint32_t turn = 0; turn < last; ++turn) {
+      const bool is_own = has_own && turn + 1 == last;
+      const Range range = seen(tile, turn, tile.end);
+      const std::uint32_t loads = kLoadsAhead ? turn + 1 : turn;  // what is loaded during this turn
+      std::uint64_t at = 0;
+      if (loads < last) {
+        if (loads % 32 == 0 && loads != 0) page_ = load_page(tile, loads + lane_);
+        at = find(tile, loads);
+      }
+      if (!kLoadsAhead) load_keys(tile, turn, at);
+      if (is_own) own.put_key(positions_, range.to - 1);
+      float scores[4];
+      softmax_.score(positions_, shared_.queries, range.from, range.to, scores);
+      if (kLoadsAhead && loads < last) load_keys(tile, loads, at);
+      if (!kLoadsAhead) load_values(tile, turn, at);
+      if (is_own) own.put_value(positions_, range.to - 1);
+      softmax_.add(positions_, scores);
+      if (kLoadsAhead && loads < last) load_values(tile, loads, at);
     }
   }
   /// Stores the warp's results in shared memory. A barrier must follow.
@@ -117,28 +157,53 @@ class RowTiles {
   /// of a row or slot.
   __device__ void finish(const Tile& tile, std::uint32_t index, std::uint32_t unit) {
     merge(tile, index);
-    if (tile.splits > 1 && is_last_to_finish(tile, unit)) combine(tile, index - tile.split);
+    if (tile.splits > 1 && is_last_to_finish(tile, unit)) {
+      if constexpr (kWay.is_fixed)
+        fold(tile, index - tile.split);
+      else
+        combine(tile, index - tile.split);
+    }
   }
 
  private:
   __device__ AttentionWorkspace workspace() const {
-    return {a_.slot_count, a_.heads, a_.kv.kv_heads, a_.kv.head_size,
-            longest_span(a_.kv, a_.window)};
+    if constexpr (kWay.is_fixed)
+      return {a_.slot_count, a_.heads, a_.kv.kv_heads, a_.kv.head_size,
+              FixedSplitsOf{longest_span(a_.kv, a_.window), a_.window}};
+    else
+      return {a_.slot_count, a_.heads, a_.kv.kv_heads, a_.kv.head_size,
+              LengthSplitsOf{longest_span(a_.kv, a_.window)}};
   }
 
-  // The warp's positions: its turn i starts at begin + (i * kWarps + warp) * 16.
+  // The warp's positions: its turn i starts at begin + (i * kWarps + warp) * 16. At fixed splits it
+  // has a quarter of the positions, from the first 16 that the row sees on.
 
   __device__ std::uint32_t start_of(const Tile& tile, std::uint32_t turn) const {
-    return tile.begin + (turn * kWarps + warp_) * 16;
+    if constexpr (kWay.is_fixed) {
+      const std::uint32_t at = tile.begin + warp_ * tile.quarter;
+      const std::uint32_t hidden = tile.first > at ? (tile.first - at) / 16 : 0;
+      return at + (hidden + turn) * 16;
+    } else {
+      return tile.begin + (turn * kWarps + warp_) * 16;
+    }
+  }
+  /// Past the warp's positions.
+  __device__ std::uint32_t end_of(const Tile& tile) const {
+    if constexpr (kWay.is_fixed)
+      return warp_ + 1 == kWarps ? tile.end
+                                 : min(tile.begin + (warp_ + 1) * tile.quarter, tile.end);
+    else
+      return tile.end;
   }
   __device__ std::uint32_t turns(const Tile& tile) const {
     const std::uint32_t at = start_of(tile, 0);
-    return at < tile.end ? ceil_div(tile.end - at, 16 * kWarps) : 0;
+    constexpr unsigned kTurn = kWay.is_fixed ? 16 : 16 * kWarps;
+    return at < end_of(tile) ? ceil_div(end_of(tile) - at, kTurn) : 0;
   }
   /// The page of a turn; `page_` holds those of 32 turns, one in each lane.
   __device__ std::int32_t load_page(const Tile& tile, std::uint32_t turn) const {
     const std::uint32_t at = start_of(tile, turn);
-    if (at >= tile.end) return 0;
+    if (at >= end_of(tile)) return 0;
     return __ldcg(a_.kv.tables + std::uint64_t{tile.slot} * a_.kv.table_stride +
                   (at >> page_bits_));
   }
@@ -153,17 +218,23 @@ class RowTiles {
     unsigned from;
     unsigned to;
   };
-  __device__ Range seen(const Tile& tile, std::uint32_t turn) const {
+  /// What a turn sees of the positions before `end`.
+  __device__ Range seen(const Tile& tile, std::uint32_t turn, std::uint32_t end) const {
     const std::uint32_t at = start_of(tile, turn);
-    return {tile.first > at ? tile.first - at : 0, min(tile.end - at, 16u)};
+    return {tile.first > at ? tile.first - at : 0, min(end - at, 16u)};
+  }
+  /// What it sees of the positions in pages.
+  __device__ Range stored(const Tile& tile, std::uint32_t turn) const {
+    constexpr bool kHasOwn = kWay.is_fixed && !kWay.finds_own_page;
+    return seen(tile, turn, kHasOwn ? min(tile.end, tile.position) : tile.end);
   }
   __device__ void load_keys(const Tile& tile, std::uint32_t turn, std::uint64_t at) {
-    const Range range = seen(tile, turn);
+    const Range range = stored(tile, turn);
     positions_.load_keys(a_.kv.template keys_as<unsigned char>() + at, a_.kv.head_size, range.from,
                          range.to);
   }
   __device__ void load_values(const Tile& tile, std::uint32_t turn, std::uint64_t at) {
-    const Range range = seen(tile, turn);
+    const Range range = stored(tile, turn);
     positions_.load_values(a_.kv.template values_as<unsigned char>() + at, a_.kv.head_size,
                            range.from, range.to);
   }
@@ -177,20 +248,32 @@ class RowTiles {
       const unsigned head = at / size;
       const unsigned dimension = at - head * size;
       float max = -INFINITY;
-#pragma unroll
-      for (unsigned warp = 0; warp < kWarps; ++warp) max = fmaxf(max, shared_.max[warp][head]);
       float total = 0;
       float4 sum{};
+      if constexpr (kWay.is_fixed) {
+        Fold fold;
 #pragma unroll
-      for (unsigned warp = 0; warp < kWarps; ++warp) {
-        const float weight = fast_exp2(shared_.max[warp][head] - max);
-        total += weight * shared_.total[warp][head];
-        const float4 part =
-            *reinterpret_cast<const float4*>(shared_.sums[warp] + head * kStride + dimension);
-        sum.x += weight * part.x;
-        sum.y += weight * part.y;
-        sum.z += weight * part.z;
-        sum.w += weight * part.w;
+        for (unsigned warp = 0; warp < kWarps; ++warp) {
+          const Fold::Weights weights = fold.add(shared_.max[warp][head]);
+          total = weights.folded(total, shared_.total[warp][head]);
+          sum = weights.folded(sum, *reinterpret_cast<const float4*>(shared_.sums[warp] +
+                                                                     head * kStride + dimension));
+        }
+        max = fold.max;
+      } else {
+#pragma unroll
+        for (unsigned warp = 0; warp < kWarps; ++warp) max = fmaxf(max, shared_.max[warp][head]);
+#pragma unroll
+        for (unsigned warp = 0; warp < kWarps; ++warp) {
+          const float weight = fast_exp2(shared_.max[warp][head] - max);
+          total += weight * shared_.total[warp][head];
+          const float4 part =
+              *reinterpret_cast<const float4*>(shared_.sums[warp] + head * kStride + dimension);
+          sum.x += weight * part.x;
+          sum.y += weight * part.y;
+          sum.z += weight * part.z;
+          sum.w += weight * part.w;
+        }
       }
       if (tile.splits == 1) {
         store_result(tile, head, dimension, sum, 1 / total);
@@ -205,7 +288,8 @@ class RowTiles {
                                const float4& sum, float factor) {
     const std::uint64_t at =
         (std::uint64_t{tile.row} * a_.heads + tile.first_head + head) * a_.kv.head_size + dimension;
-    const float4 y{sum.x * factor, sum.y * factor, sum.z * factor, sum.w * factor};
+    const auto scaled = [&](float x) { return product<kWay.is_fixed>(x, factor); };
+    const float4 y{scaled(sum.x), scaled(sum.y), scaled(sum.z), scaled(sum.w)};
     const uint2 pairs{pair_of<true>(y.x, y.y), pair_of<true>(y.z, y.w)};
     *reinterpret_cast<uint2*>(a_.y + at) = pairs;
     if (a_.y_rest)
@@ -264,6 +348,59 @@ class RowTiles {
     }
   }
 
+  /// Folds the splits in order. One warp for each head; lane i has the weights of split i, of 32 at
+  /// a time.
+  __device__ void fold(const Tile& tile, std::uint32_t first_index) {
+    constexpr unsigned kParts = ceil_div(kSize, 128);  // dimensions that all lanes have at a time
+    const std::uint32_t stride = parts_.heads;
+    for (unsigned head = warp_; head < tile.heads; head += kWarps) {
+      const std::uint64_t first = std::uint64_t{first_index} * stride + head;
+      float4 sums[kParts] = {};
+      float total = 0;
+      float max = -INFINITY;
+      // The first sums load while their weights are computed.
+      float4 parts[4];
+      load_parts(tile, first, 0, lane_ * 4, parts);
+      for (std::uint32_t from = 0; from < tile.splits; from += 32) {
+        const float2 mine = from + lane_ < tile.splits
+                                ? __ldcg(stats_ + first + (from + lane_) * stride)
+                                : float2{-INFINITY, 0};
+        float before = max;  // of all splits before this lane's
+        float upto = fmaxf(max, mine.x);
+#pragma unroll
+        for (unsigned step = 1; step < 32; step *= 2) {
+          const float other = __shfl_up_sync(~0u, upto, step);
+          if (lane_ >= step) upto = fmaxf(upto, other);
+        }
+        const float left = __shfl_up_sync(~0u, upto, 1);
+        if (lane_ != 0) before = left;
+        max = __shfl_sync(~0u, upto, 31);
+        const Fold::Weights weights = Fold{before}.add(mine.x);
+        const std::uint32_t here = min(tile.splits - from, 32u);
+#pragma unroll
+        for (unsigned part = 0; part < kParts; ++part) {
+          for (std::uint32_t split = 0; split < here; split += 4) {
+            if (from + split + part != 0)
+              load_parts(tile, first, from + split, part * 128 + lane_ * 4, parts);
+#pragma unroll
+            for (unsigned i = 0; i < 4; ++i) {
+              const Fold::Weights of{__shfl_sync(~0u, weights.so_far, split + i),
+                                     __shfl_sync(~0u, weights.next, split + i)};
+              const float other = __shfl_sync(~0u, mine.y, split + i);
+              sums[part] = of.folded(sums[part], parts[i]);
+              if (part == 0) total = of.folded(total, other);
+            }
+          }
+        }
+      }
+#pragma unroll
+      for (unsigned part = 0; part < kParts; ++part) {
+        const std::uint32_t dimension = part * 128 + lane_ * 4;
+        if (dimension < a_.kv.head_size) store_result(tile, head, dimension, sums[part], 1 / total);
+      }
+    }
+  }
+
   /// Loads four splits' sums of a head, zeros past the last split.
   __device__ void load_parts(const Tile& tile, std::uint64_t first, std::uint32_t split,
                              std::uint32_t dimension, float4 (&parts)[4]) const {
@@ -287,7 +424,7 @@ class RowTiles {
   float* sums_;
   std::int32_t page_ = 0;  // the page of this lane's turn
   Positions<kType, kSize> positions_;
-  OnlineSoftmax<kType, kSize> softmax_;
+  OnlineSoftmax<kType, kSize, kWay.is_fixed> softmax_;
 };
 
 }  // namespace attacca::kernels::attending

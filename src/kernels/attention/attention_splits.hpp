@@ -45,6 +45,42 @@ struct Splits {
   }
 };
 
+/// Where every row is split alike, by position alone: kEven splits of kLeast positions, then kEven
+/// for each doubling of the position. So a row of any length has few splits, and the same ones
+/// whatever computes it. With a window no split is longer than kLeast or a kEven-th of it.
+struct FixedSplits {
+  static constexpr std::uint32_t kLeast = 128;
+  static constexpr std::uint32_t kEven = 8;
+  std::uint32_t doublings;  // at most
+
+  ATTACCA_HD static constexpr FixedSplits of_window(std::uint32_t window) {
+    std::uint32_t most = window == 0 ? 20 : 0;
+    while (window != 0 && (2 * kEven * kLeast << most) <= window) ++most;
+    return {most};
+  }
+  /// The split that has a position.
+  ATTACCA_HD constexpr std::uint32_t at(std::uint32_t position) const {
+    if (position < kEven * kLeast) return position / kLeast;
+    std::uint32_t doubled = 0;
+    while (doubled < doublings && position >= 2 * kEven * kLeast << doubled) ++doubled;
+    return (1 + doubled) * kEven + (position - (kEven * kLeast << doubled)) / (kLeast << doubled);
+  }
+  ATTACCA_HD constexpr std::uint32_t size(std::uint32_t split) const {
+    return kLeast << doubled(split);
+  }
+  ATTACCA_HD constexpr std::uint32_t begin(std::uint32_t split) const {
+    if (split < kEven) return split * kLeast;
+    const std::uint32_t times = doubled(split);
+    return (kEven * kLeast << times) + (split - (1 + times) * kEven) * (kLeast << times);
+  }
+
+ private:
+  ATTACCA_HD constexpr std::uint32_t doubled(std::uint32_t split) const {
+    const std::uint32_t times = split < kEven ? 0 : split / kEven - 1;
+    return times < doublings ? times : doublings;
+  }
+};
+
 /// With so few rows, attention needs only one block on each SM, beside one of a linear kernel.
 inline constexpr std::uint32_t kFewRows = 2;
 
@@ -64,6 +100,11 @@ ATTACCA_HD constexpr std::uint32_t most_splits(std::uint32_t longest) {
   const std::uint32_t many = ceil_div(longest, kSmallest.most);
   return many < kSmallest.pieces ? kSmallest.pieces : many < kMaxSplits ? many : kMaxSplits;
 }
+/// The same for fixed splits. They grow with the position, so that no other span has more of them
+/// than the first, but for one that it only touches.
+ATTACCA_HD constexpr std::uint32_t most_fixed_splits(std::uint32_t longest, std::uint32_t window) {
+  return FixedSplits::of_window(window).at(longest) + 2;
+}
 
 /// How the query heads of a kv head are cut into parts.
 struct HeadParts {
@@ -77,6 +118,18 @@ struct HeadParts {
         heads(ceil_div(group, count)) {}
 };
 
+/// How many splits a row can have that sees up to `longest` positions: cut by its length, or at
+/// fixed positions.
+struct LengthSplitsOf {
+  std::uint32_t longest;
+  ATTACCA_HD constexpr std::uint32_t most() const { return most_splits(longest); }
+};
+struct FixedSplitsOf {
+  std::uint32_t longest;
+  std::uint32_t window;
+  ATTACCA_HD constexpr std::uint32_t most() const { return most_fixed_splits(longest, window); }
+};
+
 /// The layout of a workspace: counters, then for each tile the maximum and the total of each head,
 /// then its sums. Behind these, each block may have `block_bytes` for the splits of one row.
 struct AttentionWorkspace {
@@ -88,21 +141,22 @@ struct AttentionWorkspace {
   std::uint64_t block_sums_at;  // in bytes from a block's part, after its stats
   std::uint64_t block_bytes;
 
-  /// `longest` is the most positions that a row can see.
+  /// `splits` tells the most splits of a row.
+  template <class Most>
   ATTACCA_HD constexpr AttentionWorkspace(std::uint32_t rows, std::uint32_t heads,
                                           std::uint32_t kv_heads, std::uint32_t head_size,
-                                          std::uint32_t longest)
+                                          const Most& splits)
       : counters(0), tiles(0), stats_at(0), sums_at(0), bytes(0), block_sums_at(0), block_bytes(0) {
     const HeadParts parts(heads, kv_heads);
     const std::uint64_t groups = std::uint64_t{rows} * kv_heads * parts.count;
     counters = 1 + groups;
-    tiles = groups * most_splits(longest);
+    tiles = groups * splits.most();
     stats_at = (counters * 4 + 255) / 256 * 256;
     sums_at = (stats_at + tiles * parts.heads * 8 + 255) / 256 * 256;
     bytes = (sums_at + tiles * parts.heads * head_size * 4 + 255) / 256 * 256;
-    const std::uint64_t splits = most_splits(longest);
-    block_sums_at = (splits * parts.heads * 8 + 255) / 256 * 256;
-    block_bytes = (block_sums_at + splits * parts.heads * head_size * 4 + 255) / 256 * 256;
+    const std::uint64_t most = splits.most();
+    block_sums_at = (most * parts.heads * 8 + 255) / 256 * 256;
+    block_bytes = (block_sums_at + most * parts.heads * head_size * 4 + 255) / 256 * 256;
   }
 };
 
@@ -120,8 +174,13 @@ inline constexpr std::uint32_t kMaxWholeRowBlocks = 3;
 constexpr std::size_t attention_workspace_bytes(std::uint32_t rows, std::uint32_t heads,
                                                 const PagedKv& kv, std::uint32_t window,
                                                 unsigned processors) {
-  const AttentionWorkspace space(rows, heads, kv.kv_heads, kv.head_size, longest_span(kv, window));
-  const std::size_t blocks = kv.computes_rows_alone() ? kMaxWholeRowBlocks * processors : 0;
+  const std::uint32_t longest = longest_span(kv, window);
+  if (kv.has_fixed_splits())
+    return AttentionWorkspace(rows, heads, kv.kv_heads, kv.head_size,
+                              FixedSplitsOf{longest, window})
+        .bytes;
+  const AttentionWorkspace space(rows, heads, kv.kv_heads, kv.head_size, LengthSplitsOf{longest});
+  const std::size_t blocks = kv.type == KvType::f32 ? kMaxWholeRowBlocks * processors : 0;
   return space.bytes + blocks * space.block_bytes;
 }
 

@@ -1,10 +1,11 @@
-// attention_tiles.cuh: how a row's attention is cut into tiles, and the plan of a decode step's
-// tiles. Every block counts the tiles for itself, then pulls them from one counter. The plan of
-// mixed steps is in mixed_attention.cuh.
+// attention_tiles.cuh: how a row's attention is cut into tiles, by its length or at fixed
+// positions, and the plan of a decode step's tiles. Every block counts the tiles for itself, then
+// pulls them from one counter. The plan of mixed steps is in mixed_attention.cuh.
 //
 // Counters need no clearing between launches: they count up to a known number and wrap to zero.
 #pragma once
 
+#include "kernels/activations.hpp"
 #include "kernels/attention/attention_ptx.cuh"
 #include "kernels/attention/attention_splits.hpp"
 #include "kernels/attention/paged_kv.hpp"
@@ -48,22 +49,39 @@ struct Tile {
   __device__ bool is_first_part(const HeadParts& parts) const { return group % parts.count == 0; }
 };
 
-/// How rows are cut into tiles.
-struct Cut {
+/// A split at fixed positions. Each warp has a quarter of it. `begin` may be before `first` by more
+/// than 15, and the last split's `end` is past `position`.
+struct FixedTile : Tile {
+  std::uint32_t quarter;  // positions
+};
+
+/// What all ways to cut rows into tiles share.
+struct RowCut {
   HeadParts parts;
   std::uint32_t kv_heads;
   std::uint32_t window;
-  Splits splits;
 
   __device__ std::uint32_t first(std::uint32_t position) const {
     return window != 0 && position >= window ? position - window + 1 : 0;
   }
+  __device__ std::uint32_t groups() const { return kv_heads * parts.count; }
+  __device__ void find_heads(Tile& t) const {
+    t.kv_head = t.group / parts.count;
+    const std::uint32_t skipped = (t.group - t.kv_head * parts.count) * parts.heads;
+    t.first_head = t.kv_head * parts.group + skipped;
+    t.heads = min(parts.heads, parts.group - skipped);
+  }
+};
+
+/// How rows are cut by their length.
+struct Cut : RowCut {
+  Splits splits;
+
   /// Positions before its own that a row's splits cover, counted from a multiple of 16.
   __device__ std::uint32_t span(std::uint32_t position) const {
     const std::uint32_t from = first(position);
     return from == position ? 0 : position - from / 16 * 16;
   }
-  __device__ std::uint32_t groups() const { return kv_heads * parts.count; }
   __device__ std::uint32_t tiles(std::uint32_t position) const {
     return splits.count(span(position)) * groups();
   }
@@ -82,10 +100,39 @@ struct Cut {
     t.split = rank - t.group * t.splits;
     t.begin = t.first / 16 * 16 + t.split * size;
     t.end = t.first == position ? t.begin : min(t.begin + size, position);
-    t.kv_head = t.group / parts.count;
-    const std::uint32_t skipped = (t.group - t.kv_head * parts.count) * parts.heads;
-    t.first_head = t.kv_head * parts.group + skipped;
-    t.heads = min(parts.heads, parts.group - skipped);
+    find_heads(t);
+    return t;
+  }
+};
+
+/// How rows are cut at fixed positions.
+struct FixedCut : RowCut {
+  FixedSplits splits;
+
+  __device__ std::uint32_t count(std::uint32_t position) const {
+    return splits.at(position) - splits.at(first(position)) + 1;
+  }
+  __device__ std::uint32_t tiles(std::uint32_t position) const {
+    return count(position) * groups();
+  }
+
+  /// Tile number `rank` of a row; the splits of one group are neighbours.
+  __device__ FixedTile tile(std::uint32_t row, std::uint32_t slot, std::uint32_t position,
+                            std::uint32_t rank) const {
+    FixedTile t;
+    t.row = row;
+    t.slot = slot;
+    t.position = position;
+    t.first = first(position);
+    t.splits = count(position);
+    t.group = rank / t.splits;
+    t.split = rank - t.group * t.splits;
+    const std::uint32_t at = splits.at(t.first) + t.split;
+    const std::uint32_t size = splits.size(at);
+    t.begin = splits.begin(at);
+    t.end = t.is_last_split() ? position + 1 : t.begin + size;
+    t.quarter = size / 4;
+    find_heads(t);
     return t;
   }
 };
@@ -127,10 +174,12 @@ __device__ inline std::uint32_t find_last(const std::uint32_t* numbers, std::uin
   return at;
 }
 
-/// The tiles of a decode step. All threads of a team call all functions.
+/// The tiles of a decode step, whose rows are cut by a Cut or a FixedCut. All threads of a team
+/// call all functions.
+template <class CutType>
 class Plan {
  public:
-  __device__ Plan(const Cut& cut, std::uint32_t* words, std::uint32_t capacity)
+  __device__ Plan(const CutType& cut, std::uint32_t* words, std::uint32_t capacity)
       : cut_(cut),
         first_tiles_(words),
         positions_(words + capacity + 1),
@@ -176,13 +225,13 @@ class Plan {
 
   __device__ std::uint32_t tiles() const { return tiles_; }
   /// REQUIRES: index < tiles().
-  __device__ Tile tile(std::uint32_t index) const {
+  __device__ auto tile(std::uint32_t index) const {
     const std::uint32_t row = find_last(first_tiles_, rows_, index);
     return cut_.tile(row, slots_[row], positions_[row], index - first_tiles_[row]);
   }
 
  private:
-  Cut cut_;
+  CutType cut_;
   std::uint32_t* first_tiles_;
   std::uint32_t* positions_;
   std::uint32_t* slots_;

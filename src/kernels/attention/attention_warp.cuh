@@ -10,6 +10,7 @@
 #pragma once
 
 #include "kernels/attention/attention_elements.cuh"
+#include "kernels/attention/attention_fold.cuh"
 
 namespace attacca::kernels::attending {
 
@@ -92,13 +93,33 @@ struct Positions {
       for (unsigned part = 0; part < kSize / 64; ++part)
         values[i][part].copy(value + (part * 64 + lane / 4 * 8) * kBytes, lane % 4 + i == 0);
   }
+  /// Puts a position from shared memory among the others, as number `at` of the 16.
+  __device__ void put_key(const unsigned char* key, unsigned at) {
+    const unsigned lane = threadIdx.x % 32;
+#pragma unroll
+    for (unsigned half = 0; half < 2; ++half)
+#pragma unroll
+      for (unsigned part = 0; part < kSize / 32; ++part)
+        if (lane / 4 + 8 * half == at)
+          keys[half][part].copy(key + (part * 32 + lane % 4 * 8) * kBytes, true);
+  }
+  __device__ void put_value(const unsigned char* value, unsigned at) {
+    const unsigned lane = threadIdx.x % 32;
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i)
+#pragma unroll
+      for (unsigned part = 0; part < kSize / 64; ++part)
+        if (lane % 4 * 2 + i % 2 + i / 2 * 8 == at)
+          values[i][part].copy(value + (part * 64 + lane / 4 * 8) * kBytes, true);
+  }
 };
 
 /// The online softmax of a warp over the positions it has seen, for this lane's two heads.
-template <KvType kType, unsigned kSize>
+/// `kFixed`: by the rules of attention_fold.cuh.
+template <KvType kType, unsigned kSize, bool kFixed = false>
 struct OnlineSoftmax {
   static constexpr bool kIsBfloat = is_bfloat(kType);
-  float max[2];               // in units of log2
+  float max[2];               // what scores are relative to, in units of log2
   float total[2];             // of this lane's positions; of all lanes' after `finish`
   float sums[kSize / 16][4];  // [..][dimension of a pair * 2 + head]
 
@@ -132,14 +153,15 @@ struct OnlineSoftmax {
         mma<kIsBfloat>(sum, a.words[2], b.words[2], a.words[3], b.words[3], with.z, with.w);
       };
       times(large, low, high, q);
-      times(small, low, high, rest);
+      times(kFixed ? large : small, low, high, rest);
       if constexpr (kType == KvType::f32)
         times(small, at.keys[0][part].rests(low), at.keys[1][part].rests(high), q);
     }
 #pragma unroll
     for (unsigned i = 0; i < 4; ++i) {
       const unsigned position = lane / 4 + i / 2 * 8;
-      scores[i] = position >= from && position < to ? large[i] + small[i] : -INFINITY;
+      scores[i] =
+          position >= from && position < to ? (kFixed ? large[i] : large[i] + small[i]) : -INFINITY;
     }
   }
 
@@ -152,7 +174,7 @@ struct OnlineSoftmax {
 #pragma unroll
       for (unsigned step = 4; step < 32; step *= 2)
         most = fmaxf(most, __shfl_xor_sync(~0u, most, step));
-      most = fmaxf(most, max[head]);
+      most = kFixed ? next_base(max[head], most) : fmaxf(most, max[head]);
       factor[head] = fast_exp2(max[head] - most);
       max[head] = most;
     }
@@ -164,8 +186,8 @@ struct OnlineSoftmax {
     for (unsigned half = 0; half < 2; ++half) {
       const float first = fast_exp2(scores[2 * half] - max[0]);
       const float second = fast_exp2(scores[2 * half + 1] - max[1]);
-      total[0] = half == 0 ? total[0] * factor[0] + first : total[0] + first;
-      total[1] = half == 0 ? total[1] * factor[1] + second : total[1] + second;
+      total[0] = half == 0 ? sum_of(total[0], factor[0], first) : total[0] + first;
+      total[1] = half == 0 ? sum_of(total[1], factor[1], second) : total[1] + second;
       const std::uint32_t pair = pair_of<kIsBfloat>(first, second);
       // Transposes from one row for each position to one row for each head.
       weights[half] = transposed(pair);
@@ -199,6 +221,10 @@ struct OnlineSoftmax {
         }
       }
     }
+  }
+
+  __device__ static float sum_of(float total, float factor, float weight) {
+    return kFixed ? __fmaf_rn(total, factor, weight) : total * factor + weight;
   }
 
   /// Adds up the totals of all lanes.

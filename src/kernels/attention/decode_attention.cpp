@@ -89,7 +89,7 @@ void host_row(const DecodeAttentionArgs& a, std::uint32_t row, std::uint32_t kv_
   }
 }
 
-template <KvType kType, unsigned kSize>
+template <KvType kType, unsigned kSize, bool kFixed>
 struct DecodeAttention {
   static constexpr const char* name = kName;
   static constexpr bool waits = true;
@@ -113,7 +113,7 @@ struct DecodeAttention {
 
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
-    using Block = attending::DecodeBlock<kType, kSize>;
+    using Block = attending::DecodeBlock<kType, kSize, kFixed>;
     static_assert(sizeof(typename Block::Shared) <= shared_bytes(kType, kSize, 0));
     extern __shared__ uint4 memory[];
     Block(a, memory).run(t);

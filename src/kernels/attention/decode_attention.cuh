@@ -10,10 +10,17 @@
 
 namespace attacca::kernels::attending {
 
-template <KvType kType, unsigned kSize, class Team = WholeBlock>
+/// `kFixed`: rows are split at fixed positions.
+template <KvType kType, unsigned kSize, bool kFixed, class Team = WholeBlock>
 class DecodeBlock {
  public:
-  using Rows = RowTiles<DecodeAttentionArgs, kType, kSize, kType != KvType::f32, Team>;
+  /// Floats take twice the registers, so they are loaded when needed.
+  using Rows = RowTiles<
+      DecodeAttentionArgs, kType, kSize,
+      RowWay{.is_fixed = kFixed, .loads_ahead = kType != KvType::f32, .finds_own_page = false},
+      Team>;
+  using Tile = typename Rows::Tile;
+  using CutType = std::conditional_t<kFixed, FixedCut, Cut>;
   static constexpr bool kIsBfloat = is_bfloat(kType);
   static constexpr unsigned kBytes = kv_element_bytes(kType);
 
@@ -33,9 +40,7 @@ class DecodeBlock {
       : a_(args),
         shared_(*reinterpret_cast<Shared*>(memory)),
         rows_(args, shared_.rows),
-        plan_({rows_.parts(), args.kv.kv_heads, args.window,
-               splits_of(args.kv.computes_rows_alone(), args.rows.capacity)},
-              reinterpret_cast<std::uint32_t*>(&shared_ + 1), args.rows.capacity),
+        plan_(cut(), reinterpret_cast<std::uint32_t*>(&shared_ + 1), args.rows.capacity),
         lane_(threadIdx.x % 32),
         warp_(Team::thread() / 32) {}
 
@@ -44,7 +49,7 @@ class DecodeBlock {
     shared_.rows.queries.clear(threadIdx.x, blockDim.x);
     clear_new();
     if (!a_.reads_ahead) t.wait_for_producers();
-    plan_.make<kThreads>(a_.positions, a_.slots, a_.rows);
+    plan_.template make<kThreads>(a_.positions, a_.slots, a_.rows);
     // The first two tiles are known from the start. Each later one is claimed while the tile two
     // before it is computed, so that no block waits for the counter.
     std::uint32_t index = blockIdx.x;
@@ -137,7 +142,10 @@ class DecodeBlock {
         set_next(plan_.tile(next_index));
         next_page = rows_.load_page(next());
       }
-      rows_.attend(tile, NewPosition{shared_});
+      if constexpr (kFixed)
+        rows_.attend_fixed(tile, NewPosition{shared_});
+      else
+        rows_.attend(tile, NewPosition{shared_});
       if (has_next) {
         load_heads(next());
         rows_.start(next(), next_page);
@@ -159,11 +167,26 @@ class DecodeBlock {
     const Shared& shared;
     __device__ void load_key(Positions<kType, kSize>& to) const { to.copy_key(shared.key); }
     __device__ void load_value(Positions<kType, kSize>& to) const { to.copy_value(shared.value); }
+    __device__ void put_key(Positions<kType, kSize>& to, unsigned at) const {
+      to.put_key(shared.key, at);
+    }
+    __device__ void put_value(Positions<kType, kSize>& to, unsigned at) const {
+      to.put_value(shared.value, at);
+    }
   };
 
   __device__ void load_frequency() {
     if (Team::thread() < a_.rotary_size / 2) frequency_ = a_.frequencies[Team::thread()];
   }
+
+  __device__ CutType cut() const {
+    if constexpr (kFixed)
+      return {rows_.parts(), a_.kv.kv_heads, a_.window, FixedSplits::of_window(a_.window)};
+    else
+      return {rows_.parts(), a_.kv.kv_heads, a_.window,
+              splits_of(a_.kv.computes_rows_alone(), a_.rows.capacity)};
+  }
+
   __device__ void clear_new() {
     for (unsigned at = Team::thread(); at < kSize * kBytes / 4; at += kThreads) {
       reinterpret_cast<std::uint32_t*>(shared_.key)[at] = 0;
@@ -222,8 +245,8 @@ class DecodeBlock {
       if (item < tile.heads) {
         rope_head<kSize>(head, head, angles, rope);
         for (unsigned at = 2 * lane_; at < size; at += 64)
-          shared_.rows.queries.template store_pair<kIsBfloat>(item, at, head[at] * factor,
-                                                              head[at + 1] * factor);
+          shared_.rows.queries.template store_pair<kIsBfloat>(
+              item, at, product<kFixed>(head[at], factor), product<kFixed>(head[at + 1], factor));
       } else if (item == tile.heads) {
         RopeParams key_rope = rope;
         key_rope.norm = a_.key_norm;
@@ -254,7 +277,7 @@ class DecodeBlock {
   const DecodeAttentionArgs& a_;
   Shared& shared_;
   Rows rows_;
-  Plan plan_;
+  Plan<CutType> plan_;
   unsigned lane_;
   unsigned warp_;
   float frequency_ = 0;  // of this thread's angle

@@ -7,8 +7,8 @@
 // tile is one split of a row's positions (split-K) for some of its heads. How a row is split
 // depends on its own length and on how many rows the step may have (see splits_of), and splits are
 // combined in order. So a row's result is the same bits whatever the other rows are, and with any
-// page size. With kv.computes_rows_alone() the splits depend on the length only: the same bits in a
-// step of any size.
+// page size. With kv.has_fixed_splits() other kernels split every row at the same positions: the
+// same bits in a step of any size, and in prompts. f32 is split by its length only.
 #pragma once
 
 #include <attacca/kernel.hpp>

@@ -27,8 +27,11 @@ constexpr unsigned blocks_per_processor(unsigned size) { return size > 64 ? 2 : 
 static_assert(blocks_per_processor(64) <= kMaxWholeRowBlocks);
 
 /// Most shared memory of a block: two stages of keys and values with 64 positions each (with large
-/// heads 32, and 64 queries besides), the rounding errors of 64 queries, then the plan.
-constexpr unsigned shared_bytes(unsigned size) {
+/// heads 32, and 64 queries besides), the rounding errors of 64 queries, then the plan. At fixed
+/// splits: two stages of 32 positions, sums of 64 queries and their rounding errors (with large
+/// heads 16 positions and 32 queries, and these besides), then the plan.
+constexpr unsigned shared_bytes(unsigned size, bool is_fixed) {
+  if (is_fixed) return (size > 128 ? 384 : 768) * size + 4096;
   return 8 * (size > 128 ? 32 + 16 + 16 : 64 + 16) * (size + 8) + 1536;
 }
 
@@ -45,7 +48,7 @@ void host_row(const MixedAttentionArgs& a, std::uint32_t row) {
   }
 }
 
-template <KvType kType, unsigned kSize>
+template <KvType kType, unsigned kSize, bool kFixed>
 struct MixedAttention {
   static constexpr const char* name = kName;
   static constexpr bool waits = true;
@@ -72,8 +75,8 @@ struct MixedAttention {
 
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
-    using Block = attending::MixedBlock<kType, kSize>;
-    static_assert(sizeof(typename Block::Shared) <= shared_bytes(kSize));
+    using Block = attending::MixedBlock<kType, kSize, kFixed>;
+    static_assert(sizeof(typename Block::Shared) <= shared_bytes(kSize, kFixed));
     extern __shared__ uint4 memory[];
     Block(a, memory).run(t);
 #endif
@@ -102,7 +105,8 @@ Grid grid_of(const MixedAttentionArgs& args, bool is_cuda, unsigned processors) 
   check(args, is_cuda);
   if (!is_cuda) return host_grid(args.rows.capacity, 1);
   const unsigned size = padded_head(args.kv.head_size);
-  return Grid{Dim3{processors * blocks_per_processor(size)}, Dim3{kThreads}, shared_bytes(size)};
+  return Grid{Dim3{processors * blocks_per_processor(size)}, Dim3{kThreads},
+              shared_bytes(size, args.kv.has_fixed_splits())};
 }
 
 }  // namespace attacca::kernels

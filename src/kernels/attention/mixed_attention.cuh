@@ -1,13 +1,14 @@
 // mixed_attention.cuh: the CUDA body of mixed_attention.hpp: plans the tiles of a step and runs
 // them. First come chunks of neighbouring rows, the last ones first since they see most, then the
 // splits of rows that are alone in their slot. With computes_rows_alone() each neighbouring row is
-// a tile that runs its splits one after another. Chunks are computed in attention_chunks.cuh, rows
-// in attention_rows.cuh.
+// a tile that runs its splits one after another. Chunks are computed in attention_chunks.cuh, at
+// fixed splits in attention_fixed_chunks.cuh, and rows in attention_rows.cuh.
 #pragma once
 
 #include <type_traits>
 
 #include "kernels/attention/attention_chunks.cuh"
+#include "kernels/attention/attention_fixed_chunks.cuh"
 #include "kernels/attention/attention_rows.cuh"
 #include "kernels/attention/mixed_attention.hpp"
 
@@ -15,17 +16,20 @@ namespace attacca::kernels::attending {
 
 /// The tiles of a mixed step. A chunk begins where a slot's rows begin and at each multiple of the
 /// chunk size in positions, so a row and its neighbours determine it. Where neighbours do not join
-/// there is one item for each row and part of its heads instead. All threads of a block call all
-/// functions.
+/// there is one item for each row and part of its heads instead. A block computes one of
+/// `kLineParts` of a chunk's lines. All threads of a block call all functions.
+struct MixedPlanShared {
+  std::uint32_t first_chunks[kThreads];  // before each thread's rows
+  std::uint32_t first_tiles[kThreads];
+  std::uint32_t warp_sums[2][kThreads / 32];
+};
+template <class CutType, unsigned kLineParts = 1>
 class MixedPlan {
  public:
-  struct Shared {
-    std::uint32_t first_chunks[kThreads];  // before each thread's rows
-    std::uint32_t first_tiles[kThreads];
-    std::uint32_t warp_sums[2][kThreads / 32];
-  };
+  using Shared = MixedPlanShared;
 
-  __device__ MixedPlan(const MixedAttentionArgs& args, const Cut& cut, bool joins, Shared& shared)
+  __device__ MixedPlan(const MixedAttentionArgs& args, const CutType& cut, bool joins,
+                       Shared& shared)
       : positions_(args.positions),
         slots_(args.slots),
         cut_(cut),
@@ -55,6 +59,7 @@ class MixedPlan {
     __syncthreads();
   }
 
+  __device__ const CutType& cut() const { return cut_; }
   __device__ std::uint32_t count() const { return chunks_ + tiles_; }
   __device__ bool is_chunk(std::uint32_t index) const { return index < chunks_; }
   /// The rank of a tile among those of single rows. It is the index of its partial results in the
@@ -67,7 +72,8 @@ class MixedPlan {
     chunk.row = item.row;
     chunk.slot = slot(item.row);
     chunk.position = position(item.row);
-    chunk.kv_head = item.rank;
+    chunk.kv_head = item.rank / kLineParts;
+    chunk.first_line = item.rank % kLineParts * (kLines / kLineParts);
     const std::uint32_t most = min(chunk_rows_ - chunk.position % chunk_rows_, rows_ - item.row);
     chunk.rows = 1;
     for (bool goes_on = true; goes_on && chunk.rows < most;) {
@@ -85,7 +91,7 @@ class MixedPlan {
     const std::uint32_t at = position(item.row);
     return cut_.tile(item.row, slot(item.row), at, item.rank * cut_.splits.count(cut_.span(at)));
   }
-  __device__ Tile tile(std::uint32_t index) const {
+  __device__ auto tile(std::uint32_t index) const {
     const Item item = find(shared_.first_tiles, rank(index), false);
     return cut_.tile(item.row, slot(item.row), position(item.row), item.rank);
   }
@@ -114,7 +120,7 @@ class MixedPlan {
     const bool is_last = row + 1 == rows_ || slot(row + 1) != mine;
     if (is_first && is_last) return {0, cut_.tiles(position(row))};
     if (!joins_) return {cut_.groups(), 0};
-    return {is_first || position(row) % chunk_rows_ == 0 ? cut_.kv_heads : 0, 0};
+    return {is_first || position(row) % chunk_rows_ == 0 ? cut_.kv_heads * kLineParts : 0, 0};
   }
   /// The row that has chunk (or tile) `index`. Each warp searches for itself.
   __device__ Item find(const std::uint32_t* firsts, std::uint32_t index, bool is_chunk) const {
@@ -143,7 +149,7 @@ class MixedPlan {
 
   const std::int32_t* positions_;
   const std::int32_t* slots_;
-  Cut cut_;
+  CutType cut_;
   std::uint32_t chunk_rows_;
   bool joins_;  // whether neighbours of one slot are computed together
   Shared& shared_;
@@ -153,12 +159,18 @@ class MixedPlan {
   std::uint32_t tiles_ = 0;
 };
 
-template <KvType kType, unsigned kSize>
+/// `kFixed`: rows are split at fixed positions.
+template <KvType kType, unsigned kSize, bool kFixed>
 class MixedBlock {
  public:
   static constexpr bool kMayJoin = kType != KvType::f32;
-  using Rows = RowTiles<MixedAttentionArgs, kType, kSize, kMayJoin && kSize <= 128>;
-  using Chunks = ChunkTiles<MixedAttentionArgs, kMayJoin ? kType : KvType::bf16, kSize>;
+  using Rows = RowTiles<
+      MixedAttentionArgs, kType, kSize,
+      RowWay{.is_fixed = kFixed, .loads_ahead = kMayJoin&& kSize <= 128, .finds_own_page = true}>;
+  using Tile = typename Rows::Tile;
+  static constexpr KvType kChunkType = kMayJoin ? kType : KvType::bf16;
+  using Chunks = std::conditional_t<kFixed, FixedChunkTiles<MixedAttentionArgs, kChunkType, kSize>,
+                                    ChunkTiles<MixedAttentionArgs, kChunkType, kSize>>;
   struct Nothing {};
 
   struct Shared {
@@ -166,7 +178,7 @@ class MixedBlock {
       typename Rows::Shared rows;
       std::conditional_t<kMayJoin, typename Chunks::Shared, Nothing> chunks;
     };
-    MixedPlan::Shared plan;
+    MixedPlanShared plan;
     std::uint32_t next;
   };
 
@@ -175,29 +187,42 @@ class MixedBlock {
 
   __device__ void run(Thread& t) {
     const HeadParts parts(a_.heads, a_.kv.kv_heads);
-    const bool joins = kMayJoin && !a_.kv.rows_alone;
-    MixedPlan plan(a_, {parts, a_.kv.kv_heads, a_.window, splits_of(!joins, 16)}, joins,
-                   shared_.plan);
-    t.wait_for_producers();
-    plan.make(min(__ldcg(a_.rows.count), a_.rows.capacity));
-    t.release_consumers();
-    if (joins)
-      run_tiles<kMayJoin>(plan);
-    else
-      run_tiles<false>(plan);
+    if constexpr (kFixed) {
+      const FixedCut cut{parts, a_.kv.kv_heads, a_.window, FixedSplits::of_window(a_.window)};
+      MixedPlan<FixedCut, kLines / Chunks::kBlockLines> plan(a_, cut, true, shared_.plan);
+      make(t, plan);
+      run_tiles<true>(plan);
+    } else {
+      const bool joins = kMayJoin && !a_.kv.same_bits;
+      const Cut cut{parts, a_.kv.kv_heads, a_.window, splits_of(!joins, 16)};
+      MixedPlan<Cut> plan(a_, cut, joins, shared_.plan);
+      make(t, plan);
+      if (joins)
+        run_tiles<kMayJoin>(plan);
+      else
+        run_tiles<false>(plan);
+    }
   }
 
  private:
+  template <class Plan>
+  __device__ void make(Thread& t, Plan& plan) {
+    t.wait_for_producers();
+    plan.make(min(__ldcg(a_.rows.count), a_.rows.capacity));
+    t.release_consumers();
+  }
   /// One loop for each mode: in a common loop the registers of one mode would stay live in the
   /// other.
-  template <bool kJoins>
-  __device__ void run_tiles(const MixedPlan& plan) {
+  template <bool kJoins, class Plan>
+  __device__ void run_tiles(const Plan& plan) {
     auto* claimed = static_cast<std::uint32_t*>(a_.workspace);
     for (std::uint32_t index = blockIdx.x; index < plan.count();) {
       std::uint32_t claim = 0;
       if (threadIdx.x == 0) claim = atomic_inc_relaxed(claimed, plan.count() - 1);
       if (!plan.is_chunk(index))
         run_row(plan.tile(index), plan.rank(index));
+      else if constexpr (kFixed)
+        Chunks(a_, shared_.chunks, plan.cut()).run(plan.chunk(index));
       else if constexpr (kJoins)
         Chunks(a_, shared_.chunks, a_.heads / a_.kv.kv_heads).run(plan.chunk(index));
       else
@@ -219,13 +244,21 @@ class MixedBlock {
       to.load_values(kv.template values_as<unsigned char>() + offset, kv.head_size, 0, 1);
     }
   };
+  /// At fixed splits it is loaded with them.
+  struct StoredPosition {
+    __device__ void put_key(Positions<kType, kSize>&, unsigned) const {}
+    __device__ void put_value(Positions<kType, kSize>&, unsigned) const {}
+  };
 
   __device__ void run_row(const Tile& tile, std::uint32_t rank) {
     Rows rows(a_, shared_.rows);
     rows.start(tile, rows.load_page(tile));
     store_queries(tile);
     __syncthreads();
-    rows.attend(tile, own_position(tile));
+    if constexpr (kFixed)
+      rows.attend_fixed(tile, StoredPosition{});
+    else
+      rows.attend(tile, own_position(tile));
     rows.store_partials(tile);
     __syncthreads();
     rows.finish(tile, rank, tile.slot);
@@ -267,8 +300,8 @@ class MixedBlock {
       for (unsigned at = threadIdx.x % 32 * 2; at < kSize; at += 64) {
         const float2 two =
             at < a_.kv.head_size ? *reinterpret_cast<const float2*>(q + at) : float2{};
-        shared_.rows.queries.template store_pair<is_bfloat(kType)>(head, at, two.x * factor,
-                                                                   two.y * factor);
+        shared_.rows.queries.template store_pair<is_bfloat(kType)>(
+            head, at, product<kFixed>(two.x, factor), product<kFixed>(two.y, factor));
       }
     }
   }

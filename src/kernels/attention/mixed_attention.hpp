@@ -5,8 +5,9 @@
 // The grid is the same whatever the step holds: blocks plan the tiles themselves and pull them from
 // a counter. A row that is alone in its slot has the same bits as in decode_attention with 3 to 16
 // rows (see splits_of). Neighbouring rows of a slot are computed together, and a row's result does
-// not depend on how many of them there are. With kv.computes_rows_alone() each row is computed by
-// itself: the same bits alone, beside neighbours and in every decode step.
+// not depend on how many of them there are. With kv.same_bits it has the same bits alone, beside
+// neighbours and in every decode step: other kernels compute rows together over fixed splits, and
+// f32 computes each row by itself.
 #pragma once
 
 #include <attacca/kernel.hpp>

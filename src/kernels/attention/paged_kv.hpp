@@ -23,13 +23,14 @@ struct PagedKv {
   std::uint32_t kv_heads = 0;
   std::uint32_t head_size = 0;  // a multiple of 8, at most 256
   KvType type = KvType::f32;
-  /// Attention computes each row by itself and splits it alike in every step, so it has the same
-  /// bits alone, beside neighbours and in every decode step. With f32 it always does.
-  bool rows_alone = false;
+  /// Attention gives a row the same bits alone, beside neighbours and in every decode step. With
+  /// f32 it always does.
+  bool same_bits = false;
 
-  ATTACCA_HD constexpr bool computes_rows_alone() const {
-    return rows_alone || type == KvType::f32;
-  }
+  /// Whether it splits every row at the same positions (FixedSplits) to that end.
+  ATTACCA_HD constexpr bool has_fixed_splits() const { return same_bits && type != KvType::f32; }
+  /// Whether kernels without fixed splits compute each row by itself.
+  ATTACCA_HD constexpr bool computes_rows_alone() const { return same_bits || type == KvType::f32; }
 
   template <class T>
   ATTACCA_HD T* keys_as() const {

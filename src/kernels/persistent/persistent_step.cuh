@@ -36,7 +36,7 @@ template <unsigned kRows8, unsigned kSize>
 class StepBlock {
  public:
   using Product = streamed::Block<streamed::Bf16, kRows8, kRingBytes>;
-  using Attention = attending::DecodeBlock<KvType::bf16, kSize, ConsumerTeam>;
+  using Attention = attending::DecodeBlock<KvType::bf16, kSize, false, ConsumerTeam>;
   static_assert(Product::kTileRows == kPersistentTileRows && Product::kStages == kRingStages);
 
   /// Of a team: what DecodeBlock wants, and the plan's words right behind it.
@@ -52,10 +52,10 @@ class StepBlock {
     std::uint32_t filled;  // stages so far, by the first producer warp; kAllFilled at its end
     // Facts of the step, here and not in registers, which attention needs.
     std::uint32_t tokens;
-    std::uint32_t rows;            // that get logits
-    attending::Plan::Counts plan;  // of attention, the same in all layers
-    std::uint32_t attending;       // blocks that have tiles of attention
-    PhaseTime time;                // of the current phase; `worked` is when it began
+    std::uint32_t rows;                            // that get logits
+    attending::Plan<attending::Cut>::Counts plan;  // of attention, the same in all layers
+    std::uint32_t attending;                       // blocks that have tiles of attention
+    PhaseTime time;  // of the current phase; `worked` is when it began
     WaitBound bound;
   };
 
@@ -162,7 +162,7 @@ class StepBlock {
     fetch(phases[1], a_.first_attention, threadIdx.x);
     attending::cp_async_wait<0>();
     streamed::sync_consumers();
-    const attending::Plan::Counts plan = attention_of(phases[1]).make_plan();
+    const attending::Plan<attending::Cut>::Counts plan = attention_of(phases[1]).make_plan();
     if (threadIdx.x == 0) {
       shared().plan = plan;
       shared().attending = min(plan.tiles, gridDim.x);
