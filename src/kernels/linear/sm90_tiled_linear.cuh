@@ -11,7 +11,9 @@
 // kernel where they may not fit.
 //
 // Where a row's bits may not depend on the batch, the tile is summed up in the order of
-// sum_order.cuh: class by class, and tiles are split between classes only.
+// sum_order.cuh: class by class, and tiles are split between classes only. After each class a
+// warpgroup's wgmma drains. The second warpgroup begins a tile one stage behind the first, so that
+// one multiplies while the other drains.
 //
 // The epilogue is in sm90_tiled_epilogue.cuh.
 #pragma once
@@ -282,13 +284,17 @@ class Block {
   }
 
   /// Multiplies the next stages of a tile. A warp that gave up waiting multiplies whatever lies in
-  /// the stage, since wgmma needs all warps of a warpgroup.
-  __device__ void multiply_stages(std::uint32_t stages, Sums& sums) {
+  /// the stage, since wgmma needs all warps of a warpgroup. In order, the second warpgroup begins a
+  /// tile when the first one has multiplied a stage.
+  __device__ void multiply_stages(std::uint32_t stages, Sums& sums,
+                                  [[maybe_unused]] bool begins_tile = false) {
 #pragma unroll
     for (unsigned part = 0; part < kHeight; ++part)
 #pragma unroll
       for (unsigned i = 0; i < kSums; ++i) sums[part][i] = 0;
     State last = state_;
+    if constexpr (kInOrder)
+      if (begins_tile && warpgroup() == 1) wait_to_begin();
     for (std::uint32_t k = 0; k < stages; ++k) {
       if (!gave_up_) gave_up_ = !ring().wait_full(state_);
       const unsigned char* from = stage(state_);
@@ -304,6 +310,8 @@ class Block {
       // With one group pending, the products of the previous stage are complete: release it.
       sm90::wgmma_wait<1>();
       if (k != 0 && !gave_up_) ring().release(last);
+      if constexpr (kInOrder)
+        if (begins_tile && warpgroup() == 0 && k == min(1u, stages - 1)) let_begin();
       last = state_;
       state_.advance();
     }
@@ -312,9 +320,18 @@ class Block {
     for (unsigned part = 0; part < kHeight; ++part) sm90::fence_operands(sums[part]);
     if (!gave_up_) ring().release(last);
   }
+  /// Whether the warpgroups begin a tile one after the other. If a tile has no more stages than the
+  /// ring, the first one could be a tile ahead and arrive twice.
+  __device__ bool begins_apart() const { return stages_ > kStages; }
+  __device__ static void let_begin() {
+    asm volatile("bar.arrive 6, %0;" ::"n"(kConsumerThreads) : "memory");
+  }
+  __device__ static void wait_to_begin() {
+    asm volatile("bar.sync 6, %0;" ::"n"(kConsumerThreads) : "memory");
+  }
   /// Multiplies a tile's first classes and adds up their sums.
   __device__ void add_up_classes(const Segment& s, Sums& sums) {
-    multiply_stages(stages_of(0), sums);
+    multiply_stages(stages_of(0), sums, begins_apart());
     for (std::uint32_t c = 1; c < s.end; ++c) {
       Sums more;
       multiply_stages(stages_of(c), more);
@@ -330,7 +347,7 @@ class Block {
     const Split split = scheduler_.split(s.tile);
     for (std::uint32_t c = s.begin; c < s.end; ++c) {
       Sums sums;
-      multiply_stages(stages_of(c), sums);
+      multiply_stages(stages_of(c), sums, c == s.begin && begins_apart());
       store_partials(scheduler_.pair() * Scheduler::kSlots + c, sums[0]);
     }
     count_partials(s, split);
