@@ -138,7 +138,7 @@ class RowTiles {
   }
   /// From now on this block computes all splits of a row for some of its heads. Partial results go
   /// to the block's own part of the workspace, at the index of the split. REQUIRES:
-  /// kv.computes_rows_alone(), since otherwise the workspace has no such part.
+  /// f32, since otherwise the workspace has no such part.
   __device__ void keep_splits() {
     const AttentionWorkspace space = workspace();
     auto* own =

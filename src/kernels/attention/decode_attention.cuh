@@ -184,7 +184,7 @@ class DecodeBlock {
       return {rows_.parts(), a_.kv.kv_heads, a_.window, FixedSplits::of_window(a_.window)};
     else
       return {rows_.parts(), a_.kv.kv_heads, a_.window,
-              splits_of(a_.kv.computes_rows_alone(), a_.rows.capacity)};
+              splits_of(kType == KvType::f32, a_.rows.capacity)};
   }
 
   __device__ void clear_new() {

@@ -1,7 +1,7 @@
 // mixed_attention.cuh: the CUDA body of mixed_attention.hpp: plans the tiles of a step and runs
 // them. First come chunks of neighbouring rows, the last ones first since they see most, then the
-// splits of rows that are alone in their slot. With computes_rows_alone() each neighbouring row is
-// a tile that runs its splits one after another. Chunks are computed in attention_chunks.cuh, at
+// splits of rows that are alone in their slot. In f32 each neighbouring row is a tile that runs its
+// splits one after another. Chunks are computed in attention_chunks.cuh, at
 // fixed splits in attention_fixed_chunks.cuh, and rows in attention_rows.cuh.
 #pragma once
 
@@ -23,18 +23,16 @@ struct MixedPlanShared {
   std::uint32_t first_tiles[kThreads];
   std::uint32_t warp_sums[2][kThreads / 32];
 };
-template <class CutType, unsigned kLineParts = 1>
+template <class CutType, bool kJoins, unsigned kLineParts = 1>
 class MixedPlan {
  public:
   using Shared = MixedPlanShared;
 
-  __device__ MixedPlan(const MixedAttentionArgs& args, const CutType& cut, bool joins,
-                       Shared& shared)
+  __device__ MixedPlan(const MixedAttentionArgs& args, const CutType& cut, Shared& shared)
       : positions_(args.positions),
         slots_(args.slots),
         cut_(cut),
         chunk_rows_(kLines / cut.parts.group),
-        joins_(joins),
         shared_(shared) {}
 
   /// Counts the tiles. Ends with a barrier.
@@ -119,7 +117,7 @@ class MixedPlan {
     const bool is_first = row == 0 || slot(row - 1) != mine;
     const bool is_last = row + 1 == rows_ || slot(row + 1) != mine;
     if (is_first && is_last) return {0, cut_.tiles(position(row))};
-    if (!joins_) return {cut_.groups(), 0};
+    if (!kJoins) return {cut_.groups(), 0};
     return {is_first || position(row) % chunk_rows_ == 0 ? cut_.kv_heads * kLineParts : 0, 0};
   }
   /// The row that has chunk (or tile) `index`. Each warp searches for itself.
@@ -151,7 +149,6 @@ class MixedPlan {
   const std::int32_t* slots_;
   CutType cut_;
   std::uint32_t chunk_rows_;
-  bool joins_;  // whether neighbours of one slot are computed together
   Shared& shared_;
   std::uint32_t rows_ = 0;
   std::uint32_t each_ = 0;  // rows of a thread
@@ -163,12 +160,13 @@ class MixedPlan {
 template <KvType kType, unsigned kSize, bool kFixed>
 class MixedBlock {
  public:
-  static constexpr bool kMayJoin = kType != KvType::f32;
+  /// Whether neighbours of one slot are computed together.
+  static constexpr bool kJoins = kType != KvType::f32;
   using Rows = RowTiles<
       MixedAttentionArgs, kType, kSize,
-      RowWay{.is_fixed = kFixed, .loads_ahead = kMayJoin&& kSize <= 128, .finds_own_page = true}>;
+      RowWay{.is_fixed = kFixed, .loads_ahead = kJoins && (kSize <= 128), .finds_own_page = true}>;
   using Tile = typename Rows::Tile;
-  static constexpr KvType kChunkType = kMayJoin ? kType : KvType::bf16;
+  static constexpr KvType kChunkType = kJoins ? kType : KvType::bf16;
   using Chunks = std::conditional_t<kFixed, FixedChunkTiles<MixedAttentionArgs, kChunkType, kSize>,
                                     ChunkTiles<MixedAttentionArgs, kChunkType, kSize>>;
   struct Nothing {};
@@ -176,7 +174,7 @@ class MixedBlock {
   struct Shared {
     union {
       typename Rows::Shared rows;
-      std::conditional_t<kMayJoin, typename Chunks::Shared, Nothing> chunks;
+      std::conditional_t<kJoins, typename Chunks::Shared, Nothing> chunks;
     };
     MixedPlanShared plan;
     std::uint32_t next;
@@ -189,18 +187,14 @@ class MixedBlock {
     const HeadParts parts(a_.heads, a_.kv.kv_heads);
     if constexpr (kFixed) {
       const FixedCut cut{parts, a_.kv.kv_heads, a_.window, FixedSplits::of_window(a_.window)};
-      MixedPlan<FixedCut, kLines / Chunks::kBlockLines> plan(a_, cut, true, shared_.plan);
+      MixedPlan<FixedCut, kJoins, kLines / Chunks::kBlockLines> plan(a_, cut, shared_.plan);
       make(t, plan);
-      run_tiles<true>(plan);
+      run_tiles(plan);
     } else {
-      const bool joins = kMayJoin && !a_.kv.same_bits;
-      const Cut cut{parts, a_.kv.kv_heads, a_.window, splits_of(!joins, 16)};
-      MixedPlan<Cut> plan(a_, cut, joins, shared_.plan);
+      const Cut cut{parts, a_.kv.kv_heads, a_.window, splits_of(!kJoins, 16)};
+      MixedPlan<Cut, kJoins> plan(a_, cut, shared_.plan);
       make(t, plan);
-      if (joins)
-        run_tiles<kMayJoin>(plan);
-      else
-        run_tiles<false>(plan);
+      run_tiles(plan);
     }
   }
 
@@ -211,9 +205,7 @@ class MixedBlock {
     plan.make(min(__ldcg(a_.rows.count), a_.rows.capacity));
     t.release_consumers();
   }
-  /// One loop for each mode: in a common loop the registers of one mode would stay live in the
-  /// other.
-  template <bool kJoins, class Plan>
+  template <class Plan>
   __device__ void run_tiles(const Plan& plan) {
     auto* claimed = static_cast<std::uint32_t*>(a_.workspace);
     for (std::uint32_t index = blockIdx.x; index < plan.count();) {

@@ -29,8 +29,6 @@ struct PagedKv {
 
   /// Whether it splits every row at the same positions (FixedSplits) to that end.
   ATTACCA_HD constexpr bool has_fixed_splits() const { return same_bits && type != KvType::f32; }
-  /// Whether kernels without fixed splits compute each row by itself.
-  ATTACCA_HD constexpr bool computes_rows_alone() const { return same_bits || type == KvType::f32; }
 
   template <class T>
   ATTACCA_HD T* keys_as() const {
