@@ -1,0 +1,270 @@
+// Tests of the CUDA bodies of attention with fixed splits, on emulated threads: a row has the same
+// bits alone, beside neighbours, in any cut, with any page size and in decode steps, and they are
+// right. So a machine without a GPU finds mistakes in indices and in the order of sums.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "emulated/cuda_threads.hpp"
+#include "kernels/attention/decode_attention.cuh"
+#include "kernels/attention/mixed_attention.cuh"
+
+namespace attacca::test {
+namespace {
+
+using kernels::KvType;
+
+struct Frame final : detail::HostFrame {
+  void run_blocks(std::uint64_t, BlockRange, void*) override {}
+  LaunchStatus launch(DeviceGraph, LaunchMode) override { return {}; }
+  LaunchStatus relaunch_self() override { return {}; }
+  LaunchStatus spawn(const KernelInfo&, const Grid&, const void*, bool) override { return {}; }
+  void waited() override {}
+  void give_up(const detail::WaitFacts&) override {}
+  void source_broke(unsigned) override {}
+};
+
+struct Shape {
+  std::uint32_t head_size;
+  std::uint32_t heads;
+  std::uint32_t kv_heads;
+  std::uint32_t window = 0;
+  std::uint32_t page_size = 16;
+};
+
+/// One slot with `length` positions. The rest of its pages is NaN.
+template <KvType kType>
+class World {
+ public:
+  World(const Shape& shape, std::uint32_t length)
+      : shape_(shape), tables_((length - 1) / shape.page_size + 2) {
+    for (std::size_t i = 0; i < tables_.size(); ++i)
+      tables_[i] = static_cast<std::int32_t>(tables_.size() - 1 - i);
+    keys_.assign(tables_.size() * shape.page_size * shape.kv_heads * shape.head_size * kBytes,
+                 0xff);
+    values_ = keys_;
+    std::minstd_rand random(5);
+    for (std::uint32_t at = 0; at < length; ++at)
+      for (std::uint32_t head = 0; head < shape.kv_heads; ++head)
+        for (std::uint32_t i = 0; i < shape.head_size; ++i) {
+          // Some keys are large, so that sums are rescaled.
+          const float size = at % 50 == 7 ? 4 : 1;
+          exact_keys_.push_back(store(keys_, at, head, i, number(random) * size));
+          exact_values_.push_back(store(values_, at, head, i, number(random)));
+        }
+  }
+
+  using Bits = std::vector<std::uint16_t>;  // of a row of y, then of its rounding errors
+
+  /// Rows of positions [first, last], in a mixed step of their own.
+  std::vector<Bits> mixed(std::uint32_t first, std::uint32_t last) {
+    const std::uint32_t count = last - first + 1;
+    std::vector<float> q;
+    std::vector<std::int32_t> positions, slots(count);
+    for (std::uint32_t at = first; at <= last; ++at) {
+      const auto query = query_at(at);
+      q.insert(q.end(), query.begin(), query.end());
+      positions.push_back(static_cast<std::int32_t>(at));
+    }
+    kernels::MixedAttentionArgs args{};
+    args.q = q.data();
+    args.q_stride = columns();
+    args.heads = shape_.heads;
+    args.rows = {&count, count};
+    args.positions = positions.data();
+    args.slots = slots.data();
+    args.slot_count = 1;
+    args.scale = scale();
+    args.window = shape_.window;
+    args.kv = view(keys_, values_);
+    const auto run = [&](auto block) { return rows_of(args, block, 0); };
+    return at_size([&]<unsigned kSize>() {
+      return run(static_cast<kernels::attending::MixedBlock<kType, kSize, true>*>(nullptr));
+    });
+  }
+  /// A row in a decode step with room for `room` rows. Its own position is not in a page yet.
+  Bits decoded(std::uint32_t at, std::uint32_t room) {
+    const std::uint32_t count = 1;
+    std::vector<float> qkv = query_at(at);
+    const auto each = static_cast<std::ptrdiff_t>(shape_.kv_heads * shape_.head_size);
+    for (const auto* exact : {&exact_keys_, &exact_values_})
+      qkv.insert(qkv.end(), exact->begin() + at * each, exact->begin() + (at + 1) * each);
+    auto keys = keys_, values = values_;
+    const auto kv = view(keys, values);
+    for (std::uint32_t head = 0; head < shape_.kv_heads; ++head)
+      for (auto* bytes : {&keys, &values})
+        std::memset(bytes->data() + kv.offset(0, at, head) * kBytes, 0xff,
+                    shape_.head_size * kBytes);
+    std::vector<std::int32_t> positions(room), slots(room);
+    positions[0] = static_cast<std::int32_t>(at);
+    kernels::DecodeAttentionArgs args{};
+    args.qkv = qkv.data();
+    args.rows = {&count, room};
+    args.positions = positions.data();
+    args.slots = slots.data();
+    args.slot_count = room;
+    args.heads = shape_.heads;
+    args.scale = scale();
+    args.window = shape_.window;
+    args.kv = kv;
+    const auto run = [&](auto block) { return rows_of(args, block, room); };
+    const auto rows = at_size([&]<unsigned kSize>() {
+      return run(static_cast<kernels::attending::DecodeBlock<kType, kSize, true>*>(nullptr));
+    });
+    EXPECT_TRUE(keys == keys_ && values == values_) << "the new position was not stored";
+    return rows[0];
+  }
+  std::vector<double> right(std::uint32_t at) const {
+    const auto q = query_at(at);
+    const std::uint32_t size = shape_.head_size;
+    const std::uint32_t first =
+        shape_.window != 0 && at >= shape_.window ? at - shape_.window + 1 : 0;
+    std::vector<double> y(columns());
+    for (std::uint32_t head = 0; head < shape_.heads; ++head) {
+      const std::uint32_t kv_head = head / (shape_.heads / shape_.kv_heads);
+      double total = 0;
+      for (std::uint32_t seen = first; seen <= at; ++seen) {
+        const std::size_t cell = (std::size_t{seen} * shape_.kv_heads + kv_head) * size;
+        double score = 0;
+        for (std::uint32_t i = 0; i < size; ++i)
+          score += static_cast<double>(q[head * size + i]) * exact_keys_[cell + i];
+        const double weight = std::exp(score * scale());
+        total += weight;
+        for (std::uint32_t i = 0; i < size; ++i)
+          y[head * size + i] += weight * exact_values_[cell + i];
+      }
+      for (std::uint32_t i = 0; i < size; ++i) y[head * size + i] /= total;
+    }
+    return y;
+  }
+
+ private:
+  static constexpr unsigned kBytes = kernels::kv_element_bytes(kType);
+
+  static float number(std::minstd_rand& random) {
+    return (static_cast<float>(random() % 65) - 32) / 16;
+  }
+  std::uint32_t columns() const { return shape_.heads * shape_.head_size; }
+  float scale() const { return 1 / std::sqrt(static_cast<float>(shape_.head_size)); }
+  std::vector<float> query_at(std::uint32_t at) const {
+    std::minstd_rand random(77 + 13 * at);
+    random.discard(3);
+    std::vector<float> query(columns());
+    for (float& x : query) x = (static_cast<float>(random() % 4001) - 2000) / 1000;
+    return query;
+  }
+  kernels::PagedKv view(std::vector<unsigned char>& keys, std::vector<unsigned char>& values) {
+    return {keys.data(),
+            values.data(),
+            tables_.data(),
+            static_cast<std::uint32_t>(tables_.size()),
+            shape_.page_size,
+            shape_.kv_heads,
+            shape_.head_size,
+            kType,
+            true};
+  }
+  /// Stores a number in the cache's type, and returns it as it was rounded.
+  float store(std::vector<unsigned char>& bytes, std::uint32_t at, std::uint32_t head,
+              std::uint32_t i, float x) {
+    unsigned char* to = bytes.data() + (view(keys_, values_).offset(0, at, head) + i) * kBytes;
+    if constexpr (kType == KvType::fp8) {
+      *to = kernels::e4m3_of_float(x);
+      return kernels::float_of_e4m3(*to);
+    } else {
+      constexpr bool kIsBfloat = kType == KvType::bf16;
+      const std::uint32_t pair = kernels::attending::pair_of<kIsBfloat>(x, 0);
+      std::memcpy(to, &pair, 2);
+      return kernels::attending::floats_of<kIsBfloat>(pair).x;
+    }
+  }
+  template <class Run>
+  auto at_size(const Run& run) const {
+    if (shape_.head_size <= 64) return run.template operator()<64>();
+    if (shape_.head_size <= 128) return run.template operator()<128>();
+    return run.template operator()<256>();
+  }
+  /// Runs blocks with `words` rows in their plan, and splits y into rows.
+  template <class Args, class Block>
+  std::vector<Bits> rows_of(Args& args, Block*, std::uint32_t planned) {
+    constexpr unsigned kBlocks = 3;
+    const std::uint32_t capacity = args.rows.capacity;
+    std::vector<uint4> workspace(kernels::attention_workspace_bytes(args.slot_count, args.heads,
+                                                                    args.kv, args.window, kBlocks) /
+                                 16);
+    std::vector<uint4> memory(sizeof(typename Block::Shared) / 16 + planned + 1);
+    Bits y(std::size_t{capacity} * columns()), rest(y.size());
+    args.workspace = workspace.data();
+    args.y = y.data();
+    args.y_rest = rest.data();
+    Frame frame;
+    Thread thread(frame, Grid{Dim3{kBlocks}, Dim3{128}, 0});
+    emulated::Block::now().run(kBlocks, 128, [&] {
+      if (threadIdx.x == 0) std::memset(memory.data(), 0xff, memory.size() * 16);
+      __syncthreads();
+      Block(args, memory.data()).run(thread);
+    });
+    std::vector<Bits> rows(capacity);
+    for (std::size_t row = 0; row < capacity; ++row)
+      for (const Bits* from : {&y, &rest})
+        rows[row].insert(rows[row].end(),
+                         from->begin() + static_cast<std::ptrdiff_t>(row * columns()),
+                         from->begin() + static_cast<std::ptrdiff_t>((row + 1) * columns()));
+    return rows;
+  }
+
+  Shape shape_;
+  std::vector<std::int32_t> tables_;
+  std::vector<unsigned char> keys_, values_;
+  std::vector<float> exact_keys_, exact_values_;  // [position, kv_head, element]
+};
+
+/// Compares every `step`-th row of positions [first, last].
+template <KvType kType>
+void expect_same(const Shape& shape, std::uint32_t first, std::uint32_t last, std::uint32_t step) {
+  World<kType> world(shape, last + 1);
+  const auto all = world.mixed(first, last);
+  for (std::uint32_t at = first + 1; at < last; at += step) {
+    SCOPED_TRACE(testing::Message() << "head size " << shape.head_size << ", window "
+                                    << shape.window << ", position " << at);
+    const auto& bits = all[at - first];
+    ASSERT_EQ(world.mixed(at, at)[0], bits) << "alone";
+    ASSERT_EQ(world.mixed(at - 1, at + 1)[1], bits) << "in another cut";
+    ASSERT_EQ(world.decoded(at, 1), bits);
+    ASSERT_EQ(world.decoded(at, 40), bits) << "with room for others";
+    const auto right = world.right(at);
+    for (std::size_t i = 0; i < right.size(); ++i)
+      ASSERT_NEAR(
+          kernels::float_of_bfloat(bits[i]) + kernels::float_of_bfloat(bits[right.size() + i]),
+          right[i], 1e-4);
+  }
+  Shape other = shape;
+  other.page_size = shape.page_size == 16 ? 64 : 16;
+  ASSERT_EQ(World<kType>(other, last + 1).mixed(first, last), all) << "other pages";
+}
+
+TEST(EmulatedAttention, gives_rows_of_every_head_size_and_type_the_same_bits_everywhere) {
+  expect_same<KvType::bf16>({64, 4, 2}, 120, 135, 6);
+  expect_same<KvType::bf16>({128, 4, 1, 0, 32}, 120, 150, 13);
+  expect_same<KvType::bf16>({256, 3, 1}, 125, 140, 7);
+  expect_same<KvType::f16>({80, 6, 1, 0, 64}, 250, 262, 5);
+  expect_same<KvType::fp8>({48, 6, 2}, 126, 140, 6);
+  expect_same<KvType::fp8>({256, 2, 1}, 30, 40, 5);
+}
+
+TEST(EmulatedAttention, gives_the_same_bits_where_a_window_begins_inside_a_split) {
+  for (const std::uint32_t window : {1u, 16u, 17u, 100u})
+    expect_same<KvType::bf16>({16, 3, 1, window}, 290, 300, 6);
+}
+
+TEST(EmulatedAttention, gives_the_same_bits_to_more_heads_than_a_block_computes) {
+  expect_same<KvType::bf16>({64, 40, 1}, 14, 20, 3);
+  expect_same<KvType::bf16>({160, 64, 1}, 30, 34, 2);
+}
+
+TEST(EmulatedAttention, gives_the_same_bits_where_splits_grow) {
+  expect_same<KvType::bf16>({16, 2, 1}, 2'300, 2'308, 5);
+}
+
+}  // namespace
+}  // namespace attacca::test
