@@ -76,7 +76,7 @@ class DecodeBlock {
   // teams in each block. Tiles are dealt to the teams in turn.
 
   /// Once, before the first layer.
-  __device__ Plan::Counts make_plan() {
+  __device__ typename Plan<CutType>::Counts make_plan() {
     shared_.rows.queries.clear(Team::thread(), kThreads);
     clear_new();
     plan_.template make<kThreads, Team>(a_.positions, a_.slots, a_.rows);
@@ -85,8 +85,8 @@ class DecodeBlock {
   /// Attends to the team's tiles of a layer: `first`, and every `stride` tiles the next one. What
   /// earlier kernels wrote is requested first; `wait` returns when qkv is there.
   template <class Wait>
-  __device__ void run_layer(const Plan::Counts& counts, std::uint32_t first, std::uint32_t stride,
-                            const Wait& wait) {
+  __device__ void run_layer(const typename Plan<CutType>::Counts& counts, std::uint32_t first,
+                            std::uint32_t stride, const Wait& wait) {
     plan_.set(counts);
     const bool has_tile = first < plan_.tiles();
     if (has_tile) {
