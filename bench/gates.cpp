@@ -68,13 +68,13 @@ std::vector<std::string> Gates::stale() const {
 
 Measured measure(const Benchmark& benchmark, const attacca::Device& device, bool is_quick,
                  const EngineChoices& engine, const Origin& origin,
-                 const std::vector<KnownMiss>& known) {
+                 const std::vector<KnownMiss>& known, bool may_repeat) {
   Run first(benchmark.name, device, is_quick, engine);
   benchmark.run(first);
   Gates gates(first.rows(), benchmark.name, origin.device, known);
   EngineChoices of_repetition = engine;
   of_repetition.has_peer = false;  // no gate depends on a peer
-  while (!is_quick && gates.wants_another_run()) {
+  while (may_repeat && !is_quick && gates.wants_another_run()) {
     const std::string name =
         fmt::format("{}, run {} of {}", benchmark.name, gates.runs() + 1, Gates::kMostRuns);
     fmt::print(stderr, "{}: a gate was missed\n", name);

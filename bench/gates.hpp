@@ -60,10 +60,10 @@ struct Measured {
   Gates gates;
 };
 
-/// Runs a benchmark, and repeats it while its gates need that. A quick run is never repeated. If a
-/// repetition throws, that becomes a note and missed gates stay missed.
+/// Runs a benchmark, and repeats it while its gates need that, if it may. A quick run is never
+/// repeated. If a repetition throws, that becomes a note and missed gates stay missed.
 Measured measure(const Benchmark& benchmark, const attacca::Device& device, bool is_quick,
                  const EngineChoices& engine, const Origin& origin,
-                 const std::vector<KnownMiss>& known);
+                 const std::vector<KnownMiss>& known, bool may_repeat = true);
 
 }  // namespace bench

@@ -47,12 +47,12 @@ const Benchmark kBenchmark{"test", "does it hold?", bench::Needs::host, [](bench
                            }};
 
 Measured measure(std::vector<std::vector<Row>> rows, const std::vector<KnownMiss>& misses = {},
-                 bool is_quick = false) {
+                 bool is_quick = false, bool may_repeat = true) {
   rows_of_runs = std::move(rows);
   runs_made = 0;
   runs_with_peer.clear();
   return bench::measure(kBenchmark, attacca::Device::host(), is_quick, {},
-                        {kDevice, "", "abc1234", "2026-11-16"}, misses);
+                        {kDevice, "", "abc1234", "2026-11-16"}, misses, may_repeat);
 }
 
 TEST(Gates, are_run_once_where_they_hold) {
@@ -129,6 +129,12 @@ TEST(Gates, of_a_rate_are_the_least_allowed) {
 TEST(Gates, of_a_quick_run_are_never_tried_again) {
   measure({{missed("copy")}}, {}, true);
   EXPECT_EQ(runs_made, 1u);
+}
+
+TEST(Gates, are_tried_once_where_that_was_asked_for) {
+  const Measured measured = measure({{missed("copy")}, {held("copy")}}, {}, false, false);
+  EXPECT_EQ(runs_made, 1u);
+  EXPECT_TRUE(measured.gates.of(0)->is_failure());
 }
 
 TEST(Gates, are_tried_again_without_the_peer) {

@@ -35,6 +35,7 @@ struct Choices {
   bench::EngineChoices engine;
   bool has_no_peer = false;
   bool is_quick = false;
+  bool is_once = false;
   TraceChoice trace;
 };
 
@@ -184,8 +185,8 @@ void run_one(const Benchmark& benchmark, const Device& device, const Choices& ch
   std::optional<Tracer> tracer;
   if (!choices.trace.file.empty()) tracer.emplace(device, choices.trace.level);
   if (tracer) say_what_is_missing(*tracer, choices.trace.file);
-  const bench::Measured measured =
-      bench::measure(benchmark, device, choices.is_quick, choices.engine, origin, known);
+  const bench::Measured measured = bench::measure(benchmark, device, choices.is_quick,
+                                                  choices.engine, origin, known, !choices.is_once);
   if (tracer) {
     write_recorded(*tracer, choices.trace.file);
     tracer.reset();
@@ -310,6 +311,7 @@ void add_bench(Program& program) {
   command.option("--json-dir", text(choices->json_dir),
                  "Write NAME.json, and NAME.svg if it has a curve, to this folder");
   command.flag("--quick", choices->is_quick, "Take a few samples, to see that it runs");
+  command.flag("--once", choices->is_once, "Do not measure again where a gate was missed");
   command.option("--commit", text(choices->commit),
                  "What was built, where git could not say it during the build");
   command.option("--known-misses", text(choices->known_misses),
