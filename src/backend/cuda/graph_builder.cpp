@@ -11,6 +11,7 @@
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/driver.hpp"
 #include "backend/cuda/l2.hpp"
+#include "backend/cuda/lead.hpp"
 #include "backend/cuda/library_capture.hpp"
 #include "backend/cuda/producers.hpp"
 #include "backend/cuda/settle.hpp"
@@ -43,6 +44,10 @@ bool launches(const NodeData& node) {
 bool spawns(const NodeData& node) {
   const auto* kernel = std::get_if<KernelPart>(&node.part);
   return kernel && kernel->info->traits.spawns;
+}
+
+bool is_kernel_root(const GraphData& data, const LoweredNode& node) {
+  return node.deps.empty() && std::holds_alternative<KernelPart>(data.nodes[node.id].part);
 }
 
 /// The most bytes in a row of a copy in two or three dimensions.
@@ -85,6 +90,8 @@ class GraphBuilder {
   /// The general form of a copy has a pitch, which is less than 2 GiB.
   cudaError_t add_large_copy(cudaGraphNode_t& made, cudaGraph_t into, void* to, const void* from,
                              std::size_t bytes);
+  /// Where enough kernels of the graph wait for nothing.
+  void add_lead();
   void find_producers(const LoweredNode& node);
   /// `call` must outlive the result.
   cudaGraphNodeParams node_params(NodeId id, KernelCall& call);
@@ -98,6 +105,7 @@ class GraphBuilder {
   Producers producers_;                          // of the node being added
   std::unordered_map<NodeId, Producers> exits_;  // nodes to depend on instead, where those differ
   cudaGraphNode_t reset_counts_ = nullptr;
+  cudaGraphNode_t lead_ = nullptr;
 };
 
 void GraphBuilder::run() {
@@ -119,6 +127,7 @@ void GraphBuilder::run() {
     check(cudaGraphAddMemsetNode(&reset_counts_, built_.native, nullptr, 0, &params));
   }
   const CaptureMode relaxed(cudaStreamCaptureModeRelaxed);  // a capture may be open from now on
+  if (built_.target == Target::host_launch) add_lead();
   add_scope(lowered_.root, built_.native, side_stream_);
   finish_updatable_nodes();
 }
@@ -128,6 +137,7 @@ void GraphBuilder::add_scope(const LoweredScope& scope, cudaGraph_t into,
   std::optional<LibraryCapture> capture;
   for (const LoweredNode& node : scope.nodes) {
     find_producers(node);
+    if (lead_ && into == built_.native && is_kernel_root(data_, node)) producers_.add(lead_, {});
     if (!std::holds_alternative<LibraryPart>(data_.nodes[node.id].part)) {
       add_node(node, into);
       continue;
@@ -137,6 +147,21 @@ void GraphBuilder::add_scope(const LoweredScope& scope, cudaGraph_t into,
     exits_[node.id] = capture->add(data_.nodes[node.id], producers_);
   }
   if (capture) capture->end();
+}
+
+void GraphBuilder::add_lead() {
+  const auto& nodes = lowered_.root.nodes;
+  const auto roots = std::count_if(nodes.begin(), nodes.end(), [&](const LoweredNode& node) {
+    return is_kernel_root(data_, node);
+  });
+  if (static_cast<std::size_t>(roots) < kRootsWithLead) return;
+  cudaGraphNodeParams params{};
+  params.type = cudaGraphNodeTypeKernel;
+  params.kernel.func = const_cast<void*>(lead_kernel());
+  params.kernel.gridDim = dim3(1);
+  params.kernel.blockDim = dim3(1);
+  check(cudaGraphAddNode(&lead_, built_.native, nullptr, nullptr, 0, &params),
+        [&] { return fmt::format("adding the node that leads graph '{}'", data_.name); });
 }
 
 void GraphBuilder::find_producers(const LoweredNode& node) {
