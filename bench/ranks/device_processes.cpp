@@ -202,8 +202,9 @@ class Program {
             graph.kernel(busy, work_grid(),
                          {out_.data(), (device_.is_cuda() ? 1 : 8) * kRounds[is_first() ? 0 : 1]});
         if (work) step.after(*work);
-        if (wait && !is_first()) step.after(*wait);
-        if (last[slot]) step.after(*last[slot]);  // its slot was handed over
+        // Stage one reuses a slot that was handed over, and stage two one that has arrived.
+        if (is_first() ? last[slot].has_value() : wait.has_value())
+          step.after(is_first() ? *last[slot] : *wait);
         work = step;
       }
       if (!hands_over) continue;
@@ -213,7 +214,7 @@ class Program {
                                                    own.span().first(moved), other(), signal, turn)
                                 .add_to(graph);
       if (work) put.after(*work);
-      if (wait) put.after(*wait);
+      if (wait && (is_first() || !work)) put.after(*wait);
       if (const auto& before = last[1 - slot]) put.after(*before);
       last[slot] = put;
     }
