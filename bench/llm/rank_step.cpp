@@ -16,7 +16,7 @@ constexpr std::size_t kTokens = 64;
 }  // namespace
 
 double rank_step_us(const Model& model, const Device& device, int ranks,
-                    attacca::Transport transport) {
+                    attacca::Transport transport, int top_k) {
   double time = 0;
   attacca::run_loopback(ranks, [&](const Group& group) {
     EngineOptions options;
@@ -31,6 +31,7 @@ double rank_step_us(const Model& model, const Device& device, int ranks,
     request.tokens = random_tokens(model, 8, 1);
     request.max_tokens = kTokens;
     request.ignores_end = true;
+    if (top_k > 0) request.sampling = {.temperature = 1, .top_k = top_k};
     engine.generate(request);
     engine.wait_until_idle();
     const EngineStats before = engine.stats();

@@ -7,7 +7,8 @@
 namespace bench {
 
 /// Microseconds of a decode step of one sequence. On a host device each rank has one thread.
+/// `top_k`: tokens are drawn with it instead of the most probable one taken.
 double rank_step_us(const attacca::llm::Model& model, const attacca::Device& device, int ranks,
-                    attacca::Transport transport);
+                    attacca::Transport transport, int top_k = 0);
 
 }  // namespace bench

@@ -442,6 +442,8 @@ struct EngineStats {
   // which the sequence sat out until the host sent it.
   std::uint64_t masks_followed = 0;
   std::uint64_t masks_awaited = 0;
+  // Ranks: steps that sampled from the highest logits of each rank. The others gathered all logits.
+  std::uint64_t steps_of_highest = 0;
   double seconds_busy = 0;        // a step was in flight
   double seconds_idle = 0;        // no step was in flight: the host planned, committed, sent text
   double seconds_overlapped = 0;  // the host worked while a step ran; part of seconds_busy

@@ -125,7 +125,8 @@ class Emitter {
       emit_streamed_head();
     else
       emit_plain_head();
-    if (parallel_) parallel_->gather_logits(chain_, memory_.logits(), {in_.row_count, shape_.rows});
+    if (parallel_ && !shape_.samples_highest)
+      parallel_->gather_logits(chain_, memory_.logits(), {in_.row_count, shape_.rows});
   }
   float* logits() const { return parallel_ ? parallel_->logits_part() : memory_.logits(); }
 

@@ -8,6 +8,7 @@
 
 namespace attacca::step {
 
+using kernels::Highest;
 using kernels::RankPattern;
 using kernels::RowCount;
 using kernels::Sampled;
@@ -16,12 +17,16 @@ TensorParallel::TensorParallel(const Device& device, const Group& group,
                                const model::ModelConfig& config, const StepShape& largest,
                                bool is_resident)
     : group_(group),
+      is_cuda_(device.is_cuda()),
       hidden_(config.hidden),
       vocabulary_(config.vocabulary),
       part_(model::most_rows(config.vocabulary, group.size())),
+      least_(model::rows_of(config.vocabulary, group.size() - 1, group.size()).count),
       partial_(device, std::size_t{largest.tokens} * config.hidden),
       logits_part_(device, std::size_t{largest.rows} * part_),
       gathered_(device, std::size_t{largest.rows} * part_ * static_cast<std::size_t>(group.size())),
+      highest_(device, largest.rows),
+      all_highest_(device, std::size_t{largest.rows} * static_cast<std::size_t>(group.size())),
       linked_(is_resident ? std::make_unique<LinkedRanks>(device, group) : nullptr) {}
 
 template <class T>
@@ -66,6 +71,25 @@ void TensorParallel::gather_logits(Chain& chain, float* logits, const RowCount& 
                .part = part_,
                .columns = vocabulary_,
                .y = logits});
+}
+
+void TensorParallel::sample_highest(Chain& chain, const kernels::SampleArgs& args) const {
+  const model::RowRange own = model::rows_of(vocabulary_, group_.rank(), group_.size());
+  const auto ranks = static_cast<std::size_t>(group_.size());
+  const std::span<Highest> found(const_cast<Highest*>(highest_.data()), args.rows.capacity);
+  const std::span<Highest> all(const_cast<Highest*>(all_highest_.data()),
+                               args.rows.capacity * ranks);
+  kernels::HighestArgs find{args, own.first, found.data()};
+  find.part.logits = logits_part();
+  find.part.vocabulary = own.count;
+  chain.add(Part::sampling, "highest logits", kernels::highest(find), find);
+  chain.add_exchange(group_.all_gather<Highest>(found, all)
+                         .limited_to(args.rows.count, 1)
+                         .named("gather highest logits"));
+  if (!is_root()) return;
+  kernels::SampleHighestArgs choose{args, all.data()};
+  choose.sample.vocabulary = static_cast<std::uint32_t>(ranks) * Highest::kCount;
+  chain.add(Part::sampling, "sample highest", kernels::sample_highest(), choose);
 }
 
 void TensorParallel::share_tokens(Chain& chain, Sampled* sampled, const RowCount& rows) const {

@@ -1,6 +1,7 @@
 // tensor_parallel.hpp: the exchanges of a step whose model is split over ranks. Every rank has some
 // heads, some of the feed-forward's columns and some rows of the head, and the whole residual
-// stream. Rank 0 samples. Weights are split in model/shard.hpp.
+// stream. Rank 0 samples, from all logits or from the highest of each rank. Weights are split in
+// model/shard.hpp.
 #pragma once
 
 #include <attacca/memory.hpp>
@@ -10,6 +11,7 @@
 #include <string>
 
 #include "kernels/activations.hpp"
+#include "kernels/sample/highest.hpp"
 #include "kernels/sample/sample.hpp"
 #include "step/chain.hpp"
 #include "step/linked_ranks.hpp"
@@ -45,12 +47,20 @@ class TensorParallel {
                const kernels::RowCount& tokens) const;
   /// Joins all ranks' parts of the logits: [rows, vocabulary].
   void gather_logits(Chain& chain, float* logits, const kernels::RowCount& rows) const;
+  /// Whether ranks can sample from their highest logits: each has enough of them, and a host tells
+  /// them which steps do, which the resident scheduler's plans do not.
+  bool can_sample_highest() const {
+    return !linked_ && !is_cuda_ && least_ >= kernels::Highest::kCount;
+  }
+  /// Finds the highest logits of each rank, gathers them and samples from them on rank 0. `args`:
+  /// as for all logits.
+  void sample_highest(Chain& chain, const kernels::SampleArgs& args) const;
   /// Gives all ranks the tokens that rank 0 sampled.
   void share_tokens(Chain& chain, kernels::Sampled* sampled, const kernels::RowCount& rows) const;
 
   std::size_t bytes() const {
-    return partial_.bytes() + logits_part_.bytes() + gathered_.bytes() +
-           (linked_ ? linked_->bytes() : 0);
+    return partial_.bytes() + logits_part_.bytes() + gathered_.bytes() + highest_.bytes() +
+           all_highest_.bytes() + (linked_ ? linked_->bytes() : 0);
   }
 
  private:
@@ -59,12 +69,16 @@ class TensorParallel {
                   const T* from, T* to, const kernels::RowCount& rows, std::size_t each) const;
 
   Group group_;
+  bool is_cuda_;
   std::uint32_t hidden_;
   std::uint32_t vocabulary_;
-  std::uint32_t part_;  // of the vocabulary; the last rank's may be smaller
+  std::uint32_t part_;   // of the vocabulary; the last rank's may be smaller
+  std::uint32_t least_;  // the last rank's
   Buffer<float> partial_;
   Buffer<float> logits_part_;
-  Buffer<float> gathered_;  // [ranks, rows, part]
+  Buffer<float> gathered_;                // [ranks, rows, part]
+  Buffer<kernels::Highest> highest_;      // [rows]
+  Buffer<kernels::Highest> all_highest_;  // [ranks, rows]
   std::unique_ptr<LinkedRanks> linked_;
 };
 
