@@ -11,6 +11,8 @@
 #include <numeric>
 
 #include "core/mebi.hpp"
+#include "graph/access.hpp"
+#include "graph/executor.hpp"
 #include "kernels/persistent/phase.hpp"
 #include "kernels/rms_norm.hpp"
 
@@ -109,6 +111,8 @@ StepRunner::StepRunner(const model::ModelConfig& config,
   }
   if (setup.ranks) line_ = std::make_unique<PlanLine>(*setup.ranks, plan_memory_.size());
 }
+
+StepRunner::~StepRunner() { drain(); }
 
 std::unique_ptr<StepRunner> StepRunner::make_sibling(const StepSetup& setup) const {
   return std::make_unique<StepRunner>(config_, weights_, device_, setup, formats::Progress());
@@ -316,6 +320,8 @@ const Sampled* StepRunner::wait() {
     } else {
       wait_stream_.wait(flight.done);
       wait_stream_.synchronize();
+      // Without the others' parts a step samples anything, which must not be told.
+      if (line_ && graph::state_of(stream_).impl->has_failed()) stream_.synchronize();
     }
   } catch (const std::exception& error) {
     // Other ranks may still wait for exchanges of this step, and must not take those of the next.

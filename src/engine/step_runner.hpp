@@ -46,6 +46,9 @@ class StepRunner {
   /// has no memory left for one.
   StepRunner(const model::ModelConfig& config, std::shared_ptr<const model::Weights> weights,
              const Device& device, const StepSetup& setup, const formats::Progress& progress);
+  /// Waits for steps in flight, which use its memory.
+  ~StepRunner();
+  StepRunner(const StepRunner&) = delete;
   /// Another runner of the same weights, with pages and buffers of its own.
   std::unique_ptr<StepRunner> make_sibling(const StepSetup& setup) const;
 
@@ -78,7 +81,7 @@ class StepRunner {
   void follow();
   /// Waits for the oldest step in flight and returns its samples. They stay until kMostInFlight
   /// more steps are launched. Rethrows a kernel's error, at the latest when no other step is in
-  /// flight.
+  /// flight; with ranks, before a sample of the broken step is returned.
   const kernels::Sampled* wait();
   /// The hidden states behind the final norm of the rows that `wait` returned. They stay as long.
   const float* rows() const { return rows_; }
