@@ -28,7 +28,7 @@ void compare_sampling(Run& run, const Model& model, const attacca::model::ModelC
   using attacca::kernels::Highest;
   const auto step = [&](int top_k) {
     return [&run, &model, transport, top_k] {
-      return rank_step_us(model, run.device, 2, transport, top_k);
+      return rank_step_us(model, run.device, 2, transport, {.top_k = top_k});
     };
   };
   const int few = Highest::kCount;
@@ -40,6 +40,18 @@ void compare_sampling(Run& run, const Model& model, const attacca::model::ModelC
       fmt::format("step that draws from {} logits of each rank against all, {}", few, through),
       {{"ranks", 2}, {"bytes", bytes}, {"bytes of all", all}}, steps[0], steps[1]));
   run.note(fmt::format("{}: {} bytes are gathered for a token instead of {}", through, bytes, all));
+}
+
+/// One kernel adds up the parts of ranks and the residual, or the exchange's and one more.
+void compare_sums(Run& run, const Model& model, Transport transport, const std::string& through) {
+  const auto step = [&](bool fuses) {
+    return [&run, &model, transport, fuses] {
+      return rank_step_us(model, run.device, 2, transport, {.fuses_sums = fuses});
+    };
+  };
+  const auto steps = run.interleave("sums of two ranks, " + through, 5, {step(true), step(false)});
+  run.add(compared(fmt::format("step with fused sums against one without, {}", through),
+                   {{"ranks", 2}}, steps[0], steps[1]));
 }
 
 void measure(Run& run, const Model& model, const attacca::model::ModelConfig& config,
@@ -63,6 +75,7 @@ void measure(Run& run, const Model& model, const attacca::model::ModelConfig& co
       "{}: {} all-reduces of {} bytes are {:.0f} % of the step, if no rank is late", through,
       2 * config.layers, 4 * config.hidden, 100 * exchanges.median / step.median));
   compare_sampling(run, model, config, of_ranks, through);
+  if (is_cuda && transport == Transport::edges) compare_sums(run, model, of_ranks, through);
 }
 
 void ranks_decode(Run& run) {

@@ -309,6 +309,9 @@ struct EngineOptions {
   // all.
   std::optional<Group> ranks = {};
   Transport rank_transport = Transport::automatic;  // the same on all ranks
+  // On GPUs, through edges or NVSHMEM: one kernel adds up the parts of all ranks and the residual.
+  // The same on all ranks.
+  bool fuses_rank_sums = false;
   bool pads = true;  // a step may run in a larger graph; else only in one of its size
   Scheduler scheduler = Scheduler::host;
   ResidentLoop resident_loop = ResidentLoop::self_relaunch;

@@ -63,7 +63,10 @@ void meet_in(Joint& joint, std::size_t number) {
     throw RanksBroken(message);
   GraphData& data = joint.data;
   const NodeId meeting = joint.id_of(0, joint.parts[0]->collectives[number]);
-  data.nodes[meeting].part = kernel_of(exchanges, data.device.is_cuda());
+  if (exchanges[0]->descriptor.operation == Operation::barrier)
+    data.nodes[meeting].part = nothing(data, meeting);  // its edges are all of it
+  else
+    data.nodes[meeting].part = kernel_of(exchanges, data.device.is_cuda());
   for (std::size_t rank = 0; rank < joint.parts.size(); ++rank) {
     const NodeId own = joint.id_of(rank, joint.parts[rank]->collectives[number]);
     data.accesses.erase(own);

@@ -39,13 +39,17 @@ step::StepSizes step_sizes(const StepSetup& setup, const step::TensorParallel* p
           .parallel = parallel};
 }
 
+step::TensorParallel::Ways ways_of(const StepSetup& setup) {
+  return {.is_resident = setup.is_resident, .fuses_sums = setup.fuses_rank_sums};
+}
+
 std::optional<step::TensorParallel> parallel_of(const Device& device,
                                                 const model::ModelConfig& config,
                                                 const StepSetup& setup) {
   if (!setup.ranks) return std::nullopt;
   return std::optional<step::TensorParallel>(std::in_place, device,
                                              setup.ranks->on(device, setup.transport), config,
-                                             step_sizes(setup).largest, setup.is_resident);
+                                             step_sizes(setup).largest, ways_of(setup));
 }
 
 /// The kernels' view of a plan in device memory.

@@ -37,6 +37,7 @@ struct StepSetup {
   std::optional<Group> ranks = {};  // the model is split over them
   Transport transport = Transport::automatic;
   bool is_persistent = false;  // decode steps of few tokens are one kernel, where that can be
+  bool fuses_rank_sums = false;
 };
 
 /// Not thread-safe. REQUIRES: the configuration and the files that the weights map outlive it.
