@@ -79,7 +79,11 @@ std::size_t StepRunner::fixed_bytes(const Device& device, const model::ModelConf
   const std::size_t handed_over = schedule::plan_bytes(limits) +
                                   (1 + schedule::kMostInFlight) * schedule::step_bytes(limits) +
                                   schedule::kMostInFlight * limits.logit_rows * sizeof(Sampled);
-  return handed_over + SlotMemory::bytes_for(limits, c.vocabulary) +
+  const std::size_t ranks =
+      setup.ranks ? step::TensorParallel::bytes_for(c, step_sizes(setup).largest,
+                                                    setup.ranks->size(), ways_of(setup))
+                  : 0;
+  return handed_over + ranks + SlotMemory::bytes_for(limits, c.vocabulary) +
          step::StepMemory::bytes_for(device, c, kv_sizes(setup), step_sizes(setup), expands);
 }
 
@@ -382,7 +386,7 @@ void StepRunner::launch(Ready& ready) {
 std::size_t StepRunner::step_bytes() const {
   std::size_t bytes = plan_memory_.size() * sizeof(schedule::Line) + input_.bytes() +
                       memory_.sampled().bytes() + slots_.bytes() + memory_.scratch_bytes() +
-                      memory_.tiled_bytes();
+                      memory_.tiled_bytes() + (parallel_ ? parallel_->bytes() : 0);
   for (const Flight& flight : flights_) bytes += flight.input.bytes() + flight.sampled.bytes();
   return bytes;
 }

@@ -16,6 +16,7 @@
 #include "engine/rank_fixtures.hpp"
 #include "graph/access.hpp"
 #include "graph/executor.hpp"
+#include "step/linked_ranks.hpp"
 
 namespace attacca::engine_tests {
 namespace {
@@ -182,6 +183,14 @@ TEST(ResidentRanksEngine, has_no_embeddings_and_goes_on) {
     EXPECT_THAT([&] { engine.generate(embedding); },
                 ThrowsMessage<BadArgument>(HasSubstr("computes no embeddings")));
     EXPECT_EQ(engine.generate(request).tokens.size(), 1u);
+  });
+}
+
+TEST(ResidentRanksEngine, counts_rooms_and_inboxes_in_its_memory) {
+  EngineOptions alone = resident_options();
+  const std::size_t one = Engine(Model(fixture("llama")), alone).memory().step;
+  with_ranks(2, fixture("llama"), resident_options(), [&](Engine& engine) {
+    EXPECT_GT(engine.memory().step, one + step::LinkedRanks::bytes());
   });
 }
 
