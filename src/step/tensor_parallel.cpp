@@ -27,7 +27,6 @@ TensorParallel::TensorParallel(const Device& device, const Group& group,
                                const model::ModelConfig& config, const StepShape& largest,
                                const Ways& ways)
     : group_(group),
-      is_cuda_(device.is_cuda()),
       hidden_(config.hidden),
       vocabulary_(config.vocabulary),
       part_(model::most_rows(config.vocabulary, group.size())),

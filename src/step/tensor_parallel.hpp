@@ -66,9 +66,7 @@ class TensorParallel {
   void gather_logits(Chain& chain, float* logits, const kernels::RowCount& rows) const;
   /// Whether ranks can sample from their highest logits: each has enough of them, and a host tells
   /// them which steps do, which the resident scheduler's plans do not.
-  bool can_sample_highest() const {
-    return !linked_ && !is_cuda_ && least_ >= kernels::Highest::kCount;
-  }
+  bool can_sample_highest() const { return !linked_ && least_ >= kernels::Highest::kCount; }
   /// Finds the highest logits of each rank, gathers them and samples from them on rank 0. `args`:
   /// as for all logits.
   void sample_highest(Chain& chain, const kernels::SampleArgs& args) const;
@@ -86,7 +84,6 @@ class TensorParallel {
                   const T* from, T* to, const kernels::RowCount& rows, std::size_t each) const;
 
   Group group_;
-  bool is_cuda_;
   std::uint32_t hidden_;
   std::uint32_t vocabulary_;
   std::uint32_t part_;   // of the vocabulary; the last rank's may be smaller
