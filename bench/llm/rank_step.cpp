@@ -16,7 +16,7 @@ constexpr std::size_t kTokens = 64;
 }  // namespace
 
 double rank_step_us(const Model& model, const Device& device, int ranks,
-                    attacca::Transport transport) {
+                    attacca::Transport transport, const RankStep& step) {
   double time = 0;
   attacca::run_loopback(ranks, [&](const Group& group) {
     EngineOptions options;
@@ -24,6 +24,7 @@ double rank_step_us(const Model& model, const Device& device, int ranks,
     options.slots = 1;
     options.context = std::min<std::size_t>(model.context(), 512);
     options.rank_transport = transport;
+    options.fuses_rank_sums = step.fuses_sums;
     if (ranks > 1) options.ranks = group;
     if (group.rank() != 0) return follow(model, options);
     Engine engine(model, options);
@@ -31,6 +32,7 @@ double rank_step_us(const Model& model, const Device& device, int ranks,
     request.tokens = random_tokens(model, 8, 1);
     request.max_tokens = kTokens;
     request.ignores_end = true;
+    if (step.top_k > 0) request.sampling = {.temperature = 1, .top_k = step.top_k};
     engine.generate(request);
     engine.wait_until_idle();
     const EngineStats before = engine.stats();

@@ -6,8 +6,13 @@
 
 namespace bench {
 
+struct RankStep {
+  int top_k = 0;  // tokens are drawn with it; 0: the most probable one is taken
+  bool fuses_sums = false;
+};
+
 /// Microseconds of a decode step of one sequence. On a host device each rank has one thread.
 double rank_step_us(const attacca::llm::Model& model, const attacca::Device& device, int ranks,
-                    attacca::Transport transport);
+                    attacca::Transport transport, const RankStep& step = {});
 
 }  // namespace bench

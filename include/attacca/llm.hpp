@@ -309,6 +309,9 @@ struct EngineOptions {
   // all.
   std::optional<Group> ranks = {};
   Transport rank_transport = Transport::automatic;  // the same on all ranks
+  // On GPUs, through edges or NVSHMEM: one kernel adds up the parts of all ranks and the residual.
+  // The same on all ranks.
+  bool fuses_rank_sums = false;
   bool pads = true;  // a step may run in a larger graph; else only in one of its size
   Scheduler scheduler = Scheduler::host;
   ResidentLoop resident_loop = ResidentLoop::self_relaunch;
@@ -442,6 +445,8 @@ struct EngineStats {
   // which the sequence sat out until the host sent it.
   std::uint64_t masks_followed = 0;
   std::uint64_t masks_awaited = 0;
+  // Ranks: steps that sampled from the highest logits of each rank. The others gathered all logits.
+  std::uint64_t steps_of_highest = 0;
   double seconds_busy = 0;        // a step was in flight
   double seconds_idle = 0;        // no step was in flight: the host planned, committed, sent text
   double seconds_overlapped = 0;  // the host worked while a step ran; part of seconds_busy

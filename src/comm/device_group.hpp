@@ -43,6 +43,9 @@ class DeviceGroup : public GroupImpl {
   Stream stream_;
 };
 
+/// Enqueues a put, a get or a fetch-add on symmetric memory that the stream's device can address.
+void enqueue_one_sided(const ExchangeData& exchange, StreamRef stream);
+
 /// A group whose exchanges are calls of a library, which a graph captures.
 class LibraryGroup : public DeviceGroup {
  public:

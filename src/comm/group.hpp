@@ -88,6 +88,9 @@ void check_options(const RanksOptions& options);
 /// Runs a one-sided operation on symmetric memory that this process can address.
 void run_one_sided(const ExchangeData& exchange);
 
+/// Waits until `seen()` is at least the value of a wait. Throws RanksBroken at the deadline.
+void wait_for_value(const ExchangeData& exchange, const std::function<std::uint64_t()>& seen);
+
 /// Waits a little, longer with each call: first not at all, so a quick answer is seen quickly, then
 /// it yields, so others can run where there are more ranks than cores, then it sleeps.
 class Backoff {

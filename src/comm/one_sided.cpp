@@ -19,15 +19,15 @@ void copy_bytes(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);  // an empty span may have no address
 }
 
-void wait_for_signal(const ExchangeData& exchange) {
+}  // namespace
+
+void wait_for_value(const ExchangeData& exchange, const std::function<std::uint64_t()>& seen) {
   GroupImpl& group = *exchange.group;
-  const std::atomic_ref signal(word_at(exchange.signal, group.rank()));
   const auto end = std::chrono::steady_clock::now() + group.deadline();
   Backoff backoff;
   for (;;) {
-    // acquire pairs with the release in `put`: once the value is seen, so is the data.
-    const std::uint64_t seen = signal.load(std::memory_order_acquire);
-    if (seen >= exchange.value) return;
+    const std::uint64_t value = seen();
+    if (value >= exchange.value) return;
     backoff.pause();
     if (!backoff.is_time_to_look()) continue;
     group.poll();
@@ -36,11 +36,9 @@ void wait_for_signal(const ExchangeData& exchange) {
       group.fail(fmt::format(
           "rank {} waited {:.3g} s for rank {} to set the signal of '{}' to {}; it stood at {}",
           group.world_rank(group.rank()), std::chrono::duration<double>(group.deadline()).count(),
-          group.world_rank(exchange.peer), exchange.name, exchange.value, seen));
+          group.world_rank(exchange.peer), exchange.name, exchange.value, value));
   }
 }
-
-}  // namespace
 
 void run_one_sided(const ExchangeData& exchange) {
   GroupImpl& group = *exchange.group;
@@ -61,8 +59,11 @@ void run_one_sided(const ExchangeData& exchange) {
       std::memcpy(exchange.to, &before, sizeof before);
       return;
     }
-    default:
-      wait_for_signal(exchange);
+    default: {
+      const std::atomic_ref signal(word_at(exchange.signal, group.rank()));
+      // acquire pairs with the release in `put`: once the value is seen, so is the data.
+      wait_for_value(exchange, [&] { return signal.load(std::memory_order_acquire); });
+    }
   }
 }
 

@@ -5,6 +5,10 @@
 //
 // A graph with exchanges is joined with those of the other ranks (joint_graph.hpp). Its ranks meet
 // once when they launch it, however many exchanges it has.
+//
+// Puts, gets and counters are work of one rank alone. A wait for a signal is an edge from the put
+// in a graph, and outside graphs the put's event, which the thread waits for on the host until the
+// put was enqueued (shared_heap.hpp).
 #include "comm/shared_device.hpp"
 
 #include <fmt/core.h>
@@ -16,6 +20,7 @@
 #include "comm/device_group.hpp"
 #include "comm/exchange_kernel.hpp"
 #include "comm/joint_graph.hpp"
+#include "comm/shared_heap.hpp"
 #include "graph/lower.hpp"
 #include "graph/meeting.hpp"
 
@@ -35,6 +40,12 @@ struct Arrival {
   std::optional<Event> done = {};  // of the first rank, which may be gone when this one waits
 };
 
+/// Whether other ranks wait for this exchange, or it for them.
+bool ties_ranks(const ExchangeData& exchange) {
+  const Operation operation = exchange.descriptor.operation;
+  return is_collective(operation) || operation == Operation::wait || exchange.signal.block;
+}
+
 class SharedDevice final : public DeviceGroup {
  public:
   SharedDevice(std::shared_ptr<GroupImpl> control, const Device& device)
@@ -53,7 +64,37 @@ class SharedDevice final : public DeviceGroup {
   }
 
   /// Runs an exchange that is not part of a graph.
-  void run_on(const ExchangeData& exchange, StreamImpl& stream) {
+  void run_on(const ExchangeData& exchange, StreamRef stream) {
+    check();
+    if (is_collective(exchange.descriptor.operation))
+      return run_together(exchange, *graph::state_of(stream).impl);
+    if (exchange.descriptor.operation == Operation::wait) return enqueue_wait(exchange, stream);
+    enqueue_one_sided(exchange, stream);
+    if (!exchange.signal.block) return;
+    const Event done(device());
+    stream.record(done);
+    announce(exchange, done);
+  }
+  /// Launches an instance of all ranks' graphs, in which these puts set signals.
+  void launch(Instance& instance, const std::string& name, std::span<const ExchangePtr> puts,
+              StreamImpl& stream) {
+    Descriptor descriptor;
+    descriptor.operation = Operation::launch;
+    descriptor.set_name(name);
+    meet_on(descriptor, stream, nullptr, [&](auto) {
+      instance.launch(stream);
+      if (puts.empty()) return;
+      const Event done(device());
+      stream.record(graph::impl_of(done));
+      for (const ExchangePtr& put : puts) announce(*put, done);
+    });
+  }
+  std::unique_ptr<Instance> instantiate(const GraphData& data, graph::Target target);
+
+ private:
+  std::function<void(StreamRef)> call_of(const ExchangePtr& exchange);
+
+  void run_together(const ExchangeData& exchange, StreamImpl& stream) {
     meet_on(exchange.descriptor, stream, &exchange, [&](std::span<const Arrival* const> all) {
       std::vector<const ExchangeData*> exchanges;
       for (const Arrival* arrival : all) exchanges.push_back(arrival->exchange);
@@ -61,29 +102,26 @@ class SharedDevice final : public DeviceGroup {
       stream.kernel(exchange_kernel(args).info(), grid_of(args, device().is_cuda()), &args);
     });
   }
-  /// Launches an instance of all ranks' graphs.
-  void launch(Instance& instance, const std::string& name, StreamImpl& stream) {
-    Descriptor descriptor;
-    descriptor.operation = Operation::launch;
-    descriptor.set_name(name);
-    meet_on(descriptor, stream, nullptr, [&](auto) { instance.launch(stream); });
-  }
-  std::unique_ptr<Instance> instantiate(const GraphData& data, graph::Target target);
-
- private:
-  graph::MeetingCall call_of(const ExchangePtr& exchange);
-
   void check_exchange(const ExchangeData& exchange, const Device& of) const {
     check_device(exchange, of);
-    if (!is_collective(exchange.descriptor.operation))
-      throw BadArgument(
-          fmt::format("ranks that share {} have no {}; use a collective, of a subgroup if need be",
-                      device().name(), name_of(exchange.descriptor.operation)));
+    const Operation operation = exchange.descriptor.operation;
+    if (operation == Operation::send || operation == Operation::receive)
+      throw BadArgument(fmt::format("ranks that share {} have no {}; use put_signal and wait",
+                                    device().name(), name_of(operation)));
   }
-  std::shared_ptr<SymmetricBlock> make_block(std::size_t) override {
-    throw BadArgument(fmt::format(
-        "ranks that share {} have no symmetric memory of it; use the group that this one came from",
-        device().name()));
+  std::shared_ptr<SymmetricBlock> make_block(std::size_t bytes) override {
+    Descriptor descriptor;
+    descriptor.operation = Operation::symmetric;
+    descriptor.count = bytes;
+    descriptor.element_bytes = 1;
+    std::shared_ptr<SymmetricBlock> own;
+    control()->meet_at_first(descriptor, &own, [&](std::span<void* const> brought) {
+      const auto block = make_shared_block(device(), bytes, size(), stream());
+      for (void* item : brought)
+        *static_cast<std::shared_ptr<SymmetricBlock>*>(item) =
+            std::make_shared<SymmetricBlock>(*block);  // each rank's own, found while it lives
+    });
+    return own;
   }
 
   /// `work` enqueues, on the first rank's stream, what all ranks do together.
@@ -112,10 +150,13 @@ class SharedDevice final : public DeviceGroup {
 class JointInstance final : public Instance {
  public:
   JointInstance(std::shared_ptr<SharedDevice> group, std::shared_ptr<Instance> all,
-                std::string name)
-      : group_(std::move(group)), all_(std::move(all)), name_(std::move(name)) {}
+                std::vector<ExchangePtr> puts, std::string name)
+      : group_(std::move(group)),
+        all_(std::move(all)),
+        puts_(std::move(puts)),
+        name_(std::move(name)) {}
 
-  void launch(StreamImpl& stream) override { group_->launch(*all_, name_, stream); }
+  void launch(StreamImpl& stream) override { group_->launch(*all_, name_, puts_, stream); }
   std::optional<graph::Refusal> apply(const GraphData&, const graph::Changes&) override {
     return graph::Refusal{"it is one graph with those of other ranks", name_};
   }
@@ -128,6 +169,7 @@ class JointInstance final : public Instance {
  private:
   std::shared_ptr<SharedDevice> group_;
   std::shared_ptr<Instance> all_;
+  std::vector<ExchangePtr> puts_;  // of all ranks, on the first
   std::string name_;
 };
 
@@ -137,27 +179,27 @@ class DeviceExchange final : public graph::Meeting {
   DeviceExchange(std::shared_ptr<SharedDevice> group, ExchangePtr exchange)
       : group_(std::move(group)), exchange_(std::move(exchange)) {}
 
-  void enqueue(StreamRef stream) override {
-    group_->run_on(*exchange_, *graph::state_of(stream).impl);
-  }
+  void enqueue(StreamRef stream) override { group_->run_on(*exchange_, stream); }
   std::unique_ptr<Instance> instantiate(const GraphData& data, graph::Target target) override {
     return group_->instantiate(data, target);
   }
   const SharedDevice* group() const { return group_.get(); }
-  const ExchangeData* exchange() const { return exchange_.get(); }
+  const ExchangePtr& exchange() const { return exchange_; }
 
  private:
   std::shared_ptr<SharedDevice> group_;
   ExchangePtr exchange_;
 };
 
-graph::MeetingCall SharedDevice::call_of(const ExchangePtr& exchange) {
-  return {std::make_shared<DeviceExchange>(
-      std::static_pointer_cast<SharedDevice>(shared_from_this()), exchange)};
+std::function<void(StreamRef)> SharedDevice::call_of(const ExchangePtr& exchange) {
+  auto self = std::static_pointer_cast<SharedDevice>(shared_from_this());
+  if (ties_ranks(*exchange))
+    return graph::MeetingCall{std::make_shared<DeviceExchange>(std::move(self), exchange)};
+  return [self = std::move(self), exchange](StreamRef stream) { self->run_on(*exchange, stream); };
 }
 
-/// A graph's exchanges, in the order in which it runs them.
-std::vector<JointNode> exchanges_of(const GraphData& data, const SharedDevice* group) {
+/// A graph with its exchanges, in the order in which it runs them.
+JointPart part_of(const GraphData& data, const SharedDevice* group) {
   const auto exchange_of = [](const graph::NodeData& node) {
     return dynamic_cast<const DeviceExchange*>(graph::meeting_of(node));
   };
@@ -173,11 +215,17 @@ std::vector<JointNode> exchanges_of(const GraphData& data, const SharedDevice* g
           "graph '{}' has exchanges of two groups; ranks that share a device meet in one",
           data.name));
   }
-  std::vector<JointNode> found;
-  for (const NodeId id : graph::topological_order(data, graph::kRootScope, false))
-    if (const DeviceExchange* exchange = exchange_of(data.nodes[id]))
-      found.push_back({id, exchange->exchange()});
-  return found;
+  JointPart part{&data, {}, {}, {}};
+  for (const NodeId id : graph::topological_order(data, graph::kRootScope, false)) {
+    const DeviceExchange* exchange = exchange_of(data.nodes[id]);
+    if (!exchange) continue;
+    const Operation operation = exchange->exchange()->descriptor.operation;
+    auto& kind = operation == Operation::put    ? part.puts
+                 : operation == Operation::wait ? part.waits
+                                                : part.collectives;
+    kind.push_back({id, exchange->exchange()});
+  }
+  return part;
 }
 
 std::unique_ptr<Instance> SharedDevice::instantiate(const GraphData& data, graph::Target target) {
@@ -188,21 +236,24 @@ std::unique_ptr<Instance> SharedDevice::instantiate(const GraphData& data, graph
   struct Brought {
     JointPart part;
     std::shared_ptr<Instance> instance;
-  } own{{&data, exchanges_of(data, this)}, nullptr};
+  } own{part_of(data, this), nullptr};
   Descriptor descriptor;
   descriptor.operation = Operation::instantiate;
   descriptor.set_name(data.name);
-  descriptor.count = own.part.nodes.size();
+  descriptor.count = own.part.collectives.size();
+  std::vector<ExchangePtr> puts;
   control()->meet_at_first(descriptor, &own, [&](std::span<void* const> brought) {
     std::vector<const JointPart*> parts;
     for (void* item : brought) parts.push_back(&static_cast<Brought*>(item)->part);
+    for (const JointPart* part : parts)
+      for (const JointNode& put : part->puts) puts.push_back(put.exchange);
     const GraphData joint = join(parts, members());
     const std::shared_ptr<Instance> instance =
         graph::impl_of(device()).instantiate(joint, graph::Target::host_launch);
     for (void* item : brought) static_cast<Brought*>(item)->instance = instance;
   });
   return std::make_unique<JointInstance>(std::static_pointer_cast<SharedDevice>(shared_from_this()),
-                                         std::move(own.instance), data.name);
+                                         std::move(own.instance), std::move(puts), data.name);
 }
 
 }  // namespace

@@ -300,6 +300,7 @@ llm::EngineStats HostScheduler::stats() const {
           .launches = s.steps,
           .masks_followed = masks_.followed(),
           .masks_awaited = masks_.awaited(),
+          .steps_of_highest = runner_->steps_of_highest(),
           .seconds_busy = clock_.seconds_busy(),
           .seconds_idle = clock_.seconds_idle(),
           .seconds_overlapped = clock_.seconds_overlapped()};

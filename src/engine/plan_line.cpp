@@ -43,10 +43,10 @@ void PlanLine::send(News news) {
   group_.broadcast(std::span(message_), 0).named("plan").run();
 }
 
-void PlanLine::lead(std::span<const schedule::Line> plan) {
+void PlanLine::lead(News step, std::span<const schedule::Line> plan) {
   const std::lock_guard lock(mutex_);
   std::copy(plan.begin(), plan.end(), message_.begin() + 1);
-  send(News::step);
+  send(step);
 }
 
 void PlanLine::begin_loop() {
@@ -66,7 +66,8 @@ PlanLine::News PlanLine::follow(std::span<schedule::Line> plan) {
     News news = News::idle;
     std::memcpy(&news, message_.data(), sizeof news);
     if (news == News::idle) continue;
-    if (news == News::step) std::copy(message_.begin() + 1, message_.end(), plan.begin());
+    if (news == News::step || news == News::step_of_highest)
+      std::copy(message_.begin() + 1, message_.end(), plan.begin());
     return news;
   }
 }

@@ -25,16 +25,17 @@ class PlanLine {
   ~PlanLine();
   PlanLine(const PlanLine&) = delete;
 
-  enum class News : std::uint32_t { idle, step, loop, end };
+  enum class News : std::uint32_t { idle, step, step_of_highest, loop, end };
 
-  /// Sends a plan. Throws RanksBroken. REQUIRES: rank 0.
-  void lead(std::span<const schedule::Line> plan);
+  /// Sends a plan. `step`: step, or step_of_highest (see StepShape::samples_highest). Throws
+  /// RanksBroken. REQUIRES: rank 0.
+  void lead(News step, std::span<const schedule::Line> plan);
   /// Says that a loop on rank 0's device begins, which sends plans by itself. Returns when all
   /// others have heard it, and so have left the loop before. The line is silent until `end_loop`.
   void begin_loop();
   void end_loop();
-  /// Waits for the next news other than `idle`. `step`: the plan is there. `end`: rank 0 has ended.
-  /// REQUIRES: a rank other than 0.
+  /// Waits for the next news other than `idle`. The plan is there with a step. `end`: rank 0 has
+  /// ended. REQUIRES: a rank other than 0.
   News follow(std::span<schedule::Line> plan);
 
   void give_up(const std::string& reason) noexcept { group_.give_up(reason); }

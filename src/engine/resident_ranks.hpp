@@ -27,6 +27,8 @@ class PlanPost {
   resident::SendPlanArgs sending(resident::LoopState* loop, const schedule::Plan& planned) const;
   /// What the other ranks give `take_plan`. The loop adds its conditions.
   resident::TakePlanArgs taking() const;
+  /// This rank's inbox.
+  std::size_t bytes() const { return memory_.span().size_bytes() + number_.bytes(); }
   /// Whether the hosts of the ranks know that one has failed.
   bool is_broken() const noexcept { return runner_.line()->is_broken(); }
   /// Ends the waits of this rank's kernels.

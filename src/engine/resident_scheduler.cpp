@@ -446,7 +446,8 @@ std::size_t ResidentScheduler::bytes() const {
          mail.orders.capacity() * sizeof(Order) + mail.news.capacity() * sizeof(News) +
          mail.tops.capacity() * sizeof(Sampled) + mail.state_memory.bytes() +
          mail.plan_memory.bytes() + mail.cached_tokens.bytes() + mail.masks.bytes() +
-         mail.params.bytes() + mail.stop.bytes() + mail.sampled.bytes();
+         mail.params.bytes() + mail.stop.bytes() + mail.sampled.bytes() +
+         (post_ ? post_->bytes() : 0);
 }
 
 llm::EngineStats ResidentScheduler::stats() const {

@@ -214,7 +214,8 @@ StepSetup setup_of(const schedule::Limits& limits, const llm::EngineOptions& opt
           {},
           options.ranks,
           options.rank_transport,
-          options.step_form == llm::StepForm::persistent};
+          options.step_form == llm::StepForm::persistent,
+          options.fuses_rank_sums};
 }
 
 kernels::KvType kernel_type(llm::KvType type) {

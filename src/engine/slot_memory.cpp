@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "engine/reply_masks.hpp"
+#include "kernels/sample/highest.hpp"
 #include "kernels/sample/sampling.hpp"
 
 namespace attacca::engine {
@@ -42,8 +43,8 @@ SlotMemory::SlotMemory(const Device& device, const schedule::Limits& limits,
       edges_(device, std::vector<std::uint64_t>(kernels::MaskEdges::kCount)),
       plain_(device, std::vector<std::uint32_t>(kernels::mask_words(vocabulary))),
       marks_(device, std::size_t{limits.slots} * vocabulary),
-      tables_(device,
-              std::vector<std::int32_t>(std::size_t{limits.slots} * limits.table_stride())) {}
+      tables_(device, std::vector<std::int32_t>(std::size_t{limits.slots} * limits.table_stride())),
+      needs_few_(limits.slots) {}
 
 std::size_t SlotMemory::bytes_for(const schedule::Limits& limits, std::uint32_t vocabulary) {
   return limits.slots *
@@ -93,6 +94,7 @@ void SlotMemory::write(const T* to, const T* from, std::size_t count) {
 
 void SlotMemory::place(std::uint32_t slot, const driver::SlotSampling& sampling,
                        std::span<const std::int32_t> history, std::size_t prompt) {
+  needs_few_[slot] = !sampling.allowed && kernels::needs_few(sampling.params);
   write(params_.data() + slot, &sampling.params, 1);
   write(stop_.data() + std::size_t{slot} * SamplingParams::kMaxStopTokens,
         sampling.stop_tokens.data(), sampling.stop_tokens.size());
@@ -106,6 +108,7 @@ void SlotMemory::place(std::uint32_t slot, const driver::SlotSampling& sampling,
 }
 
 void SlotMemory::set_mask(std::uint32_t slot, std::uint32_t row) {
+  needs_few_[slot] = false;
   write(&params_.data()[slot].mask, &row, 1);
 }
 

@@ -36,6 +36,8 @@ class SlotMemory {
   /// them are the prompt.
   void place(std::uint32_t slot, const driver::SlotSampling& sampling,
              std::span<const std::int32_t> history, std::size_t prompt);
+  /// Whether the slot's sequence samples from its highest logits only (see kernels::needs_few).
+  bool needs_few(std::uint32_t slot) const { return needs_few_[slot]; }
   /// Changes the mask of a slot's sequence.
   void set_mask(std::uint32_t slot, std::uint32_t row);
   void write_mask(std::uint32_t row, driver::MaskPtr mask);
@@ -79,6 +81,7 @@ class SlotMemory {
   Buffer<std::uint32_t> plain_;
   Buffer<std::uint16_t> marks_;
   Buffer<std::int32_t> tables_;
+  std::vector<bool> needs_few_;  // by slot
   std::vector<std::uint32_t> words_;
   std::vector<kernels::WordsWrite> writes_;
   std::vector<kernels::SlotHistory> histories_;

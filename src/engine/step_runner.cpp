@@ -11,6 +11,8 @@
 #include <numeric>
 
 #include "core/mebi.hpp"
+#include "graph/access.hpp"
+#include "graph/executor.hpp"
 #include "kernels/persistent/phase.hpp"
 #include "kernels/rms_norm.hpp"
 
@@ -37,13 +39,17 @@ step::StepSizes step_sizes(const StepSetup& setup, const step::TensorParallel* p
           .parallel = parallel};
 }
 
+step::TensorParallel::Ways ways_of(const StepSetup& setup) {
+  return {.is_resident = setup.is_resident, .fuses_sums = setup.fuses_rank_sums};
+}
+
 std::optional<step::TensorParallel> parallel_of(const Device& device,
                                                 const model::ModelConfig& config,
                                                 const StepSetup& setup) {
   if (!setup.ranks) return std::nullopt;
   return std::optional<step::TensorParallel>(std::in_place, device,
                                              setup.ranks->on(device, setup.transport), config,
-                                             step_sizes(setup).largest, setup.is_resident);
+                                             step_sizes(setup).largest, ways_of(setup));
 }
 
 /// The kernels' view of a plan in device memory.
@@ -73,7 +79,11 @@ std::size_t StepRunner::fixed_bytes(const Device& device, const model::ModelConf
   const std::size_t handed_over = schedule::plan_bytes(limits) +
                                   (1 + schedule::kMostInFlight) * schedule::step_bytes(limits) +
                                   schedule::kMostInFlight * limits.logit_rows * sizeof(Sampled);
-  return handed_over + SlotMemory::bytes_for(limits, c.vocabulary) +
+  const std::size_t ranks =
+      setup.ranks ? step::TensorParallel::bytes_for(c, step_sizes(setup).largest,
+                                                    setup.ranks->size(), ways_of(setup))
+                  : 0;
+  return handed_over + ranks + SlotMemory::bytes_for(limits, c.vocabulary) +
          step::StepMemory::bytes_for(device, c, kv_sizes(setup), step_sizes(setup), expands);
 }
 
@@ -109,6 +119,8 @@ StepRunner::StepRunner(const model::ModelConfig& config,
   }
   if (setup.ranks) line_ = std::make_unique<PlanLine>(*setup.ranks, plan_memory_.size());
 }
+
+StepRunner::~StepRunner() { drain(); }
 
 std::unique_ptr<StepRunner> StepRunner::make_sibling(const StepSetup& setup) const {
   return std::make_unique<StepRunner>(config_, weights_, device_, setup, formats::Progress());
@@ -160,14 +172,14 @@ void StepRunner::use(Graphs& graphs) {
   graphs_ = std::move(graphs.graphs_);
 }
 
-std::vector<StepRunner::Ready> StepRunner::build_all(const schedule::Limits& limits,
+std::vector<StepRunner::Sized> StepRunner::build_all(const schedule::Limits& limits,
                                                      const formats::Progress& progress) const {
   std::vector<std::uint32_t> order(limits.graph_count());
   std::iota(order.begin(), order.end(), 0u);
   std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
     return limits.graph_tokens(a) > limits.graph_tokens(b);
   });
-  std::vector<Ready> graphs(order.size());
+  std::vector<Sized> graphs(order.size());
   const auto taken = [&, free = device_.bytes_free()] {
     return device_.is_cuda() ? free - std::min(free, device_.bytes_free()) : 0;
   };
@@ -198,13 +210,20 @@ step::StepShape StepRunner::shape_of(std::uint32_t tokens, bool is_decode) const
   return {tokens, std::min(tokens, setup_.limits.logit_rows), is_decode};
 }
 
-StepRunner::Ready StepRunner::build(const schedule::Limits& limits, std::uint32_t graph) const {
-  const bool is_decode = limits.is_decode_graph(graph);
-  const step::StepShape shape = shape_of(limits.graph_tokens(graph), is_decode);
+StepRunner::Sized StepRunner::build(const schedule::Limits& limits, std::uint32_t graph) const {
+  step::StepShape shape = shape_of(limits.graph_tokens(graph), limits.is_decode_graph(graph));
+  Sized sized{build(shape), {}};
+  shape.samples_highest = can_sample_highest();
+  if (shape.samples_highest) sized.from_highest = build(shape);
+  return sized;
+}
+
+StepRunner::Ready StepRunner::build(const step::StepShape& shape) const {
   const std::string name =
-      fmt::format("{} step of {}", is_decode ? "decode" : "mixed", shape.tokens);
+      fmt::format("{} step of {}{}", shape.is_decode ? "decode" : "mixed", shape.tokens,
+                  shape.samples_highest ? ", highest logits" : "");
   Ready ready;
-  if (is_decode || setup_.graphs == llm::GraphMode::full) {
+  if (shape.is_decode || setup_.graphs == llm::GraphMode::full) {
     Graph whole(device_, name);
     marked_step(shape).append_to(whole);
     ready.graphs.push_back(whole.instantiate());
@@ -229,20 +248,33 @@ std::vector<Exec> StepRunner::build_pieces(const std::string& name,
   return pieces;
 }
 
+PlanLine::News StepRunner::planned_news() const {
+  const std::span slots(plan_.row_slots, plan_.counts->rows);
+  const bool needs_few = std::all_of(slots.begin(), slots.end(), [&](std::int32_t slot) {
+    return slots_.needs_few(static_cast<std::uint32_t>(slot));
+  });
+  return needs_few && can_sample_highest() ? PlanLine::News::step_of_highest : PlanLine::News::step;
+}
+
 void StepRunner::launch(bool keeps_rows, bool needs_logits) {
-  if (line_) line_->lead(plan_memory_);
-  launch_planned(keeps_rows, needs_logits || line_);  // all ranks compute the same
+  if (!line_) return launch_planned(keeps_rows, needs_logits, false);
+  const PlanLine::News news = planned_news();
+  line_->lead(news, plan_memory_);
+  // All ranks compute the same.
+  launch_planned(keeps_rows, true, news == PlanLine::News::step_of_highest);
 }
 
 void StepRunner::follow() {
-  while (line_->follow(plan_memory_) == PlanLine::News::step) {
+  for (;;) {
+    const PlanLine::News news = line_->follow(plan_memory_);
+    if (news != PlanLine::News::step && news != PlanLine::News::step_of_highest) break;
     if (in_flight_ == schedule::kMostInFlight) wait();
-    launch_planned(false, true);
+    launch_planned(false, true, news == PlanLine::News::step_of_highest);
   }
   while (in_flight_ > 0) wait();
 }
 
-void StepRunner::launch_planned(bool keeps_rows, bool needs_logits) {
+void StepRunner::launch_planned(bool keeps_rows, bool needs_logits, bool samples_highest) {
   const schedule::Counts& counts = *plan_.counts;
   Flight& flight = flights_[(oldest_ + in_flight_) % schedule::kMostInFlight];
   slots_.change_tables(plan_);
@@ -250,7 +282,12 @@ void StepRunner::launch_planned(bool keeps_rows, bool needs_logits) {
   std::memcpy(flight.input.data(), plan_memory_.data(), input_bytes_);
   if (!needs_logits) schedule::bind_plan(setup_.limits, flight.input.data()).counts->rows = 0;
   stream_.copy(input_.data(), flight.input.data(), input_bytes_);
-  launch(counts.graph == schedule::kNone ? without_graph(counts) : graphs_[counts.graph]);
+  if (samples_highest) ++steps_of_highest_;
+  if (counts.graph == schedule::kNone)
+    launch(without_graph(counts, samples_highest));
+  else
+    launch(samples_highest ? graphs_[counts.graph].from_highest
+                           : graphs_[counts.graph].from_logits);
   if (needs_logits)
     stream_.copy(flight.sampled.data(), memory_.sampled().data(), counts.rows * sizeof(Sampled));
   else
@@ -291,6 +328,8 @@ const Sampled* StepRunner::wait() {
     } else {
       wait_stream_.wait(flight.done);
       wait_stream_.synchronize();
+      // Without the others' parts a step samples anything, which must not be told.
+      if (line_ && graph::state_of(stream_).impl->has_failed()) stream_.synchronize();
     }
   } catch (const std::exception& error) {
     // Other ranks may still wait for exchanges of this step, and must not take those of the next.
@@ -322,11 +361,12 @@ bool StepRunner::is_usable() noexcept {
   }
 }
 
-StepRunner::Ready& StepRunner::without_graph(const schedule::Counts& counts) {
-  const std::pair key(counts.tokens, counts.is_decode != 0);
+StepRunner::Ready& StepRunner::without_graph(const schedule::Counts& counts, bool samples_highest) {
+  const std::tuple key(counts.tokens, counts.is_decode != 0, samples_highest);
   if (const auto found = graphless_.find(key); found != graphless_.end()) return found->second;
   if (graphless_.size() == kMostGraphless) graphless_.clear();
-  const step::StepShape shape = shape_of(counts.tokens, counts.is_decode != 0);
+  step::StepShape shape = shape_of(counts.tokens, counts.is_decode != 0);
+  shape.samples_highest = samples_highest;
   return graphless_.emplace(key, Ready{{}, step::emit_step(memory_, shape)}).first->second;
 }
 
@@ -346,18 +386,19 @@ void StepRunner::launch(Ready& ready) {
 std::size_t StepRunner::step_bytes() const {
   std::size_t bytes = plan_memory_.size() * sizeof(schedule::Line) + input_.bytes() +
                       memory_.sampled().bytes() + slots_.bytes() + memory_.scratch_bytes() +
-                      memory_.tiled_bytes();
+                      memory_.tiled_bytes() + (parallel_ ? parallel_->bytes() : 0);
   for (const Flight& flight : flights_) bytes += flight.input.bytes() + flight.sampled.bytes();
   return bytes;
 }
 
 std::size_t StepRunner::graph_bytes() const { return bytes_of(graphs_); }
 
-std::size_t StepRunner::bytes_of(const std::vector<Ready>& graphs) {
+std::size_t StepRunner::bytes_of(const std::vector<Sized>& graphs) {
   std::size_t bytes = 0;
-  for (const Ready& ready : graphs)
-    for (const Exec& graph : ready.graphs)
-      bytes += graph.memory().host_bytes + graph.memory().pinned_bytes;
+  for (const Sized& sized : graphs)
+    for (const Ready* ready : {&sized.from_logits, &sized.from_highest})
+      for (const Exec& graph : ready->graphs)
+        bytes += graph.memory().host_bytes + graph.memory().pinned_bytes;
   return bytes;
 }
 

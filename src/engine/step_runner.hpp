@@ -14,7 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "engine/plan_line.hpp"
@@ -37,6 +37,7 @@ struct StepSetup {
   std::optional<Group> ranks = {};  // the model is split over them
   Transport transport = Transport::automatic;
   bool is_persistent = false;  // decode steps of few tokens are one kernel, where that can be
+  bool fuses_rank_sums = false;
 };
 
 /// Not thread-safe. REQUIRES: the configuration and the files that the weights map outlive it.
@@ -46,6 +47,9 @@ class StepRunner {
   /// has no memory left for one.
   StepRunner(const model::ModelConfig& config, std::shared_ptr<const model::Weights> weights,
              const Device& device, const StepSetup& setup, const formats::Progress& progress);
+  /// Waits for steps in flight, which use its memory.
+  ~StepRunner();
+  StepRunner(const StepRunner&) = delete;
   /// Another runner of the same weights, with pages and buffers of its own.
   std::unique_ptr<StepRunner> make_sibling(const StepSetup& setup) const;
 
@@ -78,7 +82,7 @@ class StepRunner {
   void follow();
   /// Waits for the oldest step in flight and returns its samples. They stay until kMostInFlight
   /// more steps are launched. Rethrows a kernel's error, at the latest when no other step is in
-  /// flight.
+  /// flight; with ranks, before a sample of the broken step is returned.
   const kernels::Sampled* wait();
   /// The hidden states behind the final norm of the rows that `wait` returned. They stay as long.
   const float* rows() const { return rows_; }
@@ -92,6 +96,8 @@ class StepRunner {
   const step::TensorParallel* parallel() const { return parallel_ ? &*parallel_ : nullptr; }
   PlanLine* line() const { return line_.get(); }
   std::uint32_t vocabulary() const { return config_.vocabulary; }
+  /// Steps launched that sample from the highest logits of each rank.
+  std::uint64_t steps_of_highest() const { return steps_of_highest_; }
   std::size_t arena_bytes() const { return memory_.arena_bytes(); }
   std::size_t step_bytes() const;
   std::size_t graph_bytes() const;
@@ -109,6 +115,11 @@ class StepRunner {
   struct Ready {
     std::vector<Exec> graphs;
     std::optional<step::Chain> kernels;  // none: one graph has them all
+  };
+  /// A step size. The second is empty unless ranks can sample from their highest logits.
+  struct Sized {
+    Ready from_logits;
+    Ready from_highest;
   };
 
   struct KeptRows {
@@ -128,15 +139,18 @@ class StepRunner {
   };
 
   /// By Counts::graph, the largest built first.
-  std::vector<Ready> build_all(const schedule::Limits& limits,
+  std::vector<Sized> build_all(const schedule::Limits& limits,
                                const formats::Progress& progress) const;
-  Ready build(const schedule::Limits& limits, std::uint32_t graph) const;
-  static std::size_t bytes_of(const std::vector<Ready>& graphs);
+  Sized build(const schedule::Limits& limits, std::uint32_t graph) const;
+  Ready build(const step::StepShape& shape) const;
+  static std::size_t bytes_of(const std::vector<Sized>& graphs);
   step::Chain marked_step(const step::StepShape& shape) const;
   std::vector<Exec> build_pieces(const std::string& name, const step::Chain& chain) const;
   step::StepShape shape_of(std::uint32_t tokens, bool is_decode) const;
-  Ready& without_graph(const schedule::Counts& counts);
-  void launch_planned(bool keeps_rows, bool needs_logits);
+  Ready& without_graph(const schedule::Counts& counts, bool samples_highest);
+  bool can_sample_highest() const { return parallel_ && parallel_->can_sample_highest(); }
+  PlanLine::News planned_news() const;
+  void launch_planned(bool keeps_rows, bool needs_logits, bool samples_highest);
   void launch(Ready& ready);
   void keep_rows(Flight& flight);
   Flight make_flight() const;
@@ -157,11 +171,13 @@ class StepRunner {
   std::array<Flight, schedule::kMostInFlight> flights_;
   std::uint32_t oldest_ = 0;  // index of the oldest flight
   std::uint32_t in_flight_ = 0;
+  std::uint64_t steps_of_highest_ = 0;
   std::optional<Buffer<float>> normed_rows_;  // on the device, as KeptRows::values
   const float* rows_ = nullptr;
   schedule::Plan plan_;
-  std::vector<Ready> graphs_;                                  // by Counts::graph
-  std::map<std::pair<std::uint32_t, bool>, Ready> graphless_;  // by tokens and is_decode
+  std::vector<Sized> graphs_;  // by Counts::graph
+  // By tokens, is_decode and samples_highest.
+  std::map<std::tuple<std::uint32_t, bool, bool>, Ready> graphless_;
   std::size_t graph_device_bytes_ = 0;
   std::unique_ptr<PlanLine> line_;  // to the other ranks, or from rank 0; null: there are none
 };
@@ -173,7 +189,7 @@ class StepRunner::Graphs {
  private:
   friend class StepRunner;
   schedule::Limits limits_;
-  std::vector<Ready> graphs_;
+  std::vector<Sized> graphs_;
 };
 
 }  // namespace attacca::engine

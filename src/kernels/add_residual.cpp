@@ -13,8 +13,8 @@ struct AddResidual {
   using Args = AddResidualArgs;
 
   static Cost cost(const Args& a) {
-    return {.flops = 5.0 * a.rows.capacity * a.residual.columns,
-            .bytes = 14.0 * a.rows.capacity * a.residual.columns};
+    return {.flops = (4.0 + a.count) * a.rows.capacity * a.residual.columns,
+            .bytes = (10.0 + 4 * a.count) * a.rows.capacity * a.residual.columns};
   }
 
   static void host_block(Thread& t, const Args& a) {
@@ -35,7 +35,9 @@ struct AddResidual {
  private:
   ATTACCA_HD static float value(const Args& a, std::uint64_t row, std::uint32_t column) {
     const std::uint64_t at = row * a.residual.columns + column;
-    return a.residual.values[at] + a.x[at];
+    float sum = a.parts[0][at];
+    for (std::int32_t part = 1; part < a.count; ++part) sum += a.parts[part][at];
+    return a.residual.values[at] + sum;
   }
 };
 

@@ -1,5 +1,6 @@
 // add_residual.hpp: adds rows to a Residual and prepares it for the next norm, where an exchange
-// between ranks stands between a product and its residual.
+// between ranks stands between a product and its residual. Where the memory of all ranks can be
+// addressed, it adds up their parts too, and the exchange is only a barrier.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -10,7 +11,10 @@
 namespace attacca::kernels {
 
 struct AddResidualArgs {
-  const float* x;  // [capacity, residual.columns]
+  static constexpr int kMostParts = 8;
+
+  const float* parts[kMostParts];  // [capacity, residual.columns] each; added in their order
+  std::int32_t count;              // of parts
   RowCount rows;
   Residual residual;
   const float* next_norm;  // [residual.columns]

@@ -25,7 +25,9 @@ class LinkedRanks {
   const kernels::RankLink& link() const { return link_; }
   /// Ends this rank's waits, now and later. May be called while kernels run.
   void stop();
-  std::size_t bytes() const { return sizeof(kernels::RankRoom) + turns_.bytes(); }
+  static constexpr std::size_t bytes() {
+    return sizeof(kernels::RankRoom) + (kernels::RankRoom::kChannels + 1) * sizeof(std::uint32_t);
+  }
 
  private:
   Device device_;

@@ -123,7 +123,8 @@ class Emitter {
                 .parts = 1,
                 .adds = false,
                 .y = parallel_ ? parallel_->logits_part() : memory_.logits()});
-    if (parallel_) parallel_->gather_logits(chain_, memory_.logits(), count);
+    if (parallel_ && !shape_.samples_highest)
+      parallel_->gather_logits(chain_, memory_.logits(), count);
   }
 
   Rows rows(const Region& region, std::uint32_t columns,

@@ -67,7 +67,9 @@ Chain emit_step(const StepMemory& memory, const StepShape& shape) {
                                  .params = in.sampling,
                                  .tokens = in.slot_tokens,
                                  .out = const_cast<kernels::Sampled*>(memory.sampled().data())};
-  if (!parallel || parallel->is_root())
+  if (shape.samples_highest)
+    parallel->sample_highest(chain, args);
+  else if (!parallel || parallel->is_root())
     chain.add(Part::sampling, "sample", kernels::sample(args), args);
   if (parallel) parallel->share_tokens(chain, args.out, args.rows);
   return chain;

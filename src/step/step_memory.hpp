@@ -28,6 +28,9 @@ struct StepShape {
   std::uint32_t tokens;    // computed
   std::uint32_t rows;      // of logits, one for each token to be sampled
   bool is_decode = false;  // every token is the newest of a sequence of its own
+  // Rank 0 samples from the highest logits of each rank, and does not gather all.
+  // REQUIRES: TensorParallel::can_sample_highest, and rows that need few (see highest.hpp).
+  bool samples_highest = false;
 };
 
 struct StepSizes {

@@ -125,7 +125,8 @@ class Emitter {
       emit_streamed_head();
     else
       emit_plain_head();
-    if (parallel_) parallel_->gather_logits(chain_, memory_.logits(), {in_.row_count, shape_.rows});
+    if (parallel_ && !shape_.samples_highest)
+      parallel_->gather_logits(chain_, memory_.logits(), {in_.row_count, shape_.rows});
   }
   float* logits() const { return parallel_ ? parallel_->logits_part() : memory_.logits(); }
 
@@ -246,14 +247,11 @@ class Emitter {
   /// `args`: as `added` makes them.
   void add_to_residual(const std::string& name, StreamedLinearArgs args) {
     if (!parallel_) return add(name, args);
-    float* const part = parallel_->partial();
+    sum_ ^= 1;
     args.epilogue = Epilogue::store;
-    args.y = part;
+    args.y = parallel_->partial(sum_);
     add(name, args);
-    parallel_->add_sum(chain_, name + " sum", part, part, tokens_);
-    chain_.add(
-        Part::product, name + " residual", add_residual(),
-        {.x = part, .rows = tokens_, .residual = args.residual, .next_norm = args.next_norm});
+    parallel_->add_to_residual(chain_, name, sum_, {{}, 0, tokens_, args.residual, args.next_norm});
   }
   static Upcoming upcoming(const Matrix& w, std::uint32_t most) {
     return {w.data, w.bytes(), most};
@@ -288,8 +286,9 @@ class Emitter {
   StepShape shape_;
   unsigned processors_;
   RowCount tokens_;
-  bool in_order_;  // few rows have the bits of many
-  bool has_rest_;  // some product of the step wants more of x than its rounded rows
+  bool in_order_;     // few rows have the bits of many
+  bool has_rest_;     // some product of the step wants more of x than its rounded rows
+  unsigned sum_ = 0;  // see TensorParallel::partial
   Residual before_attention_;
   Residual after_attention_;
   float* qkv_;

@@ -8,21 +8,50 @@
 
 namespace attacca::step {
 
+using kernels::Highest;
 using kernels::RankPattern;
 using kernels::RowCount;
 using kernels::Sampled;
 
+namespace {
+
+/// Whether a kernel of any rank can read what is symmetric memory of the group.
+bool can_fuse(const Group& group) {
+  return group.size() <= kernels::AddResidualArgs::kMostParts &&
+         (group.backend() == "edges" || group.backend() == "nvshmem");
+}
+
+}  // namespace
+
 TensorParallel::TensorParallel(const Device& device, const Group& group,
                                const model::ModelConfig& config, const StepShape& largest,
-                               bool is_resident)
+                               const Ways& ways)
     : group_(group),
       hidden_(config.hidden),
       vocabulary_(config.vocabulary),
       part_(model::most_rows(config.vocabulary, group.size())),
-      partial_(device, std::size_t{largest.tokens} * config.hidden),
+      least_(model::rows_of(config.vocabulary, group.size() - 1, group.size()).count),
+      part_elements_(std::size_t{largest.tokens} * config.hidden),
+      parts_(ways.fuses_sums && can_fuse(group) && !ways.is_resident
+                 ? std::optional(group.symmetric<float>(2 * part_elements_))
+                 : std::nullopt),
+      partial_(device, parts_ ? 0 : part_elements_),
       logits_part_(device, std::size_t{largest.rows} * part_),
       gathered_(device, std::size_t{largest.rows} * part_ * static_cast<std::size_t>(group.size())),
-      linked_(is_resident ? std::make_unique<LinkedRanks>(device, group) : nullptr) {}
+      highest_(device, largest.rows),
+      all_highest_(device, std::size_t{largest.rows} * static_cast<std::size_t>(group.size())),
+      linked_(ways.is_resident ? std::make_unique<LinkedRanks>(device, group) : nullptr),
+      bytes_(bytes_for(config, largest, group.size(),
+                       {.is_resident = ways.is_resident, .fuses_sums = fuses_sums()})) {}
+
+std::size_t TensorParallel::bytes_for(const model::ModelConfig& config, const StepShape& largest,
+                                      int ranks, const Ways& ways) {
+  const std::size_t sums = std::size_t{largest.tokens} * config.hidden * (ways.fuses_sums ? 2 : 1);
+  const std::size_t part = std::size_t{largest.rows} * model::most_rows(config.vocabulary, ranks);
+  const std::size_t parts = 1 + static_cast<std::size_t>(ranks);  // its own, and those of all
+  return (sums + part * parts) * sizeof(float) + largest.rows * parts * sizeof(Highest) +
+         (ways.is_resident ? LinkedRanks::bytes() : 0);
+}
 
 template <class T>
 void TensorParallel::add_linked(Chain& chain, const std::string& name, RankPattern pattern,
@@ -48,6 +77,20 @@ void TensorParallel::add_sum(Chain& chain, const std::string& name, const float*
                          .named(name));
 }
 
+void TensorParallel::add_to_residual(Chain& chain, const std::string& name, unsigned sum,
+                                     kernels::AddResidualArgs args) const {
+  args.count = fuses_sums() ? group_.size() : 1;
+  if (fuses_sums()) {
+    for (int rank = 0; rank < group_.size(); ++rank)
+      args.parts[rank] = parts_->of(rank) + sum * part_elements_;
+    chain.add_exchange(group_.barrier().named(name + " meeting"));
+  } else {
+    args.parts[0] = partial(sum);
+    add_sum(chain, name + " sum", partial(sum), partial(sum), args.rows);
+  }
+  chain.add(Part::product, name + " residual", kernels::add_residual(), args);
+}
+
 void TensorParallel::gather_logits(Chain& chain, float* logits, const RowCount& rows) const {
   // All parts travel as if they were of the same size.
   const std::size_t count = std::size_t{rows.capacity} * part_;
@@ -66,6 +109,25 @@ void TensorParallel::gather_logits(Chain& chain, float* logits, const RowCount& 
                .part = part_,
                .columns = vocabulary_,
                .y = logits});
+}
+
+void TensorParallel::sample_highest(Chain& chain, const kernels::SampleArgs& args) const {
+  const model::RowRange own = model::rows_of(vocabulary_, group_.rank(), group_.size());
+  const auto ranks = static_cast<std::size_t>(group_.size());
+  const std::span<Highest> found(const_cast<Highest*>(highest_.data()), args.rows.capacity);
+  const std::span<Highest> all(const_cast<Highest*>(all_highest_.data()),
+                               args.rows.capacity * ranks);
+  kernels::HighestArgs find{args, own.first, found.data()};
+  find.part.logits = logits_part();
+  find.part.vocabulary = own.count;
+  chain.add(Part::sampling, "highest logits", kernels::highest(find), find);
+  chain.add_exchange(group_.all_gather<Highest>(found, all)
+                         .limited_to(args.rows.count, 1)
+                         .named("gather highest logits"));
+  if (!is_root()) return;
+  kernels::SampleHighestArgs choose{args, all.data()};
+  choose.sample.vocabulary = static_cast<std::uint32_t>(ranks) * Highest::kCount;
+  chain.add(Part::sampling, "sample highest", kernels::sample_highest(), choose);
 }
 
 void TensorParallel::share_tokens(Chain& chain, Sampled* sampled, const RowCount& rows) const {

@@ -122,6 +122,40 @@ inline void a_signal_on_a_device_follows_its_data(const Device& device, const Gr
   }
 }
 
+/// The same on streams, with short and long data and without a wait of any host.
+inline void signals_order_the_streams_of_ranks(const Device& device, const Group& group) {
+  const int next = (group.rank() + 1) % group.size();
+  const int before = (group.rank() + group.size() - 1) % group.size();
+  constexpr int kTurns = 6;
+  for (const std::size_t count : {std::size_t{33}, std::size_t{40'000}}) {
+    const SymmetricBuffer<int> inbox = group.symmetric<int>(count);
+    const SymmetricBuffer<std::uint64_t> words = group.symmetric<std::uint64_t>(2);
+    std::uint64_t* const data_came = words.data();
+    std::uint64_t* const may_come = words.data() + 1;
+    Buffer<int> own(device, std::vector<int>(count, group.rank())), seen(device, count * kTurns);
+    const Stream stream(device);
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const auto value = static_cast<std::uint64_t>(turn + 1);
+      stream.kernel(affine, Grid::covering(count), {own.data(), count, 1, 10});
+      group.put_signal<int>(inbox.span(), own.span(), next, data_came, value).enqueue(stream);
+      group.wait(data_came, value, before).named("data").enqueue(stream);
+      const std::size_t first = static_cast<std::size_t>(turn) * count;
+      stream.copy(seen.data() + first, inbox.data(), count * sizeof(int));
+      group
+          .put_signal<std::uint64_t>(words.span().first(0), words.span().first(0), before, may_come,
+                                     value)
+          .enqueue(stream);
+      group.wait(may_come, value, next).named("may come").enqueue(stream);
+    }
+    stream.synchronize();
+    std::vector<int> expected;
+    for (int turn = 1; turn <= kTurns; ++turn)
+      expected.insert(expected.end(), count, before + 10 * turn);
+    EXPECT_EQ(seen.read(), expected);
+    group.barrier().run();  // nobody's memory goes while others use it
+  }
+}
+
 inline void puts_gets_and_counters_reach_any_rank(const Device& device, const Group& group) {
   const auto n = static_cast<std::size_t>(group.size());
   const auto own = static_cast<std::size_t>(group.rank());

@@ -108,6 +108,104 @@ TEST_P(SmallSharedDevice, exchanges_in_graphs_run_at_every_launch) {
              [&](const Group& group) { exchanges_in_graphs_run_at_every_launch(device(), group); });
 }
 
+TEST_P(SmallSharedDevice, a_signal_follows_its_data) {
+  for (const int ranks : {1, 2, 4})
+    on_ranks(ranks,
+             [&](const Group& group) { a_signal_on_a_device_follows_its_data(device(), group); });
+}
+
+TEST_P(SmallSharedDevice, signals_order_the_streams_of_ranks) {
+  for (const int ranks : {1, 2, 3})
+    on_ranks(ranks,
+             [&](const Group& group) { signals_order_the_streams_of_ranks(device(), group); });
+}
+
+TEST_P(SmallSharedDevice, puts_gets_and_counters_reach_any_rank) {
+  for (const int ranks : {1, 2, 5})
+    on_ranks(ranks,
+             [&](const Group& group) { puts_gets_and_counters_reach_any_rank(device(), group); });
+}
+
+/// Rank 0 writes, rank 1 reads: a graph that one builds and the other captures. Of the puts, the
+/// wait follows the one that sets its value.
+TEST_P(SmallSharedDevice, a_wait_in_a_graph_follows_the_put_in_another) {
+  on_ranks(2, [&](const Group& group) {
+    const std::uint64_t count = 3000;
+    const SymmetricBuffer<int> inbox = group.symmetric<int>(count);
+    const SymmetricBuffer<std::uint64_t> signal = group.symmetric<std::uint64_t>(1);
+    Buffer<int> x = buffer(std::vector<int>(count, 0));
+    const AffineArgs more{x.data(), count, 1, 1};
+    const auto put = [&](std::uint64_t value) {
+      return group.put_signal<int>(inbox.span(), x.span(), 1, signal.data(), value);
+    };
+    const Grid grid = Grid::covering(count);
+    const Stream stream(device());
+    Graph graph(device(), "captured");  // the name of those that are
+    if (group.rank() == 0) {
+      const auto early = put(1).add_to(graph);
+      put(2).add_to(graph).after(graph.kernel(affine, grid, more).after(early));
+    } else {
+      graph = capture(stream, [&](StreamRef s) {
+        group.wait(signal.data(), 2, 0).enqueue(s);
+        s.kernel(affine, grid, {inbox.data(), count, 10, 0});
+        s.copy(x.data(), inbox.data(), count * sizeof(int));
+      });
+    }
+    Exec exec = graph.instantiate();
+    for (int turn = 1; turn <= 5; ++turn) {
+      exec.launch(stream);
+      stream.synchronize();
+      EXPECT_EQ(x.read(), std::vector<int>(count, group.rank() == 0 ? turn : 10 * turn));
+    }
+  });
+}
+
+TEST_P(SmallSharedDevice, a_stream_waits_for_the_put_of_a_graph) {
+  on_ranks(2, [&](const Group& group) {
+    const SymmetricBuffer<int> inbox = group.symmetric<int>(1);
+    const SymmetricBuffer<std::uint64_t> signal = group.symmetric<std::uint64_t>(1);
+    Buffer<int> x = buffer(std::vector<int>{group.rank() + 7});
+    const int other = 1 - group.rank();
+    Graph graph(device(), "put");
+    group.put_signal<int>(inbox.span(), x.span(), other, signal.data(), 5).add_to(graph);
+    const Stream first(device()), second(device());
+    graph.instantiate().launch(first);
+    group.wait(signal.data(), 4, other).enqueue(second);
+    second.copy(x.data(), inbox.data(), sizeof(int));
+    second.synchronize();
+    first.synchronize();
+    EXPECT_EQ(x.read()[0], other + 7);
+    group.barrier().run();
+  });
+}
+
+TEST_P(SmallSharedDevice, waits_that_would_never_end_are_refused_by_name) {
+  const auto in_graphs = [&](bool puts) {
+    return told(2, [&](const Group& group) {
+      const SymmetricBuffer<std::uint64_t> word = group.symmetric<std::uint64_t>(1);
+      const int other = 1 - group.rank();
+      Graph graph(device(), "step");
+      const auto wait = group.wait(word.data(), 3, other).named("turn").add_to(graph);
+      const auto none = word.span().first(0);
+      group.put_signal<std::uint64_t>(none, none, other, word.data(), puts ? 3u : 2u)
+          .add_to(graph)
+          .after(wait);
+      graph.instantiate();
+    });
+  };
+  EXPECT_THAT(in_graphs(false),
+              HasSubstr("'turn' of rank 0 waits in graph 'step' for its signal to be 3, and no"));
+  EXPECT_THAT(in_graphs(true), HasSubstr("the ranks wait for each other in graph 'step'"));
+  EXPECT_THAT(told(2,
+                   [&](const Group& group) {
+                     const auto word = group.symmetric<std::uint64_t>(1);
+                     if (group.rank() == 0) group.wait(word.data(), 3, 1).named("turn").run();
+                     group.barrier().run();
+                   }),
+              AllOf(HasSubstr("rank 0 waited 1.5 s for rank 1 to set the signal of 'turn' to 3"),
+                    HasSubstr("it stood at 0")));
+}
+
 TEST_P(SmallSharedDevice, exchanges_outside_graphs_follow_the_work_of_every_rank) {
   on_ranks(3, [&](const Group& group) {
     const std::uint64_t count = 5000;
@@ -197,7 +295,8 @@ TEST_P(SmallSharedDevice, what_ranks_cannot_share_is_refused_by_name) {
       return testing::ThrowsMessage<BadArgument>(HasSubstr(text));
     };
     EXPECT_THAT([&] { group.send(x.span(), 1 - group.rank()).run(); }, is_told("have no send"));
-    EXPECT_THAT([&] { group.symmetric<int>(4); }, is_told("no symmetric memory"));
+    EXPECT_THAT([&] { group.put<int>(x.span(), x.span(), 0); },
+                is_told("has no symmetric memory of 32 bytes"));
     const Stream stream(device());
     EXPECT_THAT([&] { group.launch_together(lock_step, Grid{}, {}, stream); },
                 is_told("'lock_step' of "));

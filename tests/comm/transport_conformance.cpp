@@ -23,6 +23,7 @@ int ranks = 0;
 std::optional<Group> processes;
 std::optional<Group> process_group;  // on the device, made once: NVSHMEM starts once in a process
 
+bool is_one_sided() { return transport == Transport::nvshmem || transport == Transport::edges; }
 bool has_gpu() { return Device::cuda_count() > 0; }
 Device make_device() { return has_gpu() ? Device::cuda(0) : Device::host(1); }
 
@@ -78,11 +79,15 @@ TEST_F(TransportConformance, exchanges_in_graphs_run_at_every_launch) {
   on_ranks(exchanges_in_graphs_run_at_every_launch);
 }
 TEST_F(TransportConformance, a_signal_follows_its_data) {
-  if (transport != Transport::nvshmem) GTEST_SKIP() << "only NVSHMEM has one-sided exchanges";
+  if (!is_one_sided()) GTEST_SKIP() << "only edges and NVSHMEM have one-sided exchanges";
   on_ranks(a_signal_on_a_device_follows_its_data);
 }
+TEST_F(TransportConformance, signals_order_the_streams_of_ranks) {
+  if (!is_one_sided()) GTEST_SKIP() << "only edges and NVSHMEM have one-sided exchanges";
+  on_ranks(signals_order_the_streams_of_ranks);
+}
 TEST_F(TransportConformance, puts_gets_and_counters_reach_any_rank) {
-  if (transport != Transport::nvshmem) GTEST_SKIP() << "only NVSHMEM has one-sided exchanges";
+  if (!is_one_sided()) GTEST_SKIP() << "only edges and NVSHMEM have one-sided exchanges";
   on_ranks(puts_gets_and_counters_reach_any_rank);
 }
 TEST_F(TransportConformance, kernels_of_all_ranks_go_in_step) {

@@ -75,6 +75,28 @@ TEST_P(RankedModels, give_the_bits_of_one_rank) {
   ASSERT_THAT(counts_for(fixture(GetParam())), testing::Contains(4));
   expect_the_bits_of_one_rank(fixture(GetParam()), text_of(GetParam()));
 }
+
+/// Greedy, top-k with all else, and such that need all logits, alone and beside each other.
+TEST_P(RankedModels, draw_the_tokens_of_one_rank) {
+  std::vector<llm::Request> requests = requests_for(GetParam());
+  requests[1].sampling = {.temperature = 1.3f, .top_k = 30, .seed = 1};
+  requests[2].sampling = {.temperature = 1, .top_k = 12, .top_p = 0.8f, .min_p = 0.02f, .seed = 2};
+  std::vector<llm::Request> others = requests_for(GetParam());
+  others[0].sampling = {.temperature = 1, .seed = 4};
+  others[1].sampling = {.temperature = 0.8f, .top_k = 40, .top_p = 0.9f, .seed = 5};
+  others[2].sampling = {.temperature = 0, .repetition_penalty = 1.3f};
+  others[3].logprobs = 1;
+  Engine whole(Model(fixture(GetParam())), small_options());
+  const auto few = tokens_of(whole, requests), all = tokens_of(whole, others);
+  for (const int count : {2, 4})
+    with_ranks(count, fixture(GetParam()), small_options(), [&](Engine& engine) {
+      EXPECT_EQ(tokens_of(engine, requests), few) << count << " ranks";
+      const std::uint64_t steps = engine.stats().steps;
+      EXPECT_EQ(engine.stats().steps_of_highest, steps) << "all of them";
+      EXPECT_EQ(tokens_of(engine, others), all) << count << " ranks";
+      EXPECT_LT(engine.stats().steps_of_highest, engine.stats().steps);
+    });
+}
 INSTANTIATE_TEST_SUITE_P(Fixtures, RankedModels, testing::ValuesIn(kModels), [](const auto& at) {
   std::string name = at.param;
   std::replace(name.begin(), name.end(), '-', '_');

@@ -16,6 +16,7 @@
 #include "engine/rank_fixtures.hpp"
 #include "graph/access.hpp"
 #include "graph/executor.hpp"
+#include "step/linked_ranks.hpp"
 
 namespace attacca::engine_tests {
 namespace {
@@ -185,6 +186,14 @@ TEST(ResidentRanksEngine, has_no_embeddings_and_goes_on) {
   });
 }
 
+TEST(ResidentRanksEngine, counts_rooms_and_inboxes_in_its_memory) {
+  EngineOptions alone = resident_options();
+  const std::size_t one = Engine(Model(fixture("llama")), alone).memory().step;
+  with_ranks(2, fixture("llama"), resident_options(), [&](Engine& engine) {
+    EXPECT_GT(engine.memory().step, one + step::LinkedRanks::bytes());
+  });
+}
+
 // --- a rank that fails -------------------------------------------------------------------------
 
 /// Rank 0 is this thread, the others have one each.
@@ -205,6 +214,7 @@ class FailingRank : public testing::TestWithParam<llm::ResidentLoop> {
   }
   EngineOptions options(int rank) const {
     EngineOptions options = resident_options(GetParam());
+    options.scheduler = scheduler_;
     options.device = devices_[static_cast<std::size_t>(rank)];
     options.ranks = groups_[static_cast<std::size_t>(rank)];
     return options;
@@ -227,6 +237,7 @@ class FailingRank : public testing::TestWithParam<llm::ResidentLoop> {
   }
 
   const Model model_{fixture("llama")};
+  llm::Scheduler scheduler_ = llm::Scheduler::resident;
   std::vector<Group> groups_;
   std::vector<Device> devices_;
   std::vector<std::thread> followers_;
@@ -264,16 +275,17 @@ TEST_P(FailingRank, is_named_if_it_gives_up_while_the_loop_runs) {
 class Stall final : public graph::Observer {
  public:
   void ran(const graph::Execution& execution) override {
-    if (!execution.node.ends_with(" sum") || !is_armed_.exchange(false)) return;
+    if (!execution.node.ends_with(" sum") || --left_ != 0) return;
     has_begun_.set_value();
     end_.get_future().wait();
   }
-  void arm() { is_armed_ = true; }
+  /// It stands still behind this many sums.
+  void arm(int sums = 1) { left_ = sums; }
   void wait() { has_begun_.get_future().wait(); }
   void release() { end_.set_value(); }
 
  private:
-  std::atomic<bool> is_armed_ = false;
+  std::atomic<int> left_ = 0;
   std::promise<void> has_begun_, end_;
 };
 
@@ -293,6 +305,30 @@ TEST_P(FailingRank, is_named_to_all_within_the_deadline_if_it_stalls) {
   EXPECT_THAT(told(), testing::ElementsAre("", HasSubstr("rank 2"), HasSubstr("rank 2"),
                                            HasSubstr("rank 2")));
   graph::impl_of(devices_[2]).observe(nullptr);
+}
+
+/// A step that lacks a rank's part of a sum samples some other token. The reply has the tokens of
+/// the steps before it and no more, with either scheduler.
+TEST_P(FailingRank, leaves_the_reply_without_what_the_broken_step_sampled) {
+  Engine whole(model_, small_options());
+  const std::vector<std::int32_t> one = whole.generate(request(100)).tokens;
+  if (GetParam() == llm::ResidentLoop::self_relaunch) scheduler_ = llm::Scheduler::host;
+  start(2, std::chrono::seconds(1));
+  const auto stall = std::make_shared<Stall>();
+  graph::impl_of(devices_[1]).observe(stall);
+  {
+    Engine engine(model_, options(0));
+    stall->arm(61);  // a step has an even number of them
+    const llm::Reply reply = engine.submit(request(100)).wait();
+    EXPECT_THAT(reply.error, HasSubstr("rank 1"));
+    ASSERT_GT(reply.tokens.size(), 0u);
+    ASSERT_LT(reply.tokens.size(), one.size());
+    EXPECT_EQ(reply.tokens,
+              std::vector(one.begin(), one.begin() + static_cast<long>(reply.tokens.size())));
+    stall->release();
+  }
+  EXPECT_THAT(told()[1], HasSubstr("rank 1"));
+  graph::impl_of(devices_[1]).observe(nullptr);
 }
 
 TEST_P(FailingRank, is_named_to_all_if_it_is_the_first) {

@@ -65,6 +65,44 @@ TEST_P(SmallModelRanks, run_in_every_graph_mode_with_and_without_overlap) {
     }
 }
 
+/// A request with log-probabilities gathers all logits, which are the same bits.
+TEST_P(SmallModelRanks, sample_the_same_tokens_from_few_logits_as_from_all) {
+  std::vector<llm::Request> few = requests_for("llama");
+  few[1].sampling = {.temperature = 1.2f, .top_k = 32, .seed = 1};
+  few[2].sampling = {.temperature = 1, .top_k = 12, .top_p = 0.8f, .min_p = 0.02f, .seed = 2};
+  std::vector<llm::Request> all = few;
+  for (llm::Request& request : all) request.logprobs = 1;
+  for (const llm::GraphMode mode : {llm::GraphMode::full, llm::GraphMode::off}) {
+    EngineOptions with = options();
+    with.graphs = mode;
+    with_ranks(
+        2, fixture("llama"), with,
+        [&](Engine& engine) {
+          const std::vector<Tokens> tokens = tokens_of(engine, few);
+          EXPECT_EQ(engine.stats().steps_of_highest, engine.stats().steps);
+          const std::uint64_t steps = engine.stats().steps;
+          EXPECT_EQ(tokens_of(engine, all), tokens) << llm::graph_mode_name(mode);
+          EXPECT_EQ(engine.stats().steps_of_highest, steps) << "all were gathered";
+        },
+        device());
+  }
+}
+
+TEST_P(SmallModelRanks, give_the_same_tokens_with_fused_sums) {
+  const std::vector<llm::Request> requests = requests_for("llama");
+  std::vector<std::vector<Tokens>> told;
+  for (const bool fuses : {false, true})
+    for (const llm::GraphMode mode : {llm::GraphMode::full, llm::GraphMode::piecewise}) {
+      EngineOptions with = options();
+      with.fuses_rank_sums = fuses;
+      with.graphs = mode;
+      with_ranks(
+          4, fixture("llama"), with,
+          [&](Engine& engine) { told.push_back(tokens_of(engine, requests)); }, device());
+    }
+  for (const std::vector<Tokens>& tokens : told) EXPECT_EQ(tokens, told[0]);
+}
+
 TEST_P(SmallModelRanks, split_the_embedded_quantized_model) {
   llm::Request request;
   request.prompt = "Once upon a time";

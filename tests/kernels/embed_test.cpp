@@ -96,7 +96,8 @@ TEST_P(Embed, rows_that_are_added_to_a_residual_leave_it_ready_for_the_next_norm
   const Buffer<std::uint32_t> count = buffer<std::uint32_t>({2});
   Buffer<float> values = buffer(before), squares(device(), 3 * columns / 16);
   Buffer<std::uint16_t> scaled(device(), 3 * columns);
-  const kernels::AddResidualArgs args{added.data(),
+  const kernels::AddResidualArgs args{{added.data()},
+                                      1,
                                       {count.data(), 3},
                                       {values.data(), scaled.data(), squares.data(), columns},
                                       norms.data()};

@@ -120,33 +120,10 @@ class NvshmemGroup final : public LibraryGroup {
   }
 
   void one_sided(const ExchangeData& e, StreamRef stream) {
-    const auto word = [&](const SymmetricPlace& place, int of) {
-      return reinterpret_cast<std::uint64_t*>(place.of(of));
-    };
-    switch (e.descriptor.operation) {
-      case Operation::put:
-        return put(e, stream);
-      case Operation::get:
-        return copy(stream, e.to, e.place.of(e.peer), e.to_bytes);
-      case Operation::fetch_add:
-        return stream.kernel(
-            fetch_add_kernel(), Grid{},
-            {word(e.place, e.peer), e.value, reinterpret_cast<std::uint64_t*>(e.to)});
-      default:
-        return stream.kernel(
-            wait_kernel(), Grid{},
-            {word(e.signal, rank()), e.value, static_cast<std::uint32_t>(e.peer), patience()});
-    }
-  }
-  void put(const ExchangeData& e, StreamRef stream) {
-    std::byte* const to = e.place.of(e.peer);
-    const bool is_long = e.from_bytes > kMostPutByKernel;
-    if (!e.signal.block || is_long) copy(stream, to, e.from, e.from_bytes);
-    if (!e.signal.block) return;
-    const std::size_t left = is_long ? 0 : e.from_bytes;
-    auto* const signal = reinterpret_cast<std::uint64_t*>(e.signal.of(e.peer));
-    stream.kernel(put_kernel(), put_grid(left, device().is_cuda()),
-                  {e.from, to, left, signal, e.value});
+    if (e.descriptor.operation != Operation::wait) return enqueue_one_sided(e, stream);
+    stream.kernel(wait_kernel(), Grid{},
+                  {reinterpret_cast<std::uint64_t*>(e.signal.of(rank())), e.value,
+                   static_cast<std::uint32_t>(e.peer), patience()});
   }
 
   std::uint64_t patience() const { return static_cast<std::uint64_t>(deadline().count()); }

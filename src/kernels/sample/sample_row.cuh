@@ -62,6 +62,12 @@ class RowSampler {
         position_(args.positions[row]) {}
 
   __device__ void sample(const SampleArgs& args, std::uint32_t row) {
+    sample(args, row, [](std::uint32_t place) { return place; });
+  }
+  /// `token_at`: the token that stands at a place in the row. REQUIRES: it is the place, or the
+  /// row's parameters need few logits (see highest.hpp).
+  template <class TokenAt>
+  __device__ void sample(const SampleArgs& args, std::uint32_t row, TokenAt token_at) {
     Sampled& out = args.out[row];
     const bool wants_logprobs = params_.wants_logprob != 0 || params_.top_logprobs != 0;
     // Without log-probabilities nobody asks for the model's logits again: the first pass over the
@@ -78,7 +84,7 @@ class RowSampler {
     if (forced_ >= 0)
       token = static_cast<std::uint32_t>(forced_);
     else if (scan.is_finite)
-      token = row_.is_changed() && !stores ? choose_changed() : choose<false>(scan.best);
+      token = token_at(row_.is_changed() && !stores ? choose_changed() : choose<false>(scan.best));
     if (row_.rank == 0 && threadIdx.x == 0) {
       out.tops = tops;
       out.token = static_cast<std::int32_t>(token);
@@ -89,6 +95,29 @@ class RowSampler {
       if (marks) marks[token] = counted(marks[token]);
       // The other blocks have read the mask: they took part in the choice.
       out.mask = follow_mask(args, static_cast<std::uint32_t>(args.slots[row]), out.token);
+    }
+    Row::sync();  // a block may not exit while another reads its shared memory
+  }
+
+  /// Writes the `count` highest logits and their tokens, by token; NaN if a logit is not finite.
+  /// `first_token`: is added to the tokens. REQUIRES: count <= kMaxHighest and the vocabulary.
+  __device__ void find_highest(unsigned count, float* logits, std::int32_t* tokens,
+                               std::int32_t first_token) {
+    const auto scan = row_.template scan<false>(true);
+    if (scan.is_finite && list_highest<false>(count) == 0)
+      list_cut(cut_to_count<false>(count), count);
+    if (row_.rank == 0 && threadIdx.x < count) {
+      unsigned at = threadIdx.x;  // its place by token
+      std::uint64_t key = 0;
+      if (scan.is_finite) {
+        key = shared().highest[threadIdx.x];
+        at = 0;
+        for (unsigned other = 0; other < count; ++other)
+          at += TokenKey::token(shared().highest[other]) < TokenKey::token(key);
+      }
+      logits[at] = scan.is_finite ? TokenKey::logit(key) : __int_as_float(0x7fffffff);
+      tokens[at] =
+          first_token + (scan.is_finite ? static_cast<std::int32_t>(TokenKey::token(key)) : 0);
     }
     Row::sync();  // a block may not exit while another reads its shared memory
   }

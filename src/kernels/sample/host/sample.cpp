@@ -47,7 +47,7 @@ std::int32_t choose(const SampleArgs& a, std::uint32_t row, std::span<const floa
 
 }  // namespace
 
-void sample(const SampleArgs& a, std::uint32_t row) {
+void sample(const SampleArgs& a, std::uint32_t row, const std::int32_t* token_at) {
   thread_local Scratch scratch;
   const auto slot = static_cast<std::uint32_t>(a.slots[row]);
   const SamplingParams& params = a.params[slot];
@@ -73,6 +73,7 @@ void sample(const SampleArgs& a, std::uint32_t row) {
     out.token = a.forced[row];
   else
     out.token = is_finite ? choose(a, row, raw, logits, tokens, scratch) : 0;
+  if (token_at && is_finite && !is_forced(a, row)) out.token = token_at[out.token];
   out.logprob =
       wants_sum ? static_cast<float>(raw[static_cast<std::size_t>(out.token)] - log_sum) : 0;
   out.ending =

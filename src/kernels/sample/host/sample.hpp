@@ -8,8 +8,10 @@
 
 namespace attacca::kernels::host {
 
-/// Samples one row. REQUIRES: row < *args.rows.count.
-void sample(const SampleArgs& args, std::uint32_t row);
+/// Samples one row. `token_at`: the tokens that stand at the places of the row; null: the places
+/// are the tokens. REQUIRES: row < *args.rows.count; with `token_at`, parameters that need few
+/// logits (see highest.hpp).
+void sample(const SampleArgs& args, std::uint32_t row, const std::int32_t* token_at = nullptr);
 
 /// Empty, or a message about the first invalid parameter: its name, its value and what to pass
 /// instead.
