@@ -8,7 +8,7 @@ namespace bench {
 
 struct RankStep {
   int top_k = 0;  // tokens are drawn with it; 0: the most probable one is taken
-  bool fuses_sums = false;
+  bool fuses_sums = true;
 };
 
 /// Microseconds of a decode step of one sequence. On a host device each rank has one thread.

@@ -305,13 +305,12 @@ struct EngineOptions {
   std::vector<unsigned> decode_sizes = {};
   std::vector<unsigned> mixed_sizes = {};
   // The ranks that the model is split over; this is rank 0, and the others call `follow`. Every
-  // rank has the host's scheduler, and a host device of its own or a GPU. Rank 0's options hold for
-  // all.
+  // rank has a host device of its own or a GPU. Rank 0's options hold for all.
   std::optional<Group> ranks = {};
   Transport rank_transport = Transport::automatic;  // the same on all ranks
   // On GPUs, through edges or NVSHMEM: one kernel adds up the parts of all ranks and the residual.
   // The same on all ranks.
-  bool fuses_rank_sums = false;
+  bool fuses_rank_sums = true;
   bool pads = true;  // a step may run in a larger graph; else only in one of its size
   Scheduler scheduler = Scheduler::host;
   ResidentLoop resident_loop = ResidentLoop::self_relaunch;
