@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 packages=(g++ cmake ninja-build ccache python3 libtbb-dev libfmt-dev libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev
   librapidcheck-dev relacy-dev libhwy-dev libpcre2-dev libutf8proc-dev libyaml-cpp-dev libboost1.81-dev libssl-dev
-  libopenmpi-dev)
+  prometheus-cpp-dev libopenmpi-dev)
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   echo "deps: no apt-get here; attacca needs what Debian calls ${packages[*]}"
@@ -20,8 +20,8 @@ if ((${#missing[@]} == 0)); then
 fi
 
 # A package may be there under another name or prefix, so the test is whether CMake can configure. Without relacy it can,
-# and leaves those tests out; without yaml-cpp it can, and leaves --config out; without Boost or OpenSSL it can, and leaves
-# attacca serve out; without MPI it can, and leaves ranks as processes out.
+# and leaves those tests out; without yaml-cpp it can, and leaves --config out; without Boost, OpenSSL or prometheus-cpp
+# it can, and leaves attacca serve out; without MPI it can, and leaves ranks as processes out.
 probe=$(mktemp -d)
 trap 'rm -rf "$probe"' EXIT
 must=1
@@ -31,6 +31,7 @@ if cmake -S . -B "$probe" -G Ninja >/dev/null 2>&1; then
   ! grep -q '^yaml-cpp_DIR:.*NOTFOUND$' "$probe/CMakeCache.txt" || missing+=(libyaml-cpp-dev)
   ! grep -q '^ATTACCA_BOOST_INCLUDE_DIR:.*NOTFOUND$' "$probe/CMakeCache.txt" || missing+=(libboost1.81-dev)
   grep -q '^OPENSSL_INCLUDE_DIR:PATH=/' "$probe/CMakeCache.txt" || missing+=(libssl-dev)
+  ! grep -q '^prometheus-cpp_DIR:.*NOTFOUND$' "$probe/CMakeCache.txt" || missing+=(prometheus-cpp-dev)
   ! grep -q '^MPI_CXX_COMPILER:.*NOTFOUND$' "$probe/CMakeCache.txt" || missing+=(libopenmpi-dev)
   if ((${#missing[@]} == 0)); then
     echo "deps: not from Debian, but found: ${found[*]}"

@@ -1,49 +1,52 @@
-// metrics.cpp: writes metrics line by line. A label's value is escaped where it is not our own.
+// metrics.cpp: puts counts under the names and labels that /metrics shows.
 #include "server/metrics.hpp"
 
 #include <fmt/format.h>
+#include <prometheus/text_serializer.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace attacca::server {
 
 namespace {
 
-std::string escaped(const std::string& value) {
-  std::string result;
-  for (const char letter : value) {
-    if (letter == '\\' || letter == '"') result += '\\';
-    result += letter == '\n' ? ' ' : letter;
-  }
-  return result;
-}
+using prometheus::ClientMetric;
+using prometheus::MetricType;
+using Labels = std::vector<ClientMetric::Label>;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// Metrics of one model.
 class ModelPage {
  public:
-  ModelPage(MetricsPage& page, const std::string& label) : page_(page), label_(label) {}
+  ModelPage(MetricsPage& page, const std::string& model) : page_(page), model_(model) {}
 
   template <class T>
   void gauge(const std::string& name, T value, const std::string& help) {
-    page_.metric("gauge", name, help).sample(name, label_, value);
+    add(MetricType::Gauge, name, help, {}).gauge.value = static_cast<double>(value);
   }
-  template <class T>
-  void counter(const std::string& name, T value, const std::string& help) {
-    counter(name, value, help, {});
-  }
-  /// `labels`: ,mode="decode"
+  /// `labels`: besides the model's name
   template <class T>
   void counter(const std::string& name, T value, const std::string& help,
-               const std::string& labels) {
-    page_.metric("counter", name, help).sample(name, label_ + labels, value);
+               const Labels& labels = {}) {
+    add(MetricType::Counter, name, help, labels).counter.value = static_cast<double>(value);
   }
   void histogram(const std::string& name, const Histogram& histogram, const std::string& help) {
-    histogram.add_to(page_, name, help, label_);
+    add(MetricType::Histogram, name, help, {}).histogram = histogram.collect();
   }
 
  private:
+  ClientMetric& add(MetricType type, const std::string& name, const std::string& help,
+                    const Labels& labels) {
+    ClientMetric& metric = page_.family(type, name, help).metric.emplace_back();
+    metric.label = {{"model_name", model_}};
+    metric.label.insert(metric.label.end(), labels.begin(), labels.end());
+    return metric;
+  }
+
   MetricsPage& page_;
-  const std::string& label_;
+  const std::string& model_;
 };
 
 void add_engine(ModelPage& page, const ModelMoment::Engine& engine) {
@@ -68,13 +71,12 @@ void add_engine(ModelPage& page, const ModelMoment::Engine& engine) {
   page.counter("attacca_tokens_padded_total", stats.tokens_padded,
                "Tokens of graphs that their steps did not use.");
   for (std::size_t mode = 0; mode < llm::kStepModes; ++mode)
-    page.counter(
-        "attacca_steps_total", stats.steps_by_mode[mode], "Steps by how they ran.",
-        fmt::format(",mode=\"{}\"", llm::step_mode_name(static_cast<llm::StepMode>(mode))));
+    page.counter("attacca_steps_total", stats.steps_by_mode[mode], "Steps by how they ran.",
+                 {{"mode", std::string(llm::step_mode_name(static_cast<llm::StepMode>(mode)))}});
   for (std::size_t miss = 1; miss < llm::kMisses; ++miss)
     page.counter("attacca_graph_misses_total", stats.graph_misses[miss],
                  "Steps that had no graph, by reason.",
-                 fmt::format(",reason=\"{}\"", llm::miss_reason(static_cast<llm::Miss>(miss))));
+                 {{"reason", std::string(llm::miss_reason(static_cast<llm::Miss>(miss)))}});
   page.counter("attacca_steps_ahead_total", stats.steps_ahead,
                "Steps that were launched while the one before ran.");
   page.counter("attacca_launches_total", stats.launches, "Launches by the host.");
@@ -93,31 +95,15 @@ void add_engine(ModelPage& page, const ModelMoment::Engine& engine) {
 
 }  // namespace
 
-MetricsPage::Metric MetricsPage::metric(const char* type, const std::string& name,
-                                        const std::string& help) {
-  auto found = std::find_if(metrics_.begin(), metrics_.end(),
-                            [&](const auto& metric) { return metric.first == name; });
-  if (found == metrics_.end())
-    found = metrics_.insert(
-        found, {name, fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type)});
-  return Metric(found->second);
+prometheus::MetricFamily& MetricsPage::family(MetricType type, const std::string& name,
+                                              const std::string& help) {
+  const auto found = std::find_if(families_.begin(), families_.end(),
+                                  [&](const auto& family) { return family.name == name; });
+  if (found != families_.end()) return *found;
+  return families_.emplace_back(prometheus::MetricFamily{name, help, type, {}});
 }
 
-template <class T>
-MetricsPage::Metric& MetricsPage::Metric::sample(const std::string& name, const std::string& labels,
-                                                 T value) {
-  if (labels.empty())
-    text_ += fmt::format("{} {}\n", name, value);
-  else
-    text_ += fmt::format("{}{{{}}} {}\n", name, labels, value);
-  return *this;
-}
-
-std::string MetricsPage::text() const {
-  std::string all;
-  for (const auto& [name, text] : metrics_) all += text;
-  return all;
-}
+std::string MetricsPage::text() const { return prometheus::TextSerializer().Serialize(families_); }
 
 void Histogram::add(double seconds) {
   const auto at = std::lower_bound(kBounds.begin(), kBounds.end(), seconds) - kBounds.begin();
@@ -125,20 +111,18 @@ void Histogram::add(double seconds) {
   sum_ += seconds;
 }
 
-void Histogram::add_to(MetricsPage& page, const std::string& name, const std::string& help,
-                       const std::string& labels) const {
-  MetricsPage::Metric metric = page.metric("histogram", name, help);
-  std::uint64_t below = 0;
+ClientMetric::Histogram Histogram::collect() const {
+  ClientMetric::Histogram all{.sample_sum = sum_, .bucket = {}};
   for (std::size_t at = 0; at < counts_.size(); ++at) {
-    below += counts_[at];
-    const std::string bound = at < kBounds.size() ? fmt::to_string(kBounds[at]) : "+Inf";
-    metric.sample(name + "_bucket", fmt::format("{},le=\"{}\"", labels, bound), below);
+    all.sample_count += counts_[at];
+    const bool has_bound = at < kBounds.size();
+    all.bucket.push_back(
+        {.cumulative_count = all.sample_count, .upper_bound = has_bound ? kBounds[at] : kInfinity});
   }
-  metric.sample(name + "_sum", labels, sum_).sample(name + "_count", labels, below);
+  return all;
 }
 
-Metrics::Metrics(const std::string& model)
-    : label_(fmt::format("model_name=\"{}\"", escaped(model))) {}
+Metrics::Metrics(const std::string& model) : model_(model) {}
 
 void Metrics::add_first_token(double seconds) {
   const std::lock_guard lock(mutex_);
@@ -174,7 +158,7 @@ void Metrics::add_step(const llm::StepRecord& record) {
 }
 
 void Metrics::add_to(MetricsPage& to, const ModelMoment& moment) const {
-  ModelPage page(to, label_);
+  ModelPage page(to, model_);
   page.gauge("attacca_model_loaded", moment.engine ? 1 : 0, "1: the model is loaded.");
   page.gauge("attacca_model_bytes", moment.bytes, "Memory that the loaded model takes.");
   page.gauge("attacca_sequences_admitted", moment.admitted,
@@ -184,7 +168,7 @@ void Metrics::add_to(MetricsPage& to, const ModelMoment& moment) const {
   for (const auto& [graph, count] : hits_)
     page.counter(
         "attacca_graph_hits_total", count, "Steps that had a graph, by its size.",
-        fmt::format(",batch=\"{}\",size=\"{}\"", graph.first ? "decode" : "mixed", graph.second));
+        {{"batch", graph.first ? "decode" : "mixed"}, {"size", fmt::to_string(graph.second)}});
   page.counter("vllm:prompt_tokens_total", prompt_tokens_, "Prompt tokens of ended sequences.");
   page.counter("vllm:generation_tokens_total", generated_tokens_, "Tokens that they got.");
   page.counter("vllm:prefix_cache_queries_total", prompt_tokens_,
@@ -193,7 +177,7 @@ void Metrics::add_to(MetricsPage& to, const ModelMoment& moment) const {
   for (std::size_t at = 0; at < ends_.size(); ++at)
     page.counter(
         "vllm:request_success_total", ends_[at], "Ended sequences, by reason.",
-        fmt::format(",finished_reason=\"{}\"", llm::finish_name(static_cast<llm::Finish>(at))));
+        {{"finished_reason", std::string(llm::finish_name(static_cast<llm::Finish>(at)))}});
   page.histogram("vllm:time_to_first_token_seconds", first_token_,
                  "From submission to the first token.");
   page.histogram("vllm:inter_token_latency_seconds", token_gap_,
@@ -215,14 +199,17 @@ void HttpMetrics::count_reply(const std::string& path, int status) {
 }
 
 void HttpMetrics::add_to(MetricsPage& page, std::size_t connections) const {
-  page.metric("gauge", "attacca_connections", "Open connections.")
-      .sample("attacca_connections", {}, connections);
-  MetricsPage::Metric replies =
-      page.metric("counter", "attacca_http_replies_total", "Replies by path and status.");
+  page.family(MetricType::Gauge, "attacca_connections", "Open connections.")
+      .metric.emplace_back()
+      .gauge.value = static_cast<double>(connections);
+  prometheus::MetricFamily& replies =
+      page.family(MetricType::Counter, "attacca_http_replies_total", "Replies by path and status.");
   const std::lock_guard lock(mutex_);
-  for (const auto& [key, count] : replies_)
-    replies.sample("attacca_http_replies_total",
-                   fmt::format("path=\"{}\",status=\"{}\"", key.first, key.second), count);
+  for (const auto& [key, count] : replies_) {
+    ClientMetric& metric = replies.metric.emplace_back();
+    metric.label = {{"path", key.first}, {"status", fmt::to_string(key.second)}};
+    metric.counter.value = static_cast<double>(count);
+  }
 }
 
 }  // namespace attacca::server

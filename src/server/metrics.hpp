@@ -1,6 +1,8 @@
-// metrics.hpp: what /metrics shows, in Prometheus' text format. Names that begin with vllm: are
+// metrics.hpp: what /metrics shows, by prometheus-cpp. Names that begin with vllm: are
 // those that dashboards for vLLM read, and mean the same; the others are attacca's own.
 #pragma once
+
+#include <prometheus/metric_family.h>
 
 #include <array>
 #include <attacca/llm.hpp>
@@ -15,26 +17,18 @@
 
 namespace attacca::server {
 
-/// A page of metrics. The samples of one name stand together, whoever adds them.
+/// Families of metrics and their text, by prometheus-cpp. It is made for one answer: counts are
+/// kept where they arise, so that no token passes through the library.
 class MetricsPage {
  public:
-  /// Adds samples to a metric. `type`: "counter". `name`: with `_bucket` and its like for a part of
-  /// a histogram. `labels`: model_name="small",mode="decode"; may be empty.
-  class Metric {
-   public:
-    explicit Metric(std::string& text) : text_(text) {}
-    template <class T>
-    Metric& sample(const std::string& name, const std::string& labels, T value);
-
-   private:
-    std::string& text_;
-  };
-  Metric metric(const char* type, const std::string& name, const std::string& help);
+  /// The family of that name, for all who add to it. The reference holds until the next call.
+  prometheus::MetricFamily& family(prometheus::MetricType type, const std::string& name,
+                                   const std::string& help);
 
   std::string text() const;
 
  private:
-  std::vector<std::pair<std::string, std::string>> metrics_;  // name and text
+  std::vector<prometheus::MetricFamily> families_;
 };
 
 /// Counts of durations by upper bound, in seconds.
@@ -45,9 +39,7 @@ class Histogram {
                                          7.5,   10.0,  20.0, 40.0, 80.0, 160.0, 640.0};
 
   void add(double seconds);
-  /// All buckets, the sum and the count. `labels`: model_name="small".
-  void add_to(MetricsPage& page, const std::string& name, const std::string& help,
-              const std::string& labels) const;
+  prometheus::ClientMetric::Histogram collect() const;
 
  private:
   std::array<std::uint64_t, kBounds.size() + 1> counts_ = {};
@@ -78,7 +70,7 @@ class Metrics {
   void add_to(MetricsPage& page, const ModelMoment& moment) const;
 
  private:
-  const std::string label_;  // model_name="small"
+  const std::string model_;
   mutable std::mutex mutex_;
   std::array<std::uint64_t, 5> ends_ = {};  // by llm::Finish
   std::uint64_t prompt_tokens_ = 0;
