@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <attacca/error.hpp>
+#include <charconv>
 #include <chrono>
 #include <random>
+#include <string_view>
 #include <utility>
 
 #include "core/in_quotes.hpp"
@@ -24,6 +26,25 @@ std::int64_t unix_seconds() {
 }
 
 constexpr std::size_t kStepsShown = 128;
+
+constexpr std::string_view kOneModel = "/v1/models/";  // and its name
+
+/// "org/name" for "org%2Fname": OpenAI's client escapes the names it puts into paths.
+std::string unescaped(std::string_view text) {
+  std::string result;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    unsigned letter = 0;
+    const char* const end = text.data() + std::min(at + 3, text.size());
+    if (text[at] == '%' && at + 2 < text.size() &&
+        std::from_chars(text.data() + at + 1, end, letter, 16).ptr == end) {
+      result += static_cast<char>(letter);
+      at += 2;
+    } else {
+      result += text[at];
+    }
+  }
+  return result;
+}
 
 std::uint64_t random_number() {
   std::random_device device;
@@ -75,7 +96,9 @@ const Api::Route* Api::find_route(const std::string& path) {
       Route{"/", false, &Api::page_at_root}};
   for (const Route& route : kRoutes)
     if (route.path == path) return &route;
-  return nullptr;
+  static constexpr Route kModelRoute = {"/v1/models/NAME", true, &Api::show_model};
+  const bool names_model = path.starts_with(kOneModel) && path.size() > kOneModel.size();
+  return names_model ? &kModelRoute : nullptr;
 }
 
 Api::Api(Models& models, const ApiOptions& options)
@@ -229,6 +252,11 @@ HttpReply Api::load(const RequestBody&, const Models::InUse&) { return list_mode
 
 HttpReply Api::list_models(const HttpRequest&) {
   return {.body = models_json(models_.list(), started_)};
+}
+
+HttpReply Api::show_model(const HttpRequest& request) {
+  const std::string name = unescaped(request.path.substr(kOneModel.size()));
+  return {.body = model_json(models_.status(name), started_)};
 }
 
 HttpReply Api::health(const HttpRequest&) {

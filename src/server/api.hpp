@@ -53,6 +53,7 @@ class Api {
 
   // Endpoints with the method GET, on the server's thread.
   HttpReply list_models(const HttpRequest& request);
+  HttpReply show_model(const HttpRequest& request);
   HttpReply health(const HttpRequest& request);
   HttpReply ready(const HttpRequest& request);
   HttpReply version(const HttpRequest& request);

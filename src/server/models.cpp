@@ -41,6 +41,13 @@ struct Models::Entry {
                                       std::move(on_failure))) {}
 
   bool is_idle() const { return users == 0 && books->admission.inside() == 0; }
+  /// REQUIRES: the mutex of Models is held.
+  ModelStatus status() const {
+    return {.name = source.name,
+            .state = state,
+            .bytes = bytes,
+            .longest_sequence = rules.longest_sequence};
+  }
 
   const ModelSource source;
   const std::shared_ptr<Books> books;
@@ -346,12 +353,14 @@ bool Models::are_all_full() const {
 std::vector<ModelStatus> Models::list() const {
   const std::lock_guard lock(mutex_);
   std::vector<ModelStatus> all;
-  for (const auto& entry : entries_)
-    all.push_back({.name = entry->source.name,
-                   .state = entry->state,
-                   .bytes = entry->bytes,
-                   .longest_sequence = entry->rules.longest_sequence});
+  for (const auto& entry : entries_) all.push_back(entry->status());
   return all;
+}
+
+ModelStatus Models::status(const std::string& name) const {
+  const auto entry = find(name);
+  const std::lock_guard lock(mutex_);
+  return entry->status();
 }
 
 void Models::add_metrics(MetricsPage& page) const {

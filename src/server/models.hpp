@@ -114,6 +114,8 @@ class Models {
   bool has_lost_device() const;
 
   std::vector<ModelStatus> list() const;
+  /// Throws RequestError if there is no such model.
+  ModelStatus status(const std::string& name) const;
   void add_metrics(MetricsPage& page) const;
   /// The last steps of all loaded models, in the order in which they ended.
   std::vector<ModelStep> steps(std::size_t most) const;

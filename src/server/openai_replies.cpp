@@ -172,6 +172,18 @@ const char* error_type(int status) {
 
 Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
+Json json_of(const ModelStatus& model, std::int64_t created) {
+  constexpr const char* kStates[] = {"unloaded", "loading", "loaded"};
+  Json json = {{"id", model.name},
+               {"object", "model"},
+               {"created", created},
+               {"owned_by", "attacca"},
+               {"state", kStates[static_cast<std::size_t>(model.state)]},
+               {"memory_bytes", model.bytes}};
+  if (model.longest_sequence > 0) json["max_model_len"] = model.longest_sequence;
+  return json;
+}
+
 }  // namespace
 
 Usage usage_of(std::span<const llm::Reply> choices, std::size_t choices_per_prompt) {
@@ -306,18 +318,13 @@ HttpReply error_reply(const RequestError& error) {
 
 std::string error_chunk(const RequestError& error) { return "data: " + error_json(error) + "\n\n"; }
 
+std::string model_json(const ModelStatus& model, std::int64_t created) {
+  return json_text(json_of(model, created));
+}
+
 std::string models_json(std::span<const ModelStatus> models, std::int64_t created) {
-  constexpr const char* kStates[] = {"unloaded", "loading", "loaded"};
   Json data = Json::array();
-  for (const ModelStatus& model : models) {
-    data.push_back({{"id", model.name},
-                    {"object", "model"},
-                    {"created", created},
-                    {"owned_by", "attacca"},
-                    {"state", kStates[static_cast<std::size_t>(model.state)]},
-                    {"memory_bytes", model.bytes}});
-    if (model.longest_sequence > 0) data.back()["max_model_len"] = model.longest_sequence;
-  }
+  for (const ModelStatus& model : models) data.push_back(json_of(model, created));
   return json_text({{"object", "list"}, {"data", data}});
 }
 

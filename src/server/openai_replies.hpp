@@ -72,6 +72,7 @@ std::string json_text(const nlohmann::ordered_json& value);
 std::size_t length_of(const std::string& utf8);
 
 // The other endpoints.
+std::string model_json(const ModelStatus& model, std::int64_t created);
 std::string models_json(std::span<const ModelStatus> models, std::int64_t created);
 std::string steps_json(std::span<const ModelStep> steps);
 std::string tokens_json(std::span<const std::int32_t> tokens, std::size_t longest);

@@ -60,6 +60,7 @@ class OpenAiClient(unittest.TestCase):
 
     def test_the_model_is_listed(self):
         self.assertEqual(["small"], [model.id for model in self.client.models.list()])
+        self.assertEqual("small", self.client.models.retrieve("small").id)
 
     def test_a_chat_has_text_a_reason_and_counts(self):
         reply = self.chat(temperature=0)

@@ -138,6 +138,29 @@ TEST_F(ApiTest, while_it_drains_it_is_healthy_and_not_ready) {
   EXPECT_EQ(ask("GET", "/health")->status, 200);
 }
 
+TEST_F(ApiTest, a_model_is_shown_by_its_name) {
+  const auto shown = ask("GET", "/v1/models/small");
+  EXPECT_EQ(shown->status, 200);
+  EXPECT_EQ(nlohmann::json::parse(shown->body),
+            nlohmann::json::parse(ask("GET", "/v1/models")->body)["data"][0]);
+  EXPECT_EQ(ask("GET", "/v1/models/sm%61ll")->status, 200);
+  EXPECT_EQ(ask("POST", "/v1/models/small")->status, 405);
+}
+
+TEST_F(ApiTest, a_model_that_is_not_there_is_a_404_that_names_those_that_are) {
+  for (const auto& [path, name] :
+       {std::pair{"/v1/models/org%2Flarge", "'org/large'"},
+        std::pair{"/v1/models/org/large", "'org/large'"}, std::pair{"/v1/models/100%", "'100%'"},
+        std::pair{"/v1/models/%zz", "'%zz'"}}) {
+    const auto refused = ask("GET", path);
+    EXPECT_EQ(refused->status, 404);
+    const auto error = nlohmann::json::parse(refused->body)["error"];
+    EXPECT_EQ(error["code"], "model_not_found");
+    EXPECT_EQ(error["message"],
+              "there is no model " + std::string(name) + "; this server has 'small'");
+  }
+}
+
 TEST_F(ApiTest, a_path_takes_its_method_only) {
   EXPECT_EQ(ask("DELETE", "/v1/models")->status, 405);
   EXPECT_EQ(ask("GET", "/tokenize")->status, 405);
