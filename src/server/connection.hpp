@@ -33,7 +33,7 @@ class Connection {
 /// It outlives the connections. All but the count belongs to the thread that runs `io`.
 struct ConnectionContext {
   HttpOptions options;
-  HttpHandler handler;
+  HttpHandler handler = {};
   HttpServer::Refusal refusal;
   std::shared_ptr<boost::asio::io_context> io;
   std::shared_ptr<boost::asio::ssl::context> tls = {};  // of new connections; null: none

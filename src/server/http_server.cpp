@@ -66,9 +66,9 @@ std::shared_ptr<net::ssl::context> read_certificates(const HttpOptions& options)
 
 class HttpServer::Impl {
  public:
-  Impl(const HttpOptions& options, HttpHandler handler, Refusal refusal)
+  Impl(const HttpOptions& options, Refusal refusal)
       : io_(std::make_shared<net::io_context>(1)),
-        shared_{options, std::move(handler), std::move(refusal), io_},
+        shared_{.options = options, .refusal = std::move(refusal), .io = io_},
         acceptor_(*io_),
         signals_(*io_),
         hangup_(*io_),
@@ -81,11 +81,15 @@ class HttpServer::Impl {
     acceptor_.open(endpoint.protocol(), error);
     if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
     if (!error) acceptor_.bind(endpoint, error);
-    if (!error) acceptor_.listen(tcp::acceptor::max_listen_connections, error);
-    if (error)
-      throw Error(fmt::format("cannot listen on {} port {}: {}; choose another --host or --port",
-                              options.host, options.port, error.message()));
+    require_listening(error);
     port_ = acceptor_.local_endpoint().port();
+  }
+
+  void listen(HttpHandler handler) {
+    shared_.handler = std::move(handler);
+    error_code error;
+    acceptor_.listen(tcp::acceptor::max_listen_connections, error);
+    require_listening(error);
   }
 
   std::uint16_t port() const { return port_; }
@@ -126,6 +130,12 @@ class HttpServer::Impl {
   }
 
  private:
+  void require_listening(const error_code& error) const {
+    if (error)
+      throw Error(fmt::format("cannot listen on {} port {}: {}; choose another --host or --port",
+                              shared_.options.host, shared_.options.port, error.message()));
+  }
+
   void wait_for_hangup(const std::function<void()>& on_reload) {
     hangup_.async_wait([this, on_reload](error_code error, int) {
       if (error) return;
@@ -197,12 +207,13 @@ class HttpServer::Impl {
   net::steady_timer deadline_;
 };
 
-HttpServer::HttpServer(const HttpOptions& options, HttpHandler handler, Refusal refusal)
-    : impl_(std::make_unique<Impl>(options, std::move(handler), std::move(refusal))) {}
+HttpServer::HttpServer(const HttpOptions& options, Refusal refusal)
+    : impl_(std::make_unique<Impl>(options, std::move(refusal))) {}
 HttpServer::~HttpServer() = default;
 
 std::uint16_t HttpServer::port() const { return impl_->port(); }
 std::size_t HttpServer::connections() const { return impl_->connections(); }
+void HttpServer::listen(HttpHandler handler) { impl_->listen(std::move(handler)); }
 void HttpServer::reload_certificates() { impl_->reload_certificates(); }
 void HttpServer::run(const std::function<void()>& on_drain,
                      const std::function<void()>& on_reload) {

@@ -30,22 +30,26 @@ struct HttpOptions {
   std::chrono::milliseconds linger{2'000};  // for what a refused client still sends
 };
 
-/// Listens from construction on, and answers while `run` runs. A client that closes its side of
-/// the connection has left: replies that are not complete are given up, and `Exchange::on_leave`
-/// tells their handlers.
+/// Takes its port at construction, connections from `listen` on, and answers while `run` runs. A
+/// client that closes its side of the connection has left: replies that are not complete are given
+/// up, and `Exchange::on_leave` tells their handlers.
 class HttpServer {
  public:
   /// The body of a refusal that needs no handler: what is no HTTP, or is too large.
   using Refusal = std::function<HttpReply(int status, const std::string& message)>;
 
-  /// Throws Error if it cannot listen, or if the files of TLS cannot be used.
-  HttpServer(const HttpOptions& options, HttpHandler handler, Refusal refusal);
+  /// Throws Error if it cannot have the port, or if the files of TLS cannot be used.
+  HttpServer(const HttpOptions& options, Refusal refusal);
   ~HttpServer();
 
   // Any thread may ask.
   std::uint16_t port() const;
   std::size_t connections() const;
 
+  /// Connections that come from now on are answered once `run` runs. Before, they are refused.
+  /// Throws Error if another program has begun to listen on the port. REQUIRES: it is called once,
+  /// before `run`.
+  void listen(HttpHandler handler);
   /// Reads the files of TLS again. Connections that are open keep what they have. Throws Error, and
   /// keeps the old ones, if a file cannot be used. REQUIRES: there are such files; called before
   /// `run`, or by `on_reload`.

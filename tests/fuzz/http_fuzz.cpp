@@ -39,6 +39,10 @@ void answer(const HttpRequest& request, const ExchangePtr& exchange) {
 
 class Running {
  public:
+  Running() {
+    server_.listen(answer);
+    thread_ = std::thread([this] { server_.run([] {}); });
+  }
   std::uint16_t port() const { return server_.port(); }
   ~Running() {
     server_.stop();
@@ -47,11 +51,10 @@ class Running {
 
  private:
   HttpServer server_{{.port = 0, .most_body_bytes = kMostBody, .most_header_bytes = kMostHeader},
-                     answer,
                      [](int status, const std::string& message) -> HttpReply {
                        return {.status = status, .body = message};
                      }};
-  std::thread thread_{[this] { server_.run([] {}); }};
+  std::thread thread_;
 };
 
 /// Everything that the server says to these bytes. `stays`: the client does not close its side, so

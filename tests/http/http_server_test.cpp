@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <attacca/error.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -32,7 +33,8 @@ class HttpServerTest : public testing::Test {
       handler = [](const HttpRequest& request, const ExchangePtr& exchange) {
         exchange->send({.body = request.body + "!"});
       };
-    server_ = std::make_unique<HttpServer>(options, std::move(handler), refuse);
+    server_ = std::make_unique<HttpServer>(options, refuse);
+    server_->listen(std::move(handler));
     thread_ = std::thread([this] { server_->run([this] { is_drained_ = true; }); });
   }
   ~HttpServerTest() override {
@@ -106,6 +108,22 @@ TEST_F(HttpServerTest, a_stop_lets_replies_end_and_takes_no_more) {
   open.reset();
   EXPECT_THAT(client.rest(), HasSubstr("then the end"));
   thread_.join();
+}
+
+TEST_F(HttpServerTest, a_port_that_another_listens_on_is_refused_at_once) {
+  start({});
+  EXPECT_THAT(
+      [&] { HttpServer({.port = server_->port()}, refuse); },
+      testing::ThrowsMessage<Error>(testing::AllOf(HasSubstr(std::to_string(server_->port())),
+                                                   HasSubstr("choose another --host or --port"))));
+}
+
+TEST_F(HttpServerTest, of_two_that_take_a_port_before_either_listens_one_is_refused) {
+  HttpServer first({.port = 0}, refuse);
+  HttpServer second({.port = first.port()}, refuse);
+  first.listen({});
+  EXPECT_THROW(second.listen({}), Error);
+  start({});  // for the end of the test
 }
 
 TEST_F(HttpServerTest, a_reply_that_is_given_up_closes_the_connection) {

@@ -25,14 +25,13 @@ class ServerOnAFaultyDevice : public testing::Test {
  protected:
   ServerOnAFaultyDevice() {
     models_.load_now("small");
-    http_ = std::make_unique<HttpServer>(
-        HttpOptions{.port = 0},
-        [this](HttpRequest request, const ExchangePtr& exchange) {
-          api_.handle(std::move(request), exchange);
-        },
-        [](int status, const std::string& message) {
-          return error_reply(RequestError(status, message));
-        });
+    http_ = std::make_unique<HttpServer>(HttpOptions{.port = 0},
+                                         [](int status, const std::string& message) {
+                                           return error_reply(RequestError(status, message));
+                                         });
+    http_->listen([this](HttpRequest request, const ExchangePtr& exchange) {
+      api_.handle(std::move(request), exchange);
+    });
     thread_ = std::thread([this] {
       http_->run([this] { api_.drain(); });
       has_ended_ = true;

@@ -37,6 +37,11 @@ class SeveralModels(unittest.TestCase):
             self.assertEqual(200, server.post("/v1/models/load", model="story")[0])
             self.assertEqual("loaded", states_of(server)["story"])
 
+    def test_a_model_without_a_name_has_that_of_its_file_or_folder(self):
+        with Server("--model", "small", "--model", RAW + "/") as server:
+            self.assertEqual({"small": "unloaded", "llama": "unloaded"}, states_of(server))
+            self.assertEqual("llama", server.answer("/v1/embeddings", model="llama", input=[1, 2, 3])["model"])
+
     def test_streams_of_several_models_at_once_have_the_text_of_each_alone(self):
         for scheduler in "host", "resident":
             with self.subTest(scheduler), concurrent.futures.ThreadPoolExecutor(16) as pool, \
@@ -66,7 +71,8 @@ class SeveralModels(unittest.TestCase):
     def test_what_cannot_be_combined_is_refused_by_name(self):
         for options, status, part in (
                 (["--model", "a=small", "--model", "a=small"], 1, "two models are called 'a'"),
-                (["--model", "small"], 2, "NAME=MODEL"),
+                (["small", "--model", "small"], 1, "two models are called 'small'"),
+                (["--model", "a="], 2, "NAME=MODEL"),
                 (["--model", "a=nowhere.gguf"], 1, "no model 'nowhere.gguf'"),
                 (["--model", "a=small", "--name", "b"], 2, "--name b names MODEL"),
                 (["small", "--model", "a=small", "--memory-limit", "0.001"], 1, "does not fit")):

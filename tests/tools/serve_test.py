@@ -453,10 +453,10 @@ class Starts(unittest.TestCase):
             self.assertEqual((1, ""), (done.returncode, done.stdout))
             self.assertIn("there is no key in it", done.stderr)
 
-    def test_a_port_that_is_taken_is_an_error(self):
+    def test_a_port_that_is_taken_is_an_error_before_a_model_is_opened(self):
         with Server() as server:
-            done = subprocess.run([BINARY, "serve", "--port", str(server.port)], capture_output=True, text=True,
-                                  timeout=PATIENCE_S)
+            done = subprocess.run([BINARY, "serve", "nowhere.gguf", "--port", str(server.port)], capture_output=True,
+                                  text=True, timeout=PATIENCE_S)
         self.assertEqual(1, done.returncode)
         self.assertIn(f"port {server.port}: Address already in use", done.stderr)
 

@@ -155,14 +155,14 @@ class Tls(unittest.TestCase):
                 self.line_with(server, "the keys are read again")
                 self.assertEqual((401, 200), (status_of("first-key"), status_of("second-key")))
 
-    def test_files_that_cannot_be_used_are_named(self):
+    def test_files_that_cannot_be_used_are_named_before_a_model_is_opened(self):
         certificate, key = map(str, self.one)
         for options, status, part in (
                 (["--tls-cert", certificate], 2, "go together"),
                 (["--tls-cert", "/nowhere", "--tls-key", key], 1, "--tls-cert /nowhere: No such file"),
                 (["--tls-cert", certificate, "--tls-key", certificate], 1, f"--tls-key {certificate}: "),
                 (["--tls-cert", certificate, "--tls-key", str(self.two[1])], 1, "is not the key of")):
-            done = subprocess.run([BINARY, "serve", "--port", "0", *options], capture_output=True, text=True,
+            done = subprocess.run([BINARY, "serve", "nowhere.gguf", "--port", "0", *options], capture_output=True, text=True,
                                   timeout=PATIENCE_S)
             self.assertEqual((status, ""), (done.returncode, done.stdout), done.stderr)
             self.assertIn(part, done.stderr)

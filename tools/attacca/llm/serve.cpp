@@ -40,7 +40,7 @@ using server::HttpServer;
 struct ServeSettings {
   std::string model;
   std::string name;
-  std::vector<std::string> named_models;  // NAME=MODEL
+  std::vector<std::string> named_models;  // MODEL or NAME=MODEL
   double unload_seconds = 0;
   double memory_gib = 0;
   std::string keys_file;
@@ -83,9 +83,13 @@ std::vector<NamedModel> models_of(const ServeSettings& settings) {
     models.front().name = short_name(settings.model.empty() ? "small" : settings.model);
   for (const std::string& text : settings.named_models) {
     const std::size_t sign = text.find('=');
-    if (sign == std::string::npos || sign == 0 || sign + 1 == text.size())
-      throw UsageError(fmt::format("--model '{}' is not NAME=MODEL, such as story=small", text));
-    models.push_back({text.substr(0, sign), text.substr(sign + 1)});
+    if (text.empty() || sign == 0 || sign + 1 == text.size())
+      throw UsageError(
+          fmt::format("--model '{}' is neither MODEL nor NAME=MODEL, such as story=small", text));
+    if (sign == std::string::npos)
+      models.push_back({short_name(text), text});
+    else
+      models.push_back({text.substr(0, sign), text.substr(sign + 1)});
   }
   return models;
 }
@@ -233,35 +237,33 @@ void serve_models(const ServeSettings& settings, const llm::EngineOptions& engin
   const server::LogFormat format = log_format_of(settings.log_format);
   const server::ApiOptions options = api_options(settings);
   const auto log = std::make_shared<server::RequestLog>(format, log_line);
-  std::unique_ptr<HttpServer> http;  // outlives the models, which may stop it
+  // First, because to load a model takes long, and a port or a certificate may be refused.
+  HttpServer http(settings.http, [](int status, const std::string& message) {
+    return server::error_reply(server::RequestError(status, message));
+  });
   std::atomic<bool> has_lost_device = false;
   const auto models = make_models(settings, engine, team,
                                   {.log = [&](const std::string& line) { log->say(line); },
                                    .on_lost =
                                        [&](const std::string&) {
-                                         if (!has_lost_device.exchange(true)) http->stop();
+                                         if (!has_lost_device.exchange(true)) http.stop();
                                        }});
   trace.start();
   Api api(*models, options);
-  http = std::make_unique<HttpServer>(
-      settings.http,
-      [&](server::HttpRequest request, const server::ExchangePtr& exchange) {
-        const server::ExchangePtr logged = log->wrap(exchange, request);
-        api.handle(std::move(request), logged);
-      },
-      [](int status, const std::string& message) {
-        return server::error_reply(server::RequestError(status, message));
-      });
-  api.count_connections_by([&] { return http->connections(); });
+  api.count_connections_by([&] { return http.connections(); });
+  http.listen([&](server::HttpRequest request, const server::ExchangePtr& exchange) {
+    const server::ExchangePtr logged = log->wrap(exchange, request);
+    api.handle(std::move(request), logged);
+  });
   std::string names;
   for (const server::ModelStatus& model : models->list())
     names += (names.empty() ? "" : ", ") + model.name;
   write_out(
-      fmt::format("attacca serves {} at {}\n", names, address_of(settings.http, http->port())));
+      fmt::format("attacca serves {} at {}\n", names, address_of(settings.http, http.port())));
   std::function<void()> on_reload;  // without files a hangup ends the server
   if (!settings.keys_file.empty() || !settings.http.tls_key.empty())
-    on_reload = [&] { reload(settings, api, *http); };
-  http->run(
+    on_reload = [&] { reload(settings, api, http); };
+  http.run(
       [&] {
         api.drain();
         log_line(has_lost_device ? "attacca: the device is lost; stopping"
@@ -314,7 +316,7 @@ void add_serve(Program& program) {
       .shows_default(fmt::to_string(http.port));
   command.option("--name", text(settings->name), "the model's name for clients [from MODEL]");
   command.option("--model", text(settings->named_models),
-                 "NAME=MODEL: another model, loaded on demand; again for more");
+                 "MODEL or NAME=MODEL: another model, loaded on demand; again for more");
   command
       .option("--unload-after", real_number(settings->unload_seconds, 0, 1e9),
               "seconds without a request after which a model is unloaded; 0: never")
