@@ -123,6 +123,9 @@ class HttpConnection final : public Connection,
     else if (id != exchange_ || !is_complete_)
       work();
   }
+  void on_sent(std::uint64_t id, std::function<void(const Sent&)> work) {
+    if (is_current(id)) on_sent_ = std::move(work);
+  }
   void abandon(std::uint64_t id) {
     if (is_current(id)) close();
   }
@@ -147,6 +150,7 @@ class HttpConnection final : public Connection,
       error_code error;
       const std::size_t bytes = socket_.tcp().write_some(net::buffer(output_), error);
       if (!error) output_.erase(0, bytes);
+      bytes_sent_ += bytes;
       if (output_.empty()) return;
     }
     wake_.cancel();
@@ -173,6 +177,7 @@ class HttpConnection final : public Connection,
   }
 
   void answer(Pending next);
+  void tell_sent();
 
   ConnectionContext& shared_;
   Socket socket_;
@@ -182,8 +187,10 @@ class HttpConnection final : public Connection,
   std::deque<Pending> pending_;
   std::string output_;  // not yet given to the socket
   std::uint64_t exchange_ = 0;
-  ReplyForm form_;  // of the current reply
+  ReplyForm form_;              // of the current reply
+  std::size_t bytes_sent_ = 0;  // of it
   std::function<void()> on_leave_;
+  std::function<void(const Sent&)> on_sent_;
   Clock::time_point read_by_ = kNever;  // counts while the connection waits for its client
   Clock::time_point write_by_ = kNever;
   bool is_answering_ = false;
@@ -232,6 +239,10 @@ class SocketExchange final : public Exchange {
       else
         work();
     });
+  }
+  /// At once: a reply from another thread may overtake what this one posts.
+  void on_sent(std::function<void(const Sent&)> work) override {
+    if (const auto there = connection_.lock()) there->on_sent(id_, std::move(work));
   }
 
  private:
@@ -353,6 +364,7 @@ void HttpConnection::end_reading(error_code error) {
 void HttpConnection::answer(Pending next) {
   ++exchange_;
   is_complete_ = false;
+  bytes_sent_ = 0;
   form_ = next.form;
   if (shared_.is_draining) form_.keeps_alive = false;
   const auto exchange = std::make_shared<SocketExchange>(shared_.io, weak_from_this(), exchange_);
@@ -360,6 +372,11 @@ void HttpConnection::answer(Pending next) {
     exchange->send(std::move(*next.refusal));
   else
     shared_.handler(std::move(next.request), exchange);
+}
+
+void HttpConnection::tell_sent() {
+  const bool is_whole = is_complete_ && !is_closed_;
+  if (const auto work = std::exchange(on_sent_, {})) work({bytes_sent_, is_whole});
 }
 
 net::awaitable<void> HttpConnection::write_replies() {
@@ -373,6 +390,7 @@ net::awaitable<void> HttpConnection::write_replies() {
     room_.cancel();
     answer(std::move(next));
     co_await write_output();
+    tell_sent();
     is_answering_ = false;
     read_by_ = Clock::now() + shared_.options.idle;
     room_.cancel();
@@ -395,6 +413,7 @@ net::awaitable<void> HttpConnection::write_output() {
     const auto [error, bytes] = co_await net::async_write(socket_, net::buffer(writing), kAwait);
     is_writing_ = false;
     write_by_ = kNever;
+    bytes_sent_ += bytes;
     if (error) close();
   }
 }

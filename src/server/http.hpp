@@ -36,6 +36,12 @@ struct TokenCounts {
   std::size_t generated;
 };
 
+/// What went to a client.
+struct Sent {
+  std::size_t bytes;  // header included
+  bool is_complete;   // all of the reply
+};
+
 /// Takes the reply to one request: `send` once, or `begin`, any number of `write` and `end`. Any
 /// thread may call it. Calls return at once and take effect in their order. What a slow client has
 /// not read yet is kept. If the last copy goes before the reply is complete, the connection closes.
@@ -50,6 +56,10 @@ class Exchange {
   virtual void end() = 0;
   /// `work` runs on the server's thread if the client leaves before the reply is complete.
   virtual void on_leave(std::function<void()> work) = 0;
+  /// `work` runs on the server's thread when the last byte of the reply is given to the system, or
+  /// the connection closes before; it is dropped if the server ends first. REQUIRES: the server's
+  /// thread calls it, before the reply. Only the log does, so wrappers do not pass it on.
+  virtual void on_sent(std::function<void(const Sent& sent)>) {}
   /// Comes before the reply is complete.
   virtual void note(const TokenCounts&) {}
 };

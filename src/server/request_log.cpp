@@ -9,6 +9,7 @@
 #include <chrono>
 #include <ctime>
 #include <future>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
@@ -17,6 +18,15 @@
 #include "server/openai_replies.hpp"
 
 namespace attacca::server {
+
+struct RequestLog::Facts {
+  std::string id, method, path;
+  std::time_t at = std::time(nullptr);  // when it came
+  int status = 0;                       // 0: the client left before there was one
+  std::optional<TokenCounts> tokens = {};
+  Sent sent = {.bytes = 0, .is_complete = false};
+  double seconds = 0;
+};
 
 namespace {
 
@@ -35,51 +45,63 @@ bool is_id(const std::string& text) {
 
 }  // namespace
 
-/// What is known of a request when it is over.
-struct RequestLog::Line {
-  std::time_t at;  // when it came
-  std::string id, method, path;
-  int status;  // 0: the client left before there was one
-  bool has_left;
-  double seconds;
-  std::optional<TokenCounts> tokens;
+/// What is known of a request. The handler adds to it, and the connection ends it; who leaves it
+/// open, because the server ends, ends it too. Thread-safe.
+class RequestLog::Line {
+ public:
+  Line(std::shared_ptr<RequestLog> log, std::string id, const HttpRequest& request)
+      : log_(std::move(log)), facts_{std::move(id), request.method, request.path} {}
+  Line(const Line&) = delete;
+  ~Line() { end({.bytes = 0, .is_complete = false}); }
+
+  const std::string& id() const { return facts_.id; }
+  void set_status(int status) {
+    const std::lock_guard lock(mutex_);
+    facts_.status = status;
+  }
+  void set_tokens(const TokenCounts& tokens) {
+    const std::lock_guard lock(mutex_);
+    facts_.tokens = tokens;
+  }
+  void end(const Sent& sent) {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(is_over_, true)) return;
+    facts_.sent = sent;
+    facts_.seconds = std::chrono::duration<double>(Clock::now() - begun_).count();
+    log_->add(facts_);
+  }
+
+ private:
+  const std::shared_ptr<RequestLog> log_;
+  const Clock::time_point begun_ = Clock::now();
+  std::mutex mutex_;
+  Facts facts_;
+  bool is_over_ = false;
 };
 
 class RequestLog::LoggedExchange final : public Exchange {
  public:
-  LoggedExchange(std::shared_ptr<RequestLog> log, ExchangePtr exchange, Line line)
-      : log_(std::move(log)), exchange_(std::move(exchange)), line_(std::move(line)) {}
-  ~LoggedExchange() override {
-    line_.seconds = std::chrono::duration<double>(Clock::now() - begun_).count();
-    line_.has_left = !is_complete_;
-    log_->add(line_);
+  LoggedExchange(ExchangePtr exchange, std::shared_ptr<Line> line)
+      : exchange_(std::move(exchange)), line_(std::move(line)) {
+    exchange_->on_sent([line = line_](const Sent& sent) { line->end(sent); });
   }
 
-  void send(HttpReply reply) override {
-    is_complete_ = true;
-    exchange_->send(with_id(std::move(reply)));
-  }
+  void send(HttpReply reply) override { exchange_->send(with_id(std::move(reply))); }
   void begin(HttpReply head) override { exchange_->begin(with_id(std::move(head))); }
   void write(std::string piece) override { exchange_->write(std::move(piece)); }
-  void end() override {
-    is_complete_ = true;
-    exchange_->end();
-  }
+  void end() override { exchange_->end(); }
   void on_leave(std::function<void()> work) override { exchange_->on_leave(std::move(work)); }
-  void note(const TokenCounts& counts) override { line_.tokens = counts; }
+  void note(const TokenCounts& counts) override { line_->set_tokens(counts); }
 
  private:
   HttpReply with_id(HttpReply reply) {
-    line_.status = reply.status;
-    reply.headers.emplace_back("X-Request-Id", line_.id);
+    line_->set_status(reply.status);
+    reply.headers.emplace_back("X-Request-Id", line_->id());
     return reply;
   }
 
-  const std::shared_ptr<RequestLog> log_;
   const ExchangePtr exchange_;
-  const Clock::time_point begun_ = Clock::now();
-  Line line_;
-  bool is_complete_ = false;
+  const std::shared_ptr<Line> line_;
 };
 
 RequestLog::RequestLog(LogFormat format, std::function<void(const std::string&)> write)
@@ -96,26 +118,21 @@ RequestLog::~RequestLog() {
 std::string RequestLog::new_id() { return id_prefix_ + fmt::format("{:x}", ++requests_); }
 
 ExchangePtr RequestLog::wrap(ExchangePtr exchange, const HttpRequest& request) {
-  return std::make_shared<LoggedExchange>(shared_from_this(), std::move(exchange),
-                                          Line{.at = std::time(nullptr),
-                                               .id = is_id(request.id) ? request.id : new_id(),
-                                               .method = request.method,
-                                               .path = request.path,
-                                               .status = 0,
-                                               .has_left = false,
-                                               .seconds = 0,
-                                               .tokens = {}});
+  auto line = std::make_shared<Line>(shared_from_this(), is_id(request.id) ? request.id : new_id(),
+                                     request);
+  return std::make_shared<LoggedExchange>(std::move(exchange), std::move(line));
 }
 
-std::string RequestLog::text_of(const Line& line) const {
+std::string RequestLog::text_of(const Facts& line) const {
   if (format_ == LogFormat::json) {
     nlohmann::ordered_json json = {{"time", fmt::format("{:%FT%TZ}", fmt::gmtime(line.at))},
                                    {"id", line.id},
                                    {"method", line.method},
                                    {"path", line.path},
                                    {"status", line.status},
-                                   {"client_left", line.has_left},
-                                   {"seconds", line.seconds}};
+                                   {"client_left", !line.sent.is_complete},
+                                   {"seconds", line.seconds},
+                                   {"bytes", line.sent.bytes}};
     if (line.tokens)
       json.update({{"prompt_tokens", line.tokens->prompt},
                    {"cached_tokens", line.tokens->cached},
@@ -127,16 +144,16 @@ std::string RequestLog::text_of(const Line& line) const {
   std::replace_if(
       path.begin(), path.end(),
       [](char letter) { return std::iscntrl(static_cast<unsigned char>(letter)) != 0; }, '?');
-  std::string text =
-      fmt::format("{:%F %T} {} {} {} {} in {:.3f} s", fmt::gmtime(line.at), line.id, line.method,
-                  path, line.status == 0 ? "-" : fmt::to_string(line.status), line.seconds);
+  std::string text = fmt::format(
+      "{:%F %T} {} {} {} {} in {:.3f} s, {} bytes", fmt::gmtime(line.at), line.id, line.method,
+      path, line.status == 0 ? "-" : fmt::to_string(line.status), line.seconds, line.sent.bytes);
   if (line.tokens)
     text += fmt::format(", {} tokens of prompt, {} of them cached, {} generated",
                         line.tokens->prompt, line.tokens->cached, line.tokens->generated);
-  return line.has_left ? text + ", the client left" : text;
+  return line.sent.is_complete ? text : text + ", the client left";
 }
 
-void RequestLog::add(const Line& line) {
+void RequestLog::add(const Facts& line) {
   if (format_ != LogFormat::none) post(text_of(line));
 }
 

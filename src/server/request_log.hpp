@@ -1,5 +1,5 @@
 // request_log.hpp: gives every request an id, which the reply's header X-Request-Id has too, and
-// writes a line when the reply is complete or the client has left.
+// writes a line when the reply is sent or the client has left.
 #pragma once
 
 #include <atomic>
@@ -31,13 +31,14 @@ class RequestLog : public std::enable_shared_from_this<RequestLog> {
   void say(const std::string& text);
 
  private:
+  struct Facts;  // of a request that is over
+  class Line;
   class LoggedExchange;
-  struct Line;
 
   std::string new_id();
-  void add(const Line& line);
+  void add(const Facts& line);
   void post(std::string line);
-  std::string text_of(const Line& line) const;
+  std::string text_of(const Facts& line) const;
 
   const LogFormat format_;
   const std::function<void(const std::string&)> write_;

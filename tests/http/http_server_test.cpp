@@ -8,12 +8,16 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "http/raw_client.hpp"
+#include "server/request_log.hpp"
 
 namespace attacca::server {
 namespace {
@@ -124,6 +128,98 @@ TEST_F(HttpServerTest, of_two_that_take_a_port_before_either_listens_one_is_refu
   first.listen({});
   EXPECT_THROW(second.listen({}), Error);
   start({});  // for the end of the test
+}
+
+/// The lines of a log, as JSON. A test waits for them.
+class LinesOfLog {
+ public:
+  void add(const std::string& line) {
+    {
+      const std::lock_guard lock(mutex_);
+      lines_.push_back(nlohmann::json::parse(line));
+    }
+    arrived_.notify_all();
+  }
+  nlohmann::json wait_for(std::size_t at) {
+    std::unique_lock lock(mutex_);
+    arrived_.wait_for(lock, std::chrono::minutes(1), [&] { return lines_.size() > at; });
+    return at < lines_.size() ? lines_[at] : nullptr;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::vector<nlohmann::json> lines_;
+};
+
+TEST_F(HttpServerTest, a_line_is_logged_when_the_client_has_its_stream_and_not_before) {
+  LinesOfLog lines;
+  const auto log = std::make_shared<RequestLog>(LogFormat::json,
+                                                [&](const std::string& line) { lines.add(line); });
+  start({}, [&](const HttpRequest& request, const ExchangePtr& exchange) {
+    const ExchangePtr logged = log->wrap(exchange, request);
+    logged->begin({});
+    logged->write(std::string(request.path == "/long" ? 64 << 20 : 10, 'x'));
+    logged->end();
+  });
+  const test::RawClient slow = connect();
+  slow.send("GET /long HTTP/1.1\r\nConnection: close\r\n\r\n");
+  const auto ask = [&] {
+    const test::RawClient client = connect();
+    client.send("GET /short HTTP/1.1\r\nConnection: close\r\n\r\n");
+    return client.rest().size();
+  };
+  for (std::size_t at = 0; at < 3; ++at) {
+    const std::size_t bytes = ask();
+    const nlohmann::json line = lines.wait_for(at);
+    EXPECT_EQ(line["path"], "/short");
+    EXPECT_EQ(line["bytes"], bytes);
+    EXPECT_EQ(line["client_left"], false);
+  }
+  const std::size_t bytes = slow.rest().size();
+  EXPECT_GT(bytes, 64u << 20);
+  const nlohmann::json line = lines.wait_for(3);
+  EXPECT_EQ(line["path"], "/long");
+  EXPECT_EQ(line["bytes"], bytes);
+  EXPECT_EQ(line["client_left"], false);
+}
+
+TEST_F(HttpServerTest, a_line_waits_for_no_handler_and_counts_replies_of_other_threads) {
+  LinesOfLog lines;
+  const auto log = std::make_shared<RequestLog>(LogFormat::json,
+                                                [&](const std::string& line) { lines.add(line); });
+  std::vector<ExchangePtr> kept;
+  start({}, [&](const HttpRequest& request, const ExchangePtr& exchange) {
+    kept.push_back(log->wrap(exchange, request));
+    std::thread([logged = kept.back()] { logged->send({.body = "Hi"}); }).join();
+  });
+  const test::RawClient client = connect();
+  client.send("GET / HTTP/1.1\r\n\r\n");
+  const nlohmann::json line = lines.wait_for(0);
+  EXPECT_EQ(line["client_left"], false);
+  EXPECT_EQ(line["status"], 200);
+  EXPECT_GT(line["bytes"], 2);
+  server_->stop();
+  thread_.join();
+}
+
+TEST_F(HttpServerTest, a_line_says_what_a_client_got_that_left) {
+  LinesOfLog lines;
+  const auto log = std::make_shared<RequestLog>(LogFormat::json,
+                                                [&](const std::string& line) { lines.add(line); });
+  start({.stalled_write = std::chrono::seconds(0)},
+        [&](const HttpRequest& request, const ExchangePtr& exchange) {
+          const ExchangePtr logged = log->wrap(exchange, request);
+          logged->begin({});
+          logged->write(std::string(64 << 20, 'x'));
+          logged->end();
+        });
+  const test::RawClient client = connect();
+  client.send("GET / HTTP/1.1\r\n\r\n");
+  const nlohmann::json line = lines.wait_for(0);
+  EXPECT_EQ(line["client_left"], true);
+  EXPECT_EQ(line["status"], 200);
+  EXPECT_LT(line["bytes"], 64 << 20);
 }
 
 TEST_F(HttpServerTest, a_reply_that_is_given_up_closes_the_connection) {
