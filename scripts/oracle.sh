@@ -33,6 +33,19 @@ need_torch() {
     "$venv/bin/pip" install --quiet --retries 1 --timeout 20 --index-url https://download.pytorch.org/whl/cpu torch ||
     "$venv/bin/pip" install --quiet torch
 }
+# Says what the part smollm2 is about to download, and how large that is.
+say_downloads_of_smollm2() {
+  local downloads=()
+  "$attacca" pull --list | grep -q '^smollm2 .*not fetched' && downloads+=("the model (93 MB)")
+  "$venv/bin/python" -c 'import torch' 2>/dev/null ||
+    downloads+=("torch (200 MB; with CUDA 3 GB, where the build without it cannot be had)")
+  "$venv/bin/python" -c 'import numpy, transformers' 2>/dev/null || downloads+=("numpy and transformers (45 MB)")
+  if ((${#downloads[@]} == 0)); then
+    echo "oracle: smollm2 has all it needs and downloads nothing"
+  else
+    printf 'oracle: smollm2 downloads %s\n' "${downloads[@]}"
+  fi
+}
 need_buildah() {
   command -v buildah >/dev/null || ((EUID != 0)) || apt-get install -y --no-install-recommends buildah crun mmdebstrap
 }
@@ -59,6 +72,7 @@ run_part() {
       ;;
     image) need_buildah && tests/oracle/image.sh ;;
     smollm2)
+      say_downloads_of_smollm2
       "$attacca" pull smollm2 && need_torch && need transformers &&
         "$venv/bin/python" tests/oracle/smollm2.py "$attacca"
       ;;
