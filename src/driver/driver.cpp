@@ -96,8 +96,7 @@ void Driver::expire() {
 }
 
 void Driver::admit() {
-  while (!line_.empty() && scheduler_.has_room()) {
-    const JobPtr job = line_.pop();
+  while (const JobPtr job = line_.pop(scheduler_.room())) {
     try {
       scheduler_.admit(job);
       job->place = Job::Place::scheduled;

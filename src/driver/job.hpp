@@ -66,10 +66,23 @@ class Sink {
   virtual bool deliver(llm::RequestEvent event, std::exception_ptr failure) = 0;
 };
 
+/// The kinds of work. A scheduler may have room for one of them alone.
+enum class Work : std::uint8_t { generation, embedding };
+inline constexpr std::size_t kWorks = 2;
+
+struct Room {
+  bool for_generations = true;
+  bool for_embeddings = true;
+
+  bool has(Work work) const { return work == Work::generation ? for_generations : for_embeddings; }
+};
+
 struct Job;
 using JobPtr = std::shared_ptr<Job>;
 
 struct Job {
+  Work work() const { return pooling == llm::Pooling::none ? Work::generation : Work::embedding; }
+
   // Constant after submission.
   std::uint64_t id = 0;
   std::vector<std::int32_t> prompt;

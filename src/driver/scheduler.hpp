@@ -15,10 +15,10 @@ class Scheduler {
  public:
   virtual ~Scheduler() = default;
 
-  /// Whether another job should be admitted now. Jobs that should not wait outside, where they keep
-  /// their order.
-  virtual bool has_room() const = 0;
-  /// REQUIRES: has_room(), and the policy would not refuse the job.
+  /// Whether another job of either kind should be admitted now. Jobs that should not wait outside,
+  /// where they keep their order.
+  virtual Room room() const = 0;
+  /// REQUIRES: there is room for its kind, and the policy would not refuse the job.
   virtual void admit(JobPtr job) = 0;
   /// Takes a job out of the schedule, whatever step computes it. REQUIRES: it is scheduled.
   virtual void remove(Job& job) = 0;

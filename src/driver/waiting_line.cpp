@@ -10,8 +10,12 @@ namespace {
 constexpr std::array<std::uint64_t, llm::kPriorities> kStrides = {1, 4, 16};
 }
 
+WaitingLine::Line& WaitingLine::line_of(const Job& job) {
+  return lines_[static_cast<std::size_t>(job.priority)][static_cast<std::size_t>(job.work())];
+}
+
 void WaitingLine::push(JobPtr job) {
-  Line& line = lines_[static_cast<std::size_t>(job->priority)];
+  Line& line = line_of(*job);
   if (line.jobs.empty()) line.pass = std::max(line.pass, pass_);
   Job& pushed = *job;
   pushed.place = Job::Place::in_line;
@@ -19,23 +23,26 @@ void WaitingLine::push(JobPtr job) {
   ++size_;
 }
 
-JobPtr WaitingLine::pop() {
-  std::size_t next = llm::kPriorities;
-  for (std::size_t at = 0; at < lines_.size(); ++at)
-    if (!lines_[at].jobs.empty() &&
-        (next == llm::kPriorities || lines_[at].pass < lines_[next].pass))
-      next = at;
-  if (next == llm::kPriorities) return nullptr;
-  Line& line = lines_[next];
-  pass_ = line.pass;
-  line.pass += kStrides[next];
-  JobPtr job = line.jobs.front();
+JobPtr WaitingLine::pop(const Room& room) {
+  Line* next = nullptr;
+  for (auto& lines_of_priority : lines_)
+    for (Line& line : lines_of_priority) {
+      if (line.jobs.empty()) continue;
+      if (!room.has(line.jobs.front()->work()))
+        line.pass = std::max(line.pass, pass_);
+      else if (!next || line.pass < next->pass)
+        next = &line;
+    }
+  if (!next) return nullptr;
+  JobPtr job = next->jobs.front();
+  pass_ = next->pass;
+  next->pass += kStrides[static_cast<std::size_t>(job->priority)];
   remove(*job);
   return job;
 }
 
 void WaitingLine::remove(Job& job) {
-  lines_[static_cast<std::size_t>(job.priority)].jobs.erase(job.in_line);
+  line_of(job).jobs.erase(job.in_line);
   --size_;
 }
 

@@ -55,7 +55,7 @@ std::vector<driver::JobPtr> Embedder::remove_all() {
 
 void Embedder::step(std::vector<driver::Outcome>& outcomes) {
   if (!scheduler_ && !make_scheduler(outcomes)) return;
-  for (; !waiting_.empty() && scheduler_->has_room(); waiting_.pop_front())
+  for (; !waiting_.empty() && scheduler_->room().for_embeddings; waiting_.pop_front())
     scheduler_->admit(waiting_.front());
   try {
     scheduler_->step(outcomes);

@@ -42,8 +42,10 @@ HostScheduler::HostScheduler(std::unique_ptr<StepRunner> runner, const schedule:
   schedule::reset(state_);
 }
 
-bool HostScheduler::has_room() const {
-  return state_.waiting.count < state_.free_slots.count && state_.free_entries.count > 0;
+driver::Room HostScheduler::room() const {
+  const bool has_slot =
+      state_.waiting.count < state_.free_slots.count && state_.free_entries.count > 0;
+  return {.for_generations = has_slot, .for_embeddings = has_slot};
 }
 
 bool HostScheduler::is_idle() const {

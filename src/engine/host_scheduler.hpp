@@ -30,7 +30,7 @@ class HostScheduler final : public driver::Scheduler {
   void offer(std::shared_ptr<StepRunner::Graphs> graphs);
 
   /// One job for each free slot: the policy need not choose.
-  bool has_room() const override;
+  driver::Room room() const override;
   void admit(driver::JobPtr job) override;
   void remove(driver::Job& job) override;
   /// Runs one step to its end. If the next step can be planned already, launches it right behind.

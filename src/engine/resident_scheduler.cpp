@@ -253,10 +253,12 @@ void ResidentScheduler::embed(std::vector<driver::Outcome>& outcomes) {
   clock_.done(began);
 }
 
-/// Makes room for another engine, for embeddings, or for a loop with other step sizes.
+/// Makes room for another engine, for embeddings, or for a loop with other step sizes, once the
+/// loop has made a step: each has its turn, whoever waits.
 void ResidentScheduler::pause_if_wanted(driver::Clock::time_point now) {
   const bool is_wanted = turn_.is_wanted() || !embedder_.is_idle() || has_offer_;
-  if (has_ordered_pause_ || !is_wanted || now - launched_ < kLeastTurn) return;
+  const bool had_turn = last_step_at_ != 0 && now - launched_ >= kLeastTurn;
+  if (has_ordered_pause_ || !is_wanted || !had_turn) return;
   order({.kind = Order::Kind::pause});
   has_ordered_pause_ = true;
 }

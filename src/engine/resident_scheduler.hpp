@@ -46,8 +46,11 @@ class ResidentScheduler final : public driver::Scheduler {
   std::string explain(const schedule::Limits& limits);
 
   /// As many as there are entries: some wait on the device, so that a slot is not left free until
-  /// the host has heard of it. A few embeddings may wait beside them.
-  bool has_room() const override { return !free_entries_.empty() && embedder_.has_room(); }
+  /// the host has heard of it. A few embeddings may wait beside them, and neither kind takes the
+  /// room of the other.
+  driver::Room room() const override {
+    return {.for_generations = !free_entries_.empty(), .for_embeddings = embedder_.has_room()};
+  }
   void admit(driver::JobPtr job) override;
   void remove(driver::Job& job) override;
   bool can_begin() const override { return true; }

@@ -46,7 +46,9 @@ class InventingScheduler final : public Scheduler {
     begun_by = std::this_thread::get_id();
     if (fails_to_begin.exchange(false)) throw Error("the launch failed");
   }
-  bool has_room() const override { return jobs_.size() < 4; }
+  Room room() const override {
+    return {.for_generations = jobs_.size() < 4, .for_embeddings = jobs_.size() < 4};
+  }
   void admit(JobPtr job) override { jobs_.push_back({std::move(job), 0}); }
   void remove(Job& job) override {
     std::erase_if(jobs_, [&](const Entry& entry) { return entry.job.get() == &job; });

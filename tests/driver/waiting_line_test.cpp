@@ -1,8 +1,11 @@
-// Tests of the line in front of the schedule: order within a priority, turns between priorities.
+// Tests of the line in front of the schedule: order within a priority, turns between priorities
+// and between kinds of work.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
+#include <vector>
 
 #include "driver/waiting_line.hpp"
 
@@ -16,9 +19,10 @@ using llm::Priority;
 
 class WaitingLineTest : public testing::Test {
  protected:
-  JobPtr push(Priority priority) {
+  JobPtr push(Priority priority, llm::Pooling pooling = llm::Pooling::none) {
     auto job = std::make_shared<Job>();
     job->id = ++last_id_;
+    job->pooling = pooling;
     job->priority = priority;
     line_.push(job);
     return job;
@@ -64,6 +68,27 @@ TEST_F(WaitingLineTest, no_class_saves_up_turns_while_it_is_empty) {
   for (int i = 0; i < 34; ++i) low += line_.pop()->priority == Priority::low;
   EXPECT_LE(low, 3);
   EXPECT_GE(low, 2) << "and none starves";
+}
+
+TEST_F(WaitingLineTest, a_generation_waits_for_one_embedding_however_many_came_before) {
+  for (int i = 0; i < 16; ++i) push(Priority::normal, llm::Pooling::last);
+  const JobPtr first = push(Priority::normal), second = push(Priority::normal);
+  std::vector<JobPtr> served;
+  for (int i = 0; i < 4; ++i) served.push_back(line_.pop());
+  EXPECT_EQ(std::count(served.begin(), served.end(), first), 1);
+  EXPECT_EQ(std::count(served.begin(), served.end(), second), 1);
+}
+
+TEST_F(WaitingLineTest, a_kind_without_room_holds_back_no_other_and_saves_up_no_turns) {
+  for (int i = 0; i < 40; ++i) push(Priority::normal, llm::Pooling::mean);
+  for (int i = 0; i < 40; ++i) push(Priority::normal);
+  for (int i = 0; i < 20; ++i)
+    EXPECT_EQ(line_.pop({.for_embeddings = false})->work(), driver::Work::generation);
+  EXPECT_EQ(line_.pop({.for_generations = false, .for_embeddings = false}), nullptr);
+  int embeddings = 0;
+  for (int i = 0; i < 20; ++i) embeddings += line_.pop()->work() == driver::Work::embedding;
+  EXPECT_GE(embeddings, 10);
+  EXPECT_LE(embeddings, 11);
 }
 
 TEST_F(WaitingLineTest, who_leaves_is_not_served) {

@@ -4,8 +4,9 @@
 #include <attacca/error.hpp>
 #include <attacca/llm.hpp>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
-
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -97,7 +98,8 @@ TEST_P(Embeddings, are_the_same_in_every_batch_and_when_pages_run_out) {
   for (const long length : {1, 5, 16, 17, 40, 60, 90, 33})
     for (const Pooling pooling : {Pooling::last, Pooling::mean}) {
       requests.push_back(embed({text_.begin(), text_.begin() + length}, pooling));
-      requests.push_back(greedy({text_.begin(), text_.begin() + length}, 30));
+      const auto most = static_cast<std::size_t>(std::min(60L, 128 - length));
+      requests.push_back(greedy({text_.begin(), text_.begin() + length}, most));
     }
   std::vector<Reply> alone;
   Engine roomy(model_, options());
@@ -135,6 +137,28 @@ TEST_P(Embeddings, run_between_turns_of_the_loop_on_the_device) {
     engine.wait_until_idle();
     EXPECT_EQ(engine.stats().pages_in_use, 0u);
     EXPECT_GT(engine.stats().launches, 1u);
+  }
+}
+
+TEST_P(Embeddings, that_wait_hold_back_no_generation) {
+  for (const llm::Scheduler scheduler : {llm::Scheduler::host, llm::Scheduler::resident}) {
+    EngineOptions with = options();
+    with.scheduler = scheduler;
+    Engine engine(model_, with);
+    std::atomic<std::size_t> embedded = 0;
+    std::vector<llm::Ticket> tickets;
+    for (int at = 0; at < 200; ++at) {
+      Request request = embed({text_.begin(), text_.begin() + 90}, Pooling::mean);
+      request.on_done = [&](const Reply&) { ++embedded; };
+      tickets.push_back(engine.submit(request));
+    }
+    Request request = greedy({text_.begin(), text_.begin() + 9}, 3);
+    std::atomic<std::size_t> embedded_first = 0;
+    request.on_done = [&](const Reply&) { embedded_first = embedded.load(); };
+    const std::size_t embedded_already = embedded;
+    tickets.push_back(engine.submit(request));
+    for (llm::Ticket& ticket : tickets) EXPECT_NE(ticket.wait().finish, Finish::failed);
+    EXPECT_LT(embedded_first - embedded_already, 40u);
   }
 }
 

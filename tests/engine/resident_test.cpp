@@ -77,7 +77,7 @@ TEST_P(Resident, a_host_that_does_not_read_pauses_the_loop_and_loses_nothing) {
   for (std::uint64_t id = 1; id <= kRequests; ++id) {
     const JobPtr job = job_of(id, kTokens);
     prompts[id] = job->prompt;
-    ASSERT_TRUE(scheduler.has_room());
+    ASSERT_TRUE(scheduler.room().for_generations);
     scheduler.admit(job);
   }
   std::vector<Outcome> outcomes;
