@@ -33,8 +33,11 @@ json parse_json(std::string_view text, const std::string& file, int most_nesting
   try {
     return json::parse(text, watch);
   } catch (const json::parse_error& error) {
-    throw BadArgument(fmt::format("{}: byte {}: not JSON: {}", file, first_byte + error.byte,
-                                  in_quotes(error.what())));
+    // "[json.exception.parse_error.101] parse error at line 1, column 1: what is wrong"
+    std::string_view reason = error.what();
+    if (const auto colon = reason.find(": "); colon != reason.npos) reason.remove_prefix(colon + 2);
+    throw BadArgument(
+        fmt::format("{}: byte {}: not JSON: {}", file, first_byte + error.byte, in_quotes(reason)));
   } catch (const json::exception& error) {  // a number is too large for a double
     throw BadArgument(fmt::format("{}: not usable JSON: {}", file, in_quotes(error.what())));
   }

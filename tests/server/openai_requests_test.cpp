@@ -456,6 +456,9 @@ TEST(Body, must_be_a_json_object_of_bounded_depth) {
     return refusal_of([&] { read_text_request(RequestBody(body), kRules, 0); });
   };
   EXPECT_THAT(refused("").what(), HasSubstr("not JSON"));
+  EXPECT_STREQ(refused("hello").what(),
+               "the body: byte 1: not JSON: 'syntax error while parsing value - invalid literal; "
+               "last read: 'h''");
   EXPECT_THAT(refused("[]").what(), HasSubstr("a JSON object is expected"));
   EXPECT_THAT(refused(R"({"prompt": "x", "prompt": "y"})").what(), HasSubstr("twice"));
   EXPECT_THAT(refused(R"({"prompt": )" + std::string(1000, '[')).what(), HasSubstr("nested"));
