@@ -35,23 +35,24 @@ ATTACCA_ON_EACH_DEVICE(SumOrder);
 
 // With 132 blocks, 66 pairs of them for many rows.
 constexpr Sizes kSizes[] = {
-    {16, 64, 17, 20},       // less than a tile; most blocks of few rows have none
-    {48, 128, 64, 64},      // one class
-    {256, 320, 1, 40},      // three classes, the last one half
-    {576, 64, 0, 64},       // no rows
-    {2048, 1024, 64, 64},   // eight pairs to a tile, a class each
-    {1536, 1088, 33, 64},   // eight pairs to a tile; the first class is longer than the others
-    {3072, 2048, 63, 64},   // five pairs to a tile, which have one class or two
-    {3584, 512, 61, 64},    // four classes, and pairs with parts of two tiles
-    {6144, 4096, 64, 64},   // three classes each, of one tile or two
-    {4096, 14336, 64, 64},  // two classes each; chunks in eight orders
-    {14336, 576, 61, 64},   // with gates a tall tile each, of five classes
-    {29456, 192, 33, 64},   // a tall tile each, the last one ragged
-    {17152, 64, 20, 32},    // a tile each, and one pair has two
-    {25600, 1152, 20, 32},  // a tile and a part; with gates some have part, whole, whole, part
-    {1536, 4096, 65, 65},   // from here on 128 rows: one row in x's second tile
-    {272, 192, 129, 200},   // one row in x's second tile, and a ragged tile of weights
-    {768, 2624, 150, 256},  // some have parts of two tiles
+    {16, 64, 17, 20},        // less than a tile; most blocks of few rows have none
+    {48, 128, 64, 64},       // one class
+    {256, 320, 1, 40},       // three classes, the last one half
+    {576, 64, 0, 64},        // no rows
+    {2048, 1024, 64, 64},    // eight pairs to a tile, a class each
+    {1536, 1088, 33, 64},    // eight pairs to a tile; the first class is longer than the others
+    {3072, 2048, 63, 64},    // five pairs to a tile, which have one class or two
+    {3584, 512, 61, 64},     // four classes, and pairs with parts of two tiles
+    {6144, 4096, 64, 64},    // three classes each, of one tile or two
+    {4096, 14336, 64, 64},   // two classes each; chunks in eight orders
+    {14336, 576, 61, 64},    // with gates a tall tile each, of five classes
+    {29456, 192, 33, 64},    // a tall tile each, the last one ragged
+    {17152, 64, 20, 32},     // a tile each, and one pair has two
+    {25600, 1152, 20, 32},   // a tile and a part; with gates some have part, whole, whole, part
+    {1536, 4096, 65, 65},    // from here on 128 rows: one row in x's second tile
+    {272, 192, 129, 200},    // one row in x's second tile, and a ragged tile of weights
+    {768, 2624, 150, 256},   // a class each
+    {4608, 4096, 100, 128},  // some have parts of two tiles
     {4112, 1600, 400, 416}, {1040, 3136, 300, 320}, {48, 320, 1100, 1100}};
 
 TEST_P(SumOrder, many_rows_have_the_bits_of_few) {

@@ -19,8 +19,11 @@ class TileScheduler {
     std::uint32_t end;
   };
 
-  /// `units` is the number of units of a tile.
-  __device__ TileScheduler(std::uint32_t tiles, std::uint32_t units, bool may_split)
+  /// `units` is the number of units of a tile. In order, `stages` are those of a tile, and
+  /// `part_stages` is the number of stages that take as long as a partial sum.
+  __device__ TileScheduler(std::uint32_t tiles, std::uint32_t units, bool may_split,
+                           [[maybe_unused]] std::uint32_t stages,
+                           [[maybe_unused]] std::uint32_t part_stages)
       : tiles_(tiles), units_(units), pairs_(gridDim.x / 2), pair_(blockIdx.x / 2) {
     if (may_split) pairs_ = max(min(pairs_, tiles * units), 1u);  // each has a unit at least
     // Prefers equally many pairs for each tile, or tiles for each pair, where that uses 90 % of the
@@ -32,6 +35,10 @@ class TileScheduler {
     const std::uint32_t waves = (tiles + pairs_ - 1) / pairs_;
     if (may_split && each > 1 && is_most(tiles * each, pairs_)) pairs_ = tiles * each;
     splits_ = may_split && !is_most(tiles, waves * pairs_);
+    // In order there are more partial sums, and tiles stay whole where these take longer than what
+    // SMs idle otherwise.
+    if constexpr (kInOrder)
+      splits_ = splits_ && (waves * pairs_ - tiles) * stages > partial_sums() * part_stages;
     start_ = splits_ ? first_unit(pair_) : pair_;
     end_ = pair_ >= pairs_ ? 0 : splits_ ? first_unit(pair_ + 1) : tiles_;
     rewind();
@@ -89,6 +96,14 @@ class TileScheduler {
   }
   __device__ std::uint32_t pair_of(std::uint32_t unit) const {
     return ((unit + 1) * pairs_ - 1) / (tiles_ * units_);
+  }
+  /// How many there are if tiles are split: one for each of them, and one for each unit but those
+  /// of its first pair. That pair begins with the tile, or on average in the middle of its run or
+  /// of the tile.
+  __device__ std::uint32_t partial_sums() const {
+    if (pairs_ < tiles_) return pairs_ * (1 + units_ / 2);
+    const std::uint32_t all = tiles_ * units_;
+    return tiles_ + all - (pairs_ % tiles_ == 0 ? 2 : 1) * (all * tiles_ / pairs_) / 2;
   }
   /// Units of a tile that its first pair has.
   __device__ std::uint32_t first_units(std::uint32_t tile, std::uint32_t first) const {
