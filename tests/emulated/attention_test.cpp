@@ -47,9 +47,11 @@ class World {
     for (std::uint32_t at = 0; at < length; ++at)
       for (std::uint32_t head = 0; head < shape.kv_heads; ++head)
         for (std::uint32_t i = 0; i < shape.head_size; ++i) {
-          // Some keys are large, so that sums are rescaled.
-          const float size = at % 50 == 7 ? 4 : 1;
-          exact_keys_.push_back(store(keys_, at, head, i, number(random) * size));
+          // Some keys are large, so that sums are rescaled. For 64 of 256 positions the scores are
+          // far below zero, by the first element, which all queries have in common.
+          const float size = at % 50 == 7 ? 4 : at % 83 == 11 ? 24 : 1;
+          const float key = i == 0 && at / 64 % 4 == 0 ? -200 : number(random) * size;
+          exact_keys_.push_back(store(keys_, at, head, i, key));
           exact_values_.push_back(store(values_, at, head, i, number(random)));
         }
   }
@@ -151,6 +153,7 @@ class World {
     random.discard(3);
     std::vector<float> query(columns());
     for (float& x : query) x = (static_cast<float>(random() % 4001) - 2000) / 1000;
+    for (std::uint32_t head = 0; head < shape_.heads; ++head) query[head * shape_.head_size] = 2;
     return query;
   }
   kernels::PagedKv view(std::vector<unsigned char>& keys, std::vector<unsigned char>& values) {
@@ -232,11 +235,11 @@ void expect_same(const Shape& shape, std::uint32_t first, std::uint32_t last, st
     ASSERT_EQ(world.mixed(at - 1, at + 1)[1], bits) << "in another cut";
     ASSERT_EQ(world.decoded(at, 1), bits);
     ASSERT_EQ(world.decoded(at, 40), bits) << "with room for others";
-    const auto right = world.right(at);
+    const auto right = world.right(at);  // the kernels round weights to 16 bits
     for (std::size_t i = 0; i < right.size(); ++i)
       ASSERT_NEAR(
           kernels::float_of_bfloat(bits[i]) + kernels::float_of_bfloat(bits[right.size() + i]),
-          right[i], 1e-4);
+          right[i], 1e-2);
   }
   Shape other = shape;
   other.page_size = shape.page_size == 16 ? 64 : 16;

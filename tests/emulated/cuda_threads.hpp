@@ -209,3 +209,4 @@ inline void sincospif(float x, float* sine, float* cosine) {
   *cosine = std::cos(x * 3.14159265f);
 }
 inline std::uint32_t min(std::uint32_t a, std::uint32_t b) { return std::min(a, b); }
+inline std::uint32_t max(std::uint32_t a, std::uint32_t b) { return std::max(a, b); }

@@ -507,6 +507,21 @@ TEST(FixedSplits, follow_each_other_without_a_gap_and_grow_with_the_position) {
   }
 }
 
+TEST(FixedSplits, of_blocks_cut_no_split) {
+  for (const std::uint32_t window : {0u, 1u, 100u, 2048u, 5000u, 100'000u}) {
+    const kernels::FixedSplits splits = kernels::FixedSplits::of_window(window);
+    for (const std::uint32_t bits : {7u, 8u, 9u}) {
+      const kernels::FixedSplits blocks = kernels::FixedSplits::of_window(window, bits);
+      for (std::uint32_t block = 0; blocks.begin(block) < 300'000; ++block) {
+        const std::uint32_t begin = blocks.begin(block), end = blocks.begin(block + 1);
+        ASSERT_EQ(splits.begin(splits.at(begin)), begin) << "window " << window;
+        ASSERT_EQ(splits.bits_at(begin), splits.bits_at(end - 1)) << begin;
+        ASSERT_GE(end - begin, splits.size(splits.at(begin))) << begin;
+      }
+    }
+  }
+}
+
 TEST(FixedSplits, of_any_row_are_no_more_than_the_workspace_has_room_for) {
   for (const std::uint32_t window : {0u, 1u, 100u, 2048u, 5000u}) {
     const kernels::FixedSplits splits = kernels::FixedSplits::of_window(window);

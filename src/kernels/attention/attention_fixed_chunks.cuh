@@ -1,13 +1,11 @@
 // attention_fixed_chunks.cuh: attention for neighbouring rows of one slot, as attention_chunks.cuh,
-// with the bits that single rows have at fixed splits. A line is computed as attention_warp.cuh and
-// attention_rows.cuh compute it: 16 positions at a time, the same dimensions in an instruction, a
-// quarter of a split from fresh state; quarters are folded into their split, and splits into the
-// result. Masked positions add exact zeros.
+// with the bits that single rows have at fixed splits: in the order of attention_fold.cuh, with the
+// same 16 positions and the same dimensions in an instruction. Masked positions add exact zeros.
 //
-// A quarter and its split are summed up in registers; the splits before them wait in shared memory,
-// whose bandwidth is nearly used up by keys, values and queries. Large heads would need too many
-// registers. There two warps share 16 lines: both compute the scores, and each sums up half of the
-// dimensions.
+// A chain is multiplied for 16 dimensions after another, which are folded at once. So registers
+// hold the sums of a split; those of the splits before it are seldom used, and the compiler puts
+// some of them into local memory. Large heads would need too many. There two warps share 16 lines:
+// both compute the scores, and each sums up half of the dimensions.
 #pragma once
 
 #include "kernels/attention/attention_chunks.cuh"
@@ -25,12 +23,8 @@ class FixedChunkTiles : ChunkLines<Args, kType, kSize> {
   static constexpr unsigned kSharing = kSize / kDimensions;           // warps that share lines
   static constexpr unsigned kBlockLines = kLines / kSharing;
   static constexpr unsigned kLineGroups = kWarps / kSharing;
-  static constexpr unsigned kStep = 32 / kSharing;  // positions
-  static constexpr unsigned kGroups = kStep / 16;   // of positions that meet in an instruction
-  /// Of the kSize / 16 instructions that score positions, so many have their queries in registers.
-  /// More of them spill.
-  static constexpr unsigned kKept = kSize > 128 ? 0 : kSize > 64 ? 3 : 4;
-  static_assert(FixedSplits::kLeast / 4 % kStep == 0);
+  static constexpr unsigned kStep = 64 / kSharing;  // positions
+  static_assert(kStep % kChain == 0 && FixedSplits::kLeast % kStep == 0 && kChain == 32);
 
   struct Stage {
     alignas(16) std::uint16_t keys[kStep * kSize];
@@ -40,14 +34,8 @@ class FixedChunkTiles : ChunkLines<Args, kType, kSize> {
   struct Queries {
     uint4 of[kSize / 16][32];
   };
-  /// Sums that each lane has put aside.
-  struct Sums {
-    float4 of[kDimensions / 8][32];
-    float4 stats[32];  // max and total of two lines
-  };
   struct Shared {
-    Stage stages[2];
-    Sums all[kWarps];  // of the splits before this one
+    Stage stages[2];  // and in the end results on their way to memory
     Queries queries[kLineGroups];
     Queries rests[kLineGroups];  // rounding errors of the queries
   };
@@ -55,7 +43,7 @@ class FixedChunkTiles : ChunkLines<Args, kType, kSize> {
   __device__ FixedChunkTiles(const Args& args, Shared& shared, const FixedCut& cut)
       : Lines(args, cut.parts.group),
         shared_(shared),
-        splits_(cut.splits),
+        splits_(cut.splits()),
         lines_(Lines::warp_ % kLineGroups),
         dimensions_(Lines::warp_ / kLineGroups * kDimensions) {}
 
@@ -73,37 +61,24 @@ class FixedChunkTiles : ChunkLines<Args, kType, kSize> {
     load(chunk, begin, begin, last, 0);
     cp_async_commit();
     store_queries(chunk);
-    if constexpr (kKept != 0) {
-      __syncwarp();
-#pragma unroll
-      for (unsigned i = 0; i < kKept; ++i) queries_[i] = shared_.queries[lines_].of[i][lane_];
-    }
     Lines::find_positions(chunk, first_line_);
-    clear(quarter_);
     clear(split_);
-    bool is_first_split = true;
-    std::uint32_t split = splits_.at(begin);
-    std::uint32_t split_begin = splits_.begin(split);
-    std::uint32_t quarter = splits_.size(split) / 4;  // a power of two
+    clear(all_);
+    is_first_chain_ = is_first_split_ = true;
+    std::uint32_t split_end = splits_.begin(splits_.at(begin) + 1);
     for (std::uint32_t step = 0; step < steps; ++step) {
-      const std::uint32_t at = begin + step * kStep;
+      const std::uint32_t first = begin + step * kStep;
       cp_async_wait<0>();
       __syncthreads();
-      if (step + 1 < steps) load(chunk, begin, at + kStep, last, (step + 1) % 2);
+      if (step + 1 < steps) load(chunk, begin, first + kStep, last, (step + 1) % 2);
       cp_async_commit();
-      attend(shared_.stages[step % 2], at, chunk);
-      const std::uint32_t done = at + kStep - split_begin;
-      const bool is_end = step + 1 == steps;
-      if (!is_end && (done & (quarter - 1)) != 0) continue;
-      fold_quarter();
-      if (is_end || done != 4 * quarter) continue;
-      if (!is_first_split) fold_behind_others();
-      put_aside();
-      is_first_split = false;
-      split_begin += done;
-      quarter = splits_.size(++split) / 4;
+      attend(shared_.stages[step % 2], first, last, chunk);
+      if (first + kStep != split_end) continue;
+      fold_split();
+      split_end += 1u << splits_.bits_at(split_end);
     }
-    if (!is_first_split) fold_behind_others();
+    fold_split();
+    __syncthreads();
     store_results(chunk);
   }
 
@@ -115,11 +90,7 @@ class FixedChunkTiles : ChunkLines<Args, kType, kSize> {
     float sums[kDimensions / 8][4];
   };
   __device__ static void clear(Part& part) {
-#pragma unroll
-    for (unsigned half = 0; half < 2; ++half) {
-      part.max[half] = -INFINITY;
-      part.total[half] = 0;
-    }
+    part.total[0] = part.total[1] = 0;
     Lines::clear(part.sums);
   }
 
@@ -172,193 +143,240 @@ class FixedChunkTiles : ChunkLines<Args, kType, kSize> {
     const unsigned lane = line % 8 * 4 + dimension / 8 % 4;
     return (instruction * 32 + lane) * 4 + dimension / 2 % 2 * 2 + line / 8;
   }
-  __device__ uint4 query(unsigned instruction) const {
-    if constexpr (kKept != 0)
-      if (instruction < kKept) return queries_[instruction];
-    return shared_.queries[lines_].of[instruction][lane_];
-  }
-
   // Attending.
 
-  /// Attends over kStep positions from `at` on.
-  __device__ void attend(const Stage& stage, std::uint32_t at, const Chunk& chunk) {
-    float scores[kStep / 8][4];
+  /// What a lane knows of a chain before it is multiplied.
+  struct Chain {
+    float max[2];
+    float factors[2];             // by which sums of the first 16 positions are rescaled
+    std::uint32_t weights[2][4];  // of the first 16 positions, and of the others
+  };
+
+  using Scores = float[kChain / 8][4];
+
+  /// Attends over kStep positions from `at` on, and at most up to `last`.
+  __device__ void attend(const Stage& stage, std::uint32_t at, std::uint32_t last,
+                         const Chunk& chunk) {
+    Scores scores[kStep / kChain];
     score(stage, scores);
     const bool sees_all = at + kStep - 1 <= chunk.position &&
                           at >= Lines::first_seen(chunk.position + chunk.rows - 1);
-    if (!sees_all) Lines::mask(scores, at);
-    float factors[kGroups][2];
-    const bool rescales = update_softmax(scores, factors);
 #pragma unroll
-    for (unsigned i = 0; i < kGroups; ++i) {
-      std::uint32_t weights[4];
-      std::uint32_t rests[4];
-#pragma unroll
-      for (unsigned j = 0; j < 4; ++j) {
-        const float first = scores[2 * i + j / 2][j % 2 * 2];
-        const float second = scores[2 * i + j / 2][j % 2 * 2 + 1];
-        weights[j] = pair_of<kIsBfloat>(first, second);
-        rests[j] = rest_of<kIsBfloat>(first, second, weights[j]);
-      }
-      if (rescales) rescale(factors[i]);
-#pragma unroll
-      for (unsigned part = 0; part < kDimensions / 16; ++part) {
-        std::uint32_t values[4];
-        ldmatrix_transposed(
-            stage.values + in_values(i * 16 + lane_ % 16, dimensions_ + part * 16 + lane_ / 16 * 8),
-            values);
-        Lines::mma_two(quarter_.sums[2 * part], quarter_.sums[2 * part + 1], weights, values);
-        Lines::mma_two(quarter_.sums[2 * part], quarter_.sums[2 * part + 1], rests, values);
-      }
+    for (unsigned row = 0; row < kStep; row += kChain) {
+      if (at + row > last) break;
+      if (!sees_all) Lines::mask(scores[row / kChain], at + row);
+      attend_chain(stage, row, scores[row / kChain]);
     }
   }
   /// Scores, as OnlineSoftmax::score computes them.
-  __device__ void score(const Stage& stage, float (&scores)[kStep / 8][4]) const {
-    Lines::clear(scores);
+  __device__ void score(const Stage& stage, Scores (&all)[kStep / kChain]) const {
 #pragma unroll
     for (unsigned part = 0; part < kSize / 32; ++part) {
-      const uint4 queries[2] = {query(2 * part), query(2 * part + 1)};
+      const uint4 queries[2] = {shared_.queries[lines_].of[2 * part][lane_],
+                                shared_.queries[lines_].of[2 * part + 1][lane_]};
       const uint4 rests[2] = {shared_.rests[lines_].of[2 * part][lane_],
                               shared_.rests[lines_].of[2 * part + 1][lane_]};
 #pragma unroll
       for (unsigned i = 0; i < kStep / 8; ++i) {
         const uint4 keys = *reinterpret_cast<const uint4*>(
             stage.keys + in_keys(i * 8 + lane_ / 4, part * 32 + lane_ % 4 * 8));
-        const auto times = [&](const uint4(&with)[2]) {
-          mma<kIsBfloat>(scores[i], with[0].x, with[0].y, with[0].z, with[0].w, keys.x, keys.y);
-          mma<kIsBfloat>(scores[i], with[1].x, with[1].y, with[1].z, with[1].w, keys.z, keys.w);
+        float(&scores)[4] = all[i * 8 / kChain][i % (kChain / 8)];
+        const auto times = [&](const uint4& with, std::uint32_t low, std::uint32_t high) {
+          mma<kIsBfloat>(scores, with.x, with.y, with.z, with.w, low, high);
         };
-        times(queries);
-        times(rests);
+        const uint4& q = queries[0];
+        if (part == 0)
+          mma_first<kIsBfloat>(scores, q.x, q.y, q.z, q.w, keys.x, keys.y);
+        else
+          times(q, keys.x, keys.y);
+        times(queries[1], keys.z, keys.w);
+        times(rests[0], keys.x, keys.y);
+        times(rests[1], keys.z, keys.w);
       }
     }
   }
-  /// Online softmax, 16 positions after another: turns scores into weights and finds the factors by
-  /// which sums are rescaled before each 16, as OnlineSoftmax::add does. Returns whether any lane's
-  /// factors matter.
-  __device__ bool update_softmax(float (&scores)[kStep / 8][4], float (&factors)[kGroups][2]) {
-    bool rescales = false;
+  /// Attends over the chain of positions that begins with number `row` of the stage.
+  __device__ void attend_chain(const Stage& stage, unsigned row, const Scores& scores) {
+    Chain chain;
+    const bool has_base_0 = all_have_base_0(scores);
+    if (has_base_0) {
+      chain.max[0] = chain.max[1] = 0;
+      chain.factors[0] = chain.factors[1] = 1;
+      weigh(
+          scores, [](unsigned, unsigned) { return 0.0f; }, chain);
+    } else {
+      find_bases(scores, chain);
+    }
+#pragma unroll
+    for (unsigned half = 0; half < 2; ++half)
+      if (is_first_chain_) split_.max[half] = chain.max[half];
+    is_first_chain_ = false;
+    if (has_base_0 && !differs(split_.max, chain.max))
+      multiply<true>(stage, row, chain);
+    else
+      multiply<false>(stage, row, chain);
+  }
+  /// Whether the warp's lines all have the base 0, by the rule of next_base. It seldom has to be
+  /// found by more than this.
+  __device__ static bool all_have_base_0(const Scores& scores) {
+    bool is_within = true;
+    bool has_base = true;
 #pragma unroll
     for (unsigned half = 0; half < 2; ++half) {
-      float most[kGroups];
+      const auto most = [&](unsigned i) {
+        return fmaxf(fmaxf(scores[i][half * 2], scores[i][half * 2 + 1]),
+                     fmaxf(scores[i + 1][half * 2], scores[i + 1][half * 2 + 1]));
+      };
+      const float first = most(0);
+      is_within = is_within && fmaxf(first, most(2)) <= kReach<kIsBfloat>;
+      // One of the four lanes of each line.
+      std::uint32_t high = __ballot_sync(~0u, first >= -kReach<kIsBfloat>);
+      high |= high >> 1;
+      high |= high >> 2;
+      has_base = has_base && (high & 0x11111111u) == 0x11111111u;
+    }
+    return __ballot_sync(~0u, is_within) == ~0u && has_base;
+  }
+  /// Online softmax, 16 positions after another, as OnlineSoftmax::add_to_chain does.
+  __device__ static void find_bases(const Scores& scores, Chain& chain) {
+    float bases[2][2];
 #pragma unroll
-      for (unsigned i = 0; i < kGroups; ++i) {
+    for (unsigned half = 0; half < 2; ++half) {
+      chain.max[half] = -INFINITY;
+#pragma unroll
+      for (unsigned i = 0; i < 2; ++i) {
         const float(&low)[4] = scores[2 * i];
         const float(&high)[4] = scores[2 * i + 1];
-        most[i] = fmaxf(fmaxf(low[half * 2], low[half * 2 + 1]),
-                        fmaxf(high[half * 2], high[half * 2 + 1]));
-        most[i] = fmaxf(most[i], __shfl_xor_sync(~0u, most[i], 1));
-        most[i] = fmaxf(most[i], __shfl_xor_sync(~0u, most[i], 2));
-      }
-#pragma unroll
-      for (unsigned i = 0; i < kGroups; ++i) {
-        float(&low)[4] = scores[2 * i];
-        float(&high)[4] = scores[2 * i + 1];
-        const float before = quarter_.max[half];
-        const float after = next_base(before, most[i]);
-        const float base = after == -INFINITY ? 0 : after;  // has seen nothing yet
-        quarter_.max[half] = after;
-        factors[i][half] = fast_exp2(before - base);
-        rescales = rescales || (before != after && before != -INFINITY);
-#pragma unroll
-        for (unsigned j = 0; j < 2; ++j) {
-          low[half * 2 + j] = fast_exp2(low[half * 2 + j] - base);
-          high[half * 2 + j] = fast_exp2(high[half * 2 + j] - base);
-          totals_[half][j] = __fmaf_rn(totals_[half][j], factors[i][half], low[half * 2 + j]);
-          totals_[half][j] += high[half * 2 + j];
-        }
+        float most = fmaxf(fmaxf(low[half * 2], low[half * 2 + 1]),
+                           fmaxf(high[half * 2], high[half * 2 + 1]));
+        most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
+        most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
+        const float before = chain.max[half];
+        chain.max[half] = next_base<kIsBfloat>(before, most);
+        bases[half][i] = finite_base(chain.max[half]);
+        chain.factors[half] = fast_exp2(before - bases[half][i]);
       }
     }
-    return __any_sync(~0u, rescales);
+    weigh(
+        scores, [&](unsigned half, unsigned i) { return bases[half][i]; }, chain);
   }
-  __device__ void rescale(const float (&factors)[2]) {
+  /// `base_of` tells the base of 16 positions.
+  template <class BaseOf>
+  __device__ static void weigh(const Scores& scores, const BaseOf& base_of, Chain& chain) {
 #pragma unroll
-    for (unsigned i = 0; i < kDimensions / 8; ++i)
+    for (unsigned i = 0; i < 2; ++i)
 #pragma unroll
-      for (unsigned j = 0; j < 4; ++j) quarter_.sums[i][j] *= factors[j / 2];
+      for (unsigned j = 0; j < 4; ++j) {
+        const float(&two)[4] = scores[2 * i + j / 2];
+        const float base = base_of(j % 2, i);
+        chain.weights[i][j] = pair_of<kIsBfloat>(fast_exp2(two[j % 2 * 2] - base),
+                                                 fast_exp2(two[j % 2 * 2 + 1] - base));
+      }
+  }
+  /// Multiplies weights by values and folds the sums behind the other chains of the split. `kAdds`:
+  /// they are merely added, since all have the same base.
+  template <bool kAdds>
+  __device__ void multiply(const Stage& stage, unsigned row, const Chain& chain) {
+    Fold::Weights fold[2];
+    if constexpr (!kAdds) fold_bases(split_.max, chain.max, fold);
+    const auto rescale = [&](float(&sums)[4]) {
+      if constexpr (!kAdds)
+#pragma unroll
+        for (unsigned j = 0; j < 4; ++j) sums[j] *= chain.factors[j / 2];
+    };
+    const auto folded = [&](float before, float sum, [[maybe_unused]] unsigned half) {
+      if constexpr (kAdds)
+        return __fadd_rn(before, sum);
+      else
+        return fold[half].folded(before, sum);
+    };
+    constexpr std::uint32_t kOne = kOnes<kIsBfloat>;
+    const auto& w = chain.weights;
+    float totals[4];
+    mma_first<kIsBfloat>(totals, w[0][0], w[0][1], w[0][2], w[0][3], kOne, kOne);
+    rescale(totals);
+    mma<kIsBfloat>(totals, w[1][0], w[1][1], w[1][2], w[1][3], kOne, kOne);
+#pragma unroll
+    for (unsigned half = 0; half < 2; ++half)
+      split_.total[half] = folded(split_.total[half], totals[2 * half], half);
+#pragma unroll
+    for (unsigned part = 0; part < kDimensions / 16; ++part) {
+      std::uint32_t values[2][4];
+#pragma unroll
+      for (unsigned i = 0; i < 2; ++i)
+        ldmatrix_transposed(stage.values + in_values(row + i * 16 + lane_ % 16,
+                                                     dimensions_ + part * 16 + lane_ / 16 * 8),
+                            values[i]);
+      float sums[2][4];
+#pragma unroll
+      for (unsigned i = 0; i < 2; ++i) {
+        mma_first<kIsBfloat>(sums[i], w[0][0], w[0][1], w[0][2], w[0][3], values[0][2 * i],
+                             values[0][2 * i + 1]);
+        rescale(sums[i]);
+      }
+      Lines::mma_two(sums[0], sums[1], w[1], values[1]);
+#pragma unroll
+      for (unsigned i = 0; i < 2; ++i)
+#pragma unroll
+        for (unsigned j = 0; j < 4; ++j) {
+          float& split = split_.sums[2 * part + i][j];
+          split = folded(split, sums[i][j], j / 2);
+        }
+    }
   }
 
-  // Folding.
+  // Folding. Nothing has been folded yet into a part whose sums are zeros; it takes the next base.
 
-  /// Folds the quarter behind the others of its split, and begins another.
-  __device__ void fold_quarter() {
-    // A line's total is that of four lanes, added up as OnlineSoftmax::finish does.
+  __device__ static bool differs(const float (&a)[2], const float (&b)[2]) {
+    return __any_sync(~0u, !(a[0] == b[0] && a[1] == b[1]));
+  }
+  /// Finds the weights of a fold, and its base.
+  __device__ static void fold_bases(float (&max)[2], const float (&next)[2],
+                                    Fold::Weights (&weights)[2]) {
 #pragma unroll
     for (unsigned half = 0; half < 2; ++half) {
-      float total = totals_[half][0] + totals_[half][1];
-      total += __shfl_xor_sync(~0u, total, 1);
-      total += __shfl_xor_sync(~0u, total, 2);
-      quarter_.total[half] = total;
-      totals_[half][0] = totals_[half][1] = 0;
+      Fold fold{max[half]};
+      weights[half] = fold.add(next[half]);
+      max[half] = fold.max;
     }
-    Fold::Weights weights[2];
-    fold_totals(split_.max, split_.total, quarter_, weights);
+  }
+  /// Folds the split behind those before it, and begins another. It may be empty.
+  __device__ void fold_split() {
+    if (is_first_chain_) return;
+    is_first_chain_ = true;
+#pragma unroll
+    for (unsigned half = 0; half < 2; ++half)
+      if (is_first_split_) all_.max[half] = split_.max[half];
+    is_first_split_ = false;
+    Fold::Weights weights[2] = {{1, 1}, {1, 1}};
+    if (differs(all_.max, split_.max)) fold_bases(all_.max, split_.max, weights);
+#pragma unroll
+    for (unsigned half = 0; half < 2; ++half)
+      all_.total[half] = weights[half].folded(all_.total[half], split_.total[half]);
 #pragma unroll
     for (unsigned i = 0; i < kDimensions / 8; ++i)
 #pragma unroll
       for (unsigned j = 0; j < 4; ++j)
-        split_.sums[i][j] = weights[j / 2].folded(split_.sums[i][j], quarter_.sums[i][j]);
-    clear(quarter_);
-  }
-  /// Folds a part behind others, but for the sums.
-  __device__ static void fold_totals(float (&max)[2], float (&total)[2], const Part& part,
-                                     Fold::Weights (&weights)[2]) {
-#pragma unroll
-    for (unsigned half = 0; half < 2; ++half) {
-      Fold fold{max[half]};
-      weights[half] = fold.add(part.max[half]);
-      max[half] = fold.max;
-      total[half] = weights[half].folded(total[half], part.total[half]);
-    }
-  }
-  /// Folds the split behind those that were put aside. The result replaces it.
-  __device__ void fold_behind_others() {
-    const float4 stats = shared_.all[Lines::warp_].stats[lane_];
-    float max[2] = {stats.x, stats.y};
-    float total[2] = {stats.z, stats.w};
-    Fold::Weights weights[2];
-    fold_totals(max, total, split_, weights);
-#pragma unroll
-    for (unsigned half = 0; half < 2; ++half) {
-      split_.max[half] = max[half];
-      split_.total[half] = total[half];
-    }
-#pragma unroll
-    for (unsigned i = 0; i < kDimensions / 8; ++i) {
-      const float4 before = shared_.all[Lines::warp_].of[i][lane_];
-      split_.sums[i][0] = weights[0].folded(before.x, split_.sums[i][0]);
-      split_.sums[i][1] = weights[0].folded(before.y, split_.sums[i][1]);
-      split_.sums[i][2] = weights[1].folded(before.z, split_.sums[i][2]);
-      split_.sums[i][3] = weights[1].folded(before.w, split_.sums[i][3]);
-    }
-  }
-  /// Puts the split aside, and begins another.
-  __device__ void put_aside() {
-    shared_.all[Lines::warp_].stats[lane_] = {split_.max[0], split_.max[1], split_.total[0],
-                                              split_.total[1]};
-#pragma unroll
-    for (unsigned i = 0; i < kDimensions / 8; ++i)
-      shared_.all[Lines::warp_].of[i][lane_] = {split_.sums[i][0], split_.sums[i][1],
-                                                split_.sums[i][2], split_.sums[i][3]};
+        all_.sums[i][j] = weights[j / 2].folded(all_.sums[i][j], split_.sums[i][j]);
     clear(split_);
   }
 
   /// Each warp stores its own lines, through shared memory so that rows are written whole.
   __device__ void store_results(const Chunk& chunk) {
-    auto* const lines = reinterpret_cast<std::uint16_t*>(shared_.all + Lines::warp_);
+    auto* const lines =
+        reinterpret_cast<std::uint16_t*>(shared_.stages) + Lines::warp_ * 16 * kDimensions;
     const auto in_lines = [](unsigned line, unsigned dimension) {
       return line * kDimensions + (dimension ^ (line % 8 * 8));
     };
-    __syncwarp();
     for (unsigned plane = 0; plane < (a_.y_rest ? 2u : 1u); ++plane) {
 #pragma unroll
       for (unsigned half = 0; half < 2; ++half) {
-        const float factor = 1 / split_.total[half];
+        const float factor = 1 / all_.total[half];
         const unsigned line = lane_ / 4 + half * 8;
 #pragma unroll
         for (unsigned i = 0; i < kDimensions / 8; ++i) {
-          const float first = product<true>(split_.sums[i][half * 2], factor);
-          const float second = product<true>(split_.sums[i][half * 2 + 1], factor);
+          const float first = product<true>(all_.sums[i][half * 2], factor);
+          const float second = product<true>(all_.sums[i][half * 2 + 1], factor);
           const std::uint32_t pair = pair_of<true>(first, second);
           *reinterpret_cast<std::uint32_t*>(lines + in_lines(line, i * 8) + lane_ % 4 * 2) =
               plane == 0 ? pair : rest_of<true>(first, second, pair);
@@ -377,10 +395,10 @@ class FixedChunkTiles : ChunkLines<Args, kType, kSize> {
   unsigned lines_;       // which 16 of the block's lines are this warp's
   unsigned dimensions_;  // the first of this warp's sums
   std::uint32_t first_line_ = 0;
-  uint4 queries_[kKept == 0 ? 1 : kKept];
-  Part quarter_;             // `total` only when it is folded
-  float totals_[2][2] = {};  // of this lane's positions in the quarter, even ones and odd ones
+  bool is_first_chain_;  // the split is empty
+  bool is_first_split_;
   Part split_;
+  Part all_;  // of the splits before this one
 };
 
 }  // namespace attacca::kernels::attending

@@ -1,7 +1,8 @@
 // attention_rows.cuh: attention of a block for one row (decode), one Tile at a time. Its four warps
-// take 16 positions each in turn, or with fixed splits a quarter of the positions each, and combine
-// their results only at the tile's end. The partial results of several splits go to the workspace,
-// where the block that finishes last combines them. The work of a warp is in attention_warp.cuh.
+// take 16 positions each in turn and combine their results only at the tile's end. With fixed
+// splits each takes a chain in turn, and four chains are folded at a time. The partial results of
+// several splits go to the workspace, where the block that finishes last combines them. The work of
+// a warp is in attention_warp.cuh.
 #pragma once
 
 #include <type_traits>
@@ -15,6 +16,7 @@ namespace attacca::kernels::attending {
 inline constexpr unsigned kWarps = 4;
 inline constexpr unsigned kThreads = kWarps * 32;
 static_assert(kSplitStep == 16 * kWarps);
+static_assert(FixedSplits::kLeast == kChain * kWarps);
 
 /// How a block computes rows.
 struct RowWay {
@@ -27,13 +29,20 @@ struct RowWay {
 template <class Args, KvType kType, unsigned kSize, RowWay kWay, class Team = WholeBlock>
 class RowTiles {
   static constexpr bool kLoadsAhead = kWay.loads_ahead;
+  static constexpr unsigned kChainTurns = kChain / 16;
 
  public:
   using Tile = std::conditional_t<kWay.is_fixed, FixedTile, attending::Tile>;
   static constexpr unsigned kBytes = kv_element_bytes(kType);
   static constexpr unsigned kStride = kSize + 4;  // floats of a head's sums in shared memory
 
-  struct Shared {
+  /// The chains of a split so far, as each thread folded them.
+  struct Folded {
+    float4 folded_sums[kTileHeads * kSize / 4];
+    float2 folded_stats[kTileHeads * kSize / 4];
+  };
+  struct Nothing {};
+  struct Shared : std::conditional_t<kWay.is_fixed, Folded, Nothing> {
     Queries<kSize> queries;
     alignas(16) float sums[kWarps][kTileHeads * kStride];
     float max[kWarps][kTileHeads];
@@ -53,6 +62,8 @@ class RowTiles {
     finished_ = reinterpret_cast<std::uint32_t*>(bytes) + 1;
     stats_ = reinterpret_cast<float2*>(bytes + space.stats_at);
     sums_ = reinterpret_cast<float*>(bytes + space.sums_at);
+    if constexpr (kWay.is_fixed)
+      most_splits_ = most_fixed_splits(longest_span(args.kv, args.window), args.window);
   }
   /// The counter of claimed tiles.
   __device__ std::uint32_t* claimed() const { return finished_ - 1; }
@@ -97,36 +108,25 @@ class RowTiles {
     }
   }
   /// The same at fixed splits, where the row's own position is among the others. If it is not in
-  /// its page yet, `own` puts it there.
+  /// its page yet, `own` puts it there. The chains of all rounds but the last one are folded.
   template <class Own>
-  __device__ void attend_fixed(const Tile& tile, const Own& own) {
+  __device__ void attend_fixed(const Tile& tile, const Own& own, std::uint32_t unit) {
     static_assert(kWay.is_fixed);
-    softmax_.clear();
     const std::uint32_t last = turns(tile);
-    const bool has_own = !kWay.finds_own_page && tile.is_last_split() && end_of(tile) == tile.end;
-    for (std::uint32_t turn = 0; turn < last; ++turn) {
-      const bool is_own = has_own && turn + 1 == last;
-      const Range range = seen(tile, turn, tile.end);
-      const std::uint32_t loads = kLoadsAhead ? turn + 1 : turn;  // what is loaded during this turn
-      std::uint64_t at = 0;
-      if (loads < last) {
-        if (loads % 32 == 0 && loads != 0) page_ = load_page(tile, loads + lane_);
-        at = find(tile, loads);
-      }
-      if (!kLoadsAhead) load_keys(tile, turn, at);
-      if (is_own) own.put_key(positions_, range.to - 1);
-      float scores[4];
-      softmax_.score(positions_, shared_.queries, range.from, range.to, scores);
-      if (kLoadsAhead && loads < last) load_keys(tile, loads, at);
-      if (!kLoadsAhead) load_values(tile, turn, at);
-      if (is_own) own.put_value(positions_, range.to - 1);
-      softmax_.add(positions_, scores);
-      if (kLoadsAhead && loads < last) load_values(tile, loads, at);
+    const std::uint32_t rounds = tile.rounds();
+    for (std::uint32_t round = 0;; ++round) {
+      softmax_.clear();
+      attend_chain(tile, own, round * kChainTurns, min((round + 1) * kChainTurns, last), last);
+      if (round + 1 == rounds) return;
+      store_partials(tile);
+      Team::sync();
+      fold_round(tile, round, unit);
+      Team::sync();
     }
   }
   /// Stores the warp's results in shared memory. A barrier must follow.
   __device__ void store_partials(const Tile& tile) {
-    softmax_.finish();
+    if constexpr (!kWay.is_fixed) softmax_.finish();
     softmax_.store_sums(shared_.sums[warp_], kStride, tile.heads);
     if (lane_ < 4) {
 #pragma unroll
@@ -157,12 +157,14 @@ class RowTiles {
   /// of a row or slot.
   __device__ void finish(const Tile& tile, std::uint32_t index, std::uint32_t unit) {
     merge(tile, index);
-    if (tile.splits > 1 && is_last_to_finish(tile, unit)) {
-      if constexpr (kWay.is_fixed)
-        fold(tile, index - tile.split);
-      else
-        combine(tile, index - tile.split);
-    }
+    if (tile.splits > 1 && is_last_to_finish(tile, unit, tile.splits))
+      combine(tile, index - tile.split);
+  }
+  /// The same at fixed splits.
+  __device__ void finish_fixed(const Tile& tile, std::uint32_t unit) {
+    fold_round(tile, tile.rounds() - 1, unit);
+    if (tile.splits > 1 && is_last_to_finish(tile, unit, tile.tiles))
+      fold(tile, first_partial(tile, unit));
   }
 
  private:
@@ -175,35 +177,56 @@ class RowTiles {
               LengthSplitsOf{longest_span(a_.kv, a_.window)}};
   }
 
+  /// Attends over turns [turn, end) of `last`.
+  template <class Own>
+  __device__ void attend_chain(const Tile& tile, const Own& own, std::uint32_t turn,
+                               std::uint32_t end, std::uint32_t last) {
+    for (; turn < end; ++turn) {
+      const std::uint32_t start = start_of(tile, turn);
+      const bool is_own = !kWay.finds_own_page && tile.position - start < 16;
+      const Range range = seen(tile, turn, tile.end);
+      const std::uint32_t loads = kLoadsAhead ? turn + 1 : turn;  // what is loaded during this turn
+      std::uint64_t at = 0;
+      if (loads < last) {
+        if (loads % 32 == 0 && loads != 0) page_ = load_page(tile, loads + lane_);
+        at = find(tile, loads);
+      }
+      if (!kLoadsAhead) load_keys(tile, turn, at);
+      if (is_own) own.put_key(positions_, tile.position - start);
+      float scores[4];
+      softmax_.score(positions_, shared_.queries, range.from, range.to, scores);
+      if (kLoadsAhead && loads < last) load_keys(tile, loads, at);
+      if (!kLoadsAhead) load_values(tile, turn, at);
+      if (is_own) own.put_value(positions_, tile.position - start);
+      softmax_.add_to_chain(positions_, scores);
+      if (kLoadsAhead && loads < last) load_values(tile, loads, at);
+    }
+  }
   // The warp's positions: its turn i starts at begin + (i * kWarps + warp) * 16. At fixed splits it
-  // has a quarter of the positions, from the first 16 that the row sees on.
+  // has a chain of every round, in kChainTurns turns.
 
   __device__ std::uint32_t start_of(const Tile& tile, std::uint32_t turn) const {
     if constexpr (kWay.is_fixed) {
-      const std::uint32_t at = tile.begin + warp_ * tile.quarter;
-      const std::uint32_t hidden = tile.first > at ? (tile.first - at) / 16 : 0;
-      return at + (hidden + turn) * 16;
+      return tile.round_at(turn / kChainTurns) + warp_ * kChain + turn % kChainTurns * 16;
     } else {
       return tile.begin + (turn * kWarps + warp_) * 16;
     }
   }
-  /// Past the warp's positions.
-  __device__ std::uint32_t end_of(const Tile& tile) const {
-    if constexpr (kWay.is_fixed)
-      return warp_ + 1 == kWarps ? tile.end
-                                 : min(tile.begin + (warp_ + 1) * tile.quarter, tile.end);
-    else
-      return tile.end;
-  }
   __device__ std::uint32_t turns(const Tile& tile) const {
-    const std::uint32_t at = start_of(tile, 0);
-    constexpr unsigned kTurn = kWay.is_fixed ? 16 : 16 * kWarps;
-    return at < end_of(tile) ? ceil_div(end_of(tile) - at, kTurn) : 0;
+    if constexpr (kWay.is_fixed) {
+      const std::uint32_t positions = tile.end - tile.begin;
+      const std::uint32_t rest = positions % FixedSplits::kLeast;
+      const std::uint32_t mine = rest > warp_ * kChain ? min(rest - warp_ * kChain, kChain) : 0;
+      return positions / FixedSplits::kLeast * kChainTurns + ceil_div(mine, 16);
+    } else {
+      const std::uint32_t at = start_of(tile, 0);
+      return at < tile.end ? ceil_div(tile.end - at, 16 * kWarps) : 0;
+    }
   }
   /// The page of a turn; `page_` holds those of 32 turns, one in each lane.
   __device__ std::int32_t load_page(const Tile& tile, std::uint32_t turn) const {
     const std::uint32_t at = start_of(tile, turn);
-    if (at >= end_of(tile)) return 0;
+    if (at >= tile.end) return 0;
     return __ldcg(a_.kv.tables + std::uint64_t{tile.slot} * a_.kv.table_stride +
                   (at >> page_bits_));
   }
@@ -250,30 +273,18 @@ class RowTiles {
       float max = -INFINITY;
       float total = 0;
       float4 sum{};
-      if constexpr (kWay.is_fixed) {
-        Fold fold;
 #pragma unroll
-        for (unsigned warp = 0; warp < kWarps; ++warp) {
-          const Fold::Weights weights = fold.add(shared_.max[warp][head]);
-          total = weights.folded(total, shared_.total[warp][head]);
-          sum = weights.folded(sum, *reinterpret_cast<const float4*>(shared_.sums[warp] +
-                                                                     head * kStride + dimension));
-        }
-        max = fold.max;
-      } else {
+      for (unsigned warp = 0; warp < kWarps; ++warp) max = fmaxf(max, shared_.max[warp][head]);
 #pragma unroll
-        for (unsigned warp = 0; warp < kWarps; ++warp) max = fmaxf(max, shared_.max[warp][head]);
-#pragma unroll
-        for (unsigned warp = 0; warp < kWarps; ++warp) {
-          const float weight = fast_exp2(shared_.max[warp][head] - max);
-          total += weight * shared_.total[warp][head];
-          const float4 part =
-              *reinterpret_cast<const float4*>(shared_.sums[warp] + head * kStride + dimension);
-          sum.x += weight * part.x;
-          sum.y += weight * part.y;
-          sum.z += weight * part.z;
-          sum.w += weight * part.w;
-        }
+      for (unsigned warp = 0; warp < kWarps; ++warp) {
+        const float weight = fast_exp2(shared_.max[warp][head] - max);
+        total += weight * shared_.total[warp][head];
+        const float4 part =
+            *reinterpret_cast<const float4*>(shared_.sums[warp] + head * kStride + dimension);
+        sum.x += weight * part.x;
+        sum.y += weight * part.y;
+        sum.z += weight * part.z;
+        sum.w += weight * part.w;
       }
       if (tile.splits == 1) {
         store_result(tile, head, dimension, sum, 1 / total);
@@ -282,6 +293,45 @@ class RowTiles {
         if (dimension == 0) stats_[first + head] = {max, total};
       }
     }
+  }
+
+  /// Folds the chains of a round behind those before them in their split. The split ends as `merge`
+  /// ends.
+  __device__ void fold_round(const Tile& tile, std::uint32_t round, std::uint32_t unit) {
+    const std::uint32_t size = a_.kv.head_size;
+    const bool begins = tile.begins_split(round);
+    const bool ends = tile.ends_split(round);
+    const std::uint64_t first = (first_partial(tile, unit) + tile.split_of(round)) * parts_.heads;
+    for (unsigned at = Team::thread() * 4; at < tile.heads * size; at += kThreads * 4) {
+      const unsigned head = at / size;
+      const unsigned dimension = at - head * size;
+      float2 stats = begins ? float2{-INFINITY, 0} : shared_.folded_stats[at / 4];
+      float4 sum = begins ? float4{} : shared_.folded_sums[at / 4];
+      Fold fold{stats.x};
+#pragma unroll
+      for (unsigned warp = 0; warp < kWarps; ++warp) {
+        const Fold::Weights weights = fold.add(shared_.max[warp][head]);
+        stats.y = weights.folded(stats.y, shared_.total[warp][head]);
+        sum = weights.folded(
+            sum, *reinterpret_cast<const float4*>(shared_.sums[warp] + head * kStride + dimension));
+      }
+      stats.x = fold.max;
+      if (!ends) {
+        shared_.folded_stats[at / 4] = stats;
+        shared_.folded_sums[at / 4] = sum;
+      } else if (tile.splits == 1) {
+        sum = Fold::Weights{0, 1}.folded(float4{}, sum);  // as if it were the first of several
+        store_result(tile, head, dimension, sum, 1 / stats.y);
+      } else {
+        *reinterpret_cast<float4*>(sums_ + (first + head) * size + dimension) = sum;
+        if (dimension == 0) stats_[first + head] = stats;
+      }
+    }
+  }
+  /// The index of the first split's partial result.
+  __device__ std::uint64_t first_partial(const Tile& tile, std::uint32_t unit) const {
+    const std::uint64_t groups = std::uint64_t{a_.kv.kv_heads} * parts_.count;
+    return (unit * groups + tile.group) * most_splits_;
   }
 
   __device__ void store_result(const Tile& tile, unsigned head, unsigned dimension,
@@ -297,16 +347,15 @@ class RowTiles {
                                                    rest_of<true>(y.z, y.w, pairs.y)};
   }
 
-  /// Whether this was the last split of the row's heads to finish.
-  __device__ bool is_last_to_finish(const Tile& tile, std::uint32_t unit) {
+  /// Whether this was the last tile of the row's heads to finish.
+  __device__ bool is_last_to_finish(const Tile& tile, std::uint32_t unit, std::uint32_t tiles) {
     Team::sync();
     if (Team::thread() == 0) {
       const std::uint64_t groups = std::uint64_t{a_.kv.kv_heads} * parts_.count;
-      shared_.finished =
-          atomic_inc_acq_rel(finished_ + unit * groups + tile.group, tile.splits - 1);
+      shared_.finished = atomic_inc_acq_rel(finished_ + unit * groups + tile.group, tiles - 1);
     }
     Team::sync();
-    return shared_.finished == tile.splits - 1;
+    return shared_.finished == tiles - 1;
   }
 
   /// Combines the splits in order. One warp for each head; lane i has split i's weight.
@@ -350,16 +399,17 @@ class RowTiles {
 
   /// Folds the splits in order. One warp for each head; lane i has the weights of split i, of 32 at
   /// a time.
-  __device__ void fold(const Tile& tile, std::uint32_t first_index) {
+  __device__ void fold(const Tile& tile, std::uint64_t first_index) {
+    constexpr unsigned kAtOnce = 8;                    // splits
     constexpr unsigned kParts = ceil_div(kSize, 128);  // dimensions that all lanes have at a time
     const std::uint32_t stride = parts_.heads;
     for (unsigned head = warp_; head < tile.heads; head += kWarps) {
-      const std::uint64_t first = std::uint64_t{first_index} * stride + head;
+      const std::uint64_t first = first_index * stride + head;
       float4 sums[kParts] = {};
       float total = 0;
       float max = -INFINITY;
       // The first sums load while their weights are computed.
-      float4 parts[4];
+      float4 parts[kAtOnce];
       load_parts(tile, first, 0, lane_ * 4, parts);
       for (std::uint32_t from = 0; from < tile.splits; from += 32) {
         const float2 mine = from + lane_ < tile.splits
@@ -379,11 +429,11 @@ class RowTiles {
         const std::uint32_t here = min(tile.splits - from, 32u);
 #pragma unroll
         for (unsigned part = 0; part < kParts; ++part) {
-          for (std::uint32_t split = 0; split < here; split += 4) {
+          for (std::uint32_t split = 0; split < here; split += kAtOnce) {
             if (from + split + part != 0)
               load_parts(tile, first, from + split, part * 128 + lane_ * 4, parts);
 #pragma unroll
-            for (unsigned i = 0; i < 4; ++i) {
+            for (unsigned i = 0; i < kAtOnce; ++i) {
               const Fold::Weights of{__shfl_sync(~0u, weights.so_far, split + i),
                                      __shfl_sync(~0u, weights.next, split + i)};
               const float other = __shfl_sync(~0u, mine.y, split + i);
@@ -401,12 +451,13 @@ class RowTiles {
     }
   }
 
-  /// Loads four splits' sums of a head, zeros past the last split.
+  /// Loads some splits' sums of a head, zeros past the last split.
+  template <unsigned kCount>
   __device__ void load_parts(const Tile& tile, std::uint64_t first, std::uint32_t split,
-                             std::uint32_t dimension, float4 (&parts)[4]) const {
+                             std::uint32_t dimension, float4 (&parts)[kCount]) const {
     const std::uint32_t size = a_.kv.head_size;
 #pragma unroll
-    for (unsigned i = 0; i < 4; ++i)
+    for (unsigned i = 0; i < kCount; ++i)
       parts[i] = dimension < size && split + i < tile.splits
                      ? __ldcg(reinterpret_cast<const float4*>(
                            sums_ + (first + (split + i) * parts_.heads) * size + dimension))
@@ -422,9 +473,10 @@ class RowTiles {
   std::uint32_t* finished_;  // counts splits of each unit and part
   float2* stats_;
   float* sums_;
-  std::int32_t page_ = 0;  // the page of this lane's turn
+  std::int32_t page_ = 0;      // the page of this lane's turn
   Positions<kType, kSize> positions_;
   OnlineSoftmax<kType, kSize, kWay.is_fixed> softmax_;
+  std::uint32_t most_splits_;  // of a row, where they are fixed
 };
 
 }  // namespace attacca::kernels::attending

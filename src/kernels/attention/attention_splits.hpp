@@ -48,33 +48,46 @@ struct Splits {
 /// Where every row is split alike, by position alone: kEven splits of kLeast positions, then kEven
 /// for each doubling of the position. So a row of any length has few splits, and the same ones
 /// whatever computes it. With a window no split is longer than kLeast or a kEven-th of it.
+///
+/// A block may compute several neighbouring splits. What it takes is split by the same rule, with
+/// more positions than kLeast; so no split is cut.
 struct FixedSplits {
-  static constexpr std::uint32_t kLeast = 128;
+  static constexpr std::uint32_t kLeastBits = 7;
+  static constexpr std::uint32_t kLeast = 1 << kLeastBits;
   static constexpr std::uint32_t kEven = 8;
-  std::uint32_t doublings;  // at most
+  std::uint32_t least_bits;  // log2 of the least positions of a split
+  std::uint32_t doublings;   // at most
 
-  ATTACCA_HD static constexpr FixedSplits of_window(std::uint32_t window) {
+  ATTACCA_HD static constexpr FixedSplits of_window(std::uint32_t window,
+                                                    std::uint32_t least_bits = kLeastBits) {
     std::uint32_t most = window == 0 ? 20 : 0;
-    while (window != 0 && (2 * kEven * kLeast << most) <= window) ++most;
-    return {most};
+    while (window != 0 && (2 * kEven << least_bits << most) <= window) ++most;
+    return {least_bits, most};
   }
   /// The split that has a position.
   ATTACCA_HD constexpr std::uint32_t at(std::uint32_t position) const {
-    if (position < kEven * kLeast) return position / kLeast;
-    std::uint32_t doubled = 0;
-    while (doubled < doublings && position >= 2 * kEven * kLeast << doubled) ++doubled;
-    return (1 + doubled) * kEven + (position - (kEven * kLeast << doubled)) / (kLeast << doubled);
+    const std::uint32_t times = doubled_at(position);
+    return times * kEven + (position >> (least_bits + times));
+  }
+  /// log2 of the size of the split that has a position.
+  ATTACCA_HD constexpr std::uint32_t bits_at(std::uint32_t position) const {
+    return least_bits + doubled_at(position);
   }
   ATTACCA_HD constexpr std::uint32_t size(std::uint32_t split) const {
-    return kLeast << doubled(split);
+    return 1u << (least_bits + doubled(split));
   }
+  /// Splits begin at multiples of their size.
   ATTACCA_HD constexpr std::uint32_t begin(std::uint32_t split) const {
-    if (split < kEven) return split * kLeast;
     const std::uint32_t times = doubled(split);
-    return (kEven * kLeast << times) + (split - (1 + times) * kEven) * (kLeast << times);
+    return (split - times * kEven) << (least_bits + times);
   }
 
  private:
+  ATTACCA_HD constexpr std::uint32_t doubled_at(std::uint32_t position) const {
+    std::uint32_t times = 0;
+    while (times < doublings && position >> times >= 2 * kEven << least_bits) ++times;
+    return times;
+  }
   ATTACCA_HD constexpr std::uint32_t doubled(std::uint32_t split) const {
     const std::uint32_t times = split < kEven ? 0 : split / kEven - 1;
     return times < doublings ? times : doublings;
@@ -92,6 +105,11 @@ ATTACCA_HD constexpr Splits splits_of(bool rows_alone, std::uint32_t rows) {
          : rows <= kFewRows ? Splits{16, 64, 256}
          : rows <= 16       ? Splits{16, 128, 256}
                             : Splits{8, 256, 512};
+}
+/// log2 of the least positions of a block where rows have fixed splits: a block has several of them
+/// where there is work enough.
+ATTACCA_HD constexpr std::uint32_t least_bits_of_block(std::uint32_t rows, std::uint32_t span) {
+  return FixedSplits::kLeastBits + (span > 2048 ? 1 : 0) + (rows > 16 ? 1 : 0);
 }
 /// The most splits of any span up to `longest`, for any number of rows.
 ATTACCA_HD constexpr std::uint32_t most_splits(std::uint32_t longest) {

@@ -49,10 +49,28 @@ struct Tile {
   __device__ bool is_first_part(const HeadParts& parts) const { return group % parts.count == 0; }
 };
 
-/// A split at fixed positions. Each warp has a quarter of it. `begin` may be before `first` by more
-/// than 15, and the last split's `end` is past `position`.
+/// One or several splits at fixed positions. A block goes through it in rounds of kLeast positions.
+/// `begin` is a multiple of these and may be before `first` by more than 15; the last tile's `end`
+/// is past `position`. `split` is the first of the tile's.
 struct FixedTile : Tile {
-  std::uint32_t quarter;  // positions
+  std::uint32_t tiles;  // of the row, for the same heads
+  std::uint32_t bits;   // log2 of the size of the splits
+
+  __device__ bool is_last_split() const { return end > position; }
+  __device__ std::uint32_t rounds() const { return ceil_div(end - begin, FixedSplits::kLeast); }
+  __device__ std::uint32_t round_at(std::uint32_t round) const {
+    return begin + round * FixedSplits::kLeast;
+  }
+  /// Whether a round begins or ends its split in this tile, and which split that is.
+  __device__ bool begins_split(std::uint32_t round) const {
+    return round == 0 || (round_at(round) & ((1u << bits) - 1)) == 0;
+  }
+  __device__ bool ends_split(std::uint32_t round) const {
+    return round_at(round + 1) >= end || begins_split(round + 1);
+  }
+  __device__ std::uint32_t split_of(std::uint32_t round) const {
+    return split + (round_at(round) >> bits) - (begin >> bits);
+  }
 };
 
 /// What all ways to cut rows into tiles share.
@@ -105,18 +123,23 @@ struct Cut : RowCut {
   }
 };
 
-/// How rows are cut at fixed positions.
+/// How rows are cut at fixed positions, in a step with up to `rows` rows.
 struct FixedCut : RowCut {
-  FixedSplits splits;
+  std::uint32_t rows;
 
-  __device__ std::uint32_t count(std::uint32_t position) const {
-    return splits.at(position) - splits.at(first(position)) + 1;
+  __device__ FixedSplits splits() const { return FixedSplits::of_window(window); }
+  /// How the row's positions are cut into tiles.
+  __device__ FixedSplits blocks(std::uint32_t position) const {
+    return FixedSplits::of_window(window,
+                                  least_bits_of_block(rows, position + 1 - first(position)));
   }
   __device__ std::uint32_t tiles(std::uint32_t position) const {
-    return count(position) * groups();
+    const FixedSplits of = blocks(position);
+    return (of.at(position) - of.at(first(position)) + 1) * groups();
   }
 
-  /// Tile number `rank` of a row; the splits of one group are neighbours.
+  /// Tile number `rank` of a row; the tiles of one group are neighbours, the last one first since
+  /// it is among the longest.
   __device__ FixedTile tile(std::uint32_t row, std::uint32_t slot, std::uint32_t position,
                             std::uint32_t rank) const {
     FixedTile t;
@@ -124,14 +147,18 @@ struct FixedCut : RowCut {
     t.slot = slot;
     t.position = position;
     t.first = first(position);
-    t.splits = count(position);
-    t.group = rank / t.splits;
-    t.split = rank - t.group * t.splits;
-    const std::uint32_t at = splits.at(t.first) + t.split;
-    const std::uint32_t size = splits.size(at);
-    t.begin = splits.begin(at);
-    t.end = t.is_last_split() ? position + 1 : t.begin + size;
-    t.quarter = size / 4;
+    const FixedSplits of = blocks(position);
+    const std::uint32_t last = of.at(position);
+    t.tiles = last - of.at(t.first) + 1;
+    t.group = rank / t.tiles;
+    const std::uint32_t at = last - (rank - t.group * t.tiles);
+    t.begin = max(of.begin(at), t.first / FixedSplits::kLeast * FixedSplits::kLeast);
+    t.end = at == last ? position + 1 : of.begin(at + 1);
+    const FixedSplits all = splits();
+    const std::uint32_t first_split = all.at(t.first);
+    t.split = all.at(t.begin) - first_split;
+    t.splits = all.at(position) - first_split + 1;
+    t.bits = all.bits_at(t.begin);
     find_heads(t);
     return t;
   }

@@ -115,12 +115,13 @@ struct Positions {
 };
 
 /// The online softmax of a warp over the positions it has seen, for this lane's two heads.
-/// `kFixed`: by the rules of attention_fold.cuh.
+/// `kFixed`: of a chain, by the rules of attention_fold.cuh.
 template <KvType kType, unsigned kSize, bool kFixed = false>
 struct OnlineSoftmax {
   static constexpr bool kIsBfloat = is_bfloat(kType);
-  float max[2];               // what scores are relative to, in units of log2
-  float total[2];             // of this lane's positions; of all lanes' after `finish`
+  float max[2];  // what scores are relative to, in units of log2
+  /// Of this lane's positions; of all lanes' after `finish`. In a chain always of all, twice.
+  float total[kFixed ? 4 : 2];
   float sums[kSize / 16][4];  // [..][dimension of a pair * 2 + head]
 
   __device__ void clear() {
@@ -129,6 +130,7 @@ struct OnlineSoftmax {
       max[head] = -INFINITY;
       total[head] = 0;
     }
+    if constexpr (kFixed) total[2] = total[3] = 0;
 #pragma unroll
     for (unsigned i = 0; i < kSize / 16; ++i)
 #pragma unroll
@@ -167,6 +169,7 @@ struct OnlineSoftmax {
 
   /// Adds the values, weighted by their scores. REQUIRES: not all scores are minus infinity.
   __device__ void add(const Positions<kType, kSize>& at, const float (&scores)[4]) {
+    static_assert(!kFixed);
     float factor[2];
 #pragma unroll
     for (unsigned head = 0; head < 2; ++head) {
@@ -174,7 +177,7 @@ struct OnlineSoftmax {
 #pragma unroll
       for (unsigned step = 4; step < 32; step *= 2)
         most = fmaxf(most, __shfl_xor_sync(~0u, most, step));
-      most = kFixed ? next_base(max[head], most) : fmaxf(most, max[head]);
+      most = fmaxf(most, max[head]);
       factor[head] = fast_exp2(max[head] - most);
       max[head] = most;
     }
@@ -186,8 +189,8 @@ struct OnlineSoftmax {
     for (unsigned half = 0; half < 2; ++half) {
       const float first = fast_exp2(scores[2 * half] - max[0]);
       const float second = fast_exp2(scores[2 * half + 1] - max[1]);
-      total[0] = half == 0 ? sum_of(total[0], factor[0], first) : total[0] + first;
-      total[1] = half == 0 ? sum_of(total[1], factor[1], second) : total[1] + second;
+      total[0] = half == 0 ? total[0] * factor[0] + first : total[0] + first;
+      total[1] = half == 0 ? total[1] * factor[1] + second : total[1] + second;
       const std::uint32_t pair = pair_of<kIsBfloat>(first, second);
       // Transposes from one row for each position to one row for each head.
       weights[half] = transposed(pair);
@@ -203,31 +206,71 @@ struct OnlineSoftmax {
         float(&sum)[4] = sums[part * 4 + i];
 #pragma unroll
         for (unsigned j = 0; j < 4; ++j) sum[j] *= factor[j % 2];
-        const auto times = [&](const Pairs(&v)[4], const std::uint32_t(&with)[2]) {
-          // Packs neighbouring positions of one dimension into a pair: low halves, then high ones.
-          const std::uint32_t low = __byte_perm(v[0].words[i], v[1].words[i], 0x5410);
-          const std::uint32_t high = __byte_perm(v[0].words[i], v[1].words[i], 0x7632);
-          const std::uint32_t low8 = __byte_perm(v[2].words[i], v[3].words[i], 0x5410);
-          const std::uint32_t high8 = __byte_perm(v[2].words[i], v[3].words[i], 0x7632);
-          mma<kIsBfloat>(sum, low, high, low8, high8, with[0], with[1]);
-        };
-        times(values, weights);
-        times(values, rests);
+        multiply(sum, values, i, weights);
+        multiply(sum, values, i, rests);
         if constexpr (kType == KvType::f32) {
           Pairs value_rests[4];
 #pragma unroll
           for (unsigned k = 0; k < 4; ++k) value_rests[k] = at.values[k][part].rests(values[k]);
-          times(value_rests, weights);
+          multiply(sum, value_rests, i, weights);
         }
       }
     }
   }
-
-  __device__ static float sum_of(float total, float factor, float weight) {
-    return kFixed ? __fmaf_rn(total, factor, weight) : total * factor + weight;
+  /// Adds 16 positions to a chain. They may all be masked.
+  __device__ void add_to_chain(const Positions<kType, kSize>& at, const float (&scores)[4]) {
+    static_assert(kFixed);
+    float base[2];
+    float factor[2];
+    bool rescales = false;
+#pragma unroll
+    for (unsigned head = 0; head < 2; ++head) {
+      float most = fmaxf(scores[head], scores[head + 2]);
+#pragma unroll
+      for (unsigned step = 4; step < 32; step *= 2)
+        most = fmaxf(most, __shfl_xor_sync(~0u, most, step));
+      const float before = max[head];
+      max[head] = next_base<kIsBfloat>(before, most);
+      base[head] = finite_base(max[head]);
+      factor[head] = fast_exp2(before - base[head]);
+      rescales = rescales || (before != max[head] && before != -INFINITY);
+    }
+    if (__any_sync(~0u, rescales)) {
+#pragma unroll
+      for (unsigned j = 0; j < 4; ++j) total[j] *= factor[j % 2];
+#pragma unroll
+      for (unsigned i = 0; i < kSize / 16; ++i)
+#pragma unroll
+        for (unsigned j = 0; j < 4; ++j) sums[i][j] *= factor[j % 2];
+    }
+    std::uint32_t weights[2];
+#pragma unroll
+    for (unsigned half = 0; half < 2; ++half)
+      weights[half] = transposed(pair_of<kIsBfloat>(fast_exp2(scores[2 * half] - base[0]),
+                                                    fast_exp2(scores[2 * half + 1] - base[1])));
+    constexpr std::uint32_t kOne = kOnes<kIsBfloat>;
+    mma<kIsBfloat>(total, kOne, kOne, kOne, kOne, weights[0], weights[1]);
+#pragma unroll
+    for (unsigned part = 0; part < kSize / 64; ++part) {
+      Pairs values[4];
+#pragma unroll
+      for (unsigned i = 0; i < 4; ++i) values[i] = at.values[i][part].pairs();
+#pragma unroll
+      for (unsigned i = 0; i < 4; ++i) multiply(sums[part * 4 + i], values, i, weights);
+    }
+  }
+  /// Adds dimensions 2i and 2i + 1 of each eight to their sums.
+  __device__ static void multiply(float (&sum)[4], const Pairs (&values)[4], unsigned i,
+                                  const std::uint32_t (&weights)[2]) {
+    // Packs neighbouring positions of one dimension into a pair: low halves, then high ones.
+    const std::uint32_t low = __byte_perm(values[0].words[i], values[1].words[i], 0x5410);
+    const std::uint32_t high = __byte_perm(values[0].words[i], values[1].words[i], 0x7632);
+    const std::uint32_t low8 = __byte_perm(values[2].words[i], values[3].words[i], 0x5410);
+    const std::uint32_t high8 = __byte_perm(values[2].words[i], values[3].words[i], 0x7632);
+    mma<kIsBfloat>(sum, low, high, low8, high8, weights[0], weights[1]);
   }
 
-  /// Adds up the totals of all lanes.
+  /// Adds up the totals of all lanes. A chain does not need it.
   __device__ void finish() {
 #pragma unroll
     for (unsigned head = 0; head < 2; ++head)

@@ -35,10 +35,10 @@ constexpr unsigned blocks_per_processor(KvType type, unsigned size) {
 
 /// Shared memory of a block: queries as two 16-bit numbers, a new key and value, ten heads before
 /// and after RoPE and the angles, four warps' sums of eight heads, a few small fields, and the
-/// plan.
-constexpr unsigned shared_bytes(KvType type, unsigned size, std::uint32_t rows) {
+/// plan. At fixed splits also a sum of eight heads, with a float2 for every four floats.
+constexpr unsigned shared_bytes(KvType type, unsigned size, std::uint32_t rows, bool is_fixed) {
   return 32 * (size + 32) + 2 * size * kv_element_bytes(type) + 44 * size + 128 * (size + 4) + 512 +
-         4 * (3 * rows + 1);
+         4 * (3 * rows + 1) + (is_fixed ? 48 * size : 0);
 }
 
 // The host body, a plain reference in double precision: one row and kv head at a time.
@@ -114,7 +114,7 @@ struct DecodeAttention {
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
     using Block = attending::DecodeBlock<kType, kSize, kFixed>;
-    static_assert(sizeof(typename Block::Shared) <= shared_bytes(kType, kSize, 0));
+    static_assert(sizeof(typename Block::Shared) <= shared_bytes(kType, kSize, 0, kFixed));
     extern __shared__ uint4 memory[];
     Block(a, memory).run(t);
 #endif
@@ -149,7 +149,7 @@ Grid grid_of(const DecodeAttentionArgs& args, bool is_cuda, unsigned processors)
   check(args, is_cuda);
   if (!is_cuda) return host_grid(1ull * args.rows.capacity * args.kv.kv_heads, 1);
   const unsigned size = padded_head(args.kv.head_size);
-  const unsigned bytes = shared_bytes(args.kv.type, size, args.rows.capacity);
+  const unsigned bytes = shared_bytes(args.kv.type, size, args.rows.capacity, args.kv.has_fixed_splits());
   if (args.rows.capacity <= kFewRows)
     return Grid{Dim3{processors}, Dim3{kThreads}, std::max(bytes, kBesideLinearBytes)};
   return Grid{Dim3{processors * blocks_per_processor(args.kv.type, size)}, Dim3{kThreads}, bytes};

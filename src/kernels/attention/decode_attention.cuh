@@ -143,7 +143,7 @@ class DecodeBlock {
         next_page = rows_.load_page(next());
       }
       if constexpr (kFixed)
-        rows_.attend_fixed(tile, NewPosition{shared_});
+        rows_.attend_fixed(tile, NewPosition{shared_}, tile.row);
       else
         rows_.attend(tile, NewPosition{shared_});
       if (has_next) {
@@ -156,7 +156,10 @@ class DecodeBlock {
       Team::sync();
       const std::uint32_t after_next = order.after(next_index);
       if (has_next) find_angles(next());
-      rows_.finish(tile, index, tile.row);
+      if constexpr (kFixed)
+        rows_.finish_fixed(tile, tile.row);
+      else
+        rows_.finish(tile, index, tile.row);
       index = next_index;
       next_index = after_next;
     }
@@ -181,7 +184,7 @@ class DecodeBlock {
 
   __device__ CutType cut() const {
     if constexpr (kFixed)
-      return {rows_.parts(), a_.kv.kv_heads, a_.window, FixedSplits::of_window(a_.window)};
+      return {rows_.parts(), a_.kv.kv_heads, a_.window, a_.rows.capacity};
     else
       return {rows_.parts(), a_.kv.kv_heads, a_.window,
               splits_of(kType == KvType::f32, a_.rows.capacity)};

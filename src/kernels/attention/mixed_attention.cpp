@@ -28,8 +28,8 @@ static_assert(blocks_per_processor(64) <= kMaxWholeRowBlocks);
 
 /// Most shared memory of a block: two stages of keys and values with 64 positions each (with large
 /// heads 32, and 64 queries besides), the rounding errors of 64 queries, then the plan. At fixed
-/// splits: two stages of 32 positions, sums of 64 queries and their rounding errors (with large
-/// heads 16 positions and 32 queries, and these besides), then the plan.
+/// splits: two stages of 64 positions, 64 queries and their rounding errors (with large heads half
+/// of each), then the plan.
 constexpr unsigned shared_bytes(unsigned size, bool is_fixed) {
   if (is_fixed) return (size > 128 ? 384 : 768) * size + 4096;
   return 8 * (size > 128 ? 32 + 16 + 16 : 64 + 16) * (size + 8) + 1536;

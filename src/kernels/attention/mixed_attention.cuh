@@ -186,7 +186,7 @@ class MixedBlock {
   __device__ void run(Thread& t) {
     const HeadParts parts(a_.heads, a_.kv.kv_heads);
     if constexpr (kFixed) {
-      const FixedCut cut{parts, a_.kv.kv_heads, a_.window, FixedSplits::of_window(a_.window)};
+      const FixedCut cut{parts, a_.kv.kv_heads, a_.window, 16};
       MixedPlan<FixedCut, kJoins, kLines / Chunks::kBlockLines> plan(a_, cut, shared_.plan);
       make(t, plan);
       run_tiles(plan);
@@ -248,12 +248,15 @@ class MixedBlock {
     store_queries(tile);
     __syncthreads();
     if constexpr (kFixed)
-      rows.attend_fixed(tile, StoredPosition{});
+      rows.attend_fixed(tile, StoredPosition{}, tile.slot);
     else
       rows.attend(tile, own_position(tile));
     rows.store_partials(tile);
     __syncthreads();
-    rows.finish(tile, rank, tile.slot);
+    if constexpr (kFixed)
+      rows.finish_fixed(tile, tile.slot);
+    else
+      rows.finish(tile, rank, tile.slot);
   }
   /// Runs all splits of a row as if several blocks had them. The first positions of the next split
   /// are loaded while the warps' partial results of this one are combined. Memory that this reads

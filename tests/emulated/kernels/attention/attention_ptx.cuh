@@ -47,6 +47,13 @@ void mma(float (&c)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t a2, st
   }
 }
 
+template <bool kIsBfloat>
+void mma_first(float (&c)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t a2,
+               std::uint32_t a3, std::uint32_t b0, std::uint32_t b1) {
+  for (float& each : c) each = 0;
+  mma<kIsBfloat>(c, a0, a1, a2, a3, b0, b1);
+}
+
 inline std::uint32_t lowest_bit(std::uint32_t bits) {
   return static_cast<std::uint32_t>(__builtin_ctz(bits));
 }
