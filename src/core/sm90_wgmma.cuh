@@ -1,19 +1,13 @@
-// sm90_wgmma.cuh: inline PTX for wgmma, the warpgroup GEMM of compute capability 9.0, with both
-// operands in shared memory. A row of an operand is 128 bytes, with its 16-byte pieces swizzled as
-// TMA does it. Only files for sm_90a include this.
+// sm90_wgmma.cuh: inline PTX for wgmma, the warpgroup GEMM of compute capability 9.0. Operands are
+// in shared memory, as sm90_descriptor.cuh describes them, or the first one in registers. Only
+// files for sm_90a include this.
 #pragma once
 
 #include <cstdint>
 
-namespace attacca::sm90 {
+#include "core/sm90_descriptor.cuh"
 
-/// The wgmma descriptor of a matrix with rows of 128 bytes in shared memory.
-__device__ inline std::uint64_t smem_descriptor(const void* matrix) {
-  constexpr std::uint64_t kSwizzled = std::uint64_t{1} << 62;           // 128-byte swizzle
-  constexpr std::uint64_t kEightRows = std::uint64_t{1024 / 16} << 32;  // stride of eight rows
-  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(matrix));
-  return kSwizzled | kEightRows | std::uint64_t{1} << 16 | (address & 0x3ffffu) >> 4;
-}
+namespace attacca::sm90 {
 
 /// Products are asynchronous and committed in groups. `c` belongs to them until wgmma_wait returns.
 __device__ inline void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -24,11 +18,16 @@ template <unsigned kNewest>
 __device__ inline void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kNewest) : "memory");
 }
-/// Tells the compiler that the accumulators change asynchronously.
+/// Tells the compiler that accumulators change, or operands are read, asynchronously.
 template <unsigned kCount>
 __device__ inline void fence_operands(float (&c)[kCount]) {
 #pragma unroll
   for (unsigned i = 0; i < kCount; ++i) asm volatile("" : "+f"(c[i])::"memory");
+}
+template <unsigned kCount>
+__device__ inline void fence_operands(std::uint32_t (&a)[kCount]) {
+#pragma unroll
+  for (unsigned i = 0; i < kCount; ++i) asm volatile("" : "+r"(a[i])::"memory");
 }
 
 // The accumulators of a lane, as asm names them and as it takes them.
@@ -70,6 +69,49 @@ __device__ inline void multiply_fp8(float (&c)[64], std::uint64_t a, std::uint64
                "}, %64, %65, 1, 1, 1;"
                : ATTACCA_SUMS_32(c, 0), ATTACCA_SUMS_32(c, 32)
                : "l"(a), "l"(b));
+}
+
+/// c = a b, or c += a b where `kAdds`, for 64 rows of a, 128 rows of b and 16 columns of both.
+template <bool kIsBfloat, bool kAdds>
+__device__ inline void multiply_rows(float (&c)[64], std::uint64_t a, std::uint64_t b) {
+  if constexpr (kIsBfloat)
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" ATTACCA_NAMES_64
+                 "}, %64, %65, %66, 1, 1, 0, 0;"
+                 : ATTACCA_SUMS_32(c, 0), ATTACCA_SUMS_32(c, 32)
+                 : "l"(a), "l"(b), "n"(kAdds ? 1 : 0));
+  else
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" ATTACCA_NAMES_64
+                 "}, %64, %65, %66, 1, 1, 0, 0;"
+                 : ATTACCA_SUMS_32(c, 0), ATTACCA_SUMS_32(c, 32)
+                 : "l"(a), "l"(b), "n"(kAdds ? 1 : 0));
+}
+/// c += a b for 64 rows of a, 16 rows of b and 64 or 128 columns of b. A lane of warp w holds the
+/// pairs of a that mma.m16n8k16 wants, for rows 16 w and on. `b` is a column_descriptor.
+template <bool kIsBfloat>
+__device__ inline void multiply_columns(float (&c)[32], const std::uint32_t* a, std::uint64_t b) {
+  if constexpr (kIsBfloat)
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" ATTACCA_NAMES_32
+                 "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
+                 : ATTACCA_SUMS_32(c, 0)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+  else
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" ATTACCA_NAMES_32
+                 "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
+                 : ATTACCA_SUMS_32(c, 0)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+template <bool kIsBfloat>
+__device__ inline void multiply_columns(float (&c)[64], const std::uint32_t* a, std::uint64_t b) {
+  if constexpr (kIsBfloat)
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" ATTACCA_NAMES_64
+                 "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
+                 : ATTACCA_SUMS_32(c, 0), ATTACCA_SUMS_32(c, 32)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+  else
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" ATTACCA_NAMES_64
+                 "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
+                 : ATTACCA_SUMS_32(c, 0), ATTACCA_SUMS_32(c, 32)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
 
 #undef ATTACCA_NAMES_32

@@ -8,6 +8,7 @@
 
 #include "kernels/attention/attention_kernels.hpp"
 #include "kernels/attention/attention_reference.hpp"
+#include "kernels/attention/prompt_runs.hpp"
 #include "kernels/blocks.hpp"
 #include "kernels/quantization.hpp"
 
@@ -35,53 +36,46 @@ constexpr unsigned shared_bytes(unsigned size, bool is_fixed) {
   return 8 * (size > 128 ? 32 + 16 + 16 : 64 + 16) * (size + 8) + 1536;
 }
 
-void host_row(const MixedAttentionArgs& a, std::uint32_t row) {
-  const std::uint32_t size = a.kv.head_size;
-  const auto slot = static_cast<std::uint32_t>(a.slots[row]);
-  const auto last = static_cast<std::uint32_t>(a.positions[row]);
-  const std::uint32_t first = a.window != 0 && last >= a.window ? last - a.window + 1 : 0;
-  for (std::uint32_t head = 0; head < a.heads; ++head) {
-    const float* q = a.q + 1ull * row * a.q_stride + 1ull * head * size;
-    const auto sum = attended(a.kv, std::vector<double>(q, q + size), a.scale, slot,
-                              head / (a.heads / a.kv.kv_heads), first, last);
-    store_attended(sum, 1ull * row * a.heads + head, a.y, a.y_rest);
-  }
-}
-
-template <KvType kType, unsigned kSize, bool kFixed>
-struct MixedAttention {
+/// `kLeaves`: rows of long runs are left out.
+template <KvType kType, unsigned kSize, bool kFixed, bool kLeaves = false>
+struct MixedAttentionBase {
   static constexpr const char* name = kName;
   static constexpr bool waits = true;
   static constexpr unsigned max_threads = kThreads;
   static constexpr unsigned min_blocks = blocks_per_processor(kSize);
   using Args = MixedAttentionArgs;
 
-  /// The context is known only when the kernel runs. This assumes that the rows are one prompt that
-  /// has filled half of its block table, or its window.
-  static Cost cost(const Args& a) {
-    double context = 0.5 * a.kv.table_stride * a.kv.page_size;
-    if (a.window != 0) context = std::min(context, 1.0 * a.window);
-    const double queries = 1.0 * a.rows.capacity * a.heads * a.kv.head_size;
-    const double read = context * a.kv.kv_heads * a.kv.head_size * 2;
-    return {.flops = 4 * queries * context,
-            .bytes = read * kv_element_bytes(a.kv.type) + queries * (4 + 2)};
-  }
+  /// One prompt would be left to the other kernel.
+  static Cost cost(const Args& a) { return kLeaves ? Cost{} : mixed_attention_cost(a); }
 
   static void host_block(Thread& t, const Args& a) {
     t.wait_for_producers();
     const std::uint32_t rows = std::min(*a.rows.count, a.rows.capacity);
-    for (std::uint32_t row = t.block.x; row < rows; row += t.blocks.x) host_row(a, row);
+    const auto slot = [&](std::uint32_t row) { return static_cast<std::uint32_t>(a.slots[row]); };
+    for (std::uint32_t row = t.block.x; row < rows; row += t.blocks.x)
+      if (!a.leaves_long_runs || !is_in_long_run(row, rows, slot)) mixed_attention_on_host(a, row);
   }
 
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
-    using Block = attending::MixedBlock<kType, kSize, kFixed>;
+    using Block = attending::MixedBlock<kType, kSize, kFixed, kLeaves>;
     static_assert(sizeof(typename Block::Shared) <= shared_bytes(kSize, kFixed));
     extern __shared__ uint4 memory[];
     Block(a, memory).run(t);
 #endif
   }
 };
+template <KvType kType, unsigned kSize, bool kFixed>
+using MixedAttention = MixedAttentionBase<kType, kSize, kFixed>;
+template <KvType kType, unsigned kSize, bool>
+using LeavingMixedAttention = MixedAttentionBase<kType, kSize, false, true>;
+
+/// For the shapes of sm90_prompt_attention.hpp.
+template <KvType kType>
+const Kernel<MixedAttentionArgs>& leaving_kernel(std::uint32_t head_size) {
+  return head_size == 64 ? attention_kernel_of<LeavingMixedAttention, kType, 64, false>()
+                         : attention_kernel_of<LeavingMixedAttention, kType, 128, false>();
+}
 
 void check(const MixedAttentionArgs& a, bool is_cuda) {
   const PagedKv& kv = a.kv;
@@ -98,6 +92,9 @@ void check(const MixedAttentionArgs& a, bool is_cuda) {
 }  // namespace
 
 const Kernel<MixedAttentionArgs>& mixed_attention(const MixedAttentionArgs& args) {
+  if (args.leaves_long_runs && args.kv.type != KvType::f32)
+    return args.kv.type == KvType::f16 ? leaving_kernel<KvType::f16>(args.kv.head_size)
+                                       : leaving_kernel<KvType::bf16>(args.kv.head_size);
   return attention_kernel<MixedAttention>(kName, args.kv);
 }
 
@@ -107,6 +104,28 @@ Grid grid_of(const MixedAttentionArgs& args, bool is_cuda, unsigned processors) 
   const unsigned size = padded_head(args.kv.head_size);
   return Grid{Dim3{processors * blocks_per_processor(size)}, Dim3{kThreads},
               shared_bytes(size, args.kv.has_fixed_splits())};
+}
+
+Cost mixed_attention_cost(const MixedAttentionArgs& a) {
+  double context = 0.5 * a.kv.table_stride * a.kv.page_size;
+  if (a.window != 0) context = std::min(context, 1.0 * a.window);
+  const double queries = 1.0 * a.rows.capacity * a.heads * a.kv.head_size;
+  const double read = context * a.kv.kv_heads * a.kv.head_size * 2;
+  return {.flops = 4 * queries * context,
+          .bytes = read * kv_element_bytes(a.kv.type) + queries * (4 + 2)};
+}
+
+void mixed_attention_on_host(const MixedAttentionArgs& a, std::uint32_t row) {
+  const std::uint32_t size = a.kv.head_size;
+  const auto slot = static_cast<std::uint32_t>(a.slots[row]);
+  const auto last = static_cast<std::uint32_t>(a.positions[row]);
+  const std::uint32_t first = a.window != 0 && last >= a.window ? last - a.window + 1 : 0;
+  for (std::uint32_t head = 0; head < a.heads; ++head) {
+    const float* q = a.q + 1ull * row * a.q_stride + 1ull * head * size;
+    const auto sum = attended(a.kv, std::vector<double>(q, q + size), a.scale, slot,
+                              head / (a.heads / a.kv.kv_heads), first, last);
+    store_attended(sum, 1ull * row * a.heads + head, a.y, a.y_rest);
+  }
 }
 
 }  // namespace attacca::kernels

@@ -11,19 +11,21 @@
 #include "kernels/attention/attention_fixed_chunks.cuh"
 #include "kernels/attention/attention_rows.cuh"
 #include "kernels/attention/mixed_attention.hpp"
+#include "kernels/attention/prompt_runs.hpp"
 
 namespace attacca::kernels::attending {
 
 /// The tiles of a mixed step. A chunk begins where a slot's rows begin and at each multiple of the
 /// chunk size in positions, so a row and its neighbours determine it. Where neighbours do not join
-/// there is one item for each row and part of its heads instead. A block computes one of
-/// `kLineParts` of a chunk's lines. All threads of a block call all functions.
+/// there is one item for each row and part of its heads instead. `kLeaves`: long runs have none. A
+/// block computes one of `kLineParts` of a chunk's lines. All threads of a block call all
+/// functions.
 struct MixedPlanShared {
   std::uint32_t first_chunks[kThreads];  // before each thread's rows
   std::uint32_t first_tiles[kThreads];
   std::uint32_t warp_sums[2][kThreads / 32];
 };
-template <class CutType, bool kJoins, unsigned kLineParts = 1>
+template <class CutType, bool kJoins, unsigned kLineParts = 1, bool kLeaves = false>
 class MixedPlan {
  public:
   using Shared = MixedPlanShared;
@@ -118,6 +120,9 @@ class MixedPlan {
     const bool is_last = row + 1 == rows_ || slot(row + 1) != mine;
     if (is_first && is_last) return {0, cut_.tiles(position(row))};
     if (!kJoins) return {cut_.groups(), 0};
+    if constexpr (kLeaves)
+      if (is_in_long_run(row, rows_, [this](std::uint32_t other) { return slot(other); }))
+        return {0, 0};
     return {is_first || position(row) % chunk_rows_ == 0 ? cut_.kv_heads * kLineParts : 0, 0};
   }
   /// The row that has chunk (or tile) `index`. Each warp searches for itself.
@@ -156,8 +161,8 @@ class MixedPlan {
   std::uint32_t tiles_ = 0;
 };
 
-/// `kFixed`: rows are split at fixed positions.
-template <KvType kType, unsigned kSize, bool kFixed>
+/// `kFixed`: rows are split at fixed positions. `kLeaves`: rows of long runs are left out.
+template <KvType kType, unsigned kSize, bool kFixed, bool kLeaves = false>
 class MixedBlock {
  public:
   /// Whether neighbours of one slot are computed together.
@@ -192,7 +197,7 @@ class MixedBlock {
       run_tiles(plan);
     } else {
       const Cut cut{parts, a_.kv.kv_heads, a_.window, splits_of(!kJoins, 16)};
-      MixedPlan<Cut, kJoins> plan(a_, cut, shared_.plan);
+      MixedPlan<Cut, kJoins, 1, kLeaves> plan(a_, cut, shared_.plan);
       make(t, plan);
       run_tiles(plan);
     }

@@ -34,11 +34,19 @@ struct MixedAttentionArgs {
   void* workspace;
   std::uint16_t* y;                 // [capacity, heads * head_size] bf16
   std::uint16_t* y_rest = nullptr;  // as y: its rounding error in bf16; or null
+  /// Rows of long runs are left to sm90_prompt_attention.hpp. REQUIRES: takes_prompts, or the host.
+  bool leaves_long_runs = false;
 };
 
 /// The kernel for this head size and type of keys and values, and its grid on a device with
 /// `processors` SMs. Both throw BadArgument for unsupported shapes.
 const Kernel<MixedAttentionArgs>& mixed_attention(const MixedAttentionArgs& args);
 Grid grid_of(const MixedAttentionArgs& args, bool is_cuda, unsigned processors);
+
+/// The cost of all rows. The context is known only when the kernel runs; this assumes that the rows
+/// are one prompt that has filled half of its block table, or its window.
+Cost mixed_attention_cost(const MixedAttentionArgs& args);
+/// Computes one row, as a reference. REQUIRES: keys and values in f32.
+void mixed_attention_on_host(const MixedAttentionArgs& args, std::uint32_t row);
 
 }  // namespace attacca::kernels

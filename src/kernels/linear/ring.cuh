@@ -81,6 +81,12 @@ class Ring {
         "l"(kEvictFirst)
         : "memory");
   }
+  /// For a stage that the warp fills itself: all lanes of a producer warp announce that their bytes
+  /// are there. REQUIRES: wait_empty; wgmma reads them only behind a proxy fence of each lane.
+  __device__ void finish_fill(const State& at) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) (void)__mbarrier_arrive(&full_[at.stage]);
+  }
 
   /// All lanes of a consumer warp: waits for the stage's bytes.
   [[nodiscard]] __device__ bool wait_full(const State& at) {
