@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -54,7 +55,7 @@ class Block {
     for (unsigned index = 0; index < blocks; ++index) {
       block = {index};
       warps_.assign(threads / 32, {});
-      arrived_ = 0;
+      barriers_ = {};
       for (unsigned i = 0; i < threads; ++i) start(fibers_[i], i);
       while (turn()) {
       }
@@ -76,16 +77,27 @@ class Block {
     while (warp.meetings == meeting) yield();
     return warp.out;
   }
-  void synchronize() {
-    const std::uint64_t meeting = meetings_;
-    if (++arrived_ == size.x) {
-      arrived_ = 0;
-      ++meetings_;
-    }
-    while (meetings_ == meeting) yield();
+  void synchronize() { synchronize(0, size.x); }
+  /// A barrier of some threads, and one that a thread does not wait at.
+  void synchronize(unsigned barrier, unsigned threads) {
+    const std::uint64_t meeting = barriers_[barrier].meetings;
+    arrive(barrier, threads);
+    wait([&] { return barriers_[barrier].meetings != meeting; });
+  }
+  void arrive(unsigned barrier, unsigned threads) {
+    Barrier& at = barriers_[barrier];
+    if (++at.arrived < threads) return;
+    at.arrived = 0;
+    ++at.meetings;
+  }
+  /// Lets other threads go on until `is_done`.
+  template <class IsDone>
+  void wait(const IsDone& is_done) {
+    while (!is_done()) yield();
   }
 
   Index grid{}, block{}, size{};
+  const void* shared_memory = nullptr;  // where addresses of shared memory begin
 
  private:
   static constexpr std::size_t kStackBytes = 256 << 10;
@@ -100,6 +112,11 @@ class Block {
     std::uint64_t meetings = 0;
     std::array<Words, 32> in;
     std::array<Words, 32> out;
+  };
+
+  struct Barrier {
+    unsigned arrived = 0;
+    std::uint64_t meetings = 0;
   };
 
   static void enter() {
@@ -135,8 +152,7 @@ class Block {
   std::vector<Fiber> fibers_;
   Fiber* current_ = nullptr;
   std::vector<Warp> warps_;
-  unsigned arrived_ = 0;
-  std::uint64_t meetings_ = 0;
+  std::array<Barrier, 16> barriers_;
 };
 
 template <class T>
@@ -188,6 +204,11 @@ inline bool __any_sync(unsigned mask, bool is_true) { return __ballot_sync(mask,
 template <class T>
 T __ldcg(const T* from) {
   return *from;
+}
+inline std::size_t __cvta_generic_to_shared(const void* address) {
+  return static_cast<std::size_t>(
+      static_cast<const char*>(address) -
+      static_cast<const char*>(attacca::test::emulated::Block::now().shared_memory));
 }
 inline float __uint_as_float(std::uint32_t bits) {
   return attacca::test::emulated::value_of<float>(bits);
