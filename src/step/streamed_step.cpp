@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>  // TRIAL
 #include <string>
 
 #include "kernels/add_residual.hpp"
@@ -12,6 +13,7 @@
 #include "kernels/attention/decode_attention.hpp"
 #include "kernels/attention/mixed_attention.hpp"
 #include "kernels/attention/rope_store.hpp"
+#include "kernels/attention/sm90_prompt_attention.hpp"
 #include "kernels/embed.hpp"
 #include "kernels/gather_residual.hpp"
 #include "kernels/linear/linear.hpp"
@@ -48,6 +50,12 @@ bool wants_rest(const model::Weights& weights) {
 
 std::uint64_t bytes_of(const model::LayerWeights& w) {
   return joined(w).bytes() + w.output.bytes() + w.gate.bytes() + w.up.bytes() + w.down.bytes();
+}
+
+// TRIAL: ATTACCA_PROMPT_ATTENTION=1 leaves long runs to prompt_attention.
+bool wants_prompt_attention() {
+  const char* wanted = std::getenv("ATTACCA_PROMPT_ATTENTION");
+  return wanted && std::string(wanted) == "1";
 }
 
 class Emitter {
@@ -208,19 +216,24 @@ class Emitter {
                 .rotary_size = c_.rotary_size,
                 .heads = c_.heads,
                 .kv = kv});
-    const MixedAttentionArgs args{.q = qkv_,
-                                  .q_stride = (c_.heads + 2 * c_.kv_heads) * c_.head_size,
-                                  .heads = c_.heads,
-                                  .rows = tokens_,
-                                  .positions = in_.positions,
-                                  .slots = in_.slots,
-                                  .slot_count = memory_.sizes().slots,
-                                  .scale = scale,
-                                  .window = c_.window,
-                                  .kv = kv,
-                                  .workspace = memory_.attention_scratch(),
-                                  .y = attended_.rounded,
-                                  .y_rest = attended_.rest};
+    MixedAttentionArgs args{.q = qkv_,
+                            .q_stride = (c_.heads + 2 * c_.kv_heads) * c_.head_size,
+                            .heads = c_.heads,
+                            .rows = tokens_,
+                            .positions = in_.positions,
+                            .slots = in_.slots,
+                            .slot_count = memory_.sizes().slots,
+                            .scale = scale,
+                            .window = c_.window,
+                            .kv = kv,
+                            .workspace = memory_.attention_scratch(),
+                            .y = attended_.rounded,
+                            .y_rest = attended_.rest};
+    if (wants_prompt_attention() && has_prompt_attention(memory_.device(), args)) {
+      chain_.add(Part::attention, layer + "attention of prompts", prompt_attention(args),
+                 prompt_grid(args, true, processors_), args);
+      args.leaves_long_runs = true;
+    }
     chain_.add(Part::attention, layer + "attention", mixed_attention(args),
                grid_of(args, true, processors_), args);
   }
