@@ -7,7 +7,7 @@
 
 #include "kernels/on_each_hopper.hpp"
 
-namespace attacca::test {
+namespace attacca::test::sum_order_test {
 namespace {
 
 using kernels::Epilogue;
@@ -106,4 +106,4 @@ TEST_P(SumOrder, a_chain_of_products_adds_up_as_among_few) {
 }
 
 }  // namespace
-}  // namespace attacca::test
+}  // namespace attacca::test::sum_order_test
