@@ -120,10 +120,13 @@ class MixedPlan {
     const bool is_last = row + 1 == rows_ || slot(row + 1) != mine;
     if (is_first && is_last) return {0, cut_.tiles(position(row))};
     if (!kJoins) return {cut_.groups(), 0};
+    const Counts counts{
+        is_first || position(row) % chunk_rows_ == 0 ? cut_.kv_heads * kLineParts : 0, 0};
     if constexpr (kLeaves)
-      if (is_in_long_run(row, rows_, [this](std::uint32_t other) { return slot(other); }))
+      if (counts.chunks != 0 &&
+          is_in_long_run(row, rows_, [this](std::uint32_t other) { return slot(other); }))
         return {0, 0};
-    return {is_first || position(row) % chunk_rows_ == 0 ? cut_.kv_heads * kLineParts : 0, 0};
+    return counts;
   }
   /// The row that has chunk (or tile) `index`. Each warp searches for itself.
   __device__ Item find(const std::uint32_t* firsts, std::uint32_t index, bool is_chunk) const {

@@ -186,8 +186,17 @@ class Consumer : Role<kSize> {
   __device__ void run() {
     Deal deal = Base::deal();
     Tile tile;
+    bool has_more = deal.next(tile);
+    Queries queries;
+    load_queries(tile, queries);
     if (warpgroup_ == 1) sm90::arrive_some<256>(kFirstTurn);
-    while (deal.next(tile)) attend(tile);
+    while (has_more) {
+      Tile next;
+      has_more = deal.next(next);
+      if (!has_more) next.rows = 0;
+      attend(tile, next, queries);
+      tile = next;
+    }
     if (warpgroup_ == 0) sm90::sync_some<256>(kFirstTurn);  // leaves no arrival behind
   }
 
@@ -198,8 +207,13 @@ class Consumer : Role<kSize> {
   static constexpr unsigned kScores = kStep / 2;  // of a thread
   static constexpr unsigned kSums = kSize / 2;
 
-  __device__ void attend(const Tile& tile) {
-    store_queries(tile);
+  /// This warp's 16 lines, four dimensions in each.
+  using Queries = float4[16 * kSize / 4 / 32];
+
+  /// `loaded`: the tile's queries, then those of the next one. These are loaded during the last
+  /// products, when the scores leave registers free. A tile without rows has none.
+  __device__ void attend(const Tile& tile, const Tile& next, Queries& loaded) {
+    store_queries(loaded);
     sm90::fence_for_wgmma();
     sync_warpgroup();
     find_positions(tile);
@@ -256,6 +270,7 @@ class Consumer : Role<kSize> {
     sm90::wgmma_fence();
     multiply_values(sums, weights);
     sm90::wgmma_commit();
+    load_queries(next, loaded);
     sm90::wgmma_wait<0>();
     sm90::fence_operands(sums);
     release(values_state_);
@@ -367,30 +382,39 @@ class Consumer : Role<kSize> {
   __device__ unsigned char* eight(unsigned line, unsigned piece) const {
     return queries_ + piece / 8 * (kLines * 128) + line * 128 + (piece % 8 ^ line % 8) * 16;
   }
-  /// Calls use(line, part) for each of kParts of each of this warp's 16 lines.
+  /// Calls use(i, line, part) for each of kParts of each of this warp's 16 lines; `i` counts the
+  /// calls of a lane.
   template <unsigned kParts, class Use>
   __device__ void each_part(const Use& use) const {
-#pragma unroll 8
+#pragma unroll
     for (unsigned i = 0; i < 16 * kParts / 32; ++i) {
       const unsigned index = i * 32 + lane_;
-      use(warp_ * 16 + index / kParts, index % kParts);
+      use(i, warp_ * 16 + index / kParts, index % kParts);
     }
   }
+  /// Where a line of the tile begins, in elements of rows that are `stride` apart.
+  __device__ std::uint64_t element_of(const Tile& tile, unsigned line, std::uint32_t row,
+                                      std::uint32_t stride) const {
+    const std::uint32_t head = tile.kv_head * group_ + warpgroup_ * kLines + line - row * group_;
+    return std::uint64_t{tile.row + row} * stride + head * kSize;
+  }
+  __device__ void load_queries(const Tile& tile, Queries& to) const {
+    each_part<kSize / 4>([&](unsigned i, unsigned line, unsigned part) {
+      const std::uint32_t row = row_of(line);
+      to[i] = {};
+      if (row < tile.rows)
+        to[i] = __ldcg(reinterpret_cast<const float4*>(
+            a_.q + element_of(tile, line, row, a_.q_stride) + part * 4));
+    });
+  }
   /// Each warp stores its own lines.
-  __device__ void store_queries(const Tile& tile) {
+  __device__ void store_queries(const Queries& from) {
     const float factor = a_.scale * 1.4426950408889634f;
     __syncwarp();
-    each_part<kSize / 4>([&](unsigned line, unsigned part) {
-      const std::uint32_t row = row_of(line);
-      const std::uint32_t head =
-          tile.kv_head * group_ + (warpgroup_ * kLines + line - row * group_);
-      float4 four{};
-      if (row < tile.rows)
-        four = __ldcg(reinterpret_cast<const float4*>(
-            a_.q + std::uint64_t{tile.row + row} * a_.q_stride + head * kSize + part * 4));
+    each_part<kSize / 4>([&](unsigned i, unsigned line, unsigned part) {
       *reinterpret_cast<uint2*>(eight(line, part / 2) + part % 2 * 8) = {
-          attending::pair_of<kIsBfloat>(four.x * factor, four.y * factor),
-          attending::pair_of<kIsBfloat>(four.z * factor, four.w * factor)};
+          attending::pair_of<kIsBfloat>(from[i].x * factor, from[i].y * factor),
+          attending::pair_of<kIsBfloat>(from[i].z * factor, from[i].w * factor)};
     });
   }
   /// Through shared memory, so that rows are written whole.
@@ -409,13 +433,10 @@ class Consumer : Role<kSize> {
                                      sums[4 * i + 2 * half + 1] * factor);
     }
     __syncwarp();
-    each_part<kSize / 8>([&](unsigned line, unsigned part) {
+    each_part<kSize / 8>([&](unsigned, unsigned line, unsigned part) {
       const std::uint32_t row = row_of(line);
       if (row >= tile.rows) return;
-      const std::uint32_t head =
-          tile.kv_head * group_ + (warpgroup_ * kLines + line - row * group_);
-      std::uint16_t* y =
-          a_.y + (std::uint64_t{tile.row + row} * a_.heads + head) * kSize + part * 8;
+      std::uint16_t* y = a_.y + element_of(tile, line, row, a_.heads * kSize) + part * 8;
       *reinterpret_cast<uint4*>(y) = *reinterpret_cast<const uint4*>(eight(line, part));
     });
   }
