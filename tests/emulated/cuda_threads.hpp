@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -153,6 +154,33 @@ class Block {
   Fiber* current_ = nullptr;
   std::vector<Warp> warps_;
   std::array<Barrier, 16> barriers_;
+};
+
+/// What a thread has started, in groups. It is done as late as it may be, when the thread waits:
+/// whoever uses results too early, or changes operands too early, gets something wrong.
+class Later {
+ public:
+  static Later& copies() { return of_thread<0>(); }
+  static Later& products() { return of_thread<1>(); }
+
+  void add(std::function<void()> task) { groups_.back().push_back(std::move(task)); }
+  void commit() { groups_.emplace_back(); }
+  /// Does all but the newest groups that were committed.
+  void wait(unsigned newest) {
+    while (groups_.size() > newest + 1) {
+      for (const auto& task : groups_.front()) task();
+      groups_.pop_front();
+    }
+  }
+
+ private:
+  template <int kKind>
+  static Later& of_thread() {
+    static std::array<Later, 1024> all;
+    return all[Block::now().thread()];
+  }
+
+  std::deque<std::vector<std::function<void()>>> groups_{1};  // the last one is not committed yet
 };
 
 template <class T>

@@ -1,6 +1,5 @@
 // sm90_wgmma.cuh: stands in for the file of this name in src/. Products are computed when a thread
-// waits for them, from what operands and shared memory hold then: whoever changes these too early,
-// or reads sums too early, gets wrong results.
+// waits for them, from what operands and shared memory hold then.
 #pragma once
 
 #include "core/sm90_descriptor.cuh"
@@ -11,15 +10,6 @@ namespace attacca::sm90 {
 namespace emulated {
 
 namespace threads = attacca::test::emulated;
-
-/// Products that a thread has started, by group; the last group is not committed yet.
-using Started = std::vector<std::vector<std::function<void()>>>;
-inline Started& started() {
-  static std::array<Started, 1024> all;
-  Started& mine = all[threads::Block::now().thread()];
-  if (mine.empty()) mine.emplace_back();
-  return mine;
-}
 
 /// A matrix with rows of 128 swizzled bytes. Element (i, j): `i` counts what is multiplied and
 /// added up, `j` the results.
@@ -69,21 +59,17 @@ void add_products(float (&c)[kCount], bool adds, const A& a, const Matrix<kIsBfl
 }  // namespace emulated
 
 inline void wgmma_fence() {}
-inline void wgmma_commit() { emulated::started().emplace_back(); }
+inline void wgmma_commit() { emulated::threads::Later::products().commit(); }
 template <unsigned kNewest>
 void wgmma_wait() {
-  auto& groups = emulated::started();
-  while (groups.size() > kNewest + 1) {
-    for (const auto& product : groups.front()) product();
-    groups.erase(groups.begin());
-  }
+  emulated::threads::Later::products().wait(kNewest);
 }
 template <class T, unsigned kCount>
 void fence_operands(T (&)[kCount]) {}
 
 template <bool kIsBfloat, bool kAdds>
 void multiply_rows(float (&c)[64], std::uint64_t a, std::uint64_t b) {
-  emulated::started().back().push_back([&c, a, b] {
+  emulated::threads::Later::products().add([&c, a, b] {
     const emulated::Matrix<kIsBfloat> left(a, false);
     const unsigned row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
     double known[2][16];
@@ -96,7 +82,7 @@ void multiply_rows(float (&c)[64], std::uint64_t a, std::uint64_t b) {
 }
 template <bool kIsBfloat, unsigned kCount>
 void multiply_columns(float (&c)[kCount], const std::uint32_t* a, std::uint64_t b) {
-  emulated::started().back().push_back([&c, a, b] {
+  emulated::threads::Later::products().add([&c, a, b] {
     const auto words = emulated::threads::Block::now().meet(
         {a[0] | std::uint64_t{a[1]} << 32, a[2] | std::uint64_t{a[3]} << 32});
     const unsigned lane = threadIdx.x % 32;

@@ -107,15 +107,20 @@ inline void ldmatrix_transposed(const void* row, std::uint32_t (&to)[4]) {
   load_matrices<true>(row, to);
 }
 
+/// Copies happen when a thread waits for them.
 inline void cp_async(void* to, const void* from, bool is_there) {
-  if (is_there)
-    std::memcpy(to, from, 16);
-  else
-    std::memset(to, 0, 16);
+  emulated::Later::copies().add([=] {
+    if (is_there)
+      std::memcpy(to, from, 16);
+    else
+      std::memset(to, 0, 16);
+  });
 }
-inline void cp_async_commit() {}
-template <unsigned>
-void cp_async_wait() {}
+inline void cp_async_commit() { emulated::Later::copies().commit(); }
+template <unsigned kNewest>
+void cp_async_wait() {
+  emulated::Later::copies().wait(kNewest);
+}
 
 inline std::uint32_t atomic_inc_relaxed(std::uint32_t* counter, std::uint32_t last) {
   const std::uint32_t before = *counter;
