@@ -286,20 +286,30 @@ class LoopRun {
       has_told_why_ = true;
       return std::nullopt;
     }
-    // From the third token of the first request to ten before its end, so that neither the launch
-    // of the loop nor its end is counted.
-    std::atomic<std::uint64_t> from = 0, to = 0;
-    std::vector<Request> requests(batch);
-    for (Request& each : requests) each = request(model, lengths_.few);
-    requests[0].on_event = [&, seen = 0u](const RequestEvent& event) mutable {
-      if (event.token < 0) return;
-      if (++seen == 3) from = counter->calls();
-      if (seen == lengths_.few - 10) to = counter->calls();
+    // From the moment when all requests have three tokens to ten before the first one's end, so
+    // that neither admissions nor the launch of the loop nor its end are counted.
+    std::atomic<unsigned> steady = 0;
+    std::atomic<std::uint64_t> tokens = 0;
+    struct Moment {
+      std::uint64_t calls = 0, tokens = 0;
     };
+    Moment from, to;
+    const auto now = [&] { return Moment{counter->calls(), tokens.load()}; };
+    std::vector<Request> requests(batch);
+    for (std::size_t at = 0; at < batch; ++at) {
+      requests[at] = request(model, lengths_.few);
+      requests[at].on_event = [&, at, seen = 0u](const RequestEvent& event) mutable {
+        if (event.token < 0) return;
+        ++tokens;
+        if (++seen == 3 && ++steady == batch) from = now();
+        if (at == 0 && seen == lengths_.few - 10) to = now();
+      };
+    }
     engine.generate(requests);
     engine.wait_until_idle();
-    const double tokens = static_cast<double>(batch) * (lengths_.few - 13);
-    return static_cast<double>(to - from) / tokens;
+    if (to.tokens <= from.tokens) return std::nullopt;
+    return static_cast<double>(to.calls - from.calls) /
+           static_cast<double>(to.tokens - from.tokens);
   }
 
   /// From `submit` on an idle engine to the first token, less the time of its step.

@@ -185,11 +185,11 @@ struct Request {
   std::string tools = {};  // functions that the messages' model may call: a JSON list, as OpenAI's
   std::vector<std::int32_t> tokens = {};
   /// Asks for the prompt's vector instead of a reply; sampling, grammar and stops then do not
-  /// count. Needs the host's scheduler.
+  /// count. Not with the resident scheduler over ranks.
   Pooling embed = Pooling::none;
   std::size_t max_tokens = 256;
   Sampling sampling = {};
-  Grammar grammar = {};                // needs the host's scheduler
+  Grammar grammar = {};
   std::vector<std::string> stop = {};  // the reply ends before the first of these
   // The reply ends with one of these or of the model's own stop tokens; at most 128 together.
   std::vector<std::int32_t> stop_tokens = {};

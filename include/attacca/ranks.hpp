@@ -52,8 +52,8 @@ enum class Reduction : std::uint8_t { sum, min, max, sum_in_pairs };
 /// How a group moves memory of a device.
 ///  automatic  edges for threads that share a device, peer for those with a GPU each, staged for
 ///             processes on GPUs; ranks with host devices of their own need none
-///  edges      the ranks' graphs are joined, and an exchange is one kernel between their edges; with
-///             symmetric memory and one-sided exchanges, whose waits are edges and events
+///  edges      the ranks' graphs are joined, and an exchange is one kernel between their edges;
+///             with symmetric memory and one-sided exchanges, whose waits are edges and events
 ///  staged     a copy to pinned memory, a host call, a copy back
 ///  nccl       NVIDIA's library, opened when the program runs; see nccl.hpp
 ///  nvshmem    another, for processes; with symmetric memory and one-sided exchanges; see

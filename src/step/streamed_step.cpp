@@ -1,11 +1,11 @@
 // streamed_step.cpp: emits five kernels a layer: each product has its norm, bias, gate or residual
-// in its epilogue, and decode attention rotates and stores keys itself. Where a model is split over
-// ranks, an exchange stands before the residual, which then has a kernel of its own.
+// in its epilogue, and decode attention rotates and stores keys itself. Mixed steps have a kernel
+// of their own for that, and two for attention where there is one for long runs of a prompt. Where
+// a model is split over ranks, an exchange stands before the residual, which then has a kernel too.
 #include "step/streamed_step.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>  // TRIAL
 #include <string>
 
 #include "kernels/add_residual.hpp"
@@ -50,12 +50,6 @@ bool wants_rest(const model::Weights& weights) {
 
 std::uint64_t bytes_of(const model::LayerWeights& w) {
   return joined(w).bytes() + w.output.bytes() + w.gate.bytes() + w.up.bytes() + w.down.bytes();
-}
-
-// TRIAL: ATTACCA_PROMPT_ATTENTION=1 leaves long runs to prompt_attention.
-bool wants_prompt_attention() {
-  const char* wanted = std::getenv("ATTACCA_PROMPT_ATTENTION");
-  return wanted && std::string(wanted) == "1";
 }
 
 class Emitter {
@@ -229,7 +223,7 @@ class Emitter {
                             .workspace = memory_.attention_scratch(),
                             .y = attended_.rounded,
                             .y_rest = attended_.rest};
-    if (wants_prompt_attention() && has_prompt_attention(memory_.device(), args)) {
+    if (has_prompt_attention(memory_.device(), args)) {
       chain_.add(Part::attention, layer + "attention of prompts", prompt_attention(args),
                  prompt_grid(args, true, processors_), args);
       args.leaves_long_runs = true;

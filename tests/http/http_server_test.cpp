@@ -1,5 +1,6 @@
 // Tests of the HTTP server alone, over the loopback device: clients that stall are let go within
-// their time, a stop lets replies end, and what the handler does not answer closes the connection.
+// their time, a stop lets replies end, what the handler does not answer closes the connection, and
+// the log says what was sent.
 #include "server/http_server.hpp"
 
 #include <gmock/gmock.h>
@@ -29,6 +30,28 @@ HttpReply refuse(int status, const std::string& message) {
   return {.status = status, .body = message};
 }
 
+/// The lines of a log, as JSON. A test waits for them.
+class LinesOfLog {
+ public:
+  void add(const std::string& line) {
+    {
+      const std::lock_guard lock(mutex_);
+      lines_.push_back(nlohmann::json::parse(line));
+    }
+    arrived_.notify_all();
+  }
+  nlohmann::json wait_for(std::size_t at) {
+    std::unique_lock lock(mutex_);
+    arrived_.wait_for(lock, std::chrono::minutes(1), [&] { return lines_.size() > at; });
+    return at < lines_.size() ? lines_[at] : nullptr;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::vector<nlohmann::json> lines_;
+};
+
 class HttpServerTest : public testing::Test {
  protected:
   void start(HttpOptions options, HttpHandler handler = {}) {
@@ -47,6 +70,9 @@ class HttpServerTest : public testing::Test {
   }
   test::RawClient connect() const { return test::RawClient(server_->port()); }
 
+  LinesOfLog lines_;
+  const std::shared_ptr<RequestLog> log_ = std::make_shared<RequestLog>(
+      LogFormat::json, [this](const std::string& line) { lines_.add(line); });
   std::unique_ptr<HttpServer> server_;
   std::atomic<bool> is_drained_ = false;
   std::thread thread_;
@@ -130,34 +156,9 @@ TEST_F(HttpServerTest, of_two_that_take_a_port_before_either_listens_one_is_refu
   start({});  // for the end of the test
 }
 
-/// The lines of a log, as JSON. A test waits for them.
-class LinesOfLog {
- public:
-  void add(const std::string& line) {
-    {
-      const std::lock_guard lock(mutex_);
-      lines_.push_back(nlohmann::json::parse(line));
-    }
-    arrived_.notify_all();
-  }
-  nlohmann::json wait_for(std::size_t at) {
-    std::unique_lock lock(mutex_);
-    arrived_.wait_for(lock, std::chrono::minutes(1), [&] { return lines_.size() > at; });
-    return at < lines_.size() ? lines_[at] : nullptr;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::vector<nlohmann::json> lines_;
-};
-
 TEST_F(HttpServerTest, a_line_is_logged_when_the_client_has_its_stream_and_not_before) {
-  LinesOfLog lines;
-  const auto log = std::make_shared<RequestLog>(LogFormat::json,
-                                                [&](const std::string& line) { lines.add(line); });
   start({}, [&](const HttpRequest& request, const ExchangePtr& exchange) {
-    const ExchangePtr logged = log->wrap(exchange, request);
+    const ExchangePtr logged = log_->wrap(exchange, request);
     logged->begin({});
     logged->write(std::string(request.path == "/long" ? 64 << 20 : 10, 'x'));
     logged->end();
@@ -171,31 +172,28 @@ TEST_F(HttpServerTest, a_line_is_logged_when_the_client_has_its_stream_and_not_b
   };
   for (std::size_t at = 0; at < 3; ++at) {
     const std::size_t bytes = ask();
-    const nlohmann::json line = lines.wait_for(at);
+    const nlohmann::json line = lines_.wait_for(at);
     EXPECT_EQ(line["path"], "/short");
     EXPECT_EQ(line["bytes"], bytes);
     EXPECT_EQ(line["client_left"], false);
   }
   const std::size_t bytes = slow.rest().size();
   EXPECT_GT(bytes, 64u << 20);
-  const nlohmann::json line = lines.wait_for(3);
+  const nlohmann::json line = lines_.wait_for(3);
   EXPECT_EQ(line["path"], "/long");
   EXPECT_EQ(line["bytes"], bytes);
   EXPECT_EQ(line["client_left"], false);
 }
 
 TEST_F(HttpServerTest, a_line_waits_for_no_handler_and_counts_replies_of_other_threads) {
-  LinesOfLog lines;
-  const auto log = std::make_shared<RequestLog>(LogFormat::json,
-                                                [&](const std::string& line) { lines.add(line); });
   std::vector<ExchangePtr> kept;
   start({}, [&](const HttpRequest& request, const ExchangePtr& exchange) {
-    kept.push_back(log->wrap(exchange, request));
+    kept.push_back(log_->wrap(exchange, request));
     std::thread([logged = kept.back()] { logged->send({.body = "Hi"}); }).join();
   });
   const test::RawClient client = connect();
   client.send("GET / HTTP/1.1\r\n\r\n");
-  const nlohmann::json line = lines.wait_for(0);
+  const nlohmann::json line = lines_.wait_for(0);
   EXPECT_EQ(line["client_left"], false);
   EXPECT_EQ(line["status"], 200);
   EXPECT_GT(line["bytes"], 2);
@@ -204,19 +202,16 @@ TEST_F(HttpServerTest, a_line_waits_for_no_handler_and_counts_replies_of_other_t
 }
 
 TEST_F(HttpServerTest, a_line_says_what_a_client_got_that_left) {
-  LinesOfLog lines;
-  const auto log = std::make_shared<RequestLog>(LogFormat::json,
-                                                [&](const std::string& line) { lines.add(line); });
   start({.stalled_write = std::chrono::seconds(0)},
         [&](const HttpRequest& request, const ExchangePtr& exchange) {
-          const ExchangePtr logged = log->wrap(exchange, request);
+          const ExchangePtr logged = log_->wrap(exchange, request);
           logged->begin({});
           logged->write(std::string(64 << 20, 'x'));
           logged->end();
         });
   const test::RawClient client = connect();
   client.send("GET / HTTP/1.1\r\n\r\n");
-  const nlohmann::json line = lines.wait_for(0);
+  const nlohmann::json line = lines_.wait_for(0);
   EXPECT_EQ(line["client_left"], true);
   EXPECT_EQ(line["status"], 200);
   EXPECT_LT(line["bytes"], 64 << 20);

@@ -473,7 +473,7 @@ class RowTiles {
   std::uint32_t* finished_;  // counts splits of each unit and part
   float2* stats_;
   float* sums_;
-  std::int32_t page_ = 0;      // the page of this lane's turn
+  std::int32_t page_ = 0;  // the page of this lane's turn
   Positions<kType, kSize> positions_;
   OnlineSoftmax<kType, kSize, kWay.is_fixed> softmax_;
   std::uint32_t most_splits_;  // of a row, where they are fixed

@@ -149,7 +149,8 @@ Grid grid_of(const DecodeAttentionArgs& args, bool is_cuda, unsigned processors)
   check(args, is_cuda);
   if (!is_cuda) return host_grid(1ull * args.rows.capacity * args.kv.kv_heads, 1);
   const unsigned size = padded_head(args.kv.head_size);
-  const unsigned bytes = shared_bytes(args.kv.type, size, args.rows.capacity, args.kv.has_fixed_splits());
+  const unsigned bytes =
+      shared_bytes(args.kv.type, size, args.rows.capacity, args.kv.has_fixed_splits());
   if (args.rows.capacity <= kFewRows)
     return Grid{Dim3{processors}, Dim3{kThreads}, std::max(bytes, kBesideLinearBytes)};
   return Grid{Dim3{processors * blocks_per_processor(args.kv.type, size)}, Dim3{kThreads}, bytes};
