@@ -8,10 +8,11 @@ A table stands between two comments and is rewritten whole:
     <!-- end -->
 
 `launch` is the "bench" field of a result, `launch+replay` puts two below each other, `launch?` may have no result yet,
-`@h200` (optional) is the folder under bench/results. `"name"` (optional) leaves only the rows of that name. The columns (optional) are separated by commas, each with an optional heading after `=`: name,
-median, spread (p10 to p90), baseline, ratio, floor, fraction, device, or a key of the rows' params. A row that missed its
-gate is marked, with a line under the table that says what the mark means; bench/known_misses.json has the reasons that are
-known. --check writes nothing and fails where a table is stale.
+`@h200` (optional) is the folder under bench/results. `"name"` (optional) leaves only the rows of that name, and then
+`[key=value]` (optional) only those with that parameter. The columns (optional) are separated by commas, each with an optional
+heading after `=`: name, median, spread (p10 to p90), baseline, ratio, floor, fraction, device, or a key of the rows'
+params. A row that missed its gate is marked, with a line under the table that says what the mark means;
+bench/known_misses.json has the reasons that are known. --check writes nothing and fails where a table is stale.
 """
 import argparse
 import json
@@ -20,7 +21,7 @@ import re
 import sys
 
 TABLE = re.compile(r"(?P<open><!-- table: (?P<what>[^\s@]+)(?:@(?P<gpu>\S+))?"
-                   r"(?: \"(?P<only>[^\"\n]*)\")?(?P<columns>[^\n]*?)-->\n)"
+                   r"(?: \"(?P<only>[^\"\n]*)\")?(?: \[(?P<key>\w+)=(?P<value>[^\]\n]*)\])?(?P<columns>[^\n]*?)-->\n)"
                    r"(?P<body>.*?)(?P<close><!-- end -->)", re.DOTALL)
 DEFAULT_COLUMNS = ["name", "median", "spread", "baseline", "ratio", "floor", "fraction"]
 HEADINGS = {"name": "", "spread": "p10 – p90"}
@@ -225,6 +226,17 @@ def rewrite_page(script, description, file, pattern, marks, body_of):
     rewrite_parts(arguments, script, file, pattern, marks, lambda part: body_of(part, found, arguments.root))
 
 
+def is_asked_for(row, match):
+    if match["only"] is not None and row["name"] != match["only"]:
+        return False
+    return not match["key"] or str(row.get("params", {}).get(match["key"])) == match["value"]
+
+
+def asked_for(match):
+    name = "" if match["only"] is None else f"'{match['only']}'"
+    return f"{name} [{match['key']}={match['value']}]".strip() if match["key"] else name
+
+
 def rewrite(text, found, known):
     def table(match):
         results = []
@@ -236,11 +248,9 @@ def rewrite(text, found, known):
             if not wanted:
                 where = match["gpu"] or "*"
                 raise Stale(f"no result of '{bench}' in bench/results/{where}")
-            if match["only"] is not None:
-                wanted = [{**result, "rows": [row for row in result["rows"] if row["name"] == match["only"]]}
-                          for result in wanted]
-                if not any(result["rows"] for result in wanted):
-                    raise Stale(f"no row '{match['only']}' in the results of '{bench}'")
+            wanted = [{**result, "rows": [row for row in result["rows"] if is_asked_for(row, match)]} for result in wanted]
+            if not any(result["rows"] for result in wanted):
+                raise Stale(f"no row {asked_for(match)} in the results of '{bench}'")
             results += wanted
         body = render(results, match["columns"], known) if results else "Not measured yet.\n"
         return match["open"] + body + match["close"]

@@ -114,6 +114,16 @@ class Tables(unittest.TestCase):
         done = self.run_tables()
         self.assertEqual((1, True), (done.returncode, "no row 'none'" in done.stdout), done.stdout)
 
+    def test_leaves_only_the_rows_with_a_parameter(self):
+        self.write({**RESULT, "rows": [{"name": "chain", "params": {"nodes": nodes}, "median": nodes, "unit": "µs"}
+                                       for nodes in (10, 500)]})
+        text = self.table("[nodes=500] name, median")
+        self.assertIn("| chain | 500 µs |\n", text)
+        self.assertNotIn("10.0 µs", text)
+        self.readme.write_text('<!-- table: launch "chain" [nodes=7] name -->\n<!-- end -->\n')
+        done = self.run_tables()
+        self.assertEqual((1, True), (done.returncode, "no row 'chain' [nodes=7]" in done.stdout), done.stdout)
+
     def test_says_how_many_runs_missed(self):
         self.write_gated(meets_limit=False, runs=3, runs_missed=3)
         self.assertIn("| 1.06× (gate 1.05× **missed** in 3 of 3 runs) |\n", self.table("name, ratio"))
