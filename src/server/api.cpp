@@ -216,6 +216,8 @@ void Api::generate(const Route& route, const RequestBody& body, const Models::In
                  .model = model.name(),
                  .has_usage = parsed.includes_usage,
                  .tool_format = parsed.tool_format,
+                 .sampling = parsed.prompts.front().sampling,
+                 .max_tokens = parsed.prompts.front().max_tokens,
                  .token_text = [files = model.model()](std::int32_t token) {
                    return files.detokenize({&token, 1});
                  }};

@@ -2,7 +2,10 @@
 // has one part, its text.
 #include "server/openai_responses.hpp"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 
 namespace attacca::server {
@@ -34,6 +37,9 @@ const char* status_of(const llm::Reply& reply) {
   return is_whole(reply) ? "completed" : "incomplete";
 }
 
+/// 0.7 and not 0.699999988.
+double as_written(float value) { return std::stod(fmt::to_string(value)); }
+
 Json response_of(const ReplyHead& head, const char* status, Json output) {
   return {{"id", head.id},
           {"object", "response"},
@@ -42,14 +48,15 @@ Json response_of(const ReplyHead& head, const char* status, Json output) {
           {"error", nullptr},
           {"incomplete_details", nullptr},
           {"instructions", nullptr},
+          {"max_output_tokens", head.max_tokens},
           {"metadata", Json::object()},
           {"model", head.model},
           {"output", std::move(output)},
           {"parallel_tool_calls", false},
-          {"temperature", nullptr},
+          {"temperature", as_written(head.sampling.temperature)},
           {"tool_choice", "none"},
           {"tools", Json::array()},
-          {"top_p", nullptr},
+          {"top_p", as_written(head.sampling.top_p)},
           {"usage", nullptr}};
 }
 

@@ -179,6 +179,10 @@ class Responses(OneServer):
         self.assertEqual(chat["choices"][0]["message"]["content"], reply["output"][0]["content"][0]["text"])
         self.assertEqual(("incomplete", 12), (reply["status"], reply["usage"]["output_tokens"]))
 
+    def test_a_response_says_how_it_was_drawn(self):
+        reply = self.server.answer("/v1/responses", **(self.FIELDS | {"temperature": 0.7, "top_p": 0.9}))
+        self.assertEqual((0.7, 0.9, 12), (reply["temperature"], reply["top_p"], reply["max_output_tokens"]))
+
     def test_a_stream_has_numbered_events_and_ends_with_the_whole_response(self):
         body = self.server.raw("POST", "/v1/responses", json.dumps(self.FIELDS | {"stream": True}))[2].decode()
         events = [json.loads(line[6:]) for line in body.splitlines() if line.startswith("data: ")]
