@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
+#include <thread>
 
 #include "comm/device_conformance.hpp"
 #include "support/on_each_device.hpp"
@@ -200,6 +202,8 @@ TEST_P(SmallSharedDevice, waits_that_would_never_end_are_refused_by_name) {
                    [&](const Group& group) {
                      const auto word = group.symmetric<std::uint64_t>(1);
                      if (group.rank() == 0) group.wait(word.data(), 3, 1).named("turn").run();
+                     // Both have 1.5 s, and the wait is to expire first.
+                     std::this_thread::sleep_for(std::chrono::milliseconds(500));
                      group.barrier().run();
                    }),
               AllOf(HasSubstr("rank 0 waited 1.5 s for rank 1 to set the signal of 'turn' to 3"),
