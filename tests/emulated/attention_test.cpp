@@ -6,6 +6,7 @@
 #include <random>
 
 #include "emulated/cuda_threads.hpp"
+#include "emulated/frame.hpp"
 #include "kernels/attention/decode_attention.cuh"
 #include "kernels/attention/mixed_attention.cuh"
 
@@ -13,16 +14,6 @@ namespace attacca::test {
 namespace {
 
 using kernels::KvType;
-
-struct Frame final : detail::HostFrame {
-  void run_blocks(std::uint64_t, BlockRange, void*) override {}
-  LaunchStatus launch(DeviceGraph, LaunchMode) override { return {}; }
-  LaunchStatus relaunch_self() override { return {}; }
-  LaunchStatus spawn(const KernelInfo&, const Grid&, const void*, bool) override { return {}; }
-  void waited() override {}
-  void give_up(const detail::WaitFacts&) override {}
-  void source_broke(unsigned) override {}
-};
 
 struct Shape {
   std::uint32_t head_size;

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "emulated/cuda_threads.hpp"
+#include "emulated/frame.hpp"
 #include "kernels/attention/attention_reference.hpp"
 #include "kernels/attention/mixed_attention.cuh"
 #include "kernels/attention/sm90_prompt_attention.cuh"
@@ -14,16 +15,6 @@ namespace attacca::test::prompt_attention {
 namespace {
 
 using kernels::KvType;
-
-struct Frame final : detail::HostFrame {
-  void run_blocks(std::uint64_t, BlockRange, void*) override {}
-  LaunchStatus launch(DeviceGraph, LaunchMode) override { return {}; }
-  LaunchStatus relaunch_self() override { return {}; }
-  LaunchStatus spawn(const KernelInfo&, const Grid&, const void*, bool) override { return {}; }
-  void waited() override {}
-  void give_up(const detail::WaitFacts&) override {}
-  void source_broke(unsigned) override {}
-};
 
 struct Shape {
   std::uint32_t head_size;
@@ -186,7 +177,7 @@ class World {
     else
       run.template operator()<128>();
   }
-  /// Of long runs the reference gets queries as they are rounded. The exponential has base 2.
+  /// For long runs the reference takes rounded queries. The exponential has base 2.
   void expect_right(std::uint32_t row, std::uint32_t slot, std::uint32_t at,
                     bool rounds_queries) const {
     kernels::PagedKv kv = view();

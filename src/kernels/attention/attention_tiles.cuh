@@ -53,7 +53,7 @@ struct Tile {
 /// `begin` is a multiple of these and may be before `first` by more than 15; the last tile's `end`
 /// is past `position`. `split` is the first of the tile's.
 struct FixedTile : Tile {
-  std::uint32_t tiles;  // of the row, for the same heads
+  std::uint32_t tiles;  // how many the row has for these heads
   std::uint32_t bits;   // log2 of the size of the splits
 
   __device__ bool is_last_split() const { return end > position; }

@@ -120,7 +120,7 @@ template <KvType kType, unsigned kSize, bool kFixed = false>
 struct OnlineSoftmax {
   static constexpr bool kIsBfloat = is_bfloat(kType);
   float max[2];  // what scores are relative to, in units of log2
-  /// Of this lane's positions; of all lanes' after `finish`. In a chain always of all, twice.
+  /// Sums over this lane's positions, after `finish` over all lanes'. A chain has the latter twice.
   float total[kFixed ? 4 : 2];
   float sums[kSize / 16][4];  // [..][dimension of a pair * 2 + head]
 
