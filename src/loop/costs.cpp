@@ -42,14 +42,17 @@ double time_passes(const Device& device, LoopExec& exec, Buffer<unsigned>& left)
     return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
         .count();
   };
+  // The best of some rounds, also to find how many passes are enough: a single one may stall.
+  const auto best = [&](unsigned passes) {
+    double least = time(passes);
+    for (int round = 1; round < kRounds; ++round) least = std::min(least, time(passes));
+    return least;
+  };
   time(kFew);  // loads code and wakes threads
+  const double few = best(kFew);
   unsigned passes = 8 * kFew;
-  double few = time(kFew), many = time(passes);
-  while (many < kMicroseconds && passes < kMostPasses) many = time(passes *= 2);
-  for (int round = 1; round < kRounds; ++round) {
-    few = std::min(few, time(kFew));
-    many = std::min(many, time(passes));
-  }
+  double many = best(passes);
+  while (many < kMicroseconds && passes < kMostPasses) many = best(passes *= 2);
   return std::max(0.0, many - few) / (passes - kFew);
 }
 
