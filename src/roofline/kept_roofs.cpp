@@ -103,9 +103,9 @@ std::optional<Roofs> kept_roofs(const Device& device) {
   if (path.empty()) return {};
   std::ifstream file(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  std::optional<Roofs> kept = roofline::read_roofs(text);
-  if (kept && kept->device != hardware) kept.reset();
-  return kept;
+  const std::optional<Roofs> kept = roofline::read_roofs(text);
+  if (!kept || kept->device != hardware) return {};
+  return *kept;
 }
 
 Roofs roofs_of(const Device& device, const RoofProgress& progress) {
