@@ -1,6 +1,6 @@
-// quality.cpp: what fp8 costs a model: the perplexity of text that the model wrote itself, at
-// temperature 1, when weights, or keys and values, or both are rounded. The logarithm of a ratio of
-// perplexities is the loss in nats per token.
+// quality.cpp: what rounding costs a model: the perplexity of text that the model wrote itself, at
+// temperature 1, when weights, or keys and values, or both have fewer bits. Every combination is
+// also compared with the host, whose products are exact to 15 bits or more.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -48,33 +48,72 @@ double perplexity(Engine& engine, const std::vector<std::vector<std::int32_t>>& 
   return std::exp(sum / count);
 }
 
-void run_quality(Run& run) {
-  const Model model = model_of(run);
+/// One engine of a table: how its weights, keys and values are rounded, and the order of its sums.
+struct Form {
+  WeightFormat weights;
+  KvType kv;
+  bool same_bits = false;
+};
+constexpr Form kForms[] = {{WeightFormat::as_stored, KvType::f32},
+                           {WeightFormat::as_stored, KvType::bf16},
+                           {WeightFormat::as_stored, KvType::bf16, true},
+                           {WeightFormat::as_stored, KvType::fp8},
+                           {WeightFormat::fp8, KvType::f32},
+                           {WeightFormat::fp8, KvType::bf16},
+                           {WeightFormat::fp8, KvType::bf16, true},
+                           {WeightFormat::fp8, KvType::fp8}};
+/// The most that a perplexity may differ from that of the host, in per mille.
+constexpr double kMostOff = 1;
+
+double per_mille_over(double value, double base) { return 1000 * (value / base - 1); }
+
+void measure(Run& run, const Model& model) {
   EngineOptions options;
   options.device = run.device;
   options.context = std::min(model.context(), kTokens);
   const auto texts = texts_of(model, options);
   run.note(fmt::format("{} texts of {} tokens that {} wrote with its weights as stored", kTexts,
                        texts[0].size(), model.name()));
+  const auto perplexity_on = [&](const attacca::Device& device, const Form& form) {
+    options.device = device;
+    options.weights = form.weights;
+    options.kv_type = form.kv;
+    options.same_bits = form.same_bits;
+    Engine engine(model, options);
+    return perplexity(engine, texts);
+  };
+  std::optional<double> stored;
   std::optional<double> exact;
-  for (const WeightFormat weights : {WeightFormat::as_stored, WeightFormat::fp8})
-    for (const KvType kv : {KvType::f32, KvType::bf16, KvType::fp8}) {
-      options.weights = weights;
-      options.kv_type = kv;
-      Engine engine(model, options);
-      const double value = perplexity(engine, texts);
-      if (!exact) exact = value;
-      Row row{.name = "perplexity",
-              .params = {{"weights", weight_format_name(weights)}, {"kv", kv_type_name(kv)}},
-              .value = summarize({value}),
-              .unit = ""};
-      row.baseline = *exact;
-      run.add(row);
-    }
+  for (const Form& form : kForms) {
+    const nlohmann::ordered_json params = {{"model", model.name()},
+                                           {"weights", weight_format_name(form.weights)},
+                                           {"kv", kv_type_name(form.kv)},
+                                           {"same bits", form.same_bits ? "on" : "off"}};
+    if (form.kv == KvType::f32) exact = perplexity_on(attacca::Device::host(), form);
+    const double value = perplexity_on(run.device, form);
+    if (!stored) stored = value;
+    run.add({.name = "perplexity", .params = params, .value = summarize({value}), .unit = ""});
+    run.add({.name = "over weights as stored with f32 keys and values",
+             .params = params,
+             .value = summarize({per_mille_over(value, *stored)}),
+             .unit = "‰"});
+    Row off{.name = "off the same weights on the host",
+            .params = params,
+            .value = summarize({std::abs(per_mille_over(value, *exact))}),
+            .unit = "‰"};
+    if (form.kv != KvType::fp8) off.limit = kMostOff;
+    run.add(off);
+  }
+}
+
+void run_quality(Run& run) {
+  const std::string path = model_path_of(run);
+  if (run.engine.model.empty() || path.empty()) measure(run, Model(""));
+  if (!path.empty()) measure(run, Model(path));
 }
 
 const Registered registered{{.name = "quality",
-                             .question = "what do fp8 weights, and fp8 keys and values, cost?",
+                             .question = "what does a model lose when its numbers are rounded?",
                              .needs = Needs::cuda,
                              .run = run_quality,
                              .is_engine = true}};
