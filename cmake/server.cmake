@@ -1,19 +1,17 @@
-# Builds the OpenAI-compatible server of `attacca serve`. Only two sources include Boost. They are a target of
-# their own that links nothing of attacca, so presets with the same flags share the objects in ccache.
+# Builds the OpenAI-compatible server of `attacca serve`. Only two sources include Boost, and one of them Beast. They are the
+# target attacca_http, which links nothing of attacca, so presets with the same flags share the objects in ccache. Where Boost,
+# OpenSSL or prometheus-cpp is missing, neither that target nor attacca_server is there.
 find_package(OpenSSL QUIET)
 find_package(prometheus-cpp CONFIG QUIET)
 # Only Boost's headers. 1.81 is what the server was written for and is tested with; Debian 12 also has 1.74.
 find_path(ATTACCA_BOOST_INCLUDE_DIR boost/beast/version.hpp)
 mark_as_advanced(ATTACCA_BOOST_INCLUDE_DIR)
-set(ATTACCA_SERVER OFF)
-if(ATTACCA_BOOST_INCLUDE_DIR AND OPENSSL_FOUND AND TARGET prometheus-cpp::core)
+set(boost_version 0)
+if(ATTACCA_BOOST_INCLUDE_DIR)
   file(STRINGS ${ATTACCA_BOOST_INCLUDE_DIR}/boost/version.hpp boost_version REGEX "define BOOST_VERSION ")
   string(REGEX REPLACE "[^0-9]*([0-9]+).*" "\\1" boost_version "${boost_version}")
-  if(boost_version GREATER_EQUAL 108100)
-    set(ATTACCA_SERVER ON)
-  endif()
 endif()
-if(ATTACCA_SERVER)
+if(boost_version GREATER_EQUAL 108100 AND OPENSSL_FOUND AND TARGET prometheus-cpp::core)
   file(GLOB server_sources CONFIGURE_DEPENDS src/server/*.cpp)
   set(http_sources ${PROJECT_SOURCE_DIR}/src/server/connection.cpp ${PROJECT_SOURCE_DIR}/src/server/http_server.cpp)
   list(REMOVE_ITEM server_sources ${http_sources})

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Configures and builds one preset: build.sh <preset> <target>. On a terminal it shows the current step. The log is in
-# build/logs; if the build fails, the end of the log is printed.
+# Configures and builds one preset: build.sh <preset> <target> [CMake's options]. On a terminal it shows the current step. The
+# log is in build/logs; if the build fails, the end of the log is printed. The preset cuda gets the server where there is a GPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=$1 target=$2 options=("${@:3}")
+[[ $preset != cuda || $(scripts/preset.sh) != cuda ]] || options=(-DATTACCA_SERVE=ON "${options[@]}")
 log=build/logs/$preset.log
 mkdir -p build/logs
 started=$SECONDS

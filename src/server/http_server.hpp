@@ -1,6 +1,6 @@
 // http_server.hpp: an HTTP/1.1 server on one thread: keep-alive, pipelining in order, streams,
-// limits and an orderly end. It knows nothing of models. Only http_server.cpp includes Boost, whose
-// headers take half a minute to compile.
+// limits and an orderly end. It knows nothing of models. Only http_server.cpp and connection.cpp
+// include Boost, whose headers take half a minute to compile.
 #pragma once
 
 #include <chrono>

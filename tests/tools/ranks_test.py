@@ -1,14 +1,10 @@
 #!/usr/bin/env python3
-"""Tests of `attacca run --ranks` and `serve --ranks`: ranks_test.py <binary> [<mpirun>]. Without mpirun those of MPI are
-skipped."""
-import contextlib
-import json
+"""Tests of `attacca run --ranks`: ranks_test.py <binary> [<mpirun>]. Without mpirun those of MPI are skipped."""
 import pathlib
 import signal
 import subprocess
 import sys
 import unittest
-import urllib.request
 
 sys.path.append(str(pathlib.Path(__file__).parent.parent / "comm"))
 import launch  # noqa: E402
@@ -26,42 +22,7 @@ def mpirun(ranks, *arguments):
     return run(MPIRUN, "--allow-run-as-root", "--oversubscribe", "-n", str(ranks), BINARY, *arguments)
 
 
-@contextlib.contextmanager
-def server(*command):
-    """The address of a server, which is told to stop at the end, and must say so. mpirun exits with a status of its own."""
-    with subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            yield process.stdout.readline().split()[-1]
-            process.send_signal(signal.SIGTERM)
-            log = process.communicate(timeout=30)[1]
-            assert "attacca: stopping" in log and (process.returncode == 0 or command[0] == MPIRUN), log
-        finally:
-            process.kill()
-
-
-def complete(address):
-    body = json.dumps({"prompt": "Once upon a time", "temperature": 0, "max_tokens": 40}).encode()
-    with urllib.request.urlopen(f"{address}/v1/completions", body, timeout=30) as reply:
-        return json.load(reply)["choices"][0]["text"]
-
-
 class Threads(unittest.TestCase):
-    def test_a_server_over_two_ranks_tells_the_story_of_one(self):
-        with server(BINARY, "serve", "--ranks", "2") as address:
-            stories = [complete(address), complete(address)]
-        one = run(BINARY, *STORY).stdout
-        self.assertEqual(stories, [one.removeprefix("Once upon a time").rstrip("\n")] * 2)
-
-    def test_a_server_refuses_several_models_over_ranks(self):
-        done = run(BINARY, "serve", "--ranks", "2", "--model", "story=small")
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("--ranks is for one model that stays loaded", done.stderr)
-
-    def test_a_count_of_ranks_that_does_not_divide_is_refused_by_the_server(self):
-        done = run(BINARY, "serve", "--ranks", "3", "--port", "0")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("3 ranks cannot divide its 2 heads of keys and values", done.stderr)
-
     def test_nccl_is_refused_on_the_host(self):
         done = run(BINARY, *STORY, "--ranks", "2", "--rank-transport", "nccl", "--device", "host")
         self.assertEqual(done.returncode, 1)
@@ -141,11 +102,6 @@ class Processes(unittest.TestCase):
         one, two = run(BINARY, *STORY), mpirun(2, *STORY, "--ranks", "2")
         self.assertEqual(two.returncode, 0, two.stderr)
         self.assertEqual(two.stdout, one.stdout)
-
-    def test_a_server_of_two_processes_tells_the_story_of_one(self):
-        with server(MPIRUN, "--allow-run-as-root", "--oversubscribe", "-n", "2", BINARY, "serve", "--ranks", "2") as address:
-            story = complete(address)
-        self.assertEqual("Once upon a time" + story, run(BINARY, *STORY).stdout.rstrip("\n"))
 
     def test_another_count_than_there_are_processes_is_refused(self):
         done = mpirun(2, *STORY, "--ranks", "4")

@@ -464,6 +464,16 @@ class Starts(unittest.TestCase):
         self.assertEqual(1, done.returncode)
         self.assertIn(f"port {server.port}: Address already in use", done.stderr)
 
+    def test_a_server_writes_its_trace_when_it_ends(self):
+        with tempfile.TemporaryDirectory() as folder:
+            trace = pathlib.Path(folder) / "serve.json"
+            with Server("--device", "host", "--trace", str(trace), "--trace-level", "graph") as server:
+                server.answer(TEXT, prompt="Once", max_tokens=5, ignore_eos=True)
+                server.process.terminate()
+                self.assertEqual(0, server.process.wait(PATIENCE_S))
+            names = [event["name"] for event in json.loads(trace.read_text())["traceEvents"]]
+            self.assertGreaterEqual(names.count("decode step") + names.count("mixed step"), 5)
+
     def test_a_signal_lets_replies_end_and_refuses_new_ones(self):
         for number in signal.SIGTERM, signal.SIGINT:
             with self.subTest(number.name), Server("--slots", "4", "--drain-seconds", "300") as server, \

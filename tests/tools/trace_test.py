@@ -8,7 +8,6 @@ import sys
 import tempfile
 import time
 import unittest
-import urllib.request
 
 BINARY = sys.argv[1]
 
@@ -125,24 +124,6 @@ class TraceTest(unittest.TestCase):
         launches = [node for name, nodes in tracks.items() if name != "steps" for node in nodes if "step of" in node["name"]]
         self.assertEqual(len(log), len(launches))
         self.assertFalse([node for node in launches if "layer" in node["name"]])
-
-    def test_a_server_writes_its_trace_when_it_ends(self):
-        if "without" in attacca("serve", "--port", "0", "--host", "no such host").stderr:
-            self.skipTest("this attacca has no server")
-        trace = self.folder / "serve.json"
-        server = subprocess.Popen([BINARY, "serve", "--port", "0", "--device", "host", "--log-format", "none",
-                                   "--trace", str(trace), "--trace-level", "graph"], stdout=subprocess.PIPE, text=True)
-        try:
-            address = re.search(r"http://\S+", server.stdout.readline())[0]
-            body = b'{"prompt": "Once", "max_tokens": 5, "ignore_eos": true}'
-            request = urllib.request.Request(address + "/v1/completions", body, {"Content-Type": "application/json"})
-            urllib.request.urlopen(request, timeout=60).read()
-        finally:
-            server.terminate()
-            self.assertEqual(0, server.wait(60))
-            server.stdout.close()
-        steps = [event for event in json.loads(trace.read_text())["traceEvents"] if event["name"] in ("decode step", "mixed step")]
-        self.assertGreaterEqual(len(steps), 5)
 
     def test_wrong_files_and_usage_are_refused_with_the_place(self):
         bad = self.folder / "bad.json"

@@ -1,4 +1,4 @@
-// `attacca bench serve` in a build without the server's HTTP library.
+// `attacca bench serve` in a build without Boost: ATTACCA_SERVE is off, or a library was not found.
 #include "command.hpp"
 
 namespace attacca::tool {
@@ -6,12 +6,12 @@ namespace attacca::tool {
 void add_bench_serve(Command& bench) {
   Command command = bench.command("serve", "Put load on a server (this build cannot)");
   command.footer(
-      "It needs ATTACCA_LLM and the headers of Boost 1.81 or newer: `make deps` installs them.");
+      "`make bench BENCH=list` builds it. So does CMake with -DATTACCA_BENCH=ON and "
+      "-DATTACCA_SERVE=ON, where it finds Boost 1.81 or newer, OpenSSL and prometheus-cpp.");
   command.takes_anything();
   command.action([] {
     throw UsageError(
-        "this build cannot put load on a server, because it was configured without ATTACCA_LLM or "
-        "did not find Boost 1.81; run `make deps` and build again");
+        "this build cannot put load on a server; `make bench BENCH=list` builds one that can");
   });
 }
 

@@ -1,4 +1,4 @@
-// `attacca serve` in a build that did not find Boost 1.81, OpenSSL or prometheus-cpp.
+// `attacca serve` in a build without the server: ATTACCA_SERVE is off, or a library was not found.
 #include "command.hpp"
 
 namespace attacca::tool {
@@ -6,15 +6,13 @@ namespace attacca::tool {
 void add_serve(Program& program) {
   Command command = program.command("serve", "Serve a model over HTTP (this build cannot)");
   command.footer(
-      "It needs the headers of Boost 1.81 or newer, OpenSSL and prometheus-cpp: `make deps` "
-      "installs "
-      "them.");
+      "`make demo` builds the server. So does CMake with -DATTACCA_SERVE=ON, where it finds Boost "
+      "1.81 or newer, OpenSSL and prometheus-cpp: `make deps` installs them.");
   command.takes_anything();
   command.action([] {
     throw UsageError(
-        "this build has no server, because Boost 1.81, OpenSSL or prometheus-cpp was not found; "
-        "run "
-        "`make deps` and build again");
+        "this build has no server; `make demo` builds one, and so does CMake with "
+        "-DATTACCA_SERVE=ON after `make deps`");
   });
 }
 
