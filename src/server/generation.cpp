@@ -96,7 +96,7 @@ void Generation::take_event(std::size_t at, const llm::RequestEvent& event) {
     stream(text_chunk(head_, at, piece.content, event.logprob, choice.offset));
   else if (!piece.content.empty())
     stream(frame_of(at).chunk(piece.content));
-  stream_calls(at, piece);
+  if (!piece.calls.empty()) stream(call_chunk(head_, at, piece.calls));
   if (event.logprob) choice.offset += length_of(head_.token_text(event.logprob->token));
 }
 
@@ -104,11 +104,6 @@ const TextFrame& Generation::frame_of(std::size_t at) {
   std::optional<TextFrame>& frame = choices_[at].frame;
   if (!frame) frame.emplace(head_, at);
   return *frame;
-}
-
-void Generation::stream_calls(std::size_t at, const ToolPiece& piece) {
-  if (!piece.calls.empty())
-    stream(call_chunk(head_, at, piece.calls, choices_[at].tools.calls() - piece.calls.size()));
 }
 
 void Generation::take_end(std::size_t at, const llm::Reply& reply) {
@@ -127,7 +122,7 @@ void Generation::take_end(std::size_t at, const llm::Reply& reply) {
     ToolCallReader& tools = choices_[at].tools;
     const ToolPiece rest = tools.finish();
     if (!rest.content.empty()) stream(frame_of(at).chunk(rest.content));
-    stream_calls(at, rest);
+    if (!rest.calls.empty()) stream(call_chunk(head_, at, rest.calls));
     stream(end_chunk(head_, at, reply.finish, tools.calls() > 0));
   }
   if (left_to_end_ == 0 && is_started_) finish();

@@ -67,7 +67,6 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void finish_stream(const std::vector<llm::Reply>& replies, const Usage& usage);
   void stream(std::string chunks);
   const TextFrame& frame_of(std::size_t at);
-  void stream_calls(std::size_t at, const ToolPiece& piece);
   void finish();
 
   const std::shared_ptr<Books> books_;

@@ -9,8 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "server/tool_calls.hpp"
-
 namespace attacca::server {
 
 namespace {
@@ -84,20 +82,20 @@ Json logprobs_of(const ReplyHead& head, std::span<const llm::TokenLogprob> token
 }
 
 Json call_json(const ReplyHead& head, std::size_t choice, std::size_t number,
-               const llm::ToolCall& call) {
+               const std::string& name, const std::string& arguments) {
   return {{"id", fmt::format("call-{}-{}-{}", head.id, choice, number)},
           {"type", "function"},
-          {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
+          {"function", {{"name", name}, {"arguments", arguments}}}};
 }
 
 /// The message of a whole chat reply.
-Json message_of(const ReplyHead& head, std::size_t choice, const ToolPiece& reply) {
+Json message_of(const ReplyHead& head, std::size_t choice, const ToolReply& reply) {
   Json message = {{"role", "assistant"}, {"content", reply.content}, {"refusal", nullptr}};
   if (reply.calls.empty()) return message;
   if (reply.content.empty()) message["content"] = nullptr;
   Json calls = Json::array();
   for (std::size_t at = 0; at < reply.calls.size(); ++at)
-    calls.push_back(call_json(head, choice, at, reply.calls[at]));
+    calls.push_back(call_json(head, choice, at, reply.calls[at].name, reply.calls[at].arguments));
   message["tool_calls"] = std::move(calls);
   return message;
 }
@@ -202,7 +200,7 @@ std::string whole_reply(const ReplyHead& head, std::span<const llm::Reply> choic
   Json list = Json::array();
   for (std::size_t at = 0; at < choices.size(); ++at) {
     const llm::Reply& reply = choices[at];
-    const ToolPiece read = read_calls(head.tool_format, reply.text);
+    const ToolReply read = read_calls(head.tool_format, reply.text);
     Json choice = {{"index", at}};
     if (head.is_chat)
       choice["message"] = message_of(head, at, read);
@@ -269,11 +267,14 @@ std::string TextFrame::chunk(const std::string& text) const {
 }
 
 std::string call_chunk(const ReplyHead& head, std::size_t choice,
-                       std::span<const llm::ToolCall> calls, std::size_t first) {
+                       std::span<const CallDelta> deltas) {
   Json list = Json::array();
-  for (std::size_t at = 0; at < calls.size(); ++at) {
-    Json call = {{"index", first + at}};
-    call.update(call_json(head, choice, first + at, calls[at]));
+  for (const CallDelta& delta : deltas) {
+    Json call = {{"index", delta.call}};
+    if (delta.name.empty())
+      call["function"] = {{"arguments", delta.arguments}};
+    else
+      call.update(call_json(head, choice, delta.call, delta.name, delta.arguments));
     list.push_back(std::move(call));
   }
   const Json delta = {{"tool_calls", std::move(list)}};

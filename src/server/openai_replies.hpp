@@ -13,6 +13,7 @@
 
 #include "server/model_status.hpp"
 #include "server/request_error.hpp"
+#include "server/tool_calls.hpp"
 
 namespace attacca::server {
 
@@ -58,9 +59,8 @@ class TextFrame {
  private:
   std::string before_, after_;
 };
-/// `first`: the number of the first of these calls among the choice's calls.
 std::string call_chunk(const ReplyHead& head, std::size_t choice,
-                       std::span<const llm::ToolCall> calls, std::size_t first);
+                       std::span<const CallDelta> deltas);
 std::string end_chunk(const ReplyHead& head, std::size_t choice, llm::Finish finish,
                       bool has_calls);
 std::string usage_chunk(const ReplyHead& head, const Usage& usage);

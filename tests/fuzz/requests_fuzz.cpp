@@ -45,6 +45,26 @@ void check(const GenerationRequest& read) {
   require(read.choice(read.choices() - 1).max_tokens >= 1);
 }
 
+/// Letter by letter the reply has the same calls.
+void check_letters(attacca::llm::ToolFormat format, std::string_view text, const ToolReply& whole) {
+  ToolCallReader reader(format);
+  ToolReply read;
+  const auto take = [&](const ToolPiece& piece) {
+    read.content += piece.content;
+    for (const CallDelta& delta : piece.calls) {
+      read.calls.resize(delta.call + 1);
+      read.calls[delta.call].name += delta.name;
+      read.calls[delta.call].arguments += delta.arguments;
+    }
+  };
+  for (std::size_t at = 0; at < text.size(); ++at) take(reader.push(text.substr(at, 1)));
+  take(reader.finish());
+  require(read.content == whole.content && read.calls.size() == whole.calls.size());
+  for (std::size_t at = 0; at < read.calls.size(); ++at)
+    require(read.calls[at].name == whole.calls[at].name &&
+            read.calls[at].arguments == whole.calls[at].arguments);
+}
+
 template <class Work>
 void allow_refusal(const Work& work) {
   try {
@@ -69,8 +89,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     allow_refusal([&] { read_detokenize_request(RequestBody(text), *rules); });
   }
   for (const auto format : {attacca::llm::ToolFormat::qwen, attacca::llm::ToolFormat::llama3}) {
-    const ToolPiece piece = read_calls(format, text);  // as if a model had written the body
-    require(!piece.calls.empty() || piece.content == text);
+    const ToolReply whole = read_calls(format, text);  // as if a model had written the body
+    require(!whole.calls.empty() || whole.content == text);
+    check_letters(format, text, whole);
   }
   return 0;
 }

@@ -105,11 +105,12 @@ TEST(Stream, of_a_text_has_no_first_chunk) {
 }
 
 TEST(Stream, has_calls_as_deltas_with_their_numbers) {
-  const std::vector<llm::ToolCall> calls = {{.name = "f", .arguments = R"({"a":1})"}};
-  EXPECT_EQ(call_chunk(head_of(true), 1, calls, 2),
+  const std::vector<CallDelta> deltas = {{1, "", "}"}, {2, "f", R"({"a":)"}};
+  EXPECT_EQ(call_chunk(head_of(true), 1, deltas),
             R"(data: {"id":"id-1","object":"chat.completion.chunk","created":5,"model":"small",)"
-            R"("choices":[{"index":1,"delta":{"tool_calls":[{"index":2,"id":"call-id-1-1-2",)"
-            R"("type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]},)"
+            R"("choices":[{"index":1,"delta":{"tool_calls":[{"index":1,"function":)"
+            R"({"arguments":"}"}},{"index":2,"id":"call-id-1-1-2","type":"function",)"
+            R"("function":{"name":"f","arguments":"{\"a\":"}}]},)"
             R"("logprobs":null,"finish_reason":null}]})"
             "\n\n");
   EXPECT_NE(end_chunk(head_of(true), 0, Finish::stop, true).find(R"("finish_reason":"tool_calls")"),

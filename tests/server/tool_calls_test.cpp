@@ -10,7 +10,6 @@
 namespace attacca::server {
 namespace {
 
-using llm::ToolCall;
 using llm::ToolFormat;
 
 struct Found {
@@ -25,7 +24,11 @@ Found read(ToolFormat format, const std::string& reply, std::size_t length) {
   Found found;
   const auto take = [&](const ToolPiece& piece) {
     found.content += piece.content;
-    for (const ToolCall& call : piece.calls) found.calls.push_back(call.name + call.arguments);
+    for (const CallDelta& delta : piece.calls) {
+      EXPECT_EQ(delta.call + 1, found.calls.size() + !delta.name.empty());
+      if (!delta.name.empty()) found.calls.emplace_back();
+      found.calls.back() += delta.name + delta.arguments;
+    }
   };
   for (std::size_t at = 0; at < reply.size(); at += length)
     take(reader.push(std::string_view(reply).substr(at, length)));
@@ -46,16 +49,26 @@ TEST(ToolCallsOfQwen, are_json_between_tags) {
   EXPECT_EQ(read(ToolFormat::qwen,
                  "<tool_call>\n{\"name\": \"a\", \"arguments\": {\"z\": 1, "
                  "\"b\": \"é\"}}\n</tool_call>"),
-            (Found{"", {"a{\"z\":1,\"b\":\"é\"}"}}));
+            (Found{"", {"a{\"z\": 1, \"b\": \"é\"}"}}));
   EXPECT_EQ(read(ToolFormat::qwen,
                  "Let me see. <tool_call>{\"name\":\"a\",\"arguments\":{}}</tool_call>\n"
                  "<tool_call>{\"name\":\"b\",\"arguments\":{}}</tool_call>\n"),
             (Found{"Let me see. ", {"a{}", "b{}"}}));
 }
 
-TEST(ToolCallsOfQwen, may_lack_the_last_tag) {
+TEST(ToolCallsOfQwen, may_lack_the_last_tag_or_bracket) {
   EXPECT_EQ(read(ToolFormat::qwen, "<tool_call>{\"name\":\"a\",\"arguments\":{}}"),
             (Found{"", {"a{}"}}));
+  EXPECT_EQ(read(ToolFormat::qwen, "<tool_call>{\"name\":\"a\",\"arguments\":{}} more"),
+            (Found{"more", {"a{}"}}));
+  EXPECT_EQ(read(ToolFormat::qwen, "<tool_call>{\"name\":\"a\",\"arguments\":{}</tool_call> more"),
+            (Found{"more", {"a{}"}}));
+}
+
+TEST(ToolCallsOfQwen, may_have_their_parts_in_any_order) {
+  EXPECT_EQ(read(ToolFormat::qwen,
+                 R"(<tool_call>{"arguments": {"b": "}"}, "name": "a"}</tool_call> more)"),
+            (Found{"more", {R"(a{"b":"}"})"}}));
 }
 
 TEST(ToolCallsOfQwen, may_have_a_tag_within_a_string) {
@@ -75,15 +88,39 @@ TEST(ToolCallsOfQwen, that_cannot_be_read_do_not_hide_others) {
 TEST(ToolCallsOfQwen, that_cannot_be_read_are_text) {
   for (const char* reply :
        {"plain", "a < b", "<tool_calls>", "<tool_call>{\"name\": 3}</tool_call>", "<tool_call>",
-        "<tool_call>{\"name\":\"a\",\"arguments\":{}</tool_call> more", "x <tool_ca"})
+        "<tool_call> \n", "<tool_call>{\"name\":\"\",\"arguments\":{}}</tool_call>",
+        "<tool_call>{\"name\":\"a\",\"arguments\":", "<tool_call>{\"name\":\"a\",\"arg\":{}}",
+        "x <tool_ca"})
     EXPECT_EQ(read(ToolFormat::qwen, reply), (Found{reply, {}}));
 }
 
-TEST(ToolCallsOfLlama, are_the_whole_reply) {
+TEST(ToolCalls, are_told_as_they_come) {
+  for (const auto& [format, before] :
+       {std::pair(ToolFormat::qwen, R"(<tool_call>{"name": "a", "arguments": )"),
+        std::pair(ToolFormat::llama3, R"({"name": "a", "parameters": )")}) {
+    ToolCallReader reader(format);
+    EXPECT_TRUE(reader.push(before).calls.empty());
+    const ToolPiece first = reader.push(R"({"b": ")");
+    ASSERT_EQ(first.calls.size(), 1u);
+    EXPECT_EQ(first.calls[0].name, "a");
+    EXPECT_EQ(first.calls[0].arguments, R"({"b": ")");
+    const ToolPiece second = reader.push(R"(\"}c)");
+    ASSERT_EQ(second.calls.size(), 1u);
+    EXPECT_EQ(second.calls[0].name, "");
+    EXPECT_EQ(second.calls[0].arguments, R"(\"}c)");
+    EXPECT_TRUE(reader.finish().calls.empty());
+  }
+}
+
+TEST(ToolCallsOfLlama, begin_with_the_reply) {
   EXPECT_EQ(read(ToolFormat::llama3, "\n{\"name\": \"a\", \"parameters\": {\"x\": [1]}}"),
-            (Found{"", {"a{\"x\":[1]}"}}));
-  for (const char* reply : {"plain {\"name\": \"a\", \"parameters\": {}}", "{\"a\": 1}", "{", "",
-                            " ", "{\"name\": \"a\", \"parameters\": {}} and more"})
+            (Found{"", {"a{\"x\": [1]}"}}));
+  EXPECT_EQ(read(ToolFormat::llama3, R"({"type":"function","name":"a","parameters":{"x": 1}})"),
+            (Found{"", {R"(a{"x":1})"}}));
+  EXPECT_EQ(read(ToolFormat::llama3, "{\"name\": \"a\", \"parameters\": {}} and more"),
+            (Found{"and more", {"a{}"}}));
+  for (const char* reply :
+       {"plain {\"name\": \"a\", \"parameters\": {}}", "{\"a\": 1}", "{", "", " "})
     EXPECT_EQ(read(ToolFormat::llama3, reply), (Found{reply, {}}));
 }
 
