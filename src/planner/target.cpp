@@ -58,7 +58,7 @@ std::vector<std::uint32_t> vllm_default_sizes(const Limits& limits) {
 std::string settings_text(Target target, const Sizes& sizes) {
   switch (target) {
     case Target::attacca:
-      return list_line("decode_sizes", sizes.decode) + list_line("mixed_sizes", sizes.mixed);
+      return list_line("decode-sizes", sizes.decode) + list_line("mixed-sizes", sizes.mixed);
     case Target::tensorrt_llm: {
       std::string text;
       if (!sizes.decode.empty())

@@ -289,7 +289,7 @@ TEST(Target, the_default_list_of_vllm_is_theirs) {
 
 TEST(Target, settings_are_written_as_each_engine_reads_them) {
   const Sizes sizes{{1, 8}, {64, 512}};
-  EXPECT_EQ("decode_sizes: [1, 8]\nmixed_sizes: [64, 512]\n",
+  EXPECT_EQ("decode-sizes: [1, 8]\nmixed-sizes: [64, 512]\n",
             settings_text(Target::attacca, sizes));
   EXPECT_EQ(
       "cuda_graph_config:\n  enable_padding: true\n  batch_sizes: [1, 8]\n"
@@ -300,7 +300,7 @@ TEST(Target, settings_are_written_as_each_engine_reads_them) {
             settings_text(Target::sglang, sizes));
   EXPECT_EQ("--compilation-config '{\"cudagraph_capture_sizes\": [64, 512]}'\n",
             settings_text(Target::vllm, {{}, {64, 512}}));
-  EXPECT_EQ("decode_sizes: [1, 8]\n", settings_text(Target::attacca, {{1, 8}, {}}))
+  EXPECT_EQ("decode-sizes: [1, 8]\n", settings_text(Target::attacca, {{1, 8}, {}}))
       << "the engine takes an empty list for its default";
 }
 

@@ -114,7 +114,7 @@ class Plan(unittest.TestCase):
                            "--svg", str(chart))
             self.assertEqual(0, done.returncode, done.stderr)
             self.assertNotIn("warning", done.stdout)
-            self.assertNotIn("decode_sizes:", done.stdout)
+            self.assertNotIn("decode-sizes:", done.stdout)
             done = attacca("run", "--plain", "Tell me about a fox.", "-n", "4", "--config", str(settings), "--slots", str(SLOTS),
                            "--step-tokens", str(STEP_TOKENS), "--step-log", str(log), "--stats")
             self.assertEqual(0, done.returncode, done.stderr)
@@ -135,7 +135,7 @@ class Plan(unittest.TestCase):
         self.assertIn("32 decode steps of 3 to 6 tokens, 1 mixed step of 10 tokens", done.stdout)
         self.assertIn("text that is no step: 1 (first: -:2)", done.stdout)
         self.assertIn("an object that does not end: 1 (first: -:3)", done.stdout)
-        self.assertIn("decode_sizes: [3, 6]\nmixed_sizes: [10]\n", done.stdout)
+        self.assertIn("decode-sizes: [3, 6]\nmixed-sizes: [10]\n", done.stdout)
         self.assertIn("warning   the scheduler can form mixed steps of 11 to 512 tokens", done.stdout)
 
     def test_settings_are_written_for_other_engines(self):

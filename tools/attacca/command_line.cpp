@@ -116,9 +116,8 @@ std::string yaml_text(const std::string& value) {
 void print_config(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     if (option->get_lnames().empty()) continue;
-    std::string name = option->get_lnames().front();
+    const std::string name = option->get_lnames().front();
     if (name == "help" || name == "config" || "--" + name == kPrintConfig) continue;
-    std::replace(name.begin(), name.end(), '-', '_');
     std::vector<std::string> values;
     for (const std::string& value : option->results()) values.push_back(yaml_text(value));
     if (values.size() > 1)

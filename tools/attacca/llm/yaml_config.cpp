@@ -94,7 +94,7 @@ void add_config_option(Command& command, const std::string& group) {
   const Value file{"TEXT", [command](const std::string& path) { read_config(command, path); }};
   command
       .option("--config", file,
-              "a YAML file with options by their long names, such as decode_sizes: [1, 2, 4]")
+              "a YAML file with options by their long names, such as decode-sizes: [1, 2, 4]")
       .group(group);
   command.prints_config("print the options as such a file, and do nothing else").group(group);
 }
