@@ -51,6 +51,14 @@ std::uint64_t random_number() {
   return (std::uint64_t{device()} << 32) | device();
 }
 
+void apply_limits(const RequestRules& rules, GenerationRequest& request) {
+  for (llm::Request& prompt : request.prompts) {
+    if (rules.most_tokens > 0) prompt.max_tokens = std::min(prompt.max_tokens, rules.most_tokens);
+    if (rules.most_time.count() > 0 && !request.is_embedding)
+      prompt.deadline = std::chrono::steady_clock::now() + rules.most_time;
+  }
+}
+
 /// Rethrows the reason why a model could not be loaded. The request is not to blame.
 [[noreturn]] void refuse_load(const std::exception_ptr& reason) {
   try {
@@ -198,8 +206,9 @@ void Api::generate(const Route& route, const RequestBody& body, const Models::In
   Admission& admission = model.books()->admission;
   if (!admission.is_open()) throw RequestError(503, "the server is about to stop");
   GenerationRequest parsed = route.read(body, model.rules(), random_number());
+  apply_limits(model.rules(), parsed);
   const std::size_t choices = parsed.choices();
-  const std::string grammar_field = parsed.grammar_field;
+  const std::string prompt_field = parsed.prompt_field, grammar_field = parsed.grammar_field;
   if (choices > admission.room())
     throw RequestError(400,
                        fmt::format("{} choices at once are more than the {} sequences that "
@@ -236,6 +245,8 @@ void Api::generate(const Route& route, const RequestBody& body, const Models::In
     generation->start(model.engine());
   } catch (const llm::BadGrammar& error) {
     throw RequestError(400, error.what(), grammar_field);
+  } catch (const BadArgument& error) {
+    throw RequestError(400, error.what(), prompt_field);
   }
 }
 

@@ -246,7 +246,9 @@ void Models::make_room_and_load(Entry& entry) {
                  .longest_sequence = loaded->engine.longest_sequence(),
                  .sampling = default_sampling(loaded->model.advised_sampling()),
                  .tool_format = loaded->model.tool_format(),
-                 .refuses_unknown = options_.refuses_unknown};
+                 .refuses_unknown = options_.refuses_unknown,
+                 .most_tokens = options_.most_tokens,
+                 .most_time = options_.most_time};
   entry.loaded = std::move(loaded);
   entry.bytes = bytes;
   entry.state = ModelState::loaded;

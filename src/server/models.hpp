@@ -54,7 +54,9 @@ struct ModelsOptions {
   std::chrono::nanoseconds unload_after{0};  // without a request; 0: never
   std::size_t slots = 8;
   std::size_t most_waiting = 256;  // sequences of one model
-  bool refuses_unknown = false;    // fields of requests
+  std::size_t most_tokens = 0;     // these three: see RequestRules
+  std::chrono::milliseconds most_time{0};
+  bool refuses_unknown = false;
   /// Called with what happens to models, a sentence each.
   std::function<void(const std::string& line)> log = [](const std::string&) {};
   /// Called when an engine has lost its device, with the model's name.

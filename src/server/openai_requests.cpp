@@ -23,6 +23,8 @@ constexpr std::int64_t kMostTokens = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMostChoices = 128;
 constexpr std::size_t kMostStops = 16;
 constexpr std::size_t kMostPrompts = 256;
+constexpr std::size_t kMostStopTokens = 100;  // the engine takes 128, with the model's own
+constexpr std::size_t kMostBiases = 1024;
 constexpr std::int64_t kMostLogprobs = 20;
 constexpr const char* kSchemaField = "response_format.json_schema.schema";
 constexpr std::size_t kDefaultTextTokens = 16;  // as OpenAI has it
@@ -109,6 +111,11 @@ std::vector<std::pair<std::int32_t, float>> biases_of(Fields& fields, const Requ
   const json* value = fields.find("logit_bias");
   if (!value) return {};
   Fields biases(*value, "logit_bias");
+  if (value->size() > kMostBiases)
+    throw RequestError(400,
+                       fmt::format("'logit_bias' has {} tokens; at most {} are expected",
+                                   value->size(), kMostBiases),
+                       "logit_bias");
   std::vector<std::pair<std::int32_t, float>> result;
   for (const auto& [key, bias] : value->items()) {
     std::int32_t token = 0;
@@ -232,7 +239,8 @@ llm::Request settings_of(Fields& fields, const RequestRules& rules, std::uint64_
   request.sampling = sampling_of(fields, rules, seed);
   request.stop = stops_of(fields);
   if (const json* tokens = fields.find("stop_token_ids")) {
-    if (!tokens->is_array()) fields.refuse("stop_token_ids", "a list of tokens");
+    if (!tokens->is_array() || tokens->size() > kMostStopTokens)
+      fields.refuse("stop_token_ids", fmt::format("a list of at most {} tokens", kMostStopTokens));
     request.stop_tokens = tokens_of(*tokens, "stop_token_ids", rules);
   }
   request.ignores_end = fields.truth("ignore_eos").value_or(false);
@@ -305,7 +313,7 @@ GenerationRequest read_chat_request(const RequestBody& body, const RequestRules&
                                     std::uint64_t seed) {
   Fields fields = body.fields();
   check_unsupported(fields);
-  GenerationRequest result{.is_chat = true};
+  GenerationRequest result{.is_chat = true, .prompt_field = "messages"};
   llm::Request request = settings_of(fields, rules, seed);
   request.messages = messages_of(fields, rules);
   request.grammar = grammar_of(fields, body, result.grammar_field);
@@ -330,7 +338,7 @@ GenerationRequest read_text_request(const RequestBody& body, const RequestRules&
                                     std::uint64_t seed) {
   Fields fields = body.fields();
   check_unsupported(fields);
-  GenerationRequest result;
+  GenerationRequest result{.prompt_field = "prompt"};
   if (has_tools(fields)) fields.refuse_unsupported("tools");
   fields.find("tool_choice");
   llm::Request settings = settings_of(fields, rules, seed);
@@ -341,7 +349,7 @@ GenerationRequest read_text_request(const RequestBody& body, const RequestRules&
     settings.logprobs = static_cast<unsigned>(*logprobs);
   read_stream(fields, result);
   result.choices_per_prompt = choices_of(fields);
-  result.prompts = prompts_of(fields, "prompt", settings, rules);
+  result.prompts = prompts_of(fields, result.prompt_field, settings, rules);
   check_unknown(fields, rules);
   return result;
 }
@@ -360,7 +368,7 @@ GenerationRequest read_response_request(const RequestBody& body, const RequestRu
        {"user", "store", "metadata", "service_tier", "parallel_tool_calls", "tool_choice",
         "safety_identifier", "prompt_cache_key", "reasoning", "truncation", "max_tool_calls"})
     fields.find(key);
-  GenerationRequest result{.is_response = true};
+  GenerationRequest result{.is_response = true, .prompt_field = "input"};
   llm::Request request = settings_of(fields, rules, seed);
   if (const auto instructions = fields.text("instructions"))
     request.messages.push_back({.role = "system", .content = *instructions});
@@ -386,7 +394,7 @@ GenerationRequest read_response_request(const RequestBody& body, const RequestRu
 GenerationRequest read_embedding_request(const RequestBody& body, const RequestRules& rules,
                                          std::uint64_t) {
   Fields fields = body.fields();
-  GenerationRequest result{.is_embedding = true};
+  GenerationRequest result{.is_embedding = true, .prompt_field = "input"};
   llm::Request settings;
   const std::string pooling = fields.text("pooling").value_or("last");
   if (pooling != "last" && pooling != "mean") fields.refuse("pooling", "last or mean");
@@ -397,7 +405,7 @@ GenerationRequest read_embedding_request(const RequestBody& body, const RequestR
   result.is_base64 = encoding == "base64";
   if (fields.find("dimensions")) fields.refuse_unsupported("dimensions");
   fields.find("user");
-  result.prompts = prompts_of(fields, "input", settings, rules);
+  result.prompts = prompts_of(fields, result.prompt_field, settings, rules);
   check_unknown(fields, rules);
   return result;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <attacca/llm.hpp>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -19,7 +20,9 @@ struct RequestRules {
   std::size_t longest_sequence = 0;  // the default of max_tokens in a chat
   llm::Sampling sampling = {};       // where a request has no field
   llm::ToolFormat tool_format = llm::ToolFormat::none;
-  bool refuses_unknown = false;  // --strict
+  bool refuses_unknown = false;            // --strict
+  std::size_t most_tokens = 0;             // of a reply; 0: as many as fit
+  std::chrono::milliseconds most_time{0};  // from the request to the end of its reply; 0: any
 };
 
 /// What to generate and how to send it.
@@ -32,7 +35,8 @@ struct GenerationRequest {
   bool includes_usage = false;  // in a stream: a last chunk with the usage
   std::vector<llm::Request> prompts = {};
   std::size_t choices_per_prompt = 1;
-  std::string grammar_field = {};  // the field that the grammar is from
+  std::string prompt_field = {};   // the field that the prompts are from,
+  std::string grammar_field = {};  // and the grammar
   llm::ToolFormat tool_format =
       llm::ToolFormat::none;  // in which replies call tools; none: as text
 

@@ -242,7 +242,7 @@ class Packaging(OneServer):
         lines = done.stdout.splitlines()
         self.assertIn("slots: 32", lines)
         self.assertIn("port: 9000", lines)
-        self.assertIn("# max_connections: 4096", lines)
+        self.assertIn("# max-connections: 4096", lines)
         again = pathlib.Path(self.temporary()) / "again.yaml"
         again.write_text(done.stdout)
         same = subprocess.run([BINARY, "serve", "--config", str(again), "--print-config"], capture_output=True, text=True,
@@ -274,16 +274,22 @@ class Refusals(OneServer):
             "type": "json_schema", "json_schema": {"schema": {"items": {"not": {}}}}})
         self.assertIn("'#/items/not'", error["message"])
         self.refused(400, TEXT, "prompt", prompt="")
+        self.refused(400, TEXT, "stop_token_ids", prompt="x", stop_token_ids=[5] * 101)
+        self.refused(400, TEXT, "logit_bias", prompt="x", logit_bias={str(token): 1 for token in range(1025)})
         self.assertEqual("model_not_found", self.refused(404, CHAT, "model", model="gpt", messages=hello)["code"])
         self.refused(404, "/v1/nothing")
         status, _, body = self.server.get(CHAT)
         self.assertEqual(405, status, body)
 
     def test_a_prompt_that_can_never_fit_is_refused(self):
-        self.assertIn("1024", self.refused(400, TEXT, prompt="word " * 2000)["message"])
+        long = "word " * 2000
+        self.assertIn("1024", self.refused(400, TEXT, "prompt", prompt=long)["message"])
+        self.refused(400, CHAT, "messages", messages=user(long))
+        self.refused(400, "/v1/responses", "input", input=long)
+        self.refused(400, "/v1/embeddings", "input", input=long)
 
     def test_a_string_of_a_million_letters_is_refused(self):
-        self.refused(400, CHAT, messages=user("a" * 1_000_000))
+        self.refused(400, CHAT, "messages", messages=user("a" * 1_000_000))
 
     def test_malformed_bodies_are_refused_and_the_connection_goes_on(self):
         connection = self.server.connection()
@@ -463,6 +469,15 @@ class Starts(unittest.TestCase):
                                   text=True, timeout=PATIENCE_S)
         self.assertEqual(1, done.returncode)
         self.assertIn(f"port {server.port}: Address already in use", done.stderr)
+
+    def test_a_reply_ends_at_the_limits_of_the_server(self):
+        fields = {"prompt": "Once", "max_tokens": 900, "ignore_eos": True}
+        for limit in ("--max-tokens", "5"), ("--max-seconds", "0.2"):
+            with self.subTest(limit), Server(*limit) as server:
+                reply = server.answer(TEXT, **fields)
+                self.assertEqual("length", reply["choices"][0]["finish_reason"])
+                self.assertLessEqual(reply["usage"]["completion_tokens"], 5 if limit[0] == "--max-tokens" else 899)
+                self.assertEqual("length", server.stream(TEXT, **fields)[-1]["choices"][0]["finish_reason"])
 
     def test_a_server_writes_its_trace_when_it_ends(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -5,6 +5,7 @@
 #include <attacca/llm.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -46,6 +47,8 @@ struct ServeSettings {
   std::string keys_file;
   std::vector<std::string> origins;
   std::size_t most_waiting = 256;
+  std::size_t most_tokens = 0;
+  double most_seconds = 0;
   double drain_seconds = 30;
   std::string log_format = "text";
   bool is_strict = false;
@@ -55,6 +58,10 @@ struct ServeSettings {
   EngineFlags flags;
   TraceChoice trace;
 };
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
 
 /// "qwen3-0.6b" for "models/qwen3-0.6b.gguf" and for "models/qwen3-0.6b/".
 std::string short_name(std::string path) {
@@ -168,10 +175,11 @@ std::unique_ptr<server::Models> make_models(const ServeSettings& settings,
   std::vector<server::ModelSource> sources;
   for (const NamedModel& one : named) sources.push_back(source_of(one, engine, team, watch));
   options.memory = memory_of(settings, engine, named.size());
-  options.unload_after =
-      std::chrono::milliseconds(static_cast<std::int64_t>(settings.unload_seconds * 1000));
+  options.unload_after = milliseconds(settings.unload_seconds);
   options.slots = engine.slots;
   options.most_waiting = settings.most_waiting;
+  options.most_tokens = settings.most_tokens;
+  options.most_time = milliseconds(settings.most_seconds);
   options.refuses_unknown = settings.is_strict;
   auto models = std::make_unique<server::Models>(std::move(sources), std::move(options));
   if (settings.named_models.empty() || !settings.model.empty())
@@ -275,8 +283,7 @@ void serve_models(const ServeSettings& settings, const llm::EngineOptions& engin
 }
 
 void serve(ServeSettings& settings) {
-  settings.http.drain =
-      std::chrono::milliseconds(static_cast<std::int64_t>(settings.drain_seconds * 1000));
+  settings.http.drain = milliseconds(settings.drain_seconds);
   llm::EngineOptions engine = engine_options(settings.flags);
   if (settings.flags.ranks > 0 && (!settings.named_models.empty() || settings.unload_seconds > 0))
     throw UsageError(
@@ -339,6 +346,14 @@ void add_serve(Program& program) {
       .option("--max-waiting", whole_number(settings->most_waiting, 0, 1'000'000),
               "sequences that may wait for a slot; further requests get status 429")
       .shows_default(fmt::to_string(settings->most_waiting));
+  command
+      .option("--max-tokens", whole_number(settings->most_tokens, 0, 1'000'000'000),
+              "tokens of a reply, at most; 0: as many as --context leaves to its prompt")
+      .shows_default("0");
+  command
+      .option("--max-seconds", real_number(settings->most_seconds, 0, 1e9),
+              "seconds from a request to the end of its reply, which is cut then; 0: any")
+      .shows_default("0");
   command
       .option("--max-connections", whole_number(http.most_connections, 1, 1'000'000),
               "open connections, at most; further ones wait")
