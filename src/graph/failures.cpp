@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/device_loss.hpp"
+
 namespace attacca::graph {
 
 Failure failure_of_current_exception(const std::string& node, const std::string& graph) {
@@ -51,6 +53,7 @@ void Failures::rethrow() {
     case FailureKind::refused_launch:
       throw LaunchRefused(first.node, message);
     case FailureKind::overdue_wait:
+      core::ask_witnesses({message, false});
       throw WaitOverdue(first.node, message);
     case FailureKind::broken_source:
       throw SourceBroken(first.node, message);

@@ -1,5 +1,6 @@
 // One rank of a program in which rank 1 misbehaves: process_faults_test.py starts it. Each
 // surviving rank prints "rank R: " and what it was told.
+#include <attacca/attacca.hpp>
 #include <attacca/mpi.hpp>
 
 #include <atomic>
@@ -11,8 +12,13 @@
 #include <thread>
 #include <vector>
 
+#include "core/device_loss.hpp"
+#include "support/lock_step_kernels.hpp"
+
 namespace {
 
+using attacca::Device;
+using attacca::Graph;
 using attacca::Group;
 
 /// The launcher numbers processes before they meet.
@@ -28,6 +34,44 @@ void die() { std::raise(SIGKILL); }
 void sum(const Group& group, std::size_t count) {
   std::vector<float> values(count, 1.0f);
   group.all_reduce(std::span(values)).named("gradients").run();
+}
+
+/// A kernel that goes in step with that of rank 1, which ends instead.
+void step_alone(const Group& group) {
+  const Device device = Device::host(1);
+  const attacca::Stream stream(device);
+  const auto words = group.symmetric<std::uint32_t>(static_cast<std::size_t>(group.size()));
+  const auto cells = group.symmetric<int>(2);
+  attacca::test::LockStepArgs args{.barrier = rank_barrier(group, words),
+                                   .turns = is_culprit() ? 0u : 1u,
+                                   .own = cells.data(),
+                                   .next = cells.data(),
+                                   .sum = cells.data() + 1,
+                                   .patience_nanoseconds = 500'000'000};
+  group.launch_together(attacca::test::lock_step, attacca::Grid{}, args, stream);
+  if (is_culprit()) die();
+  stream.synchronize();
+}
+
+/// Sums in a graph on the GPU, through NVSHMEM, in the middle of which rank 1 is killed.
+void sum_on_gpu(const Group& group) {
+  if (Device::cuda_count() == 0 || !attacca::has_nvshmem()) {
+    std::printf("rank %d: cannot try it here: no GPU or %s\n", group.rank(),
+                attacca::describe_nvshmem().c_str());
+    return;
+  }
+  const Device device = Device::cuda(0);
+  const Group there = group.on(device, attacca::Transport::nvshmem);
+  const attacca::Stream stream(device);
+  attacca::Buffer<float> values(device, std::vector<float>(100'000, 1.0f));
+  Graph graph(device, "sums");
+  there.all_reduce(values.span()).named("gradients").add_to(graph);
+  attacca::Exec exec = graph.instantiate();
+  for (int launch = 0;; ++launch) {
+    exec.launch(stream);
+    stream.synchronize();
+    if (launch == 100 && is_culprit()) die();
+  }
 }
 
 void misbehave(const std::string& how, const Group& group) {
@@ -61,6 +105,15 @@ void misbehave(const std::string& how, const Group& group) {
     if (group.rank() == 0) group.send(std::span(values), 1).run();
     if (group.rank() == 1) group.receive(std::span(values).subspan(1), 0).run();
     group.barrier().run();
+  } else if (how == "device-lost") {
+    // What the backend does when CUDA says that the GPU is lost, maybe before the rank has ended.
+    if (is_culprit()) std::this_thread::sleep_for(group.deadline() / 10);
+    if (is_culprit()) die();
+    attacca::core::ask_witnesses({"cudaErrorIllegalAddress", true});
+  } else if (how == "killed-in-step") {
+    step_alone(group);
+  } else if (how == "killed-on-gpu") {
+    sum_on_gpu(group);
   } else if (how == "left") {
     if (!is_culprit()) sum(group, 1000);
   } else if (how == "chain") {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "backend/cuda/current_device.hpp"
+#include "core/device_loss.hpp"
 
 namespace attacca::cuda {
 
@@ -18,11 +19,45 @@ std::string take_error(cudaError_t result) {
   return error_words(result);
 }
 
+namespace {
+
+/// Whether every later call of this process fails too.
+bool is_for_good(cudaError_t result) {
+  switch (result) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorContained:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorMpsConnectionFailed:
+    case cudaErrorMpsRpcFailure:
+    case cudaErrorMpsServerNotReady:
+    case cudaErrorMpsClientTerminated:
+    case cudaErrorUnknown:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 void fail(cudaError_t result, const std::string& doing, std::source_location where) {
   std::string_view file = where.file_name();
   file.remove_prefix(file.find_last_of('/') + 1);
-  throw DeviceError(fmt::format("{}{}{} at {}:{}", doing, doing.empty() ? "" : ": ",
-                                take_error(result), file, where.line()));
+  const std::string words = fmt::format("{}{}{} at {}:{}", doing, doing.empty() ? "" : ": ",
+                                        take_error(result), file, where.line());
+  if (is_for_good(result)) core::ask_witnesses({words, true});
+  throw DeviceError(words);
 }
 
 int CudaRuntime::current() noexcept {

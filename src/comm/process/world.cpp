@@ -13,7 +13,10 @@ namespace attacca::comm {
 
 namespace {
 
+using namespace std::chrono_literals;
+
 constexpr int kNoticeTag = 1;
+constexpr std::chrono::nanoseconds kLongestRace = 2s;  // between a device's end and a connection's
 constexpr std::size_t kLargestMessage = std::size_t{1} << 30;  // MPI counts with an int
 
 }  // namespace
@@ -33,9 +36,11 @@ World::World(std::unique_ptr<Wire> wire, std::chrono::nanoseconds deadline)
   incoming_.resize(ranks);
   received_.resize(ranks);
   has_left_.resize(ranks);
+  has_ended_.resize(ranks);
   known_waits_.resize(ranks);
   for (int peer = 0; peer < size_; ++peer)
     if (peer != rank_) listen(peer);
+  witness_.emplace([this](const core::DeviceLoss& loss) { explain(loss); });
 }
 
 World::~World() {
@@ -154,6 +159,30 @@ void World::give_up_on(const Wait& wait) {
   fail_locked(waits.overdue(wait, deadline_));
 }
 
+void World::explain(const core::DeviceLoss& loss) {
+  // The device may fail before the connection of the rank that took it along has closed.
+  const auto end = Clock::now() + (loss.is_for_good ? std::min(deadline_, kLongestRace) : 0ns);
+  Backoff backoff;
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      check_locked();
+      poll_locked();
+      check_locked();
+      std::vector<int> ended;
+      for (int at = 0; at < size_; ++at)
+        if (has_ended_[static_cast<std::size_t>(at)]) ended.push_back(at);
+      if (!ended.empty())
+        fail_locked(
+            fmt::format("{} without leaving; then on rank {}: {}",
+                        list_ranks(ended) + (ended.size() == 1 ? " has ended" : " have ended"),
+                        rank_, loss.words));
+      if (Clock::now() >= end) return;
+    }
+    backoff.pause();
+  }
+}
+
 void World::check() {
   const std::lock_guard lock(mutex_);
   check_locked();
@@ -197,7 +226,7 @@ void World::poll_locked() {
         listen(peer);
         handle(peer, notice);
       }
-      if (wire_->is_gone(peer)) has_left_[at] = true;
+      if (wire_->is_gone(peer) && !has_left_[at]) has_left_[at] = has_ended_[at] = true;
     }
     std::erase_if(sent_, [&](Sent& sent) {
       std::erase_if(sent.requests, [&](Request& request) { return wire_->is_done(request); });

@@ -11,11 +11,13 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/process/wire.hpp"
 #include "comm/waits.hpp"
+#include "core/device_loss.hpp"
 
 namespace attacca::comm {
 
@@ -83,6 +85,8 @@ class World {
   template <class Work>
   auto on_wire(const Work& work);
   bool test(Transfers& transfers);
+  /// Breaks the program if a rank has ended without leaving, and throws.
+  void explain(const core::DeviceLoss& loss);
   [[noreturn]] void give_up_on(const Wait& wait);
 
   const std::chrono::nanoseconds deadline_;
@@ -98,11 +102,13 @@ class World {
   bool was_thrown_ = false;  // the program knows
   std::string message_;
   std::vector<bool> has_left_;
+  std::vector<bool> has_ended_;  // without a word
   struct Known {
     Clock::time_point when;
     Wait wait;
   };
-  std::vector<Known> known_waits_;  // by rank; the last one it told of
+  std::vector<Known> known_waits_;            // by rank; the last one it told of
+  std::optional<core::LossWitness> witness_;  // last: asked only while all else is there
 };
 
 }  // namespace attacca::comm
