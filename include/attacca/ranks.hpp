@@ -186,7 +186,7 @@ class Group {
     agree_on_launch(kernel.info(), grid, stream.device());
     stream.kernel(kernel, grid, args);
   }
-  /// Throws RanksBroken if an exchange of the program has failed.
+  /// Throws RanksBroken if an exchange of the program has failed, or a process of it has ended.
   void check() const;
   /// Tells all ranks that this one cannot go on. Their exchanges throw RanksBroken with the reason.
   void give_up(const std::string& reason) const noexcept;

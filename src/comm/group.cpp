@@ -183,7 +183,10 @@ device::RankBarrier rank_barrier(const Group& group, const SymmetricBuffer<std::
   return barrier;
 }
 
-void Group::check() const { impl_->check(); }
+void Group::check() const {
+  impl_->poll();
+  impl_->check();
+}
 
 void Group::give_up(const std::string& reason) const noexcept {
   try {

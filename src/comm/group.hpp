@@ -31,7 +31,8 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   virtual void check() = 0;
   /// Breaks the program, unless it is broken already, and throws. All ranks get the message.
   virtual void fail(const std::string& message) = 0;
-  /// Looks for messages of other ranks; a wait on memory calls it now and then.
+  /// Looks for messages of other ranks, and whether one has ended; a wait on memory calls it now
+  /// and then. Throws RanksBroken if the program is broken.
   virtual void poll() {}
 
   /// Hand an exchange to a stream or a graph: as a host call, unless the group is on a device.

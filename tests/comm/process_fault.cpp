@@ -133,7 +133,9 @@ int main(int count, char** arguments) {
   const std::string rank = rank_of_launcher();
   if (how == "lost-bootstrap" && is_culprit()) die();
   try {
-    const Group group = *attacca::join_processes({.deadline = std::chrono::milliseconds(1500)});
+    // NVSHMEM takes a while to start.
+    const std::chrono::milliseconds deadline(how == "killed-on-gpu" ? 10'000 : 1'500);
+    const Group group = *attacca::join_processes({.deadline = deadline});
     misbehave(how, group);
     std::printf("rank %s: was told nothing\n", rank.c_str());
   } catch (const attacca::RanksBroken& error) {

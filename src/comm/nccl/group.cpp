@@ -42,6 +42,7 @@ class Communicator {
     if (!comm_) return;
     bool is_broken = false;
     try {
+      control_->poll();
       control_->check();
     } catch (...) {
       is_broken = true;

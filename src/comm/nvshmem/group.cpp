@@ -35,6 +35,7 @@ class NvshmemGroup final : public LibraryGroup {
         met_(device, std::vector<std::uint32_t>(1)) {}
   ~NvshmemGroup() override {
     try {
+      control()->poll();
       control()->check();  // to finalize waits for the others
       graph::impl_of(device()).run_here([&] { library_.finalize(); });
     } catch (...) {

@@ -159,6 +159,11 @@ void World::give_up_on(const Wait& wait) {
   fail_locked(waits.overdue(wait, deadline_));
 }
 
+void World::check() {
+  const std::lock_guard lock(mutex_);
+  check_locked();
+}
+
 void World::explain(const core::DeviceLoss& loss) {
   // The device may fail before the connection of the rank that took it along has closed.
   const auto end = Clock::now() + (loss.is_for_good ? std::min(deadline_, kLongestRace) : 0ns);
@@ -166,26 +171,11 @@ void World::explain(const core::DeviceLoss& loss) {
   for (;;) {
     {
       const std::lock_guard lock(mutex_);
-      check_locked();
-      poll_locked();
-      check_locked();
-      std::vector<int> ended;
-      for (int at = 0; at < size_; ++at)
-        if (has_ended_[static_cast<std::size_t>(at)]) ended.push_back(at);
-      if (!ended.empty())
-        fail_locked(
-            fmt::format("{} without leaving; then on rank {}: {}",
-                        list_ranks(ended) + (ended.size() == 1 ? " has ended" : " have ended"),
-                        rank_, loss.words));
-      if (Clock::now() >= end) return;
+      look_around(fmt::format("; then on rank {}: {}", rank_, loss.words));
     }
+    if (Clock::now() >= end) return;
     backoff.pause();
   }
-}
-
-void World::check() {
-  const std::lock_guard lock(mutex_);
-  check_locked();
 }
 
 void World::check_locked() {
@@ -211,8 +201,20 @@ void World::fail_locked(const std::string& message) {
 
 void World::poll() {
   const std::lock_guard lock(mutex_);
+  look_around("");
+}
+
+/// `then`: what followed the end of a rank.
+void World::look_around(const std::string& then) {
   check_locked();
   poll_locked();
+  check_locked();
+  std::vector<int> ended;
+  for (int at = 0; at < size_; ++at)
+    if (has_ended_[static_cast<std::size_t>(at)]) ended.push_back(at);
+  if (ended.empty()) return;
+  fail_locked(fmt::format("{} {} ended without leaving{}", list_ranks(ended),
+                          ended.size() == 1 ? "has" : "have", then));
 }
 
 void World::poll_locked() {

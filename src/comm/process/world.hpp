@@ -50,6 +50,7 @@ class World {
   void check();
   /// Breaks the program with this message, unless it is broken already, and throws.
   [[noreturn]] void fail(const std::string& message);
+  /// Reads what has come. If a rank has ended without leaving, the program is broken. Throws if so.
   void poll();
 
   /// Groups that share a rank have different contexts; see ProcessGroup::subgroup.
@@ -85,7 +86,8 @@ class World {
   template <class Work>
   auto on_wire(const Work& work);
   bool test(Transfers& transfers);
-  /// Breaks the program if a rank has ended without leaving, and throws.
+  void look_around(const std::string& then);
+  /// Breaks the program if a rank's end explains the loss, and throws.
   void explain(const core::DeviceLoss& loss);
   [[noreturn]] void give_up_on(const Wait& wait);
 
