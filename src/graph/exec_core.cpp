@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/device_events.hpp"
 #include "graph/difference.hpp"
 #include "graph/host_calls.hpp"
 #include "graph/marks.hpp"
@@ -55,6 +56,7 @@ void ExecCore::launch(StreamRef stream) {
                     "what it was ({}); update it again, or instantiate the graph anew",
                     source_.name(), lost_));
   const HostCall call(state.device, "launch a graph");
+  core::Listener<core::WorkPasses>::tell({});
   instance_->launch(*state.impl);
   ++counters_.launches;
 }

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/device_loss.hpp"
+#include "core/device_events.hpp"
 
 namespace attacca::graph {
 
@@ -35,6 +35,7 @@ void Failures::add(Failure failure) {
 }
 
 void Failures::rethrow() {
+  core::Listener<core::WorkPasses>::tell({});
   if (!any()) return;
   std::vector<Failure> failures;
   {
@@ -53,7 +54,7 @@ void Failures::rethrow() {
     case FailureKind::refused_launch:
       throw LaunchRefused(first.node, message);
     case FailureKind::overdue_wait:
-      core::ask_witnesses({message, false});
+      core::Listener<core::DeviceFailed>::tell({message, false});
       throw WaitOverdue(first.node, message);
     case FailureKind::broken_source:
       throw SourceBroken(first.node, message);

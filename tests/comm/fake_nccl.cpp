@@ -29,6 +29,7 @@ struct World {
   std::vector<char*> to;
   std::size_t arrived = 0;
   std::uint64_t round = 0;
+  bool is_aborted = false;  // by any rank
 };
 
 struct Message {
@@ -69,7 +70,7 @@ int meet(ncclComm* comm, const void* from, void* to, const std::function<int(Wor
     ++world.round;
     world.changed.notify_all();
   }
-  world.changed.wait(lock, [&] { return world.round != round; });
+  world.changed.wait(lock, [&] { return world.round != round || world.is_aborted; });
   return result;
 }
 
@@ -148,7 +149,14 @@ int ncclCommInitRank(ncclComm** comm, int ranks, ncclUniqueId id, int rank) {
   return 0;
 }
 int ncclCommDestroy(ncclComm* comm) { return delete comm, 0; }
-int ncclCommAbort(ncclComm* comm) { return delete comm, 0; }
+/// What waits ends with anything, as kernels of NCCL do. The communicator stays, since a call may
+/// use it.
+int ncclCommAbort(ncclComm* comm) {
+  const std::lock_guard lock(comm->world->mutex);
+  comm->world->is_aborted = true;
+  comm->world->changed.notify_all();
+  return 0;
+}
 
 int ncclAllReduce(const void* from, void* to, std::size_t count, int type, int reduction,
                   ncclComm* comm, void*) {

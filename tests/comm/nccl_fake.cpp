@@ -3,6 +3,7 @@
 // whether NCCL does the rest is for tests on GPUs.
 #include <gmock/gmock.h>
 
+#include "comm/compare.hpp"
 #include "comm/conformance.hpp"
 #include "comm/nccl/group.hpp"
 
@@ -55,6 +56,32 @@ TEST(Nccl, exchanges_that_differ_are_named_before_nccl_hears_of_them) {
   });
   EXPECT_THAT(message, AllOf(HasSubstr("rank 0 called all-reduce of 4 f32, sum"),
                              HasSubstr("rank 1 called all-reduce of 5 f32, sum")));
+}
+
+TEST(Nccl, a_call_that_waits_for_a_rank_that_gave_up_ends_with_its_reason) {
+  run_loopback(2, [](const Group& group) {
+    const auto control = comm::Access::impl(group.subgroup({0, 1}));
+    const Device device = Device::host(1);
+    const Group there = comm::Access::group(comm::join_nccl(control, device));
+    if (group.rank() == 1) {  // agrees, and then does not call NCCL
+      comm::ExchangeData barrier;
+      barrier.descriptor.operation = comm::Operation::barrier;
+      barrier.descriptor.set_name("barrier");
+      comm::compare_on_host(*control, barrier);
+      return group.give_up("its disk is full");
+    }
+    Graph graph(device, "step");
+    there.barrier().add_to(graph);
+    Exec exec = graph.instantiate();
+    const Stream stream(device);
+    const auto launch = [&] {
+      exec.launch(stream);
+      stream.synchronize();
+    };
+    EXPECT_THAT(launch, testing::ThrowsMessage<RanksBroken>("rank 1 gave up: its disk is full"));
+    EXPECT_THAT([&] { exec.launch(stream); }, testing::Throws<RanksBroken>())
+        << "nothing is launched after that";
+  });
 }
 
 TEST(Nccl, sends_that_differ_from_their_receives_are_named) {

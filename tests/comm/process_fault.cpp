@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/device_loss.hpp"
+#include "core/device_events.hpp"
 #include "support/lock_step_kernels.hpp"
 
 namespace {
@@ -109,7 +109,7 @@ void misbehave(const std::string& how, const Group& group) {
     // What the backend does when CUDA says that the GPU is lost, maybe before the rank has ended.
     if (is_culprit()) std::this_thread::sleep_for(group.deadline() / 10);
     if (is_culprit()) die();
-    attacca::core::ask_witnesses({"cudaErrorIllegalAddress", true});
+    attacca::core::Listener<attacca::core::DeviceFailed>::tell({"cudaErrorIllegalAddress", true});
   } else if (how == "killed-in-step") {
     step_alone(group);
   } else if (how == "killed-on-gpu") {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "backend/cuda/current_device.hpp"
-#include "core/device_loss.hpp"
+#include "core/device_events.hpp"
 
 namespace attacca::cuda {
 
@@ -56,7 +56,7 @@ void fail(cudaError_t result, const std::string& doing, std::source_location whe
   file.remove_prefix(file.find_last_of('/') + 1);
   const std::string words = fmt::format("{}{}{} at {}:{}", doing, doing.empty() ? "" : ": ",
                                         take_error(result), file, where.line());
-  if (is_for_good(result)) core::ask_witnesses({words, true});
+  if (is_for_good(result)) core::Listener<core::DeviceFailed>::tell({words, true});
   throw DeviceError(words);
 }
 

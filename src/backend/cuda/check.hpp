@@ -15,7 +15,7 @@ std::string error_words(cudaError_t result);
 /// Also clears the error, so that the next call starts clean.
 std::string take_error(cudaError_t result);
 
-/// Throws DeviceError, or what a witness of the loss says (core/device_loss.hpp).
+/// Throws DeviceError, or what a listener says that knows more (core/device_events.hpp).
 [[noreturn]] void fail(cudaError_t result, const std::string& doing, std::source_location where);
 
 /// Throws DeviceError unless `result` is success. `doing` returns words for the attempt. It is only

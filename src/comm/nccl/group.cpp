@@ -7,11 +7,17 @@
 #include <attacca/memory.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
 #include <utility>
 
 #include "comm/compare.hpp"
 #include "comm/device_group.hpp"
 #include "comm/nccl/library.hpp"
+#include "core/device_events.hpp"
 #include "graph/access.hpp"
 #include "graph/data.hpp"
 #include "graph/executor.hpp"
@@ -20,7 +26,9 @@ namespace attacca::comm {
 
 namespace {
 
-/// A communicator. Graphs that captured it must be gone first, so they keep it.
+/// A communicator. Graphs that captured it must be gone first, so they keep it. NCCL's kernels wait
+/// for ever for a rank that does not come, so a thread aborts them when the program is broken; from
+/// then on nothing is launched, and `synchronize` throws what broke it.
 class Communicator {
  public:
   /// Throws BadArgument on all ranks alike. A collective call.
@@ -28,35 +36,37 @@ class Communicator {
       : control_(control), device_(device), library_(agree_on_library()) {
     const Group group = Access::group(control);
     NcclId id{};
+    NcclComm* comm = nullptr;
     int error = 0;
     if (control->rank() == 0) error = library_.get_unique_id(&id);
     group.broadcast(std::span(&id, 1), 0).named("NCCL's id").run();
     if (error == 0)
       graph::impl_of(device_).run_here(
-          [&] { error = library_.init_rank(&comm_, control->size(), id, control->rank()); });
+          [&] { error = library_.init_rank(&comm, control->size(), id, control->rank()); });
+    comm_ = comm;
     tell_all(*control, error == 0 ? std::string() : problem(error, "ncclCommInitRank"),
              " (two ranks on one GPU need NCCL 2.30 or later, NCCL_MULTI_RANK_GPU_ENABLE=1 and "
              "NCCL_MAX_CTAS=4)");
+    guard_.emplace([this](const core::WorkPasses&) { control_->check(); });
+    watch_ = std::thread([this] { watch(); });
   }
   ~Communicator() {
-    if (!comm_) return;
-    bool is_broken = false;
-    try {
-      control_->poll();
-      control_->check();
-    } catch (...) {
-      is_broken = true;
+    {
+      const std::lock_guard lock(mutex_);
+      is_ending_ = true;
     }
-    try {
-      // To destroy it waits for the others, so a program that is broken aborts.
-      graph::impl_of(device_).run_here(
-          [&] { is_broken ? library_.abort(comm_) : library_.destroy(comm_); });
-    } catch (...) {  // the device is lost, and its memory with it
-    }
+    changed_.notify_all();
+    if (watch_.joinable()) watch_.join();
+    // To destroy it waits for the others, so a program that is broken aborts.
+    if (comm_) end(is_broken() ? library_.abort : library_.destroy);
   }
   Communicator(const Communicator&) = delete;
 
-  NcclComm* get() const { return comm_; }
+  /// Throws RanksBroken once the program is broken.
+  NcclComm* get() const {
+    control_->check();
+    return comm_;
+  }
   const NcclLibrary& library() const { return library_; }
   void check(int error, const char* call) const {
     if (error != 0) throw DeviceError(problem(error, call));
@@ -86,10 +96,39 @@ class Communicator {
     return *library;
   }
 
+  bool is_broken() const {
+    try {
+      control_->poll();
+      control_->check();
+      return false;
+    } catch (...) {
+      return true;
+    }
+  }
+  void end(int (*how)(NcclComm*)) {
+    NcclComm* const comm = comm_.exchange(nullptr);
+    try {
+      graph::impl_of(device_).run_here([&] { how(comm); });
+    } catch (...) {  // the device is lost, and its memory with it
+    }
+  }
+  void watch() {
+    using namespace std::chrono_literals;
+    const auto pause = std::clamp<std::chrono::nanoseconds>(control_->deadline() / 16, 10ms, 250ms);
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, pause, [&] { return is_ending_; }))
+      if (is_broken()) return end(library_.abort);
+  }
+
   std::shared_ptr<GroupImpl> control_;
   Device device_;
   const NcclLibrary& library_;
-  NcclComm* comm_ = nullptr;
+  std::atomic<NcclComm*> comm_ = nullptr;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_ending_ = false;
+  std::thread watch_;
+  std::optional<core::Listener<core::WorkPasses>> guard_;
 };
 
 NcclType type_of(ElementType type) {

@@ -40,7 +40,7 @@ World::World(std::unique_ptr<Wire> wire, std::chrono::nanoseconds deadline)
   known_waits_.resize(ranks);
   for (int peer = 0; peer < size_; ++peer)
     if (peer != rank_) listen(peer);
-  witness_.emplace([this](const core::DeviceLoss& loss) { explain(loss); });
+  listener_.emplace([this](const core::DeviceFailed& failure) { explain(failure); });
 }
 
 World::~World() {
@@ -164,14 +164,14 @@ void World::check() {
   check_locked();
 }
 
-void World::explain(const core::DeviceLoss& loss) {
+void World::explain(const core::DeviceFailed& failure) {
   // The device may fail before the connection of the rank that took it along has closed.
-  const auto end = Clock::now() + (loss.is_for_good ? std::min(deadline_, kLongestRace) : 0ns);
+  const auto end = Clock::now() + (failure.is_for_good ? std::min(deadline_, kLongestRace) : 0ns);
   Backoff backoff;
   for (;;) {
     {
       const std::lock_guard lock(mutex_);
-      look_around(fmt::format("; then on rank {}: {}", rank_, loss.words));
+      look_around(fmt::format("; then on rank {}: {}", rank_, failure.words));
     }
     if (Clock::now() >= end) return;
     backoff.pause();

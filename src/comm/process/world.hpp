@@ -17,7 +17,7 @@
 
 #include "comm/process/wire.hpp"
 #include "comm/waits.hpp"
-#include "core/device_loss.hpp"
+#include "core/device_events.hpp"
 
 namespace attacca::comm {
 
@@ -87,8 +87,8 @@ class World {
   auto on_wire(const Work& work);
   bool test(Transfers& transfers);
   void look_around(const std::string& then);
-  /// Breaks the program if a rank's end explains the loss, and throws.
-  void explain(const core::DeviceLoss& loss);
+  /// Breaks the program if the end of a rank explains it, and throws.
+  void explain(const core::DeviceFailed& failure);
   [[noreturn]] void give_up_on(const Wait& wait);
 
   const std::chrono::nanoseconds deadline_;
@@ -109,8 +109,8 @@ class World {
     Clock::time_point when;
     Wait wait;
   };
-  std::vector<Known> known_waits_;            // by rank; the last one it told of
-  std::optional<core::LossWitness> witness_;  // last: asked only while all else is there
+  std::vector<Known> known_waits_;                              // by rank; the last one it told of
+  std::optional<core::Listener<core::DeviceFailed>> listener_;  // last: it uses all the others
 };
 
 }  // namespace attacca::comm
