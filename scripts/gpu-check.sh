@@ -144,6 +144,7 @@ run_ranks() {
     fi
   done
   if [[ -z $(why_not nvshmem) ]]; then
+    python3 tests/comm/gpu_faults_test.py build/cuda/tests/comm_process_fault || status=1
     for form in while-node self-relaunch; do
       if two=$(tell --ranks 2 --rank-transport nvshmem --scheduler resident --resident-loop $form) && [[ $two == "$one" ]]; then
         echo "ranks: two resident loops tell the story of one rank ($form)"

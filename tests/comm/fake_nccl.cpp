@@ -149,9 +149,13 @@ int ncclCommInitRank(ncclComm** comm, int ranks, ncclUniqueId id, int rank) {
   return 0;
 }
 int ncclCommDestroy(ncclComm* comm) { return delete comm, 0; }
-/// What waits ends with anything, as kernels of NCCL do. The communicator stays, since a call may
-/// use it.
+/// What waits ends with anything, as NCCL's kernels do. A call may still use the communicator.
 int ncclCommAbort(ncclComm* comm) {
+  static std::vector<std::unique_ptr<ncclComm>> aborted;
+  {
+    const std::lock_guard lock(worlds_mutex);
+    aborted.emplace_back(comm);
+  }
   const std::lock_guard lock(comm->world->mutex);
   comm->world->is_aborted = true;
   comm->world->changed.notify_all();

@@ -1,7 +1,7 @@
 // Exchanges of a device's memory through one transport: transport_conformance TRANSPORT RANKS.
 // Ranks are threads or, if a launcher started this program, processes. They share the GPU, or have
 // host devices where there is none. It skips what is missing by name.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <attacca/mpi.hpp>
 
 #include <chrono>
@@ -77,6 +77,24 @@ TEST_F(TransportConformance, collectives_give_what_the_reference_gives) {
 TEST_F(TransportConformance, exchanges_in_graphs_run_at_every_launch) {
   if (transport == Transport::peer) GTEST_SKIP() << "peer copies are refused in graphs";
   on_ranks(exchanges_in_graphs_run_at_every_launch);
+}
+TEST_F(TransportConformance, a_launch_that_waits_for_a_rank_that_gave_up_ends_with_its_reason) {
+  if (processes || transport == Transport::peer)
+    GTEST_SKIP() << "it breaks the program, and is about graphs";
+  on_ranks([](const Device& device, const Group& group) {
+    Buffer<float> x(device, std::vector<float>(1000, 1.0f));
+    Graph graph(device, "step");
+    group.all_reduce(x.span()).add_to(graph);
+    Exec exec = graph.instantiate();
+    if (group.rank() == 1) return group.give_up("its disk is full");
+    const Stream stream(device);
+    EXPECT_THAT(
+        [&] {
+          exec.launch(stream);
+          stream.synchronize();
+        },
+        testing::ThrowsMessage<RanksBroken>("rank 1 gave up: its disk is full"));
+  });
 }
 TEST_F(TransportConformance, a_signal_follows_its_data) {
   if (!is_one_sided()) GTEST_SKIP() << "only edges and NVSHMEM have one-sided exchanges";
