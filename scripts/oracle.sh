@@ -6,6 +6,8 @@
 #   trace    the classes of the package perfetto read a trace, and Chromium opens the pages of a trace and of a roofline
 #   grammar  Python's jsonschema judges random answers that schemas allow
 #   deploy   kubernetes-validate checks packaging/kubernetes.yaml against the schemas of Kubernetes
+#   headers  the headers of NCCL and NVSHMEM, from their wheels (300 and 60 MB) where the system has none, declare what attacca
+#            declares of them; needs the CUDA toolkit
 #   image    buildah builds packaging/Containerfile, and its image serves; needs root, and takes ten minutes
 #   smollm2  transformers computes the log-probabilities of the SmolLM2 of `attacca pull`
 # They run in a virtual environment, build/oracle-venv. torch comes without CUDA, 200 MB, from download.pytorch.org; if that
@@ -14,7 +16,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 parts=("$@")
-((${#parts[@]} > 0)) || parts=(openai load page trace grammar deploy image smollm2)
+((${#parts[@]} > 0)) || parts=(openai load page trace grammar deploy headers image smollm2)
 venv=build/oracle-venv
 preset=$(scripts/preset.sh)
 attacca=build/$preset/bin/attacca
@@ -46,6 +48,13 @@ say_downloads_of_smollm2() {
     printf 'oracle: smollm2 downloads %s\n' "${downloads[@]}"
   fi
 }
+# include_of <header> <wheel> <folder in it>: the option that finds the header; installs the wheel if the system has none.
+include_of() {
+  echo "#include <$1>" | g++ -E -isystem /usr/local/cuda/include -x c++ - >/dev/null 2>&1 && return
+  [[ -x $venv/bin/python ]] || python3 -m venv "$venv" >&2
+  "$venv/bin/pip" install --quiet --no-deps "$2" >&2 &&
+    echo "-isystem $("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/$3"
+}
 need_buildah() {
   command -v buildah >/dev/null || ((EUID != 0)) || apt-get install -y --no-install-recommends buildah crun mmdebstrap
 }
@@ -69,6 +78,13 @@ run_part() {
     deploy)
       need kubernetes_validate && bash -n packaging/slurm.sh &&
         "$venv/bin/kubernetes-validate" --strict packaging/kubernetes.yaml
+      ;;
+    headers)
+      local nccl nvshmem
+      nccl=$(include_of nccl.h nvidia-nccl-cu13 nvidia/nccl/include) &&
+        nvshmem=$(include_of nvshmem_host.h nvidia-nvshmem-cu13 nvidia/nvshmem/include) &&
+        # shellcheck disable=SC2086
+        g++ -std=c++20 -fsyntax-only -Isrc -Iinclude -isystem /usr/local/cuda/include $nccl $nvshmem tests/oracle/library_headers.cpp
       ;;
     image) need_buildah && tests/oracle/image.sh ;;
     smollm2)
