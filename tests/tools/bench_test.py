@@ -99,6 +99,14 @@ class Bench(unittest.TestCase):
         self.assertEqual(1, done.returncode)
         self.assertIn(f"{HOST}: has no curve to draw", done.stderr)
 
+    def test_a_bare_model_is_for_ranks_alone(self):
+        done = bench("ranks", "--model", "--quick", "--device", "host")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("ranks-model", done.stdout)
+        done = bench("decode", "--model")
+        self.assertEqual(2, done.returncode)
+        self.assertIn("--model needs a value", done.stderr)
+
     def test_an_unknown_name_is_answered_with_those_near_it(self):
         for wrong in "lanch", "launch-":
             done = bench(wrong)

@@ -33,6 +33,7 @@ struct Choices {
   std::string commit;
   std::string known_misses;
   bench::EngineChoices engine;
+  bool predicts_ranks = false;  // --model without a value
   bool has_no_peer = false;
   bool is_quick = false;
   bool is_once = false;
@@ -242,6 +243,8 @@ void run(const Choices& choices) {
   if (!choices.engine.model.empty() && !choices.engine.shapes.empty())
     throw UsageError("--model and --shape both say what to run; give one of them");
   const auto& names = choices.names;
+  if (choices.predicts_ranks && names != std::vector<std::string>{"ranks-model"})
+    throw UsageError("--model needs a value: --model TEXT, unless the benchmark is ranks");
   if (names.empty() || (names.size() == 1 && names.front() == "list")) return print_list();
   const bool is_all = names.size() == 1 && names.front() == "all";
   std::vector<Benchmark> chosen;
@@ -258,15 +261,18 @@ void run(const Choices& choices) {
   run_all(chosen, is_all, choices);
 }
 
-/// Adds the options of the engine's benchmarks.
-void add_engine_options(Command& command, Choices& choices) {
+/// Adds the options of the engine's benchmarks. Returns --model.
+Option add_engine_options(Command& command, Choices& choices) {
   constexpr std::uint64_t kMost = 1 << 24;
   bench::EngineChoices& engine = choices.engine;
   const auto add = [&](const char* name, const Value& value, const char* help) {
-    command.option(name, value, help).group("decode, prefill and engine");
+    return command.option(name, value, help).group("decode, prefill and engine");
   };
-  add("--model", text(engine.model),
-      "A path or a name; SmolLM2 where it was pulled, and on a GPU shapes instead");
+  const Option model =
+      add("--model", text(engine.model),
+          "A path or a name; SmolLM2 where it was pulled, and on a GPU shapes instead. `ranks "
+          "--model`, without a value, is ranks-model")
+          .may_be_bare();
   add("--shape", list_of(engine.shapes),
       "Random weights in the shape of llama-1b, llama-8b, qwen3-8b or smollm2-135m");
   add("--batch", whole_number(engine.batches, 1, kMost), "decode, shapes: sequences of a step");
@@ -286,6 +292,7 @@ void add_engine_options(Command& command, Choices& choices) {
       .group("ranks-model");
   command.flag("--no-peer", choices.has_no_peer, "Shapes: leave PyTorch out")
       .group("decode, prefill and engine");
+  return model;
 }
 
 }  // namespace
@@ -318,9 +325,12 @@ void add_bench(Program& program) {
                  "Gates that may be missed, each with its reason [bench/known_misses.json of the "
                  "checkout this was built from]");
   add_trace_options(command, choices->trace);
-  add_engine_options(command, *choices);
+  const Option model = add_engine_options(command, *choices);
   add_bench_serve(command);
-  command.action([choices] {
+  command.action([choices, model] {
+    choices->predicts_ranks = model.is_bare();
+    if (choices->predicts_ranks && choices->names == std::vector<std::string>{"ranks"})
+      choices->names = {"ranks-model"};
     choices->engine.has_peer = !choices->has_no_peer;
     run(*choices);
   });

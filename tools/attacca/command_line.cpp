@@ -129,8 +129,14 @@ void print_config(const CLI::App& command) {
   }
 }
 
+/// CLI11 gives an option whose value is left out an empty one, or braces.
+bool has_no_value(const std::vector<std::string>& texts) {
+  return texts.size() == 1 && (texts.front().empty() || texts.front() == "{}");
+}
+
 void read_values(const CLI::Option& option, const Value& value,
                  const std::vector<std::string>& texts) {
+  if (option.get_items_expected_min() == 0 && has_no_value(texts)) return;
   if (texts.size() > 1 && !value.may_repeat)
     throw UsageError(fmt::format("{} is given {} times, as {}; give it once", option.get_name(),
                                  texts.size(), fmt::join(texts, " and ")));
@@ -155,7 +161,12 @@ Option& Option::shows_default(const std::string& text) {
   option_->default_str(text);
   return *this;
 }
+Option& Option::may_be_bare() {
+  option_->expected(0, 1);
+  return *this;
+}
 bool Option::is_given() const { return option_->count() > 0; }
+bool Option::is_bare() const { return is_given() && has_no_value(option_->results()); }
 
 Option Command::option(const std::string& names, const Value& value, const std::string& help) {
   const auto self = std::make_shared<const CLI::Option*>();  // known only once it is added

@@ -41,7 +41,10 @@ class Option {
   Option& required();
   Option& group(const std::string& heading);
   Option& shows_default(const std::string& text);
+  /// Its value may be left out. Then nothing is read, and `is_bare` is true.
+  Option& may_be_bare();
   bool is_given() const;
+  bool is_bare() const;
 
  private:
   CLI::Option* option_;
