@@ -30,6 +30,7 @@ EngineCore::EngineCore(std::shared_ptr<const ModelData> model, const EngineOptio
       limits_(part_.limits) {
   if (options_.device_records > 0) records_.emplace(options_.device, options_.device_records);
   engine::StepSetup setup = engine::setup_of(limits_, options_);
+  setup.exchanges = part_.exchanges;
   if (records_) setup.records = records_->ref();
   auto runner = engine::make_runner(*model_, part_.config, options_, setup, progress);
   if (model_->tokenizer)

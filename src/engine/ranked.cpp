@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/resident_ranks.hpp"
@@ -95,28 +96,29 @@ void compare(std::span<const Card> cards) {
   }
 }
 
-void agree(const ModelData& model, const EngineOptions& options) {
+/// The ranks on the device: a library that is missing, or refuses the ranks, is found here too.
+Group agree(const ModelData& model, const EngineOptions& options) {
   const Group& ranks = *options.ranks;
   const Card own = card_of(model, options);
   std::vector<Card> cards(static_cast<std::size_t>(ranks.size()));
   ranks.all_gather(std::span(&own, 1), std::span(cards)).named("compare models").run();
   compare(cards);
   model::check_ranks(model.checkpoint, ranks.size());
-  if (!own.is_resident) return;
+  if (!own.is_resident) return ranks.on(options.device, options.rank_transport);
   constexpr int kMost = kernels::RankRoom::kMostRanks;
   if (ranks.size() > kMost)
     throw BadArgument(
         fmt::format("the resident scheduler runs over at most {} ranks, and here are {}; use the "
                     "host's",
                     kMost, ranks.size()));
-  if (own.is_cuda) return;
-  if (const Group there = ranks.on(options.device, options.rank_transport);
-      !step::LinkedRanks::can_link(options.device, there))
+  const Group there = ranks.on(options.device, options.rank_transport);
+  if (!own.is_cuda && !step::LinkedRanks::can_link(options.device, there))
     throw BadArgument(fmt::format(
         "the resident scheduler does not run over ranks whose transport is {}: its exchanges need "
         "the host or another rank's graph; give each rank a host device of its own, or use the "
         "host's scheduler",
         there.backend()));
+  return there;
 }
 
 Decision decide(const ModelData& model, const model::ModelConfig& config, EngineOptions& options) {
@@ -143,11 +145,11 @@ RankedModel agree_as_first(const ModelData& model, EngineOptions& options) {
   if (options.ranks->rank() != 0)
     throw BadArgument(
         fmt::format("rank {} cannot take requests; call llm::follow there", options.ranks->rank()));
-  agree(model, options);
+  Group exchanges = agree(model, options);
   const model::ModelConfig config = model::shard_of(model.config(), options.ranks->size());
   Decision decision = or_give_up(group_of(options), [&] { return decide(model, config, options); });
   options.ranks->broadcast(std::span(&decision, 1), 0).named("sizes").run();
-  return {config, decision.limits};
+  return {config, decision.limits, std::move(exchanges)};
 }
 
 std::unique_ptr<StepRunner> make_runner(const ModelData& model, const model::ModelConfig& config,
@@ -167,7 +169,7 @@ void follow(const ModelData& model, EngineOptions options, const formats::Progre
   if (!options.ranks)
     throw BadArgument("llm::follow without ranks; give it a group, or make an Engine");
   if (options.ranks->rank() == 0) throw BadArgument("rank 0 does not follow; make an Engine there");
-  agree(model, options);
+  Group exchanges = agree(model, options);
   const model::ModelConfig config = model::shard_of(model.config(), options.ranks->size());
   Decision decision{};
   options.ranks->broadcast(std::span(&decision, 1), 0).named("sizes").run();
@@ -176,8 +178,9 @@ void follow(const ModelData& model, EngineOptions options, const formats::Progre
   options.resident_loop = decision.resident_loop;
   options.overlap = decision.overlap;
   options.same_bits = decision.same_bits;
-  const auto runner =
-      make_runner(model, config, options, setup_of(decision.limits, options), progress);
+  StepSetup setup = setup_of(decision.limits, options);
+  setup.exchanges = std::move(exchanges);
+  const auto runner = make_runner(model, config, options, setup, progress);
   try {
     or_give_up(group_of(options), [&] {
       if (options.scheduler == llm::Scheduler::resident)

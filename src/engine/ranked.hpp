@@ -4,6 +4,7 @@
 
 #include <attacca/llm.hpp>
 #include <memory>
+#include <optional>
 
 #include "engine/model_data.hpp"
 #include "engine/step_runner.hpp"
@@ -16,6 +17,7 @@ namespace attacca::engine {
 struct RankedModel {
   model::ModelConfig config;
   schedule::Limits limits;
+  std::optional<Group> exchanges = {};  // the ranks on the device
 };
 
 /// Compares the ranks and fills in the options. Without ranks it is `size_engine`. Throws

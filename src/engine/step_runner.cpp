@@ -47,9 +47,10 @@ std::optional<step::TensorParallel> parallel_of(const Device& device,
                                                 const model::ModelConfig& config,
                                                 const StepSetup& setup) {
   if (!setup.ranks) return std::nullopt;
-  return std::optional<step::TensorParallel>(std::in_place, device,
-                                             setup.ranks->on(device, setup.transport), config,
-                                             step_sizes(setup).largest, ways_of(setup));
+  return std::optional<step::TensorParallel>(
+      std::in_place, device,
+      setup.exchanges ? *setup.exchanges : setup.ranks->on(device, setup.transport), config,
+      step_sizes(setup).largest, ways_of(setup));
 }
 
 /// The kernels' view of a plan in device memory.

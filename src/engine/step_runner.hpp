@@ -38,6 +38,7 @@ struct StepSetup {
   Transport transport = Transport::automatic;
   bool is_persistent = false;  // decode steps of few tokens are one kernel, where that can be
   bool fuses_rank_sums = false;
+  std::optional<Group> exchanges = {};  // the ranks on the device; made if there is none
 };
 
 /// Not thread-safe. REQUIRES: the configuration and the files that the weights map outlive it.

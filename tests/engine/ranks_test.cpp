@@ -4,6 +4,7 @@
 #include <attacca/llm.hpp>
 #include <attacca/ranks.hpp>
 
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <string>
@@ -156,7 +157,8 @@ TEST(RankedEngine, gives_embeddings) {
 
 /// Opens an engine on rank 0 and follows on the others; returns what each was told.
 std::vector<std::string> told(int count, const std::function<std::string(int)>& model_of,
-                              const std::function<void(int, EngineOptions&)>& change = {}) {
+                              const std::function<void(int, EngineOptions&)>& change = {},
+                              const llm::Progress& progress = {}) {
   std::vector<std::string> messages(static_cast<std::size_t>(count));
   run_loopback(count, [&](const Group& group) {
     EngineOptions options = small_options();
@@ -166,9 +168,9 @@ std::vector<std::string> told(int count, const std::function<std::string(int)>& 
     try {
       const Model model(model_of(group.rank()));
       if (group.rank() == 0)
-        const Engine engine(model, options);
+        const Engine engine(model, options, progress);
       else
-        llm::follow(model, options);
+        llm::follow(model, options, progress);
     } catch (const Error& error) {
       messages[static_cast<std::size_t>(group.rank())] = error.what();
     }
@@ -188,6 +190,16 @@ TEST(RankedEngine, refuses_different_models_on_every_rank_alike) {
   EXPECT_THAT(messages, Each(AllOf(HasSubstr("rank 0 has the model '"), HasSubstr("rank 1 has '"),
                                    HasSubstr("give all ranks the same files"))));
   EXPECT_EQ(messages[0], messages[1]);
+}
+
+TEST(RankedEngine, refuses_a_transport_that_cannot_be_used_before_it_loads_anything) {
+  std::atomic<bool> has_loaded{false};
+  const auto messages = told(
+      2, [](int) { return fixture("llama"); },
+      [](int, EngineOptions& options) { options.rank_transport = Transport::nccl; },
+      [&](const std::string&, std::size_t, std::size_t) { has_loaded = true; });
+  EXPECT_THAT(messages, Each("NCCL moves memory of GPUs, and host is none"));
+  EXPECT_FALSE(has_loaded);
 }
 
 TEST(RankedEngine, refuses_different_schedulers_on_every_rank_alike) {
