@@ -197,7 +197,7 @@ TEST(RankedEngine, refuses_a_transport_that_cannot_be_used_before_it_loads_anyth
   const auto messages = told(
       2, [](int) { return fixture("llama"); },
       [](int, EngineOptions& options) { options.rank_transport = Transport::nccl; },
-      [&](const std::string&, std::size_t, std::size_t) { has_loaded = true; });
+      [&](std::string_view, std::uint64_t, std::uint64_t) { has_loaded = true; });
   EXPECT_THAT(messages, Each("NCCL moves memory of GPUs, and host is none"));
   EXPECT_FALSE(has_loaded);
 }
