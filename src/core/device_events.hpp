@@ -2,6 +2,8 @@
 // process. A listener may throw an error that says more. It calls no CUDA.
 #pragma once
 
+#include <memory>
+#include <span>
 #include <string>
 
 #include "core/listener.hpp"
@@ -16,6 +18,8 @@ struct DeviceFailed {
 };
 
 /// A graph is about to be launched, or the work of a stream has ended.
-struct WorkPasses {};
+struct WorkPasses {
+  std::span<const std::shared_ptr<const void>> keeps;  // what the graph needs; empty at an end
+};
 
 }  // namespace attacca::core

@@ -56,7 +56,7 @@ void ExecCore::launch(StreamRef stream) {
                     "what it was ({}); update it again, or instantiate the graph anew",
                     source_.name(), lost_));
   const HostCall call(state.device, "launch a graph");
-  core::Listener<core::WorkPasses>::tell({});
+  core::Listener<core::WorkPasses>::tell({data_of(source_).keeps});
   instance_->launch(*state.impl);
   ++counters_.launches;
 }

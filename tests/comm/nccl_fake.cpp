@@ -3,6 +3,8 @@
 // whether NCCL does the rest is for tests on GPUs.
 #include <gmock/gmock.h>
 
+#include <thread>
+
 #include "comm/compare.hpp"
 #include "comm/conformance.hpp"
 #include "comm/nccl/group.hpp"
@@ -11,6 +13,7 @@ namespace attacca::test {
 namespace {
 
 using testing::AllOf;
+using testing::Each;
 using testing::HasSubstr;
 
 /// The public face refuses host devices, which the fake works with.
@@ -58,30 +61,53 @@ TEST(Nccl, exchanges_that_differ_are_named_before_nccl_hears_of_them) {
                              HasSubstr("rank 1 called all-reduce of 5 f32, sum")));
 }
 
+/// What rank 0 is told, by its launch and later ones, if rank 1 agrees to an exchange and then does
+/// something else than to call NCCL.
+std::vector<std::string> told_instead_of_a_call(const std::function<void(const Group&)>& instead) {
+  std::vector<std::string> messages;
+  run_loopback(2,
+               [&](const Group& group) {
+                 const auto control = comm::Access::impl(group.subgroup({0, 1}));
+                 const Device device = Device::host(1);
+                 const Group there = comm::Access::group(comm::join_nccl(control, device));
+                 if (group.rank() == 1) {
+                   comm::ExchangeData barrier;
+                   barrier.descriptor.operation = comm::Operation::barrier;
+                   barrier.descriptor.set_name("barrier");
+                   comm::compare_on_host(*control, barrier);
+                   return instead(group);
+                 }
+                 Graph graph(device, "step");
+                 there.barrier().add_to(graph);
+                 Exec exec = graph.instantiate();
+                 const Stream stream(device);
+                 for (int launch = 0; launch < 2; ++launch) try {
+                     exec.launch(stream);
+                     stream.synchronize();
+                   } catch (const RanksBroken& error) {
+                     messages.emplace_back(error.what());
+                   }
+               },
+               {.deadline = std::chrono::milliseconds(500)});
+  return messages;
+}
+
 TEST(Nccl, a_call_that_waits_for_a_rank_that_gave_up_ends_with_its_reason) {
-  run_loopback(2, [](const Group& group) {
-    const auto control = comm::Access::impl(group.subgroup({0, 1}));
-    const Device device = Device::host(1);
-    const Group there = comm::Access::group(comm::join_nccl(control, device));
-    if (group.rank() == 1) {  // agrees, and then does not call NCCL
-      comm::ExchangeData barrier;
-      barrier.descriptor.operation = comm::Operation::barrier;
-      barrier.descriptor.set_name("barrier");
-      comm::compare_on_host(*control, barrier);
-      return group.give_up("its disk is full");
-    }
-    Graph graph(device, "step");
-    there.barrier().add_to(graph);
-    Exec exec = graph.instantiate();
-    const Stream stream(device);
-    const auto launch = [&] {
-      exec.launch(stream);
-      stream.synchronize();
+  const auto messages =
+      told_instead_of_a_call([](const Group& group) { group.give_up("its disk is full"); });
+  EXPECT_EQ(messages, std::vector<std::string>(2, "rank 1 gave up: its disk is full"));
+}
+
+TEST(Nccl, a_call_that_waits_for_a_rank_that_stalls_ends_at_the_deadline) {
+  const auto messages = told_instead_of_a_call([](const Group& group) {
+    const auto wait = [&] {
+      for (;; std::this_thread::yield()) group.check();
     };
-    EXPECT_THAT(launch, testing::ThrowsMessage<RanksBroken>("rank 1 gave up: its disk is full"));
-    EXPECT_THAT([&] { exec.launch(stream); }, testing::Throws<RanksBroken>())
-        << "nothing is launched after that";
+    EXPECT_THROW(wait(), RanksBroken);
   });
+  ASSERT_EQ(messages.size(), 2u);
+  EXPECT_THAT(messages, Each(AllOf(HasSubstr("rank 1 launched 1 exchanges through NCCL"),
+                                   HasSubstr("within 0.5 s"))));
 }
 
 TEST(Nccl, sends_that_differ_from_their_receives_are_named) {

@@ -8,15 +8,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "comm/compare.hpp"
 #include "comm/device_group.hpp"
 #include "comm/nccl/library.hpp"
+#include "comm/nccl/watch.hpp"
 #include "core/device_events.hpp"
 #include "graph/access.hpp"
 #include "graph/data.hpp"
@@ -27,7 +25,7 @@ namespace attacca::comm {
 namespace {
 
 /// A communicator. Graphs that captured it must be gone first, so they keep it. NCCL's kernels wait
-/// for ever for a rank that does not come, so a thread aborts them when the program is broken; from
+/// for ever for a rank that does not come, so a watch aborts them when the program is broken. From
 /// then on nothing is launched, and `synchronize` throws what broke it.
 class Communicator {
  public:
@@ -47,26 +45,25 @@ class Communicator {
     tell_all(*control, error == 0 ? std::string() : problem(error, "ncclCommInitRank"),
              " (two ranks on one GPU need NCCL 2.30 or later, NCCL_MULTI_RANK_GPU_ENABLE=1 and "
              "NCCL_MAX_CTAS=4)");
-    guard_.emplace([this](const core::WorkPasses&) { control_->check(); });
-    watch_ = std::thread([this] { watch(); });
+    watch_.emplace(*control, [this] { end(library_.abort); });
+    guard_.emplace([this](const core::WorkPasses& work) { hear(work); });
   }
   ~Communicator() {
-    {
-      const std::lock_guard lock(mutex_);
-      is_ending_ = true;
-    }
-    changed_.notify_all();
-    if (watch_.joinable()) watch_.join();
+    guard_.reset();
+    watch_.reset();
     // To destroy it waits for the others, so a program that is broken aborts.
     if (comm_) end(is_broken() ? library_.abort : library_.destroy);
   }
   Communicator(const Communicator&) = delete;
 
-  /// Throws RanksBroken once the program is broken.
-  NcclComm* get() const {
+  /// For a call, which is counted. Throws RanksBroken once the program is broken.
+  NcclComm* get() {
     control_->check();
+    watch_->add_launched(1);
     return comm_;
   }
+  /// The group whose exchanges in graphs are counted: `graph.keeps` has it once for each.
+  void set_owner(const void* group) { owner_ = group; }
   const NcclLibrary& library() const { return library_; }
   void check(int error, const char* call) const {
     if (error != 0) throw DeviceError(problem(error, call));
@@ -112,22 +109,19 @@ class Communicator {
     } catch (...) {  // the device is lost, and its memory with it
     }
   }
-  void watch() {
-    using namespace std::chrono_literals;
-    const auto pause = std::clamp<std::chrono::nanoseconds>(control_->deadline() / 16, 10ms, 250ms);
-    std::unique_lock lock(mutex_);
-    while (!changed_.wait_for(lock, pause, [&] { return is_ending_; }))
-      if (is_broken()) return end(library_.abort);
+  void hear(const core::WorkPasses& work) {
+    control_->check();
+    watch_->add_launched(static_cast<std::uint64_t>(
+        std::count_if(work.keeps.begin(), work.keeps.end(),
+                      [&](const auto& kept) { return kept.get() == owner_; })));
   }
 
   std::shared_ptr<GroupImpl> control_;
   Device device_;
   const NcclLibrary& library_;
   std::atomic<NcclComm*> comm_ = nullptr;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool is_ending_ = false;
-  std::thread watch_;
+  std::atomic<const void*> owner_ = nullptr;
+  std::optional<Watch> watch_;
   std::optional<core::Listener<core::WorkPasses>> guard_;
 };
 
@@ -162,7 +156,9 @@ class NcclGroup final : public LibraryGroup {
   NcclGroup(const std::shared_ptr<GroupImpl>& control, const Device& device)
       : LibraryGroup("nccl", control, device),
         communicator_(std::make_shared<Communicator>(control, device)),
-        word_(device, 1) {}
+        word_(device, 1) {
+    communicator_->set_owner(static_cast<const GroupImpl*>(this));
+  }
 
   /// It waits for the others, and NCCL loads its kernels, which must not happen in a capture.
   void warm_up() {
