@@ -201,7 +201,9 @@ class Program {
         const auto step =
             graph.kernel(busy, work_grid(),
                          {out_.data(), (device_.is_cuda() ? 1 : 8) * kRounds[is_first() ? 0 : 1]});
-        if (work) step.after(*work);
+        // Programmatic: it starts while the one before it computes, so the wait for two nodes is
+        // hidden.
+        if (work) step.after_programmatic(*work);
         // Stage one reuses a slot that was handed over, and stage two one that has arrived.
         if (is_first() ? last[slot].has_value() : wait.has_value())
           step.after(is_first() ? *last[slot] : *wait);

@@ -63,9 +63,12 @@ ATTACCA_HD std::uint64_t churn(std::uint64_t x, std::uint32_t rounds) {
 
 struct Busy {
   static constexpr const char* name = "busy";
+  static constexpr bool waits = true;
   using Args = BusyArgs;
   static Cost cost(const Args& a) { return {.flops = 6.0 * a.rounds, .bytes = 8.0}; }
   ATTACCA_HD static void body(Thread& t, const Args& a) {
+    t.wait_for_producers();
+    t.release_consumers();  // after the wait, so that only the next one starts early
     a.out[t.index()] = churn(t.index() + 1, a.rounds);
   }
 };

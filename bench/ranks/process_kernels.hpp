@@ -25,6 +25,7 @@ struct WaitByHandArgs {
 };
 extern const attacca::Kernel<WaitByHandArgs> wait_by_hand;
 
+/// Starts early behind a programmatic edge.
 struct BusyArgs {
   std::uint64_t* out;  // [threads]
   std::uint32_t rounds;
