@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/device_events.hpp"
+#include "support/kernels.hpp"
 #include "support/lock_step_kernels.hpp"
 
 namespace {
@@ -74,6 +75,21 @@ void sum_on_gpu(const Group& group) {
   }
 }
 
+/// A kernel with a wrong address, which loses this process its GPU as the end of rank 1 may under
+/// MPS.
+void lose_gpu(const Group& group) {
+  if (Device::cuda_count() == 0) {
+    std::printf("rank %d: cannot try it here: no GPU\n", group.rank());
+    return;
+  }
+  const Device device = Device::cuda(0);
+  const attacca::Stream stream(device);
+  group.barrier().run();
+  if (is_culprit()) die();
+  stream.kernel(attacca::test::set_value, attacca::Grid{}, {reinterpret_cast<int*>(64), 1});
+  stream.synchronize();
+}
+
 void misbehave(const std::string& how, const Group& group) {
   if (how == "killed-before") {
     if (is_culprit()) die();
@@ -114,6 +130,8 @@ void misbehave(const std::string& how, const Group& group) {
     step_alone(group);
   } else if (how == "killed-on-gpu") {
     sum_on_gpu(group);
+  } else if (how == "gpu-lost") {
+    lose_gpu(group);
   } else if (how == "left") {
     if (!is_culprit()) sum(group, 1000);
   } else if (how == "chain") {
@@ -133,8 +151,9 @@ int main(int count, char** arguments) {
   const std::string rank = rank_of_launcher();
   if (how == "lost-bootstrap" && is_culprit()) die();
   try {
-    // NVSHMEM takes a while to start.
-    const std::chrono::milliseconds deadline(how == "killed-on-gpu" ? 10'000 : 1'500);
+    // NVSHMEM and GPUs take a while to start.
+    const bool uses_gpu = how.find("gpu") != std::string::npos;
+    const std::chrono::milliseconds deadline(uses_gpu ? 10'000 : 1'500);
     const Group group = *attacca::join_processes({.deadline = deadline});
     misbehave(how, group);
     std::printf("rank %s: was told nothing\n", rank.c_str());
