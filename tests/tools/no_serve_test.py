@@ -10,12 +10,9 @@ BINARY = sys.argv[1]
 class NoServeTest(unittest.TestCase):
     def test_serve_says_in_one_line_which_command_builds_a_server(self):
         done = subprocess.run([BINARY, "serve", "small", "--port", "0"], capture_output=True, text=True, timeout=60)
-        self.assertEqual(2, done.returncode, done.stdout + done.stderr)
-        self.assertEqual("", done.stdout)
-        lines = done.stderr.splitlines()
+        self.assertEqual((1, ""), (done.returncode, done.stdout))
         self.assertEqual("attacca: this build has no server; `make demo` builds one, and so does CMake with "
-                         "-DATTACCA_SERVE=ON after `make deps`", lines[0])
-        self.assertEqual(1, len(lines), done.stderr)
+                         "-DATTACCA_SERVE=ON after `make deps`\n", done.stderr)
 
 
 if __name__ == "__main__":

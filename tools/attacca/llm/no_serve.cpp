@@ -1,4 +1,6 @@
 // `attacca serve` in a build without the server: ATTACCA_SERVE is off, or a library was not found.
+#include <attacca/error.hpp>
+
 #include "command.hpp"
 
 namespace attacca::tool {
@@ -10,7 +12,7 @@ void add_serve(Program& program) {
       "1.81 or newer, OpenSSL and prometheus-cpp: `make deps` installs them.");
   command.takes_anything();
   command.action([] {
-    throw UsageError(
+    throw Error(
         "this build has no server; `make demo` builds one, and so does CMake with "
         "-DATTACCA_SERVE=ON after `make deps`");
   });
