@@ -1,6 +1,7 @@
-// Tests of the CUDA bodies of attention with fixed splits, on emulated threads: a row has the same
-// bits alone, beside neighbours, in any cut, with any page size and in decode steps, and they are
-// right. So a machine without a GPU finds mistakes in indices and in the order of sums.
+// Tests of the CUDA bodies of attention on emulated threads: a row is right, and has the same bits
+// beside neighbours in a decode step. With fixed splits it has them alone, in any cut, with any
+// page size and in decode steps of any size. So a machine without a GPU finds mistakes in indices
+// and in the order of sums.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -69,7 +70,7 @@ class World {
     args.slot_count = 1;
     args.scale = scale();
     args.window = shape_.window;
-    args.kv = view(keys_, values_);
+    args.kv = view(keys_, values_, true);
     const auto run = [&](auto block) { return rows_of(args, block, 0); };
     return at_size([&]<unsigned kSize>() {
       return run(static_cast<kernels::attending::MixedBlock<kType, kSize, true>*>(nullptr));
@@ -77,35 +78,21 @@ class World {
   }
   /// A row in a decode step with room for `room` rows. Its own position is not in a page yet.
   Bits decoded(std::uint32_t at, std::uint32_t room) {
-    const std::uint32_t count = 1;
-    std::vector<float> qkv = query_at(at);
-    const auto each = static_cast<std::ptrdiff_t>(shape_.kv_heads * shape_.head_size);
-    for (const auto* exact : {&exact_keys_, &exact_values_})
-      qkv.insert(qkv.end(), exact->begin() + at * each, exact->begin() + (at + 1) * each);
     auto keys = keys_, values = values_;
-    const auto kv = view(keys, values);
+    const auto kv = view(keys, values, true);
     for (std::uint32_t head = 0; head < shape_.kv_heads; ++head)
       for (auto* bytes : {&keys, &values})
         std::memset(bytes->data() + kv.offset(0, at, head) * kBytes, 0xff,
                     shape_.head_size * kBytes);
-    std::vector<std::int32_t> positions(room), slots(room);
-    positions[0] = static_cast<std::int32_t>(at);
-    kernels::DecodeAttentionArgs args{};
-    args.qkv = qkv.data();
-    args.rows = {&count, room};
-    args.positions = positions.data();
-    args.slots = slots.data();
-    args.slot_count = room;
-    args.heads = shape_.heads;
-    args.scale = scale();
-    args.window = shape_.window;
-    args.kv = kv;
-    const auto run = [&](auto block) { return rows_of(args, block, room); };
-    const auto rows = at_size([&]<unsigned kSize>() {
-      return run(static_cast<kernels::attending::DecodeBlock<kType, kSize, true>*>(nullptr));
-    });
+    const auto rows = decoded<true>({at}, room, kv);
     EXPECT_TRUE(keys == keys_ && values == values_) << "the new position was not stored";
     return rows[0];
+  }
+  /// Rows of a decode step with room for `room` rows. They share the slot, whose pages have all
+  /// positions already.
+  template <bool kFixed>
+  std::vector<Bits> decoded(const std::vector<std::uint32_t>& at, std::uint32_t room) {
+    return decoded<kFixed>(at, room, view(keys_, values_, kFixed));
   }
   std::vector<double> right(std::uint32_t at) const {
     const auto q = query_at(at);
@@ -134,6 +121,38 @@ class World {
  private:
   static constexpr unsigned kBytes = kernels::kv_element_bytes(kType);
 
+  template <bool kFixed>
+  std::vector<Bits> decoded(const std::vector<std::uint32_t>& at, std::uint32_t room,
+                            const kernels::PagedKv& kv) {
+    const auto count = static_cast<std::uint32_t>(at.size());
+    std::vector<float> qkv;
+    std::vector<std::int32_t> positions(room), slots(room);
+    for (std::uint32_t row = 0; row < count; ++row) {
+      const std::vector<float> query = query_at(at[row]);
+      qkv.insert(qkv.end(), query.begin(), query.end());
+      const auto each = static_cast<std::ptrdiff_t>(shape_.kv_heads * shape_.head_size);
+      for (const auto* exact : {&exact_keys_, &exact_values_})
+        qkv.insert(qkv.end(), exact->begin() + at[row] * each,
+                   exact->begin() + (at[row] + 1) * each);
+      positions[row] = static_cast<std::int32_t>(at[row]);
+    }
+    kernels::DecodeAttentionArgs args{};
+    args.qkv = qkv.data();
+    args.rows = {&count, room};
+    args.positions = positions.data();
+    args.slots = slots.data();
+    args.slot_count = room;
+    args.heads = shape_.heads;
+    args.scale = scale();
+    args.window = shape_.window;
+    args.kv = kv;
+    args.reads_ahead = kFixed;
+    const auto run = [&](auto block) { return rows_of(args, block, room); };
+    return at_size([&]<unsigned kSize>() {
+      return run(static_cast<kernels::attending::DecodeBlock<kType, kSize, kFixed>*>(nullptr));
+    });
+  }
+
   static float number(std::minstd_rand& random) {
     return (static_cast<float>(random() % 65) - 32) / 16;
   }
@@ -147,21 +166,19 @@ class World {
     for (std::uint32_t head = 0; head < shape_.heads; ++head) query[head * shape_.head_size] = 2;
     return query;
   }
-  kernels::PagedKv view(std::vector<unsigned char>& keys, std::vector<unsigned char>& values) {
-    return {keys.data(),
-            values.data(),
-            tables_.data(),
-            static_cast<std::uint32_t>(tables_.size()),
-            shape_.page_size,
-            shape_.kv_heads,
-            shape_.head_size,
-            kType,
-            true};
+  kernels::PagedKv view(std::vector<unsigned char>& keys, std::vector<unsigned char>& values,
+                        bool same_bits) {
+    return {keys.data(),      values.data(),
+            tables_.data(),   static_cast<std::uint32_t>(tables_.size()),
+            shape_.page_size, shape_.kv_heads,
+            shape_.head_size, kType,
+            same_bits};
   }
   /// Stores a number in the cache's type, and returns it as it was rounded.
   float store(std::vector<unsigned char>& bytes, std::uint32_t at, std::uint32_t head,
               std::uint32_t i, float x) {
-    unsigned char* to = bytes.data() + (view(keys_, values_).offset(0, at, head) + i) * kBytes;
+    unsigned char* to =
+        bytes.data() + (view(keys_, values_, true).offset(0, at, head) + i) * kBytes;
     if constexpr (kType == KvType::fp8) {
       *to = kernels::e4m3_of_float(x);
       return kernels::float_of_e4m3(*to);
@@ -258,6 +275,30 @@ TEST(EmulatedAttention, gives_the_same_bits_to_more_heads_than_a_block_computes)
 
 TEST(EmulatedAttention, gives_the_same_bits_where_splits_grow) {
   expect_same<KvType::bf16>({16, 2, 1}, 2'300, 2'308, 5);
+}
+
+/// Rows of a decode step, one tile after another in few blocks.
+template <KvType kType, bool kFixed>
+void expect_decoded(const Shape& shape, const std::vector<std::uint32_t>& at) {
+  World<kType> world(shape, *std::max_element(at.begin(), at.end()) + 1);
+  const auto room = static_cast<std::uint32_t>(at.size());
+  const auto rows = world.template decoded<kFixed>(at, room);
+  for (std::size_t row = 0; row < at.size(); ++row) {
+    SCOPED_TRACE(testing::Message() << "head size " << shape.head_size << ", position " << at[row]);
+    ASSERT_EQ((world.template decoded<kFixed>({at[row]}, room)[0]), rows[row]) << "alone";
+    const auto right = world.right(at[row]);
+    for (std::size_t i = 0; i < right.size(); ++i)
+      ASSERT_NEAR(kernels::float_of_bfloat(rows[row][i]), right[i], 2e-2);
+  }
+}
+
+TEST(EmulatedAttention, attends_to_short_and_long_rows_one_after_another) {
+  const std::vector<std::uint32_t> at{300, 0, 1, 0, 200, 15, 16, 129, 17, 64, 65, 40, 255, 63};
+  expect_decoded<KvType::bf16, false>({64, 4, 2}, at);
+  expect_decoded<KvType::bf16, true>({64, 4, 2}, at);
+  expect_decoded<KvType::f16, false>({80, 3, 1, 70, 32}, at);
+  expect_decoded<KvType::fp8, false>({48, 2, 1, 0, 64}, at);
+  expect_decoded<KvType::bf16, false>({256, 2, 1}, {20, 0, 100});
 }
 
 }  // namespace
