@@ -87,7 +87,6 @@ class Block {
  public:
   static constexpr bool kIsQuantized = Weights::kIsQuantized;
   static constexpr bool kInOrder = Weights::kInOrder;
-  static constexpr bool kInTwos = Weights::kInTwos;
   static_assert(!kIsQuantized || kRows8 == 1);
   static constexpr unsigned kRows = 8 * kRows8;
   static constexpr unsigned kPlanes =
@@ -217,7 +216,6 @@ class Block {
   }
   /// The group of a chunk that is a warp's piece `p`.
   __device__ unsigned group_of(unsigned p) const {
-    if constexpr (kInTwos) return (p / 2 * kConsumerWarps + warp_) * 2 + p % 2;
     return kInOrder ? warp_ * kPieces + p : p * kConsumerWarps + warp_;
   }
   __device__ std::uint32_t tile_at(std::uint32_t index) const { return tiles_.first + index; }
@@ -376,13 +374,6 @@ class Block {
 #pragma unroll
         for (unsigned p = 0; p < kPieces; ++p)
           if (!kLoadsAhead && is_last) load_piece(p, next);
-      } else if constexpr (kInTwos && kIsWhole) {
-#pragma unroll
-        for (unsigned p = 0; p < kPieces; p += 2) {
-          seen |= multiply_two(x[p], x[p + 1], group_of(p), sums[r]);
-          for (unsigned i = p; i < p + 2; ++i)
-            if (!kLoadsAhead && is_last) load_piece(i, next);
-        }
       } else {
 #pragma unroll
         for (unsigned p = 0; p < kPieces; ++p) {
@@ -410,28 +401,11 @@ class Block {
       if constexpr (kIsQuantized)
         add_scaled<Weights>(sums[0], pairs, x, low, high, x_sums);
       else
-        multiply_rows(sums, pairs, x);
+        for (unsigned n = 0; n < kPlanes; ++n) {
+          multiply(sums[n], pairs.first, x[n].x, x[n].y);
+          multiply(sums[n], pairs.second, x[n].z, x[n].w);
+        }
       return __float_as_uint(sums[0][0]) | __float_as_uint(sums[0][3]);
-    }
-  }
-  /// The same for two groups, of which a lane has 16 contiguous columns.
-  __device__ unsigned multiply_two(const uint4 (&x0)[kPlanes], const uint4 (&x1)[kPlanes],
-                                   unsigned mine, float (&sums)[kSums][4]) {
-    const unsigned char* at = stage() + mine * kGroupBytes + lane_ % 4 * (2 * Weights::kLaneBytes);
-    const uint4 low = load<uint4>(at + row_offset_[0]);
-    const uint4 high = load<uint4>(at + row_offset_[1]);
-    multiply_rows(sums,
-                  {Weights::pairs(uint2{low.x, low.y}), Weights::pairs(uint2{high.x, high.y})}, x0);
-    multiply_rows(sums,
-                  {Weights::pairs(uint2{low.z, low.w}), Weights::pairs(uint2{high.z, high.w})}, x1);
-    return __float_as_uint(sums[0][0]) | __float_as_uint(sums[0][3]);
-  }
-  /// c += w x for 32 columns of sixteen rows of weights.
-  __device__ static void multiply_rows(float (&sums)[kSums][4], const WeightFragments& w,
-                                       const uint4 (&x)[kPlanes]) {
-    for (unsigned n = 0; n < kPlanes; ++n) {
-      multiply(sums[n], w.first, x[n].x, x[n].y);
-      multiply(sums[n], w.second, x[n].z, x[n].w);
     }
   }
   /// The same for all pieces of a chunk, with columns in order.
@@ -466,13 +440,9 @@ class Block {
   }
   __device__ void load_piece(unsigned p, std::uint32_t group) {
     const std::uint32_t mine = min(group + group_of(p), groups_ - 1);
-    std::uint32_t from = mine * (2 * kGroup);
-    if constexpr (kInTwos)  // as multiply_two has them
-      if (group + kChunk / kGroup <= groups_)
-        from = mine / 2 * (4 * kGroup) + lane_ % 4 * 16 + p % 2 * 16;
 #pragma unroll
     for (unsigned n = 0; n < kPlanes; ++n) {
-      const unsigned char* at = x_rows_[n] + from;
+      const unsigned char* at = x_rows_[n] + mine * (2 * kGroup);
       if constexpr (Weights::kHasHalves) {
         if (kIsQuantized && n == 1 && !a_.x_rest) {
           x_[p][n] = {};

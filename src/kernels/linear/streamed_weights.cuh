@@ -49,7 +49,6 @@ struct Bf16 {
   static constexpr bool kHasRowScales = false;
   static constexpr bool kInOrder = false;     // the order of sum_order.cuh
   static constexpr bool kHasHalves = false;   // a lane has four columns of each half of 32
-  static constexpr bool kInTwos = false;      // a lane has 16 columns of two groups
   static constexpr unsigned kHead = 0;        // offset of the first lane's bytes
   static constexpr unsigned kLaneBytes = 16;  // from one lane to the next
   // Bytes after each row. TMA streams up to a quarter slower to rows that are not at multiples of
@@ -84,9 +83,7 @@ struct Bf16InOrder : Bf16 {
   }
 };
 
-/// e4m3 weights with one scale for each row. Of two groups a lane reads 16 contiguous columns,
-/// eight for each: fewer loads, and rows may lie at multiples of 128 bytes, where TMA is fastest,
-/// with no more bank conflicts than bf16 has.
+/// e4m3 weights with one scale for each row.
 struct E4m3 {
   static constexpr TensorType kType = TensorType::e4m3;
   static constexpr bool kIsQuantized = false;
@@ -94,13 +91,12 @@ struct E4m3 {
   static constexpr bool kHasRowScales = true;
   static constexpr bool kInOrder = false;
   static constexpr bool kHasHalves = false;
-  static constexpr bool kInTwos = true;  // groups
   static constexpr unsigned kHead = 0;
   static constexpr unsigned kLaneBytes = 8;
-  static constexpr unsigned kPadding = 0;
+  static constexpr unsigned kPadding = 32;  // lanes of four rows reach all banks
 
-  __device__ static uint4 pairs(const unsigned char* at) { return pairs(load<uint2>(at)); }
-  __device__ static uint4 pairs(const uint2& bytes) {
+  __device__ static uint4 pairs(const unsigned char* at) {
+    const uint2 bytes = load<uint2>(at);
     return {pair(__byte_perm(bytes.x, 0, 0x1404)), pair(__byte_perm(bytes.x, 0, 0x3424)),
             pair(__byte_perm(bytes.y, 0, 0x1404)), pair(__byte_perm(bytes.y, 0, 0x3424))};
   }
@@ -127,7 +123,6 @@ struct Quants {
 
   static constexpr bool kInOrder = false;
   static constexpr bool kHasHalves = true;
-  static constexpr bool kInTwos = false;
 
   /// A weight is factor * quant + least.
   struct Scale {
