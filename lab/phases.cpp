@@ -1,9 +1,7 @@
 // phases.cpp: where the time of a persistent step goes: for each kind of phase, how long blocks
 // wait for the phases before, and how long they work.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -114,30 +112,11 @@ void time_phases(const char* shape_name, std::uint32_t count) {
   const Kernel<kernels::PersistentStepArgs> kernel(*link.kernel);
   const Buffer<PhaseTime> times(device, std::vector<PhaseTime>(link.grid.blocks.x * phases.size()));
   args.times = const_cast<PhaseTime*>(times.data());
+  for (int launch = 0; launch < kLaunches; ++launch) stream.kernel(kernel, link.grid, args);
+  stream.synchronize();
   std::printf("%s, %u rows, context %u: %zu phases, %u blocks\n", shape_name, count, kContext,
               phases.size(), link.grid.blocks.x);
-  const auto microseconds = [&] {
-    stream.synchronize();
-    const auto start = std::chrono::steady_clock::now();
-    for (int launch = 0; launch < kLaunches; ++launch) stream.kernel(kernel, link.grid, args);
-    stream.synchronize();
-    const std::chrono::duration<double, std::micro> all = std::chrono::steady_clock::now() - start;
-    return all.count() / kLaunches;
-  };
-  (void)microseconds();
   print(phases, times.read());
-  args.times = nullptr;
-  // In turn, so that drift affects all alike; the least of a few rounds.
-  constexpr std::uint32_t kRunAhead[] = {0, 4, 8, 16, 32};
-  double least[std::size(kRunAhead)];
-  std::fill(std::begin(least), std::end(least), 1e9);
-  for (int round = 0; round < 10; ++round)
-    for (std::size_t i = 0; i < std::size(kRunAhead); ++i) {
-      args.run_ahead = kRunAhead[i];
-      least[i] = std::min(least[i], microseconds());
-    }
-  for (std::size_t i = 0; i < std::size(kRunAhead); ++i)
-    std::printf("%2u stages prefetched into L2: %.1f us a launch\n", kRunAhead[i], least[i]);
 }
 
 }  // namespace attacca::lab

@@ -299,24 +299,6 @@ TEST_P(SmallPersistentStep, has_the_bits_of_its_kernels_in_a_switch_in_a_loop) {
   EXPECT_TRUE(world.bits() == expected);
 }
 
-TEST_P(PersistentStep, has_the_same_bits_however_far_weights_are_prefetched) {
-  World world(device(), config_of(kShapes[1], 2), {300, 20}, 2, KvType::bf16);
-  const Chain chain = world.chain();
-  const step::PersistentSteps steps(device());
-  Chain joined = chain;
-  steps.join(joined);
-  const step::Link& link = joined.links().front();
-  auto args = *static_cast<const kernels::PersistentStepArgs*>(link.arguments.data());
-  const std::vector<std::uint32_t> expected = world.bits_after(chain);
-  for (const std::uint32_t stages : {1u, 8u, 100u}) {
-    args.run_ahead = stages;
-    Chain ahead(device());
-    ahead.add(step::Part::product, "step", Kernel<kernels::PersistentStepArgs>(*link.kernel),
-              link.grid, args);
-    EXPECT_TRUE(world.bits_after(ahead) == expected) << stages << " stages ahead";
-  }
-}
-
 /// As the graph that the engine builds, many times: an order of events that goes wrong seldom.
 TEST_P(PersistentStep, has_the_same_bits_a_thousand_times) {
   World world(device(), config_of(kShapes[0], 8), {300, 20, 511}, 4, KvType::bf16, true);

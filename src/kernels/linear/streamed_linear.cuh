@@ -147,32 +147,13 @@ class Block {
   }
   __device__ State state() const { return state_; }
   __device__ bool has_tiles() const { return tiles_.count != 0; }
-  /// Producer warps: request all tiles, without waiting for x. `told()` is called after each stage.
-  /// False: no stage became free.
-  template <class Told>
-  __device__ bool stream(const Told& told) {
-    return for_each_stage([&](std::uint32_t tile, std::uint32_t column) {
-      if (!fill_stage(tile, column)) return false;
-      told();
-      return true;
-    });
-  }
-  /// Another warp: prefetches the same stages into L2, in the same order. `turn()` says for each of
-  /// them whether to do so. False: it said to stop.
-  enum class Turn { take, skip, stop };
-  template <class NextTurn>
-  __device__ bool prefetch_all(const NextTurn& turn) const {
-    return for_each_stage([&](std::uint32_t tile, std::uint32_t column) {
-      const Turn mine = turn();
-      if (mine != Turn::take || lane_ >= kTileRows) return mine != Turn::stop;
-      const std::uint64_t row =
-          is_gate() ? tile * (kTileRows / 2) + lane_ / 2 : tile * kTileRows + lane_;
-      const void* matrix = is_gate() && lane_ % 2 != 0 ? a_.up.data : a_.w.data;
-      prefetch(static_cast<const unsigned char*>(matrix) +
-                   row_bytes(Weights::kType, row * a_.w.columns + column),
-               bytes_of<Weights>(min(a_.w.columns - column, kChunk)));
-      return true;
-    });
+  /// Producer warps: request all tiles, without waiting for x. False: no stage became free.
+  __device__ bool stream() {
+    for (std::uint32_t tile = 0; tile < tiles_.count; tile = next_tile(tile))
+      for (std::uint32_t chunk = 0; chunk < chunks_; ++chunk)
+        for (std::uint32_t one = tile; one < min(tile + kTiles, limit_of(tile)); ++one)
+          if (!fill_stage(tile_at(one), chunk_at(tile, chunk) * kChunk)) return false;
+    return true;
   }
   /// Consumer warps: what does not read x. REQUIRES, here and below: 0 < count <= kRows.
   __device__ void prepare(std::uint32_t count) { find_rows(0, count); }
@@ -237,16 +218,6 @@ class Block {
             if (!fill_stage(tile_at(one), chunk_at(tile, chunk) * kChunk)) return;
           }
     prefetch_next();
-  }
-  /// Calls `use` with the tile and the first column of each stage, in the order in which the
-  /// consumers want them, until it returns false.
-  template <class Use>
-  __device__ bool for_each_stage(const Use& use) const {
-    for (std::uint32_t tile = 0; tile < tiles_.count; tile = next_tile(tile))
-      for (std::uint32_t chunk = 0; chunk < chunks_; ++chunk)
-        for (std::uint32_t one = tile; one < min(tile + kTiles, limit_of(tile)); ++one)
-          if (!use(tile_at(one), chunk_at(tile, chunk) * kChunk)) return false;
-    return true;
   }
   /// Requests this warp's rows of a stage. The rows of a gate and its partner alternate, so that
   /// both meet in one lane. Returns false if no stage became free.

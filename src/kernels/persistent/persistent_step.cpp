@@ -14,7 +14,7 @@ namespace attacca::kernels {
 namespace {
 
 // These repeat persistent_step.cuh and streamed_linear.cuh, which only nvcc can read.
-constexpr unsigned kThreads = 352;
+constexpr unsigned kThreads = 320;
 constexpr unsigned kRingBytes = 8 * 8 * (2 * 1024 + 128);
 constexpr unsigned kTeams = 2;
 
@@ -23,7 +23,7 @@ constexpr unsigned kTeams = 2;
 constexpr unsigned shared_bytes(unsigned size) {
   const unsigned attention = 32 * (size + 32) + 48 * size + 128 * (size + 4) + 512;
   const unsigned plan = 4 * (3 * kMostPersistentRows + 1) + 12;
-  return kRingBytes + kTeams * (attention + plan) + 8 * sizeof(Phase) + 128;
+  return kRingBytes + kTeams * (attention + plan) + 6 * sizeof(Phase) + 128;
 }
 
 template <unsigned kRows8, unsigned kSize>
@@ -64,7 +64,7 @@ struct PersistentStep {
                                   [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH__)
     using Block = persistent::StepBlock<kRows8, kSize>;
-    static_assert(kThreads == 32 * (streamed::kConsumerWarps + persistent::kStreamingWarps));
+    static_assert(kThreads == 32 * (streamed::kConsumerWarps + streamed::kProducerWarps));
     static_assert(kRingBytes == persistent::kRingBytes);
     static_assert(persistent::kRingBytes + sizeof(typename Block::Shared) <= shared_bytes(kSize));
     Block(a).run(t);

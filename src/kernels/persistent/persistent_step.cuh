@@ -13,9 +13,6 @@ namespace attacca::kernels::persistent {
 inline constexpr unsigned kRingStages = 8;
 inline constexpr unsigned kRingBytes =
     kRingStages * kPersistentTileRows * (2 * streamed::kChunk + streamed::Bf16::kPadding);
-/// Warps that go through all products: those that fill the ring, and one that prefetches.
-inline constexpr unsigned kStreamingWarps = streamed::kProducerWarps + 1;
-inline constexpr unsigned kNapNanoseconds = 100;
 /// Polls of the counter before the clock is read: some milliseconds.
 inline constexpr unsigned kEagerPolls = 4096;
 /// Whether the norm's squares are requested together with x, not after the first products.
@@ -48,8 +45,7 @@ class StepBlock {
   struct Shared {
     alignas(16) TeamMemory teams[ConsumerTeam::kTeams];
     Phase consumed[2];  // the current phase and the next one
-    Phase produced[kStreamingWarps][2];
-    std::uint32_t filled;  // stages so far, by the first producer warp; kAllFilled at its end
+    Phase produced[streamed::kProducerWarps][2];
     // Facts of the step, here and not in registers, which attention needs.
     std::uint32_t tokens;
     std::uint32_t rows;                            // that get logits
@@ -59,25 +55,20 @@ class StepBlock {
     WaitBound bound;
   };
 
-  static constexpr std::uint32_t kAllFilled = ~std::uint32_t{0};
-
   __device__ explicit StepBlock(const PersistentStepArgs& args) : a_(args) {}
 
   __device__ void run(WaitingThread& t) {
     if (threadIdx.x == 0) {
       Product::ring().init();
       shared().bound.init();
-      shared().filled = 0;
       shared().tokens = min(*a_.token_count, a_.capacity);
       shared().rows = min(*a_.row_count, a_.capacity);
     }
     __syncthreads();
-    if (threadIdx.x < streamed::kConsumerThreads)
-      consume(t);
-    else if (threadIdx.x < streamed::kConsumerThreads + 32 * streamed::kProducerWarps)
+    if (threadIdx.x >= streamed::kConsumerThreads)
       produce();
     else
-      run_ahead();
+      consume(t);
     Product::ring().report(t);
     shared().bound.report(
         t, [&](unsigned, unsigned) { return a_.counter->arrived(); },
@@ -86,7 +77,6 @@ class StepBlock {
 
  private:
   using State = typename Product::State;
-  using Filled = device::AtomicRef<std::uint32_t, device::Scope::block>;
 
   // Phases are copied to shared memory one ahead, so that no one waits for their arguments.
 
@@ -104,45 +94,10 @@ class StepBlock {
 
   /// A producer warp: streams the block's tiles of all products. It waits for free stages only.
   __device__ void produce() {
-    const bool tells = threadIdx.x == streamed::kConsumerThreads;
-    const Filled filled(shared().filled);
-    State state;
-    std::uint32_t count = 0;
-    for_each_product([&](const StreamedLinearArgs& args) {
-      Product product(args, state);
-      const bool is_done = product.stream([&] {
-        if (tells) filled.store(++count, device::relaxed);
-      });
-      state = product.state();
-      return is_done;
-    });
-    if (tells) filled.store(kAllFilled, device::relaxed);
-  }
-  /// The last warp: prefetches stages into L2, some ahead of the producer warps. Nobody waits for
-  /// it, and it ends with them.
-  __device__ void run_ahead() {
-    if (a_.run_ahead == 0) return;
-    const Filled filled(shared().filled);
-    std::uint32_t count = 0;
-    for_each_product([&](const StreamedLinearArgs& args) {
-      return Product(args, State{}).prefetch_all([&] {
-        for (;;) {
-          const std::uint32_t seen = __shfl_sync(~0u, filled.load(device::relaxed), 0);
-          if (seen == kAllFilled) return Product::Turn::stop;
-          if (count < seen + a_.run_ahead)
-            return count++ < seen ? Product::Turn::skip : Product::Turn::take;
-          __nanosleep(kNapNanoseconds);
-        }
-      });
-    });
-  }
-  /// Calls `use` with the arguments of each product, until it returns false. All lanes of a warp
-  /// call.
-  template <class Use>
-  __device__ void for_each_product(const Use& use) {
     if (shared().tokens == 0) return;
     const unsigned lane = threadIdx.x % 32;
     Phase(&phases)[2] = shared().produced[threadIdx.x / 32 - streamed::kConsumerWarps];
+    State state;
     fetch(phases[0], a_.first_product, lane);
     for (unsigned slot = 0;; slot ^= 1) {
       attending::cp_async_wait<0>();
@@ -150,7 +105,11 @@ class StepBlock {
       const Phase& phase = phases[slot];
       const std::uint32_t next = phase.next_product;
       if (next != Phase::kNone) fetch(phases[slot ^ 1], next, lane);
-      if (count_of(phase) != 0 && !use(phase.product())) return;
+      if (count_of(phase) != 0) {
+        Product product(phase.product(), state);
+        if (!product.stream()) return;
+        state = product.state();
+      }
       if (next == Phase::kNone) return;
     }
   }

@@ -33,9 +33,6 @@ struct PersistentStepArgs {
   PhaseCounter<>* counter;           // zeroed before the first launch
   double flops;                      // of all phases, for the kernel's cost
   double bytes;
-  // Stages that are prefetched into L2 beyond those that are in the ring or on their way to it: so
-  // memory does not idle while the ring is full. 0: none.
-  std::uint32_t run_ahead = 0;
   PhaseTime* times = nullptr;  // [blocks, count], for measurements; null: not kept
 };
 
