@@ -8,6 +8,7 @@
 #include <functional>
 #include <thread>
 
+#include "schedule/steady.hpp"
 #include "schedule/world.hpp"
 
 namespace attacca::schedule {
@@ -120,13 +121,40 @@ class Twins {
     for (int step = 0; step < steps; ++step) {
       while (dice_.one_in(2)) submit();
       if (dice_.one_in(9)) cancel();
-      plan_step(one_.state);
-      crew_.run([&](const Crew::Lanes& lanes) { plan_step(many_.state, lanes); });
+      plan_both();
       compare_plans();
-      if (one_.state.in_flight > dice_.from(0, 1)) commit();
+      if (one_.state.in_flight > dice_.from(0, 1)) commit(sample(12));
       compare_states();
     }
     ASSERT_GT(one_.state.statistics.decoded, 0u);
+  }
+
+  /// One of them commits and plans with steady passes, where they can be made; returns how many
+  /// were.
+  int run_steadily(int passes) {
+    int steady = 0;
+    for (int pass = 0; pass < passes && !testing::Test::HasFatalFailure(); ++pass) {
+      while (dice_.one_in(8)) submit();
+      if (dice_.one_in(50)) cancel();
+      for (Schedule* each : {&one_, &many_})
+        while (each->state.in_flight < kMostInFlight) {
+          plan_step(each->state);
+          if (each->state.plan.counts->tokens == 0) break;
+        }
+      const std::vector<Outcome> sampled = sample(60);
+      const bool is_steady = make_steady_pass_of_many(sampled);
+      commit_step(one_.state, sampled.data());
+      if (is_steady) {
+        ++steady;
+        compare_events();
+        plan_step(one_.state);
+      } else {
+        commit_step(many_.state, sampled.data());
+      }
+      compare_plans();
+      compare_states();
+    }
+    return steady;
   }
 
  private:
@@ -147,12 +175,49 @@ class Twins {
     ASSERT_EQ(schedule::cancel(one_.state, entry, id), schedule::cancel(many_.state, entry, id));
   }
 
-  void commit() {
+  void plan_both() {
+    plan_step(one_.state);
+    crew_.run([&](const Crew::Lanes& lanes) { plan_step(many_.state, lanes); });
+  }
+
+  /// One in so many rows ends its request.
+  std::vector<Outcome> sample(std::uint32_t rows_per_end) {
     std::vector<Outcome> sampled(limits_.logit_rows);
     for (Outcome& each : sampled)
-      each = {static_cast<std::int32_t>(dice_.from(1, 2)), dice_.one_in(12)   ? Ending::stop_token
-                                                           : dice_.one_in(30) ? Ending::not_finite
-                                                                              : Ending::none};
+      each = {static_cast<std::int32_t>(dice_.from(1, 2)),
+              dice_.one_in(rows_per_end)       ? Ending::stop_token
+              : dice_.one_in(3 * rows_per_end) ? Ending::not_finite
+                                               : Ending::none};
+    return sampled;
+  }
+
+  /// Makes a steady pass with the crew, if it can be made, and keeps its events.
+  bool make_steady_pass_of_many(const std::vector<Outcome>& sampled) {
+    std::atomic<std::uint32_t> against = 0;
+    steady_events_.assign(many_.state.running.count, {});
+    crew_.run([&](const Crew::Lanes& lanes) {
+      SteadyPart own;
+      against += !find_steady_part(many_.state, sampled.data(), lanes, own);
+      lanes.sync();
+      if (against > 0) return;
+      if (own.is_used) steady_events_[lanes.index()] = own.event;
+      make_steady_pass(many_.state, lanes, own);
+    });
+    return against == 0;
+  }
+
+  void compare_events() {
+    ASSERT_EQ(one_.state.event_count, steady_events_.size());
+    for (std::uint32_t at = 0; at < one_.state.event_count; ++at)
+      compare(one_.state.events[at], steady_events_[at]);
+  }
+
+  static void compare(const Event& a, const Event& b) {
+    ASSERT_EQ(std::tie(a.id, a.entry, a.row, a.position, a.token, a.ending),
+              std::tie(b.id, b.entry, b.row, b.position, b.token, b.ending));
+  }
+
+  void commit(const std::vector<Outcome>& sampled) {
     commit_step(one_.state, sampled.data());
     crew_.run([&](const Crew::Lanes& lanes) {
       settle_step(many_.state, sampled.data(), lanes);
@@ -160,11 +225,8 @@ class Twins {
       if (is_first(lanes)) keep_step(many_.state);
     });
     ASSERT_EQ(one_.state.event_count, many_.state.event_count);
-    for (std::uint32_t at = 0; at < one_.state.event_count; ++at) {
-      const Event &a = one_.state.events[at], &b = many_.state.events[at];
-      ASSERT_EQ(std::tie(a.id, a.entry, a.row, a.position, a.token, a.ending),
-                std::tie(b.id, b.entry, b.row, b.position, b.token, b.ending));
-    }
+    for (std::uint32_t at = 0; at < one_.state.event_count; ++at)
+      compare(one_.state.events[at], many_.state.events[at]);
   }
 
   void compare_plans() {
@@ -193,6 +255,15 @@ class Twins {
     ASSERT_EQ(std::memcmp(a.entries, b.entries, limits_.requests * sizeof(Entry)), 0);
     ASSERT_EQ(std::memcmp(a.slots, b.slots, limits_.slots * sizeof(schedule::Slot)), 0);
     ASSERT_EQ(std::memcmp(a.pages, b.pages, limits_.pages * sizeof(Page)), 0);
+    ASSERT_EQ(std::tie(a.oldest, a.in_flight, a.settled, a.to_keep_count),
+              std::tie(b.oldest, b.in_flight, b.settled, b.to_keep_count));
+    for (std::uint32_t place = 0; place < kMostInFlight; ++place) {
+      ASSERT_EQ(a.part_count[place], b.part_count[place]);
+      ASSERT_EQ(
+          std::memcmp(a.parts_at(place), b.parts_at(place), a.part_count[place] * sizeof(Part)), 0);
+    }
+    const std::size_t history = std::size_t{limits_.requests} * limits_.max_context;
+    ASSERT_EQ(std::memcmp(a.histories, b.histories, history * sizeof *a.histories), 0);
     ASSERT_EQ(a.running.count, b.running.count);
     ASSERT_EQ(std::memcmp(a.running.items, b.running.items, a.running.count * 4), 0);
     ASSERT_EQ(a.free_pages.count, b.free_pages.count);
@@ -204,6 +275,7 @@ class Twins {
   Limits limits_;
   Schedule one_{limits_}, many_{limits_};
   std::uint64_t last_id_ = 0;
+  std::vector<Event> steady_events_;
 };
 
 TEST(Lanes, any_number_of_them_plans_and_commits_the_same_steps) {
@@ -214,6 +286,19 @@ TEST(Lanes, any_number_of_them_plans_and_commits_the_same_steps) {
       Twins(seed, crew).run(60);
       if (HasFatalFailure()) return;
     }
+  }
+}
+
+TEST(Lanes, a_steady_pass_does_what_a_commit_and_a_plan_do) {
+  for (const std::uint32_t count : {1u, 5u}) {
+    Crew crew(count);
+    int steady = 0;
+    for (std::uint32_t seed = 0; seed < 20; ++seed) {
+      SCOPED_TRACE(testing::Message() << count << " lanes, seed " << seed);
+      steady += Twins(seed, crew).run_steadily(100);
+      if (HasFatalFailure()) return;
+    }
+    EXPECT_GT(steady, 50) << count << " lanes";
   }
 }
 
