@@ -8,7 +8,7 @@
 
 #include "kernels/sample/sampling.hpp"
 #include "resident/block_lanes.hpp"
-#include "schedule/step.hpp"
+#include "schedule/steady.hpp"
 
 namespace attacca::resident {
 namespace {
@@ -28,28 +28,29 @@ ATTACCA_HD void copy(const BlockLanes& lanes, T* to, const T* from, std::uint32_
 
 ATTACCA_HD std::uint64_t now() { return device::NativeMemory::now(); }
 
-/// Records the turn before `plan`, if there was one since the launch, and `plan` itself. It does so
-/// at the end, with one atomic addition for all marks: each trip to memory takes most of a
-/// microsecond.
-ATTACCA_HD void record(const PlanArgs& a, std::uint64_t began, std::uint64_t committed) {
-  if (!a.records.items && !a.sites.plan) return;
+/// Records the turn before `plan`, and `plan` itself. It does so at the end, with one atomic
+/// addition for several marks: each trip to memory takes most of a microsecond. The first step of a
+/// launch waits for the `first` plan, so that is recorded by the next one.
+ATTACCA_HD void record(const PlanArgs& a, const PlanTimes& first, const PlanTimes& own) {
+  if (a.is_first || (!a.records.items && !a.sites.plan)) return;
   using llm::StepMark;
   const auto number = [](StepMark mark) { return static_cast<std::uint32_t>(mark); };
   const auto add = [&](const device::SiteRef& site, std::uint64_t from, std::uint64_t to) {
     site.add_at(from, device::SiteEvent::begins);
     site.add_at(to, device::SiteEvent::ends);
   };
-  const std::uint64_t ended = now();
-  if (!a.is_first) {
-    a.records.add_all({a.loop->turn_began, a.loop->turn_ended},
-                      {number(StepMark::turn_begins), number(StepMark::turn_ends)});
-    add(a.sites.turn, a.loop->turn_began, a.loop->turn_ended);
-  }
-  a.records.add_all({began, committed, ended},
-                    {number(StepMark::plan_begins), number(StepMark::plan_has_committed),
-                     number(StepMark::plan_ends)});
-  add(a.sites.commit, began, committed);
-  add(a.sites.plan, began, ended);
+  const auto add_plan = [&](const PlanTimes& plan) {
+    a.records.add_all({plan.began, plan.committed, plan.ended},
+                      {number(StepMark::plan_begins), number(StepMark::plan_has_committed),
+                       number(StepMark::plan_ends)});
+    add(a.sites.commit, plan.began, plan.committed);
+    add(a.sites.plan, plan.began, plan.ended);
+  };
+  if (first.began != 0) add_plan(first);
+  a.records.add_all({a.loop->turn_began, a.loop->turn_ended},
+                    {number(StepMark::turn_begins), number(StepMark::turn_ends)});
+  add(a.sites.turn, a.loop->turn_began, a.loop->turn_ended);
+  add_plan(own);
 }
 
 // --- plan --------------------------------------------------------------------------------------
@@ -71,6 +72,21 @@ ATTACCA_HD News row_news(const PlanArgs& a, const schedule::Event& event) {
   return news;
 }
 
+/// Places in the ring of news, from the `first` on.
+struct NewsPlaces {
+  RingWriter<News>& news;
+  std::uint32_t first;
+  ATTACCA_HD News& operator()(std::uint32_t lane) const { return news.slot(first + lane).value; }
+};
+
+ATTACCA_HD News step_news(const PlanArgs& a) {
+  News news{};
+  news.kind = News::Kind::step;
+  news.at = now();
+  news.step = a.loop->counts;
+  return news;
+}
+
 /// Publishes the events of the step before, then the step. `plan_step` has seen that there is room.
 ATTACCA_HD void publish(const BlockLanes& lanes, const PlanArgs& a) {
   const State& state = a.loop->state;
@@ -83,19 +99,13 @@ ATTACCA_HD void publish(const BlockLanes& lanes, const PlanArgs& a) {
     const News row = at < events ? row_news(a, state.events[at]) : News{};
     const std::uint32_t left = events - first;
     write_together(lanes, row, left < lanes.count() ? left : lanes.count(),
-                   [&](std::uint32_t lane) -> News& { return news.slot(first + lane).value; });
+                   NewsPlaces{news, first});
     const bool has_tops = at < events && row.row.has_tops;
     if (!lanes.any(has_tops)) continue;
     const std::uint32_t place = tops_places.place(lanes, std::uint32_t{has_tops});
     if (has_tops) tops.put(place, a.loop->sampled[state.events[at].row]);
   }
-  if (is_first(lanes)) {
-    News step{};
-    step.kind = News::Kind::step;
-    step.at = now();
-    step.step = a.loop->counts;
-    news.put(events, step);
-  }
+  if (is_first(lanes)) news.put(events, step_news(a));
   lanes.sync();
   if (!is_first(lanes)) return;
   tops.publish(tops_places.next());
@@ -257,17 +267,68 @@ ATTACCA_HD void take_in_orders(const BlockLanes& lanes, const PlanArgs& a, std::
   }
 }
 
-/// Whether every row of another step could be published.
-ATTACCA_HD bool has_room(const PlanArgs& a) {
+/// Whether every row of another step could be published, once `first` news are.
+ATTACCA_HD bool has_room(const PlanArgs& a, std::uint32_t first = 0) {
   LoopState& loop = *a.loop;
   const schedule::Limits& limits = loop.state.limits;
+  const std::uint32_t wanted = first + news_wanted(limits);
   RingWriter<News> news(a.news, loop.news);
   RingWriter<Sampled> tops(a.tops, loop.tops);
-  const bool has_both = news.room(news_wanted(limits)) >= news_wanted(limits) &&
-                        tops.room(2 * limits.logit_rows) >= 2 * limits.logit_rows;
+  const bool has_both =
+      news.room(wanted) >= wanted && tops.room(2 * limits.logit_rows) >= 2 * limits.logit_rows;
   loop.news = news.place();
   loop.tops = tops.place();
   return has_both;
+}
+
+ATTACCA_HD void commit(const BlockLanes& lanes, const PlanArgs& a) {
+  State& state = a.loop->state;
+  schedule::settle_step(state, a.loop->sampled, lanes);
+  lanes.sync();
+  publish(lanes, a);
+  if (is_first(lanes)) schedule::keep_step(state);
+  lanes.sync();
+  note_masks(lanes, a);
+}
+
+ATTACCA_HD void plan_next(const BlockLanes& lanes, const PlanArgs& a, std::uint64_t written) {
+  LoopState& loop = *a.loop;
+  take_in_orders(lanes, a, written);
+  if (is_first(lanes)) loop.is_full = !has_room(a);
+  lanes.sync();
+  if (!loop.is_full && !loop.is_paused)
+    schedule::plan_step(loop.state, lanes);
+  else if (is_first(lanes))
+    *loop.state.plan.counts = {};
+  if (!is_first(lanes)) return;
+  schedule::Counts& counts = *loop.state.plan.counts;
+  if (counts.tokens == 0) counts.graph = schedule::kNone;  // the next pass has no step
+}
+
+/// Commits the step before and plans the next one at once, where nobody has ended, no order has
+/// come and each lane has one request at most. False: nothing was done.
+ATTACCA_HD bool pass_steadily(const BlockLanes& lanes, const PlanArgs& a, std::uint64_t written) {
+  LoopState& loop = *a.loop;
+  const std::uint32_t rows = loop.state.running.count;
+  schedule::SteadyPart own;
+  bool is_steady = schedule::find_steady_part(loop.state, loop.sampled, lanes, own);
+  News row{};
+  if (own.is_used) {
+    row = row_news(a, own.event);
+    is_steady &= !row.row.has_tops && row.row.mask != SamplingParams::kUnknownMask;
+  }
+  if (is_first(lanes))
+    is_steady &= written == loop.orders.own && !loop.is_paused && has_room(a, rows + 1);
+  if (lanes.any(!is_steady)) return false;
+  RingWriter<News> news(a.news, loop.news);
+  write_together(lanes, row, rows, NewsPlaces{news, 0});
+  if (is_first(lanes)) news.put(rows, step_news(a));
+  if (own.is_used) loop.masks[own.event.entry] = row.row.mask;
+  schedule::make_steady_pass(loop.state, lanes, own);
+  if (!is_first(lanes)) return true;
+  news.publish(rows + 1);  // behind the barrier of the pass, so every lane has put its row
+  loop.news = news.place();
+  return true;
 }
 
 struct PlanKernel {
@@ -288,30 +349,19 @@ struct PlanKernel {
     prefetch(lanes, state.running.items, state.running.count);
     prefetch(lanes, loop.cached_tokens, state.limits.requests);
     const std::uint64_t written = is_first(lanes) ? look_for_orders(a) : 0;
-    if (loop.has_sampled) {
-      schedule::settle_step(loop.state, loop.sampled, lanes);
-      lanes.sync();
-      publish(lanes, a);
-      if (is_first(lanes)) schedule::keep_step(loop.state);
-      lanes.sync();
-      note_masks(lanes, a);
-    }
+    const bool is_steady = loop.has_sampled && pass_steadily(lanes, a, written);
+    if (loop.has_sampled && !is_steady) commit(lanes, a);
     const std::uint64_t committed = now();
     lanes.sync();
-    take_in_orders(lanes, a, written);
-    if (is_first(lanes)) loop.is_full = !has_room(a);
-    lanes.sync();
-    if (!loop.is_full && !loop.is_paused)
-      schedule::plan_step(loop.state, lanes);
-    else if (is_first(lanes))
-      *loop.state.plan.counts = {};
+    if (!is_steady) plan_next(lanes, a, written);
+    const PlanTimes first = loop.first_plan;
+    lanes.sync();  // every lane has read it
+    if (is_first(lanes)) loop.first_plan = {a.is_first ? began : 0, committed, now()};
     staged.write_back(lanes);
     if (!is_first(lanes)) return;
-    schedule::Counts& counts = *loop.state.plan.counts;
-    if (counts.tokens == 0) counts.graph = schedule::kNone;  // the next pass has no step
     // The first step waits for what is written across the bus, and the plan beside it writes again.
-    if (!a.is_first || counts.tokens == 0) write_board(loop.state, *a.board);
-    record(a, began, committed);
+    if (!a.is_first || loop.state.in_flight == 0) write_board(loop.state, *a.board);
+    record(a, first, {began, committed, now()});
   }
 };
 

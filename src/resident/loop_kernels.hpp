@@ -14,6 +14,14 @@
 
 namespace attacca::resident {
 
+/// When a `plan` began, when it had committed the step before, and when it ended, by the device's
+/// clock.
+struct PlanTimes {
+  std::uint64_t began = 0;
+  std::uint64_t committed = 0;
+  std::uint64_t ended = 0;
+};
+
 /// What the loop keeps from step to step.
 struct LoopState {
   schedule::State state;                      // its plan is that of the next step
@@ -33,6 +41,7 @@ struct LoopState {
   std::uint32_t is_over = 0;      // this pass is the loop's last
   std::uint64_t turn_began = 0;   // the newest, by the device's clock
   std::uint64_t turn_ended = 0;
+  PlanTimes first_plan;  // the launch's, until the next plan has recorded it; then it began at 0
 };
 
 /// The slots' memory, which the sampler reads.
