@@ -33,7 +33,7 @@ constexpr auto kPatience = 500us;
 constexpr auto kEager = 20us;
 constexpr auto kEagerOnGpu = 300us;  // a nap takes several times its length
 /// And after a launch until the first step's news, for whose token somebody has just begun to wait.
-constexpr auto kEagerAfterLaunch = 5ms;
+constexpr auto kEagerAfterLaunch = 20ms;
 constexpr auto kNap = 20us;
 /// Without news for this long the host asks whether the loop has failed.
 constexpr auto kSuspicious = 20ms;
@@ -180,13 +180,7 @@ void ResidentScheduler::release(std::uint32_t entry) {
   --live_;
 }
 
-/// The loop's last news come some microseconds before its end.
-void ResidentScheduler::wait_for_end() const {
-  while (launches_ > 0 && !ended_.query()) std::this_thread::yield();
-}
-
 void ResidentScheduler::launch() {
-  wait_for_end();
   if (has_offer_) take_offered_loop();
   turn_.take();
   has_ordered_pause_ = false;
@@ -203,8 +197,7 @@ void ResidentScheduler::launch() {
 
 /// Requests that wait for masks are left to `step`: the loop would end at once.
 void ResidentScheduler::begin() {
-  if (is_running_ || live_ == 0 || masks_.has_open()) return;
-  if ((launches_ > 0 && !ended_.query()) || !turn_.try_take()) return;
+  if (is_running_ || live_ == 0 || masks_.has_open() || !turn_.try_take()) return;
   launch();
   clock_.waiting();
 }
@@ -246,7 +239,6 @@ bool ResidentScheduler::is_eager(driver::Clock::time_point began,
 
 /// One step of embeddings; then the loop has its turn again.
 void ResidentScheduler::embed(std::vector<driver::Outcome>& outcomes) {
-  wait_for_end();
   const driver::Clock::time_point began = clock_.launched();
   clock_.waiting();
   embedder_.step(outcomes);
@@ -376,12 +368,15 @@ void ResidentScheduler::take_in_step(const News& news) {
   masks_.end_step();
 }
 
+/// The loop's last news come some microseconds before its end. It is waited for here, so that the
+/// thread that submits the next request need not ask.
 void ResidentScheduler::end_loop(resident::LoopEnd why) {
   is_running_ = false;
   if (post_) runner_->line()->end_loop();
   end_ = why;
   clock_.done(launched_);
   turn_.give_back();
+  while (!ended_.query()) std::this_thread::yield();
   if (why == resident::LoopEnd::stuck)
     throw Error("the loop on the device has requests and plans no step; this is a bug of attacca");
 }

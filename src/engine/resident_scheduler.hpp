@@ -80,7 +80,6 @@ class ResidentScheduler final : public driver::Scheduler {
                                              const schedule::Limits& limits,
                                              const formats::Progress& progress = {}) const;
   void take_offered_loop();
-  void wait_for_end() const;
   void launch();
   void embed(std::vector<driver::Outcome>& outcomes);
   void order(const resident::Order& order);
