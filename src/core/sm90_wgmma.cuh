@@ -43,6 +43,16 @@ __device__ inline void fence_operands(std::uint32_t (&a)[kCount]) {
   "%40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, " \
   "%56, %57, %58, %59, %60, %61, %62, %63"
+#define ATTACCA_NAMES_128                \
+  ATTACCA_NAMES_64 ", "                  \
+  "%64, %65, %66, %67, %68, %69, %70, %71, "         \
+  "%72, %73, %74, %75, %76, %77, %78, %79, "         \
+  "%80, %81, %82, %83, %84, %85, %86, %87, "         \
+  "%88, %89, %90, %91, %92, %93, %94, %95, "         \
+  "%96, %97, %98, %99, %100, %101, %102, %103, "     \
+  "%104, %105, %106, %107, %108, %109, %110, %111, " \
+  "%112, %113, %114, %115, %116, %117, %118, %119, " \
+  "%120, %121, %122, %123, %124, %125, %126, %127"
 #define ATTACCA_SUMS_8(c, i)                                                       \
   "+f"(c[(i)]), "+f"(c[(i) + 1]), "+f"(c[(i) + 2]), "+f"(c[(i) + 3]), "+f"(c[(i) + 4]), \
   "+f"(c[(i) + 5]), "+f"(c[(i) + 6]), "+f"(c[(i) + 7])
@@ -50,7 +60,7 @@ __device__ inline void fence_operands(std::uint32_t (&a)[kCount]) {
   ATTACCA_SUMS_8(c, i), ATTACCA_SUMS_8(c, (i) + 8), ATTACCA_SUMS_8(c, (i) + 16), ATTACCA_SUMS_8(c, (i) + 24)
 // clang-format on
 
-/// c += a b for 64 rows of a, 64 or 128 rows of b and 16 columns of bf16 of both.
+/// c += a b for 64 rows of a, 64, 128 or 256 rows of b and 16 columns of bf16 of both.
 __device__ inline void multiply(float (&c)[32], std::uint64_t a, std::uint64_t b) {
   asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" ATTACCA_NAMES_32
                "}, %32, %33, 1, 1, 1, 0, 0;"
@@ -63,7 +73,14 @@ __device__ inline void multiply(float (&c)[64], std::uint64_t a, std::uint64_t b
                : ATTACCA_SUMS_32(c, 0), ATTACCA_SUMS_32(c, 32)
                : "l"(a), "l"(b));
 }
-/// The same for 32 columns of e4m3.
+__device__ inline void multiply(float (&c)[128], std::uint64_t a, std::uint64_t b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" ATTACCA_NAMES_128
+               "}, %128, %129, 1, 1, 1, 0, 0;"
+               : ATTACCA_SUMS_32(c, 0), ATTACCA_SUMS_32(c, 32), ATTACCA_SUMS_32(c, 64),
+                 ATTACCA_SUMS_32(c, 96)
+               : "l"(a), "l"(b));
+}
+/// The same for 128 rows of b and 32 columns of e4m3.
 __device__ inline void multiply_fp8(float (&c)[64], std::uint64_t a, std::uint64_t b) {
   asm volatile("wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {" ATTACCA_NAMES_64
                "}, %64, %65, 1, 1, 1;"
@@ -116,6 +133,7 @@ __device__ inline void multiply_columns(float (&c)[64], const std::uint32_t* a, 
 
 #undef ATTACCA_NAMES_32
 #undef ATTACCA_NAMES_64
+#undef ATTACCA_NAMES_128
 #undef ATTACCA_SUMS_8
 #undef ATTACCA_SUMS_32
 

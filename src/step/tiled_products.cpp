@@ -81,7 +81,7 @@ std::size_t TiledProducts::bytes_for(const Device& device, const model::ModelCon
                                      const StepSizes& sizes, bool expands) {
   if (!has_tiled_linear(device)) return 0;
   return tiled_workspace_bytes(device.processors(), sizes.same_bits) +
-         (4 * c.layers + 9) * sizeof(TensorMap) +
+         (4 * c.layers + 13) * sizeof(TensorMap) +
          (expands ? most_expanded(c, sizes) * sizeof(std::uint16_t) : 0);
 }
 
@@ -112,12 +112,14 @@ TiledLinearArgs TiledProducts::arguments(const StreamedLinearArgs& product) cons
   of.w = in_bf16(product.w);
   if (product.epilogue == Epilogue::gate) of.up = in_bf16(product.up, true);
   const auto weights = index_.at(key_of(of.w, of.epilogue == Epilogue::gate));
-  const auto rows = index_.at(key_of(of.x, tiled_rows(of.rows.capacity)));
+  const std::uint32_t tile_rows = tiled_rows(of, same_bits_, device_.processors());
+  const auto rows = index_.at(key_of(of.x, tile_rows));
   return {.w_map = on_device_.data() + weights,
           .x_map = on_device_.data() + rows,
           .workspace = const_cast<std::byte*>(workspace_.data()),
           .gate_is_second = gate_is_second(of.w, of.up),
           .in_order = same_bits_,
+          .tile_rows = tile_rows,
           .product = of};
 }
 
@@ -138,8 +140,8 @@ void TiledProducts::add_gate(const Matrix& gate, const Matrix& up) {
   add(key_of(first, true), map_weights(device_, first, second));
 }
 void TiledProducts::add_rows(const void* x, std::uint32_t rows, std::uint32_t columns) {
-  for (const std::uint32_t capacity : {64u, 128u})
-    add(key_of(x, capacity), map_rows(device_, x, rows, columns, capacity));
+  for (const std::uint32_t tile_rows : kTileRows)
+    add(key_of(x, tile_rows), map_rows(device_, x, rows, columns, tile_rows));
 }
 
 }  // namespace attacca::step

@@ -22,6 +22,7 @@ class OnEachHopper : public OnEachDevice {
 
   struct Run {
     bool in_order = false;
+    std::uint32_t tile_rows = 0;  // 0: as many as tiled_rows says
     unsigned processors = kProcessors;
     unsigned times = 1;  // one after another
     std::uint64_t patience_nanoseconds = kernels::kPatienceNanoseconds;
@@ -35,16 +36,19 @@ class OnEachHopper : public OnEachDevice {
   }
   void run_tiled(ProductWorld& world, const Run& how, const Buffer<std::uint32_t>& workspace) {
     const kernels::StreamedLinearArgs& p = world.product;
+    const std::uint32_t tile_rows =
+        how.tile_rows != 0 ? how.tile_rows : kernels::tiled_rows(p, how.in_order, how.processors);
     const std::vector<TensorMap> maps{
         p.epilogue == kernels::Epilogue::gate ? kernels::map_weights(device(), p.w, p.up)
                                               : kernels::map_weights(device(), p.w),
-        kernels::map_rows(device(), p.x, world.sizes.capacity, p.w.columns, world.sizes.capacity)};
+        kernels::map_rows(device(), p.x, world.sizes.capacity, p.w.columns, tile_rows)};
     const Buffer<TensorMap> on_device(device(), maps);
     const kernels::TiledLinearArgs args{.w_map = on_device.data(),
                                         .x_map = on_device.data() + 1,
                                         .workspace = workspace.data(),
                                         .gate_is_second = gate_is_second(p.w, p.up),
                                         .in_order = how.in_order,
+                                        .tile_rows = tile_rows,
                                         .product = p,
                                         .patience_nanoseconds = how.patience_nanoseconds};
     repeat(tiled_linear(args, how.processors), tiled_grid(args, how.processors), args, how.times);

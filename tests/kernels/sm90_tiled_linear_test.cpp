@@ -1,6 +1,6 @@
 // Tests of tiled linear layers against the host's reference in doubles: every epilogue, ragged
-// sizes, tiles with split columns and whole tiles. Skipped on devices without the kernel. The last
-// tests are of the kernel that gathers rows for them.
+// sizes, tiles with split columns and whole tiles. Skipped on devices without the kernel. One test
+// is of the rule that chooses tiles, and the last ones are of the kernel that gathers rows.
 #include "kernels/linear/sm90_tiled_linear.hpp"
 
 #include <gmock/gmock.h>
@@ -21,8 +21,8 @@ using World = ProductWorld;
 
 class TiledLinear : public OnEachHopper {
  protected:
-  void run_tiled(World& world, unsigned times = 1) {
-    OnEachHopper::run_tiled(world, {.times = times});
+  void run_tiled(World& world, unsigned times = 1, std::uint32_t tile_rows = 0) {
+    OnEachHopper::run_tiled(world, {.tile_rows = tile_rows, .times = times});
   }
   /// A world for the reference: the distinct rows, and one that stays untouched.
   static World reference_of(const Sizes& s, Epilogue end) {
@@ -61,44 +61,62 @@ class TiledLinear : public OnEachHopper {
 };
 ATTACCA_ON_EACH_DEVICE(TiledLinear);
 
-// How at most 66 pairs of blocks divide these products. At first with 64 rows of x at a time.
+// How at most 66 pairs of blocks divide these products, with 64 rows of x at a time.
 constexpr Sizes kSizes[] = {
-    {16, 64, 17, 20},        // less than a tile
-    {48, 128, 64, 64},       // two pairs share less than a tile
-    {256, 64, 1, 40},        // a tile of one stage
-    {576, 64, 0, 64},        // no rows
-    {2048, 512, 64, 64},     // eight pairs to a tile
-    {1536, 1024, 33, 64},    // eleven pairs to a tile, whose stages they cannot share equally
-    {17152, 64, 20, 32},     // a tile each, and one pair has two
-    {15632, 128, 20, 32},    // a whole tile each, the last one ragged; with gates a tall one
-    {14336, 576, 61, 64},    // with gates a tall tile each, of nine stages
-    {29456, 192, 33, 64},    // a tall tile each, the last one ragged
-    {25600, 128, 20, 32},    // a tile and a part; with gates some have part, whole, whole, part
-    {3584, 512, 61, 64},     // some have parts of two tiles
-    {256, 4096, 60, 64},     // 64 to one tile
-    {272, 192, 65, 65},      // from here on 128 rows: a stage each, one row in x's second tile
-    {96, 576, 129, 200},     // one pair has parts of two tiles, with one row in the second
-    {768, 576, 150, 256},    // some have parts of two tiles
-    {4352, 64, 300, 320},    // three whole tiles of one stage each
-    {3856, 128, 400, 416},   // two whole tiles each, the last one ragged
-    {4112, 128, 400, 416},   // the same, and gates fill the GPU
-    {256, 4096, 70, 128},    // 64 to one tile
-    {272, 192, 1023, 1024},  // some have part, whole, whole, part
-    {48, 320, 1100, 1100}};  // whole tiles of five stages, two or one each
+    {16, 64, 17, 20},      // less than a tile
+    {48, 128, 64, 64},     // two pairs share less than a tile
+    {256, 64, 1, 40},      // a tile of one stage
+    {576, 64, 0, 64},      // no rows
+    {2048, 512, 64, 64},   // eight pairs to a tile
+    {1536, 1024, 33, 64},  // eleven pairs to a tile, whose stages they cannot share equally
+    {17152, 64, 20, 32},   // a tile each, and one pair has two
+    {15632, 128, 20, 32},  // a whole tile each, the last one ragged; with gates a tall one
+    {14336, 576, 61, 64},  // with gates a tall tile each, of nine stages
+    {29456, 192, 33, 64},  // a tall tile each, the last one ragged
+    {25600, 128, 20, 32},  // a tile and a part; with gates some have part, whole, whole, part
+    {3584, 512, 61, 64},   // some have parts of two tiles
+    {256, 4096, 60, 64}};  // 64 to one tile
+// 128 rows of x at a time.
+constexpr Sizes kMiddleSizes[] = {
+    {272, 192, 65, 65},      // three pairs to a tile, a stage each
+    {96, 576, 129, 200},     // nine pairs to a tile, one row in x's second tile
+    {768, 576, 150, 256},    // nine pairs to a tile; with gates five, which cannot share equally
+    {4352, 64, 300, 320},    // a whole tile of one stage each, with gates two
+    {3856, 128, 400, 416},   // a whole tile each, the last one ragged; with gates two
+    {4112, 128, 400, 416},   // two whole tiles each; gates fill the GPU
+    {256, 4096, 70, 128},    // 64 pairs to one tile
+    {272, 192, 1023, 1024},  // three pairs to a tile; with gates two
+    {48, 320, 1100, 1100}};  // five pairs to a tile of as many stages
+// 256 rows of x at a time.
+constexpr Sizes kWideSizes[] = {
+    {16, 64, 17, 20},          // less than a tile
+    {272, 192, 257, 260},      // three pairs to a tile, one row in x's second tile
+    {96, 576, 513, 600},       // nine pairs to a tile
+    {2048, 512, 256, 256},     // eight pairs to a tile
+    {8432, 320, 700, 768},     // two whole tiles each, the last ones ragged
+    {4112, 128, 1000, 1024},   // the same, of two stages
+    {256, 4096, 250, 256},     // 64 pairs to one tile
+    {1040, 1088, 1023, 1024},  // three pairs to a tile, which cannot share equally
+    {48, 320, 2100, 2100}};    // five pairs to a tile of as many stages
 
 TEST_P(TiledLinear, every_ending_agrees_with_the_reference_and_no_other_row_is_written) {
-  for (const Epilogue end : {Epilogue::store, Epilogue::add, Epilogue::gate})
-    for (const Sizes& s : kSizes) {
-      SCOPED_TRACE(testing::Message() << s << ", end " << static_cast<int>(end));
-      World world(device(), s, end);
-      World reference = reference_of(s, end);
-      run_tiled(world);
-      run_reference(reference);
-      expect_rows(s, world.y.read(), reference.y.read(), 0, 2e-5f);
-      expect_rows(s, world.rounded.read(), reference.rounded.read(), 1.0f / 120, 2e-5f);
-      expect_rows(s, world.sums.read(), reference.sums.read(), 1e-4f, 1e-4f);
-      if (HasFatalFailure()) return;
-    }
+  const auto check = [&](const Sizes& s, Epilogue end, std::uint32_t tile_rows) {
+    SCOPED_TRACE(testing::Message() << s << ", end " << static_cast<int>(end) << ", tiles of "
+                                    << tile_rows << " rows");
+    World world(device(), s, end);
+    World reference = reference_of(s, end);
+    run_tiled(world, 1, tile_rows);
+    run_reference(reference);
+    expect_rows(s, world.y.read(), reference.y.read(), 0, 2e-5f);
+    expect_rows(s, world.rounded.read(), reference.rounded.read(), 1.0f / 120, 2e-5f);
+    expect_rows(s, world.sums.read(), reference.sums.read(), 1e-4f, 1e-4f);
+  };
+  for (const Epilogue end : {Epilogue::store, Epilogue::add, Epilogue::gate}) {
+    for (const Sizes& s : kSizes) check(s, end, 64);
+    for (const Sizes& s : kMiddleSizes) check(s, end, 128);
+    for (const Sizes& s : kWideSizes) check(s, end, 256);
+    if (HasFatalFailure()) return;
+  }
 }
 
 TEST_P(TiledLinear, blocks_that_share_tiles_leave_nothing_behind_for_the_next_product) {
@@ -149,6 +167,38 @@ TEST_P(TiledLinear, a_block_that_waits_in_vain_for_partial_sums_gives_up_and_say
   OnEachHopper::run_tiled(world, {}, workspace);
   run_reference(reference);
   expect_rows(s, world.y.read(), reference.y.read(), 0, 2e-5f);
+}
+
+struct Chosen {
+  std::uint32_t outputs;
+  std::uint32_t columns;
+  Epilogue end;
+  std::uint32_t rows[5];  // of a tile, for 128, 256, 512, 1024 and 2048 rows of x
+};
+
+TEST(TiledRows, tiles_are_those_that_were_faster_on_an_h200) {
+  constexpr Chosen kChosen[] = {{3072, 2048, Epilogue::store, {128, 128, 128, 256, 128}},
+                                {2048, 2048, Epilogue::add, {128, 128, 128, 128, 256}},
+                                {8192, 2048, Epilogue::gate, {128, 256, 256, 256, 256}},
+                                {2048, 8192, Epilogue::add, {128, 128, 128, 128, 256}},
+                                {6144, 4096, Epilogue::store, {128, 128, 256, 128, 256}},
+                                {4096, 4096, Epilogue::add, {128, 128, 128, 256, 256}},
+                                {14336, 4096, Epilogue::gate, {128, 256, 128, 256, 256}},
+                                {4096, 14336, Epilogue::add, {128, 256, 256, 256, 256}}};
+  for (const Chosen& c : kChosen) {
+    StreamedLinearArgs product{};
+    product.w = {nullptr, kernels::TensorType::bf16, c.outputs, c.columns};
+    product.epilogue = c.end;
+    std::uint32_t rows = 64;
+    for (const std::uint32_t wanted : c.rows) {
+      product.rows.capacity = rows *= 2;
+      EXPECT_EQ(kernels::tiled_rows(product, false, 132), wanted)
+          << c.outputs << " x " << c.columns << ", " << rows << " rows";
+      EXPECT_EQ(kernels::tiled_rows(product, true, 132), 128u) << "in order";
+    }
+    product.rows.capacity = 64;
+    EXPECT_EQ(kernels::tiled_rows(product, false, 132), 64u);
+  }
 }
 
 class GatherResidual : public OnEachDevice {};

@@ -19,9 +19,10 @@ class TileScheduler {
     std::uint32_t end;
   };
 
-  /// `units` is the number of units of a tile. In order, `stages` are those of a tile, and
+  /// `units` is the number of units of a tile. `evenly`: a tile is split between equally many pairs
+  /// or not at all. In order, `stages` are those of a tile, and
   /// `part_stages` is the number of stages that take as long as a partial sum.
-  __device__ TileScheduler(std::uint32_t tiles, std::uint32_t units, bool may_split,
+  __device__ TileScheduler(std::uint32_t tiles, std::uint32_t units, bool may_split, bool evenly,
                            [[maybe_unused]] std::uint32_t stages,
                            [[maybe_unused]] std::uint32_t part_stages)
       : tiles_(tiles), units_(units), pairs_(gridDim.x / 2), pair_(blockIdx.x / 2) {
@@ -33,12 +34,15 @@ class TileScheduler {
     };
     const std::uint32_t each = tiles == 0 ? 0 : min(pairs_ / tiles, units);
     const std::uint32_t waves = (tiles + pairs_ - 1) / pairs_;
-    if (may_split && each > 1 && is_most(tiles * each, pairs_)) pairs_ = tiles * each;
-    splits_ = may_split && !is_most(tiles, waves * pairs_);
+    const bool is_even = each > 1 && (evenly || is_most(tiles * each, pairs_));
+    if (may_split && is_even) pairs_ = tiles * each;
+    splits_ = may_split && (is_even || (!evenly && !is_most(tiles, waves * pairs_)));
     // In order there are more partial sums, and tiles stay whole where these take longer than what
     // SMs idle otherwise.
     if constexpr (kInOrder)
       splits_ = splits_ && (waves * pairs_ - tiles) * stages > partial_sums() * part_stages;
+    // Fewer pairs take as long if all have equally many tiles, and may keep their rows of x.
+    if (!splits_ && waves != 0) pairs_ = (tiles + waves - 1) / waves;
     start_ = splits_ ? first_unit(pair_) : pair_;
     end_ = pair_ >= pairs_ ? 0 : splits_ ? first_unit(pair_ + 1) : tiles_;
     rewind();

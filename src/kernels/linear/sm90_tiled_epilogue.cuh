@@ -14,8 +14,8 @@
 namespace attacca::kernels::tiled {
 
 /// A warpgroup's part of a tile: 64 rows of weights and some rows of x, kOctets octets of them at a
-/// time. All lanes call.
-template <unsigned kOctets>
+/// time. All lanes call. `kInOrder`: with the bits of streamed_linear.
+template <unsigned kOctets, bool kInOrder>
 class TileEpilogue {
  public:
   static constexpr unsigned kFloats = kOctets * 8 * 64;
@@ -28,8 +28,8 @@ class TileEpilogue {
                           float* shared)
       : a_(args), p_(args.product), factors_(factors), shared_(shared) {
     const bool is_gate = p_.epilogue == Epilogue::gate;
-    const std::uint32_t row = first_row + transposed_row();
-    output_ = is_gate ? weight_block * 32 + lane() % 16 * 2 : weight_block * 64 + lane() % 16 * 4;
+    const std::uint32_t row = first_row + (is_gate ? gated_row() : transposed_row());
+    output_ = is_gate ? weight_block * 32 + lane() % 4 * 8 : weight_block * 64 + lane() % 16 * 4;
     rows_left_ = output_ < p_.w.rows && row < end_row ? end_row - row : 0;
     first_ = std::uint64_t{row} * p_.w.rows + output_;
   }
@@ -44,8 +44,7 @@ class TileEpilogue {
   }
 
   /// Stores kOctets octets of rows of x from `octet` on, whose operands were loaded. `sums` is a
-  /// lane's accumulator. kMore: loads the operands of the next octets.
-  template <bool kMore>
+  /// lane's accumulator. Loads the operands of the next octets.
   __device__ void apply(const float* sums, unsigned octet) {
     if (p_.epilogue == Epilogue::gate) return apply_gate(sums, octet);
     float4 values[kOctets];
@@ -60,7 +59,7 @@ class TileEpilogue {
                    sum_order::scaled_sum(values[i].z, factor, more.z),
                    sum_order::scaled_sum(values[i].w, factor, more.w)};
     }
-    if (kMore) load_residual(octet + kOctets);
+    load_residual(octet + kOctets);
     if (p_.epilogue == Epilogue::add) return apply_add(values, octet);
 #pragma unroll
     for (unsigned i = 0; i < kOctets; ++i)
@@ -68,10 +67,10 @@ class TileEpilogue {
   }
 
  private:
-  // Shared memory holds rows of x, 64 floats each, or 32 for a gate. Each row's groups of eight
-  // floats are swizzled by the row's index among eight, so that neither writes nor reads have bank
-  // conflicts. A lane of an accumulator holds two rows of x of each octet and, of its warp's 16
-  // rows of weights, rows lane / 4 and lane / 4 + 8.
+  // Shared memory holds rows of x, 64 floats each. Each row's groups of eight floats are swizzled
+  // by the row's index among eight, so that neither writes nor reads have bank conflicts. A lane of
+  // an accumulator holds two rows of x of each octet and, of its warp's 16 rows of weights, rows
+  // lane / 4 and lane / 4 + 8.
 
   __device__ void transpose(const float* sums, float4 (&values)[kOctets]) {
     float* const row = shared_ + multiplied_row() * 64;
@@ -92,38 +91,51 @@ class TileEpilogue {
     sync_warpgroup();
   }
 
+  /// A gate's results are rounded first, so a row of x has 64 bytes in shared memory, in four
+  /// pieces of 16 bytes: one for each warp, swizzled by the row's index. stmatrix transposes.
   __device__ void apply_gate(const float* sums, unsigned octet) {
-    float2 values[kOctets];
+    static_assert(kOctets % 4 == 0);
+    std::uint32_t values[kOctets];
 #pragma unroll
     for (unsigned i = 0; i < kOctets; ++i) {
       float2 factor{1, 1};
       if (p_.squares)
         factor = *reinterpret_cast<const float2*>(factors_ + 8 * (octet + i) + multiplied_row());
-      values[i] = {
+      values[i] = bfloats(
           gated(__fmul_rn(sums[4 * i], factor.x), __fmul_rn(sums[4 * i + 2], factor.x)),
-          gated(__fmul_rn(sums[4 * i + 1], factor.y), __fmul_rn(sums[4 * i + 3], factor.y))};
+          gated(__fmul_rn(sums[4 * i + 1], factor.y), __fmul_rn(sums[4 * i + 3], factor.y)));
     }
-    float* const to =
-        shared_ + multiplied_row() * 32 + ((8 * warp() + lane() / 4) ^ 4 * multiplied_row());
+    const unsigned to = piece(lane(), warp());
 #pragma unroll
-    for (unsigned i = 0; i < kOctets; ++i) {
-      to[i * 256] = values[i].x;
-      to[i * 256 + 32] = values[i].y;
-    }
+    for (unsigned i = 0; i < kOctets; i += 4)
+      asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                       to + i * 512),
+                   "r"(values[i]), "r"(values[i + 1]), "r"(values[i + 2]), "r"(values[i + 3])
+                   : "memory");
     sync_warpgroup();
-    const float* const from = shared_ + transposed_row() * 32 + ((lane() % 16 * 2) ^ 8 * warp());
+    const unsigned from = piece(gated_row(), lane() % 4);
+    uint4 rows[kOctets / 4];
 #pragma unroll
-    for (unsigned i = 0; i < kOctets; ++i)
-      values[i] = *reinterpret_cast<const float2*>(from + i * 256);
+    for (unsigned i = 0; i < kOctets / 4; ++i)
+      asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(rows[i].x), "=r"(rows[i].y), "=r"(rows[i].z), "=r"(rows[i].w)
+                   : "r"(from + i * 2048)
+                   : "memory");
     sync_warpgroup();
 #pragma unroll
-    for (unsigned i = 0; i < kOctets; ++i)
-      if (is_real(octet + i))
-        __stcg(reinterpret_cast<unsigned*>(p_.gated + at(octet + i)),
-               bfloats(values[i].x, values[i].y));
+    for (unsigned i = 0; i < kOctets / 4; ++i)
+      if (is_real(octet + 4 * i))
+        __stcg(reinterpret_cast<uint4*>(p_.gated + at(octet + 4 * i)), rows[i]);
+  }
+  /// The address of a piece of one of the first 32 rows.
+  __device__ unsigned piece(unsigned row, unsigned index) const {
+    return static_cast<unsigned>(__cvta_generic_to_shared(shared_)) + row * 64 +
+           (index ^ (row / 2 % 4)) * 16;
   }
   __device__ float gated(float low, float high) const {
-    return a_.gate_is_second ? sum_order::gated(high, low) : sum_order::gated(low, high);
+    const float gate = a_.gate_is_second ? high : low, up = a_.gate_is_second ? low : high;
+    if constexpr (kInOrder) return sum_order::gated(gate, up);
+    return __fdividef(gate, 1.0f + __expf(-gate)) * up;
   }
 
   __device__ void apply_add(const float4 (&values)[kOctets], unsigned octet) {
@@ -180,6 +192,8 @@ class TileEpilogue {
   /// Rows of an octet: the first of two that the lane accumulated, and the one that it stores.
   __device__ static unsigned multiplied_row() { return lane() % 4 * 2; }
   __device__ static unsigned transposed_row() { return warp() * 2 + lane() / 16; }
+  /// The first row of a gate that the lane stores; others are 32 rows further.
+  __device__ static unsigned gated_row() { return warp() * 8 + lane() / 4; }
   /// Named barrier of this warpgroup. The barrier ids are constants, or the block would reserve all
   /// 16.
   __device__ static void sync_warpgroup() {

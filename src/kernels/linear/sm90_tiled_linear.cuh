@@ -1,8 +1,8 @@
 // sm90_tiled_linear.cuh: the CUDA body of sm90_tiled_linear.hpp: a warp-specialized GEMM with wgmma
-// for many rows of x. A pair (a cluster of two blocks) computes tiles of 256 rows of weights by 64
-// or 128 rows of x, or tall tiles of 512 by 64. In each block one producer thread has TMA fill a
-// ring of stages, 64 columns each, with the block's half of the weights; each block multicasts half
-// of x to both. Two consumer warpgroups multiply straight from the stages.
+// for many rows of x. A pair (a cluster of two blocks) computes tiles of 256 rows of weights by 64,
+// 128 or 256 rows of x, or tall tiles of 512 by 64. In each block one producer thread has TMA fill
+// a ring of stages, 64 columns each, with the block's half of the weights; each block multicasts
+// half of x to both. Two consumer warpgroups multiply straight from the stages.
 //
 // Where whole tiles would leave SMs idle, tiles are split over their columns too (stream-K): each
 // pair takes an equal run of stages. It stores its partial sums of a split tile in the workspace.
@@ -49,8 +49,14 @@ class Block {
   /// know in order. Estimated from 256 rows of 8B, whose layer takes 1.3 us for each MB of partial
   /// sums. Tiles of 64 rows wait for weights, which all SMs should read.
   static constexpr unsigned kPartStages = kRows == 128 ? 20 : 0;
-  /// The sums of the classes so far are in registers too; the consumers take those of the producer.
-  static constexpr bool kTakesRegisters = kInOrder && kHeight * kSums == 64;
+  /// From 128 rows on, a pair with parts of two tiles costs more than SMs that idle
+  /// (docs/trials.md).
+  static constexpr bool kSplitsEvenly = !kInOrder && kRows > 64;
+  /// Tiles of 256 rows have 128 accumulators a thread. In order, the sums of the classes so far are
+  /// in registers too. The consumers take registers of the producer then.
+  static constexpr bool kTakesRegisters = (kInOrder && kHeight * kSums == 64) || kRows == 256;
+  static constexpr unsigned kProducerRegisters = kHeight == 1 ? 56 : 40;  // of a thread
+  static constexpr unsigned kConsumerRegisters = kHeight == 1 ? 224 : 232;
 
   __device__ explicit Block(const TiledLinearArgs& args)
       : a_(args),
@@ -62,7 +68,7 @@ class Block {
         scheduler_(
             x_tiles_ * ((args.weight_tiles() + kHeight - 1) / kHeight),
             kInOrder ? min((stages_ + kRunStages - 1) / kRunStages, sum_order::kClasses) : stages_,
-            kMaySplit, stages_, kPartStages) {}
+            kMaySplit, kSplitsEvenly, stages_, kPartStages) {}
 
   __device__ void run(WaitingThread& t) {
     if (threadIdx.x == 0) {
@@ -72,13 +78,15 @@ class Block {
     synchronize_pair();
     if (threadIdx.x != 0) t.release_consumers();  // the producer thread does so at its end
     if (threadIdx.x < kFirstConsumer) {
-      if constexpr (kTakesRegisters) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+      if constexpr (kTakesRegisters)
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kProducerRegisters));
       if (threadIdx.x == 0)
         produce(t);
       else if (threadIdx.x >= 32 && p_.squares)
         find_factors(t);
     } else {
-      if constexpr (kTakesRegisters) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+      if constexpr (kTakesRegisters)
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kConsumerRegisters));
       t.wait_for_producers();
       while (scheduler_.has_more()) compute(scheduler_.next());
       if constexpr (kMaySplit) reduce_split_tiles();
@@ -99,7 +107,8 @@ class Block {
   static constexpr unsigned kRunStages = sum_order::kRun / kStep;
   static constexpr unsigned kChunkStages = sum_order::kChunk / kStep;
   static_assert(slots_of_pair(true) == sum_order::kClasses);
-  static constexpr unsigned kHalf = kOctets / 2;  // octets of one epilogue pass
+  static constexpr unsigned kPass = Sizes::kPassRows / 8;  // octets of one epilogue pass
+  using Epilogue = TileEpilogue<kPass, kInOrder>;
 
   __device__ std::uint32_t first_row(std::uint32_t tile) const { return tile % x_tiles_ * kRows; }
   /// Index of a box of weights: this block's half of a tile is one box, or two of a tall tile.
@@ -246,7 +255,7 @@ class Block {
       if (s.begin != 0) return leave_classes(s);
     const bool is_whole = scheduler_.is_whole(s);
     Sums sums;
-    TileEpilogue<kHalf> epilogue = epilogue_of(s.tile, 0, kOctets);
+    Epilogue epilogue = epilogue_of(s.tile, 0, kOctets);
     if (is_whole) epilogue.load_operands(0);
     if constexpr (kInOrder)
       add_up_classes(s, sums);
@@ -264,19 +273,25 @@ class Block {
     apply_whole(epilogue, sums[0]);
 #pragma unroll
     for (unsigned part = 1; part < kHeight; ++part) {
-      TileEpilogue<kHalf> next = epilogue_of(s.tile, part, kOctets);
+      Epilogue next = epilogue_of(s.tile, part, kOctets);
       next.load_operands(0);
       apply_whole(next, sums[part]);
     }
     if (p_.squares) arrive<kFactorsRead>();
   }
-  __device__ static void apply_whole(TileEpilogue<kHalf>& epilogue, const float (&sums)[kSums]) {
-    epilogue.template apply<true>(sums, 0);
-    epilogue.template apply<false>(sums + kSums / 2, kHalf);
+  /// More than two passes are a loop, or their code would not stay in the instruction cache; so
+  /// accumulators move down.
+  __device__ static void apply_whole(Epilogue& epilogue, float (&sums)[kSums]) {
+#pragma unroll(kOctets / kPass == 2 ? 2 : 1)
+    for (unsigned octet = 0; octet < kOctets; octet += kPass) {
+      epilogue.apply(sums, octet);
+#pragma unroll
+      for (unsigned i = 0; i < kSums - 4 * kPass; ++i) sums[i] = sums[i + 4 * kPass];
+    }
   }
   /// The epilogue of one box of a tile, for its rows of x before `end_octet`.
-  __device__ TileEpilogue<kHalf> epilogue_of(std::uint32_t tile, unsigned part,
-                                             std::uint32_t end_octet) const {
+  __device__ Epilogue epilogue_of(std::uint32_t tile, unsigned part,
+                                  std::uint32_t end_octet) const {
     const std::uint32_t weight_block = box(tile, part) * 2 + warpgroup();
     const std::uint32_t row = first_row(tile);
     return {a_,
@@ -383,7 +398,10 @@ class Block {
     });
     sync_consumers();
     unsigned index = 0;
-    each_split([&](const Segment& s) { copy_partials(slice_of(s, index++), 0); });
+    each_split([&](const Segment& s) {
+      const Slice slice = slice_of(s, index++);
+      copy_partials(slice, slice.octet, 0);
+    });
     index = 0;
     each_split([&](const Segment& s) { reduce_slice(slice_of(s, index++)); });
     sync_consumers();
@@ -397,50 +415,61 @@ class Block {
     std::uint32_t tile;
     Split split;
     std::uint32_t octet;  // the slice's first
-    std::uint32_t octets;
-    std::uint32_t parts_at_once;  // partial sums that fit in `buffer`
-    float4* buffer;               // a thread's first of kBufferedVectors, kConsumerThreads apart
+    std::uint32_t end_octet;
+    float4* buffer;  // a thread's first of kBufferedVectors, kConsumerThreads apart
   };
   __device__ Slice slice_of(const Segment& s, unsigned index) const {
     const Split split = scheduler_.split(s.tile);
     const std::uint32_t mine = scheduler_.pair() - split.first;
     const std::uint32_t octet = mine * kOctets / split.count;
-    const std::uint32_t octets = (mine + 1) * kOctets / split.count - octet;
-    return {s.tile,
-            split,
-            octet,
-            octets,
-            kBufferedVectors / max(octets, 1u),
+    return {s.tile, split, octet, (mine + 1) * kOctets / split.count,
             reinterpret_cast<float4*>(stage({})) + index * kBufferedVectors * kConsumerThreads +
                 consumer_thread()};
   }
-  /// Copies partial sums from `first` on, as many as fit.
-  __device__ void copy_partials(const Slice& slice, std::uint32_t first) const {
+  /// Octets of a slice from `octet` on that one pass takes, and how many partial sums of them fit
+  /// in the buffer.
+  __device__ static std::uint32_t pass_of(const Slice& slice, std::uint32_t octet) {
+    return min(kPass, slice.end_octet - octet);
+  }
+  __device__ static std::uint32_t parts_at_once(std::uint32_t octets) {
+    return kBufferedVectors / max(octets, 1u);
+  }
+  /// Copies partial sums of the pass at `octet`, from `first` on, as many as fit.
+  __device__ void copy_partials(const Slice& slice, std::uint32_t octet,
+                                std::uint32_t first) const {
+    const std::uint32_t octets = pass_of(slice, octet);
     float4* to = slice.buffer;
 #pragma unroll 1
-    for (std::uint32_t i = first; i < min(first + slice.parts_at_once, slice.split.parts); ++i) {
+    for (std::uint32_t i = first; i < min(first + parts_at_once(octets), slice.split.parts); ++i) {
       const float4* from =
-          partials(scheduler_.slot(slice.tile, slice.split, i)) + slice.octet * kConsumerThreads;
+          partials(scheduler_.slot(slice.tile, slice.split, i)) + octet * kConsumerThreads;
 #pragma unroll 1
-      for (std::uint32_t j = 0; j < slice.octets;
-           ++j, from += kConsumerThreads, to += kConsumerThreads)
+      for (std::uint32_t j = 0; j < octets; ++j, from += kConsumerThreads, to += kConsumerThreads)
         __pipeline_memcpy_async(to, from, sizeof(float4));
     }
     __pipeline_commit();
   }
-  /// REQUIRES: copy_partials(slice, 0).
+  /// REQUIRES: copy_partials(slice, slice.octet, 0).
   __device__ void reduce_slice(const Slice& slice) {
-    TileEpilogue<kHalf> epilogue = epilogue_of(slice.tile, 0, slice.octet + slice.octets);
+    Epilogue epilogue = epilogue_of(slice.tile, 0, slice.end_octet);
     epilogue.load_operands(slice.octet);
-    float sums[kSums / 2] =
-        {};  // at least two pairs split a tile, so a slice is at most half of it
+    if (p_.squares) sync<kFactorsReady>();
+    for (std::uint32_t octet = slice.octet; octet < slice.end_octet; octet += kPass) {
+      if (octet != slice.octet) copy_partials(slice, octet, 0);
+      reduce_pass(slice, octet, epilogue);
+    }
+    if (p_.squares) arrive<kFactorsRead>();
+  }
+  __device__ void reduce_pass(const Slice& slice, std::uint32_t octet, Epilogue& epilogue) {
+    const std::uint32_t octets = pass_of(slice, octet);
+    float sums[4 * kPass] = {};
     for (std::uint32_t first = 0;;) {
       __pipeline_wait_prior(0);
-      const std::uint32_t end = min(first + slice.parts_at_once, slice.split.parts);
+      const std::uint32_t end = min(first + parts_at_once(octets), slice.split.parts);
       for (const float4* from = slice.buffer; first < end; ++first)
 #pragma unroll
-        for (unsigned j = 0; j < kHalf; ++j)
-          if (j < slice.octets) {
+        for (unsigned j = 0; j < kPass; ++j)
+          if (j < octets) {
             sums[4 * j] += from->x;
             sums[4 * j + 1] += from->y;
             sums[4 * j + 2] += from->z;
@@ -448,11 +477,9 @@ class Block {
             from += kConsumerThreads;
           }
       if (first >= slice.split.parts) break;
-      copy_partials(slice, first);
+      copy_partials(slice, octet, first);
     }
-    if (p_.squares) sync<kFactorsReady>();
-    epilogue.template apply<false>(sums, slice.octet);
-    if (p_.squares) arrive<kFactorsRead>();
+    epilogue.apply(sums, octet);
   }
   __device__ void count_written(std::uint32_t tile, const Split& split) {
     asm volatile("red.release.gpu.global.inc.u32 [%0], %1;" ::"l"(counter(tile)),
@@ -506,10 +533,10 @@ class Block {
   struct Shared {
     BlockRing ring;
     std::uint32_t partials_seen[2];  // counters seen by the threads that gave up
-    alignas(16) float factors[kRows + 8 * (kHalf - 1)];  // a slice may reach past the tile
+    alignas(16) float factors[kRows + 8 * (kPass - 1)];  // a slice may reach past the tile
   };
   static_assert(sizeof(Shared) <= Sizes::kHeaderBytes &&
-                2 * TileEpilogue<kHalf>::kFloats * sizeof(float) == Sizes::kEpilogueBytes);
+                2 * Epilogue::kFloats * sizeof(float) == Sizes::kEpilogueBytes);
   /// The 128-byte swizzle needs stages at multiples of 1024 bytes.
   __device__ static unsigned char* memory() {
     extern __shared__ __align__(1024) unsigned char tiled_memory[];
@@ -522,7 +549,7 @@ class Block {
   }
   __device__ static float* epilogue_buffer() {
     return reinterpret_cast<float*>(memory() + Sizes::kHeaderBytes + kStages * kStageBytes) +
-           warpgroup() * TileEpilogue<kHalf>::kFloats;
+           warpgroup() * Epilogue::kFloats;
   }
   __device__ std::uint32_t* counter(std::uint32_t tile) const {
     return static_cast<std::uint32_t*>(a_.workspace) + 2 * tile + rank_;

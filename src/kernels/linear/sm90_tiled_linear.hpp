@@ -1,7 +1,7 @@
 // sm90_tiled_linear.hpp: y = W x with the epilogues of streamed_linear.hpp, for many rows of x and
 // bf16 weights. It is a GEMM for compute capability 9.0 with wgmma, split-K where whole tiles would
-// leave SMs idle. Weights are read once for every 64 or 128 rows of x. A row's bits may depend on
-// the batch, unless the caller wants it summed up in order: then it has the bits of
+// leave SMs idle. Weights are read once for every 64, 128 or 256 rows of x. A row's bits may depend
+// on the batch, unless the caller wants it summed up in order: then it has the bits of
 // streamed_linear.hpp. The host body is a plain reference.
 #pragma once
 
@@ -36,9 +36,9 @@ struct Sizes {
   static constexpr unsigned kWeightBytes = kHeight * kBoxBytes;
   static constexpr unsigned kXBytes = kRows * kStep * 2;
   static constexpr unsigned kStageBytes = kWeightBytes + kXBytes;
-  static constexpr unsigned kHeaderBytes = 1024;  // barriers and factors
-  static constexpr unsigned kEpilogueBytes =
-      kRows / 2 * (kPairRows / 2) * 4;  // half of a block's accumulators
+  static constexpr unsigned kHeaderBytes = kRows <= 128 ? 1024 : 2048;  // barriers and factors
+  static constexpr unsigned kPassRows = kRows <= 128 ? kRows / 2 : 64;  // of an epilogue pass
+  static constexpr unsigned kEpilogueBytes = kPassRows * (kPairRows / 2) * 4;
   static constexpr unsigned kStages = (227 * 1024 - kHeaderBytes - kEpilogueBytes) / kStageBytes;
   static constexpr unsigned kSharedBytes = kHeaderBytes + kStages * kStageBytes + kEpilogueBytes;
 };
@@ -47,11 +47,12 @@ struct Sizes {
 
 /// REQUIRES: no gather, bf16 weights, all vectors at multiples of 16 bytes.
 struct TiledLinearArgs {
-  const TensorMap* w_map;  // of the weights; rows of a gate and its partner alternate in it
-  const TensorMap* x_map;  // of x; see map_rows
-  void* workspace;         // of tiled_workspace_bytes; zeros before the first launch
-  bool gate_is_second;     // whether `up` comes first in w_map
-  bool in_order;           // whether a row has the bits of streamed_linear
+  const TensorMap* w_map;   // of the weights; rows of a gate and its partner alternate in it
+  const TensorMap* x_map;   // of x; see map_rows
+  void* workspace;          // of tiled_workspace_bytes; zeros before the first launch
+  bool gate_is_second;      // whether `up` comes first in w_map
+  bool in_order;            // whether a row has the bits of streamed_linear
+  std::uint32_t tile_rows;  // rows of x of a tile: 64, 128 or, not in order, 256
   StreamedLinearArgs product;
   /// How long a block waits for the partial sums of others.
   std::uint64_t patience_nanoseconds = kPatienceNanoseconds;
@@ -70,20 +71,22 @@ struct TiledLinearArgs {
 
 bool has_tiled_linear(const Device& device);
 
-/// Rows of x of a tile, for steps of up to `capacity` rows.
-constexpr std::uint32_t tiled_rows(std::uint32_t capacity) { return capacity <= 64 ? 64 : 128; }
+/// The rows of x that a tile may have, and how many a product is fastest with on a device with
+/// `processors` SMs.
+inline constexpr std::uint32_t kTileRows[] = {64, 128, 256};
+std::uint32_t tiled_rows(const StreamedLinearArgs& product, bool in_order, unsigned processors);
 
 /// Tensor maps of weights, of a gate and its partner whose octets of rows alternate, and of [rows,
-/// columns] of x for steps of `capacity` rows.
+/// columns] of x for tiles of `tile_rows` rows of x.
 TensorMap map_weights(const Device& device, const Matrix& w);
 TensorMap map_weights(const Device& device, const Matrix& gate, const Matrix& up);
 TensorMap map_rows(const Device& device, const void* x, std::uint32_t rows, std::uint32_t columns,
-                   std::uint32_t capacity);
+                   std::uint32_t tile_rows);
 
 /// Bytes of the counters and partial sums of split tiles, on a device with `processors` SMs.
 constexpr std::size_t tiled_workspace_bytes(unsigned processors, bool in_order) {
   return tiled::kCounterBytes + std::size_t{tiled::slots_of_pair(in_order)} * processors *
-                                    (tiled::kPairRows / 2) * 128 * 4;
+                                    (tiled::kPairRows / 2) * (in_order ? 128 : 256) * 4;
 }
 
 /// The kernel and the grid for these arguments on a device with `processors` SMs.
