@@ -2,7 +2,7 @@
 # It is neither installed nor tested. ATTACCA_LAB_VARIANT names a folder whose kernels/linear/*.cuh replace the library's.
 set(ATTACCA_LAB_VARIANT "" CACHE PATH "Where attacca_lab finds a variant's kernels/linear/*.cuh")
 add_executable(attacca_lab lab/main.cpp lab/phases.cpp)
-attacca_kernels(attacca_lab lab/copies.cpp lab/products.cpp lab/tiles.cpp)
+attacca_kernels(attacca_lab lab/copies.cpp lab/cublas.cpp lab/products.cpp lab/tiles.cpp)
 if(ATTACCA_LAB_VARIANT)
   file(GLOB variant_files CONFIGURE_DEPENDS ${ATTACCA_LAB_VARIANT}/kernels/linear/*.cuh)
   if(NOT variant_files)

@@ -12,8 +12,8 @@ constexpr std::uint32_t kMaxTiledRows = 8192;
 /// products.cpp.
 void compare_products(std::uint32_t rows);
 
-/// Compares tiled_linear in order with tiled_linear as fast as it goes, for 1 to kMaxTiledRows rows
-/// of x; see tiles.cpp.
+/// Compares the forms of tiled_linear with each other and with cuBLASLt, for 1 to kMaxTiledRows
+/// rows of x; see tiles.cpp.
 void compare_tiles(std::uint32_t rows);
 
 /// Prints how long the blocks of a persistent step wait and work, for a shape and 1 to 16 rows; see

@@ -16,9 +16,8 @@ int explain() {
       stderr,
       "attacca_lab products [ROWS]  a variant of streamed_linear against the library's, with 1 "
       "to %u rows of x (1)\n"
-      "attacca_lab tiles [ROWS]     tiled_linear in order against the fastest, with 1 to %u rows "
-      "of "
-      "x (64)\n"
+      "attacca_lab tiles [ROWS]     the forms of tiled_linear beside cuBLASLt, with 1 to %u rows "
+      "of x (64)\n"
       "attacca_lab phases SHAPE ROWS  how long the blocks of a persistent step wait and work\n"
       "attacca_lab copies           how fast rows come to shared memory, by where they "
       "land\n",
