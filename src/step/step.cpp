@@ -14,18 +14,18 @@ namespace attacca::step {
 
 namespace {
 
-// The most tokens of a step whose kernels start early, whose attention does, and whose streamed
-// products behind attention do. In larger steps a kernel that waits takes the place of blocks that
+// The most tokens of a step whose attention starts early, and whose streamed products behind
+// attention do, and tiled ones. In larger steps a kernel that waits takes the place of blocks that
 // work; see docs/trials.md.
-constexpr std::uint32_t kMostEarly = 64;
 constexpr std::uint32_t kMostEarlyOfAttention = 16;
 constexpr std::uint32_t kMostEarlyBehindAttention = 2;
+constexpr std::uint32_t kMostEarlyTiledBehindAttention = 64;
 
 /// Whether products behind attention start early. A block of a tiled product needs all of an SM, so
 /// it takes no place from attention: it starts where attention's blocks have exited.
 bool starts_behind_attention(const StepMemory& memory, const StepShape& shape) {
   if (shape.tokens <= kMostEarlyBehindAttention) return true;
-  return shape.is_decode && shape.tokens <= kMostEarly && memory.tiled() &&
+  return shape.is_decode && shape.tokens <= kMostEarlyTiledBehindAttention && memory.tiled() &&
          memory.tiled()->takes(shape.tokens);
 }
 
@@ -34,7 +34,7 @@ Chain emit_kernels(const StepMemory& memory, const StepShape& shape) {
   const StepInput& in = memory.input();
   Chain chain(memory.device(), {.of_attention = shape.tokens <= kMostEarlyOfAttention,
                                 .behind_attention = starts_behind_attention(memory, shape),
-                                .elsewhere = shape.tokens <= kMostEarly});
+                                .elsewhere = true});
   if (in.token_from)
     chain.add(Part::tokens, "carry tokens", kernels::carry_tokens(),
               {.from = in.token_from,
