@@ -78,26 +78,28 @@ constexpr Sizes kSizes[] = {
     {256, 4096, 60, 64}};  // 64 to one tile
 // 128 rows of x at a time.
 constexpr Sizes kMiddleSizes[] = {
-    {272, 192, 65, 65},      // three pairs to a tile, a stage each
-    {96, 576, 129, 200},     // nine pairs to a tile, one row in x's second tile
-    {768, 576, 150, 256},    // nine pairs to a tile; with gates five, which cannot share equally
-    {4352, 64, 300, 320},    // a whole tile of one stage each, with gates two
-    {3856, 128, 400, 416},   // a whole tile each, the last one ragged; with gates two
-    {4112, 128, 400, 416},   // two whole tiles each; gates fill the GPU
+    {272, 192, 65, 65},   // three pairs to a tile, a stage each
+    {96, 576, 129, 200},  // four pairs to a tile, which cannot share equally; one row in the second
+    {768, 576, 150, 256},    // four pairs to a tile
+    {4096, 256, 250, 256},   // two pairs to a tile; with gates a whole tile each
+    {4352, 64, 300, 320},    // three whole tiles of one stage each
+    {3856, 128, 400, 416},   // two whole tiles each, the last one ragged
+    {4112, 128, 400, 416},   // the same, and gates fill the GPU
     {256, 4096, 70, 128},    // 64 pairs to one tile
-    {272, 192, 1023, 1024},  // three pairs to a tile; with gates two
-    {48, 320, 1100, 1100}};  // five pairs to a tile of as many stages
+    {272, 192, 1023, 1024},  // three whole tiles each, or two
+    {48, 320, 1100, 1100}};  // whole tiles of five stages, two or one each
 // 256 rows of x at a time.
 constexpr Sizes kWideSizes[] = {
     {16, 64, 17, 20},          // less than a tile
-    {272, 192, 257, 260},      // three pairs to a tile, one row in x's second tile
-    {96, 576, 513, 600},       // nine pairs to a tile
+    {272, 192, 257, 260},      // a whole tile each, one row in x's second tile
+    {96, 576, 513, 600},       // three pairs to a tile, one row in x's third
     {2048, 512, 256, 256},     // eight pairs to a tile
-    {8432, 320, 700, 768},     // two whole tiles each, the last ones ragged
-    {4112, 128, 1000, 1024},   // the same, of two stages
+    {4096, 256, 500, 512},     // two pairs to a tile; with gates a whole tile each
+    {8432, 320, 700, 768},     // two whole tiles each, or one, the last ones ragged
+    {4112, 128, 1000, 1024},   // two whole tiles each, and gates fill the GPU
     {256, 4096, 250, 256},     // 64 pairs to one tile
     {1040, 1088, 1023, 1024},  // three pairs to a tile, which cannot share equally
-    {48, 320, 2100, 2100}};    // five pairs to a tile of as many stages
+    {48, 320, 2100, 2100}};    // whole tiles of five stages, two or one each
 
 TEST_P(TiledLinear, every_ending_agrees_with_the_reference_and_no_other_row_is_written) {
   const auto check = [&](const Sizes& s, Epilogue end, std::uint32_t tile_rows) {

@@ -19,9 +19,9 @@ class TileScheduler {
     std::uint32_t end;
   };
 
-  /// `units` is the number of units of a tile. `evenly`: a tile is split between equally many pairs
-  /// or not at all. In order, `stages` are those of a tile, and
-  /// `part_stages` is the number of stages that take as long as a partial sum.
+  /// `units` is the number of units of a tile. `evenly`: tiles are split between equally many pairs
+  /// each, or not at all. In order, `stages` are those of a tile, and `part_stages` is the number
+  /// of stages that take as long as a partial sum.
   __device__ TileScheduler(std::uint32_t tiles, std::uint32_t units, bool may_split, bool evenly,
                            [[maybe_unused]] std::uint32_t stages,
                            [[maybe_unused]] std::uint32_t part_stages)

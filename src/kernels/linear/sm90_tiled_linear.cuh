@@ -4,11 +4,11 @@
 // a ring of stages, 64 columns each, with the block's half of the weights; each block multicasts
 // half of x to both. Two consumer warpgroups multiply straight from the stages.
 //
-// Where whole tiles would leave SMs idle, tiles are split over their columns too (stream-K): each
-// pair takes an equal run of stages. It stores its partial sums of a split tile in the workspace.
-// In the end each pair of a split tile reduces a slice of it, always in the same order. That
-// requires all blocks to be resident: there is at most one for each SM, and the library refuses the
-// kernel where they may not fit.
+// Where whole tiles would leave SMs idle, tiles are split over their columns too: each pair takes
+// an equal run of stages (stream-K), or each tile equally many pairs (split-K). A pair stores its
+// partial sums of a split tile in the workspace. In the end each pair of a split tile reduces a
+// slice of it, always in the same order. That requires all blocks to be resident: there is at most
+// one for each SM, and the library refuses the kernel where they may not fit.
 //
 // Where a row's bits may not depend on the batch, the tile is summed up in the order of
 // sum_order.cuh: class by class, and tiles are split between classes only. After each class a
