@@ -375,8 +375,8 @@ void ResidentScheduler::end_loop(resident::LoopEnd why) {
   if (post_) runner_->line()->end_loop();
   end_ = why;
   clock_.done(launched_);
-  turn_.give_back();
   while (!ended_.query()) std::this_thread::yield();
+  turn_.give_back();
   if (why == resident::LoopEnd::stuck)
     throw Error("the loop on the device has requests and plans no step; this is a bug of attacca");
 }
