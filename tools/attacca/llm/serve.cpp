@@ -59,7 +59,7 @@ struct ServeSettings {
   TraceChoice trace;
 };
 
-std::chrono::milliseconds milliseconds(double seconds) {
+std::chrono::milliseconds in_milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
@@ -175,11 +175,11 @@ std::unique_ptr<server::Models> make_models(const ServeSettings& settings,
   std::vector<server::ModelSource> sources;
   for (const NamedModel& one : named) sources.push_back(source_of(one, engine, team, watch));
   options.memory = memory_of(settings, engine, named.size());
-  options.unload_after = milliseconds(settings.unload_seconds);
+  options.unload_after = in_milliseconds(settings.unload_seconds);
   options.slots = engine.slots;
   options.most_waiting = settings.most_waiting;
   options.most_tokens = settings.most_tokens;
-  options.most_time = milliseconds(settings.most_seconds);
+  options.most_time = in_milliseconds(settings.most_seconds);
   options.refuses_unknown = settings.is_strict;
   auto models = std::make_unique<server::Models>(std::move(sources), std::move(options));
   if (settings.named_models.empty() || !settings.model.empty())
@@ -283,7 +283,7 @@ void serve_models(const ServeSettings& settings, const llm::EngineOptions& engin
 }
 
 void serve(ServeSettings& settings) {
-  settings.http.drain = milliseconds(settings.drain_seconds);
+  settings.http.drain = in_milliseconds(settings.drain_seconds);
   llm::EngineOptions engine = engine_options(settings.flags);
   if (settings.flags.ranks > 0 && (!settings.named_models.empty() || settings.unload_seconds > 0))
     throw UsageError(
