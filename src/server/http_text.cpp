@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 namespace attacca::server {
 
 namespace {
@@ -60,7 +62,16 @@ std::string stream_head(const HttpReply& head, const ReplyForm& form) {
 std::string stream_piece(std::string_view piece, const ReplyForm& form) {
   if (piece.empty() || form.is_head) return {};  // an empty chunk would end the stream
   if (!form.is_http11) return std::string(piece);
-  return fmt::format("{:x}\r\n{}\r\n", piece.size(), piece);
+  // Every token comes here, so nothing is parsed.
+  char size[16];
+  char* const end = std::to_chars(size, size + sizeof(size), piece.size(), 16).ptr;
+  std::string chunk;
+  chunk.reserve(sizeof(size) + piece.size() + 4);
+  chunk.append(size, static_cast<std::size_t>(end - size))
+      .append("\r\n")
+      .append(piece)
+      .append("\r\n");
+  return chunk;
 }
 
 std::string stream_end(const ReplyForm& form) {

@@ -259,11 +259,19 @@ TextFrame::TextFrame(const ReplyHead& head, std::size_t choice) {
 }
 
 std::string TextFrame::chunk(const std::string& text) const {
-  const std::string quoted = json_text(text);
+  const auto is_plain = [](char letter) {
+    return letter >= ' ' && letter <= '~' && letter != '"' && letter != '\\';
+  };
   std::string result;
-  result.reserve(before_.size() + quoted.size() + after_.size());
-  result.append(before_).append(quoted, 1, quoted.size() - 2).append(after_);
-  return result;
+  result.reserve(before_.size() + text.size() + after_.size());
+  result.append(before_);
+  if (std::all_of(text.begin(), text.end(), is_plain)) {  // most tokens need no JSON library
+    result.append(text);
+  } else {
+    const std::string quoted = json_text(text);
+    result.append(quoted, 1, quoted.size() - 2);
+  }
+  return result.append(after_);
 }
 
 std::string call_chunk(const ReplyHead& head, std::size_t choice,
