@@ -279,8 +279,7 @@ class Block {
     }
     if (p_.squares) arrive<kFactorsRead>();
   }
-  /// More than two passes are a loop, or their code would not stay in the instruction cache; so
-  /// accumulators move down.
+  /// More than two passes are a loop, which keeps their code small; so accumulators move down.
   __device__ static void apply_whole(Epilogue& epilogue, float (&sums)[kSums]) {
 #pragma unroll(kOctets / kPass == 2 ? 2 : 1)
     for (unsigned octet = 0; octet < kOctets; octet += kPass) {
