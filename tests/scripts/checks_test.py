@@ -197,6 +197,8 @@ class GpuCheck(Folder):
             shutil.copy(SCRIPTS / name, self.root / "scripts" / name)
         (self.root / "tests" / "comm").mkdir(parents=True)
         shutil.copy(SCRIPTS.parent / "tests" / "comm" / "launch.py", self.root / "tests" / "comm")
+        (self.root / "tests" / "comm" / "gpu_faults_test.py").write_text("import os, sys\nprint(*sys.argv)\n"
+                                                                        "sys.exit(int(os.environ.get('FAULTS_STATUS', 0)))\n")
         for name, body in PROGRAMS.items():
             path = self.root / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -257,6 +259,7 @@ class GpuCheck(Folder):
         for form in "while-node", "self-relaunch":
             self.assertIn(f"two resident loops tell the story of one rank ({form})", done.stdout)
         self.assertIn("bench ranks-device --device cuda:0", (self.root / "benchmarks").read_text())
+        self.assertEqual(1, self.run_check("ranks", "abc1234", FAULTS_STATUS="1").returncode, "a dead rank that nobody names")
         done = self.run_check("ranks", "abc1234", STORY_OF_TWO="twice")
         self.assertEqual(1, done.returncode)
         self.assertIn("gpu-check: two ranks (edges): twice", done.stdout)
