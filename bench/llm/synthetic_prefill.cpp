@@ -17,7 +17,8 @@ namespace {
 using attacca::model::ModelConfig;
 
 constexpr unsigned kGatedTokens = 2048;
-constexpr double kRateGate = 0.55;       // of the matrix rate
+constexpr double kRateGate = 0.7;        // of the matrix rate
+constexpr double kFp8Gate = 1.1;         // times as long as with bf16 weights
 constexpr unsigned kDecoding = 16;       // sequences of a mixed batch that decode
 constexpr unsigned kMixedContext = 512;  // behind each of them
 constexpr unsigned kSmallMixed = 64;     // tokens of a mixed batch that launches would hold up
@@ -50,9 +51,15 @@ class PrefillRun {
     for (const unsigned tokens : lengths)
       pages = std::max(pages, steps_of_batch(run_) * pages_of({{0, tokens}}));
     for (const unsigned tokens : mixed) pages = std::max(pages, pages_of(mixed_batch(tokens)));
-    const SyntheticModel model(config, run_.device, pages);
-    for (const unsigned tokens : lengths) run_prompt(model, tokens);
-    for (const unsigned tokens : mixed) run_mixed(model, tokens);
+    std::vector<double> medians;
+    {
+      const SyntheticModel model(config, run_.device, pages);
+      for (const unsigned tokens : lengths) medians.push_back(run_prompt(model, tokens));
+      for (const unsigned tokens : mixed) run_mixed(model, tokens);
+    }
+    if (!run_.device.is_cuda()) return;
+    const SyntheticModel model(config, run_.device, pages, 1, attacca::model::WeightFormat::fp8);
+    for (std::size_t at = 0; at < lengths.size(); ++at) run_fp8(model, lengths[at], medians[at]);
   }
 
   /// PyTorch may report the rate, so rows are added after the peers ran.
@@ -80,7 +87,8 @@ class PrefillRun {
     bool is_gated;
   };
 
-  void run_prompt(const SyntheticModel& model, unsigned tokens) {
+  /// The median of the first mode.
+  double run_prompt(const SyntheticModel& model, unsigned tokens) {
     const std::string& shape = model.config.name;
     const SyntheticBatch batch{{0, tokens}};
     const SyntheticStep step(model, batch);
@@ -100,11 +108,26 @@ class PrefillRun {
       if (at == 0) compared_.push_back({row, peer_cases_.size()});
     }
     peer_cases_.push_back({model.config, 1, 0, tokens});
-    if (!same) return;
+    if (!same) return times.front().median;
     const Row row =
         compared("prefill with the same bits",
                  {{"shape", shape}, {"tokens", tokens}, {"graphs", name_of(modes_.front())}},
                  times.back(), times.front());
+    prompts_.push_back({row, 2 * parameters_per_token(model.config) * tokens, false});
+    return times.front().median;
+  }
+
+  /// `bf16`: the median with bf16 weights.
+  void run_fp8(const SyntheticModel& model, unsigned tokens, double bf16) {
+    const std::string& shape = model.config.name;
+    const SyntheticStep step(model, SyntheticBatch{{0, tokens}});
+    const auto times = time_steps(run_, clock_, variants_of({&step}, {modes_.front()}),
+                                  fmt::format("{}, fp8, prompt of {}", shape, tokens));
+    Row row{.name = "prefill in fp8",
+            .params = {{"shape", shape}, {"tokens", tokens}, {"graphs", name_of(modes_.front())}},
+            .value = times[0]};
+    row.baseline = bf16;
+    row.limit = kFp8Gate * bf16;
     prompts_.push_back({row, 2 * parameters_per_token(model.config) * tokens, false});
   }
 
