@@ -248,6 +248,26 @@ TEST_P(SubmitToALargerModel, a_cancelled_request_ends_and_its_pages_are_free) {
   EXPECT_LT(reply.tokens.size(), endless_.max_tokens);
 }
 
+/// A step that was planned before the cancel came in computes the request in vain. Pages are free
+/// before the next one is planned, so there is only one such step: the one launched ahead.
+TEST_P(SubmitToALargerModel, a_cancelled_request_has_its_pages_for_at_most_one_more_step) {
+  Engine engine(embedded_, options(4));
+  Ticket other = engine.submit(endless_);
+  unsigned cancelled = 0;
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    Ticket leaves = engine.submit(endless_);
+    ASSERT_TRUE(leaves.next());
+    ASSERT_TRUE(leaves.next());
+    leaves.cancel();
+    if (leaves.wait().finish == Finish::cancelled) ++cancelled;
+  }
+  other.cancel();
+  other.wait();
+  engine.wait_until_idle();
+  EXPECT_GT(cancelled, 0u);
+  EXPECT_LE(engine.stats().tokens_voided, cancelled + 1) << "one for each, and for the other";
+}
+
 TEST_P(SubmitToALargerModel, a_cancelled_request_that_waits_never_runs) {
   Engine engine(embedded_, options(1));
   Ticket runs = engine.submit(endless_);
