@@ -248,9 +248,10 @@ const char* weight_format_name(WeightFormat format);
 /// Where the loop runs that plans steps and commits their tokens. host: a thread of the engine
 /// launches each step. resident: the loop itself is a graph on the device, which takes requests
 /// from a ring and publishes tokens through another one; the host launches it when there is
-/// something to do. Every step must have a graph then.
-enum class Scheduler : std::uint8_t { host, resident };
-inline constexpr int kSchedulers = 2;
+/// something to do. Every step must have a graph then. automatic: resident on a GPU, if every step
+/// has a graph, steps overlap and the model is on one rank; else host.
+enum class Scheduler : std::uint8_t { automatic, host, resident };
+inline constexpr int kSchedulers = 3;
 const char* scheduler_name(Scheduler scheduler);
 
 /// The form of the resident scheduler's loop: one WHILE node with a SWITCH over all step sizes, or
@@ -312,7 +313,7 @@ struct EngineOptions {
   // The same on all ranks.
   bool fuses_rank_sums = true;
   bool pads = true;  // a step may run in a larger graph; else only in one of its size
-  Scheduler scheduler = Scheduler::host;
+  Scheduler scheduler = Scheduler::automatic;
   ResidentLoop resident_loop = ResidentLoop::self_relaunch;
   StepForm step_form = StepForm::kernels;
   bool overlap = true;  // host: the next step is planned and launched while one runs

@@ -5,6 +5,7 @@
 #include <attacca/error.hpp>
 
 #include <algorithm>
+#include <utility>
 
 #include "schedule/step.hpp"
 
@@ -83,13 +84,18 @@ std::vector<GraphCoverage> coverage_of(const schedule::Limits& limits, GraphMode
   return all;
 }
 
-void require_graphs(const schedule::Limits& limits, llm::GraphMode graphs) {
-  for (const llm::GraphCoverage& part : coverage_of(limits, graphs))
-    if (part.mode != llm::StepMode::decode && part.mode != llm::StepMode::mixed)
-      throw BadArgument(fmt::format(
-          "the resident scheduler needs a graph for every step, and: {}; use graphs full with "
-          "padding, and leave decode_sizes and mixed_sizes to their defaults",
-          describe(part)));
+std::optional<GraphCoverage> first_without_graph(const schedule::Limits& limits, GraphMode graphs) {
+  for (GraphCoverage& part : coverage_of(limits, graphs))
+    if (part.mode != StepMode::decode && part.mode != StepMode::mixed) return std::move(part);
+  return std::nullopt;
+}
+
+void require_graphs(const schedule::Limits& limits, GraphMode graphs) {
+  if (const auto part = first_without_graph(limits, graphs))
+    throw BadArgument(fmt::format(
+        "the resident scheduler needs a graph for every step, and: {}; use graphs full with "
+        "padding, and leave decode_sizes and mixed_sizes to their defaults",
+        describe(*part)));
 }
 
 }  // namespace attacca::engine

@@ -3,6 +3,7 @@
 
 #include <attacca/llm.hpp>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "schedule/state.hpp"
@@ -23,8 +24,12 @@ llm::StepRecord record_of(const schedule::Limits& limits, llm::GraphMode graphs,
 /// Asks the policy about every step that it can form.
 std::vector<llm::GraphCoverage> coverage_of(const schedule::Limits& limits, llm::GraphMode graphs);
 
-/// Throws BadArgument unless every such step has a graph: a loop on the device launches no kernels
-/// one by one.
+/// Steps without a graph, or with one in pieces, if there are any. A loop on the device can have
+/// none: it launches no kernels one by one.
+std::optional<llm::GraphCoverage> first_without_graph(const schedule::Limits& limits,
+                                                      llm::GraphMode graphs);
+
+/// Throws BadArgument if there are such steps.
 void require_graphs(const schedule::Limits& limits, llm::GraphMode graphs);
 
 }  // namespace attacca::engine

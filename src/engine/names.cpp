@@ -29,7 +29,8 @@ const char* step_form_name(StepForm form) {
 }
 
 const char* scheduler_name(Scheduler scheduler) {
-  return scheduler == Scheduler::resident ? "resident" : "host";
+  constexpr const char* kNames[] = {"automatic", "host", "resident"};
+  return kNames[static_cast<std::size_t>(scheduler)];
 }
 
 const char* resident_loop_name(ResidentLoop loop) {

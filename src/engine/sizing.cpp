@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/mebi.hpp"
+#include "engine/coverage.hpp"
 #include "kernels/linear/expand.hpp"
 #include "model/checkpoint.hpp"
 #include "model/held_types.hpp"
@@ -63,6 +64,26 @@ void choose_sizes(schedule::Limits& limits, llm::EngineOptions& options) {
     options.mixed_sizes.clear();
   limits.decode_sizes = sizes_of("decode_sizes", options.decode_sizes);
   limits.mixed_sizes = sizes_of("mixed_sizes", options.mixed_sizes);
+}
+
+/// The loop runs on a GPU where it can.
+void choose_scheduler(const schedule::Limits& limits, llm::EngineOptions& options) {
+  using llm::Scheduler;
+  if (options.scheduler == Scheduler::automatic) {
+    const bool can_reside = options.device.is_cuda() && !options.ranks && options.overlap &&
+                            !first_without_graph(limits, options.graphs);
+    options.scheduler = can_reside ? Scheduler::resident : Scheduler::host;
+  }
+  if (options.scheduler == Scheduler::resident && !options.overlap)
+    throw BadArgument(
+        "overlap is off, and the resident scheduler always plans a step while one runs; leave it "
+        "on, or use the host's scheduler");
+  if (options.scheduler == Scheduler::host &&
+      options.resident_loop != llm::EngineOptions{}.resident_loop)
+    throw BadArgument(fmt::format(
+        "resident_loop is {}, and the host's scheduler has no such loop; leave it out, or use the "
+        "resident scheduler",
+        llm::resident_loop_name(options.resident_loop)));
 }
 
 /// Streamed steps support every type of keys and values; plain steps support f32 only.
@@ -126,16 +147,6 @@ schedule::Limits size_engine(const model::Checkpoint& checkpoint, llm::EngineOpt
 
 schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights& weights,
                              llm::EngineOptions& options) {
-  if (options.scheduler == llm::Scheduler::resident && !options.overlap)
-    throw BadArgument(
-        "overlap is off, and the resident scheduler always plans a step while one runs; leave it "
-        "on, or use the host's scheduler");
-  if (options.scheduler == llm::Scheduler::host &&
-      options.resident_loop != llm::EngineOptions{}.resident_loop)
-    throw BadArgument(fmt::format(
-        "resident_loop is {}, and the host's scheduler has no such loop; leave it out, or use the "
-        "resident scheduler",
-        llm::resident_loop_name(options.resident_loop)));
   check_range("slots", options.slots, 1u, 1024u);
   if (options.step_tokens == 0)
     options.step_tokens = options.device.is_cuda() ? kGpuStepTokens : kHostStepTokens;
@@ -166,6 +177,7 @@ schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights&
   limits.logit_rows = std::max(options.slots, std::min(kScoreRows, options.step_tokens));
   limits.pages = 1;  // so that the other limits pass their checks
   choose_sizes(limits, options);
+  choose_scheduler(limits, options);
   options.kv_type = choose_kv_type(weights, options);
 
   const std::size_t wanted = std::size_t{limits.slots} * limits.table_stride();

@@ -54,6 +54,7 @@ inline void choose_scheduler_of_this_test(llm::EngineOptions& options) {
   const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
   const std::string_view suite = test->test_suite_name();
   const bool relaunches = suite.starts_with("relaunch");
+  options.scheduler = llm::Scheduler::host;
   if (!relaunches && !suite.starts_with("resident")) return;
   options.scheduler = llm::Scheduler::resident;
   options.resident_loop =

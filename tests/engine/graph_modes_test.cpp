@@ -118,6 +118,7 @@ class GraphModes : public test::OnEachDevice {
     options.context = 64;
     options.slots = 4;
     options.step_tokens = 48;
+    options.scheduler = llm::Scheduler::host;  // the only one for all modes
     options.graphs = mode;
     return options;
   }

@@ -58,6 +58,7 @@ class Overlap : public test::OnEachDevice {
     options.context = 128;
     options.slots = 4;
     options.step_tokens = 48;
+    options.scheduler = llm::Scheduler::host;
     options.overlap = overlap;
     return options;
   }

@@ -4,6 +4,7 @@
 #include <attacca/llm.hpp>
 
 #include <algorithm>
+#include <functional>
 
 #include "engine/batches.hpp"
 #include "engine/quantized.hpp"
@@ -90,6 +91,26 @@ TEST_P(Sizing, a_step_in_which_a_sequence_decodes_is_bounded_between_slots_and_t
   EXPECT_EQ(bound(77, 8, 256), 77u);
   EXPECT_EQ(bound(3, 8, 256), 8u);
   EXPECT_EQ(bound(1000, 8, 256), 256u);
+}
+
+TEST_P(Sizing, the_loop_runs_on_a_gpu_where_it_can) {
+  using llm::Scheduler;
+  const Checkpoint checkpoint = Checkpoint::open(fixture("llama"));
+  const auto chosen = [&](const std::function<void(llm::EngineOptions&)>& change) {
+    llm::EngineOptions options;
+    options.device = device();
+    options.context = 64;
+    change(options);
+    engine::size_engine(checkpoint, options);
+    return options.scheduler;
+  };
+  EXPECT_EQ(chosen([](auto&) {}), is_cuda() ? Scheduler::resident : Scheduler::host);
+  EXPECT_EQ(chosen([](auto& with) { with.scheduler = Scheduler::resident; }), Scheduler::resident);
+  EXPECT_EQ(chosen([](auto& with) { with.scheduler = Scheduler::host; }), Scheduler::host);
+  EXPECT_EQ(chosen([](auto& with) { with.overlap = false; }), Scheduler::host);
+  EXPECT_EQ(chosen([](auto& with) { with.graphs = llm::GraphMode::piecewise; }), Scheduler::host);
+  EXPECT_EQ(chosen([](auto& with) { with.graphs = llm::GraphMode::off; }), Scheduler::host);
+  EXPECT_EQ(chosen([](auto& with) { with.mixed_sizes = {16}; }), Scheduler::host);
 }
 
 TEST(GpuWeights, in_fp8_take_a_byte_each_and_a_scale_a_row_and_the_embedding_what_it_did) {

@@ -118,7 +118,8 @@ void add_engine_flags(Command& command, EngineFlags& flags) {
   add_switch(command, "--padding", engine.pads,
              "off: a step runs only in a graph of exactly its size [on]");
   add_choice(command, "--scheduler", engine.scheduler, llm::scheduler_name, llm::kSchedulers,
-             "where the loop runs that plans and commits steps; resident: on the device");
+             "where the loop runs that plans and commits steps; resident: on the device; "
+             "automatic: there on a GPU, if every step has a graph and there is one rank");
   add_choice(command, "--resident-loop", engine.resident_loop, llm::resident_loop_name,
              llm::kResidentLoops, "the form of the resident scheduler's loop");
   add_choice(
