@@ -50,8 +50,8 @@ class RanksBroken : public Error {
 enum class Reduction : std::uint8_t { sum, min, max, sum_in_pairs };
 
 /// How a group moves memory of a device.
-///  automatic  edges for threads that share a device, peer for those with a GPU each, staged for
-///             processes on GPUs; ranks with host devices of their own need none
+///  automatic  edges for threads that share a device, peer for those with a GPU each, direct or
+///             staged for processes on GPUs; ranks with host devices of their own need none
 ///  edges      the ranks' graphs are joined, and an exchange is one kernel between their edges;
 ///             with symmetric memory and one-sided exchanges, whose waits are edges and events
 ///  staged     a copy to pinned memory, a host call, a copy back
@@ -59,8 +59,9 @@ enum class Reduction : std::uint8_t { sum, min, max, sum_in_pairs };
 ///  nvshmem    another, for processes; with symmetric memory and one-sided exchanges; see
 ///             nvshmem.hpp
 ///  peer       copies between the GPUs of threads that have one each; on streams, not in graphs
-enum class Transport : std::uint8_t { automatic, edges, staged, nccl, nvshmem, peer };
-inline constexpr int kTransports = 6;
+///  direct     MPI moves the memory of GPUs itself, if it is CUDA-aware; in graphs as staged
+enum class Transport : std::uint8_t { automatic, edges, staged, nccl, nvshmem, peer, direct };
+inline constexpr int kTransports = 7;
 const char* transport_name(Transport transport);
 
 namespace detail {
@@ -163,8 +164,8 @@ class Group {
  public:
   int rank() const;
   int size() const;
-  /// "loopback", "tcp", "mpi", "edges" (ranks that share a device), "staged", "nccl", "nvshmem" or
-  /// "peer".
+  /// "loopback", "tcp", "mpi", "edges" (ranks that share a device), "staged", "nccl", "nvshmem",
+  /// "peer" or "direct".
   const std::string& backend() const;
   std::chrono::nanoseconds deadline() const;
   /// A group of some of these ranks, in the order of `members`, which are ranks of this group and

@@ -148,8 +148,8 @@ Group Group::on(const Device& device, Transport transport) const {
 }
 
 const char* transport_name(Transport transport) {
-  static constexpr const char* kNames[] = {"automatic", "edges",   "staged",
-                                           "nccl",      "nvshmem", "peer"};
+  static constexpr const char* kNames[] = {"automatic", "edges", "staged", "nccl",
+                                           "nvshmem",   "peer",  "direct"};
   return kNames[static_cast<std::size_t>(transport)];
 }
 
@@ -331,6 +331,10 @@ PlainNode GroupImpl::add_to(const ExchangePtr& exchange, Graph& graph) {
   refuse_cuda(graph.device(), *exchange);
   return with_accesses(graph.host(exchange->name, [exchange] { attacca::run(*exchange); }),
                        *exchange);
+}
+
+void GroupImpl::trade(const ExchangeData&, std::span<const Outgoing>, std::span<const Incoming>) {
+  throw Error(fmt::format("ranks of {} do not trade parts; this is a bug", backend_));
 }
 
 void GroupImpl::meet_at_first(const Descriptor&, void*, const Work&) {

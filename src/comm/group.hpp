@@ -48,6 +48,14 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   using Work = std::function<void(std::span<void* const>)>;
   virtual void meet_at_first(const Descriptor& descriptor, void* brought, const Work& work);
 
+  /// Meets the others for `exchange`, and then moves a part to each rank and one from each; those
+  /// of the caller itself, and empty ones, stay. It may be memory of a GPU where the ranks' wire
+  /// takes that. REQUIRES: ranks are processes.
+  using Outgoing = std::span<const std::byte>;
+  using Incoming = std::span<std::byte>;
+  virtual void trade(const ExchangeData& exchange, std::span<const Outgoing> to,
+                     std::span<const Incoming> from);
+
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(members_.size()); }
   const std::string& backend() const { return backend_; }

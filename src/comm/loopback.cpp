@@ -445,6 +445,9 @@ std::shared_ptr<GroupImpl> LoopbackGroup::on(const Device& device, Transport tra
     throw BadArgument(
         "ranks that are threads have no staged exchanges, because host calls of one device take "
         "turns; use edges or nccl");
+  if (transport == Transport::direct)
+    throw BadArgument(
+        "ranks that are threads have no MPI to move memory of GPUs; use edges or nccl");
   const bool needs_peers =
       transport == Transport::peer || (transport == Transport::automatic && has_cuda);
   const bool are_alike = !has_cuda || !has_host;

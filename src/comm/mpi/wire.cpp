@@ -34,6 +34,15 @@ void check(int result, const char* call) {
   if (result != MPI_SUCCESS) throw WireError(fmt::format("{}: {}", call, error_text(result)));
 }
 
+/// Asked when the program runs: its MPI library may be another than the one it was built with.
+bool is_cuda_aware() {
+#ifdef MPIX_CUDA_AWARE_SUPPORT  // then there is the function too
+  return MPIX_Query_cuda_support() != 0;
+#else
+  return false;
+#endif
+}
+
 static_assert(sizeof(MPI_Request) <= sizeof(Request::handle));
 Request pack(MPI_Request request) {
   Request packed;
@@ -71,6 +80,7 @@ class MpiWire final : public Wire {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   int highest_tag() const override { return highest_tag_; }
+  bool takes_gpu_memory() const override { return is_cuda_aware(); }
 
   Request send(int peer, int tag, const std::byte* data, std::size_t bytes) override {
     MPI_Request request;
@@ -168,14 +178,10 @@ std::string describe_mpi() {
   int length = 0;
   MPI_Get_library_version(text, &length);
   const std::string all(text, static_cast<std::size_t>(length));
-  // A graph's host call must not call CUDA, as MPI does with memory of a GPU. Such memory therefore
-  // goes through pinned memory, even if MPI could take it.
-#if defined(MPIX_CUDA_AWARE_SUPPORT) && MPIX_CUDA_AWARE_SUPPORT
-  const char* const knows = "CUDA-aware, and memory of GPUs is staged, as graphs need";
-#else
-  const char* const knows = "not CUDA-aware, so memory of GPUs is staged";
-#endif
-  return fmt::format("{} ({})", all.substr(0, all.find_first_of(",\n")), knows);
+  return fmt::format("{} ({})", all.substr(0, all.find_first_of(",\n")),
+                     comm::is_cuda_aware()
+                         ? "CUDA-aware: memory of GPUs goes directly on streams, staged in graphs"
+                         : "not CUDA-aware, so memory of GPUs is staged");
 }
 
 Group join_mpi(const RanksOptions& options) {

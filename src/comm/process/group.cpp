@@ -11,6 +11,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "comm/direct.hpp"
+#include "comm/exchange_kernel.hpp"
 #include "comm/group.hpp"
 #include "comm/nccl/group.hpp"
 #include "comm/nvshmem/group.hpp"
@@ -32,15 +34,6 @@ constexpr std::size_t kAlignment = 256;
 constexpr std::uint64_t kWorldContext = 0;
 constexpr std::uint64_t kAgreementContext = 1;
 
-struct Outgoing {
-  const std::byte* data = nullptr;
-  std::size_t bytes = 0;
-};
-struct Incoming {
-  std::byte* data = nullptr;
-  std::size_t bytes = 0;
-};
-
 class ProcessGroup final : public GroupImpl {
  public:
   ProcessGroup(std::shared_ptr<World> world, std::uint64_t context, int rank,
@@ -50,7 +43,9 @@ class ProcessGroup final : public GroupImpl {
         context_(context),
         inbox_(static_cast<std::size_t>(size())),
         outbox_(static_cast<std::size_t>(size())),
-        sources_(static_cast<std::size_t>(size())) {
+        sources_(static_cast<std::size_t>(size())),
+        outgoing_(static_cast<std::size_t>(size())),
+        incoming_(static_cast<std::size_t>(size())) {
     if (tag(Line::last) > world_->highest_tag())
       throw BadArgument(fmt::format("{} has tags for {} groups; make fewer", world_->name(),
                                     (world_->highest_tag() - 8) / 4));
@@ -71,6 +66,11 @@ class ProcessGroup final : public GroupImpl {
   void check() override { world_->check(); }
   void fail(const std::string& message) override { world_->fail(message); }
   void poll() override { world_->poll(); }
+  void trade(const ExchangeData& exchange, std::span<const Outgoing> to,
+             std::span<const Incoming> from) override {
+    const std::lock_guard one_at_a_time(mutex_);
+    move(meet(exchange, false), to, from);
+  }
 
  private:
   enum class Line { collective, data, send, sent_data, last = sent_data };
@@ -80,17 +80,21 @@ class ProcessGroup final : public GroupImpl {
   }
 
   std::shared_ptr<SymmetricBlock> make_block(std::size_t bytes) override;
+  std::string why_not_direct(GroupImpl& own, const Device& device) const;
   void collective(const ExchangeData& exchange);
   void exchange_short(const ExchangeData& exchange, const Descriptor& descriptor);
   void exchange_long(const ExchangeData& exchange, const Descriptor& descriptor);
+  void move(const Descriptor& descriptor, std::span<const Outgoing> to,
+            std::span<const Incoming> from);
   void finish(const ExchangeData& exchange, const Descriptor& descriptor);
   void send(const ExchangeData& exchange);
   void receive(const ExchangeData& exchange);
 
   Outgoing outgoing(const ExchangeData& exchange, int to) const;
   Incoming incoming(const ExchangeData& exchange, int from);
-  /// Sends descriptors, with data if they are short, and compares those that come.
-  void meet(const ExchangeData& exchange, const Descriptor& descriptor, bool has_data);
+  /// Sends descriptors, with data if they are short, and compares those that come. Returns the one
+  /// that all have.
+  Descriptor meet(const ExchangeData& exchange, bool has_data);
   static std::byte* room(std::vector<std::byte>& buffer, std::size_t bytes) {
     if (buffer.size() < bytes) buffer.resize(bytes);
     return buffer.data();
@@ -104,6 +108,8 @@ class ProcessGroup final : public GroupImpl {
   std::vector<std::vector<std::byte>> inbox_, outbox_;  // by member: a descriptor and short data
   std::vector<std::byte> scratch_;                      // long data to be added up
   std::vector<const std::byte*> sources_;               // by member: what is added up
+  std::vector<Outgoing> outgoing_;                      // by member: long data
+  std::vector<Incoming> incoming_;
   Transfers transfers_;
   std::vector<std::byte> sent_, received_;
 };
@@ -126,7 +132,7 @@ std::size_t most_bytes(const Descriptor& d, int ranks) {
   return d.moved_bytes();
 }
 
-Outgoing ProcessGroup::outgoing(const ExchangeData& e, int to) const {
+GroupImpl::Outgoing ProcessGroup::outgoing(const ExchangeData& e, int to) const {
   const Descriptor& d = e.descriptor;
   const std::size_t bytes = d.moved_bytes();
   switch (d.operation) {
@@ -148,7 +154,7 @@ Outgoing ProcessGroup::outgoing(const ExchangeData& e, int to) const {
 }
 
 /// Where long data of another rank go. Parts of sums lie side by side in the scratch memory.
-Incoming ProcessGroup::incoming(const ExchangeData& e, int from) {
+GroupImpl::Incoming ProcessGroup::incoming(const ExchangeData& e, int from) {
   const Descriptor& d = e.descriptor;
   const std::size_t bytes = d.moved_bytes();
   const auto at = static_cast<std::size_t>(from);
@@ -168,18 +174,18 @@ Incoming ProcessGroup::incoming(const ExchangeData& e, int from) {
 
 void ProcessGroup::collective(const ExchangeData& exchange) {
   const std::lock_guard one_at_a_time(mutex_);
-  world_->check();
-  Descriptor descriptor = exchange.descriptor;
-  descriptor.sequence = ++sequence_;
-  const bool is_short = most_bytes(descriptor, size()) <= kInlineBytes;
-  meet(exchange, descriptor, is_short);
+  const bool is_short = most_bytes(exchange.descriptor, size()) <= kInlineBytes;
+  const Descriptor descriptor = meet(exchange, is_short);
   if (is_short)
     exchange_short(exchange, descriptor);
   else
     exchange_long(exchange, descriptor);
 }
 
-void ProcessGroup::meet(const ExchangeData& exchange, const Descriptor& descriptor, bool has_data) {
+Descriptor ProcessGroup::meet(const ExchangeData& exchange, bool has_data) {
+  world_->check();
+  Descriptor descriptor = exchange.descriptor;
+  descriptor.sequence = ++sequence_;
   transfers_.clear();
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
@@ -192,18 +198,18 @@ void ProcessGroup::meet(const ExchangeData& exchange, const Descriptor& descript
     if (peer == rank()) continue;
     const Outgoing out = has_data ? outgoing(exchange, peer) : Outgoing{};
     std::byte* message =
-        room(outbox_[static_cast<std::size_t>(peer)], sizeof descriptor + out.bytes);
+        room(outbox_[static_cast<std::size_t>(peer)], sizeof descriptor + out.size());
     std::memcpy(message, &descriptor, sizeof descriptor);
-    if (out.bytes > 0) std::memcpy(message + sizeof descriptor, out.data, out.bytes);
+    if (!out.empty()) std::memcpy(message + sizeof descriptor, out.data(), out.size());
     world_->send(transfers_, world_rank(peer), tag(Line::collective), message,
-                 sizeof descriptor + out.bytes);
+                 sizeof descriptor + out.size());
   }
   world_->wait(transfers_, [&] { return "come to " + describe(descriptor); });
   bool do_agree = true;
   for (std::size_t at = 0; at < inbox_.size(); ++at)
     if (static_cast<int>(at) != rank())
       do_agree &= std::memcmp(inbox_[at].data(), &descriptor, sizeof descriptor) == 0;
-  if (do_agree) return;
+  if (do_agree) return descriptor;
   std::vector<Descriptor> all(static_cast<std::size_t>(size()), descriptor);
   for (std::size_t at = 0; at < all.size(); ++at)
     if (static_cast<int>(at) != rank()) std::memcpy(&all[at], inbox_[at].data(), sizeof descriptor);
@@ -215,28 +221,34 @@ void ProcessGroup::exchange_short(const ExchangeData& exchange, const Descriptor
     if (static_cast<int>(at) == rank()) continue;
     sources_[at] = inbox_[at].data() + sizeof(Descriptor);
     if (is_reduction(descriptor.operation)) continue;
-    if (const Incoming in = incoming(exchange, static_cast<int>(at)); in.bytes > 0)
-      std::memcpy(in.data, sources_[at], in.bytes);
+    if (const Incoming in = incoming(exchange, static_cast<int>(at)); !in.empty())
+      std::memcpy(in.data(), sources_[at], in.size());
   }
   finish(exchange, descriptor);
 }
 
 void ProcessGroup::exchange_long(const ExchangeData& exchange, const Descriptor& descriptor) {
-  transfers_.clear();
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
-    const Incoming in = incoming(exchange, peer);
-    sources_[static_cast<std::size_t>(peer)] = in.data;
-    if (in.bytes > 0)
-      world_->receive(transfers_, world_rank(peer), tag(Line::data), in.data, in.bytes);
+    const auto at = static_cast<std::size_t>(peer);
+    outgoing_[at] = outgoing(exchange, peer);
+    incoming_[at] = incoming(exchange, peer);
+    sources_[at] = incoming_[at].data();
   }
-  for (int peer = 0; peer < size(); ++peer) {
-    if (peer == rank()) continue;
-    if (const Outgoing out = outgoing(exchange, peer); out.bytes > 0)
-      world_->send(transfers_, world_rank(peer), tag(Line::data), out.data, out.bytes);
-  }
-  world_->wait(transfers_, [&] { return "finish " + describe(descriptor); });
+  move(descriptor, outgoing_, incoming_);
   finish(exchange, descriptor);
+}
+
+void ProcessGroup::move(const Descriptor& descriptor, std::span<const Outgoing> to,
+                        std::span<const Incoming> from) {
+  transfers_.clear();
+  for (int peer = 0; peer < size(); ++peer)
+    if (const Incoming in = from[static_cast<std::size_t>(peer)]; peer != rank() && !in.empty())
+      world_->receive(transfers_, world_rank(peer), tag(Line::data), in.data(), in.size());
+  for (int peer = 0; peer < size(); ++peer)
+    if (const Outgoing out = to[static_cast<std::size_t>(peer)]; peer != rank() && !out.empty())
+      world_->send(transfers_, world_rank(peer), tag(Line::data), out.data(), out.size());
+  world_->wait(transfers_, [&] { return "finish " + describe(descriptor); });
 }
 
 /// This rank's own part: sums, and the second round of a long all-reduce.
@@ -249,20 +261,16 @@ void ProcessGroup::finish(const ExchangeData& e, const Descriptor& d) {
   if (!is_reduction(d.operation) || bytes == 0) return;
   const bool is_split = d.operation == Operation::all_reduce && !is_whole(d, size());
   const Slice slice = is_split ? slice_of(d, rank(), size()) : Slice{0, bytes};
-  sources_[own] = outgoing(e, rank()).data;
+  sources_[own] = outgoing(e, rank()).data();
   std::byte* const target = e.to + slice.first;
   reduce(d, sources_, {&target, 1}, slice.bytes);
   if (!is_split) return;
-  transfers_.clear();
   for (int peer = 0; peer < size(); ++peer) {
-    if (peer == rank()) continue;
     const Slice part = slice_of(d, peer, size());
-    if (part.bytes > 0)
-      world_->receive(transfers_, world_rank(peer), tag(Line::data), e.to + part.first, part.bytes);
-    if (slice.bytes > 0)
-      world_->send(transfers_, world_rank(peer), tag(Line::data), target, slice.bytes);
+    outgoing_[static_cast<std::size_t>(peer)] = {target, slice.bytes};
+    incoming_[static_cast<std::size_t>(peer)] = {e.to + part.first, part.bytes};
   }
-  world_->wait(transfers_, [&] { return "finish " + describe(d); });
+  move(d, outgoing_, incoming_);
 }
 
 void ProcessGroup::send(const ExchangeData& exchange) {
@@ -347,7 +355,21 @@ std::shared_ptr<GroupImpl> ProcessGroup::on(const Device& device, Transport tran
       throw BadArgument("NVSHMEM was started before in this process; keep the group that has it");
     return join_nvshmem(subgroup(all), device);
   }
-  return stage(subgroup(all), device);
+  auto own = subgroup(all);
+  if (transport == Transport::staged) return stage(std::move(own), device);
+  const std::string problem = why_not_direct(*own, device);
+  if (problem.empty()) return join_direct(std::move(own), device);
+  if (transport == Transport::automatic) return stage(std::move(own), device);
+  throw BadArgument(problem + "; use staged, nccl or nvshmem");
+}
+
+/// Empty, or the same on all ranks.
+std::string ProcessGroup::why_not_direct(GroupImpl& own, const Device& device) const {
+  if (size() > kMostSharing)
+    return fmt::format("{} ranks that exchange directly are more than {}", size(), kMostSharing);
+  int takes = !device.is_cuda() || world_->takes_gpu_memory();
+  Access::group(own.shared_from_this()).all_reduce(std::span(&takes, 1), Reduction::min).run();
+  return takes ? "" : fmt::format("{} does not move memory of GPUs on all ranks", backend());
 }
 
 std::shared_ptr<SymmetricBlock> ProcessGroup::make_block(std::size_t bytes) {

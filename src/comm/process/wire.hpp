@@ -31,6 +31,8 @@ class Wire {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual int highest_tag() const = 0;
+  /// Whether messages may be memory of a GPU.
+  virtual bool takes_gpu_memory() const { return false; }
 
   virtual Request send(int peer, int tag, const std::byte* data, std::size_t bytes) = 0;
   /// `bytes`: the most that may come.

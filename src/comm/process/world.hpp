@@ -57,6 +57,7 @@ class World {
   std::mutex subgroup_mutex;
   std::uint64_t next_context = 2;
   int highest_tag() const { return wire_->highest_tag(); }
+  bool takes_gpu_memory() const { return wire_->takes_gpu_memory(); }
 
  private:
   static constexpr std::size_t kTextBytes = 992;
