@@ -57,10 +57,13 @@ if(NOT ATTACCA_SANITIZE)
   target_compile_options(comm_transport PRIVATE -O0)
   add_test(NAME comm_transport_edges COMMAND comm_transport edges 4 --gtest_brief=1)
   add_test(NAME comm_transport_staged COMMAND ${launch_tcp} 2 $<TARGET_FILE:comm_transport> staged 2 --gtest_brief=1)
+  list(GET launchers -1 launcher)  # MPI where it is there: only it may take memory of a GPU
+  add_test(NAME comm_transport_direct COMMAND ${launch_${launcher}} 2 $<TARGET_FILE:comm_transport> direct 2
+    --gtest_brief=1)
   add_test(NAME comm_transport_peer COMMAND comm_transport peer 4 --gtest_brief=1)
   add_test(NAME comm_transport_nccl COMMAND comm_transport nccl 4 --gtest_brief=1)
-  set_tests_properties(comm_transport_edges comm_transport_staged comm_transport_peer comm_transport_nccl
-    PROPERTIES LABELS "mpi;gpu" TIMEOUT 60
+  set_tests_properties(comm_transport_edges comm_transport_staged comm_transport_direct comm_transport_peer
+    comm_transport_nccl PROPERTIES LABELS "mpi;gpu" TIMEOUT 60
     ENVIRONMENT "NCCL_MULTI_RANK_GPU_ENABLE=1;NCCL_MAX_CTAS=4;NCCL_GRAPH_MIXING_SUPPORT=0")
   if(NOT MPI_CXX_FOUND)
     add_test(NAME comm_mpi_2 COMMAND ${CMAKE_COMMAND} -E echo "MPI was not found; install libopenmpi-dev")

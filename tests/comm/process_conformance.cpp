@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "comm/conformance.hpp"
+#include "comm/device_conformance.hpp"
 #include "comm/rank_program.hpp"
 
 namespace attacca::test {
@@ -30,6 +30,43 @@ TEST(ProcessStaged, moves_memory_of_a_device_through_pinned_memory) {
   EXPECT_EQ(group.backend(), "staged");
   for (const ConformanceCase& conformance : kCollectives) conformance.run(group);
   an_exchange_in_a_graph_of(device, group);
+  world->barrier().run();
+}
+
+/// Memory of a host device is the host's, which every wire takes.
+TEST(ProcessDirect, moves_memory_of_a_device_without_a_copy_between) {
+  const Device device = Device::host(1);
+  const Group group = world->on(device, Transport::direct);
+  EXPECT_EQ(group.backend(), "direct");
+  for (const ConformanceCase& conformance : kCollectives) conformance.run(group);
+  an_exchange_in_a_graph_of(device, group);
+  collectives_give_what_the_reference_gives(device, group);
+  exchanges_in_graphs_run_at_every_launch(device, group);
+  world->barrier().run();
+}
+
+TEST(ProcessDirect, long_sums_follow_the_work_of_their_stream) {
+  const Device device = Device::host(1);
+  const Group group = world->on(device, Transport::direct);
+  const std::size_t count = 300'001;
+  const Buffer<float> given(device, values_of(world->rank(), count));
+  Buffer<float> x(device, count);
+  const Stream stream(device);
+  for (const int turn : {0, 1}) {
+    stream.copy<float>(x.span(), given.span());
+    group.all_reduce(x.span()).enqueue(stream);
+    stream.synchronize();
+    EXPECT_EQ(x.read(), sum_over(world->size(), count)) << "turn " << turn;
+  }
+  world->barrier().run();
+}
+
+TEST(ProcessDirect, refuses_what_is_no_collective) {
+  const Device device = Device::host(1);
+  const Group group = world->on(device, Transport::direct);
+  Buffer<float> x(device, 4);
+  EXPECT_THROW(group.send(x.span(), 0).run(), BadArgument);
+  EXPECT_THROW(group.symmetric<float>(4), BadArgument);
   world->barrier().run();
 }
 

@@ -94,6 +94,12 @@ void misbehave(const std::string& how, const Group& group) {
   if (how == "killed-before") {
     if (is_culprit()) die();
     sum(group, 1000);
+  } else if (how == "killed-before-direct") {
+    const Device device = Device::host(1);
+    const Group there = group.on(device, attacca::Transport::direct);
+    attacca::Buffer<float> values(device, 1000);
+    if (is_culprit()) die();
+    there.all_reduce(values.span()).named("gradients").run();
   } else if (how == "killed-during") {
     std::atomic<bool> is_running{false};
     std::thread killer([&] {

@@ -48,6 +48,9 @@ class Faults(unittest.TestCase):
     def test_a_rank_killed_before_a_collective_is_named(self):
         self.check("killed-before", [0, 2], missing("come to", "all-reduce 'gradients' of 1000 f32, sum"))
 
+    def test_a_rank_killed_before_a_direct_collective_is_named(self):
+        self.check("killed-before-direct", [0, 2], missing("come to", "all-reduce 'gradients' of 1000 f32, sum"))
+
     def test_a_rank_killed_during_a_collective_is_named(self):
         self.check("killed-during", [0, 2], missing("(come to|finish)", "all-reduce 'gradients' of 1000000 f32, sum"))
 

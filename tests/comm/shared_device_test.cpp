@@ -314,6 +314,14 @@ TEST_P(SmallSharedDevice, what_ranks_cannot_share_is_refused_by_name) {
   });
 }
 
+TEST(DirectExchanges, are_refused_to_threads) {
+  const Device shared = Device::host(1);
+  run_loopback(2, [&](const Group& group) {
+    EXPECT_THAT([&] { group.on(shared, Transport::direct); },
+                testing::ThrowsMessage<BadArgument>(HasSubstr("no MPI to move memory of GPUs")));
+  });
+}
+
 TEST(PeerCopies, need_a_device_for_each_rank_and_no_graph) {
   const auto is_told = [](const char* text) {
     return testing::ThrowsMessage<BadArgument>(HasSubstr(text));

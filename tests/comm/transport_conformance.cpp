@@ -59,6 +59,9 @@ std::string missing() {
     if (major * 100 + minor < 230)
       return describe_nccl() + " refuses two ranks on one GPU; 2.30 and later do not";
   }
+  if (transport == Transport::direct && has_gpu() &&
+      processes->on(Device::cuda(0)).backend() != "direct")
+    return "MPI is " + describe_mpi();
   if (transport == Transport::peer && has_gpu() && Device::cuda_count() < ranks)
     return "there are " + std::to_string(Device::cuda_count()) + " GPUs, and peer copies need " +
            std::to_string(ranks);

@@ -228,7 +228,7 @@ TEST(RankedEngine, refuses_the_resident_scheduler_where_exchanges_join_the_ranks
 
 TEST(RankedEngine, refuses_the_resident_scheduler_on_gpus_without_nvshmem) {
   for (const Transport transport : {Transport::automatic, Transport::edges, Transport::staged,
-                                    Transport::nccl, Transport::peer}) {
+                                    Transport::nccl, Transport::peer, Transport::direct}) {
     const auto messages = told(
         2, [](int) { return fixture("llama"); },
         [&](int, EngineOptions& options) {

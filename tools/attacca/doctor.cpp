@@ -58,7 +58,8 @@ void print_text(const Machine& machine) {
   say("ranks", "threads (loopback); processes (TCP, MPI): " + describe_mpi());
   const bool has_gpu = Device::cuda_count() > 0;
   say("ranks GPU", has_gpu
-                       ? "threads that share one (edges); processes, through host memory (staged)"
+                       ? "threads that share one (edges); processes, through host memory (staged), "
+                         "or directly on streams with a CUDA-aware MPI"
                        : "none: there is no GPU that this build can use");
   if (has_gpu)
     say("ranks peers", Device::cuda_count() > 1
