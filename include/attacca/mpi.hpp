@@ -10,7 +10,8 @@ namespace attacca {
 
 /// Whether this build has MPI.
 bool has_mpi();
-/// The MPI library with its version. If this build has none: how to get one.
+/// The MPI library with its version, and how it moves memory of GPUs. If this build has none: how
+/// to get one.
 std::string describe_mpi();
 
 /// Whether the environment says that a launcher of MPI started this process as one of several
