@@ -180,6 +180,28 @@ TEST(Ring, a_writer_and_a_reader_go_on_from_places_that_were_kept) {
   }
 }
 
+TEST(Ring, a_place_is_free_when_the_reader_tells_or_pops_again) {
+  Ring<int> ring(Device::host_serial(), 2);
+  RingWriter<int> writer(ring.writer());
+  RingReader<int> reader(ring.reader());
+  for (int number = 0; number < 20; number += 4) {
+    ASSERT_TRUE(writer.try_push(number) && writer.try_push(number + 1));
+    ASSERT_EQ(reader.available(1), 2u);
+    EXPECT_EQ(reader.slot().read(), number);
+    reader.take();
+    EXPECT_EQ(reader.available(1), 1u);
+    EXPECT_EQ(writer.room(), 0u);
+    reader.tell();
+    ASSERT_TRUE(writer.try_push(number + 2));
+    EXPECT_EQ(reader.slot().read(), number + 1);
+    reader.take();
+    int popped = -1;
+    ASSERT_TRUE(reader.try_pop(popped));
+    EXPECT_EQ(popped, number + 2);
+    EXPECT_EQ(writer.room(2), 2u);
+  }
+}
+
 TEST(Ring, what_threads_put_together_arrives_when_one_of_them_publishes_it) {
   constexpr unsigned kThreads = 4, kEach = 8, kRounds = 50;
   Ring<unsigned> ring(Device::host_serial(), 2 * kThreads * kEach);

@@ -52,6 +52,55 @@ struct Sent : rl::test_suite<Sent<kFlaw, kCapacity, kWrite, kRead>, 2> {
   }
 };
 
+/// A reader passes items over and tells of two at a time, as a kernel may that has no time to.
+template <Flaw kFlaw>
+struct ToldLater : rl::test_suite<ToldLater<kFlaw>, 2> {
+  static constexpr int kCount = 4;
+  static constexpr std::uint64_t kCapacity = 2;
+  using Memory = RelacyMemory<kFlaw>;
+  using Control = device::RingControl<Memory>;
+  std::unique_ptr<Control> control = std::make_unique<Control>();
+  typename Memory::template Plain<int> items[kCapacity];
+
+  void before() {
+    control->written.store(0, device::relaxed);
+    control->read.store(0, device::relaxed);
+    control->is_closed.store(0, device::relaxed);
+  }
+  device::RingRef<int, Memory> ref() { return {control.get(), items, kCapacity - 1}; }
+
+  void thread(unsigned index) { index == 0 ? write() : read(); }
+  void write() {
+    device::RingWriter<int, Memory> writer(ref());
+    typename Memory::Backoff backoff;
+    for (int sent = 0; sent < kCount;)
+      if (writer.try_push(sent + 1))
+        ++sent;
+      else
+        backoff.pause();
+  }
+  void read() {
+    device::RingReader<int, Memory> reader(ref());
+    typename Memory::Backoff backoff;
+    for (int last = 0; last < kCount;) {
+      if (reader.available(1) == 0) {
+        backoff.pause();
+        continue;
+      }
+      RL_ASSERT(reader.slot().read() == ++last);
+      reader.take();
+      if (last % 2 == 0) reader.tell();
+    }
+  }
+};
+
+TEST(RelacyRing, no_place_is_written_before_the_reader_tells) {
+  EXPECT_TRUE((holds_at_random<ToldLater<Flaw::none>>(50'000)));
+  EXPECT_TRUE((holds_for_all<ToldLater<Flaw::none>>(2)));
+  EXPECT_TRUE((is_caught<ToldLater<Flaw::no_release>>()));
+  EXPECT_TRUE((is_caught<ToldLater<Flaw::no_acquire>>()));
+}
+
 /// As the resident loop uses a ring: two threads put their items, meet at a barrier, and the first
 /// one publishes both and keeps the place for the next round, whose writers are made of it.
 template <Flaw kFlaw>

@@ -122,6 +122,14 @@ class RingReader {
     if (count) ring_.control->read.store(next_ += count, release);
     return count;
   }
+  /// For threads that read together: `slot` is where the item lies that comes next. `take` passes
+  /// it over without telling the writer that its place is free; `tell` does, and so does `try_pop`.
+  /// REQUIRES: there is an item.
+  ATTACCA_HD const typename Memory::template Plain<T>& slot() const {
+    return ring_.items[next_ & ring_.mask];
+  }
+  ATTACCA_HD void take() { ++next_; }
+  ATTACCA_HD void tell() { ring_.control->read.store(next_, release); }
   /// Whether the writer closed and everything was read.
   ATTACCA_HD bool is_finished() {
     // In this order: once closing is seen, everything written before it is.
