@@ -33,6 +33,9 @@ class SwitchLoop {
     const unsigned* next = nullptr;
     /// Runs once in each launch, before the first lead; may be empty.
     Graph::Fill before = {};
+    /// Runs behind the lead of each pass without an arm, but not in the form of a WHILE node: for
+    /// what gets the next pass or launch ready and has no other effect; may be empty.
+    Graph::Fill behind = {};
     /// The names of the arms in prints and traces. Without any, arms have numbers.
     std::vector<std::string> arm_names = {};
   };

@@ -39,6 +39,7 @@ SwitchLoop ResidentScheduler::passes(const ResidentMail& mail, const schedule::L
   const resident::PlanArgs plan{.loop = mail.loop_state.data(),
                                 .letters = letters,
                                 .slots = runner_->slots().writable(),
+                                .launch = mail.launch.data(),
                                 .orders = mail.loop_orders,
                                 .news = mail.loop_news,
                                 .tops = mail.loop_tops,
@@ -86,6 +87,7 @@ SwitchLoop ResidentScheduler::passes(const ResidentMail& mail, const schedule::L
        // With ranks, `send_plan` may end the loop behind a pass with a step.
        .next = send ? nullptr : &turn.planned.counts->graph,
        .before = planning(true),
+       .behind = [&mail](Graph& graph) { mail.rehearsal.add_to(graph, mail.loop_state.data()); },
        .arm_names = std::move(arms.names)});
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "engine/rehearsal.hpp"
 #include "resident/loop_kernels.hpp"
 #include "schedule/host.hpp"
 
@@ -36,8 +37,11 @@ struct ResidentMail {
         stop(device, std::size_t{limits.requests} * kernels::SamplingParams::kMaxStopTokens),
         sampled(device, limits.logit_rows),
         loop_state(device, 1),
-        board(device, 1, Visibility::shared) {
+        board(device, 1, Visibility::shared),
+        launch(device, 1, Visibility::shared),
+        rehearsal(device, limits) {
     new (board.data()) resident::Board{};
+    new (launch.data()) resident::Launch{};
   }
 
   device::Ring<resident::Order> orders;
@@ -59,6 +63,8 @@ struct ResidentMail {
   Buffer<kernels::Sampled> sampled;  // of the step before
   Buffer<resident::LoopState> loop_state;
   Buffer<resident::Board> board;
+  Buffer<resident::Launch> launch;
+  Rehearsal rehearsal;
   std::unique_ptr<SwitchLoopExec> loop;
 };
 

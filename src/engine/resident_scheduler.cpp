@@ -87,19 +87,19 @@ ResidentScheduler::ResidentScheduler(std::unique_ptr<StepRunner> runner,
 
 ResidentScheduler::~ResidentScheduler() { stop(); }
 
-/// Makes an empty schedule, and the loop that runs it.
+/// Makes an empty schedule, and the loop that runs it. If it throws, no request is left.
 void ResidentScheduler::start(const formats::Progress& progress) {
-  {
-    auto mail = std::make_shared<ResidentMail>(options_.device, limits_, news_capacity_);
-    const std::lock_guard lock(offer_mutex_);
-    mail_ = std::move(mail);
-  }
   occupants_.assign(limits_.requests, {});
   free_entries_.clear();
   for (std::uint32_t entry = limits_.requests; entry-- > 0;) free_entries_.push_back(entry);
   live_ = 0;
   is_running_ = has_ordered_forget_ = false;
   masks_.start_over({});
+  {
+    auto mail = std::make_shared<ResidentMail>(options_.device, limits_, news_capacity_);
+    const std::lock_guard lock(offer_mutex_);
+    mail_ = std::move(mail);
+  }
   runner_->slots().reset_edges();
 
   // The state is written here and copied: emptying a large pool takes one thread of a GPU long.
@@ -184,6 +184,7 @@ void ResidentScheduler::launch() {
   if (has_offer_) take_offered_loop();
   turn_.take();
   has_ordered_pause_ = false;
+  mail_->launch.data()->orders = mail_->order_writer.place().own;
   or_give_up(runner_->line(), [&] {
     if (post_) runner_->line()->begin_loop();
     mail_->loop->launch(stream_);
@@ -443,7 +444,7 @@ std::size_t ResidentScheduler::bytes() const {
          mail.orders.capacity() * sizeof(Order) + mail.news.capacity() * sizeof(News) +
          mail.tops.capacity() * sizeof(Sampled) + mail.state_memory.bytes() +
          mail.plan_memory.bytes() + mail.cached_tokens.bytes() + mail.masks.bytes() +
-         mail.params.bytes() + mail.stop.bytes() + mail.sampled.bytes() +
+         mail.params.bytes() + mail.stop.bytes() + mail.sampled.bytes() + mail.rehearsal.bytes() +
          (post_ ? post_->bytes() : 0);
 }
 

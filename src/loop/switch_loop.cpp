@@ -145,7 +145,9 @@ Graph SwitchLoop::pass_of(unsigned arm, const Arms& arms) const {
   if (arm > none && parts_.before) parts_.before(pass);
   fill_after(pass, Access::last_nodes(pass),
              [&](Graph& graph) { parts_.lead(graph, arms.again(), arms.arm()); });
-  if (!launches_early) launch_behind(Access::last_nodes(pass));
+  const std::vector<Node> lead = Access::last_nodes(pass);
+  if (!launches_early) launch_behind(lead);
+  if (arm == none && parts_.behind) fill_after(pass, lead, parts_.behind);
   return pass;
 }
 

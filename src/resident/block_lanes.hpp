@@ -115,6 +115,34 @@ ATTACCA_HD void write_together(const BlockLanes& lanes, const T& own, std::uint3
 #endif
 }
 
+/// An array that lanes read together, an item each, so that they wait for several arrays at once.
+/// REQUIRES: no more items than a block has lanes; all lanes make the same calls.
+template <class T>
+class Fetch {
+ public:
+  ATTACCA_HD Fetch(const BlockLanes& lanes, const T* from, std::uint32_t count)
+      : from_(from), count_(count) {
+#if defined(__CUDA_ARCH__)
+    if (lanes.index() < count) item_ = from[lanes.index()];
+#else
+    (void)lanes;
+#endif
+  }
+  ATTACCA_HD void put(const BlockLanes& lanes, T* to) const {
+#if defined(__CUDA_ARCH__)
+    if (lanes.index() < count_) to[lanes.index()] = item_;
+#else
+    (void)lanes;
+    for (std::uint32_t at = 0; at < count_; ++at) to[at] = from_[at];
+#endif
+  }
+
+ private:
+  const T* from_;
+  std::uint32_t count_;
+  T item_{};
+};
+
 /// A block's own copy of a small struct, in shared memory: its fields are read again after each
 /// barrier, and after a fence that takes a trip to L2, most of a microsecond while a step runs. On
 /// the host, where a block is one thread, it is the struct itself. REQUIRES: T is made of 64-bit

@@ -33,6 +33,7 @@ struct LoopState {
   std::int32_t* stop = nullptr;               // [requests, kMaxStopTokens]: as in the letters
   schedule::Counts counts = {};               // of the step before
   device::RingPlace orders, news, tops;
+  std::uint64_t orders_told = 0;  // of those taken: how many the host knows of
   Order order = {};               // the one that is carried out
   std::uint32_t has_step = 0;     // `running` has one
   std::uint32_t has_sampled = 0;  // the step before is not committed
@@ -65,13 +66,15 @@ struct PlanArgs {
   LoopState* loop;
   Letters letters;
   SlotWrites slots;
+  const Launch* launch;
   device::RingRef<Order> orders;
   device::RingRef<News> news;
   device::RingRef<kernels::Sampled> tops;
   Board* board;
   device::RecordsRef records;  // of begins and ends, if any
   LoopSites sites;
-  std::uint32_t is_first = 0;  // it comes before the first pass
+  std::uint32_t is_first = 0;            // it comes before the first pass
+  const LoopState* rehearses = nullptr;  // for this loop, and only once that is over
 };
 
 struct TurnArgs {

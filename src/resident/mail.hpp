@@ -73,6 +73,11 @@ struct Letters {
   std::uint32_t* masks = nullptr;      // [requests, mask_words]: those on their way to a row
 };
 
+/// What the host tells a launch of the loop, before it makes it.
+struct Launch {
+  std::uint64_t orders = 0;  // how many were ever written
+};
+
 /// The policy's numbers after the last step, which the host may read at any time.
 struct Board {
   using Word = device::Atomic<std::uint64_t, device::Scope::system>;

@@ -73,6 +73,7 @@ class LoopWorld {
     plan_ = {.loop = &loop_,
              .letters = letters,
              .slots = slots,
+             .launch = &at_launch_,
              .orders = orders,
              .news = news,
              .tops = tops_.writer(),
@@ -207,6 +208,7 @@ class LoopWorld {
   void launch() {
     ++launches_;
     is_launched_ = is_alive_ = true;
+    at_launch_.orders = order_writer_.place().own;
     plan(true);
     act();
     turn();
@@ -300,6 +302,7 @@ class LoopWorld {
   std::vector<std::uint64_t> cells_;      // for each position of each page, the prefix it holds
   resident::LoopState loop_;
   resident::Board board_{};
+  resident::Launch at_launch_;
   resident::PlanArgs plan_{};
   resident::TurnArgs turn_{};
   unsigned graph_ = 0, again_ = 0;

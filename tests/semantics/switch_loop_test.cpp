@@ -16,7 +16,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 constexpr LoopForm kSwitchForms[] = {LoopForm::while_node, LoopForm::self_relaunch};
-constexpr int kLead = 0, kBeside = 99, kBefore = 98, kArm = 10;
+constexpr int kLead = 0, kBeside = 99, kBefore = 98, kBehind = 97, kArm = 10;
 constexpr unsigned kNone = 3;
 constexpr std::size_t kPlaces = 3;  // in the lists: of the arms, of `again`, of the next arms
 
@@ -25,7 +25,7 @@ class SmallSwitchLoop : public OnEachDevice {
   /// Three arms, chosen by a list; every node notes that it ran. `nexts`: what runs beside an arm
   /// leaves the number of the next one.
   SwitchLoop loop(const std::vector<unsigned>& arms, const Graph::Fill& before = {},
-                  const std::vector<unsigned>& nexts = {}) {
+                  const std::vector<unsigned>& nexts = {}, const Graph::Fill& behind = {}) {
     const bool knows_next = !nexts.empty();
     std::vector<unsigned> again(arms.size(), 1);
     again.back() = 0;
@@ -62,7 +62,8 @@ class SmallSwitchLoop : public OnEachDevice {
                    .after(noted);
              },
          .next = knows_next ? next_.data() : nullptr,
-         .before = before});
+         .before = before,
+         .behind = behind});
   }
   void run(SwitchLoopExec& exec) {
     reset();
@@ -144,6 +145,22 @@ TEST_P(SmallSwitchLoop,
     for (int launch = 0; launch < 2; ++launch) {
       run(exec);
       EXPECT_THAT(arms_run(), ElementsAre(0, 2, 1, 1, -1, 0, -1, -1));
+    }
+  }
+}
+
+TEST_P(SmallSwitchLoop, what_stands_behind_runs_after_passes_without_an_arm_but_in_a_while_node) {
+  const auto behind = [this](Graph& pass) { pass.kernel(note, Grid{}, {log_->view(), kBehind}); };
+  const SwitchLoop chosen = loop({0, kNone, 1, kNone, kNone}, {}, {}, behind);
+  for (const LoopForm form : kSwitchForms) {
+    SCOPED_TRACE(loop_form_name(form));
+    SwitchLoopExec exec = chosen.instantiate(form);
+    for (int launch = 0; launch < 2; ++launch) {
+      run(exec);
+      const std::vector<int> tags = log_->read();
+      const bool relaunches = form == LoopForm::self_relaunch;
+      EXPECT_EQ(std::count(tags.begin(), tags.end(), kBehind), relaunches ? 2 : 0);
+      EXPECT_EQ(tags.back() == kBehind, relaunches);
     }
   }
 }

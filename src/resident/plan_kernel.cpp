@@ -1,13 +1,10 @@
-// loop_kernels.cpp: the bodies of the loop's kernels, for a block of a GPU or one thread of the
-// host.
+// plan_kernel.cpp: the body of `plan`, for a block of a GPU or one thread of the host.
 #include "resident/loop_kernels.hpp"
 
 #include <attacca/llm.hpp>
-#include <cstddef>
-#include <cstring>
 
 #include "kernels/sample/sampling.hpp"
-#include "resident/block_lanes.hpp"
+#include "resident/loop_parts.hpp"
 #include "schedule/steady.hpp"
 
 namespace attacca::resident {
@@ -19,14 +16,6 @@ using kernels::Sampled;
 using kernels::SamplingParams;
 using schedule::is_first;
 using schedule::State;
-
-/// All lanes copy.
-template <class T>
-ATTACCA_HD void copy(const BlockLanes& lanes, T* to, const T* from, std::uint32_t count) {
-  for (std::uint32_t at = lanes.index(); at < count; at += lanes.count()) to[at] = from[at];
-}
-
-ATTACCA_HD std::uint64_t now() { return device::NativeMemory::now(); }
 
 /// Records the turn before `plan`, and `plan` itself. It does so at the end, with one atomic
 /// addition for several marks: each trip to memory takes most of a microsecond. The first step of a
@@ -52,8 +41,6 @@ ATTACCA_HD void record(const PlanArgs& a, const PlanTimes& first, const PlanTime
   add(a.sites.turn, a.loop->turn_began, a.loop->turn_ended);
   add_plan(own);
 }
-
-// --- plan --------------------------------------------------------------------------------------
 
 ATTACCA_HD News row_news(const PlanArgs& a, const schedule::Event& event) {
   const Sampled& sampled = a.loop->sampled[event.row];
@@ -146,36 +133,97 @@ ATTACCA_HD void note_masks(const BlockLanes& lanes, const PlanArgs& a) {
   }
 }
 
+/// The order that a launch was made for, and the letter to which it leads. The first plan asks for
+/// both at once: what was there before the launch needs no acquire, and the entry is nearly always
+/// the one that was freed last.
+struct Arrival {
+  static constexpr std::uint32_t kStops = SamplingParams::kMaxStopTokens;
+
+  Order order;
+  Letters::Letter letter;
+  std::int32_t stop[kStops];
+  std::int32_t prompt[kMostLanes];  // its first tokens
+  std::uint32_t entry;              // of the letter; kNone: there is none
+  std::uint32_t is_new;             // the order was not taken yet
+};
+
+ATTACCA_HD std::uint32_t least(std::uint32_t a, std::uint32_t b) { return a < b ? a : b; }
+
+template <class T>
+ATTACCA_HD const std::uint64_t* words_of(const T& item) {
+  static_assert(sizeof(T) % sizeof(std::uint64_t) == 0 && alignof(T) == alignof(std::uint64_t));
+  return reinterpret_cast<const std::uint64_t*>(&item);
+}
+
+/// Returns how many orders there were.
+ATTACCA_HD std::uint64_t fetch_arrival(const BlockLanes& lanes, const PlanArgs& a,
+                                       Arrival& arrival) {
+  LoopState& loop = *a.loop;
+  const std::uint32_t first = loop.state.free_entries.first;
+  const std::uint64_t entry = first == schedule::kNone ? 0 : first;
+  const std::uint32_t context = loop.state.limits.max_context;
+  RingReader<Order> orders(a.orders, loop.orders);
+  const std::uint64_t written = a.launch->orders;
+  const Fetch order(lanes, words_of(orders.slot()), sizeof(Order) / sizeof(std::uint64_t));
+  const Fetch letter(lanes, words_of(a.letters.letters[entry]),
+                     sizeof(Letters::Letter) / sizeof(std::uint64_t));
+  const Fetch stop(lanes, a.letters.stop + entry * Arrival::kStops, Arrival::kStops);
+  const Fetch prompt(lanes, a.letters.prompts + entry * context, least(kMostLanes, context));
+  order.put(lanes, reinterpret_cast<std::uint64_t*>(&arrival.order));
+  letter.put(lanes, reinterpret_cast<std::uint64_t*>(&arrival.letter));
+  stop.put(lanes, arrival.stop);
+  prompt.put(lanes, arrival.prompt);
+  if (is_first(lanes)) {
+    arrival.is_new = loop.orders.own < written;
+    arrival.entry = arrival.is_new ? first : schedule::kNone;
+  }
+  lanes.sync();
+  if (is_first(lanes)) loop.orders.other = written;
+  return written;
+}
+
 /// How many orders were ever written. In a pass this is a read across the bus on whose answer
-/// nothing waits while the step before is settled; mostly it brings nothing new. The first plan of
-/// a launch has nothing to settle, but an order to take in, and so looks properly at once.
-ATTACCA_HD std::uint64_t look_for_orders(const PlanArgs& a) {
-  RingReader<Order> orders(a.orders, a.loop->orders);
-  if (!a.is_first) return orders.glance();
-  orders.available(a.orders.mask + 1);
-  a.loop->orders = orders.place();
-  return a.loop->orders.other;
+/// nothing waits while the step before is settled; mostly it brings nothing new. Other lanes than
+/// the first need not know.
+ATTACCA_HD std::uint64_t look_for_orders(const BlockLanes& lanes, const PlanArgs& a,
+                                         Arrival& arrival) {
+  if (a.is_first) return fetch_arrival(lanes, a, arrival);
+  if (!is_first(lanes)) return 0;
+  arrival.is_new = 0;
+  arrival.entry = schedule::kNone;
+  return RingReader<Order>(a.orders, a.loop->orders).glance();
 }
 
 /// Takes the next of the first `written` orders, if there would be room for its answer too; else
 /// `none`.
-ATTACCA_HD void take_order(const PlanArgs& a, std::uint64_t written) {
+ATTACCA_HD void take_order(const PlanArgs& a, std::uint64_t written, Arrival& arrival) {
   LoopState& loop = *a.loop;
   loop.order.kind = Order::Kind::none;
   if (written == loop.orders.own) return;
   const std::uint32_t wanted = news_wanted(loop.state.limits);
   RingWriter<News> news(a.news, loop.news);
   RingReader<Order> orders(a.orders, loop.orders);
-  if (news.room(wanted) >= wanted) orders.try_pop(loop.order);
+  const bool has_room = news.room(wanted) >= wanted;
   loop.news = news.place();
+  if (!has_room) return;
+  if (arrival.is_new) {
+    loop.order = arrival.order;
+    arrival.is_new = 0;
+    orders.take();
+  } else {
+    orders.try_pop(loop.order);
+    loop.orders_told = orders.place().own;
+  }
   loop.orders = orders.place();
 }
 
-ATTACCA_HD void push_news(const device::RingRef<News>& ring, device::RingPlace& place,
-                          const News& item) {
-  RingWriter<News> news(ring, place);
-  news.try_push(item);
-  place = news.place();
+/// Tells the host which orders were taken. The first step of a launch does not wait for that: the
+/// plan beside it does it.
+ATTACCA_HD void tell_orders(const PlanArgs& a) {
+  LoopState& loop = *a.loop;
+  if (loop.orders_told == loop.orders.own || (a.is_first && loop.state.in_flight > 0)) return;
+  RingReader<Order>(a.orders, loop.orders).tell();
+  loop.orders_told = loop.orders.own;
 }
 
 ATTACCA_HD void answer(const PlanArgs& a, const Order& order, News::Kind kind) {
@@ -188,18 +236,23 @@ ATTACCA_HD void answer(const PlanArgs& a, const Order& order, News::Kind kind) {
 }
 
 /// All that a letter has but biases crosses the bus here, at once: no read waits for the answer to
-/// another, and `turn` finds it in the device's own memory.
-ATTACCA_HD void admit(const BlockLanes& lanes, const PlanArgs& a, const Order& order) {
+/// another, and `turn` finds it in the device's own memory. Of the letter that has arrived nothing
+/// is read again.
+ATTACCA_HD void admit(const BlockLanes& lanes, const PlanArgs& a, const Order& order,
+                      const Arrival& arrival) {
   State& state = a.loop->state;
   const std::uint32_t entry = order.entry;
   constexpr std::uint32_t kStops = SamplingParams::kMaxStopTokens;
+  const bool is_here = entry == arrival.entry;
+  const std::uint32_t here = is_here ? least(order.prompt, kMostLanes) : 0;
+  const std::int32_t* const prompt =
+      a.letters.prompts + static_cast<std::uint64_t>(entry) * state.limits.max_context;
   Letters::Letter letter;
-  if (is_first(lanes)) letter = a.letters.letters[entry];
-  copy(lanes, state.history(entry),
-       a.letters.prompts + static_cast<std::uint64_t>(entry) * state.limits.max_context,
-       order.prompt);
+  if (is_first(lanes)) letter = is_here ? arrival.letter : a.letters.letters[entry];
+  copy(lanes, state.history(entry), arrival.prompt, here);
+  copy(lanes, state.history(entry) + here, prompt + here, order.prompt - here);
   copy(lanes, a.loop->stop + std::uint64_t{entry} * kStops,
-       a.letters.stop + std::uint64_t{entry} * kStops, kStops);
+       is_here ? arrival.stop : a.letters.stop + std::uint64_t{entry} * kStops, kStops);
   if (!is_first(lanes)) return;
   a.loop->params[entry] = letter.params;
   schedule::reserve(state, entry);
@@ -236,17 +289,18 @@ ATTACCA_HD void forget_edges(const BlockLanes& lanes, const PlanArgs& a, const O
 
 /// `written`: how many orders there were when `plan` began, as the first lane saw it. Those that
 /// came later wait for the next plan.
-ATTACCA_HD void take_in_orders(const BlockLanes& lanes, const PlanArgs& a, std::uint64_t written) {
+ATTACCA_HD void take_in_orders(const BlockLanes& lanes, const PlanArgs& a, std::uint64_t written,
+                               Arrival& arrival) {
   LoopState& loop = *a.loop;
   for (;;) {
-    if (is_first(lanes)) take_order(a, written);
+    if (is_first(lanes)) take_order(a, written, arrival);
     lanes.sync();
     const Order order = loop.order;
     switch (order.kind) {
       case Order::Kind::none:
         return;
       case Order::Kind::admit:
-        admit(lanes, a, order);
+        admit(lanes, a, order, arrival);
         break;
       case Order::Kind::cancel:
         if (!is_first(lanes)) break;
@@ -291,9 +345,10 @@ ATTACCA_HD void commit(const BlockLanes& lanes, const PlanArgs& a) {
   note_masks(lanes, a);
 }
 
-ATTACCA_HD void plan_next(const BlockLanes& lanes, const PlanArgs& a, std::uint64_t written) {
+ATTACCA_HD void plan_next(const BlockLanes& lanes, const PlanArgs& a, std::uint64_t written,
+                          Arrival& arrival) {
   LoopState& loop = *a.loop;
-  take_in_orders(lanes, a, written);
+  take_in_orders(lanes, a, written, arrival);
   if (is_first(lanes)) loop.is_full = !has_room(a);
   lanes.sync();
   if (!loop.is_full && !loop.is_paused)
@@ -343,17 +398,25 @@ struct PlanKernel {
     a.loop = staged.get();
     LoopState& loop = *a.loop;
     if (loop.is_over && !a.is_first) return;
+    if (a.rehearses && !a.rehearses->is_over) return;
     const State& state = loop.state;
     prefetch(lanes, state.entries, state.limits.requests);
     prefetch(lanes, state.slots, state.limits.slots);
     prefetch(lanes, state.running.items, state.running.count);
     prefetch(lanes, loop.cached_tokens, state.limits.requests);
-    const std::uint64_t written = is_first(lanes) ? look_for_orders(a) : 0;
+#if defined(__CUDA_ARCH__)
+    __shared__ std::uint64_t memory[sizeof(Arrival) / sizeof(std::uint64_t)];
+    Arrival& arrival = *reinterpret_cast<Arrival*>(memory);
+#else
+    Arrival arrival;
+#endif
+    const std::uint64_t written = look_for_orders(lanes, a, arrival);
     const bool is_steady = loop.has_sampled && pass_steadily(lanes, a, written);
     if (loop.has_sampled && !is_steady) commit(lanes, a);
     const std::uint64_t committed = now();
     lanes.sync();
-    if (!is_steady) plan_next(lanes, a, written);
+    if (!is_steady) plan_next(lanes, a, written, arrival);
+    if (is_first(lanes)) tell_orders(a);
     const PlanTimes first = loop.first_plan;
     lanes.sync();  // every lane has read it
     if (is_first(lanes)) loop.first_plan = {a.is_first ? began : 0, committed, now()};
@@ -365,223 +428,13 @@ struct PlanKernel {
   }
 };
 
-// --- turn --------------------------------------------------------------------------------------
-
-/// Rebuilds what a slot's penalties know of the tokens of its history.
-ATTACCA_HD void mark_tokens(const BlockLanes& lanes, const TurnArgs& a, std::uint32_t slot,
-                            const schedule::Entry& e, const std::int32_t* history) {
-  std::uint16_t* const marks = a.slots.marks + std::uint64_t{slot} * a.slots.vocabulary;
-  for (std::uint32_t at = lanes.index(); at < a.slots.vocabulary; at += lanes.count())
-    marks[at] = 0;
-  lanes.sync();
-  if (is_first(lanes))
-    for (std::uint32_t at = 0; at < e.known(); ++at) {
-      std::uint16_t& mark = marks[history[at]];
-      mark = kernels::marked(mark, at < e.request.prompt);
-    }
-  lanes.sync();
-}
-
-/// Gives slots the new masks of their requests.
-ATTACCA_HD void set_masks(const BlockLanes& lanes, const TurnArgs& a,
-                          const schedule::Counts& counts) {
-  for (std::uint32_t at = counts.placed + lanes.index(); at < counts.prepared;
-       at += lanes.count()) {
-    const auto slot = static_cast<std::uint32_t>(a.planned.prepared[at]);
-    a.slots.params[slot].mask = a.loop->masks[a.loop->state.slots[slot].entry];
-  }
-}
-
-/// Gives the slots of newly placed requests their sampling parameters and lists.
-ATTACCA_HD void prepare_slots(const BlockLanes& lanes, const TurnArgs& a, std::uint32_t placed) {
-  LoopState& loop = *a.loop;
-  const State& state = loop.state;
-  for (std::uint32_t at = 0; at < placed; ++at) {
-    const auto slot = static_cast<std::uint32_t>(a.planned.prepared[at]);
-    const std::uint32_t entry = state.slots[slot].entry;
-    const schedule::Entry& e = state.entries[entry];
-    const SamplingParams params = loop.params[entry];
-    if (is_first(lanes)) {
-      a.slots.params[slot] = params;
-      a.slots.params[slot].mask = loop.masks[entry];
-      // A preempted request finds its own pages again; those do not count.
-      if (e.known() == e.request.prompt) loop.cached_tokens[entry] = e.computed - e.planned;
-    }
-    copy(lanes, a.slots.stop + std::uint64_t{slot} * SamplingParams::kMaxStopTokens,
-         loop.stop + std::uint64_t{entry} * SamplingParams::kMaxStopTokens, params.stop_tokens);
-    copy(lanes, a.slots.bias + std::uint64_t{slot} * SamplingParams::kMaxBiases,
-         a.letters.bias + std::uint64_t{entry} * SamplingParams::kMaxBiases, params.biases);
-    if (kernels::has_penalties(params)) mark_tokens(lanes, a, slot, e, state.history(entry));
-  }
-}
-
-/// Pages that a lane copies alone.
-constexpr std::uint32_t kFewPages = 4;
-
-/// Copies what is new in block tables.
-ATTACCA_HD void copy_changes(const BlockLanes& lanes, const TurnArgs& a, std::uint32_t changes) {
-  const std::uint64_t stride = a.loop->state.limits.table_stride();
-  for (std::uint32_t at = lanes.index(); at < changes; at += lanes.count()) {
-    const schedule::TableChange change = a.planned.changes[at];
-    const std::uint64_t first = change.slot * stride + change.first;
-    for (std::uint32_t page = 0; page < change.count && page < kFewPages; ++page)
-      a.running.tables[first + page] = a.planned.tables[first + page];
-  }
-  for (std::uint32_t at = 0; at < changes; ++at) {
-    const schedule::TableChange change = a.planned.changes[at];
-    if (change.count <= kFewPages) continue;
-    const std::uint64_t first = change.slot * stride + change.first;
-    copy(lanes, a.running.tables + first, a.planned.tables + first, change.count);
-  }
-}
-
-/// The fields of Sampled before `tops`: 256 rows lie apart, and a load or store of each field would
-/// be 256 of its own. nvcc lowers memcpy to loads of bytes.
-struct alignas(16) Drawn {
-  std::uint32_t words[4];
-};
-static_assert(offsetof(Sampled, tops) == sizeof(Drawn));
-
-ATTACCA_HD void copy_drawn(void* to, const void* from) {
-#if defined(__CUDA_ARCH__)
-  *static_cast<uint4*>(to) = *static_cast<const uint4*>(from);
-#else
-  std::memcpy(to, from, sizeof(Drawn));
-#endif
-}
-
-/// Saves what the step has sampled, before another step writes there, and puts the planned step in
-/// its place. A lane loads everything before it stores anything: a load behind a store would wait
-/// for it, and each takes most of a microsecond.
-ATTACCA_HD void exchange_rows(const BlockLanes& lanes, const TurnArgs& a,
-                              const schedule::Counts& counts, std::uint32_t sampled) {
-  const schedule::Plan& from = a.planned;
-  const schedule::Plan& to = a.running;
-  std::uint32_t most = counts.tokens > counts.rows ? counts.tokens : counts.rows;
-  if (most < sampled) most = sampled;
-  for (std::uint32_t at = lanes.index(); at < most; at += lanes.count()) {
-    const bool is_token = at < counts.tokens, is_row = at < counts.rows, is_sampled = at < sampled;
-    struct {
-      std::int32_t token, token_from, position, slot;
-    } token{};
-    struct {
-      std::int32_t gather, slot, position, forced;
-    } row{};
-    Drawn drawn{};
-    std::uint32_t tops = 0;
-    if (is_token)
-      token = {from.tokens[at], from.token_from[at], from.positions[at], from.slots[at]};
-    if (is_row)
-      row = {from.gather[at], from.row_slots[at], from.row_positions[at], from.row_forced[at]};
-    if (is_sampled) {
-      copy_drawn(&drawn, a.sampled + at);
-      tops = a.sampled[at].tops;
-    }
-    if (is_token) {
-      to.tokens[at] = token.token;
-      to.token_from[at] = token.token_from;
-      to.positions[at] = token.position;
-      to.slots[at] = token.slot;
-    }
-    if (is_row) {
-      to.gather[at] = row.gather;
-      to.row_slots[at] = row.slot;
-      to.row_positions[at] = row.position;
-      to.row_forced[at] = row.forced;
-    }
-    if (!is_sampled) continue;
-    copy_drawn(a.saved + at, &drawn);
-    a.saved[at].tops = tops;
-    for (std::uint32_t top = 0; top < tops; ++top) {
-      a.saved[at].top_token[top] = a.sampled[at].top_token[top];
-      a.saved[at].top_logprob[top] = a.sampled[at].top_logprob[top];
-    }
-  }
-}
-
-/// Whether somebody could go on if it had a mask.
-ATTACCA_HD bool waits_for_masks(const State& state) {
-  for (std::uint32_t at = 0; at < state.running.count; ++at)
-    if (!state.entries[state.running[at]].may_sample()) return true;
-  const std::uint32_t first = state.waiting.first;
-  return first != schedule::kNone && !state.entries[first].may_sample();
-}
-
-/// Whether the loop should end, and why. REQUIRES: the pass before had no step, or there was none.
-ATTACCA_HD bool ends(const TurnArgs& a, LoopEnd& why) {
-  const State& state = a.loop->state;
-  if (a.loop->has_step) return false;
-  if (a.loop->is_full || a.loop->is_paused) {
-    why = a.loop->is_full ? LoopEnd::full : LoopEnd::paused;
-    a.loop->is_paused = 0;
-    return true;
-  }
-  if (RingReader<Order>(a.orders, a.loop->orders).available(1) > 0) return false;
-  why = state.running.count + state.waiting.count == 0 ? LoopEnd::idle
-        : waits_for_masks(state)                       ? LoopEnd::waits
-                                                       : LoopEnd::stuck;
-  return true;
-}
-
-ATTACCA_HD void end_loop(const TurnArgs& a, LoopEnd why) {
-  Board& board = *a.board;
-  if (why == LoopEnd::full)
-    board.pauses.store(board.pauses.load(device::relaxed) + 1, device::relaxed);
-  News end{};
-  end.kind = News::Kind::ended;
-  end.at = now();
-  end.end = why;
-  push_news(a.news, a.loop->news, end);
-}
-
-struct TurnKernel {
-  static constexpr const char* name = "turn";
-  static constexpr bool waits = true;
-  using Args = TurnArgs;
-  static Cost cost(const Args&) { return {.flops = 0, .bytes = 0}; }
-  ATTACCA_HD static void body(Thread& t, const Args& a) {
-    const BlockLanes lanes(t);
-    LoopState& loop = *a.loop;
-    t.release_consumers();
-    t.wait_for_producers();
-    const std::uint64_t began = now();
-    const bool has_run = loop.has_step;
-    const schedule::Counts ran = *a.running.counts;
-    const schedule::Counts counts = *a.planned.counts;
-    lanes.sync();  // every thread has read them
-    exchange_rows(lanes, a, counts, has_run ? ran.rows : 0);
-    if (counts.changes > 0) copy_changes(lanes, a, counts.changes);
-    if (counts.placed > 0) prepare_slots(lanes, a, counts.placed);
-    if (counts.prepared > counts.placed) set_masks(lanes, a, counts);
-    if (!is_first(lanes)) return;
-    loop.has_sampled = has_run;
-    loop.counts = ran;
-    *a.running.counts = counts;
-    loop.has_step = counts.tokens > 0;
-    a.graph.set(counts.graph);
-    LoopEnd why = LoopEnd::idle;
-    loop.is_over = !has_run && ends(a, why);
-    a.again.set(!loop.is_over);
-    if (loop.is_over) end_loop(a, why);
-    loop.turn_began = began;
-    loop.turn_ended = now();
-  }
-};
-
 }  // namespace
 
 const Kernel<PlanArgs>& plan() {
   static const Kernel<PlanArgs> kernel = make_kernel<PlanKernel>();
   return kernel;
 }
-const Kernel<TurnArgs>& turn() {
-  static const Kernel<TurnArgs> kernel = make_kernel<TurnKernel>();
-  return kernel;
-}
 Grid grid_of(const PlanArgs&, bool is_cuda) {
-  return Grid{Dim3{1}, Dim3{is_cuda ? kMostLanes : 1}};
-}
-Grid grid_of(const TurnArgs&, bool is_cuda) {
   return Grid{Dim3{1}, Dim3{is_cuda ? kMostLanes : 1}};
 }
 
