@@ -32,6 +32,7 @@ Driver::Driver(std::shared_ptr<Inbox> inbox, Scheduler& scheduler, TextWorker& t
     : inbox_(std::move(inbox)), scheduler_(scheduler), text_(text), stats_(scheduler.stats()) {
   if (scheduler_.can_begin())
     inbox_->let_begin([this](Inbox::Mail mail) { begin(std::move(mail)); });
+  inbox_->let_poll(scheduler_.polls());
   thread_ = std::thread([this] { run(); });
 }
 

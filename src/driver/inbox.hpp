@@ -2,7 +2,9 @@
 // keep it alive beyond their engine; it is closed then.
 #pragma once
 
+#include <atomic>
 #include <attacca/error.hpp>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -11,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/pause_processor.hpp"
 #include "driver/job.hpp"
 
 namespace attacca::driver {
@@ -36,6 +39,13 @@ class Inbox {
     begin_ = std::move(begin);
   }
 
+  /// The driver looks for mail so long before it sleeps: a thread that has slept finds its caches
+  /// cold. REQUIRES: as above.
+  void let_poll(std::chrono::nanoseconds most) {
+    const std::lock_guard lock(mutex_);
+    polls_ = most;
+  }
+
   /// Throws DeviceError if the engine refuses further work.
   void submit(std::span<const JobPtr> jobs) {
     {
@@ -43,6 +53,7 @@ class Inbox {
       if (!refusal_.empty()) throw DeviceError(refusal_);
       if (jobs.empty()) return;  // the driver would not wake up, and never be quiet again
       mail_.submitted.insert(mail_.submitted.end(), jobs.begin(), jobs.end());
+      has_mail_ = true;
       is_quiet_ = false;
       if (begin_ && is_asleep_ && !mail_.is_closed) {
         begin_(std::exchange(mail_, {}));
@@ -57,6 +68,7 @@ class Inbox {
       const std::lock_guard lock(mutex_);
       if (mail_.is_closed) return;
       mail_.cancelled.push_back(std::move(job));
+      has_mail_ = true;
     }
     arrived_.notify_one();
   }
@@ -65,6 +77,7 @@ class Inbox {
     {
       const std::lock_guard lock(mutex_);
       mail_.is_closed = true;
+      has_mail_ = true;
     }
     arrived_.notify_one();
   }
@@ -86,20 +99,32 @@ class Inbox {
     if (has_nothing_to_do && mail_.empty()) {
       is_quiet_ = true;
       quiet_.notify_all();
+      lock.unlock();
+      poll();
+      lock.lock();
+    }
+    if (has_nothing_to_do && mail_.empty()) {
       is_asleep_ = true;
       arrived_.wait(lock, [&] { return !mail_.empty(); });
       is_asleep_ = false;
     }
     Mail mail = std::exchange(mail_, {});
-    mail_.is_closed = mail.is_closed;
+    has_mail_ = mail_.is_closed = mail.is_closed;
     return mail;
   }
 
  private:
+  void poll() const {
+    const auto end = std::chrono::steady_clock::now() + polls_;
+    while (!has_mail_ && std::chrono::steady_clock::now() < end) pause_processor();
+  }
+
   std::mutex mutex_;
   std::condition_variable arrived_, quiet_;
   Mail mail_;
+  std::atomic<bool> has_mail_ = false;
   Begin begin_;
+  std::chrono::nanoseconds polls_{};
   bool is_asleep_ = false;  // the driver, which touches nothing then
   bool is_quiet_ = true;
   std::string refusal_;

@@ -24,6 +24,8 @@ class Scheduler {
   virtual void remove(Job& job) = 0;
   /// Whether `begin` does anything. Constant.
   virtual bool can_begin() const { return false; }
+  /// How long the driver's thread looks for work before it sleeps.
+  virtual std::chrono::nanoseconds polls() const { return {}; }
   /// Launches what was admitted to an idle schedule, unless that would have to wait; then `step`
   /// does it. Any thread calls it while the driver's sleeps.
   virtual void begin() {}

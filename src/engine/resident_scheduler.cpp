@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/pause_processor.hpp"
 #include "engine/coverage.hpp"
 #include "engine/outcome.hpp"
 #include "engine/resident_mail.hpp"
@@ -34,6 +35,9 @@ constexpr auto kEager = 20us;
 constexpr auto kEagerOnGpu = 300us;  // a nap takes several times its length
 /// And after a launch until the first step's news, for whose token somebody has just begun to wait.
 constexpr auto kEagerAfterLaunch = 20ms;
+/// A thread that has slept finds its caches cold, and a launch takes it two to five times as long.
+/// So the driver's looks for another request so long before it sleeps.
+constexpr std::chrono::nanoseconds kPollsWhenIdle = 2ms;
 constexpr auto kNap = 20us;
 /// Without news for this long the host asks whether the loop has failed.
 constexpr auto kSuspicious = 20ms;
@@ -196,6 +200,11 @@ void ResidentScheduler::launch() {
   ++launches_;
 }
 
+/// On the host backend the loop needs the processor itself.
+std::chrono::nanoseconds ResidentScheduler::polls() const {
+  return options_.device.is_cuda() ? kPollsWhenIdle : 0ns;
+}
+
 /// Requests that wait for masks are left to `step`: the loop would end at once.
 void ResidentScheduler::begin() {
   if (is_running_ || live_ == 0 || masks_.has_open() || !turn_.try_take()) return;
@@ -224,7 +233,7 @@ bool ResidentScheduler::step(std::vector<driver::Outcome>& outcomes) {
     if (now - last_step_ > kSuspicious) look_for_failure();
     if (now - began > kPatience) break;
     if (is_eager(began, now))
-      std::this_thread::yield();
+      poll();
     else
       std::this_thread::sleep_for(kNap);
   }
@@ -236,6 +245,14 @@ bool ResidentScheduler::is_eager(driver::Clock::time_point began,
                                  driver::Clock::time_point now) const {
   if (!options_.device.is_cuda()) return now - began <= kEager;
   return now - began <= kEagerOnGpu || (last_step_at_ == 0 && now - launched_ <= kEagerAfterLaunch);
+}
+
+/// Between two looks for news.
+void ResidentScheduler::poll() const {
+  if (options_.device.is_cuda())
+    pause_processor();
+  else
+    std::this_thread::yield();
 }
 
 /// One step of embeddings; then the loop has its turn again.
@@ -376,7 +393,7 @@ void ResidentScheduler::end_loop(resident::LoopEnd why) {
   if (post_) runner_->line()->end_loop();
   end_ = why;
   clock_.done(launched_);
-  while (!ended_.query()) std::this_thread::yield();
+  while (!ended_.query()) poll();
   turn_.give_back();
   if (why == resident::LoopEnd::stuck)
     throw Error("the loop on the device has requests and plans no step; this is a bug of attacca");

@@ -54,6 +54,7 @@ class ResidentScheduler final : public driver::Scheduler {
   void admit(driver::JobPtr job) override;
   void remove(driver::Job& job) override;
   bool can_begin() const override { return true; }
+  std::chrono::nanoseconds polls() const override;
   void begin() override;
   bool step(std::vector<driver::Outcome>& outcomes) override;
   bool is_idle() const override { return !is_running_ && live_ == 0 && embedder_.is_idle(); }
@@ -85,6 +86,7 @@ class ResidentScheduler final : public driver::Scheduler {
   void order(const resident::Order& order);
   bool has_unread_orders();
   bool is_eager(driver::Clock::time_point began, driver::Clock::time_point now) const;
+  void poll() const;
   void pause_if_wanted(driver::Clock::time_point now);
   void take_in_masks(std::vector<driver::Outcome>& outcomes);
   void permit(const ReplyMasks::Grant& grant);
