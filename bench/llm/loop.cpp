@@ -8,8 +8,11 @@
 #include <atomic>
 #include <attacca/error.hpp>
 #include <chrono>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "hogs.hpp"
 #include "instruments/cupti.hpp"
@@ -25,15 +28,16 @@ using namespace attacca::llm;
 using attacca::device::Record;
 using nlohmann::ordered_json;
 
-constexpr double kMostGap = 12;        // µs
-constexpr double kMostIdle = 2;        // percent
-constexpr double kMostHogged = 1.05;   // of the quiet p99
-constexpr double kLeastRate = 0.97;    // of the host's
-constexpr double kMostAdmission = 60;  // µs over the step
-constexpr double kMostPlan = 10;       // µs
-constexpr double kMostPaused = 5;      // times the median from token to token
-constexpr unsigned kPausedBatch = 64;  // of the run in which the host pauses
-constexpr int kBusyRuns = 3;           // with a busy host
+constexpr double kMostGap = 12;                  // µs
+constexpr double kMostIdle = 2;                  // percent
+constexpr double kMostHogged = 1.05;             // of the quiet p99
+constexpr double kLeastRate = 0.97;              // of the host's
+constexpr double kMostAdmission = 60;            // µs over the step
+constexpr double kMostPlan = 10;                 // µs
+constexpr double kMostPaused = 5;                // times the median from token to token
+constexpr std::chrono::milliseconds kSleep{20};  // of the thread that submits
+constexpr unsigned kPausedBatch = 64;            // of the run in which the host pauses
+constexpr int kBusyRuns = 3;                     // with a busy host
 constexpr std::uint64_t kLargeModel = std::uint64_t{8} << 30;  // bytes; its steps take long
 constexpr std::size_t kRecords = 1u << 16;
 
@@ -51,12 +55,6 @@ Summary quantiles(std::vector<double> values) {
     return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
   };
   return {at(0.5), at(0.1), at(0.99)};
-}
-
-/// The median, the least and the most.
-Summary spread(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return {values[values.size() / 2], values.front(), values.back()};
 }
 
 /// Steady decode steps, in microseconds.
@@ -119,6 +117,33 @@ Steps steps_of(const std::vector<Record>& records, unsigned size) {
   return steps;
 }
 
+/// When the only step of a request was planned, began, ended and was committed; 0: not recorded.
+struct FirstStep {
+  std::uint64_t plan = 0, begin = 0, end = 0, news = 0;
+};
+
+/// The steps of requests that came to an idle engine, one after the other, and took one step each.
+std::vector<FirstStep> first_steps(std::vector<Record> records) {
+  std::stable_sort(records.begin(), records.end(),
+                   [](const Record& a, const Record& b) { return a.at < b.at; });
+  std::vector<FirstStep> steps;
+  FirstStep next;
+  for (const Record& record : records) {
+    const auto what = static_cast<StepMark>(record.what);
+    if (what == StepMark::plan_begins && next.plan == 0) next.plan = record.at;
+    if (what == StepMark::step_begins) next.begin = record.at;
+    if (what == StepMark::step_ends) {
+      next.end = record.at;
+      steps.push_back(std::exchange(next, {}));
+    }
+    if (what == StepMark::plan_has_committed && !steps.empty() && steps.back().news == 0) {
+      steps.back().news = record.at;
+      next = {};  // that plan was not the first of the next launch
+    }
+  }
+  return steps;
+}
+
 /// Where the loop runs, and its form there.
 struct LoopChoice {
   const char* name;
@@ -130,6 +155,13 @@ constexpr LoopChoice kLoops[] = {
     {"resident, while node", Scheduler::resident, ResidentLoop::while_node},
     {"resident, self-relaunch", Scheduler::resident, ResidentLoop::self_relaunch}};
 
+/// First tokens of an idle engine, in microseconds.
+struct FirstTokens {
+  std::vector<double> over_step;  // from `submit`, less the step
+  std::vector<double> to_step;    // of those: from the first plan to the step
+  std::vector<double> to_news;    // of those: from the step to the end of the commit
+};
+
 /// One engine's figures.
 struct Measured {
   Steps quiet, hogged;
@@ -137,9 +169,7 @@ struct Measured {
   double tokens_per_second = 0;
   std::vector<double> hogged_rates;  // tokens per second, of one run after another
   std::optional<double> calls_per_token;
-  std::vector<double> admission_us;  // to the first token, less the step
-  std::vector<double> to_step_us;    // of those: from the first plan to the step
-  std::vector<double> to_news_us;    // of those: from the step to the end of the commit
+  FirstTokens first, first_after_sleep;
   std::optional<double> longest_us;  // from token to token, while the host paused
 };
 
@@ -149,30 +179,66 @@ class LoopRun {
 
   /// One engine of each loop, with as many slots as the largest batch, runs all batches: to load a
   /// model and to build graphs takes longer than to run them.
-  void run_model(const ordered_json& params, const std::string& path,
-                 const std::vector<unsigned>& batches) {
-    std::vector<std::vector<Measured>> measured;
+  void measure(const ordered_json& params, const std::string& path,
+               const std::vector<unsigned>& batches) {
+    ModelRun& run = models_.emplace_back(ModelRun{params, path, batches, {}});
     for (const LoopChoice& choice : kLoops)
-      measured.push_back(measure(params, path, batches, choice));
-    for (std::size_t at = 0; at < batches.size(); ++at)
+      with_engine(run, choice, [&](const Model& model, Engine& engine, const std::string& what) {
+        std::vector<Measured>& measured = run.measured.emplace_back();
+        for (const unsigned batch : batches)
+          measured.push_back(
+              measure_batch(model, engine, batch, fmt::format("{}, {} at once", what, batch)));
+      });
+  }
+
+  /// With engines of its own, and behind all that is measured: once CUPTI has counted calls in a
+  /// process, every graph that the device launches there starts 1.3 to 2 µs later.
+  void count_calls() {
+    if (!run_.device.is_cuda()) return;
+    static bool has_counted = false;
+    std::string why_not = "done in the run before, since which CUPTI makes gaps longer";
+    if (has_counted || !attacca::instruments::start_call_counter(why_not))
+      return run_.note(fmt::format("calls of the driver are not counted: {}", why_not));
+    has_counted = true;
+    for (ModelRun& run : models_)
       for (std::size_t loop = 0; loop < std::size(kLoops); ++loop)
-        add_rows(params, batches[at], kLoops[loop], measured[loop][at],
-                 loop == 0 ? nullptr : &measured[0][at]);
+        with_engine(run, kLoops[loop],
+                    [&](const Model& model, Engine& engine, const std::string& what) {
+                      run_.show_progress(what + ", counting calls", loop, std::size(kLoops));
+                      for (std::size_t at = 0; at < run.batches.size(); ++at)
+                        run.measured[loop][at].calls_per_token =
+                            calls_per_token(model, engine, run.batches[at]);
+                    });
+  }
+
+  void add_rows() {
+    for (const ModelRun& run : models_)
+      for (std::size_t at = 0; at < run.batches.size(); ++at)
+        for (std::size_t loop = 0; loop < std::size(kLoops); ++loop)
+          add_rows(run.params, run.batches[at], kLoops[loop], run.measured[loop][at],
+                   loop == 0 ? nullptr : &run.measured[0][at]);
   }
 
  private:
-  std::vector<Measured> measure(const ordered_json& params, const std::string& path,
-                                const std::vector<unsigned>& batches, const LoopChoice& choice) {
+  struct ModelRun {
+    ordered_json params;
+    std::string path;
+    std::vector<unsigned> batches;
+    std::vector<std::vector<Measured>> measured;  // by loop, then by batch
+  };
+
+  using Use = std::function<void(const Model&, Engine&, const std::string& what)>;
+  void with_engine(const ModelRun& run, const LoopChoice& choice, const Use& use) {
     std::string what;
-    for (const auto& [key, value] : params.items()) what += value.get<std::string>() + ", ";
+    for (const auto& [key, value] : run.params.items()) what += value.get<std::string>() + ", ";
     what += choice.name;
     const Progress progress = [&](std::string_view task, std::uint64_t done, std::uint64_t all) {
       if (all > 0) run_.show_progress(fmt::format("{}, {}", what, task), 100 * done / all, 100);
     };
-    const Model model(path, progress);
+    const Model model(run.path, progress);
     EngineOptions options;
     options.device = run_.device;
-    options.slots = *std::max_element(batches.begin(), batches.end());
+    options.slots = *std::max_element(run.batches.begin(), run.batches.end());
     options.context = std::min<std::size_t>(model.context(), 1024);
     options.scheduler = choice.scheduler;
     options.resident_loop = choice.form;
@@ -181,11 +247,7 @@ class LoopRun {
     Engine engine(model, options, progress);
     const bool is_large = engine.memory().weights_per_step > kLargeModel;
     lengths_ = run_.is_quick() ? Lengths{8, 24, 24} : Lengths{32, is_large ? 128u : 384u, 32};
-    std::vector<Measured> measured;
-    for (const unsigned batch : batches)
-      measured.push_back(
-          measure_batch(model, engine, batch, fmt::format("{}, {} at once", what, batch)));
-    return measured;
+    use(model, engine, what);
   }
 
   Measured measure_batch(const Model& model, Engine& engine, unsigned batch,
@@ -201,6 +263,10 @@ class LoopRun {
     measured.quiet = steps_of(new_records(engine), size);
     if (measured.quiet.gaps.empty())
       throw attacca::Error(fmt::format("{}: no two whole steps followed one another", what));
+    if (batch == 1) {
+      measured.first = first_tokens(model, engine, std::chrono::milliseconds(0));
+      measured.first_after_sleep = first_tokens(model, engine, kSleep);
+    }
     run_.show_progress(what, 2, 4);
     {
       const Hogs hogs(std::thread::hardware_concurrency());
@@ -209,10 +275,6 @@ class LoopRun {
     }
     measured.hogged = steps_of(new_records(engine), size);
     run_.show_progress(what, 3, 4);
-    measured.calls_per_token = count_calls(model, engine, batch);
-    if (batch == 1)
-      for (int round = 0; round < (run_.is_quick() ? 3 : 20); ++round)
-        measure_admission(model, engine, measured);
     if (is_resident && batch == std::min(kPausedBatch, engine.options().slots))
       measured.longest_us = longest_while_paused(model, engine, batch, measured.quiet);
     return measured;
@@ -285,16 +347,10 @@ class LoopRun {
     return batch * (output - 1) / (last - first);
   }
 
-  std::optional<double> count_calls(const Model& model, Engine& engine, unsigned batch) {
-    if (!run_.device.is_cuda()) return std::nullopt;
+  double calls_per_token(const Model& model, Engine& engine, unsigned batch) {
     std::string why_not;
     const auto counter = attacca::instruments::start_call_counter(why_not);
-    if (!counter) {
-      if (!has_told_why_)
-        run_.note(fmt::format("calls of the driver are not counted: {}", why_not));
-      has_told_why_ = true;
-      return std::nullopt;
-    }
+    if (!counter) throw attacca::Error(why_not);
     // From the moment when all requests have three tokens to ten before the first one's end, so
     // that neither admissions nor the launch of the loop nor its end are counted. The replies are
     // long enough for that: the last request may be admitted many steps after the first.
@@ -325,26 +381,33 @@ class LoopRun {
            static_cast<double>(to.tokens - from.tokens);
   }
 
-  /// From `submit` on an idle engine to the first token, less the time of its step.
-  void measure_admission(const Model& model, Engine& engine, Measured& measured) {
+  /// From `submit` on an idle engine to the first token, less the time of its step; the thread that
+  /// submits sleeps before. Records are read at the end: to copy them before a request would leave
+  /// the host's caches cold.
+  FirstTokens first_tokens(const Model& model, Engine& engine, std::chrono::milliseconds sleep) {
     new_records(engine);
-    const Reply reply = engine.generate(request(model, 1));
-    engine.wait_until_idle();
-    std::uint64_t plan = 0, begin = 0, end = 0, news = 0;  // 0: not seen
-    for (const Record& record : new_records(engine)) {
-      const auto what = static_cast<StepMark>(record.what);
-      if (what == StepMark::plan_begins && plan == 0) plan = record.at;
-      if (what == StepMark::step_begins) begin = record.at;
-      if (what == StepMark::step_ends) end = record.at;
-      if (what == StepMark::plan_has_committed && end != 0 && news == 0) news = record.at;
+    std::vector<double> seconds;
+    for (int round = 0; round < (run_.is_quick() ? 3 : 40); ++round) {
+      const Request one = request(model, 1);
+      std::this_thread::sleep_for(sleep);
+      seconds.push_back(engine.generate(one).seconds_to_first_token);
+      engine.wait_until_idle();
     }
-    if (end == 0) throw attacca::Error("a request was answered without a step");
+    const std::vector<FirstStep> steps = first_steps(new_records(engine));
+    if (steps.size() != seconds.size())
+      throw attacca::Error(fmt::format("{} requests of one token were answered by {} steps",
+                                       seconds.size(), steps.size()));
     const auto us = [](std::uint64_t from, std::uint64_t to) {
       return static_cast<double>(to - from) / 1e3;
     };
-    measured.admission_us.push_back(reply.seconds_to_first_token * 1e6 - us(begin, end));
-    if (plan != 0) measured.to_step_us.push_back(us(plan, begin));
-    if (news != 0) measured.to_news_us.push_back(us(end, news));
+    FirstTokens first;
+    for (std::size_t at = 0; at < steps.size(); ++at) {
+      const FirstStep& step = steps[at];
+      first.over_step.push_back(seconds[at] * 1e6 - us(step.begin, step.end));
+      if (step.plan != 0) first.to_step.push_back(us(step.plan, step.begin));
+      if (step.news != 0) first.to_news.push_back(us(step.end, step.news));
+    }
+    return first;
   }
 
   Request request(const Model& model, unsigned output) {
@@ -391,27 +454,28 @@ class LoopRun {
     add(rate, host ? host->tokens_per_second : 0,
         host && (batch == 1 || batch == 64) ? std::optional(kLeastRate * host->tokens_per_second)
                                             : std::nullopt);
-    // Where steps are so long that they hide the host's work, both loops are as fast as the device.
-    // So the gate is the slowest run of the host's loop: the resident one may not be behind by more
-    // than runs differ.
-    Row busy_rate = row_of("output, host busy", spread(m.hogged_rates), "tokens/s");
+    Row busy_rate = row_of("output, host busy", summarize(m.hogged_rates), "tokens/s");
     busy_rate.is_rate = true;
-    add(busy_rate, host ? spread(host->hogged_rates).median : 0,
-        host ? std::optional(spread(host->hogged_rates).p10) : std::nullopt);
+    const double busy_host = host ? summarize(host->hogged_rates).median : 0;
+    add(busy_rate, busy_host, busy_host);
     add(row_of("token to token, as a reader on the host sees it", quantiles(m.host_intervals),
                "µs"),
         host ? quantiles(host->host_intervals).median : 0, std::nullopt);
     if (m.calls_per_token)
       add(row_of("driver calls a token", one(*m.calls_per_token), "calls"),
           host && host->calls_per_token ? *host->calls_per_token : 0, 0.0);
-    if (batch == 1)
-      add(row_of("first token, over the step itself", quantiles(m.admission_us), "µs"),
-          host ? quantiles(host->admission_us).median : 0, kMostAdmission);
+    if (batch == 1) {
+      add(row_of("first token, over the step itself", quantiles(m.first.over_step), "µs"),
+          host ? quantiles(host->first.over_step).median : 0, kMostAdmission);
+      add(row_of("first token, over the step itself, after a sleep",
+                 quantiles(m.first_after_sleep.over_step), "µs"),
+          host ? quantiles(host->first_after_sleep.over_step).median : 0, std::nullopt);
+    }
     const auto add_part = [&](const char* name, const std::vector<double>& values) {
       if (!values.empty()) add(row_of(name, quantiles(values), "µs"), std::nullopt, std::nullopt);
     };
-    add_part("first token, from the first plan to the step", m.to_step_us);
-    add_part("first token, from the step to the end of its commit", m.to_news_us);
+    add_part("first token, from the first plan to the step", m.first.to_step);
+    add_part("first token, from the step to the end of its commit", m.first.to_news);
     if (m.longest_us)
       add(row_of("token to token, longest while the host pauses", one(*m.longest_us), "µs"),
           std::nullopt, kMostPaused * interval.median);
@@ -429,7 +493,7 @@ class LoopRun {
   std::uint64_t seen_ = 0;  // when the newest record that was read was written
   std::atomic<std::chrono::milliseconds> pause_ = std::chrono::milliseconds(0);
   unsigned requests_ = 0;
-  bool has_told_why_ = false;
+  std::vector<ModelRun> models_;
 };
 
 void run_loop(Run& run) {
@@ -439,25 +503,30 @@ void run_loop(Run& run) {
       "after the median is p10, the one behind it p99");
   run.note(
       "gap: from the mark behind sampling to the one before the next step's first kernel. Host "
-      "busy: as many threads that only compute as there are processors; of its runs the output is "
-      "the median, the least and the most. The host pauses: for a second its thread reads nothing");
+      "busy: as many threads that only compute as there are processors; of its three runs the "
+      "output is "
+      "the median, p10 and p90. The host pauses: for a second its thread reads nothing. After a "
+      "sleep: the thread that submits has slept for 20 ms, and its core with it");
   LoopRun loop(run);
   const auto batches = [&](std::vector<unsigned> otherwise) {
     return run.engine.slots.empty() ? std::move(otherwise) : run.engine.slots;
   };
   if (!is_synthetic(run)) {
-    const std::string path = model_path_of(run);
-    loop.run_model(ordered_json::object(), path, batches({1, 8}));
-    return;
+    loop.measure(ordered_json::object(), model_path_of(run), batches({1, 8}));
+    loop.count_calls();
+    return loop.add_rows();
   }
   std::vector<std::string> shapes = run.engine.shapes;
   if (shapes.empty())
     shapes = run.is_quick() ? std::vector<std::string>{"llama-1b"}
                             : std::vector<std::string>{"llama-1b", "llama-8b"};
+  std::vector<std::unique_ptr<RandomFile>> files;
   for (const std::string& shape : shapes) {
-    const RandomFile file(run, shape, "bf16");
-    loop.run_model({{"shape", shape}}, file.path().string(), batches({1, 8, 64, 256}));
+    files.push_back(std::make_unique<RandomFile>(run, shape, "bf16"));
+    loop.measure({{"shape", shape}}, files.back()->path().string(), batches({1, 8, 64, 256}));
   }
+  loop.count_calls();
+  loop.add_rows();
 }
 
 const Registered registered{{.name = "loop",

@@ -45,7 +45,8 @@ class CallCounter {
 };
 
 /// Starts counting this process's calls of the CUDA driver, which those of the runtime become;
-/// null, with the reason, where that cannot be.
+/// null, with the reason, where that cannot be. From then on, and when the counter is gone too,
+/// graphs that the device launches start 1 to 2 µs later in this process (driver 580).
 std::unique_ptr<CallCounter> start_call_counter(std::string& why_not);
 
 }  // namespace attacca::instruments
