@@ -3,13 +3,13 @@
 // ring of stages in shared memory. Eight consumer warps split the columns among them (split-K
 // inside the block) and reduce their sums after every few tiles. Any 16 columns may meet in one
 // tensor-core instruction as long as weights and x agree, so each lane reads 16 contiguous bytes of
-// both; in the order of sum_order.cuh, where each warp is a class, it reads 8. Weights of other
-// types become bf16 on the way from shared memory to the tensor cores; see streamed_weights.cuh.
+// both; in the order of sum_order.cuh, where each warp is a class, it reads 8. e4m3 weights become
+// bf16 on the way from shared memory to the tensor cores. Quants are multiplied as integers, and so
+// is x, with one scale for each 32 columns; see streamed_weights.cuh and streamed_multiply.cuh.
 //
-// The instruction is m16n8k16. With bf16 weights the 16 rows are rows of x. With other types they
-// are rows of weights, which are converted right into the A operand, and each lane holds the
-// products of the rows whose scales lie beside its quants. x and its rounding error are then
-// multiplied one after the other.
+// The instruction is m16n8k16, or m16n8k32 for integers. With bf16 weights the 16 rows are rows of
+// x. With other types they are rows of weights, so each lane holds the products of the rows whose
+// scales lie beside its quants.
 //
 // Programmatic dependent launch: the first stages are filled before the kernel waits for its
 // producers, and the next kernel may start as soon as an SM has room. Memory does not idle between
@@ -321,17 +321,17 @@ class Block {
   __device__ void multiply_chunk(std::uint32_t tile, std::uint32_t group, std::uint32_t next,
                                  Sums& sums) {
     [[maybe_unused]] X held;
+    if constexpr (kWeightsAre16)
+#pragma unroll
+      for (unsigned p = 0; p < kPieces; ++p) arrange(x_[p]);
     if constexpr (kLoadsAhead) {
 #pragma unroll
-      for (unsigned p = 0; p < kPieces; ++p) held[p][0] = x_[p][0];
+      for (unsigned p = 0; p < kPieces; ++p)
+#pragma unroll
+        for (unsigned n = 0; n < kPlanes; ++n) held[p][n] = x_[p][n];
       load_x(next);
     }
     const X& x = kLoadsAhead ? held : x_;
-    [[maybe_unused]] float x_sums[kPieces][2];
-    if constexpr (kIsQuantized)
-#pragma unroll
-      for (unsigned p = 0; p < kPieces; ++p)
-        if (Weights::kHasLeast) sum_up(x_sums[p], x[p]);
 #pragma unroll
     for (unsigned r = 0; r < kTiles; ++r) {
       if (tile + r >= limit_of(tile)) break;
@@ -348,18 +348,29 @@ class Block {
       } else {
 #pragma unroll
         for (unsigned p = 0; p < kPieces; ++p) {
-          if (has_piece(p)) seen |= multiply_piece(x[p], group_of(p), sums[r], x_sums[p]);
-          if (!kLoadsAhead && is_last) load_piece(p, next);
+          if (has_piece(p)) seen |= multiply_piece(x[p], group_of(p), sums[r]);
+          if (!kWeightsAre16 && is_last) load_piece(p, next);
         }
+        // Behind all pieces, so that no branch keeps these from being under way together.
+        if (kWeightsAre16 && !kLoadsAhead && is_last) load_x(next);
       }
       ring().release(state_, seen);
       state_.advance();
     }
   }
+  /// Turns x as it was loaded into what is multiplied, in the same registers.
+  __device__ static void arrange(uint4 (&x)[kPlanes]) {
+    if constexpr (kIsQuantized) {
+      integers<Weights::kHasLeast>(x[0], x[1]).put(x);
+    } else {
+#pragma unroll
+      for (uint4& plane : x) plane = Weights::arranged(plane);
+    }
+  }
   /// Multiplies 32 columns of a tile. The result depends on all that was read of the stage, for
   /// Ring::release.
   __device__ unsigned multiply_piece(const uint4 (&x)[kPlanes], unsigned mine,
-                                     float (&sums)[kSums][4], const float (&x_sums)[2]) {
+                                     float (&sums)[kSums][4]) {
     const unsigned char* low = stage() + row_offset_[0] + mine * kGroupBytes;
     if constexpr (!kWeightsAre16) {
       const uint4 w = Weights::pairs(low + lane_at());
@@ -367,15 +378,16 @@ class Block {
       return w.w;
     } else {
       const unsigned char* high = stage() + row_offset_[1] + mine * kGroupBytes;
-      const WeightFragments pairs(Weights::pairs(low + lane_at()),
-                                  Weights::pairs(high + lane_at()));
-      if constexpr (kIsQuantized)
-        add_scaled<Weights>(sums[0], pairs, x, low, high, x_sums);
-      else
+      if constexpr (kIsQuantized) {
+        add_blocks<Weights>(sums[0], low, high, lane_at(), IntegerX::from(x));
+      } else {
+        const WeightFragments pairs(Weights::pairs(low + lane_at()),
+                                    Weights::pairs(high + lane_at()));
         for (unsigned n = 0; n < kPlanes; ++n) {
           multiply(sums[n], pairs.first, x[n].x, x[n].y);
           multiply(sums[n], pairs.second, x[n].z, x[n].w);
         }
+      }
       return __float_as_uint(sums[0][0]) | __float_as_uint(sums[0][3]);
     }
   }
@@ -538,7 +550,7 @@ class Block {
         const Result to = result_of(tile, r, count);
         const std::uint32_t row = is_gate() ? to.output / 2 : to.output;
         const float* scales = is_gate() && to.output % 2 != 0 ? a_.up.scales : a_.w.scales;
-        if (to.is_real) scale_[r / kTilesAtOnce] = scales[row];
+        if (to.is_real) scale_[r / kTilesAtOnce] = scales[row] * Weights::kRowScale;
       }
     }
     if (a_.epilogue != Epilogue::add) return;

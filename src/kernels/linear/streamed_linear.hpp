@@ -4,8 +4,9 @@
 // whatever other rows are in the batch. The host body is a plain reference. Many rows are left to
 // sm90_tiled_linear.hpp.
 //
-// x is bf16, which is precise enough for bf16 and e4m3 weights. Quantized weights are multiplied by
-// two bf16 numbers, x and its rounding error, and stream once for every 8 rows.
+// x is bf16, which is precise enough for bf16 and e4m3 weights. For quantized weights, which stream
+// once for every 8 rows, x is the sum of two bf16 numbers, x and its rounding error; CUDA rounds it
+// to 16-bit integers with one scale for each 32 columns.
 #pragma once
 
 #include <attacca/kernel.hpp>

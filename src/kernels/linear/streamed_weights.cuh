@@ -1,9 +1,7 @@
-// streamed_weights.cuh: the types of weights that streamed_linear.cuh streams. An instruction of
-// the tensor cores multiplies 16 contiguous columns, of which a lane has four. Each type says where
-// a lane finds its 8 columns in the bytes of 32, and converts them to four pairs of bf16.
-//
-// Quants are small integers, so they are exact in bf16. The scale of 32 columns is applied in fp32
-// to their sum of products; see streamed_multiply.cuh.
+// streamed_weights.cuh: the types of weights that streamed_linear.cuh streams. Each says where a
+// lane finds its 8 columns in the bytes of 32, and brings them into the form that is multiplied:
+// four pairs of bf16, or two words of four bytes. Scales of 32 columns are applied to their sum of
+// products; see streamed_multiply.cuh.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -13,23 +11,6 @@
 
 namespace attacca::kernels::streamed {
 
-/// Bytes a and b of a word as the low bytes of two 16-bit halves.
-template <unsigned a, unsigned b>
-__device__ inline unsigned low_bytes(unsigned word) {
-  return __byte_perm(word, 0, 0x4040 | a | b << 8);
-}
-/// (word & kept) | set in one instruction; nvcc would make two of it.
-template <unsigned kept, unsigned set>
-__device__ inline unsigned masked(unsigned word) {
-  unsigned result;
-  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(result) : "r"(word), "n"(kept), "n"(set));
-  return result;
-}
-__device__ inline unsigned add_pair(unsigned a, unsigned b) {
-  unsigned sum;
-  asm("add.rn.bf16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
-  return sum;
-}
 __device__ inline unsigned multiply_pair(unsigned a, unsigned b) {
   unsigned product;
   asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
@@ -83,35 +64,57 @@ struct Bf16InOrder : Bf16 {
   }
 };
 
-/// e4m3 weights with one scale for each row.
+/// e4m3 weights with one scale for each row. Their conversion takes longer than anything else that
+/// consumers do, so it only moves bits: shifted into a bf16, the bits of an e4m3 are 2^-120 times
+/// its value. x is multiplied by 2^64 and the sum by 2^56 instead, so that nothing in between is
+/// too small.
 struct E4m3 {
   static constexpr TensorType kType = TensorType::e4m3;
   static constexpr bool kIsQuantized = false;
   static constexpr unsigned kTileRows = 16;
   static constexpr bool kHasRowScales = true;
+  static constexpr float kRowScale = 0x1p56f;
   static constexpr bool kInOrder = false;
   static constexpr bool kHasHalves = false;
   static constexpr unsigned kHead = 0;
   static constexpr unsigned kLaneBytes = 8;
   static constexpr unsigned kPadding = 32;  // lanes of four rows reach all banks
 
+  /// Columns 0 and 2, 1 and 3, 4 and 6, 5 and 7: each pair is in place but for a shift.
   __device__ static uint4 pairs(const unsigned char* at) {
     const uint2 bytes = load<uint2>(at);
-    return {pair(__byte_perm(bytes.x, 0, 0x1404)), pair(__byte_perm(bytes.x, 0, 0x3424)),
-            pair(__byte_perm(bytes.y, 0, 0x1404)), pair(__byte_perm(bytes.y, 0, 0x3424))};
+    const uint2 signs{signs_of(bytes.x), signs_of(bytes.y)};
+    return {pair(bytes.x << 4, signs.x << 8), pair(bytes.x >> 4, signs.x),
+            pair(bytes.y << 4, signs.y << 8), pair(bytes.y >> 4, signs.y)};
+  }
+  /// The same columns of x, times 2^64. Norms need the squares of x, so x is far below 2^63.
+  __device__ static uint4 arranged(const uint4& x) {
+    constexpr unsigned kScale = 0x5f805f80u;
+    return {multiply_pair(__byte_perm(x.x, x.y, 0x5410), kScale),
+            multiply_pair(__byte_perm(x.x, x.y, 0x7632), kScale),
+            multiply_pair(__byte_perm(x.z, x.w, 0x5410), kScale),
+            multiply_pair(__byte_perm(x.z, x.w, 0x7632), kScale)};
   }
 
  private:
-  /// Converts the high bytes of two halves. Shifted into a bf16, the bits of an e4m3 are 2^-120
-  /// times its value.
-  __device__ static unsigned pair(unsigned high) {
-    return multiply_pair((high >> 4 & 0x07f007f0u) | (high & 0x80008000u), 0x7b807b80u);
+  /// In assembly, or nvcc would shift first and then mask each word that comes of it.
+  __device__ static unsigned signs_of(unsigned word) {
+    unsigned result;
+    asm("and.b32 %0, %1, 0x80808080;" : "=r"(result) : "r"(word));
+    return result;
+  }
+  /// Exponents and mantissas of one word, all other bits of the other, in one instruction.
+  __device__ static unsigned pair(unsigned magnitudes, unsigned signs) {
+    unsigned result;
+    asm("lop3.b32 %0, %1, %2, %3, 0xe2;"
+        : "=r"(result)
+        : "r"(magnitudes), "n"(0x07f007f0), "r"(signs));
+    return result;
   }
 };
 
-/// GGUF blocks of 32 columns. A lane has 4 columns of each half of a block, so that lanes of eight
-/// rows reach all banks. Rows are a multiple of 2 or 4 bytes long, and so are the words that are
-/// read.
+/// GGUF blocks of 32 columns, of which a lane has 4 of each half, so that lanes of eight rows reach
+/// all banks. Rows are a multiple of 2 or 4 bytes long, and so are the words that are read.
 struct Quants {
   static constexpr bool kIsQuantized = true;
   static constexpr unsigned kTileRows = 16;
@@ -120,7 +123,6 @@ struct Quants {
   // Bytes after each row. Copies begin at multiples of 16 bytes, so up to 16 bytes before a row are
   // copied too. An odd number of 16 bytes from row to row also avoids bank conflicts.
   static constexpr unsigned kPadding = 16;
-
   static constexpr bool kInOrder = false;
   static constexpr bool kHasHalves = true;
 
@@ -131,19 +133,13 @@ struct Quants {
   };
 
  protected:
-  static constexpr unsigned k128 =
-      0x43004300u;  // two times 128, where the last bit of a bf16 counts 1
-
-  /// The low four bits of each half, plus `less`, which is negative.
-  __device__ static unsigned nibbles(unsigned halves, unsigned less) {
-    return add_pair(masked<0x000f000fu, k128>(halves), less);
+  /// Four bytes that lie at a multiple of two.
+  __device__ static unsigned word(const unsigned char* at) {
+    return __byte_perm(load<std::uint16_t>(at), load<std::uint16_t>(at + 2), 0x5410);
   }
-  /// Unpacks 4 bytes: low nibbles are columns of the first half, high nibbles of the second.
-  __device__ static uint4 nibble_pairs(unsigned word, unsigned less) {
-    const unsigned first = low_bytes<0, 1>(word);
-    const unsigned second = low_bytes<2, 3>(word);
-    return {nibbles(first, less), nibbles(second, less), nibbles(first >> 4, less),
-            nibbles(second >> 4, less)};
+  /// Low nibbles are columns of the first half, high nibbles of the second.
+  __device__ static uint2 nibbles(unsigned word) {
+    return {word & 0x0f0f0f0fu, word >> 4 & 0x0f0f0f0fu};
   }
   __device__ static float number(const unsigned char* at) { return __half2float(load<__half>(at)); }
 };
@@ -153,32 +149,20 @@ struct Q8_0 : Quants {
   static constexpr bool kHasLeast = false;
   static constexpr unsigned kHead = 2;
 
-  __device__ static uint4 pairs(const unsigned char* at) {
-    return {pair(load<std::uint16_t>(at)), pair(load<std::uint16_t>(at + 2)),
-            pair(load<std::uint16_t>(at + 16)), pair(load<std::uint16_t>(at + 18))};
-  }
+  __device__ static uint2 quants(const unsigned char* at) { return {word(at), word(at + 16)}; }
   __device__ static Scale scale(const unsigned char* block) { return {number(block), 0}; }
-
- private:
-  /// A signed byte is its low seven bits minus 128 times its high bit. The low bits are added to
-  /// 128; the high bit, placed as the last bit of an exponent, turns the -128 that is added again
-  /// into -256.
-  __device__ static unsigned pair(unsigned word) {
-    const unsigned bytes = low_bytes<0, 1>(word);
-    return add_pair(masked<0x007f007fu, k128>(bytes), masked<0x00800080u, 0xc300c300u>(bytes));
-  }
 };
 
 struct Q4_0 : Quants {
   static constexpr TensorType kType = TensorType::q4_0;
-  static constexpr bool kHasLeast = false;
+  static constexpr bool kHasLeast = true;
   static constexpr unsigned kHead = 2;
 
-  __device__ static uint4 pairs(const unsigned char* at) {
-    const unsigned word = load<std::uint16_t>(at) | unsigned{load<std::uint16_t>(at + 2)} << 16;
-    return nibble_pairs(word, 0xc308c308u);  // -136
+  __device__ static uint2 quants(const unsigned char* at) { return nibbles(word(at)); }
+  __device__ static Scale scale(const unsigned char* block) {
+    const float factor = number(block);
+    return {factor, -8 * factor};
   }
-  __device__ static Scale scale(const unsigned char* block) { return {number(block), 0}; }
 };
 
 struct Q4_1 : Quants {
@@ -186,9 +170,7 @@ struct Q4_1 : Quants {
   static constexpr bool kHasLeast = true;
   static constexpr unsigned kHead = 4;
 
-  __device__ static uint4 pairs(const unsigned char* at) {
-    return nibble_pairs(load<unsigned>(at), 0xc300c300u);  // -128
-  }
+  __device__ static uint2 quants(const unsigned char* at) { return nibbles(load<unsigned>(at)); }
   __device__ static Scale scale(const unsigned char* block) {
     const float2 both = __half22float2(load<__half2>(block));
     return {both.x, both.y};
