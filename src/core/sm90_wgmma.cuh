@@ -102,20 +102,21 @@ __device__ inline void multiply_rows(float (&c)[64], std::uint64_t a, std::uint6
                  : ATTACCA_SUMS_32(c, 0), ATTACCA_SUMS_32(c, 32)
                  : "l"(a), "l"(b), "n"(kAdds ? 1 : 0));
 }
-/// c += a b for 64 rows of a, 16 rows of b and 64 or 128 columns of b. A lane of warp w holds the
-/// pairs of a that mma.m16n8k16 wants, for rows 16 w and on. `b` is a column_descriptor.
-template <bool kIsBfloat>
+/// c += a b (or c = a b, as above) for 64 rows of a, 16 rows of b and 64 or 128 columns of b. A
+/// lane of warp w holds the pairs of a that mma.m16n8k16 wants, for rows 16 w and on. `b` is a
+/// column_descriptor.
+template <bool kIsBfloat, bool kAdds = true>
 __device__ inline void multiply_columns(float (&c)[32], const std::uint32_t* a, std::uint64_t b) {
   if constexpr (kIsBfloat)
     asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" ATTACCA_NAMES_32
-                 "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
+                 "}, {%32, %33, %34, %35}, %36, %37, 1, 1, 1;"
                  : ATTACCA_SUMS_32(c, 0)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kAdds ? 1 : 0));
   else
     asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" ATTACCA_NAMES_32
-                 "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
+                 "}, {%32, %33, %34, %35}, %36, %37, 1, 1, 1;"
                  : ATTACCA_SUMS_32(c, 0)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kAdds ? 1 : 0));
 }
 template <bool kIsBfloat>
 __device__ inline void multiply_columns(float (&c)[64], const std::uint32_t* a, std::uint64_t b) {

@@ -1,15 +1,17 @@
 // Tests of the CUDA bodies of attention on emulated threads: a row is right, and has the same bits
-// beside neighbours in a decode step. With fixed splits it has them alone, in any cut, with any
-// page size and in decode steps of any size. So a machine without a GPU finds mistakes in indices
-// and in the order of sums.
+// beside neighbours in a decode step. With fixed splits it has them alone, in any cut, in long
+// runs, with any page size and in decode steps of any size. So a machine without a GPU finds
+// mistakes in indices and in the order of sums.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <random>
 
 #include "emulated/cuda_threads.hpp"
 #include "emulated/frame.hpp"
 #include "kernels/attention/decode_attention.cuh"
 #include "kernels/attention/mixed_attention.cuh"
+#include "kernels/attention/sm90_prompt_attention.cuh"
 
 namespace attacca::test {
 namespace {
@@ -24,11 +26,12 @@ struct Shape {
   std::uint32_t page_size = 16;
 };
 
-/// One slot with `length` positions. The rest of its pages is NaN.
+/// One slot with `length` positions. The rest of its pages is NaN. `has_extremes`: scores need
+/// bases other than 0.
 template <KvType kType>
 class World {
  public:
-  World(const Shape& shape, std::uint32_t length)
+  World(const Shape& shape, std::uint32_t length, bool has_extremes = true)
       : shape_(shape), tables_((length - 1) / shape.page_size + 2) {
     for (std::size_t i = 0; i < tables_.size(); ++i)
       tables_[i] = static_cast<std::int32_t>(tables_.size() - 1 - i);
@@ -41,8 +44,9 @@ class World {
         for (std::uint32_t i = 0; i < shape.head_size; ++i) {
           // Some keys are large, so that sums are rescaled. For 64 of 256 positions the scores are
           // far below zero, by the first element, which all queries have in common.
-          const float size = at % 50 == 7 ? 4 : at % 83 == 11 ? 24 : 1;
-          const float key = i == 0 && at / 64 % 4 == 0 ? -200 : number(random) * size;
+          const float size = at % 50 == 7 ? 4 : has_extremes && at % 83 == 11 ? 24 : 1;
+          const bool is_low = has_extremes && i == 0 && at / 64 % 4 == 0;
+          const float key = is_low ? -200 : number(random) * size;
           exact_keys_.push_back(store(keys_, at, head, i, key));
           exact_values_.push_back(store(values_, at, head, i, number(random)));
         }
@@ -52,28 +56,18 @@ class World {
 
   /// Rows of positions [first, last], in a mixed step of their own.
   std::vector<Bits> mixed(std::uint32_t first, std::uint32_t last) {
-    const std::uint32_t count = last - first + 1;
-    std::vector<float> q;
-    std::vector<std::int32_t> positions, slots(count);
-    for (std::uint32_t at = first; at <= last; ++at) {
-      const auto query = query_at(at);
-      q.insert(q.end(), query.begin(), query.end());
-      positions.push_back(static_cast<std::int32_t>(at));
-    }
-    kernels::MixedAttentionArgs args{};
-    args.q = q.data();
-    args.q_stride = columns();
-    args.heads = shape_.heads;
-    args.rows = {&count, count};
-    args.positions = positions.data();
-    args.slots = slots.data();
-    args.slot_count = 1;
-    args.scale = scale();
-    args.window = shape_.window;
-    args.kv = view(keys_, values_, true);
-    const auto run = [&](auto block) { return rows_of(args, block, 0); };
-    return at_size([&]<unsigned kSize>() {
-      return run(static_cast<kernels::attending::MixedBlock<kType, kSize, true>*>(nullptr));
+    return in_step(first, last, [&](kernels::MixedAttentionArgs& args) {
+      const auto run = [&](auto block) { return rows_of(args, block, 0); };
+      return at_size([&]<unsigned kSize>() {
+        return run(static_cast<kernels::attending::MixedBlock<kType, kSize, true>*>(nullptr));
+      });
+    });
+  }
+  /// The same by the kernel for long runs, without rounding errors. REQUIRES: a head size and a
+  /// type that it takes.
+  std::vector<Bits> prompt(std::uint32_t first, std::uint32_t last) {
+    return in_step(first, last, [&](kernels::MixedAttentionArgs& args) {
+      return shape_.head_size == 64 ? prompt_rows<64>(args) : prompt_rows<128>(args);
     });
   }
   /// A row in a decode step with room for `room` rows. Its own position is not in a page yet.
@@ -120,6 +114,52 @@ class World {
 
  private:
   static constexpr unsigned kBytes = kernels::kv_element_bytes(kType);
+
+  /// Calls run(args) for a step of these positions.
+  template <class Run>
+  auto in_step(std::uint32_t first, std::uint32_t last, const Run& run) {
+    const std::uint32_t count = last - first + 1;
+    std::vector<float> q;
+    std::vector<std::int32_t> positions, slots(count);
+    for (std::uint32_t at = first; at <= last; ++at) {
+      const auto query = query_at(at);
+      q.insert(q.end(), query.begin(), query.end());
+      positions.push_back(static_cast<std::int32_t>(at));
+    }
+    kernels::MixedAttentionArgs args{};
+    args.q = q.data();
+    args.q_stride = columns();
+    args.heads = shape_.heads;
+    args.rows = {&count, count};
+    args.positions = positions.data();
+    args.slots = slots.data();
+    args.slot_count = 1;
+    args.scale = scale();
+    args.window = shape_.window;
+    args.kv = view(keys_, values_, true);
+    return run(args);
+  }
+  template <unsigned kSize>
+  std::vector<Bits> prompt_rows(kernels::MixedAttentionArgs& args) {
+    constexpr std::size_t kMemoryBytes = kernels::prompts::Sizes<kSize, true>::kSharedBytes;
+    constexpr unsigned kBlocks = 2;
+    Bits y(std::size_t{args.rows.capacity} * columns());
+    args.y = y.data();
+    Frame frame;
+    WaitingThread thread(frame, Grid{Dim3{kBlocks}, Dim3{kernels::prompts::kThreads}, 0});
+    auto* memory = static_cast<unsigned char*>(std::aligned_alloc(1024, kMemoryBytes));
+    emulated::Block::now().shared_memory = memory;
+    emulated::Block::now().run(kBlocks, kernels::prompts::kThreads, [&] {
+      if (threadIdx.x == 0) std::memset(memory, 0xff, kMemoryBytes);
+      __syncthreads();
+      kernels::prompts::attend_prompts<kType == KvType::bf16, kSize, true>(thread, args, memory);
+    });
+    std::free(memory);
+    std::vector<Bits> rows;
+    for (auto row = y.begin(); row != y.end(); row += columns())
+      rows.emplace_back(row, row + columns());
+    return rows;
+  }
 
   template <bool kFixed>
   std::vector<Bits> decoded(const std::vector<std::uint32_t>& at, std::uint32_t room,
@@ -275,6 +315,41 @@ TEST(EmulatedAttention, gives_the_same_bits_to_more_heads_than_a_block_computes)
 
 TEST(EmulatedAttention, gives_the_same_bits_where_splits_grow) {
   expect_same<KvType::bf16>({16, 2, 1}, 2'300, 2'308, 5);
+}
+
+/// Compares every `step`-th row of a long run.
+template <KvType kType>
+void expect_same_in_prompt(const Shape& shape, std::uint32_t first, std::uint32_t last,
+                           std::uint32_t step, bool has_extremes = true) {
+  World<kType> world(shape, last + 1, has_extremes);
+  const auto prompt = world.prompt(first, last);
+  for (std::uint32_t at = first; at <= last; at += step) {
+    SCOPED_TRACE(testing::Message() << "head size " << shape.head_size << ", window "
+                                    << shape.window << ", position " << at);
+    auto bits = world.decoded(at, 1);
+    bits.resize(bits.size() / 2);  // without rounding errors
+    ASSERT_EQ(prompt[at - first], bits);
+  }
+}
+
+TEST(EmulatedAttention, gives_rows_of_long_runs_the_bits_of_single_rows) {
+  expect_same_in_prompt<KvType::bf16>({64, 4, 2}, 0, 130, 9);
+  expect_same_in_prompt<KvType::bf16>({128, 4, 1, 0, 32}, 217, 290, 7);
+  expect_same_in_prompt<KvType::f16>({128, 2, 1, 0, 64}, 60, 150, 11);
+  expect_same_in_prompt<KvType::bf16>({64, 4, 2}, 120, 260, 9, false);
+  expect_same_in_prompt<KvType::bf16>({128, 2, 1}, 70, 290, 17, false);
+}
+
+TEST(EmulatedAttention, gives_rows_of_long_runs_the_same_bits_behind_a_window) {
+  for (const std::uint32_t window : {1u, 17u, 100u, 130u})
+    for (const bool has_extremes : {false, true})
+      expect_same_in_prompt<KvType::bf16>({64, 2, 1, window}, 240, 310, 9, has_extremes);
+}
+
+TEST(EmulatedAttention, gives_rows_of_long_runs_the_same_bits_where_splits_grow) {
+  expect_same_in_prompt<KvType::bf16>({64, 2, 1}, 2'280, 2'350, 23);
+  expect_same_in_prompt<KvType::bf16>({64, 2, 1}, 2'280, 2'350, 23, false);
+  expect_same_in_prompt<KvType::bf16>({128, 1, 1, 4'100}, 4'390, 4'460, 35);
 }
 
 /// Rows of a decode step, one tile after another in few blocks.

@@ -80,7 +80,7 @@ class World {
     Frame frame;
     WaitingThread thread(frame, Grid{Dim3{blocks}, Dim3{384}, 0});
     with_size([&]<unsigned kSize>() {
-      constexpr std::size_t kBytes = kernels::prompts::Sizes<kSize>::kSharedBytes;
+      constexpr std::size_t kBytes = kernels::prompts::Sizes<kSize, false>::kSharedBytes;
       auto* memory = static_cast<unsigned char*>(std::aligned_alloc(1024, kBytes));
       emulated::Block::now().shared_memory = memory;
       emulated::Block::now().run(blocks, kernels::prompts::kThreads, [&] {

@@ -1,6 +1,6 @@
 // Tests of attention for prompts against doubles, beside mixed_attention, which computes the rest
-// of a step: groups of heads, head sizes, types, windows, pages, and that results do not depend on
-// how a prompt is cut.
+// of a step: groups of heads, head sizes, types, windows, pages, that results do not depend on how
+// a prompt is cut, and with the same bits not on whether a row is alone.
 #include <gtest/gtest.h>
 
 #include "kernels/attention/prompt_runs.hpp"
@@ -65,6 +65,7 @@ class PromptAttention : public OnEachDevice {
     bool attends_rest = true;
     unsigned processors = 132;
     unsigned launches = 1;
+    bool same_bits = false;
   };
   struct Result {
     std::vector<std::uint16_t> y;
@@ -146,6 +147,7 @@ class PromptAttention : public OnEachDevice {
     args.kv.values = values.data();
     args.kv.tables = pages.data();
     args.kv.type = type;
+    args.kv.same_bits = how.same_bits;
     const Buffer<unsigned char> workspace =
         buffer(std::vector<unsigned char>(kernels::attention_workspace_bytes(
             args.slot_count, shape.heads, args.kv, shape.window, 256)));
@@ -185,8 +187,8 @@ class PromptAttention : public OnEachDevice {
           continue;
         }
         if ((at - run.first) % every != 0 && at != run.last) continue;
-        expect_row(shape, run.is_long() ? type : KvType::f32, tables, run.slot, at, result,
-                   &result.q[row * stride], &result.y[row * columns]);
+        expect_row(shape, run.is_long() && !how.same_bits ? type : KvType::f32, tables, run.slot,
+                   at, result, &result.q[row * stride], &result.y[row * columns]);
         if (HasFatalFailure()) return;
       }
     for (std::size_t i = row * columns; i < result.y.size(); ++i)
@@ -285,6 +287,38 @@ TEST_P(PromptAttention, a_row_has_the_same_bits_however_its_prompt_and_its_pages
   }
 }
 
+TEST_P(PromptAttention, with_the_same_bits_rows_agree_with_doubles) {
+  for (const std::uint32_t size : {64u, 128u}) {
+    expect_right({size, 4, 2}, kMixed, {.same_bits = true}, 3);
+    expect_right({size, 4, 2}, kMixed, {.attends_rest = false, .same_bits = true}, 16);
+    expect_right({size, 4, 2}, kMixed, {.attends_prompts = false, .same_bits = true}, 16);
+    expect_right({size, 2, 1, 32, 130}, {{0, 400, 500}, {1, 0, 80}}, {.same_bits = true}, 9);
+  }
+}
+
+TEST_P(PromptAttention, with_the_same_bits_a_row_of_a_long_run_has_those_of_a_row_alone) {
+  if (!is_cuda()) GTEST_SKIP() << "the host's body is a slow reference";
+  for (const KvType type : types())
+    for (const std::uint32_t size : {64u, 128u})
+      for (const std::uint32_t window : {0u, 300u}) {
+        const Shape shape{size, 8, 2, 16, window};
+        const auto row = [&](const std::vector<std::uint16_t>& y, std::size_t index) {
+          const auto first = y.begin() + static_cast<std::ptrdiff_t>(index * shape.columns());
+          return std::vector<std::uint16_t>(first, first + shape.columns());
+        };
+        const auto whole = attend(shape, type, {{0, 0, 4699}}, {.same_bits = true}).y;
+        const auto later =
+            attend(shape, type, {{0, 2000, 2199}}, {.processors = 7, .same_bits = true}).y;
+        EXPECT_EQ(row(later, 0), row(whole, 2000));
+        EXPECT_EQ(row(later, 199), row(whole, 2199));
+        for (const std::uint32_t at : {0u, 5u, 31u, 127u, 128u, 700u, 2047u, 2048u, 2303u, 4699u}) {
+          const auto alone = attend(shape, type, {{0, at, at}, {1, 0, 63}}, {.same_bits = true}).y;
+          EXPECT_EQ(row(alone, 0), row(whole, at))
+              << "head size " << size << ", window " << window << ", position " << at;
+        }
+      }
+}
+
 TEST_P(PromptAttention, small_steps_without_long_runs_write_nothing) {
   for (const KvType type : types()) {
     const Shape shape{64, 2, 1};
@@ -327,7 +361,7 @@ TEST(PromptAttentionShapes, those_of_other_kernels_are_left_to_them) {
   };
   EXPECT_FALSE(takes([](auto& a) { a.kv.type = KvType::fp8; }));
   EXPECT_FALSE(takes([](auto& a) { a.kv.head_size = 96; }));
-  EXPECT_FALSE(takes([](auto& a) { a.kv.same_bits = true; }));
+  EXPECT_TRUE(takes([](auto& a) { a.kv.same_bits = true; }));
   EXPECT_FALSE(takes([](auto& a) { a.rows.capacity = 63; }));
   EXPECT_FALSE(takes([](auto& a) { a.rows.capacity = 8193; }));
   EXPECT_FALSE(takes([](auto& a) { a.kv.kv_heads = 1; }));

@@ -67,14 +67,19 @@ struct MixedAttentionBase {
 };
 template <KvType kType, unsigned kSize, bool kFixed>
 using MixedAttention = MixedAttentionBase<kType, kSize, kFixed>;
-template <KvType kType, unsigned kSize, bool>
-using LeavingMixedAttention = MixedAttentionBase<kType, kSize, false, true>;
+template <KvType kType, unsigned kSize, bool kFixed>
+using LeavingMixedAttention = MixedAttentionBase<kType, kSize, kFixed, true>;
 
 /// For the shapes of sm90_prompt_attention.hpp.
-template <KvType kType>
+template <KvType kType, bool kFixed>
 const Kernel<MixedAttentionArgs>& leaving_kernel(std::uint32_t head_size) {
-  return head_size == 64 ? attention_kernel_of<LeavingMixedAttention, kType, 64, false>()
-                         : attention_kernel_of<LeavingMixedAttention, kType, 128, false>();
+  return head_size == 64 ? attention_kernel_of<LeavingMixedAttention, kType, 64, kFixed>()
+                         : attention_kernel_of<LeavingMixedAttention, kType, 128, kFixed>();
+}
+template <KvType kType>
+const Kernel<MixedAttentionArgs>& leaving_kernel(const PagedKv& kv) {
+  return kv.has_fixed_splits() ? leaving_kernel<kType, true>(kv.head_size)
+                               : leaving_kernel<kType, false>(kv.head_size);
 }
 
 void check(const MixedAttentionArgs& a, bool is_cuda) {
@@ -93,8 +98,8 @@ void check(const MixedAttentionArgs& a, bool is_cuda) {
 
 const Kernel<MixedAttentionArgs>& mixed_attention(const MixedAttentionArgs& args) {
   if (args.leaves_long_runs && args.kv.type != KvType::f32)
-    return args.kv.type == KvType::f16 ? leaving_kernel<KvType::f16>(args.kv.head_size)
-                                       : leaving_kernel<KvType::bf16>(args.kv.head_size);
+    return args.kv.type == KvType::f16 ? leaving_kernel<KvType::f16>(args.kv)
+                                       : leaving_kernel<KvType::bf16>(args.kv);
   return attention_kernel<MixedAttention>(kName, args.kv);
 }
 

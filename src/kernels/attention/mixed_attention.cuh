@@ -195,7 +195,8 @@ class MixedBlock {
     const HeadParts parts(a_.heads, a_.kv.kv_heads);
     if constexpr (kFixed) {
       const FixedCut cut{parts, a_.kv.kv_heads, a_.window, 16};
-      MixedPlan<FixedCut, kJoins, kLines / Chunks::kBlockLines> plan(a_, cut, shared_.plan);
+      MixedPlan<FixedCut, kJoins, kLines / Chunks::kBlockLines, kLeaves> plan(a_, cut,
+                                                                              shared_.plan);
       make(t, plan);
       run_tiles(plan);
     } else {

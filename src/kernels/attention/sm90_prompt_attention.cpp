@@ -16,7 +16,7 @@
 namespace attacca::kernels {
 namespace {
 
-template <bool kIsBfloat, unsigned kSize>
+template <bool kIsBfloat, unsigned kSize, bool kInOrder>
 struct PromptAttention {
   static constexpr const char* name = "prompt_attention";
   static constexpr bool waits = true;
@@ -39,23 +39,33 @@ struct PromptAttention {
                                   [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ __align__(1024) unsigned char prompt_memory[];
-    prompts::attend_prompts<kIsBfloat, kSize>(t, a, prompt_memory);
+    prompts::attend_prompts<kIsBfloat, kSize, kInOrder>(t, a, prompt_memory);
 #endif
   }
 };
 
-template <bool kIsBfloat>
+template <bool kIsBfloat, bool kInOrder>
 const Kernel<MixedAttentionArgs>& kernel_for(std::uint32_t head_size) {
-  static const auto small = make_kernel<PromptAttention<kIsBfloat, 64>>();
-  static const auto large = make_kernel<PromptAttention<kIsBfloat, 128>>();
+  static const auto small = make_kernel<PromptAttention<kIsBfloat, 64, kInOrder>>();
+  static const auto large = make_kernel<PromptAttention<kIsBfloat, 128, kInOrder>>();
   return head_size == 64 ? small : large;
+}
+template <bool kInOrder>
+const Kernel<MixedAttentionArgs>& kernel_for(const PagedKv& kv) {
+  return kv.type == KvType::f16 ? kernel_for<false, kInOrder>(kv.head_size)
+                                : kernel_for<true, kInOrder>(kv.head_size);
+}
+template <bool kInOrder>
+constexpr unsigned shared_bytes_of(std::uint32_t head_size) {
+  return head_size == 64 ? prompts::Sizes<64, kInOrder>::kSharedBytes
+                         : prompts::Sizes<128, kInOrder>::kSharedBytes;
 }
 
 }  // namespace
 
 bool takes_prompts(const MixedAttentionArgs& a) {
   const PagedKv& kv = a.kv;
-  return (kv.type == KvType::bf16 || kv.type == KvType::f16) && !kv.same_bits && !a.y_rest &&
+  return (kv.type == KvType::bf16 || kv.type == KvType::f16) && !a.y_rest &&
          (kv.head_size == 64 || kv.head_size == 128) && a.q_stride % 4 == 0 &&
          a.heads / kv.kv_heads <= prompts::kTileLines / 8 && a.rows.capacity >= kLongRun &&
          a.rows.capacity <= prompts::kMostRuns * kLongRun;
@@ -66,15 +76,14 @@ bool has_prompt_attention(const Device& device, const MixedAttentionArgs& args) 
 }
 
 const Kernel<MixedAttentionArgs>& prompt_attention(const MixedAttentionArgs& args) {
-  return args.kv.type == KvType::f16 ? kernel_for<false>(args.kv.head_size)
-                                     : kernel_for<true>(args.kv.head_size);
+  return args.kv.same_bits ? kernel_for<true>(args.kv) : kernel_for<false>(args.kv);
 }
 
 Grid prompt_grid(const MixedAttentionArgs& args, bool is_cuda, unsigned processors) {
   if (!is_cuda) return host_grid(args.rows.capacity, 1);
   return Grid{Dim3{processors}, Dim3{prompts::kThreads},
-              args.kv.head_size == 64 ? prompts::Sizes<64>::kSharedBytes
-                                      : prompts::Sizes<128>::kSharedBytes};
+              args.kv.same_bits ? shared_bytes_of<true>(args.kv.head_size)
+                                : shared_bytes_of<false>(args.kv.head_size)};
 }
 
 }  // namespace attacca::kernels

@@ -4,7 +4,8 @@
 // are left to mixed_attention.hpp, with the same arguments and `leaves_long_runs`.
 //
 // Queries and softmax weights are rounded to the type of keys and values. A row's result does not
-// depend on the other rows of its run, on where the run was cut or on the page size.
+// depend on the other rows of its run, on where the run was cut or on the page size. With
+// kv.same_bits it has the bits that the row has alone; queries are sums of two numbers then.
 #pragma once
 
 #include <attacca/device.hpp>
@@ -19,16 +20,20 @@ namespace prompts {
 constexpr unsigned kThreads = 384;        // a producer warpgroup and two consumer warpgroups
 constexpr unsigned kTileLines = 128;      // a line is one query, of one row and one head of a group
 constexpr unsigned kStep = 128;           // positions of a stage
-constexpr unsigned kStages = 6;           // each has keys or values
 constexpr std::uint32_t kMostRuns = 128;  // long runs of a step
 
-/// Shared memory of a block: barriers and the plan, queries, then the stages.
-template <unsigned kSize>
+/// Stages of a block; each has keys or values.
+ATTACCA_HD constexpr unsigned stages_of(bool in_order) { return in_order ? 5 : 6; }
+
+/// Shared memory of a block: barriers and the plan, queries (in order also their rounding errors),
+/// then the stages.
+template <unsigned kSize, bool kInOrder>
 struct Sizes {
   static constexpr unsigned kHeaderBytes = 3072;
   static constexpr unsigned kQueryBytes = kTileLines * kSize * 2;
   static constexpr unsigned kStageBytes = kStep * kSize * 2;
-  static constexpr unsigned kSharedBytes = kHeaderBytes + kQueryBytes + kStages * kStageBytes;
+  static constexpr unsigned kStagesAt = kHeaderBytes + (kInOrder ? 2 : 1) * kQueryBytes;
+  static constexpr unsigned kSharedBytes = kStagesAt + stages_of(kInOrder) * kStageBytes;
   static_assert(kSharedBytes <= 227 * 1024);
 };
 

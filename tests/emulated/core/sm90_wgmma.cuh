@@ -80,7 +80,7 @@ void multiply_rows(float (&c)[64], std::uint64_t a, std::uint64_t b) {
         emulated::Matrix<kIsBfloat>(b, false));
   });
 }
-template <bool kIsBfloat, unsigned kCount>
+template <bool kIsBfloat, bool kAdds = true, unsigned kCount>
 void multiply_columns(float (&c)[kCount], const std::uint32_t* a, std::uint64_t b) {
   emulated::threads::Later::products().add([&c, a, b] {
     const auto words = emulated::threads::Block::now().meet(
@@ -95,7 +95,7 @@ void multiply_columns(float (&c)[kCount], const std::uint32_t* a, std::uint64_t 
         known[half][i] = i % 2 == 0 ? pair.x : pair.y;
       }
     emulated::add_products<kIsBfloat>(
-        c, true, [&](unsigned half, unsigned i) { return known[half][i]; },
+        c, kAdds, [&](unsigned half, unsigned i) { return known[half][i]; },
         emulated::Matrix<kIsBfloat>(b, true));
   });
 }
