@@ -1,4 +1,4 @@
-// repack.cpp: the kernel of repack.hpp. One thread converts 32 elements.
+// repack.cpp: the kernel of repack.hpp. One thread converts one block of 32 elements.
 #include "kernels/repack.hpp"
 
 #include <attacca/error.hpp>
@@ -34,13 +34,10 @@ struct Repack {
     const std::uint64_t row = t.index() / blocks;
     if (row >= a.from.rows) return;
     const auto first = static_cast<std::uint32_t>(t.index() % blocks) * kBlock;
-    unsigned char* to = static_cast<unsigned char*>(a.to) + t.index() * row_bytes(a.type, kBlock);
+    unsigned char* to = static_cast<unsigned char*>(a.to) + t.index() * block_shape(a.type).bytes;
     if (a.type == TensorType::q4_1)
       write_q4_1(static_cast<quantization::Bytes>(a.from.row(row)) + first / 256 * 144,
                  first % 256 / kBlock, to);
-    else if (a.type == TensorType::bf16)
-      for (unsigned i = 0; i < kBlock; ++i)
-        put_half(to + 2 * i, bfloat_of_float(element(a.from.type, a.from.row(row), first + i)));
     else
       write_q8_0(a.from.type, a.from.row(row), first, to);
   }
@@ -75,8 +72,7 @@ struct Repack {
 }  // namespace
 
 bool can_repack(TensorType from, TensorType to) {
-  return to == TensorType::q8_0 || (from == TensorType::q4_k && to == TensorType::q4_1) ||
-         (from == TensorType::f16 && to == TensorType::bf16);
+  return to == TensorType::q8_0 || (from == TensorType::q4_k && to == TensorType::q4_1);
 }
 
 const Kernel<RepackArgs>& repack() {

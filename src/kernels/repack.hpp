@@ -1,9 +1,8 @@
-// repack.hpp: converts weights to a type that streamed_linear.hpp reads. It runs once when a model
-// is loaded.
+// repack.hpp: converts weights to a type with 32 elements a block, which streamed_linear.hpp reads.
+// It runs once when a model is loaded.
 //
 // Q4_K becomes Q4_1: the same quants, with scales and offsets rounded to halves. Any type becomes
-// Q8_0: its elements are rounded to 127 steps of a block's largest. F16 becomes the nearest BF16,
-// which is what it was before, if a model was trained in BF16.
+// Q8_0: its elements are rounded to 127 steps of a block's largest.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -18,8 +17,7 @@ struct RepackArgs {
   TensorType type;
 };
 
-/// Whether there is such a conversion: from Q4_K to Q4_1, from F16 to BF16, or from any type to
-/// Q8_0.
+/// Whether there is such a conversion: from Q4_K to Q4_1, or from any type to Q8_0.
 bool can_repack(TensorType from, TensorType to);
 
 const Kernel<RepackArgs>& repack();

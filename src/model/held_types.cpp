@@ -28,7 +28,7 @@ std::string product_of(const std::string& tensor) {
   return tensor;
 }
 
-/// The nearest type that can be streamed; F32 has none.
+/// The nearest type that can be streamed; F32 and F16 have none.
 TensorType streamed_type(TensorType stored) {
   switch (stored) {
     case TensorType::q4_k:
@@ -36,8 +36,6 @@ TensorType streamed_type(TensorType stored) {
     case TensorType::q5_k:
     case TensorType::q6_k:
       return TensorType::q8_0;
-    case TensorType::f16:
-      return TensorType::bf16;
     default:
       return stored;
   }

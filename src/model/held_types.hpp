@@ -1,7 +1,6 @@
 // held_types.hpp: decides in which type a GPU holds each matrix of a file, before anything is
-// loaded. Streamed kernels read BF16, Q8_0, Q4_0 and Q4_1, so K-quants are held as Q4_1 or Q8_0,
-// and F16 as BF16. Quantized matrices of several types that one kernel multiplies together are held
-// as Q8_0.
+// loaded. Streamed kernels read BF16, Q8_0, Q4_0 and Q4_1, so K-quants are held as Q4_1 or Q8_0.
+// Quantized matrices of several types that one kernel multiplies together are held as Q8_0.
 #pragma once
 
 #include <map>

@@ -103,18 +103,6 @@ TEST_P(Repack, every_type_becomes_q8_0_within_half_a_step_of_a_block) {
   }
 }
 
-TEST_P(Repack, f16_becomes_the_nearest_bf16) {
-  const auto bytes = random_weights(TensorType::f16, kRows, kColumns, 9);
-  const auto result = repacked(bytes, TensorType::f16, TensorType::bf16);
-  for (std::uint32_t row = 0; row < kRows; ++row)
-    for (std::uint32_t i = 0; i < kColumns; ++i) {
-      const float stored = at(bytes, TensorType::f16, row, i);
-      ASSERT_EQ(at(result, TensorType::bf16, row, i),
-                kernels::float_of_bfloat(kernels::bfloat_of_float(stored)))
-          << row << ", " << i;
-    }
-}
-
 TEST_P(Repack, what_it_cannot_do_is_refused_with_the_types) {
   const kernels::RepackArgs args{{nullptr, TensorType::q6_k, 16, 256}, nullptr, TensorType::q4_1};
   EXPECT_THAT(

@@ -187,16 +187,6 @@ TEST(HeldTypes, of_a_model_that_cannot_be_streamed_are_those_of_the_file) {
   EXPECT_EQ(in_fp8.of(*checkpoint.find("blk.0.ffn_up.weight")), TensorType::e4m3);
 }
 
-TEST(HeldTypes, of_a_model_in_f16_are_bf16_but_for_the_embedding) {
-  const std::string file = packed_model(TensorType::f16);
-  const auto checkpoint = model::Checkpoint::parse(bytes_of(file), "packed");
-  const model::HeldTypes held(checkpoint, WeightFormat::as_stored);
-  EXPECT_TRUE(held.are_layers_streamed());
-  EXPECT_EQ(held.of(*checkpoint.find("blk.0.ffn_up.weight")), TensorType::bf16);
-  EXPECT_EQ(held.of(*checkpoint.find("blk.1.attn_q.weight")), TensorType::bf16);
-  EXPECT_EQ(held.of(checkpoint.head()), TensorType::bf16);
-}
-
 TEST_P(ModelWeights, a_matrix_that_is_not_whole_tiles_is_refused_in_fp8_with_its_size) {
   if (!is_cuda()) GTEST_SKIP() << "for a GPU";
   const std::string file = text_of(SmallModel("llama", true, true).writer());
