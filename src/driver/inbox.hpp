@@ -99,9 +99,11 @@ class Inbox {
     if (has_nothing_to_do && mail_.empty()) {
       is_quiet_ = true;
       quiet_.notify_all();
-      lock.unlock();
-      poll();
-      lock.lock();
+      if (polls_ > polls_.zero()) {
+        lock.unlock();
+        poll();
+        lock.lock();
+      }
     }
     if (has_nothing_to_do && mail_.empty()) {
       is_asleep_ = true;

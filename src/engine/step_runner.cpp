@@ -113,7 +113,9 @@ StepRunner::StepRunner(const model::ModelConfig& config,
               input_of(schedule::bind_plan(setup.limits, input_.data()), slots_, setup)),
       flights_{make_flight(), make_flight()},
       plan_(schedule::bind_plan(setup.limits, plan_memory_.data())) {
-  if (!setup.is_resident) {
+  if (setup.is_resident) {
+    input_.write(std::vector<std::byte>(input_.size()));  // no step: the loop's first pass reads it
+  } else {
     const std::size_t free = device_.bytes_free();
     graphs_ = build_all(setup.limits, progress);
     if (device_.is_cuda()) graph_device_bytes_ = free - std::min(free, device_.bytes_free());
