@@ -6,9 +6,17 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 namespace attacca::tool {
+
+namespace {
+
+/// How long the ranks may take to end behind their engine.
+constexpr std::chrono::seconds kPatience{1};
+
+}  // namespace
 
 RankTeam::RankTeam(const EngineFlags& flags, llm::EngineOptions& options) {
   if (flags.ranks == 0) return;
@@ -37,9 +45,15 @@ void RankTeam::give_device(llm::EngineOptions& options) const {
 }
 
 RankTeam::~RankTeam() {
-  // Ranks whose engine never started wait for it; the others have ended.
-  if (!threads_.empty()) own_->give_up("the command has ended");
-  for (std::thread& thread : threads_) thread.join();
+  // The ranks end with their engine, each in its own time: a word that the command has ended would
+  // make them break off what they are leaving in order. Only those whose engine never started wait
+  // for that word.
+  const auto patience = std::chrono::steady_clock::now() + kPatience;
+  const bool have_ended = std::all_of(threads_.begin(), threads_.end(), [&](const auto& thread) {
+    return thread.wait_until(patience) == std::future_status::ready;
+  });
+  if (!have_ended) own_->give_up("the command has ended");
+  for (const std::future<void>& thread : threads_) thread.wait();
 }
 
 bool RankTeam::start(const llm::Model& model, const llm::EngineOptions& options) {
@@ -51,16 +65,17 @@ bool RankTeam::start(const llm::Model& model, const llm::EngineOptions& options)
     return false;
   }
   for (Group& group : others_)
-    threads_.emplace_back([this, model, own = options, group]() mutable {
-      give_device(own);
-      own.ranks = group;
-      own.on_step = {};
-      own.turns = {};
-      try {
-        llm::follow(model, own);
-      } catch (const Error&) {  // rank 0 is told the same, and says it
-      }
-    });
+    threads_.push_back(
+        std::async(std::launch::async, [this, model, own = options, group]() mutable {
+          give_device(own);
+          own.ranks = group;
+          own.on_step = {};
+          own.turns = {};
+          try {
+            llm::follow(model, own);
+          } catch (const Error&) {  // rank 0 is told the same, and says it
+          }
+        }));
   others_.clear();
   return true;
 }

@@ -4,9 +4,8 @@
 
 #include <attacca/llm.hpp>
 #include <attacca/ranks.hpp>
-#include <exception>
+#include <future>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "llm/engine_flags.hpp"
@@ -32,7 +31,7 @@ class RankTeam {
 
   std::optional<Group> own_;
   std::vector<Group> others_;  // that are threads
-  std::vector<std::thread> threads_;
+  std::vector<std::future<void>> threads_;
   unsigned threads_each_ = 1;
   bool has_started_ = false;
 };
