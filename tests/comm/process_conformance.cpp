@@ -23,13 +23,17 @@ TEST_P(ProcessConformance, holds) {
 INSTANTIATE_TEST_SUITE_P(Processes, ProcessConformance, testing::ValuesIn(kConformance),
                          [](const auto& at) { return std::string(at.param.name); });
 
+void has_collectives(const Device& device, const Group& group, const char* backend) {
+  EXPECT_EQ(group.backend(), backend);
+  for (const ConformanceCase& conformance : kCollectives) conformance.run(group);
+  an_exchange_in_a_graph_of(device, group);
+}
+
 /// A host device stands for the GPU, whose memory would be copied likewise.
 TEST(ProcessStaged, moves_memory_of_a_device_through_pinned_memory) {
   const Device device = Device::host(1);
   const Group group = world->on(device, Transport::staged);
-  EXPECT_EQ(group.backend(), "staged");
-  for (const ConformanceCase& conformance : kCollectives) conformance.run(group);
-  an_exchange_in_a_graph_of(device, group);
+  has_collectives(device, group, "staged");
   world->barrier().run();
 }
 
@@ -37,9 +41,7 @@ TEST(ProcessStaged, moves_memory_of_a_device_through_pinned_memory) {
 TEST(ProcessDirect, moves_memory_of_a_device_without_a_copy_between) {
   const Device device = Device::host(1);
   const Group group = world->on(device, Transport::direct);
-  EXPECT_EQ(group.backend(), "direct");
-  for (const ConformanceCase& conformance : kCollectives) conformance.run(group);
-  an_exchange_in_a_graph_of(device, group);
+  has_collectives(device, group, "direct");
   collectives_give_what_the_reference_gives(device, group);
   exchanges_in_graphs_run_at_every_launch(device, group);
   world->barrier().run();

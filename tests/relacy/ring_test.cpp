@@ -5,25 +5,35 @@
 namespace attacca::test {
 namespace {
 
-/// A writer sends 1 … kCount, `kWrite` at a time, and closes; a reader takes `kRead` at a time.
-template <Flaw kFlaw, std::uint64_t kCapacity, std::uint32_t kWrite, std::uint32_t kRead>
-struct Sent : rl::test_suite<Sent<kFlaw, kCapacity, kWrite, kRead>, 2> {
-  static constexpr int kCount = 5;
+/// A ring, and where a test begins with it.
+template <Flaw kFlaw, std::uint64_t kCapacity>
+struct RingOfInts {
   using Memory = RelacyMemory<kFlaw>;
   using Control = device::RingControl<Memory>;
-  std::unique_ptr<Control> control = std::make_unique<Control>();
-  typename Memory::template Plain<int> items[kCapacity];
 
-  void before() {
+  void reset() {
     control->written.store(0, device::relaxed);
     control->read.store(0, device::relaxed);
     control->is_closed.store(0, device::relaxed);
   }
   device::RingRef<int, Memory> ref() { return {control.get(), items, kCapacity - 1}; }
 
+  std::unique_ptr<Control> control = std::make_unique<Control>();
+  typename Memory::template Plain<int> items[kCapacity];
+};
+
+/// A writer sends 1 … kCount, `kWrite` at a time, and closes; a reader takes `kRead` at a time.
+template <Flaw kFlaw, std::uint64_t kCapacity, std::uint32_t kWrite, std::uint32_t kRead>
+struct Sent : rl::test_suite<Sent<kFlaw, kCapacity, kWrite, kRead>, 2>,
+              RingOfInts<kFlaw, kCapacity> {
+  static constexpr int kCount = 5;
+  using Memory = RelacyMemory<kFlaw>;
+
+  void before() { this->reset(); }
+
   void thread(unsigned index) { index == 0 ? write() : read(); }
   void write() {
-    device::RingWriter<int, Memory> writer(ref());
+    device::RingWriter<int, Memory> writer(this->ref());
     typename Memory::Backoff backoff;
     for (int sent = 0; sent < kCount;) {
       int next[kWrite];
@@ -38,7 +48,7 @@ struct Sent : rl::test_suite<Sent<kFlaw, kCapacity, kWrite, kRead>, 2> {
     writer.close();
   }
   void read() {
-    device::RingReader<int, Memory> reader(ref());
+    device::RingReader<int, Memory> reader(this->ref());
     typename Memory::Backoff backoff;
     int last = 0;
     // Nothing may come after the ring is finished.
@@ -54,24 +64,15 @@ struct Sent : rl::test_suite<Sent<kFlaw, kCapacity, kWrite, kRead>, 2> {
 
 /// A reader passes items over and tells of two at a time, as a kernel may that has no time to.
 template <Flaw kFlaw>
-struct ToldLater : rl::test_suite<ToldLater<kFlaw>, 2> {
+struct ToldLater : rl::test_suite<ToldLater<kFlaw>, 2>, RingOfInts<kFlaw, 2> {
   static constexpr int kCount = 4;
-  static constexpr std::uint64_t kCapacity = 2;
   using Memory = RelacyMemory<kFlaw>;
-  using Control = device::RingControl<Memory>;
-  std::unique_ptr<Control> control = std::make_unique<Control>();
-  typename Memory::template Plain<int> items[kCapacity];
 
-  void before() {
-    control->written.store(0, device::relaxed);
-    control->read.store(0, device::relaxed);
-    control->is_closed.store(0, device::relaxed);
-  }
-  device::RingRef<int, Memory> ref() { return {control.get(), items, kCapacity - 1}; }
+  void before() { this->reset(); }
 
   void thread(unsigned index) { index == 0 ? write() : read(); }
   void write() {
-    device::RingWriter<int, Memory> writer(ref());
+    device::RingWriter<int, Memory> writer(this->ref());
     typename Memory::Backoff backoff;
     for (int sent = 0; sent < kCount;)
       if (writer.try_push(sent + 1))
@@ -80,7 +81,7 @@ struct ToldLater : rl::test_suite<ToldLater<kFlaw>, 2> {
         backoff.pause();
   }
   void read() {
-    device::RingReader<int, Memory> reader(ref());
+    device::RingReader<int, Memory> reader(this->ref());
     typename Memory::Backoff backoff;
     for (int last = 0; last < kCount;) {
       if (reader.available(1) == 0) {
@@ -104,24 +105,18 @@ TEST(RelacyRing, no_place_is_written_before_the_reader_tells) {
 /// As the resident loop uses a ring: two threads put their items, meet at a barrier, and the first
 /// one publishes both and keeps the place for the next round, whose writers are made of it.
 template <Flaw kFlaw>
-struct PutTogether : rl::test_suite<PutTogether<kFlaw>, 3> {
-  static constexpr std::uint64_t kRounds = 2, kCapacity = 2;
+struct PutTogether : rl::test_suite<PutTogether<kFlaw>, 3>, RingOfInts<kFlaw, 2> {
+  static constexpr std::uint64_t kRounds = 2;
   using Memory = RelacyMemory<kFlaw>;
-  using Control = device::RingControl<Memory>;
-  std::unique_ptr<Control> control = std::make_unique<Control>();
-  typename Memory::template Plain<int> items[kCapacity];
   typename Memory::template Atomic<std::uint64_t, device::Scope::block> arrived, begun;
   typename Memory::template Plain<device::RingPlace> place;
 
   void before() {
-    control->written.store(0, device::relaxed);
-    control->read.store(0, device::relaxed);
-    control->is_closed.store(0, device::relaxed);
+    this->reset();
     arrived.store(0, device::relaxed);
     begun.store(0, device::relaxed);
     place.write({});
   }
-  device::RingRef<int, Memory> ref() { return {control.get(), items, kCapacity - 1}; }
   void wait_for(typename Memory::template Atomic<std::uint64_t, device::Scope::block>& word,
                 std::uint64_t value) {
     typename Memory::Backoff backoff;
@@ -139,7 +134,7 @@ struct PutTogether : rl::test_suite<PutTogether<kFlaw>, 3> {
   void lead() {
     typename Memory::Backoff backoff;
     for (std::uint64_t round = 0; round < kRounds; ++round) {
-      device::RingWriter<int, Memory> writer(ref(), place.read());
+      device::RingWriter<int, Memory> writer(this->ref(), place.read());
       while (writer.room(2) < 2) backoff.pause();
       place.write(writer.place());
       begun.store(round + 1, device::release);
@@ -152,13 +147,13 @@ struct PutTogether : rl::test_suite<PutTogether<kFlaw>, 3> {
   void help() {
     for (std::uint64_t round = 0; round < kRounds; ++round) {
       wait_for(begun, round + 1);
-      device::RingWriter<int, Memory> writer(ref(), place.read());
+      device::RingWriter<int, Memory> writer(this->ref(), place.read());
       writer.put(1, static_cast<int>(2 * round + 2));
       arrived.store(round + 1, device::release);
     }
   }
   void read() {
-    device::RingReader<int, Memory> reader(ref());
+    device::RingReader<int, Memory> reader(this->ref());
     typename Memory::Backoff backoff;
     for (int last = 0; last < static_cast<int>(2 * kRounds);) {
       int item = 0;
