@@ -167,8 +167,8 @@ class Reader {
       else if (value.is_number_integer() &&
                !(value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX))
         slice.arguments.emplace_back(key, value.get<std::int64_t>());
-      else if (value.is_primitive())
-        slice.arguments.emplace_back(key, value.dump());
+      else if (value.is_primitive() && key != "graph" && key != "arithmetic")
+        slice.arguments.emplace_back(key, value.dump());  // a text, which those two would be
     }
   }
 

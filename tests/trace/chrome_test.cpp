@@ -104,6 +104,16 @@ TEST(ChromeTrace, other_programs_files_are_read_as_far_as_they_have_slices) {
   EXPECT_EQ(read.trace.slices[2].arguments.size(), 2u);
 }
 
+TEST(ChromeTrace, a_number_in_the_place_of_a_graph_s_name_is_passed_over) {
+  const auto read = [](const std::string& text) { return read_chrome(text, "run.json").trace; };
+  const Trace once = read(R"([{"ph":"X","name":"k","pid":1,"tid":1,"ts":0,"dur":1,
+                              "args":{"graph":2.5e9,"arithmetic":true,"graphs":2.5,"launch":"a"}}])");
+  ASSERT_EQ(once.slices.size(), 1u);
+  EXPECT_EQ(once.slices[0].graph, "");
+  EXPECT_EQ(once.slices[0].arguments.size(), 2u);
+  EXPECT_EQ(read(to_chrome_json(once)), once);
+}
+
 TEST(ChromeTrace, broken_files_give_errors_that_name_the_place) {
   EXPECT_THAT(error_of(""), AllOf(StartsWith("run.json: "), HasSubstr("line 1, column 1")));
   EXPECT_THAT(error_of("[\n{\"ph\":\"X\",]"), HasSubstr("line 2, column 11"));
