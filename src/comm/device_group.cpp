@@ -7,6 +7,7 @@
 #include "comm/one_sided_kernel.hpp"
 #include "graph/access.hpp"
 #include "graph/data.hpp"
+#include "graph/record.hpp"
 
 namespace attacca::comm {
 
@@ -58,13 +59,18 @@ void enqueue_one_sided(const ExchangeData& e, StreamRef stream) {
 void LibraryGroup::enqueue(const ExchangePtr& exchange, StreamRef stream) {
   check_device(*exchange, stream.device());
   check_kind(*exchange);
+  graph::StreamState& state = graph::state_of(stream);
+  if (state.recorder)
+    return state.recorder->append(state, [&](Graph& graph, const std::vector<Node>& edges) {
+      return add_to(exchange, graph).after(edges);
+    });
   stream.library(exchange->name, function_of(exchange));
 }
 
 PlainNode LibraryGroup::add_to(const ExchangePtr& exchange, Graph& graph) {
   check_device(*exchange, graph.device());
   check_kind(*exchange);
-  graph::data_of(graph).keeps.push_back(shared_from_this());
+  graph::data_of(graph).keeps.push_back(needed_by_graphs());
   return with_accesses(graph.library(exchange->name, function_of(exchange)), *exchange);
 }
 

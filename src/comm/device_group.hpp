@@ -56,6 +56,8 @@ class LibraryGroup : public DeviceGroup {
   using DeviceGroup::DeviceGroup;
   /// Throws BadArgument if the library cannot do that.
   virtual void check_kind(const ExchangeData&) const {}
+  /// What a graph with a call needs for as long as it lives.
+  virtual std::shared_ptr<const void> needed_by_graphs() { return shared_from_this(); }
   /// Enqueues it.
   virtual void call(const ExchangeData& exchange, StreamRef stream) = 0;
 

@@ -55,7 +55,10 @@ class StreamImpl {
   /// Whether something has failed that `synchronize` would throw, as far as is known by now. Work
   /// may still run.
   virtual bool has_failed() = 0;
+  /// The backend's own stream, for a caller who may enqueue at any time from now on.
   virtual void* native() { return nullptr; }
+  /// For a caller who enqueues all its work before the stream is synchronized next.
+  virtual void* native_for_a_call() { return nullptr; }
 };
 
 /// A stream, and the capture it takes part in, if any.

@@ -1,14 +1,18 @@
 // fake_nccl.cpp: a libnccl.so.2 for tests: ranks are threads, memory is the host's, and every call
-// waits for its end. It has the functions that attacca uses, with NCCL's own signatures.
+// waits for its end. It has the functions that attacca uses, with NCCL's own signatures. It ends
+// the program where a communicator is destroyed or aborted twice, or never.
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 namespace {
@@ -55,6 +59,32 @@ struct ncclUniqueId {
 };
 
 namespace {
+
+/// Communicators that are neither destroyed nor aborted.
+class Living {
+ public:
+  ~Living() {
+    if (comms_.empty()) return;
+    std::fprintf(stderr, "fake NCCL: %zu communicators were never destroyed\n", comms_.size());
+    std::fflush(nullptr);
+    std::_Exit(1);
+  }
+  void add(ncclComm* comm) {
+    const std::lock_guard lock(mutex_);
+    comms_.insert(comm);
+  }
+  void remove(ncclComm* comm, const char* call) {
+    const std::lock_guard lock(mutex_);
+    if (comms_.erase(comm) == 1) return;
+    std::fprintf(stderr, "fake NCCL: %s of a communicator that has ended\n", call);
+    std::abort();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<ncclComm*> comms_;
+};
+Living living;
 
 /// The last rank that comes does the work of all.
 int meet(ncclComm* comm, const void* from, void* to, const std::function<int(World&)>& work) {
@@ -146,11 +176,17 @@ int ncclCommInitRank(ncclComm** comm, int ranks, ncclUniqueId id, int rank) {
   std::shared_ptr<World>& world = worlds[number];
   if (!world) world = std::make_shared<World>(ranks);
   *comm = new ncclComm{world, rank};
+  living.add(*comm);
   return 0;
 }
-int ncclCommDestroy(ncclComm* comm) { return delete comm, 0; }
+int ncclCommDestroy(ncclComm* comm) {
+  living.remove(comm, "ncclCommDestroy");
+  delete comm;
+  return 0;
+}
 /// What waits ends with anything, as NCCL's kernels do. A call may still use the communicator.
 int ncclCommAbort(ncclComm* comm) {
+  living.remove(comm, "ncclCommAbort");
   static std::vector<std::unique_ptr<ncclComm>> aborted;
   {
     const std::lock_guard lock(worlds_mutex);

@@ -191,9 +191,13 @@ void CudaDevice::add_stream(CudaStream& stream) {
 }
 
 void CudaDevice::remove_stream(CudaStream& stream) noexcept {
-  const auto kept = take_kept(stream);  // destroyed after unlocking: it may own a stream
+  std::vector<std::shared_ptr<const void>> kept;  // destroyed after unlocking: it may own a stream
   const std::lock_guard lock(streams_mutex_);
-  std::erase_if(streams_, [&](const Listed& listed) { return listed.stream == &stream; });
+  const auto found = std::find_if(streams_.begin(), streams_.end(),
+                                  [&](const Listed& listed) { return listed.stream == &stream; });
+  if (found == streams_.end()) return;
+  kept = std::move(found->kept);
+  streams_.erase(found);
 }
 
 std::vector<std::shared_ptr<const void>> CudaDevice::take_kept(CudaStream& stream) noexcept {

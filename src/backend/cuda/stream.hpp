@@ -50,6 +50,7 @@ class CudaStream final : public graph::StreamImpl {
   bool has_failed() override { return faults_.any(); }
   /// The caller may enqueue work unknown to us, so the stream counts as busy from then on.
   void* native() override;
+  void* native_for_a_call() override { return enqueuing(); }
 
   /// For calls that enqueue nothing.
   cudaStream_t get() const { return stream_; }

@@ -24,14 +24,15 @@ namespace attacca::comm {
 
 namespace {
 
-/// A communicator. Graphs that captured it must be gone first, so they keep it. NCCL's kernels wait
-/// for ever for a rank that does not come, so a watch aborts them when the program is broken. From
-/// then on nothing is launched, and `synchronize` throws what broke it.
+/// A communicator. Instantiated graphs that captured it must be gone first, so they keep it. They
+/// do not keep the group, since its stream may keep ended graphs while it is busy. NCCL's kernels
+/// wait for ever for a rank that does not come, so a watch aborts them when the program is broken.
+/// From then on nothing is launched, and `synchronize` throws what broke it.
 class Communicator {
  public:
   /// Throws BadArgument on all ranks alike. A collective call.
   Communicator(const std::shared_ptr<GroupImpl>& control, const Device& device)
-      : control_(control), device_(device), library_(agree_on_library()) {
+      : control_(control), device_(device), library_(agree_on_library()), word_(device, 1) {
     const Group group = Access::group(control);
     NcclId id{};
     NcclComm* comm = nullptr;
@@ -42,9 +43,14 @@ class Communicator {
       graph::impl_of(device_).run_here(
           [&] { error = library_.init_rank(&comm, control->size(), id, control->rank()); });
     comm_ = comm;
-    tell_all(*control, error == 0 ? std::string() : problem(error, "ncclCommInitRank"),
-             " (two ranks on one GPU need NCCL 2.30 or later, NCCL_MULTI_RANK_GPU_ENABLE=1 and "
-             "NCCL_MAX_CTAS=4)");
+    try {
+      tell_all(*control, error == 0 ? std::string() : problem(error, "ncclCommInitRank"),
+               " (two ranks on one GPU need NCCL 2.30 or later, NCCL_MULTI_RANK_GPU_ENABLE=1 and "
+               "NCCL_MAX_CTAS=4)");
+    } catch (...) {
+      if (comm_) end(library_.abort);
+      throw;
+    }
     watch_.emplace(*control, [this] { end(library_.abort); });
     guard_.emplace([this](const core::WorkPasses& work) { hear(work); });
   }
@@ -62,9 +68,9 @@ class Communicator {
     watch_->add_launched(1);
     return comm_;
   }
-  /// The group whose exchanges in graphs are counted: `graph.keeps` has it once for each.
-  void set_owner(const void* group) { owner_ = group; }
   const NcclLibrary& library() const { return library_; }
+  /// The device's memory that barriers reduce.
+  std::uint32_t* word() { return word_.data(); }
   void check(int error, const char* call) const {
     if (error != 0) throw DeviceError(problem(error, call));
   }
@@ -109,18 +115,19 @@ class Communicator {
     } catch (...) {  // the device is lost, and its memory with it
     }
   }
+  /// A graph keeps a communicator once for each of its exchanges.
   void hear(const core::WorkPasses& work) {
     control_->check();
     watch_->add_launched(static_cast<std::uint64_t>(
         std::count_if(work.keeps.begin(), work.keeps.end(),
-                      [&](const auto& kept) { return kept.get() == owner_; })));
+                      [&](const auto& kept) { return kept.get() == this; })));
   }
 
   std::shared_ptr<GroupImpl> control_;
   Device device_;
   const NcclLibrary& library_;
+  Buffer<std::uint32_t> word_;
   std::atomic<NcclComm*> comm_ = nullptr;
-  std::atomic<const void*> owner_ = nullptr;
   std::optional<Watch> watch_;
   std::optional<core::Listener<core::WorkPasses>> guard_;
 };
@@ -155,10 +162,7 @@ class NcclGroup final : public LibraryGroup {
  public:
   NcclGroup(const std::shared_ptr<GroupImpl>& control, const Device& device)
       : LibraryGroup("nccl", control, device),
-        communicator_(std::make_shared<Communicator>(control, device)),
-        word_(device, 1) {
-    communicator_->set_owner(static_cast<const GroupImpl*>(this));
-  }
+        communicator_(std::make_shared<Communicator>(control, device)) {}
 
   /// It waits for the others, and NCCL loads its kernels, which must not happen in a capture.
   void warm_up() {
@@ -187,9 +191,12 @@ class NcclGroup final : public LibraryGroup {
                       size()));
   }
 
+  std::shared_ptr<const void> needed_by_graphs() override { return communicator_; }
+
   void call(const ExchangeData& e, StreamRef stream) override {
     compare_on_host(*control(), e);
-    graph::impl_of(device()).run_here([&] { hand_over(e, stream.native()); });
+    void* const native = graph::state_of(stream).impl->native_for_a_call();
+    graph::impl_of(device()).run_here([&] { hand_over(e, native); });
   }
   void hand_over(const ExchangeData& e, void* stream) {
     const Descriptor& d = e.descriptor;
@@ -215,13 +222,12 @@ class NcclGroup final : public LibraryGroup {
       case Operation::receive:
         return check(nccl.receive(e.to, bytes, NcclType::u8, e.peer, comm, stream));
       default:  // a barrier
-        return check(nccl.all_reduce(word_.data(), word_.data(), 1, NcclType::u32,
+        return check(nccl.all_reduce(communicator_->word(), communicator_->word(), 1, NcclType::u32,
                                      NcclReduction::max, comm, stream));
     }
   }
 
   std::shared_ptr<Communicator> communicator_;
-  Buffer<std::uint32_t> word_;  // of barriers
 };
 
 }  // namespace
