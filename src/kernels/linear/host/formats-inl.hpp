@@ -1,8 +1,10 @@
-// formats-inl.hpp: decodes the quantized tensor types, four rows of weights at a time. Each format
-// gives
-//  scales   the scales and offsets of one block of four rows, one row in each lane
-//  values   32 columns of one row as signed bytes, the integers q of quantization.hpp: part `part`
-//           of turn `turn`. All turns through a block run the same code, kParts each.
+// formats-inl.hpp: decodes the quantized tensor types, several rows of weights at a time. Each
+// format gives
+//  scales   the scales and offsets of one block of several rows, one row in each lane. The blocks'
+//           type has functions `transposed` and `leading_halves`
+//  values   32 columns as signed bytes, the integers q of quantization.hpp: part `part` of turn
+//           `turn`. All turns through a block run the same code, kParts each. They are those
+//           of one row, or of several side by side, as `octets_at` reads a block
 // Included once for each Highway target. The products are in integer_tiles-inl.hpp.
 #include "kernels/host/simd.hpp"
 
@@ -24,85 +26,60 @@ namespace {  // no symbol is shared with a file built for another processor
 namespace hn = hwy::HWY_NAMESPACE;
 using quantization::Bytes;
 
-using Words = hn::Full128<std::uint32_t>;
-using Floats = hn::Full128<float>;
-using Octets = hn::Full128<std::uint8_t>;
-using SignedOctets = hn::Full128<std::int8_t>;
-using VWords = hn::Vec<Words>;
-using VFloats = hn::Vec<Floats>;
-using VInts = hn::Vec<hn::Full128<std::int32_t>>;
-using VOctets = hn::Vec<Octets>;
-using VSigned = hn::Vec<SignedOctets>;
-
-inline constexpr unsigned kTileRows = 4;
-
-/// 32 columns of one row.
+/// 32 columns: 16 and 16 of each row.
+template <class V>
 struct Values {
-  VSigned first;
-  VSigned second;
+  V first;
+  V second;
 };
 
-/// Four blocks, one of each row.
-struct FourBlocks {
-  Bytes at[kTileRows];
-  HWY_INLINE VWords words(unsigned row, unsigned offset) const {
-    return hn::BitCast(Words(), hn::LoadU(Octets(), at[row] + offset));
-  }
-  HWY_INLINE hn::Vec<hn::Full64<std::uint16_t>> halves(unsigned row) const {
-    return hn::BitCast(hn::Full64<std::uint16_t>(), hn::LoadU(hn::Full64<std::uint8_t>(), at[row]));
-  }
-};
-
+/// Words 0 to 3 of a block from some place on, one row in each lane.
+template <class D>
 struct FourWords {
-  VWords word[4];
+  hn::Vec<hn::RebindToUnsigned<D>> word[4];
 };
 
-/// Words 0 to 3 from `offset` on, one row in each lane.
-HWY_INLINE FourWords transposed(const FourBlocks& blocks, unsigned offset) {
-  const Words d;
-  const VWords a = blocks.words(0, offset), b = blocks.words(1, offset);
-  const VWords c = blocks.words(2, offset), e = blocks.words(3, offset);
-  const VWords ac = hn::InterleaveLower(d, a, c), be = hn::InterleaveLower(d, b, e);
-  const VWords ac2 = hn::InterleaveUpper(d, a, c), be2 = hn::InterleaveUpper(d, b, e);
-  return {{hn::InterleaveLower(d, ac, be), hn::InterleaveUpper(d, ac, be),
-           hn::InterleaveLower(d, ac2, be2), hn::InterleaveUpper(d, ac2, be2)}};
-}
-
+/// The two half-precision numbers that open a block.
+template <class D>
 struct TwoFloats {
-  VFloats first;
-  VFloats second;
+  hn::Vec<D> first;
+  hn::Vec<D> second;
 };
 
-HWY_INLINE VFloats float_of_halves(hn::Vec<hn::Full64<std::uint16_t>> bits) {
-  return hn::PromoteTo(Floats(), hn::BitCast(hn::Full64<hwy::float16_t>(), bits));
+template <class D>
+HWY_INLINE hn::Vec<D> float_of_halves(D d, hn::Vec<hn::Rebind<std::uint16_t, D>> bits) {
+  return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), bits));
 }
 
-/// The two half-precision numbers that open each block. Reads are short because one that crosses
-/// cache lines costs a Neoverse N1 four cycles.
-HWY_INLINE TwoFloats leading_halves(const FourBlocks& blocks) {
-  const hn::Full64<std::uint16_t> d;
-  const hn::Full64<std::uint32_t> pairs;
-  const auto ab = hn::InterleaveLower(d, blocks.halves(0), blocks.halves(1));
-  const auto ce = hn::InterleaveLower(d, blocks.halves(2), blocks.halves(3));
-  const auto first = hn::InterleaveLower(pairs, hn::BitCast(pairs, ab), hn::BitCast(pairs, ce));
-  const auto second = hn::InterleaveUpper(pairs, hn::BitCast(pairs, ab), hn::BitCast(pairs, ce));
-  return {float_of_halves(hn::BitCast(d, first)), float_of_halves(hn::BitCast(d, second))};
+HWY_INLINE auto octets_at(Bytes at) { return hn::LoadU(hn::Full128<std::uint8_t>(), at); }
+template <class V>
+HWY_INLINE auto as_signed(V v) {
+  return hn::BitCast(hn::RebindToSigned<hn::DFromV<V>>(), v);
 }
-
-HWY_INLINE VSigned as_signed(VOctets v) { return hn::BitCast(SignedOctets(), v); }
-HWY_INLINE VOctets octets_at(Bytes at) { return hn::LoadU(Octets(), at); }
-HWY_INLINE VOctets low_nibbles(VOctets v) { return hn::And(v, hn::Set(Octets(), 15)); }
-HWY_INLINE VOctets high_nibbles(VOctets v) { return hn::ShiftRight<4>(v); }
-HWY_INLINE VFloats float_of(VWords v) {
-  return hn::ConvertTo(Floats(), hn::BitCast(hn::Full128<std::int32_t>(), v));
+template <class V>
+HWY_INLINE V low_nibbles(V v) {
+  return hn::And(v, hn::Set(hn::DFromV<V>(), 15));
+}
+template <class V>
+HWY_INLINE V high_nibbles(V v) {
+  return hn::ShiftRight<4>(v);
+}
+template <class V>
+HWY_INLINE Values<V> values_of(V first, V second) {
+  return {first, second};
+}
+template <class V>
+HWY_INLINE auto float_of(V v) {
+  using D = hn::DFromV<V>;
+  return hn::ConvertTo(hn::RebindToFloat<D>(), hn::BitCast(hn::RebindToSigned<D>(), v));
 }
 
 /// Scales and offsets of the groups of a block, one row in each lane.
-template <class Format>
+template <class Format, class D>
 struct Scales {
   HWY_INLINE Scales() {}  // one that the compiler makes would not be for this target
-  VFloats scale[Format::kElements / 32 * Format::kGroups];
-  VFloats offset[Format::kElements / 32];
+  hn::Vec<D> scale[Format::kElements / 32 * Format::kGroups];
+  hn::Vec<D> offset[Format::kElements / 32];
 };
 
 /// What a format's 32 columns have: one scale or two, an offset or none.
@@ -121,47 +98,52 @@ struct FormatOf : ShapeType {
 };
 
 struct Q8_0 : FormatOf<TensorType::q8_0, Shape<1, false>> {
-  static HWY_INLINE void scales(const FourBlocks& blocks, Scales<Q8_0>& to) {
+  template <class Blocks, class D>
+  static HWY_INLINE void scales(const Blocks& blocks, Scales<Q8_0, D>& to) {
     to.scale[0] = leading_halves(blocks).first;
   }
-  template <unsigned>
-  static HWY_INLINE Values values(Bytes block, unsigned) {
-    return {as_signed(octets_at(block + 2)), as_signed(octets_at(block + 18))};
+  template <unsigned, class Source>
+  static HWY_INLINE auto values(Source block, unsigned) {
+    return values_of(as_signed(octets_at(block + 2)), as_signed(octets_at(block + 18)));
   }
 };
 
 /// The 8 to be subtracted becomes an offset: one product instead of 32 subtractions.
 struct Q4_0 : FormatOf<TensorType::q4_0, Shape<1, true>> {
-  static HWY_INLINE void scales(const FourBlocks& blocks, Scales<Q4_0>& to) {
+  template <class Blocks, class D>
+  static HWY_INLINE void scales(const Blocks& blocks, Scales<Q4_0, D>& to) {
     to.scale[0] = leading_halves(blocks).first;
-    to.offset[0] = hn::Mul(to.scale[0], hn::Set(Floats(), -8.0f));
+    to.offset[0] = hn::Mul(to.scale[0], hn::Set(D(), -8.0f));
   }
-  template <unsigned>
-  static HWY_INLINE Values values(Bytes block, unsigned) {
-    const VOctets both = octets_at(block + 2);
-    return {as_signed(low_nibbles(both)), as_signed(high_nibbles(both))};
+  template <unsigned, class Source>
+  static HWY_INLINE auto values(Source block, unsigned) {
+    const auto both = octets_at(block + 2);
+    return values_of(as_signed(low_nibbles(both)), as_signed(high_nibbles(both)));
   }
 };
 
 struct Q4_1 : FormatOf<TensorType::q4_1, Shape<1, true>> {
-  static HWY_INLINE void scales(const FourBlocks& blocks, Scales<Q4_1>& to) {
-    const TwoFloats leading = leading_halves(blocks);
+  template <class Blocks, class D>
+  static HWY_INLINE void scales(const Blocks& blocks, Scales<Q4_1, D>& to) {
+    const TwoFloats<D> leading = leading_halves(blocks);
     to.scale[0] = leading.first;
     to.offset[0] = leading.second;
   }
-  template <unsigned>
-  static HWY_INLINE Values values(Bytes block, unsigned) {
-    const VOctets both = octets_at(block + 4);
-    return {as_signed(low_nibbles(both)), as_signed(high_nibbles(both))};
+  template <unsigned, class Source>
+  static HWY_INLINE auto values(Source block, unsigned) {
+    const auto both = octets_at(block + 4);
+    return values_of(as_signed(low_nibbles(both)), as_signed(high_nibbles(both)));
   }
 };
 
 /// The header of Q4_K and Q5_K: two halves, then eight scales and eight offsets in 6 bits each.
-template <class Format>
-HWY_NOINLINE void six_bit_scales(const FourBlocks& blocks, Scales<Format>& to) {
-  const FourWords words = transposed(blocks, 0);
-  const TwoFloats leading = leading_halves(blocks);
-  const VFloats negative = hn::Neg(leading.second);
+template <class Format, class Blocks, class D>
+HWY_NOINLINE void six_bit_scales(const Blocks& blocks, Scales<Format, D>& to) {
+  using Words = hn::RebindToUnsigned<D>;
+  using VWords = hn::Vec<Words>;
+  const FourWords<D> words = transposed(blocks, 0);
+  const TwoFloats<D> leading = leading_halves(blocks);
+  const hn::Vec<D> negative = hn::Neg(leading.second);
   const auto mask = [](std::uint32_t bits) HWY_ATTR { return hn::Set(Words(), bits); };
   const VWords nibbles = mask(0x0f0f0f0f), pairs = mask(0x30303030), six = mask(0x3f3f3f3f);
   const VWords a = words.word[1], b = words.word[2], c = words.word[3];
@@ -181,8 +163,8 @@ HWY_NOINLINE void six_bit_scales(const FourBlocks& blocks, Scales<Format>& to) {
   }
 }
 
-template <unsigned part>
-HWY_INLINE VOctets nibbles_of(VOctets both) {
+template <unsigned part, class V>
+HWY_INLINE V nibbles_of(V both) {
   if constexpr (part % 2 == 0)
     return low_nibbles(both);
   else
@@ -190,51 +172,56 @@ HWY_INLINE VOctets nibbles_of(VOctets both) {
 }
 
 struct Q4_K : FormatOf<TensorType::q4_k, Shape<1, true>, 2> {
-  static HWY_INLINE void scales(const FourBlocks& blocks, Scales<Q4_K>& to) {
+  template <class Blocks, class D>
+  static HWY_INLINE void scales(const Blocks& blocks, Scales<Q4_K, D>& to) {
     six_bit_scales(blocks, to);
   }
-  template <unsigned part>
-  static HWY_INLINE Values values(Bytes block, unsigned turn) {
-    Bytes low = block + 16 + turn * 32;
-    return {as_signed(nibbles_of<part>(octets_at(low))),
-            as_signed(nibbles_of<part>(octets_at(low + 16)))};
+  template <unsigned part, class Source>
+  static HWY_INLINE auto values(Source block, unsigned turn) {
+    const Source low = block + (16 + turn * 32);
+    return values_of(as_signed(nibbles_of<part>(octets_at(low))),
+                     as_signed(nibbles_of<part>(octets_at(low + 16))));
   }
 };
 
 struct Q5_K : FormatOf<TensorType::q5_k, Shape<1, true>, 2> {
-  static HWY_INLINE void scales(const FourBlocks& blocks, Scales<Q5_K>& to) {
+  template <class Blocks, class D>
+  static HWY_INLINE void scales(const Blocks& blocks, Scales<Q5_K, D>& to) {
     six_bit_scales(blocks, to);
   }
-  template <unsigned part>
-  static HWY_INLINE Values values(Bytes block, unsigned turn) {
-    Bytes low = block + 48 + turn * 32;
+  template <unsigned part, class Source>
+  static HWY_INLINE auto values(Source block, unsigned turn) {
+    const Source low = block + (48 + turn * 32);
     const int bit = static_cast<int>(2 * turn + part);
-    return {sixteen<part>(low, block + 16, bit), sixteen<part>(low + 16, block + 32, bit)};
+    return values_of(sixteen<part>(low, block + 16, bit), sixteen<part>(low + 16, block + 32, bit));
   }
 
  private:
-  template <unsigned part>
-  static HWY_INLINE VSigned sixteen(Bytes low, Bytes high, int bit) {
-    const VOctets one = hn::And(hn::ShiftRightSame(octets_at(high), bit), hn::Set(Octets(), 1));
+  template <unsigned part, class Source>
+  static HWY_INLINE auto sixteen(Source low, Source high, int bit) {
+    const auto bits = hn::ShiftRightSame(octets_at(high), bit);
+    const auto one = hn::And(bits, hn::Set(hn::DFromV<decltype(bits)>(), 1));
     return as_signed(hn::Or(nibbles_of<part>(octets_at(low)), hn::ShiftLeft<4>(one)));
   }
 };
 
 struct Q6_K : FormatOf<TensorType::q6_k, Shape<2, false>, 4> {
-  static HWY_NOINLINE void scales(const FourBlocks& blocks, Scales<Q6_K>& to) {
-    const hn::Full128<std::int32_t> d;
-    const FourWords packed = transposed(blocks, 192);
+  template <class Blocks, class D>
+  static HWY_NOINLINE void scales(const Blocks& blocks, Scales<Q6_K, D>& to) {
+    const D d;
+    const hn::RebindToSigned<D> ints;
+    const FourWords<D> packed = transposed(blocks, 192);
     // The second half of the block's last word is its scale, in half precision.
-    const VWords last = hn::ShiftRight<16>(transposed(blocks, 194).word[3]);
-    const VFloats all = float_of_halves(hn::TruncateTo(hn::Full64<std::uint16_t>(), last));
+    const auto last = hn::ShiftRight<16>(transposed(blocks, 194).word[3]);
+    const hn::Vec<D> all = float_of_halves(d, hn::TruncateTo(hn::Rebind<std::uint16_t, D>(), last));
 #pragma GCC unroll 8
     for (unsigned word = 0; word < 4; ++word) {
-      auto bytes = hn::BitCast(d, packed.word[word]);
+      auto bytes = hn::BitCast(ints, packed.word[word]);
       const auto third = hn::ShiftLeft<8>(bytes);
       const auto second = hn::ShiftLeft<16>(bytes);
       const auto first = hn::ShiftLeft<24>(bytes);
       const auto scaled = [&](auto v) HWY_ATTR {
-        return hn::Mul(hn::ConvertTo(Floats(), hn::ShiftRight<24>(v)), all);
+        return hn::Mul(hn::ConvertTo(d, hn::ShiftRight<24>(v)), all);
       };
       to.scale[4 * word] = scaled(first);
       to.scale[4 * word + 1] = scaled(second);
@@ -242,26 +229,48 @@ struct Q6_K : FormatOf<TensorType::q6_k, Shape<2, false>, 4> {
       to.scale[4 * word + 3] = scaled(bytes);
     }
   }
-  template <unsigned part>
-  static HWY_INLINE Values values(Bytes block, unsigned turn) {
-    Bytes low = block + turn * 64 + part % 2 * 32;
-    Bytes high = block + 128 + turn * 32;
-    return {sixteen<part>(low, high), sixteen<part>(low + 16, high + 16)};
+  template <unsigned part, class Source>
+  static HWY_INLINE auto values(Source block, unsigned turn) {
+    const Source low = block + (turn * 64 + part % 2 * 32);
+    const Source high = block + (128 + turn * 32);
+    return values_of(sixteen<part>(low, high), sixteen<part>(low + 16, high + 16));
   }
 
  private:
-  template <unsigned quarter>
-  static HWY_INLINE VSigned sixteen(Bytes low, Bytes high) {
-    VOctets two = octets_at(high);
+  template <unsigned quarter, class Source>
+  static HWY_INLINE auto sixteen(Source low, Source high) {
+    auto two = octets_at(high);
+    const hn::DFromV<decltype(two)> d;
     if constexpr (quarter < 2)
       two = hn::ShiftLeft<4 - 2 * quarter>(two);
     else if constexpr (quarter == 3)
       two = hn::ShiftRight<2>(two);
-    const VOctets all =
-        hn::Or(nibbles_of<quarter / 2>(octets_at(low)), hn::And(two, hn::Set(Octets(), 0x30)));
-    return hn::Sub(as_signed(all), hn::Set(SignedOctets(), 32));
+    const auto all =
+        hn::Or(nibbles_of<quarter / 2>(octets_at(low)), hn::And(two, hn::Set(d, 0x30)));
+    return hn::Sub(as_signed(all), hn::Set(hn::RebindToSigned<decltype(d)>(), 32));
   }
 };
+
+/// Calls use.in<Format>() with the format of a quantized type, and nothing for floats.
+template <class Use>
+void with_format(TensorType type, const Use& use) {
+  switch (type) {
+    case TensorType::q8_0:
+      return use.template in<Q8_0>();
+    case TensorType::q4_0:
+      return use.template in<Q4_0>();
+    case TensorType::q4_1:
+      return use.template in<Q4_1>();
+    case TensorType::q4_k:
+      return use.template in<Q4_K>();
+    case TensorType::q5_k:
+      return use.template in<Q5_K>();
+    case TensorType::q6_k:
+      return use.template in<Q6_K>();
+    default:  // see float_tiles.hpp
+      return;
+  }
+}
 
 }  // namespace
 }  // namespace attacca::kernels::host::HWY_NAMESPACE

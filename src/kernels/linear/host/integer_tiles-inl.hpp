@@ -4,8 +4,9 @@
 // into a panel that stays in the cache. Decoding is left to formats-inl.hpp.
 #include <hwy/cache_control.h>
 
-#include "kernels/linear/host/formats-inl.hpp"
+#include "kernels/linear/host/four_blocks-inl.hpp"
 #include "kernels/linear/host/integer_tiles.hpp"
+#include "kernels/linear/host/joined-inl.hpp"
 
 #if defined(ATTACCA_INTEGER_TILES_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTACCA_INTEGER_TILES_INL
@@ -40,13 +41,13 @@ static_assert(sizeof(PanelGroup) <= panel_bytes(32));
 
 /// Calls use.part for each 32 columns of one turn through four blocks.
 template <class Format, unsigned part = 0, class Use>
-ATTACCA_STEP void for_each_part(const FourBlocks& blocks, const Scales<Format>& scales,
+ATTACCA_STEP void for_each_part(const FourBlocks& blocks, const Scales<Format, Floats>& scales,
                                 unsigned turn, Use& use) {
   if constexpr (part < Format::kParts) {
-    const Values values[kTileRows] = {Format::template values<part>(blocks.at[0], turn),
-                                      Format::template values<part>(blocks.at[1], turn),
-                                      Format::template values<part>(blocks.at[2], turn),
-                                      Format::template values<part>(blocks.at[3], turn)};
+    const Values<VSigned> values[kTileRows] = {Format::template values<part>(blocks.at[0], turn),
+                                               Format::template values<part>(blocks.at[1], turn),
+                                               Format::template values<part>(blocks.at[2], turn),
+                                               Format::template values<part>(blocks.at[3], turn)};
     const unsigned at = turn * Format::kParts + part;
     use.part(Dot::weights(values), &scales.scale[at * Format::kGroups], scales.offset[at]);
     for_each_part<Format, part + 1>(blocks, scales, turn, use);
@@ -65,7 +66,7 @@ HWY_INLINE void for_each_block(FourBlocks blocks, const IntegerTile& tile, Use& 
       for (unsigned line = 0; line < kTileRows * Format::kBytes; line += 64)
         hwy::Prefetch(ahead + line);
       ahead += kTileRows * Format::kBytes;
-      Scales<Format> scales;
+      Scales<Format, Floats> scales;
       Format::scales(blocks, scales);
       for (unsigned turn = 0; turn < Format::kElements / 32 / Format::kParts; ++turn)
         for_each_part<Format>(blocks, scales, turn, use);
@@ -96,42 +97,12 @@ ATTACCA_STEP VFloats multiply_add(VFloats sum, const Weights& w, const VFloats* 
   return sum;
 }
 
-/// The sums of sections on their way into a tile's results, for four rows of weights.
-template <unsigned count>
-struct Joined {
-  const IntegerTile& tile;
-  float* out;
-  VFloats third[count];
-
-  HWY_INLINE Joined(const IntegerTile& of, float* to) : tile(of), out(to) {
-#pragma GCC unroll 8
-    for (VFloats& sum : third) sum = hn::Zero(Floats());
-  }
-  /// The next section, from the first on. `sum` begins anew.
-  HWY_INLINE void take(std::uint32_t section, VFloats (&sum)[count]) {
-    const Floats d;
-#pragma GCC unroll 8
-    for (unsigned i = 0; i < count; ++i) {
-      float* to = out + i * kTileOutputs;
-      if (section == 2)
-        third[i] = sum[i];
-      else if (section == 3)
-        hn::StoreU(hn::Add(hn::LoadU(d, to), hn::Add(third[i], sum[i])), d, to);
-      else if (section == 0 && !tile.adds)
-        hn::StoreU(sum[i], d, to);
-      else
-        hn::StoreU(hn::Add(hn::LoadU(d, to), sum[i]), d, to);
-      sum[i] = hn::Zero(d);
-    }
-  }
-};
-
 /// Multiplies weights as they are read.
 template <class Format, unsigned count>
 struct Direct {
   const Dot::X* x;
   std::size_t stride;
-  Joined<count> joined;
+  Joined<Floats, count> joined;
   std::uint32_t section = 0;
   VFloats sum[count];
 
@@ -177,7 +148,7 @@ HWY_NOINLINE void multiply_panel(const PanelGroup* panel, const IntegerTile& til
                                  float* out) {
   const Floats d;
   const std::size_t groups = tile.w.columns / 32;
-  Joined<count> joined(tile, out);
+  Joined<Floats, count> joined(tile, out);
   VFloats sum[count];
 #pragma GCC unroll 8
   for (VFloats& s : sum) s = hn::Zero(d);
@@ -238,24 +209,15 @@ void multiply_format(const IntegerTile& tile) {
   }
 }
 
-void multiply(const IntegerTile& tile) {
-  switch (tile.w.type) {
-    case TensorType::q8_0:
-      return multiply_format<Q8_0>(tile);
-    case TensorType::q4_0:
-      return multiply_format<Q4_0>(tile);
-    case TensorType::q4_1:
-      return multiply_format<Q4_1>(tile);
-    case TensorType::q4_k:
-      return multiply_format<Q4_K>(tile);
-    case TensorType::q5_k:
-      return multiply_format<Q5_K>(tile);
-    case TensorType::q6_k:
-      return multiply_format<Q6_K>(tile);
-    default:  // floats: see float_tiles.hpp
-      return;
+struct Multiply {
+  const IntegerTile& tile;
+  template <class Format>
+  void in() const {
+    multiply_format<Format>(tile);
   }
-}
+};
+
+void multiply(const IntegerTile& tile) { with_format(tile.w.type, Multiply{tile}); }
 
 }  // namespace
 }  // namespace attacca::kernels::host::HWY_NAMESPACE

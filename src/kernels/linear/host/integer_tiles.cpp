@@ -1,6 +1,6 @@
 // integer_tiles.cpp: the path of integer_tiles.hpp for any processor, with products of 16-bit
 // integers in Highway, and the choice between the paths. Byte dot products are in
-// integer_tiles_dotprod.cpp.
+// integer_tiles_dotprod.cpp and integer_tiles_vnni.cpp.
 #include "kernels/linear/host/integer_tiles.hpp"
 
 #include "kernels/host/simd.hpp"
@@ -9,7 +9,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/linear/host/formats-inl.hpp"
+#include "kernels/linear/host/four_blocks-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace attacca::kernels::host::HWY_NAMESPACE {
@@ -30,7 +30,7 @@ struct Dot {
   using PanelWeights = Weights;
   using PanelValues = std::int16_t[kTileRows][32];
 
-  static HWY_INLINE Weights weights(const Values (&values)[kTileRows]) {
+  static HWY_INLINE Weights weights(const Values<VSigned> (&values)[kTileRows]) {
     Weights w;
 #pragma GCC unroll 8
     for (unsigned row = 0; row < kTileRows; ++row) {
@@ -118,8 +118,9 @@ const IntegerPath& portable_path() {
 }
 
 const IntegerPath& best_path() {
-  const IntegerPath* dotprod = dotprod_path();
-  return dotprod ? *dotprod : portable_path();
+  for (const IntegerPath* path : {dotprod_path(), vnni_path()})
+    if (path) return *path;
+  return portable_path();
 }
 
 }  // namespace attacca::kernels::host

@@ -43,13 +43,15 @@ struct IntegerPath {
   void (*multiply)(const IntegerTile& tile);
 };
 
-/// Scratch for four unpacked rows of weights.
-constexpr std::size_t panel_bytes(std::uint32_t columns) { return std::size_t{16} * columns; }
+/// Scratch for unpacked rows of weights: 16 as bytes with their scales, or four as floats.
+constexpr std::size_t panel_bytes(std::uint32_t columns) { return std::size_t{22} * columns; }
 
 /// Runs on any processor, with Highway.
 const IntegerPath& portable_path();
 /// Runs on ARM processors with byte dot products; null elsewhere.
 const IntegerPath* dotprod_path();
+/// Runs on x86-64 processors with byte dot products of 512 bits; null elsewhere.
+const IntegerPath* vnni_path();
 /// The fastest path on this processor.
 const IntegerPath& best_path();
 

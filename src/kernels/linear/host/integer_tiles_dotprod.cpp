@@ -12,7 +12,7 @@
 
 #include <utility>
 
-#include "kernels/linear/host/formats-inl.hpp"
+#include "kernels/linear/host/four_blocks-inl.hpp"
 
 #pragma GCC push_options
 #pragma GCC target("arch=armv8.2-a+crypto+dotprod,tune=neoverse-n1")
@@ -37,7 +37,7 @@ struct Dot {
   /// Interleaves four columns of each row, so that rows are the lanes of the sums.
   using PanelValues = std::int8_t[8][16];
 
-  static HWY_INLINE Weights weights(const Values (&values)[kTileRows]) {
+  static HWY_INLINE Weights weights(const Values<VSigned> (&values)[kTileRows]) {
     Weights w;
 #pragma GCC unroll 8
     for (unsigned row = 0; row < kTileRows; ++row) {
