@@ -2,12 +2,11 @@
 //
 // Two ranks train a stack of linear layers, each on half of the batch. As soon as a layer's
 // gradient is there, an all-reduce adds up that bucket, while the kernels of the layers before it
-// go on. All of it is one graph. The weights are then compared with those of plain C++ on the whole
-// batch.
+// go on. All of it is code for two streams, captured into one graph. The weights are then compared
+// with those of plain C++ on the whole batch.
 #include <algorithm>
 #include <attacca/attacca.hpp>
 #include <cmath>
-#include <optional>
 #include <string>
 
 #include "example.hpp"
@@ -130,45 +129,44 @@ struct Trainer {
   std::vector<Buffer<float>> weights, gradients;
 };
 
+/// Ordinary code for two streams, captured: one computes, the other exchanges and updates.
 Graph build(const Group& group, const Trainer& own) {
-  Graph graph(own.device, "data_parallel");
-  const Grid grid = Grid::covering(kBatch * kSize);
-  const auto add = [&](const Kernel<LayerArgs>& kernel, const float* x, const float* w,
-                       const float* dy, float* out, const std::string& name) {
-    return graph.kernel(kernel, grid, {x, w, dy, out, own.rows}).named(name);
+  const Stream computing(own.device);
+  const Stream exchanging(own.device);
+  const auto let_wait = [&](StreamRef later, StreamRef earlier) {
+    const Event event(own.device);
+    earlier.record(event);
+    later.wait(event);
   };
-  std::optional<Node> last;
-  for (unsigned layer = 0; layer < kLayers; ++layer) {
-    const auto node = add(forward, own.values[layer].data(), own.weights[layer].data(), nullptr,
-                          own.values[layer + 1].data(), "forward " + std::to_string(layer));
-    if (last) node.after(*last);
-    last = node;
-  }
-  const auto end = add(loss, own.values[kLayers].data(), nullptr, own.targets.data(),
-                       own.deltas[kLayers].data(), "loss")
-                       .after(*last);
-  Node delta = end;               // what the next layer's kernels wait for
-  std::optional<Node> exchanged;  // all ranks exchange their buckets in this order
-  for (unsigned layer = kLayers; layer-- > 0;) {
-    const std::string number = std::to_string(layer);
-    const auto dw = add(gradient, own.values[layer].data(), nullptr, own.deltas[layer + 1].data(),
-                        own.gradients[layer].data(), "gradient " + number)
-                        .after(delta);
-    const auto sum = group.all_reduce(own.gradients[layer].span())
-                         .named("bucket " + number)
-                         .add_to(graph)
-                         .after(dw);
-    if (exchanged) sum.after(*exchanged);
-    exchanged = sum;
-    const auto dx = add(backward, nullptr, own.weights[layer].data(), own.deltas[layer + 1].data(),
-                        own.deltas[layer].data(), "backward " + number)
-                        .after(delta);
-    add(update, own.gradients[layer].data(), nullptr, nullptr, own.weights[layer].data(),
-        "update " + number)
-        .after(sum, dx);  // `backward` still reads the old weights
-    delta = dx;
-  }
-  return graph;
+  const auto enqueue_step = [&](StreamRef compute) {
+    const StreamRef exchange = exchanging;
+    const Grid grid = Grid::covering(kBatch * kSize);
+    for (unsigned layer = 0; layer < kLayers; ++layer)
+      compute.kernel(forward, grid,
+                     {own.values[layer].data(), own.weights[layer].data(), nullptr,
+                      own.values[layer + 1].data(), own.rows});
+    compute.kernel(loss, grid,
+                   {own.values[kLayers].data(), nullptr, own.targets.data(),
+                    own.deltas[kLayers].data(), own.rows});
+    for (unsigned layer = kLayers; layer-- > 0;) {
+      const float* dy = own.deltas[layer + 1].data();
+      compute.kernel(
+          gradient, grid,
+          {own.values[layer].data(), nullptr, dy, own.gradients[layer].data(), own.rows});
+      let_wait(exchange, compute);
+      group.all_reduce(own.gradients[layer].span())
+          .named("bucket " + std::to_string(layer))
+          .enqueue(exchange);
+      compute.kernel(backward, grid,
+                     {nullptr, own.weights[layer].data(), dy, own.deltas[layer].data(), own.rows});
+      let_wait(exchange, compute);  // `backward` still reads the old weights
+      exchange.kernel(
+          update, grid,
+          {own.gradients[layer].data(), nullptr, nullptr, own.weights[layer].data(), own.rows});
+    }
+    let_wait(compute, exchange);
+  };
+  return capture(computing, enqueue_step, "data_parallel");
 }
 
 /// The same training in plain C++ and double precision, on the whole batch.
