@@ -2,10 +2,12 @@
 """What ran on a GPU: bench/results/<gpu>/checks.json, and its table in docs/benchmarks.md.
 
 Usage: checks.py tests JUNIT --gpu SLUG --device NAME --driver VERSION [--commit COMMIT]
+       checks.py ranks OUTCOMES --gpu SLUG --device NAME --driver VERSION [--commit COMMIT]
        checks.py memcheck|racecheck|synccheck|initcheck FOLDER --gpu SLUG --device NAME --driver VERSION [--commit COMMIT]
        checks.py page [--check]
-(and --root FOLDER). The first two write one section of checks.json and leave the others, which have a commit and a date of
-their own. JUNIT is what `ctest --output-junit` wrote. FOLDER has for each test binary NAME.log, the sanitizer's output,
+(and --root FOLDER). All but the last write one section of checks.json and leave the others, which have a commit and a date of
+their own. JUNIT is what `ctest --output-junit` wrote. OUTCOMES has a line for each check, `passed NAME`, `failed NAME` or
+`skipped NAME`. FOLDER has for each test binary NAME.log, the sanitizer's output,
 NAME.list, the names of the tests it was to run, and NAME.json, from --gtest_output; without that the binary did not finish.
 They fail where a test failed or a sanitizer found something. `page` rewrites what stands between `<!-- checks: h200 -->` and
 `<!-- end of checks -->`; --check writes nothing and fails where that is stale.
@@ -22,6 +24,7 @@ import xml.etree.ElementTree
 import tables
 
 SANITIZERS = ["memcheck", "racecheck", "synccheck", "initcheck"]
+SECTIONS = {"tests": "the tests with the label gpu", "ranks": "ranks that share the GPU, over each transport"}
 MOST_NAMES = 30  # most names of tests in a sentence
 PART = re.compile(r"(?P<open><!-- checks: (?P<gpu>\S+) -->\n)(?P<body>.*?)(?P<close><!-- end of checks -->)", re.DOTALL)
 FILE = pathlib.Path("docs") / "benchmarks.md"
@@ -38,6 +41,14 @@ def tests_of_junit(path):
         is_skipped = status == "disabled" or skipped is not None and skipped.get("message", "").startswith("SKIP_")
         is_passed = status == "run" and case.find("failure") is None
         found["skipped" if is_skipped else "passed" if is_passed else "failed"].append(case.get("name"))
+    return found
+
+
+def tests_of_outcomes(path):
+    found = {"passed": [], "failed": [], "skipped": []}
+    for outcome in path.read_text(encoding="utf-8").splitlines():
+        kind, name = outcome.split(" ", 1)
+        found[kind].append(name)
     return found
 
 
@@ -84,6 +95,8 @@ def record(arguments):
     source = arguments.source
     if arguments.what == "tests":
         found = tests_of_junit(source)
+    elif arguments.what == "ranks":
+        found = tests_of_outcomes(source)
     else:
         found = {"binaries": [binary_of(log) for log in sorted(source.glob("*.log"))]}
     section = {"device": arguments.device, "driver": arguments.driver,
@@ -93,7 +106,7 @@ def record(arguments):
     path.parent.mkdir(parents=True, exist_ok=True)
     checks = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     checks[arguments.what] = section
-    path.write_text(json.dumps({what: checks[what] for what in ["tests", *SANITIZERS] if what in checks}, indent=1) + "\n",
+    path.write_text(json.dumps({what: checks[what] for what in [*SECTIONS, *SANITIZERS] if what in checks}, indent=1) + "\n",
                     encoding="utf-8")
     count = lambda key: sum(len(part[key]) for part in section.get("binaries", [section]))
     print(f"{arguments.what}: {count('passed')} passed, {count('failed')} failed, {count('skipped')} skipped; in "
@@ -104,8 +117,8 @@ def record(arguments):
 def line(what, section):
     parts = section.get("binaries", [section])
     counts = [sum(len(part[key]) for part in parts) for key in ("passed", "failed", "skipped")]
-    name, errors = "the tests with the label gpu", ""
-    if what != "tests":
+    name, errors = SECTIONS.get(what), ""
+    if not name:
         name = f"{what}, {len(parts)} test binaries"
         errors = "unknown" if any(part["errors"] is None for part in parts) else f"{sum(part['errors'] for part in parts)}"
     cells = [name, *(f"{count:,}" for count in (counts[0] + counts[1], counts[1], counts[2])), errors, section["commit"],
@@ -115,7 +128,7 @@ def line(what, section):
 
 def names(checks, key, said):
     """A sentence with the tests of one result; empty if there are none."""
-    found = [f"`{name}`" + ("" if what == "tests" else f" ({what})") for what, section in checks.items()
+    found = [f"`{name}`" + ("" if what in SECTIONS else f" ({what})") for what, section in checks.items()
              for part in section.get("binaries", [section]) for name in part[key]]
     more = [f"and {len(found) - MOST_NAMES} more, named in {tables.CHECKS}"] if len(found) > MOST_NAMES else []
     return [f"{said}: {', '.join(found[:MOST_NAMES] + more)}."] if found else []
@@ -136,7 +149,7 @@ def render(root, gpu):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["tests", *SANITIZERS, "page"])
+    parser.add_argument("what", choices=[*SECTIONS, *SANITIZERS, "page"])
     parser.add_argument("source", nargs="?", type=pathlib.Path)
     for name in "--gpu", "--device", "--driver":
         parser.add_argument(name)

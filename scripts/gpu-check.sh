@@ -7,7 +7,7 @@
 # MPS, NVSHMEM. LD_LIBRARY_PATH says which libraries those are. serve and soak take four to five minutes each.
 # COMMIT: the commit that the results belong to, for a copy without its git history.
 # A part that fails does not stop the later ones, unless it is the build; the exit status tells at the end.
-# scripts/checks.py writes the names of all tests that ran to bench/results/<gpu>/checks.json.
+# scripts/checks.py writes the names of all tests that ran, and what ranks told, to bench/results/<gpu>/checks.json.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # Under compute-sanitizer 2025.3 a kernel's changes to another node have no effect, so those tests are left out there.
@@ -120,40 +120,52 @@ why_not() {
   esac
 }
 
+# outcome <passed|failed|skipped> <check>: for checks.json.
+outcome() {
+  echo "$1 $2" >>"$logs/ranks"
+  echo "ranks: $1: $2"
+}
+
+# rank_check <check> <command>...
+rank_check() {
+  if "${@:2}" 2>&1; then outcome passed "$1"; else outcome failed "$1"; fi
+}
+
+# tells_the_story <option>...: whether ranks tell what one rank told, and end well.
+tells_the_story() {
+  local story
+  story=$(tell "$@") || { echo "gpu-check: exit status $?: $story"; return 1; }
+  [[ $story == "$one" ]] || { echo "gpu-check: not the story of one rank: $story"; return 1; }
+}
+
 # Ranks that share the GPU. NCCL puts several ranks on one GPU only if it is told to, and NVSHMEM only under MPS, with a part
 # of the GPU for each.
 run_ranks() {
-  local one two transport form why status=0
+  local one transport form why status=0
   export NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_MAX_CTAS=4 NCCL_GRAPH_MIXING_SUPPORT=0
   export NVSHMEM_REMOTE_TRANSPORT=none NVSHMEM_DISABLE_NVLS=1
+  mkdir -p "$logs" && rm -f "$logs/ranks"
   one=$(tell) || { echo "gpu-check: one rank: $one" >&2; return 1; }
   for transport in edges nccl staged nvshmem; do
     why=$(why_not $transport)
-    [[ -z $why ]] || { echo "ranks: $transport is left out; $why"; continue; }
+    [[ -z $why ]] || { outcome skipped "$transport"; echo "  $why"; continue; }
     case $transport in
       staged) launcher=(python3 tests/comm/launch.py 2) ;;
       nvshmem) launcher=(scripts/under_mps.sh 2) ;;
       *) launcher=() ;;
     esac
-    "${launcher[@]}" timeout 60 build/cuda/tests/comm_transport $transport 2 --gtest_brief=1 || status=1
-    if two=$(tell --ranks 2 --rank-transport "$transport") && [[ $two == "$one" ]]; then
-      echo "ranks: two ranks tell the story of one ($transport)"
-    else
-      echo "gpu-check: two ranks ($transport): $two" >&2
-      status=1
-    fi
+    rank_check "conformance, $transport" \
+      "${launcher[@]}" timeout 60 build/cuda/tests/comm_transport $transport 2 --gtest_brief=1
+    rank_check "two ranks tell the story of one, $transport" tells_the_story --ranks 2 --rank-transport "$transport"
   done
   if [[ -z $(why_not nvshmem) ]]; then
-    python3 tests/comm/gpu_faults_test.py build/cuda/tests/comm_process_fault || status=1
+    rank_check "faults of processes" python3 tests/comm/gpu_faults_test.py build/cuda/tests/comm_process_fault
     for form in while-node self-relaunch; do
-      if two=$(tell --ranks 2 --rank-transport nvshmem --scheduler resident --resident-loop $form) && [[ $two == "$one" ]]; then
-        echo "ranks: two resident loops tell the story of one rank ($form)"
-      else
-        echo "gpu-check: two resident loops ($form): $two" >&2
-        status=1
-      fi
+      rank_check "two resident loops tell the story of one rank, $form" \
+        tells_the_story --ranks 2 --rank-transport nvshmem --scheduler resident --resident-loop $form
     done
   fi
+  record ranks "$logs/ranks" || status=1
   build/cuda/bin/attacca bench ranks-device --device cuda:0 --json-dir "bench/results/$slug" ${commit:+--commit "$commit"} ||
     status=1
   return $status

@@ -4,12 +4,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# quiet_ctest <preset>: runs CTest into a log, and shows the whole log if a test fails.
+# quiet_ctest <preset>: runs CTest into a log. If a test fails, shows the log without GoogleTest's lines about the cases
+# that passed.
 quiet_ctest() {
   echo "test $1: started"
   local log=build/logs/$1.ctest.log started=$SECONDS
   if ! ctest --preset "$1" --output-on-failure -j2 --no-tests=error >"$log" 2>&1; then
-    cat "$log"
+    grep -vE '^(\[ RUN      \]|\[       OK \]|\[----------\]|$)' "$log"
     echo "test $1: failed after $((SECONDS - started)) s, see $log"
     exit 1
   fi

@@ -178,7 +178,7 @@ done""",
     "bin/nvidia-cuda-mps-control": 'cat >> "$(dirname "$0")/../mps"',
     "build/cuda/bin/attacca": """case $* in
   doctor) printf 'ranks NCCL  NCCL %s\\nranks SHMEM %s\\n' "${NCCL:-2.32.3}" "${SHMEM:-NVSHMEM 3.8.0}" && exit ;;
-  run*--ranks*) [[ ${RANK:-0} != 0 ]] || echo "${STORY_OF_TWO:-once}" ;;
+  run*--ranks*) [[ ${RANK:-0} != 0 ]] || echo "${STORY_OF_TWO:-once}" && exit "${STATUS_OF_TWO:-0}" ;;
   run*) echo once ;;
 esac
 echo "$*" >>benchmarks
@@ -251,24 +251,36 @@ class GpuCheck(Folder):
     def test_ranks_must_tell_the_story_of_one(self):
         done = self.run_check("ranks", "abc1234")
         self.assertEqual(0, done.returncode, done.stdout)
+        checks = self.checks()["ranks"]
         for transport in "edges", "nccl", "staged", "nvshmem":
-            self.assertIn(f"two ranks tell the story of one ({transport})", done.stdout)
+            self.assertIn(f"two ranks tell the story of one, {transport}", checks["passed"])
+            self.assertIn(f"conformance, {transport}", checks["passed"])
         self.assertIn("transport staged 2 --gtest_brief=1, half of the GPU: no\n", done.stdout)
         self.assertEqual(2, done.stdout.count("transport nvshmem 2 --gtest_brief=1, half of the GPU: 50\n"))
         self.assertEqual("quit\n" * 4, (self.root / "mps").read_text(), "MPS ends")
         for form in "while-node", "self-relaunch":
-            self.assertIn(f"two resident loops tell the story of one rank ({form})", done.stdout)
+            self.assertIn(f"two resident loops tell the story of one rank, {form}", checks["passed"])
+        self.assertEqual("abc1234", checks["commit"])
+        self.assertIn("| ranks that share the GPU, over each transport | 11 | 0 | 0 |  | abc1234 |", self.page.read_text())
         self.assertIn("bench ranks-device --device cuda:0", (self.root / "benchmarks").read_text())
         self.assertEqual(1, self.run_check("ranks", "abc1234", FAULTS_STATUS="1").returncode, "a dead rank that nobody names")
+        self.assertEqual(["faults of processes"], self.checks()["ranks"]["failed"])
         done = self.run_check("ranks", "abc1234", STORY_OF_TWO="twice")
         self.assertEqual(1, done.returncode)
-        self.assertIn("gpu-check: two ranks (edges): twice", done.stdout)
+        self.assertIn("gpu-check: not the story of one rank: twice\nranks: failed: two ranks tell the story of one, edges\n", done.stdout)
+
+    def test_ranks_that_tell_the_story_and_then_crash_fail(self):
+        done = self.run_check("ranks", "abc1234", STATUS_OF_TWO="139")
+        self.assertEqual(1, done.returncode)
+        self.assertIn("gpu-check: exit status 139: once\nranks: failed: two ranks tell the story of one, nccl\n", done.stdout)
+        self.assertIn("`two ranks tell the story of one, nccl`", self.page.read_text())
 
     def test_libraries_that_do_not_fit_are_left_out_by_name(self):
         done = self.run_check("ranks", "abc1234", NCCL="2.28.3", SHMEM="no libnvshmem_host.so.3")
         self.assertEqual(0, done.returncode, done.stdout)
-        self.assertIn("nccl is left out; ranks NCCL  NCCL 2.28.3", done.stdout)
-        self.assertIn("nvshmem is left out; ranks SHMEM no libnvshmem_host.so.3", done.stdout)
+        self.assertIn("ranks: skipped: nccl\n  ranks NCCL  NCCL 2.28.3", done.stdout)
+        self.assertIn("ranks: skipped: nvshmem\n  ranks SHMEM no libnvshmem_host.so.3", done.stdout)
+        self.assertEqual(["nccl", "nvshmem"], self.checks()["ranks"]["skipped"])
 
     def test_the_server_is_measured_with_an_8b_shape_and_soaked(self):
         done = self.run_check("serve", "soak", "abc1234")
