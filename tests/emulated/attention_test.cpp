@@ -57,7 +57,7 @@ class World {
   /// Rows of positions [first, last], in a mixed step of their own.
   std::vector<Bits> mixed(std::uint32_t first, std::uint32_t last) {
     return in_step(first, last, [&](kernels::MixedAttentionArgs& args) {
-      const auto run = [&](auto block) { return rows_of(args, block, 0); };
+      const auto run = [&](auto block) { return rows_of(args, block, args.slot_count); };
       return at_size([&]<unsigned kSize>() {
         return run(static_cast<kernels::attending::MixedBlock<kType, kSize, true>*>(nullptr));
       });

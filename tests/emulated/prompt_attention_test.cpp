@@ -102,7 +102,7 @@ class World {
     Thread thread(frame, Grid{Dim3{2}, Dim3{128}, 0});
     with_size([&]<unsigned kSize>() {
       using Block = kernels::attending::MixedBlock<kType, kSize, false, true>;
-      std::vector<uint4> memory(sizeof(typename Block::Shared) / 16 + 1);
+      std::vector<uint4> memory(sizeof(typename Block::Shared) / 16 + args.slot_count / 4 + 1);
       emulated::Block::now().run(2, 128, [&] { Block(args, memory.data()).run(thread); });
     });
   }

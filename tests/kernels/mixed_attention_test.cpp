@@ -409,7 +409,7 @@ TEST_P(MixedAttention, with_the_same_bits_pages_of_every_size_give_them) {
 TEST_P(MixedAttention, many_rows_of_many_slots) {
   std::vector<Stretch> runs;
   std::vector<std::uint32_t> lengths;
-  for (std::uint32_t slot = 0; slot < 60; ++slot) {
+  for (std::uint32_t slot = 0; slot < 300; ++slot) {
     const std::uint32_t rows = slot % 3 == 0 ? 1 : slot % 3 == 1 ? 9 : 2;
     runs.push_back({slot, slot, slot + rows - 1});
     lengths.push_back(slot + rows);

@@ -8,7 +8,7 @@
 // both compute the scores, and each sums up half of the dimensions.
 #pragma once
 
-#include "kernels/attention/attention_chunks.cuh"
+#include "kernels/attention/attention_chunk_lines.cuh"
 #include "kernels/attention/attention_fold.cuh"
 
 namespace attacca::kernels::attending {

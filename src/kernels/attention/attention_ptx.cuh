@@ -71,6 +71,11 @@ __device__ inline std::uint32_t lowest_bit(std::uint32_t bits) {
   return static_cast<std::uint32_t>(__ffs(static_cast<int>(bits))) - 1;
 }
 
+/// How many bits are set.
+__device__ inline std::uint32_t count_bits(std::uint32_t bits) {
+  return static_cast<std::uint32_t>(__popc(bits));
+}
+
 /// 2^x; 0 for minus infinity.
 __device__ inline float fast_exp2(float x) {
   float y;

@@ -98,10 +98,10 @@ struct FixedSplits {
 inline constexpr std::uint32_t kFewRows = 2;
 
 /// The splits of a step with up to `rows` rows. Few rows are split finely, so that they keep many
-/// SMs busy. Many rows are work enough, and long splits cost less. Rows that are computed alone are
-/// always split alike, so that they have the same bits in every step.
-ATTACCA_HD constexpr Splits splits_of(bool rows_alone, std::uint32_t rows) {
-  return rows_alone         ? Splits{16, 128, 256}
+/// SMs busy. Many rows are work enough, and long splits cost less. With `same_bits` rows are split
+/// alike in every step.
+ATTACCA_HD constexpr Splits splits_of(bool same_bits, std::uint32_t rows) {
+  return same_bits          ? Splits{16, 128, 256}
          : rows <= kFewRows ? Splits{16, 64, 256}
          : rows <= 16       ? Splits{16, 128, 256}
                             : Splits{8, 256, 512};

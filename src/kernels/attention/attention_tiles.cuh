@@ -126,6 +126,7 @@ struct Cut : RowCut {
 /// How rows are cut at fixed positions, in a step with up to `rows` rows.
 struct FixedCut : RowCut {
   std::uint32_t rows;
+  bool joins_rests = false;  // the last tile takes a rest of no more than one round with it
 
   __device__ FixedSplits splits() const { return FixedSplits::of_window(window); }
   /// How the row's positions are cut into tiles.
@@ -135,7 +136,7 @@ struct FixedCut : RowCut {
   }
   __device__ std::uint32_t tiles(std::uint32_t position) const {
     const FixedSplits of = blocks(position);
-    return (of.at(position) - of.at(first(position)) + 1) * groups();
+    return (last_block(of, position) - of.at(first(position)) + 1) * groups();
   }
 
   /// Tile number `rank` of a row; the tiles of one group are neighbours, the last one first since
@@ -148,7 +149,7 @@ struct FixedCut : RowCut {
     t.position = position;
     t.first = first(position);
     const FixedSplits of = blocks(position);
-    const std::uint32_t last = of.at(position);
+    const std::uint32_t last = last_block(of, position);
     t.tiles = last - of.at(t.first) + 1;
     t.group = rank / t.tiles;
     const std::uint32_t at = last - (rank - t.group * t.tiles);
@@ -161,6 +162,17 @@ struct FixedCut : RowCut {
     t.bits = all.bits_at(t.begin);
     find_heads(t);
     return t;
+  }
+
+ private:
+  /// The last tile. A rest where tiles grow is one of its own.
+  __device__ std::uint32_t last_block(const FixedSplits& of, std::uint32_t position) const {
+    const std::uint32_t last = of.at(position);
+    const std::uint32_t begin = of.begin(last);
+    const bool is_rest = joins_rests && begin > first(position) &&
+                         position - begin < FixedSplits::kLeast &&
+                         of.bits_at(begin) == of.bits_at(begin - 1);
+    return is_rest ? last - 1 : last;
   }
 };
 

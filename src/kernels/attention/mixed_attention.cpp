@@ -30,7 +30,7 @@ static_assert(blocks_per_processor(64) <= kMaxWholeRowBlocks);
 /// Most shared memory of a block: two stages of keys and values with 64 positions each (with large
 /// heads 32, and 64 queries besides), the rounding errors of 64 queries, then the plan. At fixed
 /// splits: two stages of 64 positions, 64 queries and their rounding errors (with large heads half
-/// of each), then the plan.
+/// of each), then the plan. Behind that, the plan has a word for each run and one more.
 constexpr unsigned shared_bytes(unsigned size, bool is_fixed) {
   if (is_fixed) return (size > 128 ? 384 : 768) * size + 4096;
   return 8 * (size > 128 ? 32 + 16 + 16 : 64 + 16) * (size + 8) + 1536;
@@ -107,8 +107,9 @@ Grid grid_of(const MixedAttentionArgs& args, bool is_cuda, unsigned processors) 
   check(args, is_cuda);
   if (!is_cuda) return host_grid(args.rows.capacity, 1);
   const unsigned size = padded_head(args.kv.head_size);
+  const std::uint32_t runs = std::min(args.rows.capacity, args.slot_count);
   return Grid{Dim3{processors * blocks_per_processor(size)}, Dim3{kThreads},
-              shared_bytes(size, args.kv.has_fixed_splits())};
+              shared_bytes(size, args.kv.has_fixed_splits()) + 4 * (runs + 1)};
 }
 
 Cost mixed_attention_cost(const MixedAttentionArgs& a) {

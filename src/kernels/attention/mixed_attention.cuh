@@ -1,8 +1,9 @@
 // mixed_attention.cuh: the CUDA body of mixed_attention.hpp: plans the tiles of a step and runs
-// them. First come chunks of neighbouring rows, the last ones first since they see most, then the
-// splits of rows that are alone in their slot. In f32 each neighbouring row is a tile that runs its
-// splits one after another. Chunks are computed in attention_chunks.cuh, at
-// fixed splits in attention_fixed_chunks.cuh, and rows in attention_rows.cuh.
+// them. Every block finds the runs of the step for itself. First come chunks of neighbouring rows,
+// the last ones first since they see most, then the splits of rows that are alone in their slot. In
+// f32 each neighbouring row is a tile that runs its splits one after another. Chunks are computed
+// in attention_chunks.cuh, at fixed splits in attention_fixed_chunks.cuh, and rows in
+// attention_rows.cuh.
 #pragma once
 
 #include <type_traits>
@@ -15,13 +16,13 @@
 
 namespace attacca::kernels::attending {
 
-/// The tiles of a mixed step. A chunk begins where a slot's rows begin and at each multiple of the
-/// chunk size in positions, so a row and its neighbours determine it. Where neighbours do not join
-/// there is one item for each row and part of its heads instead. `kLeaves`: long runs have none. A
-/// block computes one of `kLineParts` of a chunk's lines. All threads of a block call all
+/// The tiles of a mixed step. A run, all rows of a slot, is cut into chunks at each multiple of the
+/// chunk size in positions, so a row and its neighbours determine its chunk. Where neighbours do
+/// not join there is one item for each row and part of its heads instead. `kLeaves`: long runs have
+/// none. A block computes one of `kLineParts` of a chunk's lines. All threads of a block call all
 /// functions.
 struct MixedPlanShared {
-  std::uint32_t first_chunks[kThreads];  // before each thread's rows
+  std::uint32_t first_chunks[kThreads];  // before each thread's runs
   std::uint32_t first_tiles[kThreads];
   std::uint32_t warp_sums[2][kThreads / 32];
 };
@@ -30,23 +31,27 @@ class MixedPlan {
  public:
   using Shared = MixedPlanShared;
 
-  __device__ MixedPlan(const MixedAttentionArgs& args, const CutType& cut, Shared& shared)
+  /// `begins` has room for one word more than the step can have runs.
+  __device__ MixedPlan(const MixedAttentionArgs& args, const CutType& cut, Shared& shared,
+                       std::uint32_t* begins)
       : positions_(args.positions),
         slots_(args.slots),
         cut_(cut),
         chunk_rows_(kLines / cut.parts.group),
-        shared_(shared) {}
+        shared_(shared),
+        begins_(begins) {}
 
-  /// Counts the tiles. Ends with a barrier.
-  __device__ void make(std::uint32_t rows) {
-    rows_ = rows;
-    each_ = ceil_div(rows, kThreads);
+  /// Finds the runs and counts their tiles. `scratch` has two words for every 32 rows. Ends with a
+  /// barrier.
+  __device__ void make(std::uint32_t rows, std::uint32_t* scratch) {
+    list_runs(rows, scratch, scratch + ceil_div(rows, 32));
+    each_ = ceil_div(runs_, kThreads);
     std::uint32_t chunks = 0;
     std::uint32_t tiles = 0;
-    const std::uint32_t from = min(threadIdx.x * each_, rows);
-    const std::uint32_t to = min(from + each_, rows);
-    for (std::uint32_t row = from; row < to; ++row) {
-      const Counts counts = count(row);
+    const std::uint32_t from = min(threadIdx.x * each_, runs_);
+    const std::uint32_t to = min(from + each_, runs_);
+    for (std::uint32_t run = from; run < to; ++run) {
+      const Counts counts = count(run);
       chunks += counts.chunks;
       tiles += counts.tiles;
     }
@@ -68,32 +73,32 @@ class MixedPlan {
 
   __device__ Chunk chunk(std::uint32_t index) const {
     const Item item = find(shared_.first_chunks, chunks_ - 1 - index, true);
+    const std::uint32_t nth = item.rank / (cut_.kv_heads * kLineParts);
+    const std::uint32_t part = item.rank - nth * (cut_.kv_heads * kLineParts);
+    const std::uint32_t begin = begins_[item.run];
+    const std::uint32_t first = position(begin);
     Chunk chunk;
-    chunk.row = item.row;
-    chunk.slot = slot(item.row);
-    chunk.position = position(item.row);
-    chunk.kv_head = item.rank / kLineParts;
-    chunk.first_line = item.rank % kLineParts * (kLines / kLineParts);
-    const std::uint32_t most = min(chunk_rows_ - chunk.position % chunk_rows_, rows_ - item.row);
-    chunk.rows = 1;
-    for (bool goes_on = true; goes_on && chunk.rows < most;) {
-      const std::uint32_t next = chunk.rows + threadIdx.x % 32;
-      const bool is_same = next < most && slot(item.row + next) == chunk.slot;
-      const std::uint32_t same = __ballot_sync(~0u, is_same);
-      goes_on = same == ~0u;
-      chunk.rows += goes_on ? 32 : lowest_bit(~same);
-    }
+    chunk.position = nth == 0 ? first : (first / chunk_rows_ + nth) * chunk_rows_;
+    chunk.row = begin + (chunk.position - first);
+    chunk.rows = min(chunk_rows_ - chunk.position % chunk_rows_, begins_[item.run + 1] - chunk.row);
+    chunk.slot = slot(begin);
+    chunk.kv_head = part / kLineParts;
+    chunk.first_line = part % kLineParts * (kLines / kLineParts);
     return chunk;
   }
   /// The first split of a row that is computed whole, for some of its heads.
   __device__ Tile whole(std::uint32_t index) const {
     const Item item = find(shared_.first_chunks, chunks_ - 1 - index, true);
-    const std::uint32_t at = position(item.row);
-    return cut_.tile(item.row, slot(item.row), at, item.rank * cut_.splits.count(cut_.span(at)));
+    const std::uint32_t nth = item.rank / cut_.groups();
+    const std::uint32_t begin = begins_[item.run];
+    const std::uint32_t at = position(begin) + nth;
+    const std::uint32_t group = item.rank - nth * cut_.groups();
+    return cut_.tile(begin + nth, slot(begin), at, group * cut_.splits.count(cut_.span(at)));
   }
   __device__ auto tile(std::uint32_t index) const {
     const Item item = find(shared_.first_tiles, rank(index), false);
-    return cut_.tile(item.row, slot(item.row), position(item.row), item.rank);
+    const std::uint32_t row = begins_[item.run];
+    return cut_.tile(row, slot(row), position(row), item.rank);
   }
 
  private:
@@ -102,8 +107,8 @@ class MixedPlan {
     std::uint32_t tiles;
   };
   struct Item {
-    std::uint32_t row;
-    std::uint32_t rank;  // among the row's chunks or tiles
+    std::uint32_t run;
+    std::uint32_t rank;  // among the run's chunks or tiles
   };
 
   /// Bypasses L1, which may hold values of an earlier step.
@@ -113,27 +118,66 @@ class MixedPlan {
   __device__ std::uint32_t position(std::uint32_t row) const {
     return static_cast<std::uint32_t>(__ldcg(positions_ + row));
   }
-  /// Tiles that begin at a row.
-  __device__ Counts count(std::uint32_t row) const {
-    const std::uint32_t mine = slot(row);
-    const bool is_first = row == 0 || slot(row - 1) != mine;
-    const bool is_last = row + 1 == rows_ || slot(row + 1) != mine;
-    if (is_first && is_last) return {0, cut_.tiles(position(row))};
-    if (!kJoins) return {cut_.groups(), 0};
-    const Counts counts{
-        is_first || position(row) % chunk_rows_ == 0 ? cut_.kv_heads * kLineParts : 0, 0};
-    if constexpr (kLeaves)
-      if (counts.chunks != 0 &&
-          is_in_long_run(row, rows_, [this](std::uint32_t other) { return slot(other); }))
-        return {0, 0};
-    return counts;
+  /// Lists the rows where runs begin, and the end of the last one. `bits` gets a bit for each row
+  /// that begins a run, `firsts` the runs before each 32 rows. Ends with a barrier.
+  __device__ void list_runs(std::uint32_t rows, std::uint32_t* bits, std::uint32_t* firsts) {
+    const unsigned lane = threadIdx.x % 32;
+    constexpr unsigned kAtOnce = 8;  // loads under way
+    constexpr std::uint32_t kNone = ~0u;
+    for (std::uint32_t first = threadIdx.x; first - lane < rows; first += kAtOnce * kThreads) {
+      std::uint32_t mine[kAtOnce], before[kAtOnce];
+#pragma unroll
+      for (unsigned i = 0; i < kAtOnce; ++i) {
+        const std::uint32_t row = first + i * kThreads;
+        mine[i] = row < rows ? slot(row) : kNone;
+        before[i] = row < rows && row != 0 ? slot(row - 1) : kNone;
+      }
+#pragma unroll
+      for (unsigned i = 0; i < kAtOnce; ++i) {
+        const std::uint32_t row = first + i * kThreads;
+        const std::uint32_t begins = __ballot_sync(~0u, mine[i] != before[i]);
+        if (lane == 0 && row < rows) bits[row / 32] = begins;
+      }
+    }
+    __syncthreads();
+    const std::uint32_t words = ceil_div(rows, 32);
+    const std::uint32_t each = ceil_div(words, kThreads);
+    const std::uint32_t from = min(threadIdx.x * each, words);
+    const std::uint32_t to = min(from + each, words);
+    std::uint32_t mine = 0;
+    for (std::uint32_t word = from; word < to; ++word) mine += count_bits(bits[word]);
+    const Prefix sum = prefix_sum<kThreads>(mine, shared_.warp_sums[0]);
+    std::uint32_t before = sum.before;
+    for (std::uint32_t word = from; word < to; ++word) {
+      firsts[word] = before;
+      before += count_bits(bits[word]);
+    }
+    __syncthreads();
+    for (std::uint32_t row = threadIdx.x; row < rows; row += kThreads) {
+      const std::uint32_t word = bits[row / 32];
+      if ((word >> lane & 1) != 0)
+        begins_[firsts[row / 32] + count_bits(word & ((1u << lane) - 1))] = row;
+    }
+    runs_ = sum.all;
+    if (threadIdx.x == 0) begins_[runs_] = rows;
+    __syncthreads();
   }
-  /// The row that has chunk (or tile) `index`. Each warp searches for itself.
+  __device__ Counts count(std::uint32_t run) const {
+    const std::uint32_t row = begins_[run];
+    const std::uint32_t rows = begins_[run + 1] - row;
+    if (kLeaves && rows >= kLongRun) return {0, 0};
+    if (rows == 1) return {0, cut_.tiles(position(row))};
+    if (!kJoins) return {rows * cut_.groups(), 0};
+    const std::uint32_t first = position(row);
+    const std::uint32_t chunks = (first + rows - 1) / chunk_rows_ - first / chunk_rows_ + 1;
+    return {chunks * cut_.kv_heads * kLineParts, 0};
+  }
+  /// The run that has chunk (or tile) `index`. Each warp searches for itself.
   __device__ Item find(const std::uint32_t* firsts, std::uint32_t index, bool is_chunk) const {
     const unsigned lane = threadIdx.x % 32;
     const std::uint32_t thread = find_last(firsts, kThreads, index);
     std::uint32_t before = firsts[thread];
-    const std::uint32_t end = min((thread + 1) * each_, rows_);
+    const std::uint32_t end = min((thread + 1) * each_, runs_);
     for (std::uint32_t from = thread * each_; from < end; from += 32) {
       const Counts counts = from + lane < end ? count(from + lane) : Counts{0, 0};
       const std::uint32_t mine = is_chunk ? counts.chunks : counts.tiles;
@@ -158,8 +202,9 @@ class MixedPlan {
   CutType cut_;
   std::uint32_t chunk_rows_;
   Shared& shared_;
-  std::uint32_t rows_ = 0;
-  std::uint32_t each_ = 0;  // rows of a thread
+  std::uint32_t* begins_;  // [runs_ + 1]
+  std::uint32_t runs_ = 0;
+  std::uint32_t each_ = 0;  // runs of a thread
   std::uint32_t chunks_ = 0;
   std::uint32_t tiles_ = 0;
 };
@@ -195,23 +240,28 @@ class MixedBlock {
     const HeadParts parts(a_.heads, a_.kv.kv_heads);
     if constexpr (kFixed) {
       const FixedCut cut{parts, a_.kv.kv_heads, a_.window, 16};
-      MixedPlan<FixedCut, kJoins, kLines / Chunks::kBlockLines, kLeaves> plan(a_, cut,
-                                                                              shared_.plan);
+      MixedPlan<FixedCut, kJoins, kLines / Chunks::kBlockLines, kLeaves> plan(a_, cut, shared_.plan,
+                                                                              begins());
       make(t, plan);
       run_tiles(plan);
     } else {
       const Cut cut{parts, a_.kv.kv_heads, a_.window, splits_of(!kJoins, 16)};
-      MixedPlan<Cut, kJoins, 1, kLeaves> plan(a_, cut, shared_.plan);
+      MixedPlan<Cut, kJoins, 1, kLeaves> plan(a_, cut, shared_.plan, begins());
       make(t, plan);
       run_tiles(plan);
     }
   }
 
  private:
+  /// The plan's list of runs lies behind the other shared memory.
+  __device__ std::uint32_t* begins() const {
+    return reinterpret_cast<std::uint32_t*>(&shared_ + 1);
+  }
   template <class Plan>
   __device__ void make(Thread& t, Plan& plan) {
     t.wait_for_producers();
-    plan.make(min(__ldcg(a_.rows.count), a_.rows.capacity));
+    plan.make(min(__ldcg(a_.rows.count), a_.rows.capacity),
+              reinterpret_cast<std::uint32_t*>(&shared_));
     t.release_consumers();
   }
   template <class Plan>

@@ -57,6 +57,9 @@ void mma_first(float (&c)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t 
 inline std::uint32_t lowest_bit(std::uint32_t bits) {
   return static_cast<std::uint32_t>(__builtin_ctz(bits));
 }
+inline std::uint32_t count_bits(std::uint32_t bits) {
+  return static_cast<std::uint32_t>(__builtin_popcount(bits));
+}
 inline float fast_exp2(float x) {
   const float y = std::exp2(x);
   return y < 0x1p-126f ? 0 : y;
