@@ -17,12 +17,13 @@ struct alignas(64) TensorMap {
 struct TensorDimension {
   std::uint64_t size;    // in elements
   std::uint64_t stride;  // in bytes, a multiple of 16; of the first one: those of an element, 2
-  std::uint32_t box;     // elements of a box, at most 256; of the first one 128 bytes
+  std::uint32_t box;     // elements of a box, at most 256; of the first one 64 or 128 bytes
 };
 
 /// A map of 16-bit elements that are contiguous in the first dimension. In shared memory, rows of a
-/// box are 128 bytes, swizzled for warpgroup MMA (wgmma). Elements outside of the tensor are zeros.
-/// Throws BadArgument where the driver has no such map, DeviceError without such a GPU.
+/// box are 64 or 128 bytes, swizzled over as many for warpgroup MMA (wgmma). Elements outside of
+/// the tensor are zeros. Throws BadArgument where the driver has no such map, DeviceError without
+/// such a GPU.
 TensorMap tensor_map(const Device& device, const void* data,
                      std::span<const TensorDimension> dimensions);
 

@@ -80,7 +80,48 @@ __device__ inline void multiply(float (&c)[128], std::uint64_t a, std::uint64_t 
                  ATTACCA_SUMS_32(c, 96)
                : "l"(a), "l"(b));
 }
-/// The same for 128 rows of b and 32 columns of e4m3.
+/// The same for f16.
+__device__ inline void multiply_f16(float (&c)[32], std::uint64_t a, std::uint64_t b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" ATTACCA_NAMES_32
+               "}, %32, %33, 1, 1, 1, 0, 0;"
+               : ATTACCA_SUMS_32(c, 0)
+               : "l"(a), "l"(b));
+}
+__device__ inline void multiply_f16(float (&c)[64], std::uint64_t a, std::uint64_t b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" ATTACCA_NAMES_64
+               "}, %64, %65, 1, 1, 1, 0, 0;"
+               : ATTACCA_SUMS_32(c, 0), ATTACCA_SUMS_32(c, 32)
+               : "l"(a), "l"(b));
+}
+__device__ inline void multiply_f16(float (&c)[128], std::uint64_t a, std::uint64_t b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {" ATTACCA_NAMES_128
+               "}, %128, %129, 1, 1, 1, 0, 0;"
+               : ATTACCA_SUMS_32(c, 0), ATTACCA_SUMS_32(c, 32), ATTACCA_SUMS_32(c, 64),
+                 ATTACCA_SUMS_32(c, 96)
+               : "l"(a), "l"(b));
+}
+/// The same with a in registers: a lane of warp w holds the pairs of a that mma.m16n8k16 wants, for
+/// rows 16 w and on.
+__device__ inline void multiply(float (&c)[32], const std::uint32_t (&a)[4], std::uint64_t b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" ATTACCA_NAMES_32
+               "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 0;"
+               : ATTACCA_SUMS_32(c, 0)
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+__device__ inline void multiply(float (&c)[64], const std::uint32_t (&a)[4], std::uint64_t b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" ATTACCA_NAMES_64
+               "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 0;"
+               : ATTACCA_SUMS_32(c, 0), ATTACCA_SUMS_32(c, 32)
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+__device__ inline void multiply(float (&c)[128], const std::uint32_t (&a)[4], std::uint64_t b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" ATTACCA_NAMES_128
+               "}, {%128, %129, %130, %131}, %132, 1, 1, 1, 0;"
+               : ATTACCA_SUMS_32(c, 0), ATTACCA_SUMS_32(c, 32), ATTACCA_SUMS_32(c, 64),
+                 ATTACCA_SUMS_32(c, 96)
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+/// The same as the first for 128 rows of b and 32 columns of e4m3.
 __device__ inline void multiply_fp8(float (&c)[64], std::uint64_t a, std::uint64_t b) {
   asm volatile("wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {" ATTACCA_NAMES_64
                "}, %64, %65, 1, 1, 1;"

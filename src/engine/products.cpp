@@ -116,7 +116,7 @@ class CudaKernels {
     constexpr const char* tiled = "tiled_linear";
     if (untiled_.empty())
       return {fmt::format("{}, {} for many rows{}", streamed, tiled,
-                          args.w.type == TensorType::bf16 ? "" : ", expanded to BF16"),
+                          kernels::has_tiled_type(args.w.type, false) ? "" : ", expanded to BF16"),
               {}};
     return {streamed, fmt::format("{} for many rows is for {}64n columns in all matrices, and {}",
                                   tiled, device_.same_bits ? "bf16 of " : "", untiled_)};

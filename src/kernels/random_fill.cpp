@@ -29,7 +29,8 @@ struct RandomFill {
       if (a.type == TensorType::f32)
         static_cast<float*>(a.to)[at] = value;
       else
-        static_cast<std::uint16_t*>(a.to)[at] = bfloat_of_float(value);
+        static_cast<std::uint16_t*>(a.to)[at] =
+            a.type == TensorType::f16 ? half_of_float(value) : bfloat_of_float(value);
     }
   }
 };
@@ -42,9 +43,9 @@ const Kernel<RandomFillArgs>& random_fill() {
 }
 
 Grid grid_of(const RandomFillArgs& args, bool) {
-  if (args.type != TensorType::f32 && args.type != TensorType::bf16)
+  if (args.type != TensorType::f32 && args.type != TensorType::f16 && args.type != TensorType::bf16)
     throw BadArgument(std::string("random_fill: cannot write ") + type_name(args.type) +
-                      "; use F32 or BF16");
+                      "; use F32, F16 or BF16");
   return Grid::covering((args.count + kEach - 1) / kEach, kThreads);
 }
 

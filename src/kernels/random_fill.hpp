@@ -13,7 +13,7 @@ namespace attacca::kernels {
 
 struct RandomFillArgs {
   void* to;         // [count] of `type`
-  TensorType type;  // f32 or bf16
+  TensorType type;  // f32, f16 or bf16
   std::uint64_t count;
   std::uint64_t seed;
   float deviation;  // standard deviation; the mean is 0
@@ -32,7 +32,7 @@ ATTACCA_HD inline float random_number(std::uint64_t seed, std::uint64_t index, f
 }
 
 const Kernel<RandomFillArgs>& random_fill();
-/// Throws BadArgument for a type other than f32 and bf16.
+/// Throws BadArgument for a type other than f32, f16 and bf16.
 Grid grid_of(const RandomFillArgs& args, bool is_cuda);
 
 }  // namespace attacca::kernels

@@ -28,7 +28,7 @@ std::string product_of(const std::string& tensor) {
   return tensor;
 }
 
-/// The nearest type that can be streamed; F32 and F16 have none.
+/// The nearest type that can be streamed; F32 has none.
 TensorType streamed_type(TensorType stored) {
   switch (stored) {
     case TensorType::q4_k:

@@ -16,6 +16,7 @@
 #include "kernels/attention/sm90_prompt_attention.hpp"
 #include "kernels/embed.hpp"
 #include "kernels/gather_residual.hpp"
+#include "kernels/linear/half_rows.hpp"
 #include "kernels/linear/linear.hpp"
 #include "kernels/linear/sm90_tiled_linear.hpp"
 #include "kernels/linear/streamed_linear.hpp"
@@ -266,9 +267,10 @@ class Emitter {
   bool is_tiled(std::uint32_t rows) const {
     return memory_.tiled() && memory_.tiled()->takes(rows);
   }
-  void add(std::string name, const StreamedLinearArgs& args) {
+  void add(std::string name, StreamedLinearArgs args) {
     const bool is_tiled = this->is_tiled(args.rows.capacity);
     if (is_tiled) {
+      if (args.w.type == TensorType::f16) make_halves(name, args);
       for (const ExpandArgs& expansion : memory_.tiled()->expansions(args))
         chain_.add(Part::expansion, name + ", expanded", expand(expansion), expansion);
       const TiledLinearArgs tiled = memory_.tiled()->arguments(args);
@@ -282,6 +284,23 @@ class Emitter {
       chain_.add(Part::product, std::move(name), streamed_linear(args),
                  streamed_grid(args, processors_, co_resident), args);
     }
+  }
+
+  /// Makes f16 of a product's x. Rows have room for floats (see StepMemory), so behind those of 16
+  /// bits there is room for their squares.
+  void make_halves(const std::string& name, StreamedLinearArgs& args) {
+    auto* x = const_cast<std::uint16_t*>(args.x);
+    const std::size_t elements = std::size_t{args.rows.capacity} * args.w.columns;
+    auto* squares = reinterpret_cast<float*>(x + elements);
+    chain_.add(Part::norm, name + ", x in f16", half_rows(),
+               {.x = x,
+                .columns = args.w.columns,
+                .squares = args.squares,
+                .epsilon = args.epsilon,
+                .rows = args.rows,
+                .scaled_squares = squares});
+    args.squares = squares;
+    args.epsilon = 0;
   }
 
   Chain& chain_;

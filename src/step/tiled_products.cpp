@@ -12,7 +12,7 @@ namespace attacca::step {
 using namespace kernels;
 
 bool can_be_tiled(const Matrix& w, bool same_bits) {
-  return (w.type == TensorType::bf16 || (!same_bits && can_expand(w))) &&
+  return (has_tiled_type(w.type, same_bits) || (!same_bits && can_expand(w))) &&
          w.columns % tiled::kStep == 0;
 }
 
@@ -28,15 +28,15 @@ bool can_be_tiled(const Device& device, const model::Weights& weights, bool same
 
 namespace {
 
-bool is_expanded(const Matrix& w) { return w.type != TensorType::bf16; }
+bool is_half(const Matrix& w) { return w.type == TensorType::f16; }
+bool is_expanded(const Matrix& w) { return !has_tiled_type(w.type, false); }
 
-bool is_any_expanded(const model::Weights& weights) {
-  return is_expanded(weights.head) ||
-         std::any_of(weights.layers.begin(), weights.layers.end(),
-                     [](const model::LayerWeights& w) {
-                       return is_expanded(w.query) || is_expanded(w.output) ||
-                              is_expanded(w.gate) || is_expanded(w.down);
-                     });
+bool is_any(const model::Weights& weights, bool (&is)(const Matrix&)) {
+  return is(weights.head) || std::any_of(weights.layers.begin(), weights.layers.end(),
+                                         [&](const model::LayerWeights& w) {
+                                           return is(w.query) || is(w.output) || is(w.gate) ||
+                                                  is(w.down);
+                                         });
 }
 
 /// Elements of the largest product of these sizes that may be expanded.
@@ -54,7 +54,10 @@ std::size_t most_expanded(const model::ModelConfig& c, const StepSizes& sizes) {
 TiledProducts::TiledProducts(const StepMemory& memory)
     : device_(memory.device()),
       same_bits_(memory.sizes().same_bits),
-      expands_(is_any_expanded(memory.weights())),
+      expands_(is_any(memory.weights(), is_expanded)),
+      most_streamed_(expands_                            ? kMostStreamedPacked
+                     : is_any(memory.weights(), is_half) ? kMostStreamedHalf
+                                                         : kMostStreamed),
       on_device_(device_, 0),
       workspace_(device_, tiled_workspace_bytes(device_.processors(), same_bits_)),
       expanded_(device_, expands_ ? most_expanded(memory.config(), memory.sizes()) : 0) {
@@ -85,11 +88,9 @@ std::size_t TiledProducts::bytes_for(const Device& device, const model::ModelCon
          (expands ? most_expanded(c, sizes) * sizeof(std::uint16_t) : 0);
 }
 
-bool TiledProducts::takes(std::uint32_t rows) const {
-  return rows > (expands_ ? kMostStreamedPacked : kMostStreamed);
-}
+bool TiledProducts::takes(std::uint32_t rows) const { return rows > most_streamed_; }
 
-Matrix TiledProducts::in_bf16(const Matrix& w, bool is_second) const {
+Matrix TiledProducts::as_multiplied(const Matrix& w, bool is_second) const {
   if (!is_expanded(w)) return w;
   const std::size_t first = is_second ? std::size_t{w.rows} * w.columns : 0;
   return {expanded_.data() + first, TensorType::bf16, w.rows, w.columns};
@@ -100,7 +101,7 @@ std::vector<ExpandArgs> TiledProducts::expansions(const StreamedLinearArgs& prod
   const auto add = [&](const Matrix& w, bool is_second) {
     if (is_expanded(w))
       all.push_back(
-          {w, static_cast<std::uint16_t*>(const_cast<void*>(in_bf16(w, is_second).data))});
+          {w, static_cast<std::uint16_t*>(const_cast<void*>(as_multiplied(w, is_second).data))});
   };
   add(product.w, false);
   if (product.epilogue == Epilogue::gate) add(product.up, true);
@@ -109,8 +110,8 @@ std::vector<ExpandArgs> TiledProducts::expansions(const StreamedLinearArgs& prod
 
 TiledLinearArgs TiledProducts::arguments(const StreamedLinearArgs& product) const {
   StreamedLinearArgs of = product;
-  of.w = in_bf16(product.w);
-  if (product.epilogue == Epilogue::gate) of.up = in_bf16(product.up, true);
+  of.w = as_multiplied(product.w);
+  if (product.epilogue == Epilogue::gate) of.up = as_multiplied(product.up, true);
   const auto weights = index_.at(key_of(of.w, of.epilogue == Epilogue::gate));
   const std::uint32_t tile_rows = tiled_rows(of, same_bits_, device_.processors());
   const auto rows = index_.at(key_of(of.x, tile_rows));
@@ -131,12 +132,12 @@ bool TiledProducts::is_always_streamed(const Matrix& w) const {
 }
 void TiledProducts::add_weights(const Matrix& w) {
   if (is_always_streamed(w)) return;
-  const Matrix there = in_bf16(w);
+  const Matrix there = as_multiplied(w);
   add(key_of(there, false), map_weights(device_, there));
 }
 void TiledProducts::add_gate(const Matrix& gate, const Matrix& up) {
   if (is_always_streamed(gate)) return;
-  const Matrix first = in_bf16(gate), second = in_bf16(up, true);
+  const Matrix first = as_multiplied(gate), second = as_multiplied(up, true);
   add(key_of(first, true), map_weights(device_, first, second));
 }
 void TiledProducts::add_rows(const void* x, std::uint32_t rows, std::uint32_t columns) {

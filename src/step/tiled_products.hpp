@@ -20,17 +20,18 @@ class TiledProducts {
   /// For the weights and the activations of this memory. REQUIRES: can_be_tiled. Products have the
   /// same bits as those of few rows where the memory asks for that, else they are faster.
   explicit TiledProducts(const StepMemory& memory);
-  /// Bytes of it for these sizes, before there is one. `expands`: some weights are not bf16.
+  /// Bytes of it for these sizes, before there is one. `expands`: some weights are expanded.
   static std::size_t bytes_for(const Device& device, const model::ModelConfig& config,
                                const StepSizes& sizes, bool expands);
 
   /// Whether products of so many rows are tiled; fewer are streamed.
   bool takes(std::uint32_t rows) const;
   std::size_t bytes() const { return on_device_.bytes() + workspace_.bytes() + expanded_.bytes(); }
-  /// The kernels that expand the weights of a product: none for bf16, two for a gate.
+  /// The kernels that expand the weights of a product: none for types that tiles have, two for a
+  /// gate.
   std::vector<kernels::ExpandArgs> expansions(const kernels::StreamedLinearArgs& product) const;
   /// The product with its maps. It multiplies expanded weights where there are some. REQUIRES: of
-  /// these weights and activations.
+  /// these weights and activations; for f16 weights x is made f16 before (half_rows.hpp).
   kernels::TiledLinearArgs arguments(const kernels::StreamedLinearArgs& product) const;
 
  private:
@@ -44,7 +45,7 @@ class TiledProducts {
 
   /// The matrix, or its place in bf16 if it is expanded; the second one of a gate lies behind the
   /// first.
-  kernels::Matrix in_bf16(const kernels::Matrix& w, bool is_second = false) const;
+  kernels::Matrix as_multiplied(const kernels::Matrix& w, bool is_second = false) const;
   /// Whether the weights are expanded and the largest step has too few rows for that.
   bool is_always_streamed(const kernels::Matrix& w) const;
   void add_weights(const kernels::Matrix& w);
@@ -54,7 +55,8 @@ class TiledProducts {
 
   Device device_;
   bool same_bits_;
-  bool expands_;  // some weights are not bf16
+  bool expands_;                 // some weights have no type that tiles have
+  std::uint32_t most_streamed_;  // rows
   std::map<Key, std::size_t> index_;
   std::vector<TensorMap> maps_;
   Buffer<TensorMap> on_device_;
@@ -68,10 +70,11 @@ bool can_be_tiled(const Device& device, const model::Weights& weights, bool same
 /// tiled. For the same bits they are bf16.
 bool can_be_tiled(const kernels::Matrix& w, bool same_bits);
 
-/// The most rows that are streamed and not tiled: of models in bf16, and of those with weights that
-/// are expanded first. Expanding writes and reads two bytes of each weight, and streaming reads the
-/// weights again for every 8 or 16 rows.
+/// The most rows that are streamed and not tiled: of models in bf16 or e4m3, of those with weights
+/// in f16, and of those with weights that are expanded first. Expanding writes and reads two bytes
+/// of each weight, and streaming reads the weights again for every 16 rows, or 8 of some types.
 inline constexpr std::uint32_t kMostStreamed = 16;
+inline constexpr std::uint32_t kMostStreamedHalf = 8;
 inline constexpr std::uint32_t kMostStreamedPacked = 24;
 
 }  // namespace attacca::step

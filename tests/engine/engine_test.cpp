@@ -54,11 +54,11 @@ class EngineOnEachDevice : public test::OnEachDevice {
 };
 ATTACCA_ON_EACH_SCHEDULER(EngineOnEachDevice);
 
-/// With weights in bf16 a CUDA device holds all rows in bf16. Rounding is coarse in models this
-/// small: logits are within 2 % of the size of their row, and of two tokens that are almost equally
-/// probable the device may take the other.
+/// With weights in 16 bits a CUDA device holds all rows in bf16. Rounding is coarse in models this
+/// small: logits are within 2 % of the size of their row, what is computed of several of them
+/// within 3 %, and of two tokens that are almost equally probable the device may take the other.
 bool is_rounded(const Engine& engine) { return engine.options().kv_type != llm::KvType::f32; }
-double tolerance(const Engine& engine) { return is_rounded(engine) ? 2e-2 : 1e-4; }
+double tolerance(const Engine& engine) { return is_rounded(engine) ? 3e-2 : 1e-4; }
 
 TEST_P(EngineOnEachDevice, gives_the_greedy_tokens_of_transformers) {
   for (const std::string& name : kModels) {

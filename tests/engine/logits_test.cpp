@@ -187,8 +187,9 @@ TEST_P(Logits, of_packed_weights_are_close_to_the_hosts_for_few_and_many_rows) {
     return name.find("attn_v") != std::string::npos ? TensorType::q6_k : TensorType::q4_k;
   };
   std::vector<std::pair<std::string, std::string>> files{{"mixed", test::packed_model(mixed)}};
-  for (const TensorType type : {TensorType::q8_0, TensorType::q4_0, TensorType::q4_1,
-                                TensorType::q4_k, TensorType::q5_k, TensorType::q6_k})
+  for (const TensorType type :
+       {TensorType::f16, TensorType::q8_0, TensorType::q4_0, TensorType::q4_1, TensorType::q4_k,
+        TensorType::q5_k, TensorType::q6_k})
     files.emplace_back(type_name(type), test::packed_model(type));
   for (const auto& [name, file] : files) {
     SCOPED_TRACE(name);

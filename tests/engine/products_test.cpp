@@ -80,6 +80,24 @@ TEST(Products,
                           "head in BF16: streamed_linear, tiled_linear for many rows"));
 }
 
+TEST(Products, of_fp8_weights_need_no_expansion) {
+  model::Weights weights = whole_weights();
+  for (LayerWeights& w : weights.layers) set_type(w, TensorType::e4m3);
+  EXPECT_THAT(lines(weights, kFast),
+              ElementsAre(std::string(kAll) +
+                          " in E4M3; head in BF16: streamed_linear, tiled_linear for many rows"));
+}
+
+TEST(Products, of_f16_stream_and_are_tiled_as_they_are_but_not_for_the_same_bits) {
+  model::Weights weights = whole_weights();
+  for (LayerWeights& w : weights.layers) set_type(w, TensorType::f16);
+  const std::string matrices = std::string(kAll) + " in F16; head in BF16: streamed_linear";
+  EXPECT_THAT(lines(weights, kFast), ElementsAre(matrices + ", tiled_linear for many rows"));
+  EXPECT_THAT(lines(weights, kHopper),
+              ElementsAre(matrices + " (tiled_linear for many rows is for bf16 of 64n columns in "
+                                     "all matrices, and query of layer 0 is F16 of 64 columns)"));
+}
+
 TEST(Products, of_columns_that_are_no_whole_stages_are_no_tiles) {
   model::Weights weights = whole_weights();
   for (LayerWeights& w : weights.layers) {
@@ -91,32 +109,28 @@ TEST(Products, of_columns_that_are_no_whole_stages_are_no_tiles) {
                         "of layer 0 is Q4_1 of 96 columns)"));
 }
 
-TEST(Products, of_types_without_a_streamed_kernel_are_plain_and_say_so) {
-  for (const TensorType type : {TensorType::f32, TensorType::f16}) {
-    model::Weights weights = whole_weights();
-    for (LayerWeights& w : weights.layers) set_type(w, type);
-    weights.head.type = type;
-    const std::string name = type_name(type);
-    const std::string reason = " (" + name + " has no streamed kernel)";
-    EXPECT_THAT(lines(weights, kHopper),
-                ElementsAre("query, key, value, output, down in " + name + "; head in " + name +
-                                ": linear" + reason,
-                            "gate, up in " + name + ": gated_linear" + reason));
-  }
+TEST(Products, of_a_type_without_a_streamed_kernel_are_plain_and_say_so) {
+  model::Weights weights = whole_weights();
+  for (LayerWeights& w : weights.layers) set_type(w, TensorType::f32);
+  weights.head.type = TensorType::f32;
+  const std::string reason = " (F32 has no streamed kernel)";
+  EXPECT_THAT(lines(weights, kHopper),
+              ElementsAre("query, key, value, output, down in F32; head in F32: linear" + reason,
+                          "gate, up in F32: gated_linear" + reason));
 }
 
 TEST(Products, one_matrix_that_cannot_be_streamed_is_named_by_all_that_are_not) {
   model::Weights weights = whole_weights();
-  weights.layers[1].down.type = TensorType::f16;
+  weights.layers[1].down.type = TensorType::f32;
   const std::string others =
-      " (layers are streamed all or none, and down of layer 1 is not: F16 has no streamed kernel)";
+      " (layers are streamed all or none, and down of layer 1 is not: F32 has no streamed kernel)";
   EXPECT_THAT(
       lines(weights, kCuda),
       ElementsAre("query, key, value, output in BF16; down in BF16 of layers 0, 2; head in BF16: "
                   "linear" +
                       others,
                   "gate, up in BF16: gated_linear" + others,
-                  "down in F16 of layers 1: linear (F16 has no streamed kernel)"));
+                  "down in F32 of layers 1: linear (F32 has no streamed kernel)"));
 }
 
 TEST(Products, queries_keys_and_values_of_several_types_are_plain) {

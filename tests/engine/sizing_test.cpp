@@ -142,6 +142,7 @@ TEST(GpuWeights, that_are_quantized_are_known_to_be) {
   EXPECT_TRUE(gpu_weights(checkpoint, WeightFormat::as_stored).are_streamed);
   EXPECT_TRUE(gpu_weights(checkpoint, WeightFormat::as_stored).are_expanded);
   EXPECT_FALSE(gpu_weights(checkpoint, WeightFormat::fp8).are_quantized);
+  EXPECT_FALSE(gpu_weights(checkpoint, WeightFormat::fp8).are_expanded);
   EXPECT_FALSE(
       gpu_weights(Checkpoint::open(fixture("llama3-rope")), WeightFormat::as_stored).are_expanded)
       << "it is in bf16";

@@ -1,5 +1,5 @@
-// product_world.hpp: the inputs and outputs of a product of bf16 weights on one device, for tests
-// of kernels that multiply many rows.
+// product_world.hpp: the inputs and outputs of a product of bf16 or f16 weights on one device, for
+// tests of kernels that multiply many rows.
 #pragma once
 
 #include <cmath>
@@ -55,11 +55,12 @@ inline std::ostream& operator<<(std::ostream& out, const ProductSizes& s) {
 
 /// The inputs and outputs of a product on one device.
 struct ProductWorld {
-  ProductWorld(const Device& device, const ProductSizes& s, kernels::Epilogue end)
+  ProductWorld(const Device& device, const ProductSizes& s, kernels::Epilogue end,
+               kernels::TensorType type = kernels::TensorType::bf16)
       : sizes(s),
         x(device, repeated(random_bits(kDistinct * s.columns, 1), s.capacity)),
-        w(random_weights(device, s, 2)),
-        up(random_weights(device, s, 3)),
+        w(random_weights(device, s, type, 2)),
+        up(random_weights(device, s, type, 3)),
         squares(device, repeated(squares_of(s), s.capacity)),
         floats(device, random_floats(s.rows, 4)),
         count(device, std::vector<std::uint32_t>{s.count}),
@@ -69,8 +70,8 @@ struct ProductWorld {
              std::vector<float>(s.capacity * s.rows / kernels::Residual::kPart, kUntouched)) {
     product.x = x.data();
     product.rows = {count.data(), s.capacity};
-    product.w = {w.data(), kernels::TensorType::bf16, s.rows, s.columns};
-    product.up = {up.data(), kernels::TensorType::bf16, s.rows, s.columns};
+    product.w = {w.data(), type, s.rows, s.columns};
+    product.up = {up.data(), type, s.rows, s.columns};
     product.epilogue = end;
     product.bias = floats.data();
     product.next_norm = floats.data();
@@ -82,10 +83,10 @@ struct ProductWorld {
   }
   /// Makes them on the device, because they are many.
   static Buffer<std::uint16_t> random_weights(const Device& device, const ProductSizes& s,
-                                              std::uint64_t seed) {
+                                              kernels::TensorType type, std::uint64_t seed) {
     Buffer<std::uint16_t> weights(device, std::size_t{s.rows} * s.columns);
-    const kernels::RandomFillArgs args{weights.data(), kernels::TensorType::bf16, weights.size(),
-                                       seed, 1 / std::sqrt(static_cast<float>(s.columns))};
+    const kernels::RandomFillArgs args{weights.data(), type, weights.size(), seed,
+                                       1 / std::sqrt(static_cast<float>(s.columns))};
     const Stream stream(device);
     stream.kernel(kernels::random_fill(), grid_of(args, device.is_cuda()), args);
     stream.synchronize();

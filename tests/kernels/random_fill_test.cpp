@@ -36,14 +36,17 @@ ATTACCA_ON_EACH_DEVICE(RandomFill);
 TEST_P(RandomFill, small_fills_are_the_numbers_of_the_seed_and_end_where_they_should) {
   for (const std::uint64_t count : {1u, 7u, 8u, 3001u}) {
     const auto floats = filled<float>(TensorType::f32, count + 3, count);
-    const auto halves = filled<std::uint16_t>(TensorType::bf16, count + 3, count);
+    const auto bfloats = filled<std::uint16_t>(TensorType::bf16, count + 3, count);
+    const auto halves = filled<std::uint16_t>(TensorType::f16, count + 3, count);
     for (std::uint64_t at = 0; at < count; ++at) {
       const float expected = random_number(kSeed, at, kDeviation);
       ASSERT_EQ(floats[at], expected) << at;
-      ASSERT_EQ(halves[at], kernels::bfloat_of_float(expected)) << at;
+      ASSERT_EQ(bfloats[at], kernels::bfloat_of_float(expected)) << at;
+      ASSERT_EQ(halves[at], kernels::half_of_float(expected)) << at;
     }
     for (std::uint64_t at = count; at < count + 3; ++at) {
       ASSERT_EQ(floats[at], 7);
+      ASSERT_EQ(bfloats[at], 7);
       ASSERT_EQ(halves[at], 7);
     }
   }

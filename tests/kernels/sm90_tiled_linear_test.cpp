@@ -6,8 +6,12 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
+#include <random>
 
 #include "kernels/gather_residual.hpp"
+#include "kernels/linear/half_rows.hpp"
 #include "kernels/on_each_hopper.hpp"
 
 namespace attacca::test {
@@ -16,6 +20,7 @@ namespace {
 using kernels::Epilogue;
 using kernels::Residual;
 using kernels::StreamedLinearArgs;
+using kernels::TensorType;
 using Sizes = ProductSizes;
 using World = ProductWorld;
 
@@ -25,9 +30,9 @@ class TiledLinear : public OnEachHopper {
     OnEachHopper::run_tiled(world, {.tile_rows = tile_rows, .times = times});
   }
   /// A world for the reference: the distinct rows, and one that stays untouched.
-  static World reference_of(const Sizes& s, Epilogue end) {
+  static World reference_of(const Sizes& s, Epilogue end, TensorType type = TensorType::bf16) {
     return World(Device::host(), {s.rows, s.columns, std::min(s.count, kDistinct), kDistinct + 1},
-                 end);
+                 end, type);
   }
   static void run_reference(World& world) {
     Graph graph(Device::host());
@@ -121,6 +126,35 @@ TEST_P(TiledLinear, every_ending_agrees_with_the_reference_and_no_other_row_is_w
   }
 }
 
+TEST_P(TiledLinear, f16_weights_and_rows_that_were_made_f16_agree_with_the_reference) {
+  const auto check = [&](const Sizes& s, Epilogue end, std::uint32_t tile_rows) {
+    SCOPED_TRACE(testing::Message() << s << ", end " << static_cast<int>(end) << ", tiles of "
+                                    << tile_rows << " rows");
+    World world(device(), s, end, TensorType::f16);
+    World reference = reference_of(s, end, TensorType::f16);
+    const Buffer<float> squares(device(), std::size_t{s.capacity} * s.columns / Residual::kPart);
+    const kernels::HalfRowsArgs halves{.x = world.x.data(),
+                                       .columns = s.columns,
+                                       .squares = world.product.squares,
+                                       .epsilon = world.product.epsilon,
+                                       .rows = world.product.rows,
+                                       .scaled_squares = squares.data()};
+    repeat(kernels::half_rows(), grid_of(halves, true), halves, 1);
+    world.product.squares = squares.data();
+    world.product.epsilon = 0;
+    run_tiled(world, 1, tile_rows);
+    run_reference(reference);
+    expect_rows(s, world.y.read(), reference.y.read(), 0, 2e-5f);
+    expect_rows(s, world.rounded.read(), reference.rounded.read(), 1.0f / 120, 2e-5f);
+  };
+  for (const Epilogue end : {Epilogue::store, Epilogue::add, Epilogue::gate}) {
+    for (const Sizes& s : kSizes) check(s, end, 64);
+    for (const Sizes& s : kMiddleSizes) check(s, end, 128);
+    for (const Sizes& s : kWideSizes) check(s, end, 256);
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST_P(TiledLinear, blocks_that_share_tiles_leave_nothing_behind_for_the_next_product) {
   constexpr unsigned kTimes = 7;
   for (const Sizes& s : {Sizes{1536, 2048, 50, 64}, Sizes{768, 1024, 300, 320}}) {
@@ -171,6 +205,105 @@ TEST_P(TiledLinear, a_block_that_waits_in_vain_for_partial_sums_gives_up_and_say
   expect_rows(s, world.y.read(), reference.y.read(), 0, 2e-5f);
 }
 
+/// Random e4m3 weights with a scale for each row, as they are and in bf16.
+class E4m3Weights {
+ public:
+  enum class Scales { any, powers_of_two };
+  E4m3Weights(const Device& device, const Sizes& s, unsigned seed, Scales kind)
+      : sizes_(s), bytes_(std::size_t{s.rows} * s.columns) {
+    std::mt19937 random(seed);
+    // All but NaN. Their root mean square is about 128.
+    for (unsigned char& byte : bytes_) {
+      const unsigned any = random() % 254;
+      byte = static_cast<unsigned char>(any + any / 127);
+    }
+    const float first = std::exp2(-7 - std::ceil(std::log2(static_cast<float>(s.columns)) / 2));
+    for (std::uint32_t row = 0; row < s.rows; ++row)
+      scales_.push_back(kind == Scales::any ? first * (0.6f + static_cast<float>(row % 7) / 9)
+                                            : first / static_cast<float>(1 << row % 3));
+    packed_.emplace(device, bytes_);
+    on_device_.emplace(device, scales_);
+  }
+  kernels::Matrix packed() const {
+    return {packed_->data(), kernels::TensorType::e4m3, sizes_.rows, sizes_.columns,
+            on_device_->data()};
+  }
+  /// REQUIRES: powers of two, with which bf16 has the same numbers.
+  Buffer<std::uint16_t> in_bf16(const Device& device) const {
+    Bits bits;
+    for (std::size_t i = 0; i < bytes_.size(); ++i)
+      bits.push_back(kernels::bfloat_of_float(kernels::float_of_e4m3(bytes_[i]) *
+                                              scales_[i / sizes_.columns]));
+    return {device, bits};
+  }
+
+ private:
+  Sizes sizes_;
+  std::vector<unsigned char> bytes_;
+  std::vector<float> scales_;
+  std::optional<Buffer<unsigned char>> packed_;
+  std::optional<Buffer<float>> on_device_;
+};
+
+struct Tiles {
+  std::uint32_t rows;
+  Sizes sizes;
+};
+constexpr Tiles kE4m3Tiles[] = {
+    {64, {16, 64, 17, 20}},       {64, {1536, 1024, 33, 64}},   // eleven pairs to a tile
+    {64, {14336, 192, 61, 64}},                                 // with gates tall tiles
+    {64, {29456, 64, 33, 64}},                                  // tall tiles, the last one ragged
+    {128, {272, 192, 65, 65}},    {128, {768, 576, 150, 256}},  // four pairs to a tile
+    {128, {3856, 128, 400, 416}}, {128, {48, 320, 1100, 1100}},
+    {256, {272, 192, 257, 260}},  {256, {96, 576, 513, 600}},  // three pairs to a tile
+    {256, {8432, 320, 700, 768}}};
+
+TEST_P(TiledLinear, e4m3_weights_have_the_bits_of_the_same_numbers_in_bf16) {
+  for (const Epilogue end : {Epilogue::store, Epilogue::add, Epilogue::gate})
+    for (const auto& [tile_rows, s] : kE4m3Tiles) {
+      SCOPED_TRACE(testing::Message() << s << ", end " << static_cast<int>(end) << ", tiles of "
+                                      << tile_rows << " rows");
+      const E4m3Weights w(device(), s, 5, E4m3Weights::Scales::powers_of_two);
+      const E4m3Weights up(device(), s, 6, E4m3Weights::Scales::powers_of_two);
+      World packed(device(), s, end), expanded(device(), s, end);
+      packed.product.w = w.packed();
+      packed.product.up = up.packed();
+      expanded.w = w.in_bf16(device());
+      expanded.up = up.in_bf16(device());
+      expanded.product.w.data = expanded.w.data();
+      expanded.product.up.data = expanded.up.data();
+      run_tiled(packed, 1, tile_rows);
+      run_tiled(expanded, 1, tile_rows);
+      ASSERT_TRUE(packed.y.read() == expanded.y.read());
+      ASSERT_TRUE(packed.rounded.read() == expanded.rounded.read());
+      ASSERT_TRUE(packed.sums.read() == expanded.sums.read());
+    }
+}
+
+TEST_P(TiledLinear, the_sums_of_e4m3_weights_get_the_scales_of_their_rows) {
+  for (const Epilogue end : {Epilogue::store, Epilogue::add, Epilogue::gate})
+    for (const auto& [tile_rows, s] : kE4m3Tiles) {
+      SCOPED_TRACE(testing::Message() << s << ", end " << static_cast<int>(end) << ", tiles of "
+                                      << tile_rows << " rows");
+      World world(device(), s, end), reference = reference_of(s, end);
+      const auto put = [&](World& to, const E4m3Weights& w, const E4m3Weights& up) {
+        to.product.w = w.packed();
+        to.product.up = up.packed();
+      };
+      using Scales = E4m3Weights::Scales;
+      const E4m3Weights w(device(), s, 5, Scales::any), up(device(), s, 6, Scales::any);
+      const E4m3Weights here(Device::host(), s, 5, Scales::any),
+          up_here(Device::host(), s, 6, Scales::any);
+      put(world, w, up);
+      put(reference, here, up_here);
+      run_tiled(world, 1, tile_rows);
+      run_reference(reference);
+      expect_rows(s, world.y.read(), reference.y.read(), 0, 3e-5f);
+      expect_rows(s, world.rounded.read(), reference.rounded.read(), 1.0f / 120, 3e-5f);
+      if (HasFatalFailure()) return;
+    }
+}
+
 struct Chosen {
   std::uint32_t outputs;
   std::uint32_t columns;
@@ -200,6 +333,17 @@ TEST(TiledRows, tiles_are_those_that_were_faster_on_an_h200) {
     }
     product.rows.capacity = 64;
     EXPECT_EQ(kernels::tiled_rows(product, false, 132), 64u);
+  }
+}
+
+TEST(TiledRows, e4m3_weights_prefer_tiles_that_convert_them_for_more_rows) {
+  StreamedLinearArgs product{};
+  product.epilogue = Epilogue::gate;
+  product.rows.capacity = 512;
+  for (const auto& [type, wanted] :
+       {std::pair{kernels::TensorType::bf16, 128u}, {kernels::TensorType::e4m3, 256u}}) {
+    product.w = {nullptr, type, 14336, 4096};
+    EXPECT_EQ(kernels::tiled_rows(product, false, 132), wanted) << type_name(type);
   }
 }
 

@@ -6,17 +6,15 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <ostream>
 #include <vector>
 
 #include "kernels/linear/streamed_linear.hpp"
+#include "kernels/product_world.hpp"
 #include "kernels/weights.hpp"
 
 namespace attacca::test::streamed_linear_test {
 
 using kernels::TensorType;
-
-using Bits = std::vector<std::uint16_t>;
 
 /// A simple generator, because tests need millions of numbers: from -1.7 to 1.7 times `scale`,
 /// which is their root mean square.
@@ -40,15 +38,7 @@ inline Bits random_bfloats(std::size_t count, std::uint32_t seed, float scale = 
 }
 inline double number(std::uint16_t bits) { return kernels::float_of_bfloat(bits); }
 
-struct Sizes {
-  std::uint32_t rows;
-  std::uint32_t columns;
-  std::uint32_t count;
-  std::uint32_t capacity;
-};
-inline std::ostream& operator<<(std::ostream& out, const Sizes& s) {
-  return out << s.rows << " x " << s.columns << ", " << s.count << " of " << s.capacity;
-}
+using Sizes = ProductSizes;
 
 /// Rows of weights with an average size of `scale`. Quants are random, and scales have random
 /// signs.
@@ -59,6 +49,13 @@ inline std::vector<unsigned char> random_bytes(TensorType type, const Sizes& s, 
   if (type == TensorType::bf16) {
     const Bits bits = random_bfloats(bytes.size() / 2, seed, scale);
     std::memcpy(bytes.data(), bits.data(), bytes.size());
+    return bytes;
+  }
+  if (type == TensorType::f16) {
+    for (std::size_t at = 0; at < bytes.size(); at += 2) {
+      const std::uint16_t half = kernels::half_of_float(random.number(scale));
+      std::memcpy(bytes.data() + at, &half, 2);
+    }
     return bytes;
   }
   if (type == TensorType::e4m3) {

@@ -1,16 +1,14 @@
 // Tests of streamed linear layers against doubles: every type of weights and every epilogue, odd
-// sizes, norms, gathered rows, and rows that do not depend on each other. On a GPU also behind
-// programmatic edges.
+// sizes, norms, gathered rows, and rows that do not depend on each other.
 #include "kernels/linear/streamed_linear.hpp"
 
 #include <gtest/gtest.h>
 
-#include <attacca/occupancy.hpp>
 #include <cmath>
 #include <cstring>
 #include <optional>
 
-#include "kernels/streamed_inputs.hpp"
+#include "kernels/streamed_world.hpp"
 #include "kernels/weights.hpp"
 #include "support/kernels.hpp"
 #include "support/on_each_device.hpp"
@@ -18,129 +16,9 @@
 namespace attacca::test::streamed_linear_test {
 namespace {
 
-using kernels::Epilogue;
-using kernels::Matrix;
 using kernels::Residual;
-using kernels::StreamedLinearArgs;
 
-constexpr TensorType kTypes[] = {TensorType::bf16, TensorType::e4m3, TensorType::q8_0,
-                                 TensorType::q4_0, TensorType::q4_1};
-
-class StreamedLinear : public OnEachDevice {
- protected:
-  unsigned processors() const { return is_cuda() ? 132 : 3; }
-
-  void run_kernel(const StreamedLinearArgs& args) {
-    Graph graph(device());
-    graph.kernel(kernels::streamed_linear(args), kernels::streamed_grid(args, processors()), args);
-    run(graph);
-  }
-
-  /// Weights on a device, and a copy that the test can read.
-  struct Weights {
-    std::vector<unsigned char> bytes;
-    std::vector<float> scales;
-    Buffer<unsigned char> byte_buffer;
-    Buffer<float> scale_buffer;
-    Matrix matrix;
-
-    std::vector<double> row(std::uint32_t output) const {
-      const Matrix here{bytes.data(), matrix.type, matrix.rows, matrix.columns, scales.data()};
-      std::vector<double> values(matrix.columns);
-      for (std::uint32_t i = 0; i < matrix.columns; ++i)
-        values[i] = static_cast<double>(kernels::element(here.type, here.row(output), i)) *
-                    (here.type == TensorType::e4m3 ? scales[output] : 1.0f);
-      return values;
-    }
-  };
-  Weights weights(TensorType type, const Sizes& s, std::uint32_t seed, float scale = 1) const {
-    std::vector<unsigned char> bytes = random_bytes(type, s, seed, scale);
-    std::vector<float> scales(s.rows, 1);
-    Random random(seed + 1);
-    if (type == TensorType::e4m3)
-      for (float& one : scales) one = scale / 60 * (0.75f + 0.25f * std::abs(random.number()));
-    Buffer<unsigned char> byte_buffer = buffer(bytes);
-    Buffer<float> scale_buffer = buffer(scales);
-    const Matrix matrix{byte_buffer.data(), type, s.rows, s.columns,
-                        type == TensorType::e4m3 ? scale_buffer.data() : nullptr};
-    EXPECT_TRUE(kernels::can_stream_weights(matrix));
-    return {std::move(bytes), std::move(scales), std::move(byte_buffer), std::move(scale_buffer),
-            matrix};
-  }
-
-  /// Rows of x: rounded, and the remainder of that rounding.
-  struct Rows {
-    std::uint32_t columns;
-    Bits x;
-    Bits rest;
-    Buffer<std::uint16_t> x_buffer;
-    Buffer<std::uint16_t> rest_buffer;
-
-    double at(std::size_t row, std::size_t column, bool has_rest) const {
-      const std::size_t index = row * columns + column;
-      return number(x[index]) + (has_rest ? number(rest[index]) : 0);
-    }
-  };
-  Rows rows(std::uint32_t count, std::uint32_t columns, std::uint32_t seed) const {
-    Bits x(std::size_t{count} * columns);
-    Bits rest(x.size());
-    Random random(seed);
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      const float value = random.number();
-      x[i] = kernels::bfloat_of_float(value);
-      rest[i] = kernels::bfloat_of_float(value - kernels::float_of_bfloat(x[i]));
-    }
-    Buffer<std::uint16_t> x_buffer = buffer(x);
-    Buffer<std::uint16_t> rest_buffer = buffer(rest);
-    return {columns, std::move(x), std::move(rest), std::move(x_buffer), std::move(rest_buffer)};
-  }
-
-  /// A product that is stored, without norm and epilogue.
-  static StreamedLinearArgs plain(const Rows& x, const Buffer<std::uint32_t>& count,
-                                  std::uint32_t capacity, const Matrix& w) {
-    StreamedLinearArgs args{};
-    args.x = x.x_buffer.data();
-    args.x_rest = x.rest_buffer.data();
-    args.rows = {count.data(), capacity};
-    args.w = w;
-    args.epilogue = Epilogue::store;
-    return args;
-  }
-
-  /// A product in doubles, and the error that sums in floats may have. Quantized weights multiply x
-  /// in 32512 steps of the largest of 32 columns, so half a step may be missing in each.
-  struct Product {
-    double value = 0;
-    double tolerance = 0;
-  };
-  static Product product(const std::vector<double>& w, const Rows& x, std::size_t row,
-                         TensorType type, bool has_rest) {
-    Product result;
-    double w_squares = 0;
-    double x_squares = 0;
-    double half_steps = 0;
-    for (std::size_t first = 0; first < w.size(); first += 32) {
-      double largest = 0;
-      double weights = 0;
-      for (std::size_t i = first; i < first + 32; ++i) {
-        const double value = x.at(row, i, has_rest);
-        result.value += w[i] * value;
-        w_squares += w[i] * w[i];
-        x_squares += value * value;
-        largest = std::max(largest, std::abs(value));
-        weights += std::abs(w[i]);
-      }
-      half_steps += weights * largest / (2 * 32512);
-    }
-    result.tolerance = 2e-6 * std::sqrt(w_squares * x_squares) + 1e-9;
-    if (kernels::is_quantized(type)) result.tolerance += half_steps;
-    return result;
-  }
-  static Product product(const std::vector<double>& w, const Rows& x, std::size_t row,
-                         TensorType type) {
-    return product(w, x, row, type, kernels::is_quantized(type));
-  }
-};
+class StreamedLinear : public StreamedWorld {};
 ATTACCA_ON_EACH_DEVICE(StreamedLinear);
 
 std::vector<Sizes> sizes(bool is_cuda, TensorType type) {
@@ -214,6 +92,42 @@ TEST_P(StreamedLinear, e4m3_weights_below_the_smallest_normal_one_count) {
     }
 }
 
+TEST_P(StreamedLinear, x_of_any_size_keeps_its_bits_beside_f16_weights_of_any_size) {
+  // One column of x is not 0, so each output is one product, which has no more bits than a float.
+  const Sizes s{64, 96, 8, 8};
+  Weights w = weights(TensorType::f16, s, 1);
+  for (std::size_t i = 0; i < w.bytes.size(); ++i)
+    w.bytes[i] =
+        static_cast<unsigned char>(i % 2 == 0 ? 37 * i : (41 * i % 0x7b) | (i << 6 & 0x80));
+  w.byte_buffer.write(w.bytes);
+  Rows x = rows(s.capacity, s.columns, 2);
+  const Buffer<std::uint32_t> count = buffer<std::uint32_t>({s.count});
+  const Buffer<float> y = buffer(std::vector<float>(std::size_t{s.capacity} * s.rows));
+  StreamedLinearArgs args = plain(x, count, s.capacity, w.matrix);
+  args.y = y.data();
+  Random random(3);
+  for (int exponent = -21; exponent <= 30; ++exponent) {
+    std::fill(x.x.begin(), x.x.end(), std::uint16_t{0});
+    std::vector<std::size_t> columns;
+    for (std::size_t row = 0; row < s.capacity; ++row) {
+      columns.push_back(random.bits() % s.columns);
+      const float size = 1 + static_cast<float>(random.bits() >> 25) / 128;
+      x.x[row * s.columns + columns.back()] =
+          kernels::bfloat_of_float(std::ldexp(row % 2 == 0 ? size : -size, exponent));
+    }
+    x.x_buffer.write(x.x);
+    run_kernel(args);
+    const std::vector<float> result = y.read();
+    for (std::uint32_t output = 0; output < s.rows; ++output) {
+      const std::vector<double> row_of_w = w.row(output);
+      for (std::size_t row = 0; row < s.capacity; ++row)
+        ASSERT_EQ(result[row * s.rows + output],
+                  row_of_w[columns[row]] * x.at(row, columns[row], false))
+            << "exponent " << exponent;
+    }
+  }
+}
+
 TEST_P(StreamedLinear, what_rounding_left_of_x_counts_for_quantized_weights_where_it_is_given) {
   const Sizes s{is_cuda() ? 2112u : 32u, 1120, 5, 8};
   for (const TensorType type : kTypes) {
@@ -264,6 +178,27 @@ TEST_P(StreamedLinear, a_row_has_the_same_bits_whatever_other_rows_there_are) {
       EXPECT_EQ(result(row, std::min(kMost - row, 8u), 8), alone);
     }
   }
+}
+
+TEST_P(StreamedLinear, a_row_beside_f16_weights_has_the_same_bits_beside_a_row_of_large_numbers) {
+  const Sizes s{is_cuda() ? 4096u : 32u, is_cuda() ? 1120u : 256u, 8, 8};
+  const Weights w = weights(TensorType::f16, s, 1);
+  Rows x = rows(s.capacity, s.columns, 2);
+  for (std::uint32_t i = 0; i < s.columns; ++i)
+    x.x[i] = kernels::bfloat_of_float(static_cast<float>(number(x.x[i])) * 100);
+  const Buffer<std::uint32_t> count = buffer<std::uint32_t>({s.count});
+  const Buffer<float> y = buffer(std::vector<float>(std::size_t{s.capacity} * s.rows));
+  StreamedLinearArgs args = plain(x, count, s.capacity, w.matrix);
+  args.y = y.data();
+  const auto first_row = [&](float size) {
+    for (std::uint32_t i = 0; i < s.columns; i += 7)
+      x.x[3 * s.columns + i] = kernels::bfloat_of_float(size);
+    x.x_buffer.write(x.x);
+    run_kernel(args);
+    const std::vector<float> all = y.read();
+    return std::vector<float>(all.begin(), all.begin() + s.rows);
+  };
+  EXPECT_EQ(first_row(3e4f), first_row(1));
 }
 
 TEST_P(StreamedLinear, the_norm_before_it_and_gathered_rows_are_taken_into_account) {
@@ -410,82 +345,6 @@ TEST_P(StreamedLinear, what_is_added_to_the_residual_leaves_its_squares_and_its_
     }
 }
 
-TEST_P(StreamedLinear, products_behind_programmatic_edges_read_what_came_before) {
-  // A chain that adds W x to the same residual again and again. x is the residual's own scaled
-  // rows.
-  const std::uint32_t size = is_cuda() ? 256 : 64;
-  const Sizes s{size, size, 2, 8};
-  for (const TensorType type : kTypes) {
-    SCOPED_TRACE(type_name(type));
-    const Weights w = weights(type, s, 1, 0.02f);
-    const Buffer<std::uint32_t> count = buffer<std::uint32_t>({s.count});
-    const Buffer<float> norms = buffer(std::vector<float>(s.rows, 1));
-    const auto result = [&](bool is_programmatic) {
-      const Buffer<float> values = buffer(random_floats(std::size_t{s.capacity} * s.rows, 5));
-      const Rows scaled = rows(s.capacity, s.rows, 7);
-      const Rows x = rows(s.capacity, s.rows, 9);
-      const Buffer<float> squares = buffer(std::vector<float>(s.capacity * s.rows / 16, 1));
-      StreamedLinearArgs args = plain(scaled, count, s.capacity, w.matrix);
-      args.squares = squares.data();
-      args.epsilon = 1e-5f;
-      args.residual = {values.data(), scaled.x_buffer.data(), squares.data(), s.rows,
-                       scaled.rest_buffer.data()};
-      args.next_norm = norms.data();
-      Graph graph(device());
-      std::optional<Node> last;
-      for (int at = 0; at < (is_cuda() ? 40 : 10); ++at) {
-        StreamedLinearArgs next = args;
-        if (at % 2 == 0) {  // x = gated rows of the residual
-          next.epilogue = Epilogue::gate;
-          next.up = next.w;
-          next.gated = x.x_buffer.data();
-          next.gated_rest = x.rest_buffer.data();
-        } else {
-          next.epilogue = Epilogue::add;
-          next.x = x.x_buffer.data();
-          next.x_rest = x.rest_buffer.data();
-          next.squares = nullptr;
-        }
-        const auto node = graph.kernel(kernels::streamed_linear(next),
-                                       kernels::streamed_grid(next, processors()), next);
-        if (last && is_programmatic)
-          node.after_programmatic(*last);
-        else if (last)
-          node.after(*last);
-        last = node;
-      }
-      run(graph);
-      return values.read();
-    };
-    const std::vector<float> one_by_one = result(false);
-    for (int at = 0; at < (is_cuda() ? 5 : 1); ++at) EXPECT_EQ(result(true), one_by_one);
-    for (const float value : one_by_one) ASSERT_TRUE(std::isfinite(value));
-  }
-}
-
-TEST_P(StreamedLinear,
-       a_processor_has_no_room_for_two_blocks_of_a_product_unless_every_other_adds) {
-  if (!is_cuda()) GTEST_SKIP() << "of a GPU's processors";
-  for (const TensorType type : kTypes)
-    for (const std::uint32_t capacity : {8u, 16u}) {
-      StreamedLinearArgs args{};
-      args.rows.capacity = capacity;
-      args.w = {nullptr, type, 4096, 4096};
-      const auto room_for = [&](Epilogue end, kernels::CoResident co_resident) {
-        args.epilogue = end;
-        const Grid grid = kernels::streamed_grid(args, processors(), co_resident);
-        return occupancy(device(), kernels::streamed_linear(args), grid)
-            .residency.blocks_per_processor;
-      };
-      SCOPED_TRACE(type_name(type));
-      for (const Epilogue end : {Epilogue::store, Epilogue::gate, Epilogue::add})
-        EXPECT_EQ(room_for(end, kernels::CoResident::none), 1u);
-      EXPECT_EQ(room_for(Epilogue::store, kernels::CoResident::next), 1u);
-      EXPECT_EQ(room_for(Epilogue::gate, kernels::CoResident::next), 1u);
-      EXPECT_EQ(room_for(Epilogue::add, kernels::CoResident::next), 2u);
-    }
-}
-
 TEST(StreamedLinearShapes, whole_tiles_of_some_types_can_be_streamed) {
   const auto can_stream_weights = [](TensorType type, std::uint32_t rows, std::uint32_t columns) {
     return kernels::can_stream_weights({nullptr, type, rows, columns});
@@ -498,58 +357,6 @@ TEST(StreamedLinearShapes, whole_tiles_of_some_types_can_be_streamed) {
   EXPECT_FALSE(can_stream_weights(TensorType::bf16, 16, 48));
   EXPECT_FALSE(can_stream_weights(TensorType::f32, 16, 64));
   EXPECT_FALSE(can_stream_weights(TensorType::q6_k, 16, 256));
-}
-
-TEST_P(StreamedLinear, no_stage_is_filled_again_while_other_kernels_keep_its_readers_waiting) {
-  // A load from shared memory can wait behind loads of a kernel that started early, for longer than
-  // TMA takes to fill a stage that was released too soon.
-  const Sizes s{is_cuda() ? 6144u : 32u, is_cuda() ? 4096u : 64u, 8, 8};
-  constexpr int kPairs = 4;
-  const Weights w = weights(TensorType::bf16, s, 1);
-  const Rows x = rows(s.capacity, s.columns, 2);
-  const Buffer<std::uint32_t> count = buffer<std::uint32_t>({s.count});
-  const Grid others{Dim3{3 * processors()}, Dim3{128}};
-  const Buffer<std::uint32_t> much(device(), is_cuda() ? 16u << 20 : 64);
-  const Buffer<std::uint32_t> sums(device(), std::size_t{others.blocks.x} * others.threads.x);
-  stream().fill(much.data(), 1, much.bytes());
-  const auto products_into = [&](const Buffer<float>& y) {
-    StreamedLinearArgs args = plain(x, count, s.capacity, w.matrix);
-    args.y = y.data();
-    return args;
-  };
-  const std::vector<float> nothing(std::size_t{s.capacity} * s.rows);
-  const Buffer<float> alone = buffer(nothing);
-  run_kernel(products_into(alone));
-
-  std::vector<Buffer<float>> results;
-  for (int i = 0; i < 2 * kPairs; ++i) results.push_back(buffer(nothing));
-  // Blocks ask for no more shared memory than they need, so two of them fit on an SM.
-  StreamedLinearArgs added = products_into(alone);
-  added.epilogue = Epilogue::add;
-  const Grid crowded = kernels::streamed_grid(added, processors());
-  Graph graph(device());
-  std::optional<Node> last;
-  for (int i = 0; i < 2 * kPairs; ++i) {
-    const StreamedLinearArgs args = products_into(results[static_cast<std::size_t>(i)]);
-    auto node = graph.kernel(kernels::streamed_linear(args), crowded, args);
-    if (i % 2 != 0)
-      node.after_programmatic(*last);
-    else if (last)
-      node.after(*last);
-    last = node;
-    if (i % 2 != 0)
-      last = graph
-                 .kernel(crowd, others,
-                         {.x = much.data(),
-                          .count = static_cast<unsigned>(much.size()),
-                          .sums = sums.data()})
-                 .after_programmatic(*last);
-  }
-  Exec exec = graph.instantiate();
-  for (int launch_number = 0; launch_number < 10; ++launch_number) {
-    run(exec);
-    for (const Buffer<float>& result : results) ASSERT_EQ(result.read(), alone.read());
-  }
 }
 
 }  // namespace

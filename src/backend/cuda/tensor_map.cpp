@@ -56,12 +56,13 @@ TensorMap CudaDevice::tensor_map(const void* data, std::span<const TensorDimensi
     shape += fmt::format("{}{} (stride {}, box {})", i == 0 ? "" : " x ", dimensions[i].size,
                          dimensions[i].stride, dimensions[i].box);
   }
+  const bool is_narrow = boxes[0] * dimensions[0].stride <= 64;
   CUtensorMap map;
   const CUresult result =
       encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, static_cast<cuuint32_t>(dimensions.size()),
              const_cast<void*>(data), sizes, strides, boxes, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+             is_narrow ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS)
     throw BadArgument(
         fmt::format("the driver makes no map of a tensor at {} of {}: error {}; see "

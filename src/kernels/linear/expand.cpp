@@ -62,7 +62,7 @@ struct Expand {
     for (std::uint64_t row = rows.first; row < rows.last; ++row)
       for (std::uint32_t i = 0; i < a.from.columns; ++i)
         a.to[row * a.from.columns + i] =
-            bfloat_of_float(element(kType, a.from.row(row), i) * a.from.scale(row));
+            bfloat_of_float(element(kType, a.from.row(row), i));
   }
 
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
@@ -70,22 +70,9 @@ struct Expand {
     const std::uint64_t at = t.index() * kEach;
     if (at >= std::uint64_t{a.from.rows} * a.from.columns) return;
     Bytes from = static_cast<Bytes>(a.from.data);
-    if constexpr (kType == TensorType::e4m3) {
-      const uint4 bytes = *reinterpret_cast<const uint4*>(from + at);
-      const float scale = a.from.scales[at / a.from.columns];
-      const auto eight = [&](const uint2& half, std::uint16_t* to) {
-        store_eight(to, [&](unsigned i) {
-          return float_of_e4m3(static_cast<std::uint8_t>((i < 4 ? half.x : half.y) >> i % 4 * 8)) *
-                 scale;
-        });
-      };
-      eight({bytes.x, bytes.y}, a.to + at);
-      eight({bytes.z, bytes.w}, a.to + at + 8);
-    } else {
-      from += at / 32 * block_shape(kType).bytes;
-      std::uint16_t* to = a.to + at / 32 * 32;
-      expand_half(from, at % 32 / kEach, to);
-    }
+    from += at / 32 * block_shape(kType).bytes;
+    std::uint16_t* to = a.to + at / 32 * 32;
+    expand_half(from, at % 32 / kEach, to);
 #endif
   }
 
@@ -123,15 +110,12 @@ const Kernel<ExpandArgs>& kernel_of() {
 }  // namespace
 
 bool can_expand(const Matrix& w) {
-  return (w.type == TensorType::q8_0 || w.type == TensorType::q4_0 || w.type == TensorType::q4_1 ||
-          w.type == TensorType::e4m3) &&
+  return (w.type == TensorType::q8_0 || w.type == TensorType::q4_0 || w.type == TensorType::q4_1) &&
          w.columns % 32 == 0;
 }
 
 const Kernel<ExpandArgs>& expand(const ExpandArgs& args) {
   switch (args.from.type) {
-    case TensorType::e4m3:
-      return kernel_of<TensorType::e4m3>();
     case TensorType::q4_0:
       return kernel_of<TensorType::q4_0>();
     case TensorType::q4_1:

@@ -15,7 +15,7 @@ struct ExpandArgs {
   std::uint16_t* to;  // [from.rows, from.columns] bf16; 16-byte aligned
 };
 
-/// Whether the kernel has the type (Q8_0, Q4_0, Q4_1 or e4m3) and 32 divides the columns.
+/// Whether the kernel has the type (Q8_0, Q4_0 or Q4_1) and 32 divides the columns.
 bool can_expand(const Matrix& w);
 
 /// REQUIRES: can_expand(args.from).

@@ -15,27 +15,29 @@
 // warpgroup's wgmma drains. The second warpgroup begins a tile one stage behind the first, so that
 // one multiplies while the other drains.
 //
-// The epilogue is in sm90_tiled_epilogue.cuh.
+// The epilogue is in sm90_tiled_epilogue.cuh, and what depends on the type of the weights in
+// sm90_tiled_weights.cuh.
 #pragma once
 
 #include <cuda_pipeline_primitives.h>
 
-#include "core/sm90_wgmma.cuh"
 #include "kernels/linear/sm90_pair_ring.cuh"
 #include "kernels/linear/sm90_tile_scheduler.cuh"
 #include "kernels/linear/sm90_tiled_epilogue.cuh"
 #include "kernels/linear/sm90_tiled_linear.hpp"
+#include "kernels/linear/sm90_tiled_weights.cuh"
 #include "kernels/linear/sm90_tma.cuh"
 #include "kernels/linear/sum_order.cuh"
 
 namespace attacca::kernels::tiled {
 
 /// Computes tiles of `kRows` rows of x and `kHeight` times kPairRows rows of weights. Tall tiles
-/// (`kHeight` 2) are never split. `kInOrder`: sums up in the order of sum_order.cuh.
-template <unsigned kRows, unsigned kHeight, bool kInOrder>
+/// (`kHeight` 2) are never split. `kInOrder`: sums up in the order of sum_order.cuh. `kType` is
+/// that of the weights.
+template <unsigned kRows, unsigned kHeight, bool kInOrder, TensorType kType>
 class Block {
  public:
-  using Sizes = tiled::Sizes<kRows, kHeight>;
+  using Sizes = tiled::Sizes<kRows, kHeight, kType>;
   static constexpr bool kMaySplit = kHeight == 1;
   static constexpr unsigned kStageBytes = Sizes::kStageBytes;
   static constexpr unsigned kStages = Sizes::kStages;
@@ -190,11 +192,12 @@ class Block {
   __device__ bool begin_stage(const State& at, std::uint32_t tile, std::uint32_t column) {
     if (!ring().wait_empty(at)) return false;
     ring().expect(at, kStageBytes);
-    // With one tile of x, weights are read once.
+    // With one tile of x, weights are read once. Maps count elements of two bytes.
 #pragma unroll
     for (unsigned part = 0; part < kHeight; ++part)
-      copy_weights(ring().full(at), stage(at) + part * Sizes::kBoxBytes, a_.w_map, column,
-                   box(tile, part) * a_.block_octets(), x_tiles_ == 1 ? kEvictFirst : kEvictNormal);
+      copy_weights(ring().full(at), stage(at) + part * Sizes::kBoxBytes, a_.w_map,
+                   column * block_shape(kType).bytes / 2, box(tile, part) * a_.block_octets(),
+                   x_tiles_ == 1 ? kEvictFirst : kEvictNormal);
     return true;
   }
 
@@ -249,6 +252,7 @@ class Block {
   }
 
   using Sums = float[kHeight][kSums];
+  using Weights = StageWeights<kHeight, kType>;
 
   __device__ void compute(const Segment& s) {
     if constexpr (kMaySplit && kInOrder)
@@ -257,10 +261,12 @@ class Block {
     Sums sums;
     Epilogue epilogue = epilogue_of(s.tile, 0, kOctets);
     if (is_whole) epilogue.load_operands(0);
+    const typename Weights::RowScales scales(a_, box(s.tile, 0) * 2 + warpgroup());
     if constexpr (kInOrder)
       add_up_classes(s, sums);
     else
       multiply_stages(s.end - s.begin, sums);
+    scales.apply(sums);
     if constexpr (kMaySplit)
       if (!is_whole) {
         const Split split = scheduler_.split(s.tile);
@@ -307,26 +313,34 @@ class Block {
   __device__ void multiply_stages(std::uint32_t stages, Sums& sums,
                                   [[maybe_unused]] bool begins_tile = false) {
 #pragma unroll
-    for (unsigned part = 0; part < kHeight; ++part)
+    for (unsigned part = 0; part < kHeight; ++part) {
 #pragma unroll
       for (unsigned i = 0; i < kSums; ++i) sums[part][i] = 0;
+      if constexpr (Weights::kGroups > 1) sm90::fence_operands(sums[part]);
+    }
     State last = state_;
     if constexpr (kInOrder)
       if (begins_tile && warpgroup() == 1) wait_to_begin();
+    Weights weights;
     for (std::uint32_t k = 0; k < stages; ++k) {
       if (!gave_up_) gave_up_ = !ring().wait_full(state_);
       const unsigned char* from = stage(state_);
-      const std::uint64_t w = sm90::smem_descriptor(from + warpgroup() * 64 * kStep * 2);
       const std::uint64_t x = sm90::smem_descriptor(from + kWeightBytes);
-      sm90::wgmma_fence();
 #pragma unroll
-      for (unsigned i = 0; i < kStep / 16; ++i)
+      for (unsigned group = 0; group < Weights::kGroups; ++group) {
+        constexpr unsigned kEach = kStep / 16 / Weights::kGroups;
+        weights.read(from, warpgroup(), group);
+        sm90::wgmma_fence();
 #pragma unroll
-        for (unsigned part = 0; part < kHeight; ++part)
-          sm90::multiply(sums[part], w + part * (Sizes::kBoxBytes / 16) + 2 * i, x + 2 * i);
-      sm90::wgmma_commit();
-      // With one group pending, the products of the previous stage are complete: release it.
-      sm90::wgmma_wait<1>();
+        for (unsigned i = group * kEach; i < (group + 1) * kEach; ++i)
+#pragma unroll
+          for (unsigned part = 0; part < kHeight; ++part)
+            weights.multiply(sums[part], part, i, x + 2 * i);
+        sm90::wgmma_commit();
+        sm90::wgmma_wait<1>();
+      }
+      // With one group pending, the products of the previous stage are complete: release it. ptxas
+      // may serialize wgmma where there is a branch between groups.
       if (k != 0 && !gave_up_) ring().release(last);
       if constexpr (kInOrder)
         if (begins_tile && warpgroup() == 0 && k == min(1u, stages - 1)) let_begin();

@@ -1,8 +1,9 @@
 // sm90_tiled_linear.hpp: y = W x with the epilogues of streamed_linear.hpp, for many rows of x and
-// bf16 weights. It is a GEMM for compute capability 9.0 with wgmma, split-K where whole tiles would
-// leave SMs idle. Weights are read once for every 64, 128 or 256 rows of x. A row's bits may depend
-// on the batch, unless the caller wants it summed up in order: then it has the bits of
-// streamed_linear.hpp. The host body is a plain reference.
+// bf16 or e4m3 weights, or f16 weights with x in f16 (half_rows.hpp). It is a GEMM for compute
+// capability 9.0 with wgmma, split-K where whole tiles would leave SMs idle. Weights are read once
+// for every 64, 128 or 256 rows of x. A row's bits may depend on the batch, unless the caller wants
+// it summed up in order: then it has the bits of streamed_linear.hpp. The host body is a plain
+// reference.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -30,9 +31,10 @@ constexpr const char* kPartialsWait =
 
 /// Shared memory of a block that multiplies `kRows` rows of x at a time. `kHeight` is 2 for tall
 /// tiles.
-template <unsigned kRows, unsigned kHeight>
+template <unsigned kRows, unsigned kHeight, TensorType kType>
 struct Sizes {
-  static constexpr unsigned kBoxBytes = kPairRows / 2 * kStep * 2;  // of one TMA copy
+  static constexpr unsigned kBoxBytes =
+      kPairRows / 2 * kStep * block_shape(kType).bytes;  // of one TMA copy
   static constexpr unsigned kWeightBytes = kHeight * kBoxBytes;
   static constexpr unsigned kXBytes = kRows * kStep * 2;
   static constexpr unsigned kStageBytes = kWeightBytes + kXBytes;
@@ -45,7 +47,8 @@ struct Sizes {
 
 }  // namespace tiled
 
-/// REQUIRES: no gather, bf16 weights, all vectors at multiples of 16 bytes.
+/// REQUIRES: no gather; bf16 or, not in order, e4m3 or f16 weights; all vectors at multiples of 16
+/// bytes.
 struct TiledLinearArgs {
   const TensorMap* w_map;   // of the weights; rows of a gate and its partner alternate in it
   const TensorMap* x_map;   // of x; see map_rows
@@ -70,6 +73,11 @@ struct TiledLinearArgs {
 };
 
 bool has_tiled_linear(const Device& device);
+/// Whether the kernels read weights of this type. Others must become bf16 first.
+constexpr bool has_tiled_type(TensorType type, bool in_order) {
+  return type == TensorType::bf16 ||
+         (!in_order && (type == TensorType::e4m3 || type == TensorType::f16));
+}
 
 /// The rows of x that a tile may have, and how many a product is fastest with on a device with
 /// `processors` SMs.

@@ -145,8 +145,8 @@ void streamed_linear_on_host(Thread& t, const StreamedLinearArgs& a) {
 }
 
 bool can_stream_weights(const Matrix& w) {
-  constexpr TensorType kTypes[] = {TensorType::bf16, TensorType::e4m3, TensorType::q8_0,
-                                   TensorType::q4_0, TensorType::q4_1};
+  constexpr TensorType kTypes[] = {TensorType::bf16, TensorType::f16,  TensorType::e4m3,
+                                   TensorType::q8_0, TensorType::q4_0, TensorType::q4_1};
   return std::find(std::begin(kTypes), std::end(kTypes), w.type) != std::end(kTypes) &&
          w.rows % kTileRows == 0 && w.columns % 32 == 0;
 }
@@ -156,6 +156,8 @@ const Kernel<StreamedLinearArgs>& streamed_linear(const StreamedLinearArgs& args
   switch (args.w.type) {
     case TensorType::e4m3:
       return is_few ? kernel_of<TensorType::e4m3, 1>() : kernel_of<TensorType::e4m3, 2>();
+    case TensorType::f16:
+      return kernel_of<TensorType::f16, 1>();
     case TensorType::q8_0:
       return kernel_of<TensorType::q8_0, 1>();
     case TensorType::q4_0:

@@ -3,23 +3,23 @@
 // ring of stages in shared memory. Eight consumer warps split the columns among them (split-K
 // inside the block) and reduce their sums after every few tiles. Any 16 columns may meet in one
 // tensor-core instruction as long as weights and x agree, so each lane reads 16 contiguous bytes of
-// both; in the order of sum_order.cuh, where each warp is a class, it reads 8. e4m3 weights become
-// bf16 on the way from shared memory to the tensor cores. Quants are multiplied as integers, and so
-// is x, with one scale for each 32 columns; see streamed_weights.cuh and streamed_multiply.cuh.
+// both; in the order of sum_order.cuh, where each warp is a class, it reads 8. For f16 weights x
+// becomes f16. e4m3 weights become bf16 on the way from shared memory to the tensor cores. Quants
+// are multiplied as integers, and so is x, with one scale for each 32 columns; see
+// streamed_weights.cuh and streamed_multiply.cuh.
 //
-// The instruction is m16n8k16, or m16n8k32 for integers. With bf16 weights the 16 rows are rows of
-// x. With other types they are rows of weights, so each lane holds the products of the rows whose
-// scales lie beside its quants.
+// The instruction is m16n8k16, or m16n8k32 for integers. With bf16 and f16 weights the 16 rows are
+// rows of x. With other types they are rows of weights, so each lane holds the products of the rows
+// whose scales lie beside its quants.
 //
 // Programmatic dependent launch: the first stages are filled before the kernel waits for its
 // producers, and the next kernel may start as soon as an SM has room. Memory does not idle between
 // two kernels. The ring is small enough that the stages of both fit.
 #pragma once
 
-#include <cuda_bf16.h>
-
 #include "kernels/linear/ring.cuh"
 #include "kernels/linear/streamed_linear.hpp"
+#include "kernels/linear/streamed_memory.cuh"
 #include "kernels/linear/streamed_multiply.cuh"
 #include "kernels/linear/streamed_tiles.hpp"
 #include "kernels/linear/sum_order.cuh"
@@ -55,29 +55,9 @@ __device__ inline TileRange tile_range(const StreamedLinearArgs& a) {
   return {width * (block * each + min(block, more)), width * (each + (block < more ? 1 : 0))};
 }
 
-/// Stores a number as bf16, and its rounding error where `rest` is wanted.
-__device__ inline void put(std::uint16_t* to, std::uint16_t* rest, std::uint64_t at, float value) {
-  const __nv_bfloat16 rounded = __float2bfloat16_rn(value);
-  to[at] = __bfloat16_as_ushort(rounded);
-  if (rest) rest[at] = __bfloat16_as_ushort(__float2bfloat16_rn(value - __bfloat162float(rounded)));
-}
-
 /// Named barrier 1, for the consumer warps only.
 __device__ inline void sync_consumers() {
   asm volatile("bar.sync 1, %0;" ::"n"(kConsumerThreads) : "memory");
-}
-
-/// Prefetches into L2.
-__device__ inline void prefetch(const void* from, unsigned bytes) {
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(__cvta_generic_to_global(from)),
-               "r"(bytes)
-               : "memory");
-}
-
-/// Bytes of some columns of a row.
-template <class Weights>
-__device__ constexpr unsigned bytes_of(unsigned columns) {
-  return static_cast<unsigned>(row_bytes(Weights::kType, columns));
 }
 
 /// Multiplies up to 8 * kRows8 rows of x at a time, with `kRingBytes` of shared memory for stages.
@@ -87,7 +67,8 @@ class Block {
  public:
   static constexpr bool kIsQuantized = Weights::kIsQuantized;
   static constexpr bool kInOrder = Weights::kInOrder;
-  static_assert(!kIsQuantized || kRows8 == 1);
+  static constexpr bool kIsHalf = Weights::kIsHalf;
+  static_assert(!(kIsQuantized || kIsHalf) || kRows8 == 1);
   static constexpr unsigned kRows = 8 * kRows8;
   static constexpr unsigned kPlanes =
       kIsQuantized ? 2 : kRows8;  // operands of 8 rows: x, or x and its rounding error
@@ -301,7 +282,9 @@ class Block {
         const std::uint32_t next =
             (chunk + 1 < chunks_ ? chunk_at(tile, chunk + 1) : chunk_at(next_tile(tile), 0)) *
             (kChunk / kGroup);
-        if (group + kChunk / kGroup <= groups_)
+        if (has_large_x())
+          multiply_chunk<false, true>(tile, group, next, sums);
+        else if (group + kChunk / kGroup <= groups_)
           multiply_chunk<true>(tile, group, next, sums);
         else
           multiply_chunk<false>(tile, group, next, sums);
@@ -316,14 +299,18 @@ class Block {
   using X = uint4[kPieces][kPlanes];
 
   /// Multiplies one chunk of up to kTiles tiles, and loads x of the next chunk. `kIsWhole`: all
-  /// groups exist, so no branch separates their loads and products.
-  template <bool kIsWhole>
+  /// groups exist, so no branch separates their loads and products. `kSplitsX`: for f16 weights, x
+  /// has large numbers and stays bf16 until it is multiplied.
+  template <bool kIsWhole, bool kSplitsX = false>
   __device__ void multiply_chunk(std::uint32_t tile, std::uint32_t group, std::uint32_t next,
                                  Sums& sums) {
     [[maybe_unused]] X held;
     if constexpr (kWeightsAre16)
 #pragma unroll
       for (unsigned p = 0; p < kPieces; ++p) arrange(x_[p]);
+    if constexpr (kIsHalf && !kSplitsX)
+#pragma unroll
+      for (unsigned p = 0; p < kPieces; ++p) x_[p][0] = halves(x_[p][0], kSmallScale);
     if constexpr (kLoadsAhead) {
 #pragma unroll
       for (unsigned p = 0; p < kPieces; ++p)
@@ -348,7 +335,7 @@ class Block {
       } else {
 #pragma unroll
         for (unsigned p = 0; p < kPieces; ++p) {
-          if (has_piece(p)) seen |= multiply_piece(x[p], group_of(p), sums[r]);
+          if (has_piece(p)) seen |= multiply_piece<kSplitsX>(x[p], group_of(p), sums[r]);
           if (!kWeightsAre16 && is_last) load_piece(p, next);
         }
         // Behind all pieces, so that no branch keeps these from being under way together.
@@ -357,6 +344,14 @@ class Block {
       ring().release(state_, seen);
       state_.advance();
     }
+  }
+  /// Whether this warp's chunk of x has numbers that are large beside f16 weights.
+  __device__ bool has_large_x() const {
+    if constexpr (!kIsHalf) return false;
+    __nv_bfloat162 most{};
+#pragma unroll
+    for (unsigned p = 0; p < kPieces; ++p) most = largest(x_[p][0], most);
+    return __any_sync(~0u, mask_of_large(reinterpret_cast<const unsigned&>(most)) != 0);
   }
   /// Turns x as it was loaded into what is multiplied, in the same registers.
   __device__ static void arrange(uint4 (&x)[kPlanes]) {
@@ -369,12 +364,13 @@ class Block {
   }
   /// Multiplies 32 columns of a tile. The result depends on all that was read of the stage, for
   /// Ring::release.
+  template <bool kSplitsX>
   __device__ unsigned multiply_piece(const uint4 (&x)[kPlanes], unsigned mine,
                                      float (&sums)[kSums][4]) {
     const unsigned char* low = stage() + row_offset_[0] + mine * kGroupBytes;
     if constexpr (!kWeightsAre16) {
       const uint4 w = Weights::pairs(low + lane_at());
-      multiply_tile(sums[0], x, w);
+      multiply_tile<kSplitsX>(sums[0], x, w);
       return w.w;
     } else {
       const unsigned char* high = stage() + row_offset_[1] + mine * kGroupBytes;
@@ -410,11 +406,12 @@ class Block {
     return seen;
   }
   /// c += x w for 32 columns of eight rows of weights.
+  template <bool kSplitsX = false>
   __device__ static void multiply_tile(float (&c)[4], const uint4 (&x)[kPlanes], const uint4& w) {
-    const uint4 first = x[0];
-    const uint4 second = kPlanes == 1 ? uint4{} : x[kPlanes - 1];
-    multiply(c, {first.x, second.x, first.y, second.y}, w.x, w.y);
-    multiply(c, {first.z, second.z, first.w, second.w}, w.z, w.w);
+    uint4 rows[2] = {x[0], kPlanes == 1 ? uint4{} : x[kPlanes - 1]};
+    if constexpr (kSplitsX) split_by_size(rows, x[0]);
+    multiply<kIsHalf>(c, {rows[0].x, rows[1].x, rows[0].y, rows[1].y}, w.x, w.y);
+    multiply<kIsHalf>(c, {rows[0].z, rows[1].z, rows[0].w, rows[1].w}, w.z, w.w);
   }
   /// Loads this lane's columns of x for a chunk. Past the last column any valid address will do.
   __device__ void load_x(std::uint32_t group) {
@@ -477,11 +474,12 @@ class Block {
               to[(n * 8 + k % 2) * kStride + k / 2 * 8] = sums[r + i][n][k];
         } else {
           to += lane_ / 4 * kStride + lane_ % 4 * 2;
-          to[0] = sums[r + i][0][0];
-          to[1] = sums[r + i][0][1];
+          const float(&sum)[4] = sums[r + i][0];
+          to[0] = kIsHalf ? joined(sum[0], sum[2]) : sum[0];
+          to[1] = kIsHalf ? joined(sum[1], sum[3]) : sum[1];
           if (kRows8 == 2) {
-            to[8 * kStride] = sums[r + i][0][2];
-            to[8 * kStride + 1] = sums[r + i][0][3];
+            to[8 * kStride] = sum[2];
+            to[8 * kStride + 1] = sum[3];
           }
         }
       }

@@ -4,9 +4,9 @@
 // whatever other rows are in the batch. The host body is a plain reference. Many rows are left to
 // sm90_tiled_linear.hpp.
 //
-// x is bf16, which is precise enough for bf16 and e4m3 weights. For quantized weights, which stream
-// once for every 8 rows, x is the sum of two bf16 numbers, x and its rounding error; CUDA rounds it
-// to 16-bit integers with one scale for each 32 columns.
+// x is bf16, which is precise enough for bf16, f16 and e4m3 weights. For quantized weights x is the
+// sum of two bf16 numbers, x and its rounding error; CUDA rounds it to 16-bit integers with one
+// scale for each 32 columns. Quantized and f16 weights stream once for every 8 rows.
 #pragma once
 
 #include <attacca/kernel.hpp>
@@ -57,8 +57,8 @@ inline bool gate_is_second(const Matrix& gate, const Matrix& up) {
   return std::less<>{}(up.data, gate.data);
 }
 
-/// Whether the kernels support these weights: bf16, e4m3, Q8_0, Q4_0 or Q4_1, with 16n rows and 32n
-/// columns.
+/// Whether the kernels support these weights: bf16, f16, e4m3, Q8_0, Q4_0 or Q4_1, with 16n rows
+/// and 32n columns.
 bool can_stream_weights(const Matrix& w);
 
 const Kernel<StreamedLinearArgs>& streamed_linear(const StreamedLinearArgs& args);

@@ -7,13 +7,21 @@
 
 namespace attacca::kernels::streamed {
 
-/// c += a b: 16 rows of a, 8 rows of b, 16 columns of both.
-__device__ inline void multiply(float (&c)[4], const uint4& a, unsigned b0, unsigned b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+/// c += a b: 16 rows of a, 8 rows of b, 16 columns of both, in bf16 or f16.
+template <bool kIsHalf = false>
+__device__ void multiply(float (&c)[4], const uint4& a, unsigned b0, unsigned b1) {
+  if constexpr (kIsHalf)
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+  else
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
 /// The A operands of two instructions: a lane's 8 columns of two rows of weights that are 8 rows
@@ -68,6 +76,52 @@ __device__ inline float4 multiply_planes(const uint4& w, const uint2& high, cons
 
 __device__ inline float low_half(unsigned pair) { return __uint_as_float(pair << 16); }
 __device__ inline float high_half(unsigned pair) { return __uint_as_float(pair & 0xffff0000u); }
+
+// For f16 weights x becomes f16 too, which has fewer exponents than bf16. Numbers below 2048 are
+// multiplied by 16: they keep their bits from 2^-21 on, and smaller ones are off by at most 2^-29.
+// Larger numbers, up to 2^31, are rows of their own with another scale: an instruction has 16 rows
+// of x, so with 8 the others are free. A number's row does not depend on other numbers, and so a
+// row of y does not depend on other rows.
+constexpr float kSmallScale = 0x1p4f;
+constexpr float kLargeScale = 0x1p-15f;
+
+__device__ inline __nv_bfloat162 bfloats(unsigned pair) {
+  return reinterpret_cast<const __nv_bfloat162&>(pair);
+}
+/// Two numbers of bf16, scaled, as f16.
+__device__ inline unsigned halves(unsigned pair, float scale) {
+  const __half2 both = __floats2half2_rn(low_half(pair) * scale, high_half(pair) * scale);
+  return reinterpret_cast<const unsigned&>(both);
+}
+__device__ inline uint4 halves(const uint4& x, float scale) {
+  return {halves(x.x, scale), halves(x.y, scale), halves(x.z, scale), halves(x.w, scale)};
+}
+/// The larger magnitudes of each two; of NaN the other.
+__device__ inline __nv_bfloat162 largest(const uint4& x, const __nv_bfloat162& most) {
+  return __hmax2(__hmax2(__hmax2(most, __habs2(bfloats(x.x))), __habs2(bfloats(x.y))),
+                 __hmax2(__habs2(bfloats(x.z)), __habs2(bfloats(x.w))));
+}
+/// All bits of each number that has a row of its own.
+__device__ inline unsigned mask_of_large(unsigned pair) {
+  return __hge2_mask(__habs2(bfloats(pair)), __float2bfloat162_rn(2048));
+}
+__device__ inline uint4 mask_of_large(const uint4& x) {
+  return {mask_of_large(x.x), mask_of_large(x.y), mask_of_large(x.z), mask_of_large(x.w)};
+}
+__device__ inline uint4 masked(const uint4& x, const uint4& mask) {
+  return {x.x & mask.x, x.y & mask.y, x.z & mask.z, x.w & mask.w};
+}
+/// The rows of small and of large numbers.
+__device__ inline void split_by_size(uint4 (&rows)[2], const uint4& x) {
+  const uint4 mask = mask_of_large(x);
+  rows[0] = halves(masked(x, {~mask.x, ~mask.y, ~mask.z, ~mask.w}), kSmallScale);
+  rows[1] = halves(masked(x, mask), kLargeScale);
+}
+/// The sum of both rows' products.
+__device__ inline float joined(float small, float large) {
+  return fmaf(large, 1 / kLargeScale, small * (1 / kSmallScale));
+}
+
 /// The larger magnitude; NaN if either is.
 __device__ inline float larger(float a, float b) {
   float result;

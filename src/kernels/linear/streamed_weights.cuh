@@ -28,6 +28,7 @@ struct Bf16 {
   static constexpr bool kIsQuantized = false;
   static constexpr unsigned kTileRows = 8;
   static constexpr bool kHasRowScales = false;
+  static constexpr bool kIsHalf = false;      // x becomes f16; see streamed_multiply.cuh
   static constexpr bool kInOrder = false;     // the order of sum_order.cuh
   static constexpr bool kHasHalves = false;   // a lane has four columns of each half of 32
   static constexpr unsigned kHead = 0;        // offset of the first lane's bytes
@@ -64,6 +65,12 @@ struct Bf16InOrder : Bf16 {
   }
 };
 
+/// f16 weights need no conversion either, but x does: it is multiplied as f16 too.
+struct F16 : Bf16 {
+  static constexpr TensorType kType = TensorType::f16;
+  static constexpr bool kIsHalf = true;
+};
+
 /// e4m3 weights with one scale for each row. Their conversion takes longer than anything else that
 /// consumers do, so it only moves bits: shifted into a bf16, the bits of an e4m3 are 2^-120 times
 /// its value. x is multiplied by 2^64 and the sum by 2^56 instead, so that nothing in between is
@@ -74,6 +81,7 @@ struct E4m3 {
   static constexpr unsigned kTileRows = 16;
   static constexpr bool kHasRowScales = true;
   static constexpr float kRowScale = 0x1p56f;
+  static constexpr bool kIsHalf = false;
   static constexpr bool kInOrder = false;
   static constexpr bool kHasHalves = false;
   static constexpr unsigned kHead = 0;
@@ -83,9 +91,13 @@ struct E4m3 {
   /// Columns 0 and 2, 1 and 3, 4 and 6, 5 and 7: each pair is in place but for a shift.
   __device__ static uint4 pairs(const unsigned char* at) {
     const uint2 bytes = load<uint2>(at);
-    const uint2 signs{signs_of(bytes.x), signs_of(bytes.y)};
-    return {pair(bytes.x << 4, signs.x << 8), pair(bytes.x >> 4, signs.x),
-            pair(bytes.y << 4, signs.y << 8), pair(bytes.y >> 4, signs.y)};
+    const uint2 low = pairs_of(bytes.x), high = pairs_of(bytes.y);
+    return {low.x, low.y, high.x, high.y};
+  }
+  /// Bytes 0 and 2 of a word, and 1 and 3, times 2^-120.
+  __device__ static uint2 pairs_of(unsigned word) {
+    const unsigned signs = signs_of(word);
+    return {pair(word << 4, signs << 8), pair(word >> 4, signs)};
   }
   /// The same columns of x, times 2^64. Norms need the squares of x, so x is far below 2^63.
   __device__ static uint4 arranged(const uint4& x) {
@@ -123,6 +135,7 @@ struct Quants {
   // Bytes after each row. Copies begin at multiples of 16 bytes, so up to 16 bytes before a row are
   // copied too. An odd number of 16 bytes from row to row also avoids bank conflicts.
   static constexpr unsigned kPadding = 16;
+  static constexpr bool kIsHalf = false;
   static constexpr bool kInOrder = false;
   static constexpr bool kHasHalves = true;
 
@@ -181,6 +194,8 @@ template <TensorType kType, bool kInOrder>
 constexpr auto weights_of() {
   if constexpr (kInOrder)
     return Bf16InOrder{};
+  else if constexpr (kType == TensorType::f16)
+    return F16{};
   else if constexpr (kType == TensorType::e4m3)
     return E4m3{};
   else if constexpr (kType == TensorType::q8_0)
@@ -195,5 +210,11 @@ constexpr auto weights_of() {
 /// `kInOrder` is for bf16 only.
 template <TensorType kType, bool kInOrder>
 using WeightsOf = decltype(weights_of<kType, kInOrder>());
+
+/// Bytes of some columns of a row.
+template <class Weights>
+__device__ constexpr unsigned bytes_of(unsigned columns) {
+  return static_cast<unsigned>(row_bytes(Weights::kType, columns));
+}
 
 }  // namespace attacca::kernels::streamed

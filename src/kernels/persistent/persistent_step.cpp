@@ -15,7 +15,7 @@ namespace {
 
 // These repeat persistent_step.cuh and streamed_linear.cuh, which only nvcc can read.
 constexpr unsigned kThreads = 320;
-constexpr unsigned kRingBytes = 8 * 8 * (2 * 1024 + 128);
+constexpr unsigned kRingBytes = 6 * 8 * (2 * 1024 + 128);
 constexpr unsigned kTeams = 2;
 
 /// Shared memory of a block: the ring's stages; for each team that attends what

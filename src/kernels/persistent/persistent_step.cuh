@@ -10,9 +10,8 @@
 
 namespace attacca::kernels::persistent {
 
-inline constexpr unsigned kRingStages = 8;
-inline constexpr unsigned kRingBytes =
-    kRingStages * kPersistentTileRows * (2 * streamed::kChunk + streamed::Bf16::kPadding);
+/// As in the kernel of one product. More stages leave less of L1, and were slower.
+inline constexpr unsigned kRingBytes = streamed::kSharedBytes;
 /// Polls of the counter before the clock is read: some milliseconds.
 inline constexpr unsigned kEagerPolls = 4096;
 /// Whether the norm's squares are requested together with x, not after the first products.
@@ -32,9 +31,9 @@ struct ConsumerTeam {
 template <unsigned kRows8, unsigned kSize>
 class StepBlock {
  public:
-  using Product = streamed::Block<streamed::Bf16, kRows8, kRingBytes>;
+  using Product = streamed::Block<streamed::Bf16, kRows8>;
   using Attention = attending::DecodeBlock<KvType::bf16, kSize, false, ConsumerTeam>;
-  static_assert(Product::kTileRows == kPersistentTileRows && Product::kStages == kRingStages);
+  static_assert(Product::kTileRows == kPersistentTileRows);
 
   /// Of a team: what DecodeBlock wants, and the plan's words right behind it.
   struct TeamMemory {
