@@ -155,11 +155,12 @@ SyntheticStep::SyntheticStep(const SyntheticModel& of_model, const SyntheticBatc
     row_positions.push_back(positions.back() + 1);
     most_pages = std::max(most_pages, pages_for(sequence));
   }
-  const step::StepSizes sizes{.largest = shape_,
-                              .slots = static_cast<std::uint32_t>(batch.size()),
-                              .table_stride = most_pages,
-                              .same_bits = same_bits,
-                              .is_persistent = is_persistent};
+  const step::StepSizes sizes{
+      .largest = shape_,
+      .slots = static_cast<std::uint32_t>(batch.size()),
+      .table_stride = most_pages,
+      .same_bits = same_bits,
+      .form = is_persistent ? step::StepForm::persistent : step::StepForm::kernels};
   memory_.emplace(model_.device, model_.config, model_.weights, model_.kv(), sizes,
                   step::StepInput{
                       .tokens = keep(tokens),

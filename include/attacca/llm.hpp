@@ -261,10 +261,11 @@ inline constexpr int kResidentLoops = 2;
 const char* resident_loop_name(ResidentLoop loop);
 
 /// The form of decode steps of up to 16 tokens on a GPU: a graph of kernels, or one persistent
-/// kernel with the same bits. Steps that cannot be one kernel are graphs of kernels:
-/// `Engine::explain_steps` says which and why.
-enum class StepForm : std::uint8_t { kernels, persistent };
-inline constexpr int kStepForms = 2;
+/// kernel with the same bits. `automatic`: one kernel for sizes of model and step for which it was
+/// measured faster. Steps that cannot be one kernel are graphs of kernels: `Engine::explain_steps`
+/// says which and why.
+enum class StepForm : std::uint8_t { automatic, kernels, persistent };
+inline constexpr int kStepForms = 3;
 const char* step_form_name(StepForm form);
 
 struct StepRecord;
@@ -315,7 +316,7 @@ struct EngineOptions {
   bool pads = true;  // a step may run in a larger graph; else only in one of its size
   Scheduler scheduler = Scheduler::automatic;
   ResidentLoop resident_loop = ResidentLoop::self_relaunch;
-  StepForm step_form = StepForm::kernels;
+  StepForm step_form = StepForm::automatic;
   bool overlap = true;  // host: the next step is planned and launched while one runs
   std::shared_ptr<StepTurns> turns = {};  // null: it waits for nobody
   std::string step_log = {};  // a file; each step's record is written to it as a line of JSON
@@ -524,8 +525,8 @@ class Engine {
   /// Which form the resident scheduler's loop has, what a pass costs in each form on this device,
   /// and why it cannot have the others. It measures small loops. Empty with the host's scheduler.
   std::string explain_loop() const;
-  /// Which decode steps are one persistent kernel, or why none is. Empty unless
-  /// StepForm::persistent was asked for.
+  /// Which decode steps are one persistent kernel, or why none is. Empty where nobody asked for
+  /// one: with StepForm::kernels, and on the host with StepForm::automatic.
   std::string explain_steps() const;
   /// The step sizes that have graphs.
   StepSizes sizes() const;

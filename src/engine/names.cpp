@@ -25,7 +25,8 @@ const char* priority_name(Priority priority) {
 }
 
 const char* step_form_name(StepForm form) {
-  return form == StepForm::kernels ? "kernels" : "persistent";
+  constexpr const char* kNames[] = {"automatic", "kernels", "persistent"};
+  return kNames[static_cast<std::size_t>(form)];
 }
 
 const char* scheduler_name(Scheduler scheduler) {

@@ -216,6 +216,19 @@ schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights&
   return limits;
 }
 
+namespace {
+step::StepForm step_form(llm::StepForm form) {
+  switch (form) {
+    case llm::StepForm::kernels:
+      return step::StepForm::kernels;
+    case llm::StepForm::persistent:
+      return step::StepForm::persistent;
+    default:
+      return step::StepForm::automatic;
+  }
+}
+}  // namespace
+
 StepSetup setup_of(const schedule::Limits& limits, const llm::EngineOptions& options) {
   return {limits,
           options.graphs,
@@ -226,7 +239,7 @@ StepSetup setup_of(const schedule::Limits& limits, const llm::EngineOptions& opt
           {},
           options.ranks,
           options.rank_transport,
-          options.step_form == llm::StepForm::persistent,
+          step_form(options.step_form),
           options.fuses_rank_sums};
 }
 

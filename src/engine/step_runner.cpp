@@ -34,7 +34,7 @@ step::StepSizes step_sizes(const StepSetup& setup, const step::TensorParallel* p
           .slots = limits.slots,
           .table_stride = limits.table_stride(),
           .same_bits = setup.same_bits,
-          .is_persistent = setup.is_persistent,
+          .form = setup.form,
           .shares_device = setup.ranks.has_value(),
           .parallel = parallel};
 }
@@ -140,13 +140,25 @@ void StepRunner::append_step(Graph& to, const schedule::Limits& limits, std::uin
 }
 
 std::string StepRunner::explain_steps() const {
-  if (!setup_.is_persistent) return {};
-  const std::string why = step::why_not_persistent(memory_, shape_of(1, true));
-  if (!why.empty()) return "decode steps are graphs of kernels, not one kernel: " + why;
+  if (setup_.form == step::StepForm::kernels) return {};
+  if (setup_.form == step::StepForm::automatic && !device_.is_cuda()) return {};
+  std::uint32_t least = 0;
+  std::uint32_t most = 0;
+  std::string why;
+  for (std::uint32_t tokens = 1; tokens <= kernels::kMostPersistentRows; ++tokens) {
+    std::string why_not = step::why_not_persistent(memory_, shape_of(tokens, true));
+    if (why_not.empty()) {
+      if (least == 0) least = tokens;
+      most = tokens;
+    } else if (why.empty()) {
+      why = std::move(why_not);
+    }
+  }
+  if (least == 0) return "decode steps are graphs of kernels, not one kernel: " + why;
   return fmt::format(
-      "decode steps of up to {} tokens are one persistent kernel; larger ones are "
-      "graphs of kernels",
-      kernels::kMostPersistentRows);
+      "decode steps of {} to {} tokens are one persistent kernel{}; others are graphs of kernels",
+      least, most,
+      setup_.form == step::StepForm::automatic ? ", which was measured faster there" : "");
 }
 
 /// The kernels of a step that is one graph, between its marks if there are records.

@@ -36,7 +36,7 @@ struct StepSetup {
   device::RecordsRef records = {};  // where graphs of whole steps mark their begin and end
   std::optional<Group> ranks = {};  // the model is split over them
   Transport transport = Transport::automatic;
-  bool is_persistent = false;  // decode steps of few tokens are one kernel, where that can be
+  step::StepForm form = step::StepForm::automatic;
   bool fuses_rank_sums = false;
   std::optional<Group> exchanges = {};  // the ranks on the device; made if there is none
 };

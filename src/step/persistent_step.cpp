@@ -22,6 +22,17 @@ using kernels::TensorType;
 
 constexpr std::uint32_t kMostHeadSize = 128;
 
+/// Steps by their rows, by the bytes of all weights that they read, and by the longest context that
+/// a row may have.
+struct Sizes {
+  std::uint32_t least_rows, most_rows;
+  double least_bytes, most_bytes;
+  std::uint32_t most_context;
+};
+/// Where one kernel is faster; the figures are in docs/trials.md, "A decode step as one kernel": of
+/// an H200, and shapes of 0.27, 2.5 and 15 GB. Its few warps attend slowly to long contexts.
+constexpr Sizes kFaster[] = {{4, 16, 1.5e9, 4e9, 1024}};
+
 /// The kernels of a chain are known by name and by the size of their arguments.
 template <class Args>
 const Args* arguments_of(const Link& link, std::string_view kernel) {
@@ -89,6 +100,31 @@ std::string why_not_persistent(const Chain& chain) {
   if (!has_attention || !product_of(chain.links()[range.end - 1]))
     return "it does not end with logits";
   return {};
+}
+
+bool is_faster_persistent(std::uint32_t rows, double weight_bytes, std::uint32_t context) {
+  return std::any_of(std::begin(kFaster), std::end(kFaster), [&](const Sizes& sizes) {
+    return sizes.least_rows <= rows && rows <= sizes.most_rows &&
+           sizes.least_bytes <= weight_bytes && weight_bytes <= sizes.most_bytes &&
+           context <= sizes.most_context;
+  });
+}
+
+bool is_faster_persistent(const Chain& chain) {
+  const LinkRange range = persistent_range(chain);
+  const std::uint32_t rows = embed_of(chain.links()[range.first])->rows.capacity;
+  double bytes = 0;
+  std::uint32_t context = 0;
+  for (std::size_t at = range.first; at < range.end; ++at) {
+    const Link& link = chain.links()[at];
+    if (const auto* a = product_of(link)) {
+      bytes += static_cast<double>(a->w.bytes());
+      if (a->epilogue == kernels::Epilogue::gate) bytes += static_cast<double>(a->up.bytes());
+    }
+    if (const auto* a = attention_of(link))
+      context = std::max(context, a->kv.table_stride * a->kv.page_size);
+  }
+  return is_faster_persistent(rows, bytes, context);
 }
 
 std::vector<Phase> phases_of(const Chain& chain, const LinkRange& range) {

@@ -26,6 +26,12 @@ struct LinkRange {
 LinkRange persistent_range(const Chain& chain);
 /// Why this run cannot be one persistent kernel; empty if it can.
 std::string why_not_persistent(const Chain& chain);
+/// Whether one kernel took at least 2 % less time than the chain for steps of so many rows, a model
+/// of so many bytes that a step reads and rows of up to `context` positions, where both were
+/// measured (docs/trials.md).
+bool is_faster_persistent(std::uint32_t rows, double weight_bytes, std::uint32_t context);
+/// The same for a chain. REQUIRES: why_not_persistent(chain) is empty.
+bool is_faster_persistent(const Chain& chain);
 /// The phases of the run, for as many blocks as its products have. REQUIRES: its kernels are
 /// embed_residual, streamed_linear and decode_attention.
 std::vector<kernels::Phase> phases_of(const Chain& chain, const LinkRange& range);

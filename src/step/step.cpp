@@ -29,6 +29,14 @@ bool starts_behind_attention(const StepMemory& memory, const StepShape& shape) {
          memory.tiled()->takes(shape.tokens);
 }
 
+std::string why_not_persistent(const Chain& chain, StepForm form) {
+  if (form == StepForm::kernels) return "nobody asked for it";
+  if (std::string why = why_not_persistent(chain); !why.empty()) return why;
+  if (form == StepForm::automatic && !is_faster_persistent(chain))
+    return "it was not measured faster for a model and a step of this size";
+  return {};
+}
+
 /// From tokens to logits, as a chain of kernels.
 Chain emit_kernels(const StepMemory& memory, const StepShape& shape) {
   const StepInput& in = memory.input();
@@ -52,15 +60,15 @@ Chain emit_kernels(const StepMemory& memory, const StepShape& shape) {
 
 Chain emit_logits(const StepMemory& memory, const StepShape& shape) {
   Chain chain = emit_kernels(memory, shape);
-  if (memory.persistent() && why_not_persistent(chain).empty()) memory.persistent()->join(chain);
+  if (memory.persistent() && why_not_persistent(chain, memory.sizes().form).empty())
+    memory.persistent()->join(chain);
   return chain;
 }
 
 std::string why_not_persistent(const StepMemory& memory, const StepShape& shape) {
   if (!memory.device().is_cuda()) return "the host has no such kernel";
   if (memory.sizes().shares_device) return "other ranks may need the device's processors";
-  if (!memory.sizes().is_persistent) return "nobody asked for it";
-  return why_not_persistent(emit_kernels(memory, shape));
+  return why_not_persistent(emit_kernels(memory, shape), memory.sizes().form);
 }
 
 Chain emit_step(const StepMemory& memory, const StepShape& shape) {

@@ -14,7 +14,7 @@ namespace attacca::step {
 Chain emit_logits(const StepMemory& memory, const StepShape& shape);
 
 /// Why the kernels of such a step are not one persistent kernel; empty if they are. See
-/// StepSizes::is_persistent.
+/// StepSizes::form.
 std::string why_not_persistent(const StepMemory& memory, const StepShape& shape);
 
 /// A whole step: the same, then sampling.

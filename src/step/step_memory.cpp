@@ -119,7 +119,7 @@ StepMemory::StepMemory(const Device& device, const model::ModelConfig& config,
   if (!sizes.is_plain && !sizes.shares_device && can_be_tiled(device, weights, sizes.same_bits))
     tiled_ = std::make_unique<TiledProducts>(*this);
   // Ranks that share a device could keep each other's blocks from running at the same time.
-  if (sizes.is_persistent && is_streamed_ && !sizes.shares_device)
+  if (sizes.form != StepForm::kernels && is_streamed_ && !sizes.shares_device)
     persistent_ = std::make_unique<PersistentSteps>(device);
 }
 

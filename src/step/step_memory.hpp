@@ -33,13 +33,18 @@ struct StepShape {
   bool samples_highest = false;
 };
 
+/// The form of decode steps of few rows on a GPU: a chain of kernels, or one persistent kernel
+/// where that can be (step/persistent_step.hpp). `automatic`: one kernel where it was measured
+/// faster.
+enum class StepForm { kernels, persistent, automatic };
+
 struct StepSizes {
   StepShape largest;
   std::uint32_t slots = 1;
   std::uint32_t table_stride = 0;  // pages in one slot's block table
   bool same_bits = false;          // a row is computed alike in every step
   bool is_plain = false;           // on CUDA too: the kernels that need neither scratch nor maps
-  bool is_persistent = false;      // decode steps of few rows are one kernel, where that can be
+  StepForm form = StepForm::kernels;
   // Other ranks may use the GPU at the same time. Then blocks of a tiled product could wait for
   // others that find no room, so there are none.
   bool shares_device = false;
@@ -163,7 +168,7 @@ class StepMemory {
   std::size_t scratch_bytes() const { return scratch_.bytes(); }
   std::size_t tiled_bytes() const;
   /// Bytes of a StepMemory for these sizes, before there is one. `expands`: some weights are
-  /// streamed and not bf16.
+  /// expanded for products of many rows.
   static std::size_t bytes_for(const Device& device, const model::ModelConfig& config,
                                const KvSizes& kv, const StepSizes& sizes, bool expands);
   static std::size_t scratch_bytes_for(const Device& device, const model::ModelConfig& config,

@@ -67,11 +67,15 @@ TEST_P(SmallStepForm, gives_the_same_tokens_to_a_batch) {
             tokens_of(model, options(StepForm::kernels), requests));
 }
 
-TEST_P(SmallStepForm, is_explained_where_it_was_asked_for) {
+TEST_P(SmallStepForm, is_explained_where_there_is_a_choice) {
   const auto explained = [&](const char* name, StepForm form) {
     return Engine(Model(fixture(name)), options(form)).explain_steps();
   };
   EXPECT_EQ(explained("qwen3", StepForm::kernels), "");
+  EXPECT_EQ(explained("qwen3", StepForm::automatic),
+            is_cuda() ? "decode steps are graphs of kernels, not one kernel: it was not measured "
+                        "faster for a model and a step of this size"
+                      : "");
   EXPECT_THAT(explained("qwen3", StepForm::persistent),
               HasSubstr(is_cuda() ? "one persistent kernel" : "the host has no such kernel"));
   EXPECT_THAT(explained("llama", StepForm::persistent),  // F32

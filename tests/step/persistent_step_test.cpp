@@ -52,7 +52,7 @@ class World {
 
   /// `contexts`: of each row. `capacity`: rows that the step may have.
   World(const Device& on, const ModelConfig& of_config, const std::vector<std::uint32_t>& contexts,
-        std::uint32_t capacity, KvType kv_type, bool is_persistent = false)
+        std::uint32_t capacity, KvType kv_type, step::StepForm form = step::StepForm::kernels)
       : device(on),
         config(of_config),
         weights(config, device, 1),
@@ -74,18 +74,16 @@ class World {
     const auto keep = [&](const std::vector<std::int32_t>& values) {
       return plan.emplace_back(device, values).data();
     };
-    memory.emplace(device, config, weights, kv,
-                   step::StepSizes{.largest = shape,
-                                   .slots = capacity,
-                                   .table_stride = stride,
-                                   .is_persistent = is_persistent},
-                   step::StepInput{.tokens = keep(tokens),
-                                   .positions = keep(positions),
-                                   .slots = keep(slots),
-                                   .token_count = counts->data(),
-                                   .gather = keep(gather),
-                                   .row_count = counts->data() + 1,
-                                   .tables = keep(tables)});
+    memory.emplace(
+        device, config, weights, kv,
+        step::StepSizes{.largest = shape, .slots = capacity, .table_stride = stride, .form = form},
+        step::StepInput{.tokens = keep(tokens),
+                        .positions = keep(positions),
+                        .slots = keep(slots),
+                        .token_count = counts->data(),
+                        .gather = keep(gather),
+                        .row_count = counts->data() + 1,
+                        .tables = keep(tables)});
   }
 
   /// The kernels from tokens to logits, streamed also on the host.
@@ -203,13 +201,30 @@ TEST_P(SmallPersistentStep, is_refused_with_a_reason) {
 }
 
 TEST_P(SmallPersistentStep, is_what_a_step_becomes_where_memory_asks_for_it) {
-  World world(device(), config_of(kTiny, 1), {3}, 1, kv_type(), true);
+  World world(device(), config_of(kTiny, 1), {3}, 1, kv_type(), step::StepForm::persistent);
   EXPECT_EQ(world.memory->persistent() != nullptr, is_cuda()) << "the host has no such kernel";
   const Chain chain = emit_logits(*world.memory, world.shape);
   if (is_cuda())
     EXPECT_EQ(chain.size(), 1u);
   else
     EXPECT_GT(chain.size(), 1u);
+}
+
+/// The sizes of the shapes that were measured: 135M, 1B and 8B.
+TEST_P(SmallPersistentStep, is_chosen_only_where_it_was_measured_faster) {
+  constexpr double kSmall = 0.27e9, kMiddle = 2.5e9, kLarge = 15e9;
+  for (const std::uint32_t rows : {4u, 8u, 16u})
+    EXPECT_TRUE(step::is_faster_persistent(rows, kMiddle, 1024)) << rows << " rows";
+  for (const std::uint32_t rows : {4u, 8u, 16u})
+    EXPECT_FALSE(step::is_faster_persistent(rows, kMiddle, 2048)) << rows << " rows";
+  for (const double bytes : {0.0, kSmall, kMiddle, kLarge})
+    EXPECT_FALSE(step::is_faster_persistent(1, bytes, 512)) << bytes << " bytes";
+  for (const double bytes : {kSmall, kLarge})
+    EXPECT_FALSE(step::is_faster_persistent(8, bytes, 512)) << bytes << " bytes";
+  const World tiny(device(), config_of(kTiny, 1), {3}, 8, kv_type(), step::StepForm::automatic);
+  EXPECT_GT(emit_logits(*tiny.memory, tiny.shape).size(), 1u);
+  EXPECT_THAT(why_not_persistent(*tiny.memory, tiny.shape),
+              HasSubstr(is_cuda() ? "not measured faster" : "the host has no such kernel"));
 }
 
 TEST_P(SmallPersistentStep, computes_nothing_where_there_are_no_rows) {
@@ -301,7 +316,8 @@ TEST_P(SmallPersistentStep, has_the_bits_of_its_kernels_in_a_switch_in_a_loop) {
 
 /// As the graph that the engine builds, many times: an order of events that goes wrong seldom.
 TEST_P(PersistentStep, has_the_same_bits_a_thousand_times) {
-  World world(device(), config_of(kShapes[0], 8), {300, 20, 511}, 4, KvType::bf16, true);
+  World world(device(), config_of(kShapes[0], 8), {300, 20, 511}, 4, KvType::bf16,
+              step::StepForm::persistent);
   const Chain joined = emit_logits(*world.memory, world.shape);
   ASSERT_EQ(joined.size(), 1u);
   const std::vector<std::uint32_t> expected = world.bits_after(world.chain());

@@ -124,7 +124,8 @@ void add_engine_flags(Command& command, EngineFlags& flags) {
              llm::kResidentLoops, "the form of the resident scheduler's loop");
   add_choice(
       command, "--step", engine.step_form, llm::step_form_name, llm::kStepForms,
-      "decode steps of up to 16 tokens on a GPU: kernels of a graph, or one persistent kernel");
+      "decode steps of up to 16 tokens on a GPU: kernels of a graph, or one persistent kernel; "
+      "automatic: one kernel where it was measured faster");
   add_switch(command, "--overlap", engine.overlap,
              "off: a step is planned only when the one before it has ended [on]");
   command
