@@ -61,6 +61,12 @@ inline void choose_scheduler_of_this_test(llm::EngineOptions& options) {
       relaunches ? llm::ResidentLoop::self_relaunch : llm::ResidentLoop::while_node;
 }
 
+/// Statistics lag behind replies until the step ahead of the last one has ended.
+inline llm::EngineStats stats_when_idle(const llm::Engine& engine) {
+  engine.wait_until_idle();
+  return engine.stats();
+}
+
 /// A request for exactly `count` greedy tokens; end tokens do not end it.
 inline llm::Request greedy(std::vector<std::int32_t> tokens, std::size_t count) {
   llm::Request request;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <attacca/llm.hpp>
 #include <attacca/ranks.hpp>
+#include <attacca/version.hpp>
 
 #include <atomic>
 #include <cmath>
@@ -92,10 +93,11 @@ TEST_P(RankedModels, draw_the_tokens_of_one_rank) {
   for (const int count : {2, 4})
     with_ranks(count, fixture(GetParam()), small_options(), [&](Engine& engine) {
       EXPECT_EQ(tokens_of(engine, requests), few) << count << " ranks";
-      const std::uint64_t steps = engine.stats().steps;
-      EXPECT_EQ(engine.stats().steps_of_highest, steps) << "all of them";
+      llm::EngineStats stats = stats_when_idle(engine);
+      EXPECT_EQ(stats.steps_of_highest, stats.steps) << "all of them";
       EXPECT_EQ(tokens_of(engine, others), all) << count << " ranks";
-      EXPECT_LT(engine.stats().steps_of_highest, engine.stats().steps);
+      stats = stats_when_idle(engine);
+      EXPECT_LT(stats.steps_of_highest, stats.steps);
     });
 }
 INSTANTIATE_TEST_SUITE_P(Fixtures, RankedModels, testing::ValuesIn(kModels), [](const auto& at) {
@@ -192,6 +194,56 @@ TEST(RankedEngine, refuses_different_models_on_every_rank_alike) {
   EXPECT_EQ(messages[0], messages[1]);
 }
 
+/// A device that says it is a GPU, and computes on the host.
+Device pretended_gpu() {
+  return graph::Access::device(std::make_shared<test::FaultyDevice>(
+      Device::host_serial(), std::make_shared<test::Faults>(), DeviceKind::cuda));
+}
+
+TEST(RankedEngine, refuses_a_gpu_beside_a_host_on_every_rank_alike) {
+  const auto messages = told(
+      2, [](int) { return fixture("llama"); },
+      [](int rank, EngineOptions& options) {
+        if (rank == 1) options.device = pretended_gpu();
+      });
+  EXPECT_THAT(messages, Each("rank 0 has a host device and rank 1 has a CUDA device; give all "
+                             "ranks the same kind"));
+}
+
+TEST(RankedEngine, refuses_weights_in_fp8_on_every_rank_alike) {
+  const auto messages = told(
+      2, [](int) { return fixture("llama"); },
+      [](int, EngineOptions& options) {
+        options.device = pretended_gpu();
+        options.weights = llm::WeightFormat::fp8;
+      });
+  EXPECT_THAT(messages, Each("rank 0 has weights in fp8, which models over ranks do not have; use "
+                             "them as stored"));
+}
+
+TEST(RankedEngine, refuses_a_rank_of_another_version) {
+  run_loopback(2, [](const Group& group) {
+    // What a rank tells the others begins with its version.
+    if (group.rank() == 1) {
+      struct Card {
+        char text[128];
+      };
+      const Card old{"0.0.1"};
+      std::vector<Card> all(2);
+      group.all_gather(std::span(&old, 1), std::span(all)).named("compare models").run();
+      EXPECT_STREQ(all[0].text, version());
+      return;
+    }
+    EngineOptions options = small_options();
+    options.device = Device::host(1);
+    options.ranks = group;
+    const Model model(fixture("llama"));
+    EXPECT_THAT([&] { Engine(model, options); },
+                testing::ThrowsMessage<BadArgument>(
+                    AllOf(HasSubstr("rank 1 is attacca 0.0.1"), HasSubstr("the same version"))));
+  });
+}
+
 TEST(RankedEngine, refuses_a_transport_that_cannot_be_used_before_it_loads_anything) {
   std::atomic<bool> has_loaded{false};
   const auto messages = told(
@@ -232,8 +284,7 @@ TEST(RankedEngine, refuses_the_resident_scheduler_on_gpus_without_nvshmem) {
     const auto messages = told(
         2, [](int) { return fixture("llama"); },
         [&](int, EngineOptions& options) {
-          options.device = graph::Access::device(std::make_shared<test::FaultyDevice>(
-              Device::host_serial(), std::make_shared<test::Faults>(), DeviceKind::cuda));
+          options.device = pretended_gpu();
           options.rank_transport = transport;
           options.scheduler = llm::Scheduler::resident;
         });
