@@ -447,6 +447,8 @@ class LoopRun {
         host ? quantiles(host->quiet.intervals).median : 0, std::nullopt);
     add(row_of("token to token, p99", one(interval.p90), "µs"),
         host ? quantiles(host->quiet.intervals).p90 : 0, std::nullopt);
+    add(row_of("token to token, host busy", hogged, "µs"),
+        host ? quantiles(host->hogged.intervals).median : 0, std::nullopt);
     add(row_of("token to token, p99, host busy", one(hogged.p90), "µs"),
         host ? quantiles(host->hogged.intervals).p90 : 0, kMostHogged * interval.p90);
     Row rate = row_of("output", one(m.tokens_per_second), "tokens/s");
