@@ -3,6 +3,8 @@
 #include <attacca/attacca.hpp>
 #include <attacca/mpi.hpp>
 
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -90,6 +92,17 @@ void lose_gpu(const Group& group) {
   stream.synchronize();
 }
 
+/// Stops this process when it has said that it waits, until rank 2 could blame it.
+void stop_for_a_while(std::chrono::nanoseconds deadline) {
+  const pid_t stopped = getpid();
+  if (fork() != 0) return;
+  std::this_thread::sleep_for(deadline / 2);
+  kill(stopped, SIGSTOP);
+  std::this_thread::sleep_for(deadline * 7 / 10);
+  kill(stopped, SIGCONT);
+  _exit(0);
+}
+
 void misbehave(const std::string& how, const Group& group) {
   if (how == "killed-before") {
     if (is_culprit()) die();
@@ -140,8 +153,9 @@ void misbehave(const std::string& how, const Group& group) {
     lose_gpu(group);
   } else if (how == "left") {
     if (!is_culprit()) sum(group, 1000);
-  } else if (how == "chain") {
+  } else if (how == "chain" || how == "chain-stopped") {
     // Rank 2 waits for rank 0, and rank 0 for rank 1, which does not come.
+    if (group.rank() == 0 && how == "chain-stopped") stop_for_a_while(group.deadline());
     if (is_culprit()) std::this_thread::sleep_for(group.deadline() * 2);
     int value = 0;
     if (group.rank() == 2) group.receive(std::span(&value, 1), 0).run();

@@ -98,6 +98,9 @@ class Faults(unittest.TestCase):
     def test_the_blame_goes_to_the_end_of_a_chain_of_waits(self):
         self.check("chain", [0, 1, 2], "^rank 1 did not come to barrier within 1.5 s$")
 
+    def test_a_rank_that_said_it_waits_and_then_gets_no_processor_is_not_blamed(self):
+        self.check("chain-stopped", [0, 1, 2], "^rank 1 did not come to barrier within 1.5 s$")
+
     def test_a_rank_that_never_starts_is_noticed(self):
         self.check("lost-bootstrap", [0, 2], "^MPI has not started within 1.5 s, so a process of this program did not come" if MPIRUN
                    else r"^rank 1 did not come to 127\.0\.0\.1:\d+ within 1.5 s$")

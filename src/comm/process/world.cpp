@@ -133,7 +133,8 @@ void World::wait(Transfers& transfers, const std::function<std::string()>& what)
             std::any_of(wait.missing.begin(), wait.missing.end(),
                         [&](int peer) { return has_left_[static_cast<std::size_t>(peer)]; });
         const auto now = Clock::now();
-        const bool is_overdue = now >= start + deadline_;
+        const bool is_overdue =
+            now >= start + deadline_ && (now >= start + deadline_ * 3 / 2 || !has_fallen_silent());
         if (waits_for_gone || is_overdue || now >= next_notice) wait.what = what();
         if (waits_for_gone && test(transfers)) return;  // it may have sent before it left
         if (waits_for_gone || is_overdue) give_up_on(wait);
@@ -147,6 +148,19 @@ void World::wait(Transfers& transfers, const std::function<std::string()>& what)
   }
 }
 
+bool World::is_recent(const Known& known) const {
+  return !known.wait.missing.empty() && Clock::now() - known.when < deadline_ / 2;
+}
+
+/// Whether a rank has said within the deadline that it waits, and not lately: it may lack a
+/// processor, and then the rank that it waits for is to blame.
+bool World::has_fallen_silent() const {
+  return std::any_of(known_waits_.begin(), known_waits_.end(), [&](const Known& known) {
+    return !known.wait.missing.empty() && !is_recent(known) &&
+           Clock::now() - known.when < deadline_;
+  });
+}
+
 void World::give_up_on(const Wait& wait) {
   Waits waits(static_cast<std::size_t>(size_));
   for (int at = 0; at < size_; ++at)
@@ -154,8 +168,7 @@ void World::give_up_on(const Wait& wait) {
   if (const auto gone = waits.gone_for(wait)) fail_locked(*gone);
   waits.add(wait);
   for (const Known& known : known_waits_)
-    if (!known.wait.missing.empty() && Clock::now() - known.when < deadline_ / 2)
-      waits.add(known.wait);
+    if (is_recent(known)) waits.add(known.wait);
   fail_locked(waits.overdue(wait, deadline_));
 }
 

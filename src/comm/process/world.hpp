@@ -91,6 +91,12 @@ class World {
   /// Breaks the program if the end of a rank explains it, and throws.
   void explain(const core::DeviceFailed& failure);
   [[noreturn]] void give_up_on(const Wait& wait);
+  struct Known {
+    Clock::time_point when;
+    Wait wait;
+  };
+  bool is_recent(const Known& known) const;
+  bool has_fallen_silent() const;
 
   const std::chrono::nanoseconds deadline_;
   const std::unique_ptr<Wire> wire_;
@@ -106,10 +112,6 @@ class World {
   std::string message_;
   std::vector<bool> has_left_;
   std::vector<bool> has_ended_;  // without a word
-  struct Known {
-    Clock::time_point when;
-    Wait wait;
-  };
   std::vector<Known> known_waits_;                              // by rank; the last one it told of
   std::optional<core::Listener<core::DeviceFailed>> listener_;  // last: it uses all the others
 };
