@@ -80,6 +80,8 @@ class MpiWire final : public Wire {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   int highest_tag() const override { return highest_tag_; }
+  /// Open MPI's limit in shared memory is 4096 with its header.
+  std::size_t most_at_once() const override { return 4000; }
   bool takes_gpu_memory() const override { return is_cuda_aware(); }
 
   Request send(int peer, int tag, const std::byte* data, std::size_t bytes) override {

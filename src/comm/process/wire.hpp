@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -31,6 +32,8 @@ class Wire {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual int highest_tag() const = 0;
+  /// Bytes of a message that is sent at once. With a longer one the receiver is asked first.
+  virtual std::size_t most_at_once() const { return std::numeric_limits<std::size_t>::max(); }
   /// Whether messages may be memory of a GPU.
   virtual bool takes_gpu_memory() const { return false; }
 

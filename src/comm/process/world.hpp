@@ -57,6 +57,7 @@ class World {
   std::mutex subgroup_mutex;
   std::uint64_t next_context = 2;
   int highest_tag() const { return wire_->highest_tag(); }
+  std::size_t most_at_once() const { return wire_->most_at_once(); }
   bool takes_gpu_memory() const { return wire_->takes_gpu_memory(); }
 
  private:
@@ -111,7 +112,7 @@ class World {
   bool was_thrown_ = false;  // the program knows
   std::string message_;
   std::vector<bool> has_left_;
-  std::vector<bool> has_ended_;  // without a word
+  std::vector<bool> has_ended_;                                 // without a word
   std::vector<Known> known_waits_;                              // by rank; the last one it told of
   std::optional<core::Listener<core::DeviceFailed>> listener_;  // last: it uses all the others
 };
