@@ -113,7 +113,10 @@ class Backoff {
  private:
   static constexpr int kSpins = 100;
   static constexpr int kYields = 200;
+  /// On a busy machine one yield may take as long.
+  static constexpr std::chrono::milliseconds kLongestYields{5};
   int turns_ = 0;
+  std::chrono::steady_clock::time_point first_yield_{};
 };
 
 }  // namespace attacca::comm

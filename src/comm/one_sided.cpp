@@ -68,13 +68,12 @@ void run_one_sided(const ExchangeData& exchange) {
 }
 
 void Backoff::pause() {
-  const int turn = turns_;
-  if (!is_slow()) ++turns_;
-  if (turn < kSpins) return;
-  if (turn < kSpins + kYields)
-    std::this_thread::yield();
-  else
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  if (is_slow()) return std::this_thread::sleep_for(std::chrono::microseconds(50));
+  if (turns_++ < kSpins) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (turns_ == kSpins + 1) first_yield_ = now;
+  if (now - first_yield_ > kLongestYields) turns_ = kSpins + kYields;
+  std::this_thread::yield();
 }
 
 }  // namespace attacca::comm
