@@ -21,8 +21,9 @@ using testing::StartsWith;
 using testing::ThrowsMessage;
 
 using Body = std::function<void(const Group&)>;
-constexpr std::chrono::milliseconds kShort(300);  // for tests in which it passes
-constexpr std::chrono::seconds kLong(60);         // for those in which it must not
+// For tests in which it passes; a busy machine may leave a thread without a processor for a while.
+constexpr std::chrono::seconds kShort(2);
+constexpr std::chrono::seconds kLong(60);  // for those in which it must not
 
 /// Runs `body` on every rank and returns what each was told; "" if it was told nothing.
 std::vector<std::string> told(int ranks, std::chrono::nanoseconds deadline, const Body& body) {
@@ -72,7 +73,7 @@ TEST(Faults, a_rank_that_throws_between_collectives_tells_the_others_why) {
 }
 
 TEST(Faults, a_rank_that_leaves_after_its_last_collective_harms_nobody) {
-  const auto messages = told(3, kShort, [](const Group& group) {
+  const auto messages = told(3, kLong, [](const Group& group) {
     sum_once(group);
     if (group.rank() == 2) return;
     const Group pair = group.subgroup({0, 1});
@@ -100,7 +101,7 @@ TEST(Faults, a_stalled_rank_is_named_within_the_deadline_and_hears_it_later) {
     }
   });
   EXPECT_THAT(messages,
-              Each("rank 1 did not come to all-reduce 'gradients' of 4 f32, sum within 0.3 s"));
+              Each("rank 1 did not come to all-reduce 'gradients' of 4 f32, sum within 2 s"));
 }
 
 TEST(Faults, the_blame_goes_to_the_rank_at_the_end_of_a_chain_of_waits) {
@@ -116,7 +117,7 @@ TEST(Faults, the_blame_goes_to_the_rank_at_the_end_of_a_chain_of_waits) {
       throw;
     }
   });
-  EXPECT_EQ(messages[0], "rank 2 did not send for the receive of 1 i32 within 0.3 s");
+  EXPECT_EQ(messages[0], "rank 2 did not send for the receive of 1 i32 within 2 s");
   EXPECT_EQ(messages[1], messages[0]);
 }
 
@@ -216,8 +217,7 @@ TEST(Faults, a_signal_that_nobody_sets_ends_the_wait) {
     if (group.rank() == 0) group.wait(signal.data(), 3, 1).named("activations").run();
   });
   EXPECT_EQ(messages[0],
-            "rank 0 waited 0.3 s for rank 1 to set the signal of 'activations' to 3; it stood at "
-            "0");
+            "rank 0 waited 2 s for rank 1 to set the signal of 'activations' to 3; it stood at 0");
 }
 
 TEST(Faults, a_group_that_broke_stays_broken) {

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
-#include <thread>
+#include <future>
 
 #include "comm/device_conformance.hpp"
 #include "support/on_each_device.hpp"
@@ -22,11 +22,12 @@ class SmallSharedDevice : public OnEachDevice {
     run_loopback(ranks, [&](const Group& group) { body(group.on(device())); });
   }
   /// What the ranks were told, which is the same for all.
-  std::string told(int ranks, const std::function<void(const Group&)>& body) const {
+  std::string told(int ranks, const std::function<void(const Group&)>& body,
+                   std::chrono::seconds deadline = std::chrono::seconds(60)) const {
     std::string message;
     try {
       run_loopback(ranks, [&](const Group& group) { body(group.on(device())); },
-                   {.deadline = std::chrono::milliseconds(1500)});
+                   {.deadline = deadline});
     } catch (const Error& error) {
       message = error.what();
     }
@@ -198,15 +199,22 @@ TEST_P(SmallSharedDevice, waits_that_would_never_end_are_refused_by_name) {
   EXPECT_THAT(in_graphs(false),
               HasSubstr("'turn' of rank 0 waits in graph 'step' for its signal to be 3, and no"));
   EXPECT_THAT(in_graphs(true), HasSubstr("the ranks wait for each other in graph 'step'"));
-  EXPECT_THAT(told(2,
-                   [&](const Group& group) {
-                     const auto word = group.symmetric<std::uint64_t>(1);
-                     if (group.rank() == 0) group.wait(word.data(), 3, 1).named("turn").run();
-                     // Both have 1.5 s, and the wait is to expire first.
-                     std::this_thread::sleep_for(std::chrono::milliseconds(500));
-                     group.barrier().run();
-                   }),
-              AllOf(HasSubstr("rank 0 waited 1.5 s for rank 1 to set the signal of 'turn' to 3"),
+  std::promise<void> expired;
+  const auto wait = [&](const Group& group) {
+    const auto word = group.symmetric<std::uint64_t>(1);
+    if (group.rank() == 1) {
+      expired.get_future().wait();
+      return group.barrier().run();
+    }
+    try {
+      group.wait(word.data(), 3, 1).named("turn").run();
+    } catch (...) {
+      expired.set_value();
+      throw;
+    }
+  };
+  EXPECT_THAT(told(2, wait, std::chrono::seconds(2)),
+              AllOf(HasSubstr("rank 0 waited 2 s for rank 1 to set the signal of 'turn' to 3"),
                     HasSubstr("it stood at 0")));
 }
 

@@ -127,8 +127,8 @@ TEST(Tcp, a_process_that_does_not_come_is_named_to_those_that_did) {
   const auto all = told(
       {{.rank = 0, .size = 3, .address = "127.0.0.1", .port = port},
        {.rank = 2, .size = 3, .address = "127.0.0.1", .port = port}},
-      [](const Group&) {}, std::chrono::milliseconds(300));
-  EXPECT_THAT(all[0], AllOf(HasSubstr("rank 1 did not come to 127.0.0.1:"), HasSubstr("0.3 s")));
+      [](const Group&) {}, std::chrono::seconds(2));
+  EXPECT_THAT(all[0], AllOf(HasSubstr("rank 1 did not come to 127.0.0.1:"), HasSubstr(" 2 s")));
   EXPECT_EQ(all[1], all[0]);
 }
 

@@ -63,12 +63,11 @@ TEST(GridBarrier, a_block_that_does_not_come_is_named_and_all_others_leave) {
   Words words;
   std::vector<Verdict> verdicts(kBlocks, Verdict::go_on);
   run_threads(kBlocks, [&](unsigned block) {
-    const auto come = [&](unsigned step) {
-      return words.barrier.come(block, step, patience(std::chrono::milliseconds(20)),
-                                [] { return true; });
+    const auto come = [&](unsigned step, std::chrono::milliseconds deadline) {
+      return words.barrier.come(block, step, patience(deadline), [] { return true; });
     };
-    ASSERT_EQ(come(1), Verdict::go_on);
-    if (block != kMissing) verdicts[block] = come(2);
+    ASSERT_EQ(come(1, std::chrono::seconds(20)), Verdict::go_on);
+    if (block != kMissing) verdicts[block] = come(2, std::chrono::milliseconds(20));
   });
   EXPECT_EQ(std::count(verdicts.begin(), verdicts.end(), Verdict::overdue), 1);
   EXPECT_EQ(std::count(verdicts.begin(), verdicts.end(), Verdict::broken), kBlocks - 2);

@@ -347,7 +347,7 @@ TEST(RankedEngine, names_a_rank_that_gives_up_while_it_runs_and_takes_no_more_re
 }
 
 TEST(RankedEngine, stays_ready_while_it_is_idle_for_longer_than_the_deadline) {
-  std::vector<Group> groups = make_loopback(2, {.deadline = std::chrono::milliseconds(900)});
+  std::vector<Group> groups = make_loopback(2, {.deadline = std::chrono::seconds(3)});
   EngineOptions options = small_options();
   const Model model(fixture("llama"));
   std::jthread follower([&, group = groups[1]] {
@@ -359,7 +359,7 @@ TEST(RankedEngine, stays_ready_while_it_is_idle_for_longer_than_the_deadline) {
   options.ranks = groups[0];
   {
     Engine engine(model, options);
-    std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+    std::this_thread::sleep_for(std::chrono::seconds(4));
     EXPECT_EQ(engine.generate(std::vector{greedy(expected("llama").prompt, 4)})[0].error, "");
   }
 }

