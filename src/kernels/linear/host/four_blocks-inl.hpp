@@ -1,6 +1,7 @@
 // four_blocks-inl.hpp: how formats-inl.hpp sees one block of each of four rows of weights, with
 // vectors of 128 bits. Included once for each Highway target.
 #include "kernels/linear/host/formats-inl.hpp"
+#include "kernels/linear/host/integer_tiles.hpp"
 
 #if defined(ATTACCA_FOUR_BLOCKS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTACCA_FOUR_BLOCKS_INL
@@ -22,9 +23,25 @@ using VSigned = hn::Vec<hn::Full128<std::int8_t>>;
 
 inline constexpr unsigned kTileRows = 4;
 
-/// Four blocks, one of each row.
-struct FourBlocks {
+/// Four blocks, one of each row. A quad of rows, as many_blocks-inl.hpp has them, is one row here.
+struct Blocks {
   Bytes at[kTileRows];
+  std::size_t stride;
+
+  HWY_INLINE Blocks(const IntegerTile& tile, std::uint32_t row)
+      : stride(row_bytes(tile.w.type, tile.w.columns)) {
+    for (unsigned r = 0; r < kTileRows; ++r) {
+      // Past the last row, that row is computed again and not used.
+      const std::uint32_t index = row + r < tile.rows ? row + r : tile.rows - 1;
+      at[r] = static_cast<Bytes>(tile.w.row(tile.first + index));
+    }
+  }
+  HWY_INLINE Bytes quad(unsigned index) const { return at[index]; }
+  HWY_INLINE Bytes following_rows() const { return at[0] + kTileRows * stride; }
+  HWY_INLINE void advance(unsigned bytes) {
+#pragma GCC unroll 8
+    for (Bytes& pointer : at) pointer += bytes;
+  }
   HWY_INLINE VWords words(unsigned row, unsigned offset) const {
     return hn::BitCast(Words(), octets_at(at[row] + offset));
   }
@@ -33,7 +50,7 @@ struct FourBlocks {
   }
 };
 
-HWY_INLINE FourWords<Floats> transposed(const FourBlocks& blocks, unsigned offset) {
+HWY_INLINE FourWords<Floats> transposed(const Blocks& blocks, unsigned offset) {
   const Words d;
   const VWords a = blocks.words(0, offset), b = blocks.words(1, offset);
   const VWords c = blocks.words(2, offset), e = blocks.words(3, offset);
@@ -44,7 +61,7 @@ HWY_INLINE FourWords<Floats> transposed(const FourBlocks& blocks, unsigned offse
 }
 
 /// Reads are short because one that crosses cache lines costs a Neoverse N1 four cycles.
-HWY_INLINE TwoFloats<Floats> leading_halves(const FourBlocks& blocks) {
+HWY_INLINE TwoFloats<Floats> leading_halves(const Blocks& blocks) {
   const hn::Full64<std::uint16_t> d;
   const hn::Full64<std::uint32_t> pairs;
   const auto ab = hn::InterleaveLower(d, blocks.halves(0), blocks.halves(1));

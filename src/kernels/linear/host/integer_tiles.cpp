@@ -1,9 +1,15 @@
 // integer_tiles.cpp: the path of integer_tiles.hpp for any processor, with products of 16-bit
-// integers in Highway, and the choice between the paths. Byte dot products are in
-// integer_tiles_dotprod.cpp and integer_tiles_vnni.cpp.
+// integers in Highway, and the choice between the paths.
 #include "kernels/linear/host/integer_tiles.hpp"
 
 #include "kernels/host/simd.hpp"
+// On x86-64 the targets end with AVX2: all processors that have it have a faster path too. The
+// tests compare those paths with this one, and SSE4, without a fused multiply-add, would give other
+// bits.
+#ifdef __x86_64__
+#undef HWY_DISABLED_TARGETS
+#define HWY_DISABLED_TARGETS (HWY_AVX2 - 1)
+#endif
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/linear/host/integer_tiles.cpp"
 #include <hwy/foreach_target.h>
@@ -17,6 +23,7 @@ namespace {
 
 struct Dot {
   using X = RowBlock;
+  static constexpr unsigned kTileCount = 4;
   using Shorts = hn::CappedTag<std::int16_t, 16>;
   using Ints = hn::RepartitionToWide<Shorts>;
   using Ints4 = hn::Full128<std::int32_t>;
@@ -27,9 +34,9 @@ struct Dot {
     hn::Vec<Shorts> vector[kTileRows][kVectors];
   };
 
-  using PanelWeights = Weights;
-  using PanelValues = std::int16_t[kTileRows][32];
+  using Panel = std::int16_t[kTileRows][32];
 
+  template <class>
   static HWY_INLINE Weights weights(const Values<VSigned> (&values)[kTileRows]) {
     Weights w;
 #pragma GCC unroll 8
@@ -39,14 +46,28 @@ struct Dot {
     }
     return w;
   }
-  static HWY_INLINE void store(const Weights& w, PanelValues& to) {
+  template <class>
+  static HWY_INLINE void store(const Weights& w, Panel& to) {
 #pragma GCC unroll 8
     for (unsigned row = 0; row < kTileRows; ++row)
 #pragma GCC unroll 8
       for (unsigned at = 0; at < kVectors; ++at)
         hn::StoreU(w.vector[row][at], Shorts(), to[row] + at * kLanes);
   }
-  static HWY_INLINE Weights load(const PanelValues& from) {
+  template <class, unsigned first, unsigned last, unsigned count>
+  static HWY_INLINE void products(const Weights& w, const X* x, std::size_t stride,
+                                  VInts (&to)[count]) {
+#pragma GCC unroll 8
+    for (unsigned i = 0; i < count; ++i) to[i] = products<first, last>(w, x[i * stride]);
+  }
+  template <class ShapeOf, unsigned first, unsigned last, unsigned count>
+  static HWY_INLINE void products(const Panel& panel, const X* x, std::size_t stride,
+                                  VInts (&to)[count]) {
+    products<ShapeOf, first, last>(load(panel), x, stride, to);
+  }
+
+ private:
+  static HWY_INLINE Weights load(const Panel& from) {
     Weights w;
 #pragma GCC unroll 8
     for (unsigned row = 0; row < kTileRows; ++row)
@@ -56,8 +77,7 @@ struct Dot {
     return w;
   }
 
-  /// Sums of the products in halves [first, last) of 16 columns, one row in each lane. At most
-  /// 2^27.
+  /// At most 2^27.
   template <unsigned first, unsigned last>
   static HWY_INLINE VInts products(const Weights& w, const X& x) {
     VInts sum[kTileRows];
@@ -74,7 +94,6 @@ struct Dot {
     return pair_sums(pair_sums(sum[0], sum[1]), pair_sums(sum[2], sum[3]));
   }
 
- private:
 #if HWY_MAX_BYTES >= 32
   static HWY_INLINE void widen(VSigned v, hn::Vec<Shorts>* to) { *to = hn::PromoteTo(Shorts(), v); }
   static HWY_INLINE VInts four_lanes(hn::Vec<Ints> v) {
@@ -112,15 +131,16 @@ HWY_EXPORT(multiply_portably);
 void multiply_here(const IntegerTile& tile) { HWY_DYNAMIC_DISPATCH(multiply_portably)(tile); }
 }  // namespace
 
-const IntegerPath& portable_path() {
-  static constexpr IntegerPath kPath{"portable", nullptr, &multiply_here};
-  return kPath;
-}
-
-const IntegerPath& best_path() {
-  for (const IntegerPath* path : {dotprod_path(), vnni_path()})
-    if (path) return *path;
-  return portable_path();
+const std::vector<const IntegerPath*>& integer_paths() {
+  static const std::vector<const IntegerPath*> kPaths = [] {
+    static constexpr IntegerPath kPortable{"portable", nullptr, &multiply_here};
+    std::vector<const IntegerPath*> paths;
+    for (const IntegerPath* path : {dotprod_path(), vnni_path(), avx_vnni_path(), avx2_path()})
+      if (path) paths.push_back(path);
+    paths.push_back(&kPortable);
+    return paths;
+  }();
+  return kPaths;
 }
 
 }  // namespace attacca::kernels::host

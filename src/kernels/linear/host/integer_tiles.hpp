@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "kernels/activations.hpp"
 #include "kernels/matrix.hpp"
@@ -43,16 +44,22 @@ struct IntegerPath {
   void (*multiply)(const IntegerTile& tile);
 };
 
-/// Scratch for unpacked rows of weights: 16 as bytes with their scales, or four as floats.
+/// Scratch for unpacked rows of weights with their scales: 16 as bytes, 8 as 16-bit integers, or
+/// four as floats.
 constexpr std::size_t panel_bytes(std::uint32_t columns) { return std::size_t{22} * columns; }
 
-/// Runs on any processor, with Highway.
-const IntegerPath& portable_path();
-/// Runs on ARM processors with byte dot products; null elsewhere.
-const IntegerPath* dotprod_path();
-/// Runs on x86-64 processors with byte dot products of 512 bits; null elsewhere.
-const IntegerPath* vnni_path();
+/// The paths that this processor has, the fastest first. The last one runs on any processor.
+const std::vector<const IntegerPath*>& integer_paths();
 /// The fastest path on this processor.
-const IntegerPath& best_path();
+inline const IntegerPath& best_path() { return *integer_paths().front(); }
+
+/// On ARM processors with byte dot products, null elsewhere.
+const IntegerPath* dotprod_path();
+/// On x86-64 processors with byte dot products of 512 bits, null elsewhere.
+const IntegerPath* vnni_path();
+/// On x86-64 processors with byte dot products of 256 bits, null elsewhere.
+const IntegerPath* avx_vnni_path();
+/// On x86-64 processors with AVX2, null elsewhere.
+const IntegerPath* avx2_path();
 
 }  // namespace attacca::kernels::host

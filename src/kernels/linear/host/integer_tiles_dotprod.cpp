@@ -31,12 +31,14 @@ static_assert(sizeof(SplitBlock) == kPreparedBytes);
 
 struct Dot {
   using X = SplitBlock;
+  static constexpr unsigned kTileCount = 4;
   struct Weights {
     int8x16_t half[kTileRows][2];
   };
   /// Interleaves four columns of each row, so that rows are the lanes of the sums.
-  using PanelValues = std::int8_t[8][16];
+  using Panel = std::int8_t[8][16];
 
+  template <class>
   static HWY_INLINE Weights weights(const Values<VSigned> (&values)[kTileRows]) {
     Weights w;
 #pragma GCC unroll 8
@@ -47,8 +49,40 @@ struct Dot {
     return w;
   }
 
-  /// Sums of the products in halves [first, last) of 16 columns, one row in each lane. At most
-  /// 2^27.
+  template <class>
+  static HWY_INLINE void store(const Weights& w, Panel& to) {
+#pragma GCC unroll 8
+    for (unsigned half = 0; half < 2; ++half) {
+      const int32x4_t a = vreinterpretq_s32_s8(w.half[0][half]);
+      const int32x4_t b = vreinterpretq_s32_s8(w.half[1][half]);
+      const int32x4_t c = vreinterpretq_s32_s8(w.half[2][half]);
+      const int32x4_t d = vreinterpretq_s32_s8(w.half[3][half]);
+      const int32x4x2_t ac = vzipq_s32(a, c);
+      const int32x4x2_t bd = vzipq_s32(b, d);
+#pragma GCC unroll 8
+      for (unsigned pair = 0; pair < 2; ++pair) {
+        const int32x4x2_t both = vzipq_s32(ac.val[pair], bd.val[pair]);
+        vst1q_s8(to[4 * half + 2 * pair], vreinterpretq_s8_s32(both.val[0]));
+        vst1q_s8(to[4 * half + 2 * pair + 1], vreinterpretq_s8_s32(both.val[1]));
+      }
+    }
+  }
+  template <class, unsigned first, unsigned last, unsigned count>
+  static HWY_INLINE void products(const Weights& w, const X* x, std::size_t stride,
+                                  VInts (&to)[count]) {
+#pragma GCC unroll 8
+    for (unsigned i = 0; i < count; ++i) to[i] = products<first, last>(w, x[i * stride]);
+  }
+  template <class, unsigned first, unsigned last, unsigned count>
+  static HWY_INLINE void products(const Panel& panel, const X* x, std::size_t stride,
+                                  VInts (&to)[count]) {
+    const PanelWeights w = load(panel);
+#pragma GCC unroll 8
+    for (unsigned i = 0; i < count; ++i) to[i] = products<first, last>(w, x[i * stride]);
+  }
+
+ private:
+  /// At most 2^27.
   template <unsigned first, unsigned last>
   static HWY_INLINE VInts products(const Weights& w, const X& x) {
     int32x4_t sum[kTileRows];
@@ -69,27 +103,10 @@ struct Dot {
     return VInts(vpaddq_s32(vpaddq_s32(sum[0], sum[1]), vpaddq_s32(sum[2], sum[3])));
   }
 
-  static HWY_INLINE void store(const Weights& w, PanelValues& to) {
-#pragma GCC unroll 8
-    for (unsigned half = 0; half < 2; ++half) {
-      const int32x4_t a = vreinterpretq_s32_s8(w.half[0][half]);
-      const int32x4_t b = vreinterpretq_s32_s8(w.half[1][half]);
-      const int32x4_t c = vreinterpretq_s32_s8(w.half[2][half]);
-      const int32x4_t d = vreinterpretq_s32_s8(w.half[3][half]);
-      const int32x4x2_t ac = vzipq_s32(a, c);
-      const int32x4x2_t bd = vzipq_s32(b, d);
-#pragma GCC unroll 8
-      for (unsigned pair = 0; pair < 2; ++pair) {
-        const int32x4x2_t both = vzipq_s32(ac.val[pair], bd.val[pair]);
-        vst1q_s8(to[4 * half + 2 * pair], vreinterpretq_s8_s32(both.val[0]));
-        vst1q_s8(to[4 * half + 2 * pair + 1], vreinterpretq_s8_s32(both.val[1]));
-      }
-    }
-  }
   struct PanelWeights {
     int8x16_t columns[8];
   };
-  static HWY_INLINE PanelWeights load(const PanelValues& from) {
+  static HWY_INLINE PanelWeights load(const Panel& from) {
     PanelWeights w;
 #pragma GCC unroll 8
     for (unsigned at = 0; at < 8; ++at) w.columns[at] = vld1q_s8(from[at]);
@@ -116,7 +133,6 @@ struct Dot {
     return VInts(vaddq_s32(vshlq_n_s32(high, 8), low));
   }
 
- private:
   /// Makes a new zero. The compiler would copy an existing one, which occupies a pipeline; this
   /// does not. `unlike` keeps it from merging two of them.
   static HWY_INLINE int32x4_t zero(int8x16_t unlike) {
