@@ -191,7 +191,7 @@ void ProcessGroup::collective(const ExchangeData& exchange) {
 }
 
 Descriptor ProcessGroup::meet(const ExchangeData& exchange, bool has_data) {
-  world_->check();
+  World::Turn turn = world_->take_turn();
   Descriptor descriptor = exchange.descriptor;
   descriptor.sequence = ++sequence_;
   transfers_.clear();
@@ -200,12 +200,12 @@ Descriptor ProcessGroup::meet(const ExchangeData& exchange, bool has_data) {
     if (peer == rank()) continue;
     const std::size_t most = sizeof descriptor + kInlineBytes;
     std::byte* message = room(inbox_[static_cast<std::size_t>(peer)], most);
-    world_->receive(transfers_, world_rank(peer), tag(Line::collective), message, most);
+    world_->receive(turn, transfers_, world_rank(peer), tag(Line::collective), message, most);
     if (!has_data) continue;
     const std::size_t bytes = sizeof descriptor + incoming(exchange, peer).size();
     const std::size_t piece = piece_of(bytes);
     for (std::size_t at = piece; at < bytes; at += piece)
-      world_->receive(later_, world_rank(peer), tag(Line::collective), message + at,
+      world_->receive(turn, later_, world_rank(peer), tag(Line::collective), message + at,
                       std::min(piece, bytes - at));
   }
   for (int peer = 0; peer < size(); ++peer) {
@@ -217,22 +217,23 @@ Descriptor ProcessGroup::meet(const ExchangeData& exchange, bool has_data) {
     std::memcpy(message, &descriptor, sizeof descriptor);
     if (!out.empty()) std::memcpy(message + sizeof descriptor, out.data(), out.size());
     for (std::size_t at = 0; at < bytes; at += piece)
-      world_->send(transfers_, world_rank(peer), tag(Line::collective), message + at,
+      world_->send(turn, transfers_, world_rank(peer), tag(Line::collective), message + at,
                    std::min(piece, bytes - at));
   }
   const auto what = [&] { return "come to " + describe(descriptor); };
-  world_->wait(transfers_, what);
+  world_->wait(turn, transfers_, what);
   bool do_agree = true;
   for (std::size_t at = 0; at < inbox_.size(); ++at)
     if (static_cast<int>(at) != rank())
       do_agree &= std::memcmp(inbox_[at].data(), &descriptor, sizeof descriptor) == 0;
   if (do_agree) {
-    world_->wait(later_, what);
+    world_->wait(turn, later_, what);
     return descriptor;
   }
   std::vector<Descriptor> all(static_cast<std::size_t>(size()), descriptor);
   for (std::size_t at = 0; at < all.size(); ++at)
     if (static_cast<int>(at) != rank()) std::memcpy(&all[at], inbox_[at].data(), sizeof descriptor);
+  turn.unlock();
   world_->fail(disagreement(all, members()));
 }
 
@@ -261,14 +262,15 @@ void ProcessGroup::exchange_long(const ExchangeData& exchange, const Descriptor&
 
 void ProcessGroup::move(const Descriptor& descriptor, std::span<const Outgoing> to,
                         std::span<const Incoming> from) {
+  World::Turn turn = world_->take_turn();
   transfers_.clear();
   for (int peer = 0; peer < size(); ++peer)
     if (const Incoming in = from[static_cast<std::size_t>(peer)]; peer != rank() && !in.empty())
-      world_->receive(transfers_, world_rank(peer), tag(Line::data), in.data(), in.size());
+      world_->receive(turn, transfers_, world_rank(peer), tag(Line::data), in.data(), in.size());
   for (int peer = 0; peer < size(); ++peer)
     if (const Outgoing out = to[static_cast<std::size_t>(peer)]; peer != rank() && !out.empty())
-      world_->send(transfers_, world_rank(peer), tag(Line::data), out.data(), out.size());
-  world_->wait(transfers_, [&] { return "finish " + describe(descriptor); });
+      world_->send(turn, transfers_, world_rank(peer), tag(Line::data), out.data(), out.size());
+  world_->wait(turn, transfers_, [&] { return "finish " + describe(descriptor); });
 }
 
 /// This rank's own part: sums, and the second round of a long all-reduce.
@@ -295,7 +297,6 @@ void ProcessGroup::finish(const ExchangeData& e, const Descriptor& d) {
 
 void ProcessGroup::send(const ExchangeData& exchange) {
   const std::lock_guard one_at_a_time(send_mutex_);
-  world_->check();
   const Descriptor& d = exchange.descriptor;
   const bool is_short = exchange.from_bytes <= kInlineBytes;
   const std::size_t short_bytes = is_short ? exchange.from_bytes : 0;
@@ -303,30 +304,34 @@ void ProcessGroup::send(const ExchangeData& exchange) {
   std::memcpy(message, &d, sizeof d);
   if (short_bytes > 0) std::memcpy(message + sizeof d, exchange.from, short_bytes);
   const int peer = world_rank(exchange.peer);
+  World::Turn turn = world_->take_turn();
   Transfers transfers;
-  world_->send(transfers, peer, tag(Line::send), message, sizeof d + short_bytes);
+  world_->send(turn, transfers, peer, tag(Line::send), message, sizeof d + short_bytes);
   if (!is_short)
-    world_->send(transfers, peer, tag(Line::sent_data), exchange.from, exchange.from_bytes);
-  world_->wait(transfers, [&] { return "receive the " + describe(d); });
+    world_->send(turn, transfers, peer, tag(Line::sent_data), exchange.from, exchange.from_bytes);
+  world_->wait(turn, transfers, [&] { return "receive the " + describe(d); });
 }
 
 void ProcessGroup::receive(const ExchangeData& exchange) {
   const std::lock_guard one_at_a_time(receive_mutex_);
-  world_->check();
   const Descriptor& d = exchange.descriptor;
   const int peer = world_rank(exchange.peer);
   const auto what = [&] { return "send for the " + describe(d); };
   const std::size_t most = sizeof(Descriptor) + kInlineBytes;
+  World::Turn turn = world_->take_turn();
   Transfers transfers;
-  world_->receive(transfers, peer, tag(Line::send), room(received_, most), most);
-  world_->wait(transfers, what);
+  world_->receive(turn, transfers, peer, tag(Line::send), room(received_, most), most);
+  world_->wait(turn, transfers, what);
   Descriptor sent;
   std::memcpy(&sent, received_.data(), sizeof sent);
-  if (const std::string message = disagreement(sent, peer, d, world_rank(rank())); !message.empty())
+  if (const std::string message = disagreement(sent, peer, d, world_rank(rank()));
+      !message.empty()) {
+    turn.unlock();
     world_->fail(message);
+  }
   if (exchange.to_bytes > kInlineBytes) {
-    world_->receive(transfers, peer, tag(Line::sent_data), exchange.to, exchange.to_bytes);
-    world_->wait(transfers, what);
+    world_->receive(turn, transfers, peer, tag(Line::sent_data), exchange.to, exchange.to_bytes);
+    world_->wait(turn, transfers, what);
   } else if (exchange.to_bytes > 0) {
     std::memcpy(exchange.to, received_.data() + sizeof sent, exchange.to_bytes);
   }

@@ -40,12 +40,17 @@ class World {
   int size() const { return size_; }
   std::chrono::nanoseconds deadline() const { return deadline_; }
 
-  void send(Transfers& to, int peer, int tag, const std::byte* data, std::size_t bytes);
-  void receive(Transfers& to, int peer, int tag, std::byte* data, std::size_t bytes);
-  /// Waits until all are done. If it throws, the program is broken and the wire is not used again,
-  /// so nothing is written to memory that the messages were meant for. `what`: what peers that are
+  /// For as long as a thread has it, the wire is its own. Throws if the program is broken.
+  using Turn = std::unique_lock<std::mutex>;
+  Turn take_turn();
+  void send(const Turn&, Transfers& to, int peer, int tag, const std::byte* data,
+            std::size_t bytes);
+  void receive(const Turn&, Transfers& to, int peer, int tag, std::byte* data, std::size_t bytes);
+  /// Waits until all are done; gives others their turn where that takes longer than a message
+  /// between two cores. If it throws, the program is broken and the wire is not used again, so
+  /// nothing is written to memory that the messages were meant for. `what`: what peers that are
   /// missing did not do.
-  void wait(Transfers& transfers, const std::function<std::string()>& what);
+  void wait(Turn& turn, Transfers& transfers, const std::function<std::string()>& what);
 
   void check();
   /// Breaks the program with this message, unless it is broken already, and throws.
