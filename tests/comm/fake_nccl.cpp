@@ -1,8 +1,9 @@
 // fake_nccl.cpp: a libnccl.so.2 for tests: ranks are threads, memory is the host's, and every call
 // waits for its end. It has the functions that attacca uses, with NCCL's own signatures. It ends
-// the program where a communicator is destroyed or aborted twice, or never.
+// the program where a communicator is destroyed or aborted twice, or never, or used afterwards.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -75,19 +77,32 @@ class Living {
   }
   void remove(ncclComm* comm, const char* call) {
     const std::lock_guard lock(mutex_);
-    if (comms_.erase(comm) == 1) return;
+    check(comms_.erase(comm) == 1, call);
+  }
+  void expect(ncclComm* comm, const char* call) {
+    const std::lock_guard lock(mutex_);
+    check(comms_.count(comm) == 1, call);
+  }
+
+ private:
+  static void check(bool is_living, const char* call) {
+    if (is_living) return;
     std::fprintf(stderr, "fake NCCL: %s of a communicator that has ended\n", call);
     std::abort();
   }
 
- private:
   std::mutex mutex_;
   std::set<ncclComm*> comms_;
 };
 Living living;
 
+/// How long a collective takes until it looks at its communicator.
+std::atomic<int> delay_in_ms{0};
+
 /// The last rank that comes does the work of all.
 int meet(ncclComm* comm, const void* from, void* to, const std::function<int(World&)>& work) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(delay_in_ms));
+  living.expect(comm, "a collective");
   World& world = *comm->world;
   std::unique_lock lock(world.mutex);
   world.from[static_cast<std::size_t>(comm->rank)] = static_cast<const char*>(from);
@@ -153,6 +168,8 @@ int reduce(World& world, std::size_t first, std::size_t count, int type, int red
 }  // namespace
 
 extern "C" {
+
+void fakeNcclDelay(int milliseconds) { delay_in_ms = milliseconds; }
 
 int ncclGetVersion(int* version) { return *version = 22803, 0; }
 const char* ncclGetErrorString(int error) {

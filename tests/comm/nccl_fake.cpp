@@ -1,6 +1,7 @@
 // nccl_fake.cpp: the conformance cases on NCCL's group over a fake of the library (fake_nccl.cpp),
 // and what it refuses. It shows that attacca calls NCCL with the right numbers, in the right order;
 // whether NCCL does the rest is for tests on GPUs.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 
 #include <thread>
@@ -111,6 +112,26 @@ TEST(Nccl, a_call_that_waits_for_a_rank_that_stalls_ends_at_the_deadline) {
   ASSERT_EQ(messages.size(), 2u);
   EXPECT_THAT(messages, Each(AllOf(HasSubstr("rank 1 launched 1 exchanges through NCCL"),
                                    HasSubstr("within 2 s"))));
+}
+
+/// Makes the fake's collectives take so long until they look at their communicator.
+class Delay {
+ public:
+  explicit Delay(int milliseconds) { set(milliseconds); }
+  ~Delay() { set(0); }
+
+ private:
+  static void set(int milliseconds) {
+    static void* const fake = dlopen("libnccl.so.2", RTLD_NOW);
+    reinterpret_cast<void (*)(int)>(dlsym(fake, "fakeNcclDelay"))(milliseconds);
+  }
+};
+
+TEST(Nccl, a_communicator_is_not_aborted_while_a_call_begins) {
+  const Delay delay(600);  // the watch looks every 250 ms
+  const auto messages =
+      told_instead_of_a_call(kLong, [](const Group& group) { group.give_up("its disk is full"); });
+  EXPECT_EQ(messages, std::vector<std::string>(2, "rank 1 gave up: its disk is full"));
 }
 
 TEST(Nccl, sends_that_differ_from_their_receives_are_named) {

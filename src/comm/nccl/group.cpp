@@ -48,25 +48,28 @@ class Communicator {
                " (two ranks on one GPU need NCCL 2.30 or later, NCCL_MULTI_RANK_GPU_ENABLE=1 and "
                "NCCL_MAX_CTAS=4)");
     } catch (...) {
-      if (comm_) end(library_.abort);
+      if (comm_) end(comm_.exchange(nullptr), library_.abort);
       throw;
     }
-    watch_.emplace(*control, [this] { end(library_.abort); });
+    watch_.emplace(*control, [this] { stop(); });
     guard_.emplace([this](const core::WorkPasses& work) { hear(work); });
   }
   ~Communicator() {
     guard_.reset();
     watch_.reset();
     // To destroy it waits for the others, so a program that is broken aborts.
-    if (comm_) end(is_broken() ? library_.abort : library_.destroy);
+    if (comm_) end(comm_.exchange(nullptr), is_broken() ? library_.abort : library_.destroy);
   }
   Communicator(const Communicator&) = delete;
 
-  /// For a call, which is counted. Throws RanksBroken once the program is broken.
-  NcclComm* get() {
+  /// Hands it to `call`, which is counted. Throws RanksBroken once the program is broken.
+  template <class Call>
+  void use(const Call& call) {
+    const InUse in_use(users_);
+    NcclComm* const comm = comm_;  // null only if the check throws
     control_->check();
     watch_->add_launched(1);
-    return comm_;
+    call(comm);
   }
   const NcclLibrary& library() const { return library_; }
   /// The device's memory that barriers reduce.
@@ -76,6 +79,16 @@ class Communicator {
   }
 
  private:
+  class InUse {
+   public:
+    explicit InUse(std::atomic<int>& users) : users_(users) { ++users_; }
+    ~InUse() { --users_; }
+    InUse(const InUse&) = delete;
+
+   private:
+    std::atomic<int>& users_;
+  };
+
   std::string problem(int error, const char* call) const {
     return fmt::format("{}: {}; {}", call, library_.error_text(error), library_.last_error(comm_));
   }
@@ -108,8 +121,17 @@ class Communicator {
       return true;
     }
   }
-  void end(int (*how)(NcclComm*)) {
+  /// Calls begin no more, and those that have begun are let out, since NCCL frees what they use.
+  /// One that does not return waits for a rank that does not come.
+  void stop() {
+    constexpr std::chrono::seconds kLongest(1);
     NcclComm* const comm = comm_.exchange(nullptr);
+    const auto start = std::chrono::steady_clock::now();
+    for (Backoff backoff; users_ != 0 && std::chrono::steady_clock::now() - start < kLongest;)
+      backoff.pause();
+    end(comm, library_.abort);
+  }
+  void end(NcclComm* comm, int (*how)(NcclComm*)) {
     try {
       graph::impl_of(device_).run_here([&] { how(comm); });
     } catch (...) {  // the device is lost, and its memory with it
@@ -128,6 +150,7 @@ class Communicator {
   const NcclLibrary& library_;
   Buffer<std::uint32_t> word_;
   std::atomic<NcclComm*> comm_ = nullptr;
+  std::atomic<int> users_ = 0;
   std::optional<Watch> watch_;
   std::optional<core::Listener<core::WorkPasses>> guard_;
 };
@@ -196,12 +219,12 @@ class NcclGroup final : public LibraryGroup {
   void call(const ExchangeData& e, StreamRef stream) override {
     compare_on_host(*control(), e);
     void* const native = graph::state_of(stream).impl->native_for_a_call();
-    graph::impl_of(device()).run_here([&] { hand_over(e, native); });
+    graph::impl_of(device()).run_here(
+        [&] { communicator_->use([&](NcclComm* comm) { hand_over(e, comm, native); }); });
   }
-  void hand_over(const ExchangeData& e, void* stream) {
+  void hand_over(const ExchangeData& e, NcclComm* comm, void* stream) {
     const Descriptor& d = e.descriptor;
     const NcclLibrary& nccl = communicator_->library();
-    NcclComm* const comm = communicator_->get();
     const std::size_t bytes = d.part_bytes();
     const auto check = [&](int error) { communicator_->check(error, name_of(d.operation)); };
     switch (d.operation) {
