@@ -60,48 +60,33 @@ __device__ inline void fence_operands(std::uint32_t (&a)[kCount]) {
   ATTACCA_SUMS_8(c, i), ATTACCA_SUMS_8(c, (i) + 8), ATTACCA_SUMS_8(c, (i) + 16), ATTACCA_SUMS_8(c, (i) + 24)
 // clang-format on
 
-/// c += a b for 64 rows of a, 64, 128 or 256 rows of b and 16 columns of bf16 of both.
-__device__ inline void multiply(float (&c)[32], std::uint64_t a, std::uint64_t b) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" ATTACCA_NAMES_32
-               "}, %32, %33, 1, 1, 1, 0, 0;"
-               : ATTACCA_SUMS_32(c, 0)
-               : "l"(a), "l"(b));
-}
-__device__ inline void multiply(float (&c)[64], std::uint64_t a, std::uint64_t b) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" ATTACCA_NAMES_64
-               "}, %64, %65, 1, 1, 1, 0, 0;"
-               : ATTACCA_SUMS_32(c, 0), ATTACCA_SUMS_32(c, 32)
-               : "l"(a), "l"(b));
-}
-__device__ inline void multiply(float (&c)[128], std::uint64_t a, std::uint64_t b) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" ATTACCA_NAMES_128
-               "}, %128, %129, 1, 1, 1, 0, 0;"
-               : ATTACCA_SUMS_32(c, 0), ATTACCA_SUMS_32(c, 32), ATTACCA_SUMS_32(c, 64),
-                 ATTACCA_SUMS_32(c, 96)
-               : "l"(a), "l"(b));
-}
-/// The same for f16.
-__device__ inline void multiply_f16(float (&c)[32], std::uint64_t a, std::uint64_t b) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" ATTACCA_NAMES_32
-               "}, %32, %33, 1, 1, 1, 0, 0;"
-               : ATTACCA_SUMS_32(c, 0)
-               : "l"(a), "l"(b));
-}
-__device__ inline void multiply_f16(float (&c)[64], std::uint64_t a, std::uint64_t b) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" ATTACCA_NAMES_64
-               "}, %64, %65, 1, 1, 1, 0, 0;"
-               : ATTACCA_SUMS_32(c, 0), ATTACCA_SUMS_32(c, 32)
-               : "l"(a), "l"(b));
-}
-__device__ inline void multiply_f16(float (&c)[128], std::uint64_t a, std::uint64_t b) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {" ATTACCA_NAMES_128
-               "}, %128, %129, 1, 1, 1, 0, 0;"
-               : ATTACCA_SUMS_32(c, 0), ATTACCA_SUMS_32(c, 32), ATTACCA_SUMS_32(c, 64),
-                 ATTACCA_SUMS_32(c, 96)
-               : "l"(a), "l"(b));
-}
-/// The same with a in registers: a lane of warp w holds the pairs of a that mma.m16n8k16 wants, for
-/// rows 16 w and on.
+// c += a b for 64 rows of a, 64, 128 or 256 rows of b and 16 columns of both.
+#define ATTACCA_MULTIPLY(function, type)                                                           \
+  __device__ inline void function(float(&c)[32], std::uint64_t a, std::uint64_t b) {               \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {" ATTACCA_NAMES_32 \
+                 "}, %32, %33, 1, 1, 1, 0, 0;"                                                     \
+                 : ATTACCA_SUMS_32(c, 0)                                                           \
+                 : "l"(a), "l"(b));                                                                \
+  }                                                                                                \
+  __device__ inline void function(float(&c)[64], std::uint64_t a, std::uint64_t b) {               \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type                      \
+                 " {" ATTACCA_NAMES_64 "}, %64, %65, 1, 1, 1, 0, 0;"                               \
+                 : ATTACCA_SUMS_32(c, 0), ATTACCA_SUMS_32(c, 32)                                   \
+                 : "l"(a), "l"(b));                                                                \
+  }                                                                                                \
+  __device__ inline void function(float(&c)[128], std::uint64_t a, std::uint64_t b) {              \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32." type "." type                      \
+                 " {" ATTACCA_NAMES_128 "}, %128, %129, 1, 1, 1, 0, 0;"                            \
+                 : ATTACCA_SUMS_32(c, 0), ATTACCA_SUMS_32(c, 32), ATTACCA_SUMS_32(c, 64),          \
+                   ATTACCA_SUMS_32(c, 96)                                                          \
+                 : "l"(a), "l"(b));                                                                \
+  }
+ATTACCA_MULTIPLY(multiply, "bf16")
+ATTACCA_MULTIPLY(multiply_f16, "f16")
+#undef ATTACCA_MULTIPLY
+
+/// The same in bf16 with a in registers: a lane of warp w holds the pairs of a that mma.m16n8k16
+/// wants, for rows 16 w and on.
 __device__ inline void multiply(float (&c)[32], const std::uint32_t (&a)[4], std::uint64_t b) {
   asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" ATTACCA_NAMES_32
                "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 0;"
@@ -121,7 +106,7 @@ __device__ inline void multiply(float (&c)[128], const std::uint32_t (&a)[4], st
                  ATTACCA_SUMS_32(c, 96)
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
-/// The same as the first for 128 rows of b and 32 columns of e4m3.
+/// c += a b for 64 rows of a, 128 rows of b and 32 columns of e4m3 of both.
 __device__ inline void multiply_fp8(float (&c)[64], std::uint64_t a, std::uint64_t b) {
   asm volatile("wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {" ATTACCA_NAMES_64
                "}, %64, %65, 1, 1, 1;"

@@ -31,7 +31,7 @@ constexpr std::size_t kInlineBytes = 32 * 1024;
 // which is less to send if there are more than two ranks.
 constexpr std::size_t kWholeBytes = 8 * 1024;
 // A message that cannot be sent at once is cut into up to so many pieces that can. Two of them take
-// 60 % of the time of one that waits for the receiver's answer, and nine take longer than it.
+// 60 % of the time of one that waits for the receiver's answer, and five take as long as it.
 constexpr std::size_t kMostPieces = 3;
 constexpr std::size_t kAlignment = 256;
 constexpr std::uint64_t kWorldContext = 0;

@@ -10,7 +10,7 @@
 #include "kernels/residual.hpp"
 
 #if defined(__CUDACC__)
-#include <cuda_fp16.h>
+#include "kernels/linear/streamed_multiply.cuh"
 #endif
 
 namespace attacca::kernels {
@@ -97,10 +97,10 @@ struct HalfRows {
 #pragma unroll
     for (unsigned i = 0; i < kHeld; ++i) {
       const std::uint32_t at = threadIdx.x + i * kThreads;
-      if (at < eights) x[at] = halves(held[i], scale);
+      if (at < eights) x[at] = streamed::halves(held[i], scale);
     }
     for (std::uint32_t at = threadIdx.x + kHeld * kThreads; at < eights; at += kThreads)
-      x[at] = halves(x[at], scale);
+      x[at] = streamed::halves(x[at], scale);
     for (std::uint32_t i = threadIdx.x; i < parts; i += kThreads)
       squares[i] = i == 0 ? scaled_square(a, found.sum, exponent) : 0.0f;
 #endif
@@ -112,14 +112,6 @@ struct HalfRows {
   __device__ static unsigned with_magnitudes(unsigned largest, const uint4& x) {
     return __vmaxu2(__vmaxu2(largest, __vmaxu2(magnitudes(x.x), magnitudes(x.y))),
                     __vmaxu2(magnitudes(x.z), magnitudes(x.w)));
-  }
-  __device__ static unsigned halves(unsigned pair, float scale) {
-    const __half2 both = __floats2half2_rn(__uint_as_float(pair << 16) * scale,
-                                           __uint_as_float(pair & 0xffff0000u) * scale);
-    return reinterpret_cast<const unsigned&>(both);
-  }
-  __device__ static uint4 halves(const uint4& x, float scale) {
-    return {halves(x.x, scale), halves(x.y, scale), halves(x.z, scale), halves(x.w, scale)};
   }
   /// The largest and the sum of all threads' numbers. No thread returns before all have called.
   struct Found {
