@@ -99,6 +99,36 @@ Living living;
 /// How long a collective takes until it looks at its communicator.
 std::atomic<int> delay_in_ms{0};
 
+/// Aborts do not return while they are held, as NCCL's wait for graphs to go.
+class Aborts {
+ public:
+  void hold() {
+    const std::lock_guard lock(mutex_);
+    is_held_ = true;
+  }
+  /// Waits until all that were held have ended.
+  void release() {
+    std::unique_lock lock(mutex_);
+    is_held_ = false;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return waiting_ == 0; });
+  }
+  void pass() {
+    std::unique_lock lock(mutex_);
+    ++waiting_;
+    changed_.wait(lock, [&] { return !is_held_; });
+    --waiting_;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_held_ = false;
+  int waiting_ = 0;
+};
+Aborts aborts;
+
 /// The last rank that comes does the work of all.
 int meet(ncclComm* comm, const void* from, void* to, const std::function<int(World&)>& work) {
   std::this_thread::sleep_for(std::chrono::milliseconds(delay_in_ms));
@@ -170,6 +200,8 @@ int reduce(World& world, std::size_t first, std::size_t count, int type, int red
 extern "C" {
 
 void fakeNcclDelay(int milliseconds) { delay_in_ms = milliseconds; }
+void fakeNcclHoldAborts() { aborts.hold(); }
+void fakeNcclReleaseAborts() { aborts.release(); }
 
 int ncclGetVersion(int* version) { return *version = 22803, 0; }
 const char* ncclGetErrorString(int error) {
@@ -209,9 +241,12 @@ int ncclCommAbort(ncclComm* comm) {
     const std::lock_guard lock(worlds_mutex);
     aborted.emplace_back(comm);
   }
-  const std::lock_guard lock(comm->world->mutex);
-  comm->world->is_aborted = true;
-  comm->world->changed.notify_all();
+  {
+    const std::lock_guard lock(comm->world->mutex);
+    comm->world->is_aborted = true;
+    comm->world->changed.notify_all();
+  }
+  aborts.pass();
   return 0;
 }
 

@@ -114,21 +114,37 @@ TEST(Nccl, a_call_that_waits_for_a_rank_that_stalls_ends_at_the_deadline) {
                                    HasSubstr("within 2 s"))));
 }
 
-/// Makes the fake's collectives take so long until they look at their communicator.
-class Delay {
- public:
-  explicit Delay(int milliseconds) { set(milliseconds); }
-  ~Delay() { set(0); }
+/// A function that only the fake has.
+template <class... Args>
+void call_fake(const char* name, Args... args) {
+  static void* const fake = dlopen("libnccl.so.2", RTLD_NOW);
+  reinterpret_cast<void (*)(Args...)>(dlsym(fake, name))(args...);
+}
 
- private:
-  static void set(int milliseconds) {
-    static void* const fake = dlopen("libnccl.so.2", RTLD_NOW);
-    reinterpret_cast<void (*)(int)>(dlsym(fake, "fakeNcclDelay"))(milliseconds);
-  }
+/// Makes the fake's collectives take so long until they look at their communicator.
+struct Delay {
+  explicit Delay(int milliseconds) { call_fake("fakeNcclDelay", milliseconds); }
+  ~Delay() { call_fake("fakeNcclDelay", 0); }
+  Delay(const Delay&) = delete;
+};
+/// While it lives no abort returns.
+struct HeldAborts {
+  HeldAborts() { call_fake("fakeNcclHoldAborts"); }
+  ~HeldAborts() { call_fake("fakeNcclReleaseAborts"); }
+  HeldAborts(const HeldAborts&) = delete;
 };
 
 TEST(Nccl, a_communicator_is_not_aborted_while_a_call_begins) {
   const Delay delay(600);  // the watch looks every 250 ms
+  const auto messages =
+      told_instead_of_a_call(kLong, [](const Group& group) { group.give_up("its disk is full"); });
+  EXPECT_EQ(messages, std::vector<std::string>(2, "rank 1 gave up: its disk is full"));
+}
+
+/// Where ranks are threads, NCCL's abort waits for the graphs of all of them, and a stream of one
+/// rank may own the graph of another.
+TEST(Nccl, nobody_waits_for_an_abort_that_waits_for_the_graphs_of_others) {
+  const HeldAborts held;
   const auto messages =
       told_instead_of_a_call(kLong, [](const Group& group) { group.give_up("its disk is full"); });
   EXPECT_EQ(messages, std::vector<std::string>(2, "rank 1 gave up: its disk is full"));

@@ -8,7 +8,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "comm/compare.hpp"
@@ -28,6 +32,10 @@ namespace {
 /// do not keep the group, since its stream may keep ended graphs while it is busy. NCCL's kernels
 /// wait for ever for a rank that does not come, so a watch aborts them when the program is broken.
 /// From then on nothing is launched, and `synchronize` throws what broke it.
+///
+/// To abort, NCCL waits until no graph is left that captured this communicator or, where ranks are
+/// threads, another rank's. Such a graph may go behind this one. So an abort has a thread of its
+/// own, which nobody waits for longer than a moment.
 class Communicator {
  public:
   /// Throws BadArgument on all ranks alike. A collective call.
@@ -48,7 +56,7 @@ class Communicator {
                " (two ranks on one GPU need NCCL 2.30 or later, NCCL_MULTI_RANK_GPU_ENABLE=1 and "
                "NCCL_MAX_CTAS=4)");
     } catch (...) {
-      if (comm_) end(comm_.exchange(nullptr), library_.abort);
+      if (comm_) end(device_, comm_, library_.abort);
       throw;
     }
     watch_.emplace(*control, [this] { stop(); });
@@ -58,14 +66,18 @@ class Communicator {
     guard_.reset();
     watch_.reset();
     // To destroy it waits for the others, so a program that is broken aborts.
-    if (comm_) end(comm_.exchange(nullptr), is_broken() ? library_.abort : library_.destroy);
+    if (comm_ && is_broken())
+      stop();
+    else if (comm_)
+      end(device_, comm_, library_.destroy);
+    if (aborted_.valid()) aborted_.wait_for(kMoment);
   }
   Communicator(const Communicator&) = delete;
 
   /// Hands it to `call`, which is counted. Throws RanksBroken once the program is broken.
   template <class Call>
   void use(const Call& call) {
-    const InUse in_use(users_);
+    const InUse in_use(*users_);
     NcclComm* const comm = comm_;  // null only if the check throws
     control_->check();
     watch_->add_launched(1);
@@ -79,6 +91,8 @@ class Communicator {
   }
 
  private:
+  static constexpr std::chrono::seconds kMoment{1};
+
   class InUse {
    public:
     explicit InUse(std::atomic<int>& users) : users_(users) { ++users_; }
@@ -124,16 +138,20 @@ class Communicator {
   /// Calls begin no more, and those that have begun are let out, since NCCL frees what they use.
   /// One that does not return waits for a rank that does not come.
   void stop() {
-    constexpr std::chrono::seconds kLongest(1);
-    NcclComm* const comm = comm_.exchange(nullptr);
-    const auto start = std::chrono::steady_clock::now();
-    for (Backoff backoff; users_ != 0 && std::chrono::steady_clock::now() - start < kLongest;)
-      backoff.pause();
-    end(comm, library_.abort);
+    std::promise<void> ended;
+    aborted_ = ended.get_future();
+    std::thread([device = device_, users = users_, comm = comm_.exchange(nullptr),
+                 abort = library_.abort, ended = std::move(ended)]() mutable {
+      const auto start = std::chrono::steady_clock::now();
+      for (Backoff backoff; *users != 0 && std::chrono::steady_clock::now() - start < kMoment;)
+        backoff.pause();
+      end(device, comm, abort);
+      ended.set_value_at_thread_exit();
+    }).detach();
   }
-  void end(NcclComm* comm, int (*how)(NcclComm*)) {
+  static void end(const Device& device, NcclComm* comm, int (*how)(NcclComm*)) {
     try {
-      graph::impl_of(device_).run_here([&] { how(comm); });
+      graph::impl_of(device).run_here([&] { how(comm); });
     } catch (...) {  // the device is lost, and its memory with it
     }
   }
@@ -150,7 +168,8 @@ class Communicator {
   const NcclLibrary& library_;
   Buffer<std::uint32_t> word_;
   std::atomic<NcclComm*> comm_ = nullptr;
-  std::atomic<int> users_ = 0;
+  const std::shared_ptr<std::atomic<int>> users_ = std::make_shared<std::atomic<int>>(0);
+  std::future<void> aborted_;  // of `stop`
   std::optional<Watch> watch_;
   std::optional<core::Listener<core::WorkPasses>> guard_;
 };
