@@ -166,8 +166,9 @@ run_ranks() {
     done
   fi
   record ranks "$logs/ranks" || status=1
-  build/cuda/bin/attacca bench ranks-device --device cuda:0 --json-dir "bench/results/$slug" ${commit:+--commit "$commit"} ||
-    status=1
+  # Ranks that share a GPU through NCCL may wait for each other for ever.
+  timeout 300 build/cuda/bin/attacca bench ranks-device --device cuda:0 --json-dir "bench/results/$slug" \
+    ${commit:+--commit "$commit"} || status=1
   return $status
 }
 
