@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <future>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -70,14 +69,14 @@ class Communicator {
       stop();
     else if (comm_)
       end(device_, comm_, library_.destroy);
-    if (aborted_.valid()) aborted_.wait_for(kMoment);
+    wait_a_moment([&] { return !calls_->is_aborting; });
   }
   Communicator(const Communicator&) = delete;
 
   /// Hands it to `call`, which is counted. Throws RanksBroken once the program is broken.
   template <class Call>
   void use(const Call& call) {
-    const InUse in_use(*users_);
+    const InUse in_use(calls_->running);
     NcclComm* const comm = comm_;  // null only if the check throws
     control_->check();
     watch_->add_launched(1);
@@ -91,16 +90,19 @@ class Communicator {
   }
 
  private:
-  static constexpr std::chrono::seconds kMoment{1};
-
+  /// The library's calls that run. An abort may outlive the communicator.
+  struct Calls {
+    std::atomic<int> running{0};
+    std::atomic<bool> is_aborting{false};
+  };
   class InUse {
    public:
-    explicit InUse(std::atomic<int>& users) : users_(users) { ++users_; }
-    ~InUse() { --users_; }
+    explicit InUse(std::atomic<int>& running) : running_(running) { ++running_; }
+    ~InUse() { --running_; }
     InUse(const InUse&) = delete;
 
    private:
-    std::atomic<int>& users_;
+    std::atomic<int>& running_;
   };
 
   std::string problem(int error, const char* call) const {
@@ -138,16 +140,20 @@ class Communicator {
   /// Calls begin no more, and those that have begun are let out, since NCCL frees what they use.
   /// One that does not return waits for a rank that does not come.
   void stop() {
-    std::promise<void> ended;
-    aborted_ = ended.get_future();
-    std::thread([device = device_, users = users_, comm = comm_.exchange(nullptr),
-                 abort = library_.abort, ended = std::move(ended)]() mutable {
-      const auto start = std::chrono::steady_clock::now();
-      for (Backoff backoff; *users != 0 && std::chrono::steady_clock::now() - start < kMoment;)
-        backoff.pause();
+    calls_->is_aborting = true;
+    std::thread([device = device_, calls = calls_, comm = comm_.exchange(nullptr),
+                 abort = library_.abort] {
+      wait_a_moment([&] { return calls->running == 0; });
       end(device, comm, abort);
-      ended.set_value_at_thread_exit();
+      calls->is_aborting = false;
     }).detach();
+  }
+  template <class IsDone>
+  static void wait_a_moment(const IsDone& is_done) {
+    constexpr std::chrono::seconds kMoment(1);
+    const auto start = std::chrono::steady_clock::now();
+    for (Backoff backoff; !is_done() && std::chrono::steady_clock::now() - start < kMoment;)
+      backoff.pause();
   }
   static void end(const Device& device, NcclComm* comm, int (*how)(NcclComm*)) {
     try {
@@ -168,8 +174,7 @@ class Communicator {
   const NcclLibrary& library_;
   Buffer<std::uint32_t> word_;
   std::atomic<NcclComm*> comm_ = nullptr;
-  const std::shared_ptr<std::atomic<int>> users_ = std::make_shared<std::atomic<int>>(0);
-  std::future<void> aborted_;  // of `stop`
+  const std::shared_ptr<Calls> calls_ = std::make_shared<Calls>();
   std::optional<Watch> watch_;
   std::optional<core::Listener<core::WorkPasses>> guard_;
 };
