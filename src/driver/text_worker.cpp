@@ -47,6 +47,7 @@ void TextWorker::run() {
       outcomes = std::exchange(sent_, {});
     }
     for (Outcome& outcome : outcomes) take_in(outcome);
+    outcomes.clear();  // what their callbacks captured may go now
   }
 }
 

@@ -57,6 +57,16 @@ std::string percent_decoded(std::string_view text) {
   return result;
 }
 
+/// What went wrong, without the library's tag in brackets and the place in lines, which a schema on
+/// one line does not have.
+std::string_view words_of(const ordered_json::exception& error) {
+  std::string_view words = error.what();
+  for (const std::string_view before : {"] ", "parse error at ", ": "})
+    if (const std::size_t at = words.find(before); at != std::string_view::npos)
+      words.remove_prefix(at + before.size());
+  return words;
+}
+
 /// formats::parse_json sorts the keys; here their order matters.
 ordered_json parsed(std::string_view text) {
   if (text.size() > kMostSchemaBytes)
@@ -82,9 +92,9 @@ ordered_json parsed(std::string_view text) {
     return ordered_json::parse(text, watch);
   } catch (const ordered_json::parse_error& error) {
     throw BadArgument(
-        fmt::format("schema: byte {}: not JSON: {}", error.byte, in_quotes(error.what())));
+        fmt::format("schema: byte {}: not JSON: {}", error.byte, in_quotes(words_of(error))));
   } catch (const ordered_json::exception& error) {  // a number is too large for a double
-    throw BadArgument(fmt::format("schema: not usable JSON: {}", in_quotes(error.what())));
+    throw BadArgument(fmt::format("schema: not usable JSON: {}", in_quotes(words_of(error))));
   }
 }
 

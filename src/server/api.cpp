@@ -227,6 +227,8 @@ void Api::generate(const Route& route, const RequestBody& body, const Models::In
                  .tool_format = parsed.tool_format,
                  .sampling = parsed.prompts.front().sampling,
                  .max_tokens = parsed.prompts.front().max_tokens,
+                 .instructions = parsed.instructions,
+                 .metadata = parsed.metadata,
                  .token_text = [files = model.model()](std::int32_t token) {
                    return files.detokenize({&token, 1});
                  }};

@@ -26,7 +26,9 @@ struct ReplyHead {
   bool has_usage = false;  // in a stream: the last chunk has the usage, all others a null
   llm::ToolFormat tool_format = llm::ToolFormat::none;  // in which whole replies call tools
   llm::Sampling sampling = {};                          // what a response says of its request,
-  std::size_t max_tokens = 0;                           // and the most that it may have
+  std::size_t max_tokens = 0;                           // the most that it may have,
+  std::optional<std::string> instructions = {};         // and what it came with
+  std::string metadata = "{}";                          // in JSON
   std::function<std::string(std::int32_t token)> token_text;
 };
 

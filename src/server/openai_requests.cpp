@@ -365,13 +365,17 @@ GenerationRequest read_response_request(const RequestBody& body, const RequestRu
   if (fields.truth("background").value_or(false)) fields.refuse_unsupported("background");
   // They change nothing here.
   for (const char* key :
-       {"user", "store", "metadata", "service_tier", "parallel_tool_calls", "tool_choice",
-        "safety_identifier", "prompt_cache_key", "reasoning", "truncation", "max_tool_calls"})
+       {"user", "store", "service_tier", "parallel_tool_calls", "tool_choice", "safety_identifier", "prompt_cache_key", "reasoning", "truncation", "max_tool_calls"})
     fields.find(key);
   GenerationRequest result{.is_response = true, .prompt_field = "input"};
   llm::Request request = settings_of(fields, rules, seed);
-  if (const auto instructions = fields.text("instructions"))
-    request.messages.push_back({.role = "system", .content = *instructions});
+  result.instructions = fields.text("instructions");
+  if (result.instructions)
+    request.messages.push_back({.role = "system", .content = *result.instructions});
+  if (const json* metadata = fields.find("metadata")) {
+    if (!metadata->is_object()) fields.refuse("metadata", "an object");
+    result.metadata = metadata->dump();
+  }
   const json* input = fields.find("input");
   if (input && input->is_string()) {
     request.messages.push_back({.role = "user", .content = input->get<std::string>()});

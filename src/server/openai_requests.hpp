@@ -39,6 +39,8 @@ struct GenerationRequest {
   std::string grammar_field = {};  // and the grammar
   llm::ToolFormat tool_format =
       llm::ToolFormat::none;  // in which replies call tools; none: as text
+  std::optional<std::string> instructions = {};  // which a response repeats,
+  std::string metadata = "{}";                   // as it does these, in JSON
 
   /// First all choices of the first prompt, then those of the next. Each of a prompt's choices has
   /// a seed of its own: the request's, that + 1, ...

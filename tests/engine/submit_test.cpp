@@ -391,6 +391,27 @@ TEST_P(Submit, callbacks_get_the_events_in_order_and_then_the_reply) {
   EXPECT_THAT([&] { ticket.next(); }, ThrowsMessage<BadArgument>(HasSubstr("has callbacks")));
 }
 
+TEST_P(Submit, what_callbacks_captured_goes_with_their_request) {
+  Engine engine(model_, options());
+  for (const bool is_cancelled : {false, true}) {
+    auto captured = std::make_shared<int>(0);
+    std::weak_ptr<int> left = captured;
+    Request request = is_cancelled ? endless() : greedy({1, 2}, 4);
+    request.on_event = [captured](const RequestEvent&) {};
+    request.on_done = [captured](const Reply&) {};
+    {
+      Ticket ticket = engine.submit(std::move(request));
+      if (is_cancelled) ticket.cancel();
+      ticket.wait();
+    }
+    captured.reset();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!left.expired() && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(left.expired());
+  }
+}
+
 TEST_P(Submit, a_callback_that_has_had_enough_ends_its_request) {
   const Model embedded("");
   Engine engine(embedded, options());

@@ -183,6 +183,10 @@ class Responses(OneServer):
     def test_a_response_says_how_it_was_drawn(self):
         reply = self.server.answer("/v1/responses", **(self.FIELDS | {"temperature": 0.7, "top_p": 0.9}))
         self.assertEqual((0.7, 0.9, 12), (reply["temperature"], reply["top_p"], reply["max_output_tokens"]))
+        self.assertEqual((None, {}), (reply["instructions"], reply["metadata"]))
+        more = {"instructions": "Be brief.", "metadata": {"topic": "foxes"}}
+        reply = self.server.answer("/v1/responses", **(self.FIELDS | more))
+        self.assertEqual(more, {key: reply[key] for key in more})
 
     def test_a_stream_has_numbered_events_and_ends_with_the_whole_response(self):
         body = self.server.raw("POST", "/v1/responses", json.dumps(self.FIELDS | {"stream": True}))[2].decode()

@@ -56,6 +56,7 @@ class Commands(UsageTest):
         self.assertEqual(attacca("bench", "serve", "--help").stdout, done.stdout)
         self.assert_refused(attacca("help", "bench", "sreve"), "no command 'sreve'; the nearest is serve")
         self.assert_refused(attacca("help", "run", "fast"), "run has no commands of its own, such as 'fast'")
+        self.assert_refused(attacca("nosuch", "--help"), "no command 'nosuch'")
 
     def test_words_in_front_of_a_command_that_would_be_ignored_are_refused(self):
         for words in (("queue",), ("--device", "host")):
@@ -203,6 +204,9 @@ class Values(UsageTest):
         for arguments, word in ((("run", "hi", "--logprobs", "2"), "--json"), (("run", "hi", "-f", prompts), "--prompts"),
                                 (("run", "--plain", "hi", "--system", "x"), "--system"),
                                 (("run", "hi", "--stop", ""), "--stop"),
+                                (("run", "hi", "--json-schema", " "), "--json-schema is empty"),
+                                (("run", "hi", "--samples", "100001"), "--samples"),
+                                (("run", "--", "-x hello", "-n", "3"), "one word too many"),
                                 (("run", "hi", "--samples", "2", *GREEDY), "--temperature"),
                                 (("run", "hi", "--threads", "2", "--device", "host-serial"), "--threads"),
                                 (("tokenize", "small", "1", "--decode", "--add-special"), "--add-special"),
@@ -214,6 +218,24 @@ class Values(UsageTest):
         for text in b"slots: 2\nslots: 4\n", b"page_size: 16\npage-size: 32\n":
             done = attacca("run", "hi", "--config", self.file("twice.yaml", text))
             self.assert_refused(done, "line 2", "twice", status=1)
+
+    def test_a_printed_config_says_the_same_when_it_is_read(self):
+        given = ("--no-prefix-cache", "--stop", "null", "--stop", "a\nb\"c\\ 'd'", "--stop", "~")
+        printed = attacca("run", *given, "--print-config").stdout
+        self.assertIn("no-prefix-cache: true", printed.splitlines())
+        again = attacca("run", "--config", self.file("again.yaml", printed.encode()), "--print-config")
+        self.assertEqual(printed, again.stdout, again.stderr)
+        self.assertIn("no-prefix-cache: false", attacca("run", "--no-prefix-cache=off", "--print-config").stdout)
+        self.assertNotIn("{false}", attacca("help", "run").stdout)
+
+    def test_what_a_config_cannot_say_is_refused(self):
+        for text, words in ((b"temperature: 0\n---\nnosuch: 3\n", ("line 3", "second document")),
+                            (b"config: other.yaml\n", ("line 1", "for the command line only"))):
+            self.assert_refused(attacca("run", "hi", "--config", self.file("no.yaml", text)), *words, status=1)
+
+    def test_options_that_do_nothing_without_another_are_refused(self):
+        for arguments in (("--trace-level", "graph"), ("--rank-transport", "nccl"), ("--rank-deadline", "5")):
+            self.assert_refused(attacca("run", "hi", *arguments), arguments[0])
 
     def test_samples_have_seeds_of_their_own_and_can_be_drawn_again(self):
         arguments = ("run", "--plain", "Once upon a time", "-n", "16", "--json", "--temperature", "1")

@@ -256,6 +256,7 @@ void run(const Choices& choices) {
     throw UsageError("--json and --svg take one benchmark; --json-dir writes the files of several");
   if ((is_all || names.size() > 1) && !choices.trace.file.empty())
     throw UsageError("--trace takes one benchmark");
+  check(choices.trace);
   for (const std::string& file : {choices.json_file, choices.svg_file, choices.trace.file})
     if (!file.empty()) require_writable(file);
   run_all(chosen, is_all, choices);

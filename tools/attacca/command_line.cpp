@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdio>
 #include <utility>
@@ -50,7 +51,9 @@ std::string no_command(const CLI::App& app, const std::string& name) {
 std::string unexpected_word(const CLI::App& app) {
   const CLI::App* const command = chosen_command(app);
   const std::vector<std::string> words = app.remaining(true);
-  const std::string word = words.empty() ? std::string() : words.front();
+  const auto unread = std::find_if(words.begin(), words.end(),
+                                   [](const std::string& word) { return word != "--"; });
+  const std::string word = unread == words.end() ? std::string() : *unread;
   if (word.starts_with("--")) {
     const std::string name = word.substr(2, word.find('=') - 2);
     return fmt::format("no option '--{}'; the nearest is --{}", name,
@@ -100,18 +103,42 @@ void refuse_words_in_front(const CLI::App& command) {
                       command.get_name()));
 }
 
+bool is_control(char letter) { return std::iscntrl(static_cast<unsigned char>(letter)) != 0; }
+
+/// In double quotes, which can say every character.
+std::string escaped(const std::string& value) {
+  std::string quoted = "\"";
+  for (const char letter : value) {
+    if (letter == '\n')
+      quoted += "\\n";
+    else if (is_control(letter))
+      quoted += fmt::format("\\x{:02x}", static_cast<unsigned char>(letter));
+    else
+      quoted +=
+          letter == '"' || letter == '\\' ? std::string{'\\', letter} : std::string(1, letter);
+  }
+  return quoted + "\"";
+}
+
 /// A value as YAML: in quotes unless it is plain without them.
 std::string yaml_text(const std::string& value) {
+  constexpr std::array kNulls = {"null", "Null", "NULL"};
+  if (std::any_of(value.begin(), value.end(), is_control)) return escaped(value);
   const auto is_plain = [](char letter) {
     return std::isalnum(static_cast<unsigned char>(letter)) || letter == '_' || letter == '.' ||
            letter == '/' || letter == '-';
   };
-  if (!value.empty() && value != "-" && std::all_of(value.begin(), value.end(), is_plain))
+  const bool is_null = std::find(kNulls.begin(), kNulls.end(), value) != kNulls.end();
+  if (!value.empty() && value != "-" && !is_null &&
+      std::all_of(value.begin(), value.end(), is_plain))
     return value;
   std::string quoted = "'";
   for (const char letter : value) quoted += letter == '\'' ? "''" : std::string(1, letter);
   return quoted + "'";
 }
+
+/// CLI11 keeps what a flag that begins with ! makes of its value, not the value.
+std::string negated(const std::string& flag) { return flag == "true" ? "false" : "true"; }
 
 void print_config(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
@@ -119,7 +146,8 @@ void print_config(const CLI::App& command) {
     const std::string name = option->get_lnames().front();
     if (name == "help" || name == "config" || "--" + name == kPrintConfig) continue;
     std::vector<std::string> values;
-    for (const std::string& value : option->results()) values.push_back(yaml_text(value));
+    for (const std::string& value : option->results())
+      values.push_back(yaml_text(option->check_fname(name) ? negated(value) : value));
     if (values.size() > 1)
       fmt::print("{}: [{}]\n", name, fmt::join(values, ", "));
     else if (values.size() == 1)
@@ -234,8 +262,23 @@ void Command::set(const std::string& option, const std::vector<std::string>& val
   }
 }
 
+namespace {
+
+/// CLI11's, without the value that a flag that begins with ! has.
+class Help : public CLI::Formatter {
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    std::string name = CLI::Formatter::make_option_name(option, is_positional);
+    for (std::size_t at = 0; (at = name.find("{false}")) != std::string::npos;)
+      name.erase(at, sizeof "{false}" - 1);
+    return name;
+  }
+};
+
+}  // namespace
+
 Program::Program(const std::string& name, const std::string& about, const std::string& version)
     : app_(std::make_unique<CLI::App>(about, name)) {
+  app_->formatter(std::make_shared<Help>());
   app_->set_version_flag("--version", name + " " + version);
   app_->require_subcommand(0, 1);
 }
@@ -277,6 +320,8 @@ int Program::parse(const std::vector<std::string>& words) {
   try {
     app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));  // it takes the last first
   } catch (const CLI::Success& asked) {                                   // --help and --version
+    if (!chosen_command(*app_) && !app_->remaining().empty())
+      throw UsageError(unexpected_word(*app_));
     return app_->exit(asked);
   } catch (const CLI::ExtrasError&) {
     throw UsageError(unexpected_word(*app_));

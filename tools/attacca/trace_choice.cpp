@@ -17,9 +17,15 @@ void add_trace_options(Command& command, TraceChoice& choice) {
               choice_of({"graph", "node"},
                         [&choice](std::size_t at) {
                           choice.level = at == 0 ? TraceLevel::graph : TraceLevel::node;
+                          choice.has_level = true;
                         }),
               "a slice for each launch of a graph, which costs next to nothing, or for each node")
       .shows_default("node");
+}
+
+void check(const TraceChoice& choice) {
+  if (choice.has_level && choice.file.empty())
+    throw UsageError("--trace-level does nothing without --trace; give it a file");
 }
 
 bool is_recordable(const std::vector<std::string>& words) {

@@ -14,9 +14,12 @@ namespace attacca::tool {
 struct TraceChoice {
   std::string file;  // empty: nothing is recorded
   TraceLevel level = TraceLevel::node;
+  bool has_level = false;  // it was asked for
 };
 
 void add_trace_options(Command& command, TraceChoice& choice);
+/// Throws UsageError for a level of nothing.
+void check(const TraceChoice& choice);
 
 /// Whether the words are the line of a command that takes --trace.
 bool is_recordable(const std::vector<std::string>& words);

@@ -141,6 +141,12 @@ void add_engine_flags(Command& command, EngineFlags& flags) {
 llm::EngineOptions engine_options(const EngineFlags& flags) {
   llm::EngineOptions options = flags.engine;
   options.device = device_called(flags.device);
+  if (flags.ranks == 0 && flags.engine.rank_transport != Transport::automatic)
+    throw UsageError(fmt::format("--rank-transport {} does nothing with one rank; give --ranks too",
+                                 transport_name(flags.engine.rank_transport)));
+  if (flags.ranks == 0 && flags.rank_deadline != EngineFlags{}.rank_deadline)
+    throw UsageError(fmt::format("--rank-deadline {} does nothing with one rank; give --ranks too",
+                                 flags.rank_deadline));
   if (flags.threads == 0) return options;
   if (options.device.kind() != DeviceKind::host_threads)
     throw UsageError(

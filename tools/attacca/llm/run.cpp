@@ -104,6 +104,8 @@ llm::Grammar grammar_of(const Settings& settings) {
   if (settings.wants_object) return {llm::GrammarKind::json_object};
   if (settings.regex) return {llm::GrammarKind::regex, *settings.regex};
   const std::string& schema = *settings.json_schema;
+  if (schema.find_first_not_of(" \t\r\n") == std::string::npos)
+    throw UsageError("--json-schema is empty; give it a schema, or a file that holds one");
   const bool is_text = schema.find_first_not_of(" \t\r\n") == schema.find('{');
   return {llm::GrammarKind::json_schema, is_text ? schema : read_text("--json-schema", schema)};
 }
@@ -120,6 +122,7 @@ void check_conversation(const Settings& settings, bool is_chat) {
 void run(Settings& settings, bool has_model) {
   const std::optional<std::string> prompt = sort_words(settings, has_model);
   check_prompt(settings, prompt);
+  check(settings.trace);
   settings.grammar = grammar_of(settings);
   EngineOptions options = engine_options(settings.flags);
   RankTeam team(settings.flags, options);
@@ -169,6 +172,7 @@ void add_sampling_flags(Command& command, SamplingFlags& sampling) {
 
 void add_run(Program& program) {
   constexpr std::uint64_t kMostTokens = std::numeric_limits<std::int32_t>::max();
+  constexpr std::uint64_t kMostSamples = 100'000;  // all are submitted at once
   auto settings = std::make_shared<Settings>();
   Command command = program.command("run", "Let a model answer, or go on from a text");
   command.footer(
@@ -197,7 +201,7 @@ void add_run(Program& program) {
   command.option("-f,--prompts", text(settings->prompts_file),
                  "a file of prompts, one a line, batched; - is standard input");
   command
-      .option("--samples", whole_number(settings->samples, 1, kMostTokens),
+      .option("--samples", whole_number(settings->samples, 1, kMostSamples),
               "answers to each prompt, each with its own seed")
       .shows_default(shown(settings->samples));
   command.option("--system", text(settings->system), "the system message a chat starts with");

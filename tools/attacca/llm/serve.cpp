@@ -162,6 +162,7 @@ std::unique_ptr<server::Models> make_models(const ServeSettings& settings,
   const std::vector<NamedModel> named = models_of(settings);
   if (named.size() > 1 && !engine.step_log.empty())
     throw UsageError("--step-log is for one model; leave it out, or serve one model");
+  check(settings.trace);
   if (named.size() > 1 && !settings.trace.file.empty())
     throw UsageError("--trace is for one model; leave it out, or serve one model");
   std::optional<Watch> watch;
@@ -189,8 +190,9 @@ std::unique_ptr<server::Models> make_models(const ServeSettings& settings,
 
 server::ApiKeys read_keys(const ServeSettings& settings) {
   if (settings.keys_file.empty()) return {};
+  const std::string keys = read_text("--api-key-file", settings.keys_file);
   try {
-    return server::ApiKeys(read_text("--api-key-file", settings.keys_file));
+    return server::ApiKeys(keys);
   } catch (const BadArgument& error) {
     throw BadArgument(fmt::format("--api-key-file {}: {}", settings.keys_file, error.what()));
   }

@@ -47,8 +47,10 @@ void set_option(Command& command, const std::string& path, const YAML::Node& key
   std::string name = text;
   std::replace(name.begin(), name.end(), '_', '-');
   const std::vector<std::string> known = command.long_options();
-  if (std::find(known.begin(), known.end(), name) == known.end() || name == "config" ||
-      name == "print-config" || name == "help")
+  if (name == "config" || name == "print-config" || name == "help")
+    throw BadArgument(fmt::format("{}: {} is for the command line only; leave it out",
+                                  place(path, key.Mark()), text));
+  if (std::find(known.begin(), known.end(), name) == known.end())
     throw BadArgument(fmt::format("{}: '{}' is no option of {}; the nearest is {}",
                                   place(path, key.Mark()), text, command.name(),
                                   nearest(name, known)));
@@ -65,13 +67,17 @@ void set_option(Command& command, const std::string& path, const YAML::Node& key
 }
 
 void read_config(Command command, const std::string& path) {
-  YAML::Node file;
+  std::vector<YAML::Node> documents;
   try {
-    file = YAML::Load(read_text("--config", path));
+    documents = YAML::LoadAll(read_text("--config", path));
   } catch (const YAML::ParserException& error) {
     throw BadArgument(fmt::format("{}: {}", place(path, error.mark), error.msg));
   }
-  if (file.IsNull()) return;
+  if (documents.size() > 1)
+    throw BadArgument(
+        fmt::format("{}: a second document begins; keep one", place(path, documents[1].Mark())));
+  if (documents.empty() || documents.front().IsNull()) return;
+  const YAML::Node& file = documents.front();
   if (!file.IsMap())
     throw BadArgument(
         fmt::format("--config {}: this is not a list of `option: value` lines", path));
