@@ -124,7 +124,9 @@ void add_remarks(Lines& lines, const Setup& setup, const Figures& figures) {
     lines.add("failed    {}: {}{}{}", failure.count, failure.reason,
               failure.detail.empty() ? "" : ": ", failure.detail);
   if (!setup.words.is_measured)
-    lines.add("note      the server has no /tokenize; a word of a prompt was taken for a token");
+    lines.add(
+        "note      the server's /tokenize did not answer; a word of a prompt was taken for a "
+        "token");
   if (figures.without_usage > 0)
     lines.add("note      {} replies had no usage; their tokens are pieces of text",
               figures.without_usage);

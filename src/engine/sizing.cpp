@@ -188,8 +188,9 @@ schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights&
                                               weights.are_expanded);
   if (options.device.is_cuda()) taken += weights.bytes;
   auto budget = static_cast<std::size_t>(static_cast<double>(free) * options.memory_fraction);
-  std::string limit;
+  std::string limit, remedy = "use a smaller step_tokens or fewer slots";
   if (options.memory_limit > 0) {
+    remedy = "raise memory_limit, or " + remedy;
     // The system may drop mapped pages and read them again, so they count only here.
     if (!options.device.is_cuda()) taken += weights.mapped;
     budget = std::min(budget, options.memory_limit);
@@ -200,8 +201,8 @@ schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights&
   if (affordable < 1)
     throw llm::DoesNotFit(fmt::format(
         "the model does not fit: {:.0f} MiB are free, of which {} may be used{}; it needs {:.0f} "
-        "MiB and at least one KV page of {:.2f} MiB; use a smaller step_tokens or fewer slots",
-        mebi(free), options.memory_fraction, limit, mebi(taken), mebi(page)));
+        "MiB and at least one KV page of {:.2f} MiB; {}",
+        mebi(free), options.memory_fraction, limit, mebi(taken), mebi(page), remedy));
   if (options.pages > affordable)
     throw llm::DoesNotFit(fmt::format(
         "{} KV pages of {:.2f} MiB are {:.0f} MiB, and {:.0f} MiB are left of {:.0f} MiB free "

@@ -20,6 +20,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -29,6 +30,17 @@
 namespace attacca::server {
 
 namespace {
+
+/// A proxy asks for a whole address: http://host/path.
+std::string path_of(std::string_view target) {
+  target = target.substr(0, target.find_first_of("?#"));
+  if (const std::size_t scheme = target.find("://");
+      scheme != std::string_view::npos && !target.starts_with('/')) {
+    const std::size_t path = target.find('/', scheme + 3);
+    target = path == std::string_view::npos ? "/" : target.substr(path);
+  }
+  return std::string(target);
+}
 
 namespace net = boost::asio;
 namespace http = boost::beast::http;
@@ -305,10 +317,9 @@ net::awaitable<void> HttpConnection::read_requests() {
     }
     if (is_lingering_) continue;
     auto message = parser.release();
-    const std::string target(message.target());
     pending_.push_back(
         {.request = {.method = std::string(message.method_string()),
-                     .path = target.substr(0, target.find_first_of("?#")),
+                     .path = path_of(message.target()),
                      .authorization = std::string(message[http::field::authorization]),
                      .body = std::move(message.body()),
                      .origin = std::string(message[http::field::origin]),

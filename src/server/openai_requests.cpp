@@ -163,7 +163,7 @@ std::string content_of(Fields& message) {
     Fields part((*content)[at], fmt::format("{}[{}]", message.place("content"), at));
     const std::string type = part.text("type").value_or("");  // those of /v1/responses, too
     if (type != "text" && type != "input_text" && type != "output_text")
-      part.refuse("type", "the type text");
+      part.refuse("type", "the type text, input_text or output_text");
     const auto piece = part.text("text");
     if (!piece) part.refuse("text", "a string");
     text += *piece;
@@ -267,7 +267,8 @@ std::size_t choices_of(Fields& fields) {
 std::vector<llm::Request> prompts_of(Fields& fields, const std::string& key,
                                      const llm::Request& settings, const RequestRules& rules) {
   const std::string expected =
-      fmt::format("a text, a list of tokens or a list of at most {} such prompts", kMostPrompts);
+      fmt::format("a text or a list of tokens, neither empty, or a list of at most {} such prompts",
+                  kMostPrompts);
   std::vector<llm::Request> prompts;
   const auto add = [&](const json& value, const std::string& place) {
     prompts.push_back(settings);
@@ -365,7 +366,8 @@ GenerationRequest read_response_request(const RequestBody& body, const RequestRu
   if (fields.truth("background").value_or(false)) fields.refuse_unsupported("background");
   // They change nothing here.
   for (const char* key :
-       {"user", "store", "service_tier", "parallel_tool_calls", "tool_choice", "safety_identifier", "prompt_cache_key", "reasoning", "truncation", "max_tool_calls"})
+       {"user", "store", "service_tier", "parallel_tool_calls", "tool_choice", "safety_identifier",
+        "prompt_cache_key", "reasoning", "truncation", "max_tool_calls"})
     fields.find(key);
   GenerationRequest result{.is_response = true, .prompt_field = "input"};
   llm::Request request = settings_of(fields, rules, seed);

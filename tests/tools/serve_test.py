@@ -412,6 +412,12 @@ class Connections(OneServer):
         self.assertNotIn(b"chunked", text)
         self.assertEqual(1, len(texts_of(events_of(text.split(b"\r\n\r\n", 1)[1]))))
 
+    def test_a_whole_address_is_taken_for_its_path(self):
+        for target in "http://somewhere:80/health?x=/1", "/health":
+            with self.server.socket() as raw:
+                raw.sendall(f"GET {target} HTTP/1.1\r\nHost: somewhere\r\nConnection: close\r\n\r\n".encode())
+                self.assertTrue(raw.recv(65536).startswith(b"HTTP/1.1 200 "))
+
     def test_a_client_that_leaves_frees_its_pages(self):
         def ends():
             """How many sequences have ended, by reason."""

@@ -12,6 +12,7 @@
 
 #include "choice.hpp"
 #include "command.hpp"
+#include "files.hpp"
 
 #if ATTACCA_WITH_LLM
 #include "llm/step_graph.hpp"
@@ -48,6 +49,7 @@ void write(const std::string& text, const std::string& file) {
     fmt::print("{}", text);
     return;
   }
+  require_writable(file);
   std::ofstream out(file, std::ios::binary);
   if (!(out << text).flush()) throw Error(fmt::format("cannot write '{}'", file));
 }

@@ -77,6 +77,8 @@ std::string add_floors(const Trace& trace, trace::Summary& summary, bool shows_e
 void run(const TraceSettings& asked) {
   if (!asked.output.empty() && is_recordable(asked.files))
     return record_command(asked.files, asked.output);
+  if (asked.files.size() > 1 && is_recordable(asked.files) && !asked.compares)
+    throw UsageError(fmt::format("to record {}, name a file with --output", asked.files.front()));
   const std::size_t wanted = asked.compares ? 2 : 1;
   if (asked.files.size() != wanted)
     throw UsageError(fmt::format("{} {} given; {}", asked.files.size(),
