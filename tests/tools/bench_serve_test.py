@@ -244,7 +244,7 @@ class AgainstOthers(WithFiles):
                 texts = 1 if kind == "without-done" else 2
                 self.assertEqual(9 * (4 if has_usage else texts), result["output_tokens"])
                 self.assertEqual(not has_usage, "9 replies had no usage" in table)
-                self.assertEqual(kind == "whole", "no /tokenize" not in table)
+                self.assertEqual(kind == "whole", "/tokenize did not answer" not in table)
 
     def test_each_misbehaviour_is_counted_by_its_reason(self):
         reasons = {"cut": "the connection closed early", "cut-head": "the connection closed early",

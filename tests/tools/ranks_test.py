@@ -92,6 +92,13 @@ class Launched(unittest.TestCase):
             self.assertEqual(status, 2)
             self.assertIn("--ranks 4 in a program of 2 processes; give --ranks 2", errors)
 
+    def test_another_count_is_refused_before_the_others_come(self):
+        alone = {"RANK": "0", "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(launch.free_port())}
+        done = subprocess.run([BINARY, *STORY, "--ranks", "2"], env=os.environ | alone, capture_output=True, text=True,
+                              timeout=20)
+        self.assertEqual(2, done.returncode, done.stderr)
+        self.assertIn("--ranks 2 in a program of 3 processes; give --ranks 3", done.stderr)
+
     def test_a_killed_process_is_named_at_once(self):
         first, second = launch.start(2, TALES, **PIPES)
         first.stdout.read(SOME)

@@ -2,10 +2,12 @@
 #include "llm/rank_team.hpp"
 
 #include <fmt/core.h>
+#include <attacca/launch.hpp>
 #include <attacca/mpi.hpp>
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -16,6 +18,12 @@ namespace {
 /// How long the ranks may take to end behind their engine.
 constexpr std::chrono::seconds kPatience{1};
 
+void check_size(unsigned ranks, int processes) {
+  if (processes != static_cast<int>(ranks))
+    throw UsageError(fmt::format("--ranks {} in a program of {} processes; give --ranks {}", ranks,
+                                 processes, processes));
+}
+
 }  // namespace
 
 RankTeam::RankTeam(const EngineFlags& flags, llm::EngineOptions& options) {
@@ -24,11 +32,12 @@ RankTeam::RankTeam(const EngineFlags& flags, llm::EngineOptions& options) {
   threads_each_ = flags.threads > 0 ? flags.threads : std::max(1u, cores / flags.ranks);
   const RanksOptions ranks{.deadline = std::chrono::duration_cast<std::chrono::nanoseconds>(
                                std::chrono::duration<double>(flags.rank_deadline))};
+  // To join takes until the last process comes, which may be never.
+  if (const std::optional<Launch> launch = find_launch(); launch && !is_mpi_launch())
+    check_size(flags.ranks, launch->size);
   own_ = join_processes(ranks);
   if (own_) {
-    if (own_->size() != static_cast<int>(flags.ranks))
-      throw UsageError(fmt::format("--ranks {} in a program of {} processes; give --ranks {}",
-                                   flags.ranks, own_->size(), own_->size()));
+    check_size(flags.ranks, own_->size());
   } else {
     others_ = make_loopback(static_cast<int>(flags.ranks), ranks);
     own_ = others_.front();
