@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/in_quotes.hpp"
+#include "core/json_reason.hpp"
 
 namespace attacca::formats {
 
@@ -33,13 +34,11 @@ json parse_json(std::string_view text, const std::string& file, int most_nesting
   try {
     return json::parse(text, watch);
   } catch (const json::parse_error& error) {
-    // "[json.exception.parse_error.101] parse error at line 1, column 1: what is wrong"
-    std::string_view reason = error.what();
-    if (const auto colon = reason.find(": "); colon != reason.npos) reason.remove_prefix(colon + 2);
-    throw BadArgument(
-        fmt::format("{}: byte {}: not JSON: {}", file, first_byte + error.byte, in_quotes(reason)));
+    throw BadArgument(fmt::format("{}: byte {}: not JSON: {}", file, first_byte + error.byte,
+                                  in_quotes(json_reason(error.what()))));
   } catch (const json::exception& error) {  // a number is too large for a double
-    throw BadArgument(fmt::format("{}: not usable JSON: {}", file, in_quotes(error.what())));
+    throw BadArgument(
+        fmt::format("{}: not usable JSON: {}", file, in_quotes(json_reason(error.what()))));
   }
 }
 

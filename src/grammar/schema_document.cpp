@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/in_quotes.hpp"
+#include "core/json_reason.hpp"
 
 namespace attacca::grammar {
 namespace {
@@ -57,16 +58,6 @@ std::string percent_decoded(std::string_view text) {
   return result;
 }
 
-/// What went wrong, without the library's tag in brackets and the place in lines, which a schema on
-/// one line does not have.
-std::string_view words_of(const ordered_json::exception& error) {
-  std::string_view words = error.what();
-  for (const std::string_view before : {"] ", "parse error at ", ": "})
-    if (const std::size_t at = words.find(before); at != std::string_view::npos)
-      words.remove_prefix(at + before.size());
-  return words;
-}
-
 /// formats::parse_json sorts the keys; here their order matters.
 ordered_json parsed(std::string_view text) {
   if (text.size() > kMostSchemaBytes)
@@ -91,10 +82,11 @@ ordered_json parsed(std::string_view text) {
   try {
     return ordered_json::parse(text, watch);
   } catch (const ordered_json::parse_error& error) {
-    throw BadArgument(
-        fmt::format("schema: byte {}: not JSON: {}", error.byte, in_quotes(words_of(error))));
+    throw BadArgument(fmt::format("schema: byte {}: not JSON: {}", error.byte,
+                                  in_quotes(json_reason(error.what()))));
   } catch (const ordered_json::exception& error) {  // a number is too large for a double
-    throw BadArgument(fmt::format("schema: not usable JSON: {}", in_quotes(words_of(error))));
+    throw BadArgument(
+        fmt::format("schema: not usable JSON: {}", in_quotes(json_reason(error.what()))));
   }
 }
 

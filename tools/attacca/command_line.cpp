@@ -137,17 +137,17 @@ std::string yaml_text(const std::string& value) {
   return quoted + "'";
 }
 
-/// CLI11 keeps what a flag that begins with ! makes of its value, not the value.
-std::string negated(const std::string& flag) { return flag == "true" ? "false" : "true"; }
-
 void print_config(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     if (option->get_lnames().empty()) continue;
     const std::string name = option->get_lnames().front();
     if (name == "help" || name == "config" || "--" + name == kPrintConfig) continue;
     std::vector<std::string> values;
+    const bool is_flag = option->get_items_expected_max() == 0;
     for (const std::string& value : option->results())
-      values.push_back(yaml_text(option->check_fname(name) ? negated(value) : value));
+      values.push_back(!is_flag                                ? yaml_text(value)
+                       : CLI::detail::to_flag_value(value) > 0 ? "true"
+                                                               : "false");
     if (values.size() > 1)
       fmt::print("{}: [{}]\n", name, fmt::join(values, ", "));
     else if (values.size() == 1)
@@ -160,6 +160,11 @@ void print_config(const CLI::App& command) {
 /// CLI11 gives an option whose value is left out an empty one, or braces.
 bool has_no_value(const std::vector<std::string>& texts) {
   return texts.size() == 1 && (texts.front().empty() || texts.front() == "{}");
+}
+
+CLI::Validator on_or_off() {
+  return {[](std::string& text) { return is_switch(text) ? std::string() : not_a_switch(text); },
+          ""};
 }
 
 void read_values(const CLI::Option& option, const Value& value,
@@ -217,9 +222,11 @@ Option Command::words(const std::string& name, std::vector<std::string>& values,
 }
 
 Option Command::flag(const std::string& names, bool& value, const std::string& help) {
-  const CLI::Validator on_or_off(
-      [](std::string& text) { return is_switch(text) ? std::string() : not_a_switch(text); }, "");
-  return Option(*app_->add_flag(names, value, help)->check(on_or_off));
+  return Option(*app_->add_flag(names, value, help)->check(on_or_off()));
+}
+Option Command::off_flag(const std::string& names, bool& value, const std::string& help) {
+  const auto set = [&value](std::int64_t given) { value = given < 0; };  // -1: off
+  return Option(*app_->add_flag_function(names, set, help)->check(on_or_off()));
 }
 
 Command Command::command(const std::string& name, const std::string& about) {
@@ -262,23 +269,8 @@ void Command::set(const std::string& option, const std::vector<std::string>& val
   }
 }
 
-namespace {
-
-/// CLI11's, without the value that a flag that begins with ! has.
-class Help : public CLI::Formatter {
-  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
-    std::string name = CLI::Formatter::make_option_name(option, is_positional);
-    for (std::size_t at = 0; (at = name.find("{false}")) != std::string::npos;)
-      name.erase(at, sizeof "{false}" - 1);
-    return name;
-  }
-};
-
-}  // namespace
-
 Program::Program(const std::string& name, const std::string& about, const std::string& version)
     : app_(std::make_unique<CLI::App>(about, name)) {
-  app_->formatter(std::make_shared<Help>());
   app_->set_version_flag("--version", name + " " + version);
   app_->require_subcommand(0, 1);
 }

@@ -59,8 +59,10 @@ class Command {
   Option option(const std::string& names, const Value& value, const std::string& help);
   /// Words that stand alone, any number of them.
   Option words(const std::string& name, std::vector<std::string>& values, const std::string& help);
-  /// Also takes on and off: --json=off. A name that begins with ! turns the flag off.
+  /// Also takes on and off: --json=off.
   Option flag(const std::string& names, bool& value, const std::string& help);
+  /// A flag that turns `value` off: --no-color.
+  Option off_flag(const std::string& names, bool& value, const std::string& help);
   /// A command within this one: `attacca bench serve`.
   Command command(const std::string& name, const std::string& about);
   void footer(const std::string& text);

@@ -103,7 +103,7 @@ void add_engine_flags(Command& command, EngineFlags& flags) {
       "delays a decode; 0: --step-tokens on a GPU, 128 on the host");
   add_number(command, "--prefill-chunk", engine.prefill_chunk, 0,
              "tokens of one prompt in one step, at most; 0: --step-tokens");
-  command.flag("!--no-prefix-cache", engine.shares_prefixes, "compute equal prompts again")
+  command.off_flag("--no-prefix-cache", engine.shares_prefixes, "compute equal prompts again")
       .group(kGroup);
   add_choice(command, "--kv-type", engine.kv_type, llm::kv_type_name, llm::kKvTypes,
              "how keys and values are stored");

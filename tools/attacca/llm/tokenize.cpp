@@ -98,12 +98,17 @@ void add_tokenize(Program& program) {
       command.option("--file", text(request->file), "Read the text from here; - is standard input");
   command.flag("--json", request->is_json, "Print JSON: ids and pieces; the text of --decode");
   command.flag("--decode", request->decodes, "From ids to text");
-  command.flag("--special,!--no-special", request->has_special,
-               "Special tokens count as such, in the text and in that of --decode; with "
-               "--no-special they are read as plain text, or left out");
+  const Option special = command.flag(
+      "--special", request->has_special,
+      "Special tokens count as such, in the text and in that of --decode, which is the default");
+  const Option no_special =
+      command.off_flag("--no-special", request->has_special,
+                       "Special tokens are read as plain text, or left out with --decode");
   command.flag("--add-special", request->adds_special,
                "Add the tokens that the tokenizer puts around a text, such as its first");
-  command.action([request, given, file] {
+  command.action([request, given, file, special, no_special] {
+    if (special.is_given() && no_special.is_given())
+      throw UsageError("give --special or --no-special, not both");
     if (given.is_given() == file.is_given())
       throw UsageError("give a text or --file with its name, one of them");
     if (request->decodes && request->adds_special)

@@ -21,23 +21,18 @@ static_assert(sizeof(SplitBlock) == kPreparedBytes);
 struct Dot {
   using X = SplitBlock;
   static constexpr unsigned kTileCount = kTileRows / 2;  // two sums each, in 16 or 32 registers
-  /// As unsigned bytes.
-  struct Weights {
-    HWY_INLINE Weights() {}  // one that the compiler makes would not be for this target
-    VWords half[2][4];
-  };
+  using Weights = Bytes32;                               // unsigned
   /// Four columns of each row side by side.
   using Panel = std::uint32_t[8][kTileRows];
 
   template <class ShapeOf>
   static HWY_INLINE Weights weights(const Values<VSigned> (&values)[4]) {
-    Weights w;
+    Weights w(values);
     const VWords more = hn::Set(Words(), is_signed<ShapeOf> ? 0x80808080 : 0);
+#pragma GCC unroll 2
+    for (auto& half : w.half)
 #pragma GCC unroll 4
-    for (unsigned quad = 0; quad < 4; ++quad) {
-      w.half[0][quad] = hn::Xor(hn::BitCast(Words(), values[quad].first), more);
-      w.half[1][quad] = hn::Xor(hn::BitCast(Words(), values[quad].second), more);
-    }
+      for (VWords& words : half) words = hn::Xor(words, more);
     return w;
   }
 

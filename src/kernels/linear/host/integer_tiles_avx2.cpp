@@ -34,23 +34,13 @@ struct Dot {
   using Shorts = hn::Repartition<std::int16_t, Floats>;
   using VShorts = hn::Vec<Shorts>;
   static constexpr unsigned kTileCount = 8;
-  /// As bytes.
-  struct Weights {
-    HWY_INLINE Weights() {}  // one that the compiler makes would not be for this target
-    VWords half[2][4];
-  };
+  using Weights = Bytes32;
   /// Two columns of each row side by side: even ones, then odd ones.
   using Panel = std::int16_t[8][2][2 * kTileRows];
 
   template <class ShapeOf>
   static HWY_INLINE Weights weights(const Values<VSigned> (&values)[4]) {
-    Weights w;
-#pragma GCC unroll 4
-    for (unsigned quad = 0; quad < 4; ++quad) {
-      w.half[0][quad] = hn::BitCast(Words(), values[quad].first);
-      w.half[1][quad] = hn::BitCast(Words(), values[quad].second);
-    }
-    return w;
+    return Weights(values);
   }
 
   template <class ShapeOf>

@@ -79,6 +79,19 @@ struct Blocks {
   HWY_INLINE void advance(unsigned bytes) { at += bytes; }
 };
 
+/// 32 columns of four quads as bytes, 16 in each half.
+struct Bytes32 {
+  HWY_INLINE Bytes32() {}  // one that the compiler makes would not be for this target
+  HWY_INLINE explicit Bytes32(const Values<VSigned> (&values)[4]) {
+#pragma GCC unroll 4
+    for (unsigned quad = 0; quad < 4; ++quad) {
+      half[0][quad] = hn::BitCast(Words(), values[quad].first);
+      half[1][quad] = hn::BitCast(Words(), values[quad].second);
+    }
+  }
+  VWords half[2][4];
+};
+
 HWY_INLINE VWords lower_pairs(VWords a, VWords b) {
   const WordPairs d;
   return hn::BitCast(Words(), hn::InterleaveLower(d, hn::BitCast(d, a), hn::BitCast(d, b)));
