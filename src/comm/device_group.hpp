@@ -60,9 +60,8 @@ class LibraryGroup : public DeviceGroup {
   virtual std::shared_ptr<const void> needed_by_graphs() { return shared_from_this(); }
   /// Enqueues it.
   virtual void call(const ExchangeData& exchange, StreamRef stream) = 0;
-
- private:
-  std::function<void(StreamRef)> function_of(const ExchangePtr& exchange);
+  /// What a stream or a graph calls: it enqueues the exchange.
+  virtual std::function<void(StreamRef)> function_of(const ExchangePtr& exchange);
 };
 
 }  // namespace attacca::comm

@@ -18,11 +18,10 @@ using testing::Each;
 using testing::HasSubstr;
 
 /// The public face refuses host devices, which the fake works with.
-Group with_fake(const Group& group) {
+Group with_fake(const Group& group, const Device& device = Device::host(1)) {
   std::vector<int> all(static_cast<std::size_t>(group.size()));
   std::iota(all.begin(), all.end(), 0);
-  return comm::Access::group(
-      comm::join_nccl(comm::Access::impl(group.subgroup(all)), Device::host(1)));
+  return comm::Access::group(comm::join_nccl(comm::Access::impl(group.subgroup(all)), device));
 }
 
 constexpr std::chrono::seconds kShort(2);  // for tests in which it passes
@@ -78,7 +77,8 @@ std::vector<std::string> told_instead_of_a_call(std::chrono::nanoseconds deadlin
                    comm::ExchangeData barrier;
                    barrier.descriptor.operation = comm::Operation::barrier;
                    barrier.descriptor.set_name("barrier");
-                   comm::compare_on_host(*control, barrier);
+                   comm::compare_on_host(*control, barrier);  // when it has a graph
+                   comm::compare_on_host(*control, barrier);  // before its call
                    return instead(group);
                  }
                  Graph graph(device, "step");
@@ -112,6 +112,23 @@ TEST(Nccl, a_call_that_waits_for_a_rank_that_stalls_ends_at_the_deadline) {
   ASSERT_EQ(messages.size(), 2u);
   EXPECT_THAT(messages, Each(AllOf(HasSubstr("rank 1 launched 1 exchanges through NCCL"),
                                    HasSubstr("within 2 s"))));
+}
+
+/// On a GPU that ranks share, to bring a graph to it may wait for a kernel that waits for this rank.
+TEST(Nccl, no_rank_has_its_graph_before_all_have_theirs) {
+  std::atomic<bool> has_all = false;
+  run_loopback(2, [&](const Group& group) {
+    const Device device = Device::host(1);
+    const Group there = with_fake(group, device);
+    Graph graph(device, "step");
+    there.barrier().add_to(graph);
+    if (group.rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      has_all = true;
+    }
+    const Exec exec = graph.instantiate();
+    EXPECT_TRUE(has_all);
+  });
 }
 
 /// A function that only the fake has.

@@ -1,6 +1,6 @@
 // group.cpp: exchanges as calls of NCCL, which a graph captures when it is instantiated. Ranks
 // compare them on the host at that time, or, outside graphs, before each call. A replay costs no
-// host call, and compares nothing.
+// host call, and compares nothing. No rank launches a graph before it is on the devices of all.
 #include "comm/nccl/group.hpp"
 
 #include <fmt/core.h>
@@ -11,6 +11,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -22,6 +23,7 @@
 #include "graph/access.hpp"
 #include "graph/data.hpp"
 #include "graph/executor.hpp"
+#include "graph/meeting.hpp"
 
 namespace attacca::comm {
 
@@ -239,6 +241,40 @@ class NcclGroup final : public LibraryGroup {
   }
 
   std::shared_ptr<const void> needed_by_graphs() override { return communicator_; }
+
+  /// An exchange of one rank. The first launch of a graph brings it to the device, and that may
+  /// wait for a kernel there that waits for this rank: ranks may share a GPU. So graphs are brought
+  /// there when they are made, and each rank waits until the others' are.
+  class Call final : public graph::Meeting {
+   public:
+    Call(std::shared_ptr<NcclGroup> group, ExchangePtr exchange)
+        : group_(std::move(group)), exchange_(std::move(exchange)) {}
+    void enqueue(StreamRef stream) override { group_->call(*exchange_, stream); }
+    std::unique_ptr<graph::Instance> instantiate(const graph::GraphData& data,
+                                                 graph::Target target) override {
+      auto instance = graph::impl_of(data.device).instantiate(data, target);
+      instance->upload();
+      std::set<const NcclGroup*> met;
+      for (const graph::NodeData& node : data.nodes)
+        if (const auto* call = dynamic_cast<const Call*>(graph::meeting_of(node))) call->meet(met);
+      return instance;
+    }
+
+   private:
+    /// All ranks of a group meet once, and those of a send each time.
+    void meet(std::set<const NcclGroup*>& met) const {
+      if (is_collective(exchange_->descriptor.operation) && !met.insert(group_.get()).second)
+        return;
+      compare_on_host(*group_->control(), *exchange_);
+    }
+
+    std::shared_ptr<NcclGroup> group_;
+    ExchangePtr exchange_;
+  };
+  std::function<void(StreamRef)> function_of(const ExchangePtr& exchange) override {
+    return graph::MeetingCall{
+        std::make_shared<Call>(std::static_pointer_cast<NcclGroup>(shared_from_this()), exchange)};
+  }
 
   void call(const ExchangeData& e, StreamRef stream) override {
     compare_on_host(*control(), e);
