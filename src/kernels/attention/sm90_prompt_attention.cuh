@@ -168,9 +168,11 @@ class Consumer : Lines<kSize, false> {
     const float factor = a_.scale * 1.4426950408889634f;
     __syncwarp();
     Base::template each_part<kSize / 4>([&](unsigned i, unsigned line, unsigned part) {
-      *reinterpret_cast<uint2*>(Base::eight(line, part / 2) + part % 2 * 8) = {
-          attending::pair_of<kIsBfloat>(from[i].x * factor, from[i].y * factor),
-          attending::pair_of<kIsBfloat>(from[i].z * factor, from[i].w * factor)};
+      uint2 four{__float_as_uint(from[i].x), __float_as_uint(from[i].y)};
+      if (!a_.scaled.values)
+        four = {attending::pair_of<kIsBfloat>(from[i].x * factor, from[i].y * factor),
+                attending::pair_of<kIsBfloat>(from[i].z * factor, from[i].w * factor)};
+      *reinterpret_cast<uint2*>(Base::eight(line, part / 2) + part % 2 * 8) = four;
     });
   }
   float max_[2];    // in units of log2
