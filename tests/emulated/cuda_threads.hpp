@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -242,7 +241,6 @@ inline std::size_t __cvta_generic_to_shared(const void* address) {
 inline float __uint_as_float(std::uint32_t bits) {
   return attacca::test::emulated::value_of<float>(bits);
 }
-inline std::uint32_t __float_as_uint(float value) { return std::bit_cast<std::uint32_t>(value); }
 inline std::uint32_t __byte_perm(std::uint32_t low, std::uint32_t high, std::uint32_t selector) {
   const std::uint64_t bytes = std::uint64_t{high} << 32 | low;
   std::uint32_t result = 0;

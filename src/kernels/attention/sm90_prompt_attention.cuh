@@ -167,12 +167,14 @@ class Consumer : Lines<kSize, false> {
   __device__ void store_queries(const Queries& from) {
     const float factor = a_.scale * 1.4426950408889634f;
     __syncwarp();
+    if (a_.scaled.values)
+      return Base::template each_part<kSize / 8>([&](unsigned i, unsigned line, unsigned part) {
+        *reinterpret_cast<float4*>(Base::eight(line, part)) = from[i];
+      });
     Base::template each_part<kSize / 4>([&](unsigned i, unsigned line, unsigned part) {
-      uint2 four{__float_as_uint(from[i].x), __float_as_uint(from[i].y)};
-      if (!a_.scaled.values)
-        four = {attending::pair_of<kIsBfloat>(from[i].x * factor, from[i].y * factor),
-                attending::pair_of<kIsBfloat>(from[i].z * factor, from[i].w * factor)};
-      *reinterpret_cast<uint2*>(Base::eight(line, part / 2) + part % 2 * 8) = four;
+      *reinterpret_cast<uint2*>(Base::eight(line, part / 2) + part % 2 * 8) = {
+          attending::pair_of<kIsBfloat>(from[i].x * factor, from[i].y * factor),
+          attending::pair_of<kIsBfloat>(from[i].z * factor, from[i].w * factor)};
     });
   }
   float max_[2];    // in units of log2
