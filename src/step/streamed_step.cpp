@@ -1,8 +1,8 @@
 // streamed_step.cpp: emits five kernels a layer: each product has its norm, bias, gate or residual
-// in its epilogue, and decode attention rotates and stores keys itself. In mixed steps the product
-// of queries, keys and values does that, or a kernel of its own, and attention has two kernels
-// where there is one for long runs of a prompt. Where a model is split over ranks, an exchange
-// stands before the residual, which then has a kernel too.
+// in its epilogue, and decode attention rotates and stores keys itself. In mixed steps of up to 64
+// tokens the product of queries, keys and values does that, in larger ones a kernel of its own, and
+// attention has two kernels where there is one for long runs of a prompt. Where a model is split
+// over ranks, an exchange stands before the residual, which then has a kernel too.
 #include "step/streamed_step.hpp"
 
 #include <algorithm>
@@ -37,6 +37,10 @@ using namespace kernels;
 // so there are few of them, and none where a layer is small.
 constexpr std::uint32_t kAhead = 32 << 10;
 constexpr std::uint64_t kSmallLayer = 128 << 20;  // bytes of weights
+
+// The most tokens whose product of queries, keys and values rotates and stores them. More tokens
+// are faster with a kernel for that, as measured on an H200 (docs/trials.md).
+constexpr std::uint32_t kMostRotatedInProduct = 64;
 
 bool are_neighbours(const Matrix& a, const Matrix& b) {
   return a.row(a.rows) == b.data && a.type == b.type && a.columns == b.columns;
@@ -255,7 +259,8 @@ class Emitter {
   /// Whether the product of queries, keys and values rotates and stores them. Rows of long runs
   /// have queries for the kernel of prompts only then, so a step with such runs must have it.
   bool can_rotate_in_product() const {
-    return !shape_.is_decode && is_tiled(shape_.tokens) && memory_.tiled()->has_heads() &&
+    return !shape_.is_decode && shape_.tokens <= kMostRotatedInProduct && is_tiled(shape_.tokens) &&
+           memory_.tiled()->has_heads() &&
            (shape_.tokens < kLongRun ||
             has_prompt_attention(memory_.device(), mixed_attention_args(0)));
   }
