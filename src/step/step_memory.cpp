@@ -166,23 +166,6 @@ Residual StepMemory::residual_before_attention(const StepShape& shape, bool has_
 Residual StepMemory::residual_after_attention(const StepShape& shape, bool has_rest) const {
   return residual(shape, has_rest, qkv_.as<float>(squares_of(shape.tokens, config_.hidden)));
 }
-
-RotationMemory StepMemory::rotation(const StepShape& shape) const {
-  const std::size_t queries = std::size_t{shape.tokens} * config_.heads * config_.head_size;
-  const std::size_t angles = std::size_t{shape.tokens} * (config_.head_size / 2);
-  static_assert(4 * sizeof(std::uint16_t) == sizeof(kernels::Angle));
-  const std::size_t first = 2 * queries / 4;  // angle, behind both planes of queries
-  const std::size_t behind = 2 * (first + angles);
-  return {.queries = {qkv_.as<std::uint16_t>(queries), qkv_.as<std::uint16_t>(queries, queries)},
-          .rows = {.angles = qkv_.as<kernels::Angle>(angles, first),
-                   .cells = qkv_.as<std::uint32_t>(shape.tokens, behind),
-                   .needs_rests = qkv_.as<std::uint32_t>(shape.tokens, behind + shape.tokens)}};
-}
-bool StepMemory::has_room_to_rotate() const {
-  const std::size_t queries = std::size_t{config_.heads} * config_.head_size;
-  return squares_of(1, config_.hidden) * sizeof(float) <= 2 * queries * sizeof(std::uint16_t);
-}
-
 Residual StepMemory::last_residual(const StepShape& shape) const {
   const std::size_t elements = std::size_t{shape.rows} * config_.hidden;
   static_assert(2 * sizeof(std::uint16_t) == sizeof(float));

@@ -1,8 +1,7 @@
 // streamed_step.cpp: emits five kernels a layer: each product has its norm, bias, gate or residual
-// in its epilogue, and decode attention rotates and stores keys itself. In mixed steps of up to 64
-// tokens the product of queries, keys and values does that, in larger ones a kernel of its own, and
-// attention has two kernels where there is one for long runs of a prompt. Where a model is split
-// over ranks, an exchange stands before the residual, which then has a kernel too.
+// in its epilogue, and decode attention rotates and stores keys itself. Mixed steps have a kernel
+// of their own for that, and two for attention where there is one for long runs of a prompt. Where
+// a model is split over ranks, an exchange stands before the residual, which then has a kernel too.
 #include "step/streamed_step.hpp"
 
 #include <algorithm>
@@ -13,8 +12,6 @@
 #include "kernels/attention/attention_splits.hpp"
 #include "kernels/attention/decode_attention.hpp"
 #include "kernels/attention/mixed_attention.hpp"
-#include "kernels/attention/prompt_runs.hpp"
-#include "kernels/attention/rope_epilogue.hpp"
 #include "kernels/attention/rope_store.hpp"
 #include "kernels/attention/sm90_prompt_attention.hpp"
 #include "kernels/embed.hpp"
@@ -37,10 +34,6 @@ using namespace kernels;
 // so there are few of them, and none where a layer is small.
 constexpr std::uint32_t kAhead = 32 << 10;
 constexpr std::uint64_t kSmallLayer = 128 << 20;  // bytes of weights
-
-// The most tokens whose product of queries, keys and values rotates and stores them. More tokens
-// are faster with a kernel for that, as measured on an H200 (docs/trials.md).
-constexpr std::uint32_t kMostRotatedInProduct = 64;
 
 bool are_neighbours(const Matrix& a, const Matrix& b) {
   return a.row(a.rows) == b.data && a.type == b.type && a.columns == b.columns;
@@ -81,8 +74,7 @@ class Emitter {
         attended_(memory.attended_planes(shape, has_rest_)),
         gated_(memory.gated_planes(shape, has_rest_)),
         is_small_(bytes_of(weights_.layers[0]) <= kSmallLayer),
-        ahead_(is_small_ ? 0 : kAhead),
-        rotates_in_product_(can_rotate_in_product()) {}
+        ahead_(is_small_ ? 0 : kAhead) {}
 
   void emit() {
     chain_.add(Part::tokens, "embed", embed_residual(),
@@ -91,15 +83,6 @@ class Emitter {
                 .table = weights_.embedding,
                 .residual = before_attention_,
                 .next_norm = weights_.layers[0].attention_norm});
-    if (rotates_in_product_) {
-      chain_.add(Part::tokens, "rows to rotate", rope_rows(),
-                 {.rows = tokens_,
-                  .positions = in_.positions,
-                  .slots = in_.slots,
-                  .frequencies = weights_.frequencies,
-                  .kv = memory_.kv(0),
-                  .to = memory_.rotation(shape_).rows});
-    }
     for (std::size_t i = 0; i < weights_.layers.size(); ++i) emit_layer(i);
     emit_head();
   }
@@ -115,7 +98,7 @@ class Emitter {
     in.bias = w.query_bias;
     in.y = qkv_;
     in.next[0] = upcoming(w.output, ahead_);
-    add(layer + "qkv", in, rotates_in_product_ ? rotation(i) : RopeEpilogue{});
+    add(layer + "qkv", in);
 
     emit_attention(i, layer);
 
@@ -190,6 +173,7 @@ class Emitter {
   void emit_attention(std::size_t i, const std::string& layer) {
     const model::LayerWeights& w = weights_.layers[i];
     const PagedKv kv = memory_.kv(i);
+    const float scale = 1.0f / std::sqrt(static_cast<float>(c_.head_size));
     if (shape_.is_decode) {
       const DecodeAttentionArgs args{.qkv = qkv_,
                                      .rows = tokens_,
@@ -203,7 +187,7 @@ class Emitter {
                                      .pairs = c_.pairs,
                                      .rotary_size = c_.rotary_size,
                                      .heads = c_.heads,
-                                     .scale = scale(),
+                                     .scale = scale,
                                      .window = c_.window,
                                      .kv = kv,
                                      .workspace = memory_.attention_scratch(),
@@ -214,22 +198,32 @@ class Emitter {
                  grid_of(args, true, processors_), args);
       return;
     }
-    if (!rotates_in_product_)
-      chain_.add(Part::attention, layer + "rope", rope_store(),
-                 {.qkv = qkv_,
-                  .rows = tokens_,
-                  .positions = in_.positions,
-                  .slots = in_.slots,
-                  .frequencies = weights_.frequencies,
-                  .query_norm = w.query_norm,
-                  .key_norm = w.key_norm,
-                  .epsilon = c_.norm_epsilon,
-                  .pairs = c_.pairs,
-                  .rotary_size = c_.rotary_size,
-                  .heads = c_.heads,
-                  .kv = kv});
-    MixedAttentionArgs args = mixed_attention_args(i);
-    if (rotates_in_product_) args.scaled = memory_.rotation(shape_).queries;
+    chain_.add(Part::attention, layer + "rope", rope_store(),
+               {.qkv = qkv_,
+                .rows = tokens_,
+                .positions = in_.positions,
+                .slots = in_.slots,
+                .frequencies = weights_.frequencies,
+                .query_norm = w.query_norm,
+                .key_norm = w.key_norm,
+                .epsilon = c_.norm_epsilon,
+                .pairs = c_.pairs,
+                .rotary_size = c_.rotary_size,
+                .heads = c_.heads,
+                .kv = kv});
+    MixedAttentionArgs args{.q = qkv_,
+                            .q_stride = (c_.heads + 2 * c_.kv_heads) * c_.head_size,
+                            .heads = c_.heads,
+                            .rows = tokens_,
+                            .positions = in_.positions,
+                            .slots = in_.slots,
+                            .slot_count = memory_.sizes().slots,
+                            .scale = scale,
+                            .window = c_.window,
+                            .kv = kv,
+                            .workspace = memory_.attention_scratch(),
+                            .y = attended_.rounded,
+                            .y_rest = attended_.rest};
     if (has_prompt_attention(memory_.device(), args)) {
       chain_.add(Part::attention, layer + "attention of prompts", prompt_attention(args),
                  prompt_grid(args, true, processors_), args);
@@ -237,41 +231,6 @@ class Emitter {
     }
     chain_.add(Part::attention, layer + "attention", mixed_attention(args),
                grid_of(args, true, processors_), args);
-  }
-
-  MixedAttentionArgs mixed_attention_args(std::size_t i) const {
-    return {.q = qkv_,
-            .q_stride = (c_.heads + 2 * c_.kv_heads) * c_.head_size,
-            .heads = c_.heads,
-            .rows = tokens_,
-            .positions = in_.positions,
-            .slots = in_.slots,
-            .slot_count = memory_.sizes().slots,
-            .scale = scale(),
-            .window = c_.window,
-            .kv = memory_.kv(i),
-            .workspace = memory_.attention_scratch(),
-            .y = attended_.rounded,
-            .y_rest = attended_.rest};
-  }
-  float scale() const { return 1.0f / std::sqrt(static_cast<float>(c_.head_size)); }
-
-  /// Whether the product of queries, keys and values rotates and stores them. Rows of long runs
-  /// have queries for the kernel of prompts only then, so a step with such runs must have it.
-  bool can_rotate_in_product() const {
-    return !shape_.is_decode && shape_.tokens <= kMostRotatedInProduct && is_tiled(shape_.tokens) &&
-           memory_.tiled()->has_heads() &&
-           (shape_.tokens < kLongRun ||
-            has_prompt_attention(memory_.device(), mixed_attention_args(0)));
-  }
-  RopeEpilogue rotation(std::size_t i) const {
-    const RotationMemory to = memory_.rotation(shape_);
-    return {.rows = to.rows,
-            .pairs = c_.pairs,
-            .heads = c_.heads,
-            .query_factor = scale() * 1.4426950408889634f,
-            .kv = memory_.kv(i),
-            .q = to.queries};
   }
 
   StreamedLinearArgs product(const Planes& x, const Matrix& w) const {
@@ -308,14 +267,13 @@ class Emitter {
   bool is_tiled(std::uint32_t rows) const {
     return memory_.tiled() && memory_.tiled()->takes(rows);
   }
-  /// `rope`: only if the product is tiled.
-  void add(std::string name, StreamedLinearArgs args, const RopeEpilogue& rope = {}) {
+  void add(std::string name, StreamedLinearArgs args) {
     const bool is_tiled = this->is_tiled(args.rows.capacity);
     if (is_tiled) {
       if (args.w.type == TensorType::f16) make_halves(name, args);
       for (const ExpandArgs& expansion : memory_.tiled()->expansions(args))
         chain_.add(Part::expansion, name + ", expanded", expand(expansion), expansion);
-      const TiledLinearArgs tiled = memory_.tiled()->arguments(args, rope);
+      const TiledLinearArgs tiled = memory_.tiled()->arguments(args);
       chain_.add(Part::product, std::move(name), tiled_linear(tiled, processors_),
                  tiled_grid(tiled, processors_), tiled);
     } else {
@@ -365,7 +323,6 @@ class Emitter {
   Planes gated_;
   bool is_small_;  // each layer
   std::uint32_t ahead_;
-  bool rotates_in_product_;
 };
 
 }  // namespace

@@ -28,17 +28,6 @@ bool can_be_tiled(const Device& device, const model::Weights& weights, bool same
 
 namespace {
 
-/// Whether RopeEpilogue may be used.
-bool can_rotate(const StepMemory& memory) {
-  const model::ModelConfig& c = memory.config();
-  const KvType type = memory.kv(0).type;
-  return !memory.sizes().same_bits && (type == KvType::bf16 || type == KvType::f16) &&
-         (c.head_size == 64 || c.head_size == 128) && c.rotary_size == c.head_size &&
-         memory.has_room_to_rotate() &&
-         std::none_of(memory.weights().layers.begin(), memory.weights().layers.end(),
-                      [](const model::LayerWeights& w) { return w.query_norm || w.key_norm; });
-}
-
 bool is_half(const Matrix& w) { return w.type == TensorType::f16; }
 bool is_expanded(const Matrix& w) { return !has_tiled_type(w.type, false); }
 
@@ -65,7 +54,6 @@ std::size_t most_expanded(const model::ModelConfig& c, const StepSizes& sizes) {
 TiledProducts::TiledProducts(const StepMemory& memory)
     : device_(memory.device()),
       same_bits_(memory.sizes().same_bits),
-      has_heads_(can_rotate(memory)),
       expands_(is_any(memory.weights(), is_expanded)),
       most_streamed_(expands_                            ? kMostStreamedPacked
                      : is_any(memory.weights(), is_half) ? kMostStreamedHalf
@@ -77,7 +65,6 @@ TiledProducts::TiledProducts(const StepMemory& memory)
   const StepShape& shape = memory.sizes().largest;
   for (const model::LayerWeights& w : memory.weights().layers) {
     add_weights(joined(w));
-    if (has_heads_) add_heads(joined(w), c);
     add_weights(w.output);
     add_gate(w.gate, w.up);
     add_weights(w.down);
@@ -97,7 +84,7 @@ std::size_t TiledProducts::bytes_for(const Device& device, const model::ModelCon
                                      const StepSizes& sizes, bool expands) {
   if (!has_tiled_linear(device)) return 0;
   return tiled_workspace_bytes(device.processors(), sizes.same_bits) +
-         (5 * c.layers + 13) * sizeof(TensorMap) +
+         (4 * c.layers + 13) * sizeof(TensorMap) +
          (expands ? most_expanded(c, sizes) * sizeof(std::uint16_t) : 0);
 }
 
@@ -121,15 +108,11 @@ std::vector<ExpandArgs> TiledProducts::expansions(const StreamedLinearArgs& prod
   return all;
 }
 
-TiledLinearArgs TiledProducts::arguments(const StreamedLinearArgs& product,
-                                         const RopeEpilogue& rope) const {
+TiledLinearArgs TiledProducts::arguments(const StreamedLinearArgs& product) const {
   StreamedLinearArgs of = product;
   of.w = as_multiplied(product.w);
   if (product.epilogue == Epilogue::gate) of.up = as_multiplied(product.up, true);
-  const Pairs pairs = of.epilogue == Epilogue::gate ? Pairs::gate
-                      : rope.rows.angles            ? Pairs::rope
-                                                    : Pairs::none;
-  const auto weights = index_.at(key_of(of.w, pairs));
+  const auto weights = index_.at(key_of(of.w, of.epilogue == Epilogue::gate));
   const std::uint32_t tile_rows = tiled_rows(of, same_bits_, device_.processors());
   const auto rows = index_.at(key_of(of.x, tile_rows));
   return {.w_map = on_device_.data() + weights,
@@ -138,8 +121,7 @@ TiledLinearArgs TiledProducts::arguments(const StreamedLinearArgs& product,
           .gate_is_second = gate_is_second(of.w, of.up),
           .in_order = same_bits_,
           .tile_rows = tile_rows,
-          .product = of,
-          .rope = rope};
+          .product = of};
 }
 
 void TiledProducts::add(const Key& key, const TensorMap& map) {
@@ -151,17 +133,12 @@ bool TiledProducts::is_always_streamed(const Matrix& w) const {
 void TiledProducts::add_weights(const Matrix& w) {
   if (is_always_streamed(w)) return;
   const Matrix there = as_multiplied(w);
-  add(key_of(there, Pairs::none), map_weights(device_, there));
-}
-void TiledProducts::add_heads(const Matrix& w, const model::ModelConfig& config) {
-  if (is_always_streamed(w)) return;
-  const Matrix there = as_multiplied(w);
-  add(key_of(there, Pairs::rope), map_weights(device_, there, config.head_size, config.pairs));
+  add(key_of(there, false), map_weights(device_, there));
 }
 void TiledProducts::add_gate(const Matrix& gate, const Matrix& up) {
   if (is_always_streamed(gate)) return;
   const Matrix first = as_multiplied(gate), second = as_multiplied(up, true);
-  add(key_of(first, Pairs::gate), map_weights(device_, first, second));
+  add(key_of(first, true), map_weights(device_, first, second));
 }
 void TiledProducts::add_rows(const void* x, std::uint32_t rows, std::uint32_t columns) {
   for (const std::uint32_t tile_rows : kTileRows)

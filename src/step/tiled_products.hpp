@@ -26,29 +26,22 @@ class TiledProducts {
 
   /// Whether products of so many rows are tiled; fewer are streamed.
   bool takes(std::uint32_t rows) const;
-  /// Whether the product of queries, keys and values may rotate and store them.
-  bool has_heads() const { return has_heads_; }
   std::size_t bytes() const { return on_device_.bytes() + workspace_.bytes() + expanded_.bytes(); }
   /// The kernels that expand the weights of a product: none for types that tiles have, two for a
   /// gate.
   std::vector<kernels::ExpandArgs> expansions(const kernels::StreamedLinearArgs& product) const;
   /// The product with its maps. It multiplies expanded weights where there are some. REQUIRES: of
-  /// these weights and activations; for f16 weights x is made f16 before (half_rows.hpp); `rope`
-  /// only for queries, keys and values, if has_heads.
-  kernels::TiledLinearArgs arguments(const kernels::StreamedLinearArgs& product,
-                                     const kernels::RopeEpilogue& rope = {}) const;
+  /// these weights and activations; for f16 weights x is made f16 before (half_rows.hpp).
+  kernels::TiledLinearArgs arguments(const kernels::StreamedLinearArgs& product) const;
 
  private:
-  /// What rows of weights alternate: none, those of a gate and its partner, or of a pair that
-  /// rotates.
-  enum class Pairs : std::uint8_t { none, gate, rope };
-  /// The address and the shape of weights. Of x: the address, how many of its rows are multiplied
-  /// at a time, and 0.
-  using Key = std::tuple<const void*, std::uint32_t, std::uint32_t, Pairs>;
-  static Key key_of(const kernels::Matrix& w, Pairs pairs) {
-    return {w.data, w.rows, w.columns, pairs};
+  /// The address and the shape of weights, and whether they are a gate with its partner. Of x: the
+  /// address, how many of its rows are multiplied at a time, and 0.
+  using Key = std::tuple<const void*, std::uint32_t, std::uint32_t, bool>;
+  static Key key_of(const kernels::Matrix& w, bool is_gate) {
+    return {w.data, w.rows, w.columns, is_gate};
   }
-  static Key key_of(const void* x, std::uint32_t rows) { return {x, rows, 0, Pairs::none}; }
+  static Key key_of(const void* x, std::uint32_t rows) { return {x, rows, 0, false}; }
 
   /// The matrix, or its place in bf16 if it is expanded; the second one of a gate lies behind the
   /// first.
@@ -57,13 +50,11 @@ class TiledProducts {
   bool is_always_streamed(const kernels::Matrix& w) const;
   void add_weights(const kernels::Matrix& w);
   void add_gate(const kernels::Matrix& gate, const kernels::Matrix& up);
-  void add_heads(const kernels::Matrix& w, const model::ModelConfig& config);
   void add_rows(const void* x, std::uint32_t rows, std::uint32_t columns);
   void add(const Key& key, const TensorMap& map);
 
   Device device_;
   bool same_bits_;
-  bool has_heads_;
   bool expands_;                 // some weights have no type that tiles have
   std::uint32_t most_streamed_;  // rows
   std::map<Key, std::size_t> index_;

@@ -107,25 +107,6 @@ class World {
     });
   }
 
-  /// From now on queries are multiplied and rounded beforehand. What nobody may read is NaN.
-  void scale_queries() {
-    using namespace kernels::attending;
-    const float factor = scale() * 1.4426950408889634f;
-    scaled_.resize(q_.size());
-    rests_.assign(q_.size(), kUntouched);
-    std::uint32_t row = 0;
-    for (const Stretch& run : step_)
-      for (std::uint32_t at = run.first; at <= run.last; ++at, ++row)
-        for (std::uint32_t i = row * columns(); i < (row + 1) * columns(); i += 2) {
-          const float first = q_[i] * factor, second = q_[i + 1] * factor;
-          const std::uint32_t pair = pair_of<kIsBfloat>(first, second);
-          const std::uint32_t rest = rest_of<kIsBfloat>(first, second, pair);
-          std::memcpy(&scaled_[i], &pair, sizeof pair);
-          if (!run.is_long()) std::memcpy(&rests_[i], &rest, sizeof rest);
-        }
-    q_.assign(q_.size(), NAN);
-  }
-
   /// Every `every`-th row of long runs (or of all others) agrees with doubles, and no other was
   /// written.
   void expect_rows(bool of_long_runs, std::uint32_t every = 1) const {
@@ -187,7 +168,6 @@ class World {
     args.kv.keys = keys_.data();
     args.kv.values = values_.data();
     args.y = y_.data();
-    if (!scaled_.empty()) args.scaled = {scaled_.data(), rests_.data()};
     return args;
   }
   template <class Run>
@@ -235,7 +215,6 @@ class World {
   std::vector<float> exact_keys_, exact_values_, q_;
   std::uint32_t count_ = 0;
   std::vector<std::uint16_t> y_;
-  std::vector<std::uint16_t> scaled_, rests_;  // queries, if they are scaled beforehand
 };
 
 template <bool kIsBfloat = true>
@@ -292,26 +271,6 @@ TEST(EmulatedPromptAttention, prompts_and_the_rest_of_a_step_share_its_rows) {
     world.attend_rest();
     world.expect_rows(false);
   }
-}
-
-template <bool kIsBfloat>
-void expect_same_of_scaled_queries(const Shape& shape) {
-  const std::vector<Stretch> step{{0, 40, 40}, {1, 0, 70},  {2, 5, 67}, {3, 300, 300},
-                                  {4, 9, 72},  {5, 17, 18}, {6, 33, 33}};
-  World<kIsBfloat> plain(shape, step), scaled(shape, step);
-  scaled.scale_queries();
-  for (World<kIsBfloat>* world : {&plain, &scaled}) {
-    world->attend_prompts(3);
-    world->attend_rest();
-  }
-  ASSERT_EQ(plain.take_results(), scaled.take_results()) << "head size " << shape.head_size;
-}
-
-TEST(EmulatedPromptAttention, queries_that_were_scaled_and_rounded_before_give_the_same_bits) {
-  expect_same_of_scaled_queries<true>({64, 4, 2});
-  expect_same_of_scaled_queries<true>({128, 4, 1});
-  expect_same_of_scaled_queries<false>({64, 3, 1});
-  expect_same_of_scaled_queries<false>({128, 2, 2});
 }
 
 TEST(EmulatedPromptAttention, a_step_without_long_runs_is_left_alone) {

@@ -26,7 +26,6 @@ class OnEachHopper : public OnEachDevice {
     unsigned processors = kProcessors;
     unsigned times = 1;  // one after another
     std::uint64_t patience_nanoseconds = kernels::kPatienceNanoseconds;
-    kernels::RopeEpilogue rope = {};
   };
   static std::vector<std::uint32_t> empty_workspace(bool in_order) {
     return std::vector<std::uint32_t>(kernels::tiled_workspace_bytes(kProcessors, in_order) / 4);
@@ -40,7 +39,8 @@ class OnEachHopper : public OnEachDevice {
     const std::uint32_t tile_rows =
         how.tile_rows != 0 ? how.tile_rows : kernels::tiled_rows(p, how.in_order, how.processors);
     const std::vector<TensorMap> maps{
-        map_of(p, how.rope),
+        p.epilogue == kernels::Epilogue::gate ? kernels::map_weights(device(), p.w, p.up)
+                                              : kernels::map_weights(device(), p.w),
         kernels::map_rows(device(), p.x, world.sizes.capacity, p.w.columns, tile_rows)};
     const Buffer<TensorMap> on_device(device(), maps);
     const kernels::TiledLinearArgs args{.w_map = on_device.data(),
@@ -50,15 +50,8 @@ class OnEachHopper : public OnEachDevice {
                                         .in_order = how.in_order,
                                         .tile_rows = tile_rows,
                                         .product = p,
-                                        .rope = how.rope,
                                         .patience_nanoseconds = how.patience_nanoseconds};
     repeat(tiled_linear(args, how.processors), tiled_grid(args, how.processors), args, how.times);
-  }
-
-  TensorMap map_of(const kernels::StreamedLinearArgs& p, const kernels::RopeEpilogue& rope) {
-    if (p.epilogue == kernels::Epilogue::gate) return kernels::map_weights(device(), p.w, p.up);
-    if (rope.rows.angles) return kernels::map_weights(device(), p.w, rope.kv.head_size, rope.pairs);
-    return kernels::map_weights(device(), p.w);
   }
 
   /// Runs a kernel some times, each behind a programmatic edge.

@@ -25,7 +25,6 @@ class ChunkTiles : ChunkLines<Args, kType, kSize> {
  public:
   static constexpr unsigned kStep = kSize > 128 ? 32 : 64;  // positions
   static constexpr unsigned kStride = kSize + 8;            // puts eight rows in different banks
-  static constexpr bool kIsSixteenBit = kType == KvType::bf16 || kType == KvType::f16;
   /// Large heads leave no registers for the queries.
   static constexpr bool kKeepsQueries = kSize <= 128;
 
@@ -97,11 +96,6 @@ class ChunkTiles : ChunkLines<Args, kType, kSize> {
     for (unsigned line = warp_; line < kLines; line += kThreads / 32) {
       const std::uint32_t row = line / group_;
       const std::uint32_t head = chunk.kv_head * group_ + line % group_;
-      if constexpr (kIsSixteenBit)
-        if (a_.scaled.values) {
-          copy_queries(line, row < chunk.rows, chunk.row + row, head);
-          continue;
-        }
       const float* q = a_.q + std::uint64_t{chunk.row + row} * a_.q_stride +
                        std::uint64_t{head} * a_.kv.head_size;
       for (unsigned at = 2 * lane_; at < kSize; at += 64) {
@@ -114,21 +108,6 @@ class ChunkTiles : ChunkLines<Args, kType, kSize> {
         *reinterpret_cast<std::uint32_t*>(shared_.rests + line * kStride + at) =
             rest_of<kIsBfloat>(first, second, pair);
       }
-    }
-  }
-  /// The same for queries that are scaled and rounded already.
-  __device__ void copy_queries(unsigned line, bool is_there, std::uint32_t row,
-                               std::uint32_t head) {
-    const std::uint64_t from = (std::uint64_t{row} * a_.heads + head) * a_.kv.head_size;
-    for (unsigned at = 2 * lane_; at < kSize; at += 64) {
-      const bool has_two = is_there && at < a_.kv.head_size;
-      const auto two_of = [&](const std::uint16_t* plane) {
-        return has_two ? *reinterpret_cast<const std::uint32_t*>(plane + from + at) : 0u;
-      };
-      *reinterpret_cast<std::uint32_t*>(shared_.lines() + line * kStride + at) =
-          two_of(a_.scaled.values);
-      *reinterpret_cast<std::uint32_t*>(shared_.rests + line * kStride + at) =
-          two_of(a_.scaled.rests);
     }
   }
   /// Loads 16 dimensions of this warp's 16 lines.

@@ -30,14 +30,6 @@ struct Queries {
       reinterpret_cast<std::uint32_t*>(rests)[at] = 0;
     }
   }
-  /// Two neighbours and their rounding errors.
-  __device__ void copy_pair(unsigned head, unsigned at, const std::uint16_t* value,
-                            const std::uint16_t* rest) {
-    *reinterpret_cast<std::uint32_t*>(values + head * kStride + at) =
-        *reinterpret_cast<const std::uint32_t*>(value);
-    *reinterpret_cast<std::uint32_t*>(rests + head * kStride + at) =
-        *reinterpret_cast<const std::uint32_t*>(rest);
-  }
   template <bool kIsBfloat>
   __device__ void store_pair(unsigned head, unsigned at, float first, float second) {
     const std::uint32_t pair = pair_of<kIsBfloat>(first, second);

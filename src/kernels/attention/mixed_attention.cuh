@@ -349,15 +349,6 @@ class MixedBlock {
   __device__ void store_queries(const Tile& tile) {
     const float factor = a_.scale * 1.4426950408889634f;
     for (unsigned head = threadIdx.x / 32; head < tile.heads; head += kWarps) {
-      if constexpr (!kFixed && (kType == KvType::bf16 || kType == KvType::f16))
-        if (a_.scaled.values) {
-          const std::uint64_t from =
-              (std::uint64_t{tile.row} * a_.heads + tile.first_head + head) * a_.kv.head_size;
-          for (unsigned at = threadIdx.x % 32 * 2; at < a_.kv.head_size; at += 64)
-            shared_.rows.queries.copy_pair(head, at, a_.scaled.values + from + at,
-                                           a_.scaled.rests + from + at);
-          continue;
-        }
       const float* q = a_.q + std::uint64_t{tile.row} * a_.q_stride +
                        std::uint64_t{tile.first_head + head} * a_.kv.head_size;
       for (unsigned at = threadIdx.x % 32 * 2; at < kSize; at += 64) {

@@ -15,12 +15,11 @@
 #include "kernels/activations.hpp"
 #include "kernels/attention/attention_splits.hpp"
 #include "kernels/attention/paged_kv.hpp"
-#include "kernels/attention/rope_epilogue.hpp"
 
 namespace attacca::kernels {
 
 struct MixedAttentionArgs {
-  const float* q;  // [capacity, q_stride]: heads * head_size queries lead each row; or null
+  const float* q;  // [capacity, q_stride]: heads * head_size queries lead each row
   std::uint32_t q_stride;
   std::uint32_t heads;  // a multiple of kv.kv_heads; head h reads kv head h / (heads / kv_heads)
   RowCount rows;
@@ -35,8 +34,6 @@ struct MixedAttentionArgs {
   void* workspace;
   std::uint16_t* y;                 // [capacity, heads * head_size] bf16
   std::uint16_t* y_rest = nullptr;  // as y: its rounding error in bf16; or null
-  /// Instead of `q`. REQUIRES: keys and values in bf16 or f16, not the same bits; CUDA.
-  ScaledQueries scaled = {};
   /// Rows of long runs are left to sm90_prompt_attention.hpp. REQUIRES: takes_prompts, or the host.
   bool leaves_long_runs = false;
 };

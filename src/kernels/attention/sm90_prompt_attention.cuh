@@ -167,10 +167,6 @@ class Consumer : Lines<kSize, false> {
   __device__ void store_queries(const Queries& from) {
     const float factor = a_.scale * 1.4426950408889634f;
     __syncwarp();
-    if (a_.scaled.values)
-      return Base::template each_part<kSize / 8>([&](unsigned i, unsigned line, unsigned part) {
-        *reinterpret_cast<float4*>(Base::eight(line, part)) = from[i];
-      });
     Base::template each_part<kSize / 4>([&](unsigned i, unsigned line, unsigned part) {
       *reinterpret_cast<uint2*>(Base::eight(line, part / 2) + part % 2 * 8) = {
           attending::pair_of<kIsBfloat>(from[i].x * factor, from[i].y * factor),

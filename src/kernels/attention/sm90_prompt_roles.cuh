@@ -200,7 +200,7 @@ class Lines : protected Role<kSize, kInOrder> {
   static constexpr unsigned kScores = kStep / 2;  // of a thread
   static constexpr unsigned kSums = kSize / 2;
 
-  /// This warp's 16 lines: four dimensions in each, or eight of those that are scaled.
+  /// This warp's 16 lines, four dimensions in each.
   using Queries = float4[16 * kSize / 4 / 32];
 
   __device__ Lines(const MixedAttentionArgs& args, unsigned char* memory)
@@ -298,21 +298,12 @@ class Lines : protected Role<kSize, kInOrder> {
     return std::uint64_t{tile.row + row} * stride + head * kSize;
   }
   __device__ void load_queries(const Tile& tile, Queries& to) const {
-    const auto load = [&](unsigned i, unsigned line, const auto* plane, std::uint32_t stride,
-                          unsigned first) {
+    each_part<kSize / 4>([&](unsigned i, unsigned line, unsigned part) {
       const std::uint32_t row = row_of(line);
       to[i] = {};
       if (row < tile.rows)
-        to[i] = __ldcg(
-            reinterpret_cast<const float4*>(plane + element_of(tile, line, row, stride) + first));
-    };
-    if constexpr (!kInOrder)
-      if (a_.scaled.values)
-        return each_part<kSize / 8>([&](unsigned i, unsigned line, unsigned part) {
-          load(i, line, a_.scaled.values, a_.heads * kSize, part * 8);
-        });
-    each_part<kSize / 4>([&](unsigned i, unsigned line, unsigned part) {
-      load(i, line, a_.q, a_.q_stride, part * 4);
+        to[i] = __ldcg(reinterpret_cast<const float4*>(
+            a_.q + element_of(tile, line, row, a_.q_stride) + part * 4));
     });
   }
   /// Stores the sums, multiplied by factor_of(half): through shared memory, so that rows are

@@ -1,15 +1,13 @@
 // sm90_tiled_epilogue.cuh: the epilogue of a tile of sm90_tiled_linear.cuh. wgmma leaves each lane
 // sums of a few rows of weights and of x. A warpgroup transposes them in shared memory, so that 16
-// lanes hold the 64 outputs of a row of x, and global memory is read and written in runs. Pairs
-// that rotate are one lane's before that, as a gate and its partner are. Reducing split tiles is
-// left to sm90_tiled_linear.cuh.
+// lanes hold the 64 outputs of a row of x, and global memory is read and written in runs. Reducing
+// split tiles is left to sm90_tiled_linear.cuh.
 #pragma once
 
 #include <cuda_bf16.h>
 
 #include <cstdint>
 
-#include "kernels/attention/attention_elements.cuh"
 #include "kernels/linear/sm90_tiled_linear.hpp"
 #include "kernels/linear/sum_order.cuh"
 
@@ -33,12 +31,11 @@ class TileEpilogue {
     const std::uint32_t row = first_row + (is_gate ? gated_row() : transposed_row());
     output_ = is_gate ? weight_block * 32 + lane() % 4 * 8 : weight_block * 64 + lane() % 16 * 4;
     rows_left_ = output_ < p_.w.rows && row < end_row ? end_row - row : 0;
-    first_ = rotates() ? row : std::uint64_t{row} * p_.w.rows + output_;
+    first_ = std::uint64_t{row} * p_.w.rows + output_;
   }
 
   /// Loads what the epilogue of the octets from `octet` on needs besides their sums.
   __device__ void load_operands(unsigned octet) {
-    if (rotates()) return load_rotation(octet);
     const float* const per_output = p_.epilogue == Epilogue::store ? p_.bias : p_.next_norm;
     per_output_ = {};
     if (p_.epilogue != Epilogue::gate && per_output && output_ < p_.w.rows)
@@ -50,7 +47,6 @@ class TileEpilogue {
   /// lane's accumulator. Loads the operands of the next octets.
   __device__ void apply(const float* sums, unsigned octet) {
     if (p_.epilogue == Epilogue::gate) return apply_gate(sums, octet);
-    if (rotates()) return apply_rope(sums, octet);
     float4 values[kOctets];
     transpose(sums, values);
 #pragma unroll
@@ -77,14 +73,9 @@ class TileEpilogue {
   // lane / 4 and lane / 4 + 8.
 
   __device__ void transpose(const float* sums, float4 (&values)[kOctets]) {
-    transpose(sums, 16 * warp() + lane() / 4, 16 * warp() + lane() / 4 + 8, values);
-  }
-  /// The lane's two outputs get these places among the 64.
-  __device__ void transpose(const float* sums, unsigned first, unsigned second,
-                            float4 (&values)[kOctets]) {
     float* const row = shared_ + multiplied_row() * 64;
-    float* const low = row + (first ^ 4 * multiplied_row());
-    float* const high = row + (second ^ 4 * multiplied_row());
+    float* const low = row + ((16 * warp() + lane() / 4) ^ 4 * multiplied_row());
+    float* const high = row + ((16 * warp() + lane() / 4 + 8) ^ 4 * multiplied_row());
 #pragma unroll
     for (unsigned i = 0; i < kOctets; ++i) {
       low[i * 512] = sums[4 * i];
@@ -170,114 +161,6 @@ class TileEpilogue {
     }
   }
 
-  // Heads that are rotated. A warpgroup has a head of 64 elements, or half of one of 128.
-
-  __device__ bool rotates() const {
-    if constexpr (kInOrder) return false;
-    return a_.rope.rows.angles;
-  }
-  __device__ RopeEpilogue::Pair pair() const {
-    return a_.rope.pair_of(output_ / 64, warp(), lane());
-  }
-  __device__ std::uint32_t head() const { return output_ / a_.rope.kv.head_size; }
-  __device__ bool is_query() const { return head() < a_.rope.heads; }
-  __device__ bool is_value() const { return head() >= a_.rope.heads + a_.rope.kv.kv_heads; }
-
-  /// The biases of the lane's pair, and the angles of the octets from `octet` on.
-  __device__ void load_rotation(unsigned octet) {
-    per_output_ = {};
-    if (output_ >= p_.w.rows) return;
-    if (p_.bias) {
-      per_output_.x = p_.bias[pair().first];
-      per_output_.y = p_.bias[pair().second];
-    }
-    load_angles(octet);
-  }
-  /// Of two rows each.
-  __device__ void load_angles(unsigned octet) {
-    if (output_ >= p_.w.rows || is_value()) return;
-    const std::uint32_t half = a_.rope.kv.head_size / 2;
-    const auto* angles = reinterpret_cast<const float2*>(a_.rope.rows.angles) + pair().index;
-    const auto row = static_cast<std::uint32_t>(first_) - transposed_row() + multiplied_row();
-#pragma unroll
-    for (unsigned i = 0; i < kOctets; ++i) {
-      const std::uint32_t last = p_.rows.capacity - 1;
-      const std::uint32_t at = row + 8 * (octet + i);
-      const float2 one = __ldg(angles + std::uint64_t{min(at, last)} * half);
-      const float2 other = __ldg(angles + std::uint64_t{min(at + 1, last)} * half);
-      residual_[i] = {one.x, one.y, other.x, other.y};
-    }
-  }
-
-  __device__ void apply_rope(const float* sums, unsigned octet) {
-    std::uint32_t of_rows[kOctets];  // all at once, as each takes as long as the rest of an octet
-    const std::uint32_t* from = is_query() ? a_.rope.rows.needs_rests : a_.rope.rows.cells;
-#pragma unroll
-    for (unsigned i = 0; i < kOctets; ++i)
-      of_rows[i] = is_real(octet + i) ? __ldg(from + first_ + 8 * (octet + i)) : 0;
-    float rotated[4 * kOctets];
-    const float factor_of_head = is_query() ? a_.rope.query_factor : 1.0f;
-    const bool turns = !is_value();
-#pragma unroll
-    for (unsigned i = 0; i < kOctets; ++i) {
-      float2 factor{1, 1};
-      if (p_.squares)
-        factor = *reinterpret_cast<const float2*>(factors_ + 8 * (octet + i) + multiplied_row());
-#pragma unroll
-      for (unsigned row = 0; row < 2; ++row) {
-        const float scale = row == 0 ? factor.x : factor.y;
-        const float cosine = row == 0 ? residual_[i].x : residual_[i].z;
-        const float sine = row == 0 ? residual_[i].y : residual_[i].w;
-        const float a = sum_order::scaled_sum(sums[4 * i + row], scale, per_output_.x);
-        const float b = sum_order::scaled_sum(sums[4 * i + 2 + row], scale, per_output_.y);
-        const float first = __fmaf_rn(a, cosine, -__fmul_rn(b, sine));  // as in attention_rope.cuh
-        const float second = __fmaf_rn(b, cosine, __fmul_rn(a, sine));
-        rotated[4 * i + row] = turns ? __fmul_rn(first, factor_of_head) : a;
-        rotated[4 * i + 2 + row] = turns ? __fmul_rn(second, factor_of_head) : b;
-      }
-    }
-    load_angles(octet + kOctets);
-    const bool is_adjacent = a_.rope.pairs == RotaryPairs::adjacent;
-    const unsigned place = (is_adjacent ? 2 : 1) * (8 * warp() + lane() / 4);
-    float4 values[kOctets];
-    transpose(rotated, place, place + (is_adjacent ? 1 : 32), values);
-    if (a_.rope.kv.type == KvType::bf16)
-      store_rotated<true>(values, of_rows, octet);
-    else
-      store_rotated<false>(values, of_rows, octet);
-  }
-  template <bool kIsBfloat>
-  __device__ void store_rotated(const float4 (&values)[kOctets],
-                                const std::uint32_t (&of_rows)[kOctets], unsigned octet) {
-    const RopeEpilogue& r = a_.rope;
-    // The lane's first element of its head.
-    const std::uint32_t place = lane() % 16 * 4, size = r.kv.head_size;
-    std::uint32_t element = output_ % size;
-    if (r.pairs == RotaryPairs::halves)
-      element = place / 32 * (size / 2) + output_ % size / 64 * 32 + place % 32;
-    // Of queries, all of a row's heads are neighbours; of keys and values, a page's positions.
-    const bool is_query = this->is_query();
-    const std::uint32_t first =
-        is_query ? head() : (head() - r.heads) % r.kv.kv_heads * r.kv.page_size;
-    auto* const to = is_query     ? r.q.values
-                     : is_value() ? static_cast<std::uint16_t*>(r.kv.values)
-                                  : static_cast<std::uint16_t*>(r.kv.keys);
-#pragma unroll
-    for (unsigned i = 0; i < kOctets; ++i) {
-      if (!is_real(octet + i)) continue;
-      const float4& v = values[i];
-      const uint2 rounded{attending::pair_of<kIsBfloat>(v.x, v.y),
-                          attending::pair_of<kIsBfloat>(v.z, v.w)};
-      const std::uint64_t row = first_ + 8 * (octet + i);
-      const std::uint64_t at = ((is_query ? row * r.heads : of_rows[i]) + first) * size + element;
-      __stcg(reinterpret_cast<uint2*>(to + at), rounded);
-      if (is_query && of_rows[i] != 0)
-        __stcg(reinterpret_cast<uint2*>(r.q.rests + at),
-               uint2{attending::rest_of<kIsBfloat>(v.x, v.y, rounded.x),
-                     attending::rest_of<kIsBfloat>(v.z, v.w, rounded.y)});
-    }
-  }
-
   /// The residual that the sums of some octets are added to.
   __device__ void load_residual(unsigned octet) {
     if (p_.epilogue != Epilogue::add) return;
@@ -324,11 +207,11 @@ class TileEpilogue {
   const StreamedLinearArgs& p_;
   const float* factors_;
   float* shared_;
-  std::uint32_t output_;      // this lane's first
-  std::uint32_t rows_left_;   // rows of x from this lane's first on
-  std::uint64_t first_;       // offset of this lane's first output; of heads to rotate: its row
-  float4 per_output_;         // bias, or the next norm's weights; two biases of heads to rotate
-  float4 residual_[kOctets];  // or the angles of two rows each
+  std::uint32_t output_;     // this lane's first
+  std::uint32_t rows_left_;  // rows of x from this lane's first on
+  std::uint64_t first_;      // offset of this lane's first output
+  float4 per_output_;        // bias, or the next norm's weights
+  float4 residual_[kOctets];
 };
 
 }  // namespace attacca::kernels::tiled

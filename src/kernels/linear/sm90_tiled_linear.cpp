@@ -24,12 +24,7 @@ struct TiledLinear {
   static constexpr unsigned cluster = 2;
   using Args = TiledLinearArgs;
 
-  static Cost cost(const Args& a) {
-    Cost cost = streamed_linear(a.product).cost(a.product);
-    // Heads that are rotated are stored in 16 bits and not in 32.
-    if (a.rope.rows.angles) cost.bytes -= 2.0 * a.product.rows.capacity * a.product.w.rows;
-    return cost;
-  }
+  static Cost cost(const Args& a) { return streamed_linear(a.product).cost(a.product); }
 
   static void host_block(Thread& t, const Args& a) { streamed_linear_on_host(t, a.product); }
 
@@ -88,14 +83,10 @@ bool is_tall(const TiledLinearArgs& args, unsigned processors) {
   return args.tile_rows == 64 && tall_tiles(args) <= pairs && 5 * tall_tiles(args) >= 4 * pairs;
 }
 
-/// A map of columns, in elements of two bytes, and of rows in four dimensions: those of an octet,
-/// the octets that alternate, pairs of them, and heads.
-TensorMap map_of(const Device& device, const Matrix& w,
-                 const std::array<TensorDimension, 4>& rows) {
-  const TensorDimension columns{row_bytes(w.type, w.columns) / 2, 2,
-                                static_cast<std::uint32_t>(row_bytes(w.type, tiled::kStep) / 2)};
-  return tensor_map(device, w.data,
-                    std::array<TensorDimension, 5>{columns, rows[0], rows[1], rows[2], rows[3]});
+/// The columns of weights, in elements of two bytes.
+TensorDimension columns_of(const Matrix& w) {
+  return {row_bytes(w.type, w.columns) / 2, 2,
+          static_cast<std::uint32_t>(row_bytes(w.type, tiled::kStep) / 2)};
 }
 
 }  // namespace
@@ -112,9 +103,11 @@ bool has_tiled_linear(const Device& device) { return device.compute_capability()
 
 TensorMap map_weights(const Device& device, const Matrix& w) {
   const std::uint64_t row = row_bytes(w.type, w.columns);
-  return map_of(
-      device, w,
-      {{{8, row, 8}, {1, 8 * row, 1}, {w.rows / 8, 8 * row, tiled::kPairRows / 16}, {1, row, 1}}});
+  return tensor_map(device, w.data,
+                    std::array<TensorDimension, 4>{{columns_of(w),
+                                                    {8, row, 8},
+                                                    {1, 8 * row, 1},
+                                                    {w.rows / 8, 8 * row, tiled::kPairRows / 16}}});
 }
 
 TensorMap map_weights(const Device& device, const Matrix& gate, const Matrix& up) {
@@ -124,28 +117,12 @@ TensorMap map_weights(const Device& device, const Matrix& gate, const Matrix& up
   const std::uint64_t row = row_bytes(first.type, first.columns);
   const auto apart = static_cast<std::uint64_t>(static_cast<const std::byte*>(second.data) -
                                                 static_cast<const std::byte*>(first.data));
-  return map_of(device, first,
-                {{{8, row, 8},
-                  {2, apart, 2},
-                  {first.rows / 8, 8 * row, tiled::kPairRows / 32},
-                  {1, row, 1}}});
-}
-
-TensorMap map_weights(const Device& device, const Matrix& w, std::uint32_t head_size,
-                      RotaryPairs pairs) {
-  const std::uint64_t row = row_bytes(w.type, w.columns);
-  if (pairs == RotaryPairs::adjacent)
-    return map_of(device, w,
-                  {{{8, 2 * row, 8},
-                    {2, row, 2},
-                    {w.rows / 16, 16 * row, tiled::kPairRows / 32},
-                    {1, row, 1}}});
-  const std::uint32_t half = head_size / 2;
-  return map_of(device, w,
-                {{{8, row, 8},
-                  {2, half * row, 2},
-                  {half / 8, 8 * row, half / 8},
-                  {w.rows / head_size, head_size * row, tiled::kPairRows / 2 / head_size}}});
+  return tensor_map(
+      device, first.data,
+      std::array<TensorDimension, 4>{{columns_of(first),
+                                      {8, row, 8},
+                                      {2, apart, 2},
+                                      {first.rows / 8, 8 * row, tiled::kPairRows / 32}}});
 }
 
 TensorMap map_rows(const Device& device, const void* x, std::uint32_t rows, std::uint32_t columns,

@@ -194,12 +194,10 @@ class Block {
     ring().expect(at, kStageBytes);
     // With one tile of x, weights are read once. Maps count elements of two bytes.
 #pragma unroll
-    for (unsigned part = 0; part < kHeight; ++part) {
-      const TiledLinearArgs::Box at_box = a_.box_at(box(tile, part));
+    for (unsigned part = 0; part < kHeight; ++part)
       copy_weights(ring().full(at), stage(at) + part * Sizes::kBoxBytes, a_.w_map,
-                   column * block_shape(kType).bytes / 2, at_box.octet, at_box.head,
+                   column * block_shape(kType).bytes / 2, box(tile, part) * a_.block_octets(),
                    x_tiles_ == 1 ? kEvictFirst : kEvictNormal);
-    }
     return true;
   }
 

@@ -10,7 +10,6 @@
 #include <attacca/tensor_map.hpp>
 #include <cstddef>
 
-#include "kernels/attention/rope_epilogue.hpp"
 #include "kernels/linear/streamed_linear.hpp"
 #include "kernels/waits.hpp"
 
@@ -51,15 +50,13 @@ struct Sizes {
 /// REQUIRES: no gather; bf16 or, not in order, e4m3 or f16 weights; all vectors at multiples of 16
 /// bytes.
 struct TiledLinearArgs {
-  const TensorMap* w_map;   // of the weights, as map_weights makes it for this epilogue
+  const TensorMap* w_map;   // of the weights; rows of a gate and its partner alternate in it
   const TensorMap* x_map;   // of x; see map_rows
   void* workspace;          // of tiled_workspace_bytes; zeros before the first launch
   bool gate_is_second;      // whether `up` comes first in w_map
   bool in_order;            // whether a row has the bits of streamed_linear
   std::uint32_t tile_rows;  // rows of x of a tile: 64, 128 or, not in order, 256
   StreamedLinearArgs product;
-  /// Of queries, keys and values that are not stored but rotated. REQUIRES: not in order; CUDA.
-  RopeEpilogue rope = {};
   /// How long a block waits for the partial sums of others.
   std::uint64_t patience_nanoseconds = kPatienceNanoseconds;
 
@@ -69,20 +66,9 @@ struct TiledLinearArgs {
   ATTACCA_HD std::uint32_t weight_tiles() const {
     return (weight_rows() + tiled::kPairRows - 1) / tiled::kPairRows;
   }
-  /// Whether rows of weights come in pairs, one each from a gate and its partner, or from both
-  /// elements that rotate together. In the map their octets (groups of eight rows) alternate.
-  ATTACCA_HD bool has_pairs() const {
-    return product.epilogue == Epilogue::gate || rope.rows.angles;
-  }
-  /// Where a block's half of a tile begins in the last two dimensions of the map.
-  struct Box {
-    std::uint32_t octet;
-    std::uint32_t head;
-  };
-  ATTACCA_HD Box box_at(std::uint32_t index) const {
-    if (rope.rows.angles && rope.pairs == RotaryPairs::halves)
-      return {0, index * (tiled::kPairRows / 2 / rope.kv.head_size)};
-    return {index * (tiled::kPairRows / 2 / (has_pairs() ? 16 : 8)), 0};
+  /// Octets (groups of eight rows) of one matrix in a block's half of a tile.
+  ATTACCA_HD std::uint32_t block_octets() const {
+    return tiled::kPairRows / 2 / (product.epilogue == Epilogue::gate ? 16 : 8);
   }
 };
 
@@ -98,12 +84,10 @@ constexpr bool has_tiled_type(TensorType type, bool in_order) {
 inline constexpr std::uint32_t kTileRows[] = {64, 128, 256};
 std::uint32_t tiled_rows(const StreamedLinearArgs& product, bool in_order, unsigned processors);
 
-/// Tensor maps of weights, of a gate and its partner, of heads that are rotated, and of [rows,
+/// Tensor maps of weights, of a gate and its partner whose octets of rows alternate, and of [rows,
 /// columns] of x for tiles of `tile_rows` rows of x.
 TensorMap map_weights(const Device& device, const Matrix& w);
 TensorMap map_weights(const Device& device, const Matrix& gate, const Matrix& up);
-TensorMap map_weights(const Device& device, const Matrix& w, std::uint32_t head_size,
-                      RotaryPairs pairs);
 TensorMap map_rows(const Device& device, const void* x, std::uint32_t rows, std::uint32_t columns,
                    std::uint32_t tile_rows);
 

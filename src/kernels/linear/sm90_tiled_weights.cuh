@@ -104,14 +104,9 @@ class StageWeights<kHeight, TensorType::e4m3>::RowScales {
     const unsigned warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
 #pragma unroll
     for (unsigned part = 0; part < kHeight; ++part) {
-      const std::uint32_t block = weight_block + 2 * part;
-      std::uint32_t row = (block * 4 + warp) * (is_gate ? 8 : 16) + lane / 4;
-      std::uint32_t other = row + (is_gate ? 0 : 8);
-      if (a.rope.rows.angles) {
-        const RopeEpilogue::Pair pair = a.rope.pair_of(block, warp, lane);
-        row = pair.first;
-        other = pair.second;
-      }
+      const std::uint32_t sixteen = (weight_block + 2 * part) * 4 + warp;
+      const std::uint32_t row = sixteen * (is_gate ? 8 : 16) + lane / 4;
+      const std::uint32_t other = row + (is_gate ? 0 : 8);
       scales_[part][0] = row < p.w.rows ? low[row] : 0.0f;
       scales_[part][1] = other < p.w.rows ? high[other] : 0.0f;
     }

@@ -26,14 +26,14 @@ __device__ inline void copy_to_pair(std::uint64_t* full, void* to, const TensorM
       "l"(map), "r"(shared_address(full)), "r"(column), "r"(row), "h"(static_cast<std::uint16_t>(3))
       : "memory");
 }
-/// Copies a box of weights that begins at `octet` and `head`, the last two dimensions of the map.
+/// Copies a tile of weights whose first octet of rows is `octet`.
 __device__ inline void copy_weights(std::uint64_t* full, void* to, const TensorMap* map,
-                                    std::uint32_t column, std::uint32_t octet, std::uint32_t head,
+                                    std::uint32_t column, std::uint32_t octet,
                                     std::uint64_t policy) {
   asm volatile(
-      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes"
-      ".L2::cache_hint [%0], [%1, {%3, %5, %5, %4, %6}], [%2], %7;" ::"r"(shared_address(to)),
-      "l"(map), "r"(shared_address(full)), "r"(column), "r"(octet), "r"(0), "r"(head), "l"(policy)
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".L2::cache_hint [%0], [%1, {%3, %5, %5, %4}], [%2], %6;" ::"r"(shared_address(to)),
+      "l"(map), "r"(shared_address(full)), "r"(column), "r"(octet), "r"(0), "l"(policy)
       : "memory");
 }
 
