@@ -14,6 +14,7 @@
 #include <numeric>
 
 #include "claims/occupancy.hpp"
+#include "core/counted.hpp"
 #include "raw.hpp"
 #endif
 
@@ -42,8 +43,7 @@ constexpr int kSamples = 21;
 constexpr std::size_t kMostResults = std::size_t{1} << 21;
 
 std::string grid_name(const Occupancy& fit) {
-  return fmt::format("{} block{} per SM", fit.residency.blocks_per_processor,
-                     fit.residency.blocks_per_processor == 1 ? "" : "s");
+  return counted(fit.residency.blocks_per_processor, "block") + " per SM";
 }
 
 /// One launch as a graph, which asks for the shared memory a grid needs.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/counted.hpp"
 #include "graph/argument_checks.hpp"
 #include "graph/executor.hpp"
 
@@ -28,10 +29,6 @@ const char* name_of(OccupancyLimit limit) {
       return "one block per worker";
   }
   return "";
-}
-
-std::string counted(std::uint64_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 /// A share in percent; 100% only where the share is whole.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/counted.hpp"
 #include "graph/uses.hpp"
 
 namespace attacca::graph {
@@ -122,8 +123,8 @@ std::optional<Refusal> structural_difference(const GraphData& from, const GraphD
   if (from.nodes.size() != to.nodes.size()) {
     const bool has_grown = to.nodes.size() > from.nodes.size();
     const NodeData& node = has_grown ? to.nodes[common] : from.nodes[common];
-    return Refusal{fmt::format("the topology changed: {} nodes instead of {}", to.nodes.size(),
-                               from.nodes.size()),
+    return Refusal{fmt::format("the topology changed: {} instead of {}",
+                               counted(to.nodes.size(), "node"), from.nodes.size()),
                    node.name};
   }
   return symbol_difference(from, to);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/counted.hpp"
 #include "core/device_events.hpp"
 
 namespace attacca::graph {
@@ -46,10 +47,9 @@ void Failures::rethrow() {
   if (failures.empty()) return;  // another thread took them
   const Failure& first = failures.front();
   const std::size_t others = failures.size() - 1;
-  const std::string message = others == 0
-                                  ? first.message
-                                  : fmt::format("{} ({} other node{} failed too)", first.message,
-                                                others, others == 1 ? "" : "s");
+  const std::string message =
+      others == 0 ? first.message
+                  : fmt::format("{} ({} failed too)", first.message, counted(others, "other node"));
   switch (first.kind) {
     case FailureKind::refused_launch:
       throw LaunchRefused(first.node, message);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/counted.hpp"
 #include "graph/print.hpp"
 
 namespace attacca {
@@ -61,8 +62,7 @@ class TextPrinter {
       text += line + '\n';
     }
     const Cost cost = graph.cost();
-    const std::size_t count = graph.node_count();
-    return text + fmt::format("{} node{}; each run once: {}, {}\n", count, count == 1 ? "" : "s",
+    return text + fmt::format("{}; each run once: {}, {}\n", counted(graph.node_count(), "node"),
                               quantity_text(cost.flops, "FLOP"), quantity_text(cost.bytes, "B"));
   }
 

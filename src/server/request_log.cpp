@@ -15,6 +15,7 @@
 #include <random>
 #include <utility>
 
+#include "core/counted.hpp"
 #include "server/openai_replies.hpp"
 
 namespace attacca::server {
@@ -148,8 +149,9 @@ std::string RequestLog::text_of(const Facts& line) const {
       "{:%F %T} {} {} {} {} in {:.3f} s, {} bytes", fmt::gmtime(line.at), line.id, line.method,
       path, line.status == 0 ? "-" : fmt::to_string(line.status), line.seconds, line.sent.bytes);
   if (line.tokens)
-    text += fmt::format(", {} tokens of prompt, {} of them cached, {} generated",
-                        line.tokens->prompt, line.tokens->cached, line.tokens->generated);
+    text += fmt::format(", {} of prompt, {} of them cached, {} generated",
+                        counted(line.tokens->prompt, "token"), line.tokens->cached,
+                        line.tokens->generated);
   return line.sent.is_complete ? text : text + ", the client left";
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/counted.hpp"
 #include "core/fault_sources.hpp"
 #include "graph/access.hpp"
 #include "graph/executor.hpp"
@@ -145,9 +146,8 @@ struct WorkQueueHost::Impl {
     const WorkQueueStatus now = status(seen);
     std::string text = fmt::format("{} {}", name, phrase_of(now.end));
     if (now.refused != 0)
-      text +=
-          fmt::format("; it refused {} item{}: the first named number {}, which does not exist",
-                      now.refused, now.refused == 1 ? "" : "s", seen.first_refused.load(relaxed));
+      text += fmt::format("; it refused {}: the first named number {}, which does not exist",
+                          counted(now.refused, "item"), seen.first_refused.load(relaxed));
     text += ". " + now.message();
     for (const WaitReport& report : log.reports()) text += "; " + report.message();
     return text;

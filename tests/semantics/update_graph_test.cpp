@@ -211,7 +211,7 @@ TEST_P(SmallGraphUpdate, an_added_node_is_refused_in_place) {
 TEST_P(SmallGraphUpdate, a_removed_node_is_refused_in_place) {
   Graph next(device(), "next");
   next.kernel(affine, Grid{}, step(2, 0)).named("first");
-  expect_reinstantiated(two_steps(), next, "1 nodes instead of 2", "second", 2);
+  expect_reinstantiated(two_steps(), next, "1 node instead of 2", "second", 2);
 }
 
 TEST_P(SmallGraphUpdate, a_node_of_another_kind_is_refused_in_place) {

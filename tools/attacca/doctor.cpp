@@ -12,6 +12,7 @@
 #include <string>
 
 #include "command.hpp"
+#include "core/counted.hpp"
 #include "instruments/machine.hpp"
 #include "json.hpp"
 
@@ -41,7 +42,8 @@ void print_text(const Machine& machine) {
       fmt::format("{}, backends: {}", version(), machine.cuda_runtime ? "host, cuda" : "host"));
   say("processor",
       fmt::format(
-          "{}, {} cores, {}{}", machine.cpu.model, machine.cpu.cores, machine.cpu.architecture,
+          "{}, {}, {}{}", machine.cpu.model, counted(machine.cpu.cores, "core"),
+          machine.cpu.architecture,
           machine.cpu.simd.empty() ? "" : fmt::format(", {}", fmt::join(machine.cpu.simd, " "))));
   say("memory", fmt::format("{:.1f} GiB", static_cast<double>(machine.memory_bytes) / kGibi));
   if (machine.gpus.empty()) say("GPU", "none: " + machine.driver.error);

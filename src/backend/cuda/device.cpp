@@ -13,6 +13,7 @@
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/instance.hpp"
 #include "backend/cuda/stream.hpp"
+#include "core/counted.hpp"
 #include "graph/parameters.hpp"
 
 namespace attacca::cuda {
@@ -126,9 +127,8 @@ std::shared_ptr<DeviceImpl> get_device(int index) {
   const int count = device_count();
   if (index < 0 || index >= count)
     throw BadArgument(
-        fmt::format("no device cuda:{}: this machine has {} usable GPU{}; use "
-                    "Device::best() or Device::host()",
-                    index, count, count == 1 ? "" : "s"));
+        fmt::format("no device cuda:{}: this machine has {}; use Device::best() or Device::host()",
+                    index, counted(static_cast<std::uint64_t>(count), "usable GPU")));
   const std::lock_guard lock(mutex);
   auto& device = devices[index];
   if (!device) device = std::make_shared<CudaDevice>(index);

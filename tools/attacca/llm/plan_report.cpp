@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/counted.hpp"
+
 namespace attacca::tool {
 
 namespace {
@@ -19,7 +21,7 @@ std::string range_text(const char* kind, const Steps& steps) {
   if (steps.counts.empty()) return fmt::format("no {} steps", kind);
   const std::uint32_t least = steps.counts.begin()->first;
   std::string text =
-      fmt::format("{} {} step{} of {}", steps.total(), kind, steps.total() == 1 ? "" : "s", least);
+      fmt::format("{} of {}", counted(steps.total(), fmt::format("{} step", kind)), least);
   if (steps.largest() > least) text += fmt::format(" to {}", steps.largest());
   return text + " tokens";
 }
@@ -105,9 +107,9 @@ std::string plan_report(const PlanOutcome& outcome, const Costs& costs) {
       fmt::format("read      {}\n", is_one ? range_text("decode and mixed", traffic.mixed)
                                            : range_text("decode", traffic.decode) + ", " +
                                                  range_text("mixed", traffic.mixed));
-  text += fmt::format("from      {}; {} file{} read in {:.2f} s, planned in {:.2f} s\n",
-                      outcome.sources, outcome.files, outcome.files == 1 ? "" : "s",
-                      outcome.seconds_read, outcome.seconds_planned);
+  text +=
+      fmt::format("from      {}; {} read in {:.2f} s, planned in {:.2f} s\n", outcome.sources,
+                  counted(outcome.files, "file"), outcome.seconds_read, outcome.seconds_planned);
   for (const std::string& skipped : outcome.skipped) text += fmt::format("skipped   {}\n", skipped);
   text += fmt::format("for       {}: {} slots, {} tokens a step\n", target_name(outcome.target),
                       outcome.limits.decode, outcome.limits.mixed);

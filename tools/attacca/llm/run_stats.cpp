@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/counted.hpp"
 #include "instruments/bandwidth.hpp"
 #include "instruments/machine.hpp"
 #include "llm/engine_flags.hpp"
@@ -69,12 +70,12 @@ std::string graph_counters(const EngineStats& stats) {
   const auto padded = static_cast<double>(stats.tokens_padded);
   const auto tokens = static_cast<double>(stats.tokens_prefilled + stats.tokens_decoded);
   std::string text = fmt::format(
-      "hits      {} of {} steps had a graph ({}); {} tokens of padding, {:.1f} % of all\n",
-      stats.graph_hits, stats.steps, modes, stats.tokens_padded,
+      "hits      {} of {} had a graph ({}); {} of padding, {:.1f} % of all\n", stats.graph_hits,
+      counted(stats.steps, "step"), modes, counted(stats.tokens_padded, "token"),
       padded + tokens > 0 ? 100 * padded / (padded + tokens) : 0.0);
   for (std::size_t miss = 0; miss < kMisses; ++miss)
     if (stats.graph_misses[miss] > 0)
-      text += fmt::format("misses    {} steps: {}\n", stats.graph_misses[miss],
+      text += fmt::format("misses    {}: {}\n", counted(stats.graph_misses[miss], "step"),
                           miss_reason(static_cast<Miss>(miss)));
   return text;
 }
@@ -131,9 +132,9 @@ std::string run_stats(const Engine& engine, const std::vector<Reply>& replies, u
   const Reply& first = replies.front();
   const double steps = static_cast<double>(std::max<std::uint64_t>(stats.steps, 1));
   if (replies.size() == 1) {
-    text +=
-        fmt::format("prompt    {} tokens, {} of them cached, first token after {:.0f} ms\n",
-                    first.prompt_tokens, first.cached_tokens, first.seconds_to_first_token * 1e3);
+    text += fmt::format("prompt    {}, {} of them cached, first token after {:.0f} ms\n",
+                        counted(first.prompt_tokens, "token"), first.cached_tokens,
+                        first.seconds_to_first_token * 1e3);
     const double decoding = first.seconds - first.seconds_to_first_token;
     if (first.tokens.size() > 1 && decoding > 0) {
       const double per_token = decoding / static_cast<double>(first.tokens.size() - 1);
@@ -148,25 +149,25 @@ std::string run_stats(const Engine& engine, const std::vector<Reply>& replies, u
       tokens += reply.tokens.size();
       seconds = std::max(seconds, reply.seconds);
     }
-    text += fmt::format("batch     {} prompts, {} tokens in {:.2f} s: {:.1f} tokens/s\n",
-                        replies.size(), tokens, seconds, static_cast<double>(tokens) / seconds);
+    text += fmt::format("batch     {}, {} in {:.2f} s: {:.1f} tokens/s\n",
+                        counted(replies.size(), "prompt"), counted(tokens, "token"), seconds,
+                        static_cast<double>(tokens) / seconds);
   }
   text += fmt::format(
-      "steps     {}, {:.2f} ms each and {:.1f} us between them; {} preemptions, {} tokens from "
-      "the prefix cache\n",
+      "steps     {}, {:.2f} ms each and {:.1f} us between them; {}, {} from the prefix cache\n",
       stats.steps, stats.seconds_busy / steps * 1e3, stats.seconds_idle / steps * 1e6,
-      stats.preemptions, stats.tokens_from_cache);
+      counted(stats.preemptions, "preemption"), counted(stats.tokens_from_cache, "token"));
   if (engine.options().overlap)
     text += fmt::format(
         "overlap   {} steps were planned while the one before ran: {:.1f} us a step of the host's "
-        "work hidden; {} tokens computed in vain\n",
-        stats.steps_ahead, stats.seconds_overlapped / steps * 1e6, stats.tokens_voided);
+        "work hidden; {} computed in vain\n",
+        stats.steps_ahead, stats.seconds_overlapped / steps * 1e6,
+        counted(stats.tokens_voided, "token"));
   if (engine.options().scheduler == llm::Scheduler::resident)
     text += fmt::format(
-        "loop      {} steps in {} launches of the loop on the device, a {}; it paused {} times for "
-        "the host to read\n",
-        stats.steps, stats.launches, llm::resident_loop_name(engine.options().resident_loop),
-        stats.pauses);
+        "loop      {} on the device, launched {} as a {}; it paused {} for the host to read\n",
+        counted(stats.steps, "step"), counted(stats.launches, "time"),
+        llm::resident_loop_name(engine.options().resident_loop), counted(stats.pauses, "time"));
   text += engine.explain_loop();
   return text + graph_counters(stats);
 }

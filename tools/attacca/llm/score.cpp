@@ -9,6 +9,7 @@
 #include <string>
 
 #include "command.hpp"
+#include "core/counted.hpp"
 #include "input.hpp"
 #include "json.hpp"
 #include "llm/models.hpp"
@@ -49,8 +50,8 @@ void score(ScoreSettings& settings) {
   const llm::Model model = open_model(settings.model);
   const std::vector<std::int32_t> tokens = model.tokenize(read_text("--text", settings.file));
   if (tokens.size() < 2)
-    throw BadArgument(fmt::format("--text {}: it has {} tokens; scoring needs 2 or more",
-                                  settings.file, tokens.size()));
+    throw BadArgument(fmt::format("--text {}: it has {}; scoring needs 2 or more", settings.file,
+                                  counted(tokens.size(), "token")));
   llm::Engine engine(model, options);
   const std::vector<TokenLogprob> scores = score_all(engine, tokens);
   double sum = 0;
