@@ -452,6 +452,7 @@ struct EngineStats {
   double seconds_idle = 0;        // no step was in flight: the host planned, committed, sent text
   double seconds_overlapped = 0;  // the host worked while a step ran; part of seconds_busy
   bool has_lost_device = false;   // an error cost the engine its device: it takes no more requests
+  std::string loss = {};          // what that error said
 };
 
 /// A submitted request. Copies are the same ticket. A ticket without a request refuses every call

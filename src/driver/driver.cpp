@@ -52,8 +52,10 @@ void Driver::run() {
     Inbox::Mail mail = inbox_->take(scheduler_.is_idle() && line_.empty());
     const StepClock::Running running = scheduler_.running();
     const bool is_closed = mail.is_closed;
+    const std::exception_ptr failure = std::exchange(mail.failure, nullptr);
     take_in(std::move(mail));
     if (is_closed) break;
+    if (failure && !lost_) fail(failure);
     expire();
     admit();
     step();
@@ -140,6 +142,7 @@ void Driver::fail(const std::exception_ptr& failure) {
       "the engine has lost its device and takes no more requests; start the program again ({})",
       message_of(failure));
   lost_ = std::make_exception_ptr(DeviceError(reason));
+  loss_ = message_of(failure);
   inbox_->refuse(reason);
   end_all(Finish::failed, lost_);
 }
@@ -181,6 +184,7 @@ void Driver::hand_over() {
     stats_ = scheduler_.stats();
     stats_.requests_waiting += line_.size();
     stats_.has_lost_device = lost_ != nullptr;
+    stats_.loss = loss_;
   }
   text_.send(std::exchange(outcomes_, {}));
 }

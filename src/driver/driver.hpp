@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -49,7 +50,8 @@ class Driver {
   std::multimap<Clock::time_point, JobPtr> deadlines_;  // of live jobs
   std::vector<Outcome> outcomes_;                       // not handed over yet
   std::exception_ptr begin_failure_;                    // of the newest `begin`
-  std::exception_ptr lost_;                             // the error that cost the device
+  std::exception_ptr lost_;                             // says that the device is lost
+  std::string loss_;                                    // why
   mutable std::mutex mutex_;                            // of stats_
   llm::EngineStats stats_;
   std::thread thread_;

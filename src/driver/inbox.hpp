@@ -6,6 +6,7 @@
 #include <attacca/error.hpp>
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <span>
@@ -24,10 +25,13 @@ class Inbox {
   struct Mail {
     std::vector<JobPtr> submitted;
     std::vector<JobPtr> cancelled;
-    bool is_begun = false;  // what came before was given to the one who `begins`
+    std::exception_ptr failure;  // what the schedule stands on has failed
+    bool is_begun = false;       // what came before was given to the one who `begins`
     bool is_closed = false;
 
-    bool empty() const { return submitted.empty() && cancelled.empty() && !is_begun && !is_closed; }
+    bool empty() const {
+      return submitted.empty() && cancelled.empty() && !failure && !is_begun && !is_closed;
+    }
   };
 
   /// Takes in mail for the driver while that still sleeps, on the thread that brings it: to wake a
@@ -55,7 +59,7 @@ class Inbox {
       mail_.submitted.insert(mail_.submitted.end(), jobs.begin(), jobs.end());
       has_mail_ = true;
       is_quiet_ = false;
-      if (begin_ && is_asleep_ && !mail_.is_closed) {
+      if (begin_ && is_asleep_ && !mail_.is_closed && !mail_.failure) {
         begin_(std::exchange(mail_, {}));
         mail_.is_begun = true;
       }
@@ -68,6 +72,15 @@ class Inbox {
       const std::lock_guard lock(mutex_);
       if (mail_.is_closed) return;
       mail_.cancelled.push_back(std::move(job));
+      has_mail_ = true;
+    }
+    arrived_.notify_one();
+  }
+  /// The driver should look whether its scheduler is still usable.
+  void tell_of_failure(std::exception_ptr failure) {
+    {
+      const std::lock_guard lock(mutex_);
+      mail_.failure = std::move(failure);
       has_mail_ = true;
     }
     arrived_.notify_one();

@@ -55,6 +55,10 @@ EngineCore::EngineCore(std::shared_ptr<const ModelData> model, const EngineOptio
   memory_ = measure();
   text_ = std::make_unique<driver::TextWorker>(inbox_);
   driver_ = std::make_unique<driver::Driver>(inbox_, *scheduler_, *text_);
+  if (options_.ranks)
+    runner_->line()->tell_of_failure([inbox = inbox_](std::exception_ptr failure) {
+      inbox->tell_of_failure(std::move(failure));
+    });
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 namespace attacca::engine {
 
@@ -65,7 +66,10 @@ PlanLine::News PlanLine::follow(std::span<schedule::Line> plan) {
     group_.broadcast(std::span(message_), 0).named("plan").run();
     News news = News::idle;
     std::memcpy(&news, message_.data(), sizeof news);
-    if (news == News::idle) continue;
+    if (news == News::idle) {
+      group_.barrier().named("hear that there is nothing to compute").run();
+      continue;
+    }
     if (news == News::step || news == News::step_of_highest)
       std::copy(message_.begin() + 1, message_.end(), plan.begin());
     return news;
@@ -79,11 +83,21 @@ void PlanLine::send_idle_news() {
     if (changed_.wait_for(lock, group_.deadline() / 3, [&] { return is_ending_; })) return;
     if (sent_ != seen || has_loop_) continue;
     try {
+      group_.check();
       send(News::idle);
+      group_.barrier().named("hear that there is nothing to compute").run();
     } catch (const RanksBroken&) {
-      return;  // the next plan will say it
+      failure_ = std::current_exception();
+      if (tell_) tell_(failure_);
+      return;
     }
   }
+}
+
+void PlanLine::tell_of_failure(Tell tell) {
+  const std::lock_guard lock(mutex_);
+  tell_ = std::move(tell);
+  if (failure_) tell_(failure_);
 }
 
 bool PlanLine::is_broken() const noexcept {

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <span>
 #include <string>
@@ -17,13 +18,20 @@
 namespace attacca::engine {
 
 /// A rank waits for the next plan no longer than the group's deadline. So while there is nothing to
-/// compute, a thread of rank 0 says so in time. Destroying rank 0's line ends the others' loops.
+/// compute, a thread of rank 0 says so in time and waits until all have heard it: a rank that has
+/// ended or stands still is noticed without a request. Destroying rank 0's line ends the others'
+/// loops.
 class PlanLine {
  public:
   /// A collective call. `lines`: the size of a plan.
   PlanLine(const Group& ranks, std::size_t lines);
   ~PlanLine();
   PlanLine(const PlanLine&) = delete;
+
+  /// Called once if an exchange fails while there is nothing to compute.
+  using Tell = std::function<void(std::exception_ptr failure)>;
+  /// REQUIRES: rank 0.
+  void tell_of_failure(Tell tell);
 
   enum class News : std::uint32_t { idle, step, step_of_highest, loop, end };
 
@@ -53,6 +61,8 @@ class PlanLine {
   std::mutex mutex_;                     // of sending
   std::condition_variable changed_;
   std::uint64_t sent_ = 0;
+  Tell tell_;
+  std::exception_ptr failure_;  // while there was nothing to compute
   bool is_ending_ = false;
   bool has_loop_ = false;  // it runs
   std::thread thread_;

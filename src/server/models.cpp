@@ -21,7 +21,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kLook{200};  // how often idle models are looked for
+// How often it looks for idle models and for engines that lost their device without a request.
+constexpr std::chrono::milliseconds kLook{200};
 
 std::string message_of(const std::exception_ptr& failure) {
   try {
@@ -110,11 +111,7 @@ void Models::run() {
     std::function<void()> task;
     {
       std::unique_lock lock(mutex_);
-      const auto has_news = [&] { return is_over_ || !tasks_.empty(); };
-      if (options_.unload_after.count() > 0)
-        arrived_.wait_for(lock, kLook, has_news);
-      else
-        arrived_.wait(lock, has_news);
+      arrived_.wait_for(lock, kLook, [&] { return is_over_ || !tasks_.empty(); });
       if (is_over_) return;
       if (!tasks_.empty()) {
         task = std::move(tasks_.front());
@@ -122,6 +119,7 @@ void Models::run() {
       }
     }
     if (task) task();
+    look_for_losses();
     unload_idle();
   }
 }
@@ -331,8 +329,9 @@ void Models::unload_idle() {
 /// On the thread that loads, which alone changes `loaded`, so it needs no lock.
 void Models::look_for_losses() {
   for (const auto& entry : entries_)
-    if (entry->loaded && entry->loaded->engine.stats().has_lost_device)
-      return options_.on_lost(entry->source.name);
+    if (entry->loaded)
+      if (const llm::EngineStats stats = entry->loaded->engine.stats(); stats.has_lost_device)
+        return options_.on_lost(stats.loss);
 }
 
 bool Models::has_lost_device() const {

@@ -59,8 +59,8 @@ struct ModelsOptions {
   bool refuses_unknown = false;
   /// Called with what happens to models, a sentence each.
   std::function<void(const std::string& line)> log = [](const std::string&) {};
-  /// Called when an engine has lost its device, with the model's name.
-  std::function<void(const std::string& model)> on_lost = [](const std::string&) {};
+  /// Called when an engine has lost its device, with what its error said.
+  std::function<void(const std::string& loss)> on_lost = [](const std::string&) {};
 };
 
 /// Thread-safe.

@@ -34,8 +34,8 @@ class ApiTest : public testing::Test {
   std::promise<std::string> lost_;
   std::once_flag is_lost_;
   Models models_{{source_of("small", "", faulty_options(faults_))},
-                 {.slots = 2, .most_waiting = 4, .on_lost = [this](const std::string& model) {
-                    std::call_once(is_lost_, [&] { lost_.set_value(model); });
+                 {.slots = 2, .most_waiting = 4, .on_lost = [this](const std::string& loss) {
+                    std::call_once(is_lost_, [&] { lost_.set_value(loss); });
                   }}};
   Api api_{models_};
 };
@@ -63,9 +63,9 @@ TEST_F(ApiTest, a_lost_device_is_told_to_those_who_ask_for_health) {
   EXPECT_GE(complete(R"("prompt": "Once")")->status, 500);
   EXPECT_EQ(complete(R"("prompt": "Once")")->status, 503);
   EXPECT_EQ(ask("GET", "/health")->status, 503);
-  auto model = lost_.get_future();
-  ASSERT_EQ(model.wait_for(std::chrono::minutes(1)), std::future_status::ready);
-  EXPECT_EQ(model.get(), "small");
+  auto loss = lost_.get_future();
+  ASSERT_EQ(loss.wait_for(std::chrono::minutes(1)), std::future_status::ready);
+  EXPECT_THAT(loss.get(), HasSubstr("the faulty device failed a launch"));
 }
 
 TEST_F(ApiTest, a_batch_with_a_wrong_prompt_is_refused_whole) {

@@ -101,7 +101,7 @@ class Faults(unittest.TestCase):
                         refused += 1  # a late one finds the port closed
                 self.assertLess(refused, 6)
                 self.assertEqual(1, server.process.wait(PATIENCE_S))
-                self.assertIn("has lost its device; start the server again", server.process.stderr.read())
+                self.assertIn("has lost its device (the faulty device failed a launch); start the server again", server.process.stderr.read())
 
     def test_hundreds_of_clients_that_never_finish_their_requests_delay_nobody(self):
         with Server() as server:

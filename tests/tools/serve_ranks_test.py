@@ -2,11 +2,15 @@
 """Tests of `attacca serve --ranks`: serve_ranks_test.py <binary> [<mpirun>]. Without mpirun that of MPI is skipped."""
 import contextlib
 import json
+import pathlib
 import signal
 import subprocess
 import sys
 import unittest
 import urllib.request
+
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "comm"))
+import launch  # noqa: E402
 
 BINARY = sys.argv[1]
 MPIRUN = sys.argv[2] if len(sys.argv) > 2 else ""
@@ -51,6 +55,23 @@ class ServeRanks(unittest.TestCase):
         with server(MPIRUN, "--allow-run-as-root", "--oversubscribe", "-n", "2", BINARY, "serve", "--ranks", "2") as address:
             story = complete(address)
         self.assertEqual(story_of_one_rank(), story)
+
+    def test_a_rank_that_ends_or_stands_still_while_nobody_asks_ends_the_server_which_names_it(self):
+        for sign, expected in ((signal.SIGKILL, "rank 1 has ended without leaving"),
+                               (signal.SIGSTOP, "rank 1 did not come to barrier")):
+            command = [BINARY, "serve", "--ranks", "2", "--port", "0", "--rank-deadline", "2"]
+            first, second = launch.start(2, command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            try:
+                complete(first.stdout.readline().split()[-1])
+                second.send_signal(sign)
+                log = first.communicate(timeout=30)[1]
+            finally:
+                for process in first, second:
+                    process.kill()
+                    process.wait()
+                second.communicate()
+            self.assertIn(f"the device is lost: {expected}", log)
+            self.assertEqual(1, first.returncode)
 
     def test_several_models_over_ranks_are_refused(self):
         done = run("serve", "--ranks", "2", "--model", "story=small")

@@ -157,7 +157,7 @@ class Log(unittest.TestCase):
         self.assertRegex(headers["X-Request-Id"], r"^req-[0-9a-f]{8}-\w+$")
         logged = next(line for line in lines if "mine-1" in line)
         self.assertRegex(logged, r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d mine-1 POST /v1/completions 200 in \d+\.\d+ s, "
-                                   r"\d+ bytes, \d+ tokens of prompt, 0 of them cached, 3 generated$")
+                                   r"\d+ bytes, 1 token of prompt, 0 of them cached, 3 generated$")
         self.assertTrue(any(headers["X-Request-Id"] in line and " 404 " in line for line in lines), lines)
 
     def test_a_line_of_json_can_be_read_back(self):

@@ -61,7 +61,7 @@ void add_rank_flags(Command& command, EngineFlags& flags) {
               "processes")
       .group(kRanks);
   command
-      .option("--rank-deadline", positive_number(flags.rank_deadline),
+      .option("--rank-deadline", real_number(flags.rank_deadline, 0.001, 1e9),
               "seconds after which a rank that does not come counts as lost")
       .shows_default(fmt::to_string(flags.rank_deadline))
       .group(kRanks);

@@ -252,11 +252,15 @@ void serve_models(const ServeSettings& settings, const llm::EngineOptions& engin
     return server::error_reply(server::RequestError(status, message));
   });
   std::atomic<bool> has_lost_device = false;
+  std::string loss;
   const auto models = make_models(settings, engine, team,
                                   {.log = [&](const std::string& line) { log->say(line); },
                                    .on_lost =
-                                       [&](const std::string&) {
-                                         if (!has_lost_device.exchange(true)) http.stop();
+                                       [&](const std::string& why) {
+                                         if (has_lost_device) return;
+                                         loss = why;
+                                         has_lost_device = true;
+                                         http.stop();
                                        }});
   trace.start();
   Api api(*models, options);
@@ -276,12 +280,14 @@ void serve_models(const ServeSettings& settings, const llm::EngineOptions& engin
   http.run(
       [&] {
         api.drain();
-        log_line(has_lost_device ? "attacca: the device is lost; stopping"
+        log_line(has_lost_device ? "attacca: the device is lost: " + loss + "; stopping"
                                  : fmt::format("attacca: stopping; what runs may take another {} s",
                                                settings.drain_seconds));
       },
       on_reload);
-  if (has_lost_device) throw DeviceError("an engine has lost its device; start the server again");
+  if (has_lost_device)
+    throw DeviceError(
+        fmt::format("an engine has lost its device ({}); start the server again", loss));
 }
 
 void serve(ServeSettings& settings) {
