@@ -21,6 +21,12 @@ class Score(unittest.TestCase):
         self.assertEqual(0, done.returncode, done.stderr)
         return json.loads(done.stdout)
 
+    def test_sequences_of_one_token_are_refused(self):
+        done = subprocess.run([BINARY, "score", "small", "--text", __file__, "--context", "1"], capture_output=True, text=True,
+                              timeout=120)
+        self.assertEqual((1, ""), (done.returncode, done.stdout))
+        self.assertIn("give 2 or more", done.stderr)
+
     def test_progress_is_told_without_a_terminal_too(self):
         with tempfile.TemporaryDirectory() as folder:
             text = pathlib.Path(folder) / "text.txt"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include "comm/group.hpp"
@@ -44,7 +45,8 @@ World::World(std::unique_ptr<Wire> wire, std::chrono::nanoseconds deadline)
 }
 
 World::~World() {
-  if (!finalize() && !was_thrown_)
+  // If this rank ends by an error of its own, that is what there is to say.
+  if (!finalize() && !was_thrown_ && std::uncaught_exceptions() == 0)
     std::fprintf(stderr, "attacca: rank %d: %s\n", rank_, message_.c_str());
 }
 

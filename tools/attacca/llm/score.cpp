@@ -53,6 +53,8 @@ void score(ScoreSettings& settings) {
     throw BadArgument(fmt::format("--text {}: it has {}; scoring needs 2 or more", settings.file,
                                   counted(tokens.size(), "token")));
   llm::Engine engine(model, options);
+  if (engine.longest_sequence() < 2)
+    throw BadArgument("--context 1: a token is scored by those before it; give 2 or more");
   const std::vector<TokenLogprob> scores = score_all(engine, tokens);
   double sum = 0;
   for (const TokenLogprob& entry : scores) sum += entry.logprob;
