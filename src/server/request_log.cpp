@@ -160,10 +160,13 @@ void RequestLog::add(const Facts& line) {
 }
 
 void RequestLog::say(const std::string& text) {
+  if (format_ != LogFormat::none) post(line_of(text));
+}
+
+std::string RequestLog::line_of(const std::string& text) const {
   const std::time_t now = std::time(nullptr);
-  if (format_ == LogFormat::text) post(fmt::format("{:%F %T} {}", fmt::gmtime(now), text));
-  if (format_ == LogFormat::json)
-    post(json_text({{"time", fmt::format("{:%FT%TZ}", fmt::gmtime(now))}, {"message", text}}));
+  if (format_ == LogFormat::text) return fmt::format("{:%F %T} {}", fmt::gmtime(now), text);
+  return json_text({{"time", fmt::format("{:%FT%TZ}", fmt::gmtime(now))}, {"message", text}});
 }
 
 void RequestLog::post(std::string line) {
@@ -175,7 +178,7 @@ void RequestLog::post(std::string line) {
   worker_.post([this, text = std::move(line)] {
     --waiting_;
     if (const std::uint64_t dropped = dropped_.exchange(0); dropped > 0)
-      write_(fmt::format("{} lines of this log were dropped", dropped));
+      write_(line_of(fmt::format("{} lines of this log were dropped", dropped)));
     write_(text);
   });
 }

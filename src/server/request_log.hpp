@@ -39,6 +39,7 @@ class RequestLog : public std::enable_shared_from_this<RequestLog> {
   void add(const Facts& line);
   void post(std::string line);
   std::string text_of(const Facts& line) const;
+  std::string line_of(const std::string& text) const;
 
   const LogFormat format_;
   const std::function<void(const std::string&)> write_;

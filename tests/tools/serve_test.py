@@ -165,10 +165,29 @@ class Log(unittest.TestCase):
             server.answer(TEXT, prompt="Once", max_tokens=2, ignore_eos=True)
             server.process.send_signal(signal.SIGTERM)
             lines = server.process.communicate(timeout=PATIENCE_S)[1].splitlines()
-        logged = [json.loads(line) for line in lines if line.startswith("{")]
+        logged = [json.loads(line) for line in lines]
+        self.assertTrue(logged[-1]["message"].startswith("stopping; "), logged[-1])
         line = next(line for line in logged if "path" in line)
         self.assertEqual(("/v1/completions", 200, 2, False),
                          (line["path"], line["status"], line["generated_tokens"], line["client_left"]))
+
+
+    def test_without_a_log_nothing_is_written(self):
+        with Server("--log-format", "none") as server:
+            server.answer(TEXT, prompt="Once", max_tokens=2)
+            server.process.send_signal(signal.SIGHUP)
+            server.answer(TEXT, prompt="Once", max_tokens=2)
+            server.process.send_signal(signal.SIGTERM)
+            self.assertEqual("", server.process.communicate(timeout=PATIENCE_S)[1])
+
+    def test_a_hangup_with_nothing_to_read_again_changes_nothing(self):
+        with Server("--log-format", "text") as server:
+            server.process.send_signal(signal.SIGHUP)
+            while "no keys and no certificates to read again" not in (line := server.process.stderr.readline()):
+                self.assertTrue(line, "the server has ended")
+            self.assertEqual(200, server.get("/health")[0])
+            server.process.send_signal(signal.SIGTERM)
+            self.assertEqual(0, server.process.wait(PATIENCE_S))
 
 
 class Responses(OneServer):

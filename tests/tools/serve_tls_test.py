@@ -144,7 +144,7 @@ class Tls(unittest.TestCase):
 
             def status_of(key):
                 return server.raw("GET", "/v1/models", headers={"Authorization": f"Bearer {key}"})[0]
-            with Server("--api-key-file", str(keys)) as server:
+            with Server("--api-key-file", str(keys), "--log-format", "text") as server:
                 self.assertEqual((200, 401), (status_of("first-key"), status_of("second-key")))
                 keys.write_text("")
                 server.process.send_signal(signal.SIGHUP)

@@ -108,7 +108,8 @@ struct Watch {
 };
 
 server::ModelSource source_of(const NamedModel& named, const llm::EngineOptions& options,
-                              RankTeam& team, const std::optional<Watch>& watch) {
+                              RankTeam& team, const std::optional<Watch>& watch,
+                              bool shows_progress) {
   // Opened once, so that what cannot be read is told now and not to the first request.
   std::vector<std::string> aliases;
   for (const std::string& alias : {named.model, open_model(named.model).name()})
@@ -118,8 +119,8 @@ server::ModelSource source_of(const NamedModel& named, const llm::EngineOptions&
   server::ModelSource source{
       .name = named.name,
       .aliases = aliases,
-      .load = [named, options, feed, &team,
-               is_watched = watch.has_value()](const server::LoadTerms& terms) {
+      .load = [named, options, feed, &team, is_watched = watch.has_value(),
+               shows_progress](const server::LoadTerms& terms) {
         if (is_watched) *feed = std::make_shared<StepFeed>();
         llm::EngineOptions with = options;
         with.memory_limit = terms.memory_limit;
@@ -136,7 +137,7 @@ server::ModelSource source_of(const NamedModel& named, const llm::EngineOptions&
         return server::LoadedModel{
             model, llm::Engine(model, with,
                                [&](std::string_view what, std::uint64_t done, std::uint64_t all) {
-                                 bar.show(what, done, all);
+                                 if (shows_progress) bar.show(what, done, all);
                                })};
       }};
   if (watch)
@@ -174,7 +175,9 @@ std::unique_ptr<server::Models> make_models(const ServeSettings& settings,
     watch = Watch{settings.plan_window, options.log};
   }
   std::vector<server::ModelSource> sources;
-  for (const NamedModel& one : named) sources.push_back(source_of(one, engine, team, watch));
+  const bool shows_progress = settings.log_format == "text";
+  for (const NamedModel& one : named)
+    sources.push_back(source_of(one, engine, team, watch, shows_progress));
   options.memory = memory_of(settings, engine, named.size());
   options.unload_after = in_milliseconds(settings.unload_seconds);
   options.slots = engine.slots;
@@ -224,18 +227,20 @@ std::string address_of(const server::HttpOptions& http, std::uint16_t port) {
 void log_line(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
 
 /// Reads keys and certificates again. What cannot be used leaves the old ones in use.
-void reload(const ServeSettings& settings, Api& api, HttpServer& http) {
-  const auto attempt = [](const char* what, const std::function<void()>& work) {
+void reload(const ServeSettings& settings, Api& api, HttpServer& http, server::RequestLog& log) {
+  const auto attempt = [&](const char* what, const std::function<void()>& work) {
     try {
       work();
-      log_line(fmt::format("attacca: the {} are read again", what));
+      log.say(fmt::format("the {} are read again", what));
     } catch (const Error& error) {
-      log_line(fmt::format("attacca: the old {} stay in use: {}", what, error.what()));
+      log.say(fmt::format("the old {} stay in use: {}", what, error.what()));
     }
   };
   if (!settings.keys_file.empty()) attempt("keys", [&] { api.change_keys(read_keys(settings)); });
   if (!settings.http.tls_certificate.empty())
     attempt("certificates", [&] { http.reload_certificates(); });
+  if (settings.keys_file.empty() && settings.http.tls_certificate.empty())
+    log.say("there are no keys and no certificates to read again");
 }
 
 /// Serves until it is told to stop. Engines have ended when it returns.
@@ -274,23 +279,22 @@ void serve_models(const ServeSettings& settings, const llm::EngineOptions& engin
     names += (names.empty() ? "" : ", ") + model.name;
   write_out(
       fmt::format("attacca serves {} at {}\n", names, address_of(settings.http, http.port())));
-  std::function<void()> on_reload;  // without files a hangup ends the server
-  if (!settings.keys_file.empty() || !settings.http.tls_key.empty())
-    on_reload = [&] { reload(settings, api, http); };
   http.run(
       [&] {
         api.drain();
-        log_line(has_lost_device ? "attacca: the device is lost: " + loss + "; stopping"
-                                 : fmt::format("attacca: stopping; what runs may take another {} s",
+        log->say(has_lost_device ? "the device is lost: " + loss + "; stopping"
+                                 : fmt::format("stopping; what runs may take another {} s",
                                                settings.drain_seconds));
       },
-      on_reload);
+      [&] { reload(settings, api, http, *log); });
   if (has_lost_device)
     throw DeviceError(
         fmt::format("an engine has lost its device ({}); start the server again", loss));
 }
 
 void serve(ServeSettings& settings) {
+  // To read files again means nothing to other ranks, or before the server runs.
+  std::signal(SIGHUP, SIG_IGN);
   settings.http.drain = in_milliseconds(settings.drain_seconds);
   llm::EngineOptions engine = engine_options(settings.flags);
   if (settings.flags.ranks > 0 && (!settings.named_models.empty() || settings.unload_seconds > 0))
