@@ -29,17 +29,22 @@ constexpr std::int64_t kMostLogprobs = 20;
 constexpr const char* kSchemaField = "response_format.json_schema.schema";
 constexpr std::size_t kDefaultTextTokens = 16;  // as OpenAI has it
 
-/// Fields that would change the reply.
-void check_unsupported(Fields& fields) {
+/// Refuses a field that has another name here.
+void refuse_if_given(Fields& fields, const char* key, const char* instead) {
+  if (fields.find(key))
+    throw RequestError(400, fmt::format("'{}' is not supported; use {}", key, instead), key,
+                       "unsupported_parameter");
+}
+
+/// Fields that would change the reply. `format`: the field for its format.
+void check_unsupported(Fields& fields, const char* format) {
   if (const json* value = fields.find("functions"); value && !(value->is_array() && value->empty()))
     fields.refuse_unsupported("functions");
   for (const char* key : {"audio", "suffix"})
     if (fields.find(key)) fields.refuse_unsupported(key);
   for (const char* key :
        {"structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"})
-    if (fields.find(key))
-      throw RequestError(400, fmt::format("'{}' is not supported; use response_format", key), key,
-                         "unsupported_parameter");
+    refuse_if_given(fields, key, format);
   if (const json* value = fields.find("function_call");
       value && *value != "none" && *value != "auto")
     fields.refuse_unsupported("function_call");
@@ -313,7 +318,7 @@ llm::Sampling default_sampling(const llm::Sampling& advised) {
 GenerationRequest read_chat_request(const RequestBody& body, const RequestRules& rules,
                                     std::uint64_t seed) {
   Fields fields = body.fields();
-  check_unsupported(fields);
+  check_unsupported(fields, "response_format");
   GenerationRequest result{.is_chat = true, .prompt_field = "messages"};
   llm::Request request = settings_of(fields, rules, seed);
   request.messages = messages_of(fields, rules);
@@ -338,7 +343,7 @@ GenerationRequest read_chat_request(const RequestBody& body, const RequestRules&
 GenerationRequest read_text_request(const RequestBody& body, const RequestRules& rules,
                                     std::uint64_t seed) {
   Fields fields = body.fields();
-  check_unsupported(fields);
+  check_unsupported(fields, "response_format");
   GenerationRequest result{.prompt_field = "prompt"};
   if (has_tools(fields)) fields.refuse_unsupported("tools");
   fields.find("tool_choice");
@@ -364,10 +369,17 @@ GenerationRequest read_response_request(const RequestBody& body, const RequestRu
     if (const json* value = fields.find(key); value && !(value->is_array() && value->empty()))
       fields.refuse_unsupported(key);
   if (fields.truth("background").value_or(false)) fields.refuse_unsupported("background");
-  // They change nothing here.
-  for (const char* key :
-       {"user", "store", "service_tier", "parallel_tool_calls", "tool_choice", "safety_identifier",
-        "prompt_cache_key", "reasoning", "truncation", "max_tool_calls"})
+  check_unsupported(fields, "text.format");
+  refuse_if_given(fields, "response_format", "text.format");
+  for (const char* key : {"max_tokens", "max_completion_tokens"})
+    refuse_if_given(fields, key, "max_output_tokens");
+  if (const json* choice = fields.find("tool_choice");
+      choice && *choice != "none" && *choice != "auto")
+    fields.refuse_unsupported("tool_choice");
+  if (const json* value = fields.find("logprobs"); value && *value != false)
+    fields.refuse_unsupported("logprobs");
+  if (choices_of(fields) > 1) fields.refuse_unsupported("n");
+  for (const char* key : {"reasoning", "truncation", "max_tool_calls"})  // they change nothing here
     fields.find(key);
   GenerationRequest result{.is_response = true, .prompt_field = "input"};
   llm::Request request = settings_of(fields, rules, seed);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 
 #include "server/request_error.hpp"
 
@@ -302,6 +303,35 @@ TEST(ResponseRequest, takes_a_text_or_messages_and_refuses_what_it_does_not_keep
   EXPECT_EQ(param(R"("input": [{"type": "function_call"}])"), "input[0].type");
   EXPECT_EQ(param(R"("input": "a", "previous_response_id": "r")"), "previous_response_id");
   EXPECT_EQ(param(R"("input": "a", "text": {"format": {"type": "xml"}})"), "text.format.type");
+  read(
+      R"("input": "a", "tool_choice": "auto", "n": 1, "best_of": 1, "functions": [], "echo": false,)"
+      R"( "logprobs": false, "max_tokens": null)");
+}
+
+TEST(ResponseRequest, refuses_fields_of_other_endpoints_with_the_remedy) {
+  const std::tuple<const char*, const char*, const char*> all[] = {
+      {"guided_regex", R"("[0-9]")", "use text.format"},
+      {"response_format", R"({"type": "json_object"})", "use text.format"},
+      {"max_tokens", "5", "use max_output_tokens"},
+      {"max_completion_tokens", "5", "use max_output_tokens"},
+      {"functions", R"([{"name": "f"}])", "leave it out"},
+      {"function_call", R"({"name": "f"})", "leave it out"},
+      {"tool_choice", R"("required")", "leave it out"},
+      {"suffix", R"("b")", "leave it out"},
+      {"echo", "true", "leave it out"},
+      {"audio", "{}", "leave it out"},
+      {"n", "2", "leave it out"},
+      {"best_of", "2", "leave it out"},
+      {"logprobs", "true", "leave it out"},
+      {"logprobs", "2", "leave it out"}};
+  for (const auto& [key, value, remedy] : all) {
+    const std::string body = R"({"input": "a", ")" + std::string(key) + "\": " + value + "}";
+    const RequestError error =
+        refusal_of([&] { read_response_request(RequestBody(body), kRules, 0); });
+    EXPECT_EQ(error.status(), 400) << body;
+    EXPECT_EQ(error.param(), key) << body;
+    EXPECT_THAT(error.what(), HasSubstr(remedy)) << body;
+  }
 }
 
 TEST(EmbeddingRequest, takes_texts_and_tokens) {
