@@ -123,6 +123,8 @@ void Api::handle(HttpRequest request, ExchangePtr exchange) {
   const bool is_allowed_page = cors_.allows(request.origin);
   if (is_allowed_page) exchange = cors_.wrap(std::move(exchange), request.origin);
   guard(route ? route->path : "other", exchange, [&] {
+    if (request.refusal.status != 0)
+      throw RequestError(request.refusal.status, request.refusal.message);
     if (!route)
       throw RequestError(404, fmt::format("there is no {}; docs/server.md lists the paths",
                                           in_quotes(request.path)));

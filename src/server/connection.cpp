@@ -18,7 +18,6 @@
 #include <boost/beast/http/string_body.hpp>
 
 #include <deque>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -53,12 +52,29 @@ constexpr auto kNever = Clock::time_point::max();
 constexpr std::size_t kFirstRead = 1536;  // bytes; Beast reads so many at first
 constexpr std::size_t kMostAhead = 2;     // requests of one connection that wait for their turn
 
-/// A request in line, or the refusal of one.
+/// A request in line.
 struct Pending {
   HttpRequest request = {};
   ReplyForm form = {};
-  std::optional<HttpReply> refusal = {};
 };
+
+using Message = http::request<http::string_body>;
+
+/// Without its body.
+HttpRequest request_of(const Message& message) {
+  return {.method = std::string(message.method_string()),
+          .path = path_of(message.target()),
+          .authorization = std::string(message[http::field::authorization]),
+          .body = {},
+          .origin = std::string(message[http::field::origin]),
+          .id = std::string(message["X-Request-Id"])};
+}
+
+/// Whether a handshake failed because the client speaks plain HTTP.
+bool is_plain_http(error_code error) {
+  return error.category() == net::error::get_ssl_category() &&
+         ERR_GET_REASON(static_cast<unsigned long>(error.value())) == SSL_R_HTTP_REQUEST;
+}
 
 class HttpConnection final : public Connection,
                              public std::enable_shared_from_this<HttpConnection> {
@@ -143,11 +159,10 @@ class HttpConnection final : public Connection,
   }
 
  private:
-  net::awaitable<bool> shake_hands();
   net::awaitable<void> read_requests();
   net::awaitable<error_code> wait_for_bytes();
   net::awaitable<error_code> read_body(http::request_parser<http::string_body>& parser);
-  void end_reading(error_code error);
+  void end_reading(error_code error, const Message& message = {});
   net::awaitable<void> write_replies();
   net::awaitable<void> write_output();
   net::awaitable<void> discard_input();
@@ -182,9 +197,9 @@ class HttpConnection final : public Connection,
     wake_.cancel();
   }
 
-  void refuse(int status, const std::string& message) {
-    pending_.push_back({.refusal = shared_.refusal(status, message)});
-    pending_.back().form.keeps_alive = false;
+  void refuse(HttpRequest request, int status, const std::string& message) {
+    request.refusal = {status, message};
+    pending_.push_back({.request = std::move(request), .form = {.keeps_alive = false}});
     wake_.cancel();
   }
 
@@ -270,29 +285,15 @@ class SocketExchange final : public Exchange {
   std::uint64_t id_;
 };
 
-/// Whether TLS is agreed on. A client that speaks plain HTTP gets a plain refusal.
-net::awaitable<bool> HttpConnection::shake_hands() {
-  const auto [error] =
-      co_await socket_.tls()->async_handshake(net::ssl::stream_base::server, kAwait);
-  const bool is_http =
-      error.category() == net::error::get_ssl_category() &&
-      ERR_GET_REASON(static_cast<unsigned long>(error.value())) == SSL_R_HTTP_REQUEST;
-  if (is_http) {
-    const std::string text =
-        reply_text(shared_.refusal(400, "this port speaks HTTPS; give the address as https://"),
-                   {.keeps_alive = false});
-    co_await net::async_write(socket_.tcp(), net::buffer(text), kAwait);
-    error_code ignored;
-    socket_.tcp().shutdown(tcp::socket::shutdown_send, ignored);
-  }
-  co_return !error;
-}
-
 net::awaitable<void> HttpConnection::read_requests() {
   const auto self = shared_from_this();
   const HttpOptions& options = shared_.options;
   read_by_ = Clock::now() + options.header;
-  if (socket_.tls() && !co_await shake_hands()) co_return close();
+  if (socket_.tls()) {
+    const auto [error] =
+        co_await socket_.tls()->async_handshake(net::ssl::stream_base::server, kAwait);
+    if (error) co_return end_reading(error);
+  }
   while (!is_closed_) {
     while (pending_.size() >= kMostAhead && !is_closed_) co_await room_.async_wait(kAwait);
     http::request_parser<http::string_body> parser;
@@ -304,29 +305,18 @@ net::awaitable<void> HttpConnection::read_requests() {
     if (!error)
       std::tie(error, std::ignore) =
           co_await http::async_read_header(socket_, input_, parser, kAwait);
-    if (error) {
-      end_reading(error);
-      co_return;
-    }
+    if (error) co_return end_reading(error, parser.get());
     is_reading_body_ = true;
     const error_code body_error = co_await read_body(parser);
     is_reading_body_ = false;
-    if (body_error) {
-      end_reading(body_error);
-      co_return;
-    }
+    if (body_error) co_return end_reading(body_error, parser.get());
     if (is_lingering_) continue;
-    auto message = parser.release();
-    pending_.push_back(
-        {.request = {.method = std::string(message.method_string()),
-                     .path = path_of(message.target()),
-                     .authorization = std::string(message[http::field::authorization]),
-                     .body = std::move(message.body()),
-                     .origin = std::string(message[http::field::origin]),
-                     .id = std::string(message["X-Request-Id"])},
-         .form = {.is_http11 = message.version() >= 11,
-                  .keeps_alive = message.keep_alive(),
-                  .is_head = message.method() == http::verb::head}});
+    Message message = parser.release();
+    pending_.push_back({.request = request_of(message),
+                        .form = {.is_http11 = message.version() >= 11,
+                                 .keeps_alive = message.keep_alive(),
+                                 .is_head = message.method() == http::verb::head}});
+    pending_.back().request.body = std::move(message.body());
     wake_.cancel();
   }
 }
@@ -354,21 +344,28 @@ net::awaitable<error_code> HttpConnection::read_body(
   co_return error;
 }
 
-void HttpConnection::end_reading(error_code error) {
+/// `message`: what was read of a request until then.
+void HttpConnection::end_reading(error_code error, const Message& message) {
   is_reading_ = false;
   wake_.cancel();
   const HttpOptions& options = shared_.options;
   if (error == http::error::end_of_stream) return leave();
   if (error == http::error::header_limit)
-    return refuse(431,
+    return refuse(request_of(message), 431,
                   fmt::format("the header is larger than {} bytes", options.most_header_bytes));
   if (error == http::error::body_limit)
-    return refuse(413, fmt::format("the body is larger than {} bytes; start the server with a "
-                                   "larger --max-body, or send less",
-                                   options.most_body_bytes));
+    return refuse(request_of(message), 413,
+                  fmt::format("the body is larger than {} bytes; start the server with a "
+                              "larger --max-body, or send less",
+                              options.most_body_bytes));
   const bool is_parsed = error.category() == http::make_error_code(http::error{}).category();
   if (is_parsed && error != http::error::partial_message)
-    return refuse(400, fmt::format("this is no HTTP request: {}", error.message()));
+    return refuse(request_of(message), 400,
+                  fmt::format("this is no HTTP request: {}", error.message()));
+  if (is_plain_http(error)) {
+    socket_.drop_tls();
+    return refuse({}, 400, "this port speaks HTTPS; give the address as https://");
+  }
   close();
 }
 
@@ -379,10 +376,7 @@ void HttpConnection::answer(Pending next) {
   form_ = next.form;
   if (shared_.is_draining) form_.keeps_alive = false;
   const auto exchange = std::make_shared<SocketExchange>(shared_.io, weak_from_this(), exchange_);
-  if (next.refusal)
-    exchange->send(std::move(*next.refusal));
-  else
-    shared_.handler(std::move(next.request), exchange);
+  shared_.handler(std::move(next.request), exchange);
 }
 
 void HttpConnection::tell_sent() {

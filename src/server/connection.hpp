@@ -34,7 +34,6 @@ class Connection {
 struct ConnectionContext {
   HttpOptions options;
   HttpHandler handler = {};
-  HttpServer::Refusal refusal;
   std::shared_ptr<boost::asio::io_context> io;
   std::shared_ptr<boost::asio::ssl::context> tls = {};  // of new connections; null: none
   std::set<Connection*> connections = {};

@@ -11,6 +11,12 @@
 
 namespace attacca::server {
 
+/// Why no endpoint may see a request: it is no HTTP, or too large.
+struct HttpRefusal {
+  int status = 0;  // 0: it is fine
+  std::string message = {};
+};
+
 struct HttpRequest {
   std::string method;         // "GET"
   std::string path;           // without the query
@@ -18,6 +24,7 @@ struct HttpRequest {
   std::string body;
   std::string origin = {};  // the page that asks; empty if the client is no browser
   std::string id = {};      // the header X-Request-Id; empty if there is none
+  HttpRefusal refusal = {};  // if it has one, the rest is what was read until then
 };
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;

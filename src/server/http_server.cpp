@@ -66,9 +66,9 @@ std::shared_ptr<net::ssl::context> read_certificates(const HttpOptions& options)
 
 class HttpServer::Impl {
  public:
-  Impl(const HttpOptions& options, Refusal refusal)
+  explicit Impl(const HttpOptions& options)
       : io_(std::make_shared<net::io_context>(1)),
-        shared_{.options = options, .refusal = std::move(refusal), .io = io_},
+        shared_{.options = options, .io = io_},
         acceptor_(*io_),
         signals_(*io_),
         hangup_(*io_),
@@ -207,8 +207,7 @@ class HttpServer::Impl {
   net::steady_timer deadline_;
 };
 
-HttpServer::HttpServer(const HttpOptions& options, Refusal refusal)
-    : impl_(std::make_unique<Impl>(options, std::move(refusal))) {}
+HttpServer::HttpServer(const HttpOptions& options) : impl_(std::make_unique<Impl>(options)) {}
 HttpServer::~HttpServer() = default;
 
 std::uint16_t HttpServer::port() const { return impl_->port(); }

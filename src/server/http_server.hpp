@@ -35,11 +35,8 @@ struct HttpOptions {
 /// up, and `Exchange::on_leave` tells their handlers.
 class HttpServer {
  public:
-  /// The body of a refusal that needs no handler: what is no HTTP, or is too large.
-  using Refusal = std::function<HttpReply(int status, const std::string& message)>;
-
   /// Throws Error if it cannot have the port, or if the files of TLS cannot be used.
-  HttpServer(const HttpOptions& options, Refusal refusal);
+  explicit HttpServer(const HttpOptions& options);
   ~HttpServer();
 
   // Any thread may ask.

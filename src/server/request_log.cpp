@@ -146,8 +146,9 @@ std::string RequestLog::text_of(const Facts& line) const {
       path.begin(), path.end(),
       [](char letter) { return std::iscntrl(static_cast<unsigned char>(letter)) != 0; }, '?');
   std::string text = fmt::format(
-      "{:%F %T} {} {} {} {} in {:.3f} s, {} bytes", fmt::gmtime(line.at), line.id, line.method,
-      path, line.status == 0 ? "-" : fmt::to_string(line.status), line.seconds, line.sent.bytes);
+      "{:%F %T} {} {} {} {} in {:.3f} s, {} bytes", fmt::gmtime(line.at), line.id,
+      line.method.empty() ? "-" : line.method, path.empty() ? "-" : path,
+      line.status == 0 ? "-" : fmt::to_string(line.status), line.seconds, line.sent.bytes);
   if (line.tokens)
     text += fmt::format(", {} of prompt, {} of them cached, {} generated",
                         counted(line.tokens->prompt, "token"), line.tokens->cached,

@@ -30,6 +30,8 @@ class Socket {
     context_ = std::move(context);
     tls_ = std::make_unique<Tls>(tcp_, *context_);
   }
+  /// To answer a client that does not speak it. REQUIRES: the handshake has failed.
+  void drop_tls() { tls_.reset(); }
 
   template <class Buffers, class Token>
   auto async_read_some(const Buffers& buffers, Token&& token) {

@@ -30,6 +30,7 @@ void require(bool claim) {
 /// Answers with the length of what it got, as a whole reply or as a stream.
 void answer(const HttpRequest& request, const ExchangePtr& exchange) {
   require(request.body.size() <= kMostBody && request.path.size() <= kMostHeader);
+  if (request.refusal.status != 0) return exchange->send({.status = request.refusal.status});
   std::string size = std::to_string(request.body.size());
   if (request.path != "/stream") return exchange->send({.body = std::move(size)});
   exchange->begin({.body = "a"});
@@ -50,10 +51,7 @@ class Running {
   }
 
  private:
-  HttpServer server_{{.port = 0, .most_body_bytes = kMostBody, .most_header_bytes = kMostHeader},
-                     [](int status, const std::string& message) -> HttpReply {
-                       return {.status = status, .body = message};
-                     }};
+  HttpServer server_{{.port = 0, .most_body_bytes = kMostBody, .most_header_bytes = kMostHeader}};
   std::thread thread_;
 };
 

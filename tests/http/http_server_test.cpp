@@ -26,10 +26,6 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-HttpReply refuse(int status, const std::string& message) {
-  return {.status = status, .body = message};
-}
-
 /// The lines of a log, as JSON. A test waits for them.
 class LinesOfLog {
  public:
@@ -60,7 +56,7 @@ class HttpServerTest : public testing::Test {
       handler = [](const HttpRequest& request, const ExchangePtr& exchange) {
         exchange->send({.body = request.body + "!"});
       };
-    server_ = std::make_unique<HttpServer>(options, refuse);
+    server_ = std::make_unique<HttpServer>(options);
     server_->listen(std::move(handler));
     thread_ = std::thread([this] { server_->run([this] { is_drained_ = true; }); });
   }
@@ -143,14 +139,14 @@ TEST_F(HttpServerTest, a_stop_lets_replies_end_and_takes_no_more) {
 TEST_F(HttpServerTest, a_port_that_another_listens_on_is_refused_at_once) {
   start({});
   EXPECT_THAT(
-      [&] { HttpServer({.port = server_->port()}, refuse); },
+      [&] { HttpServer({.port = server_->port()}); },
       testing::ThrowsMessage<Error>(testing::AllOf(HasSubstr(std::to_string(server_->port())),
                                                    HasSubstr("choose another --host or --port"))));
 }
 
 TEST_F(HttpServerTest, of_two_that_take_a_port_before_either_listens_one_is_refused) {
-  HttpServer first({.port = 0}, refuse);
-  HttpServer second({.port = first.port()}, refuse);
+  HttpServer first({.port = 0});
+  HttpServer second({.port = first.port()});
   first.listen({});
   EXPECT_THROW(second.listen({}), Error);
   start({});  // for the end of the test
@@ -215,6 +211,33 @@ TEST_F(HttpServerTest, a_line_says_what_a_client_got_that_left) {
   EXPECT_EQ(line["client_left"], true);
   EXPECT_EQ(line["status"], 200);
   EXPECT_LT(line["bytes"], 64 << 20);
+}
+
+TEST_F(HttpServerTest, what_it_refuses_reaches_the_handler_with_what_was_read) {
+  start({.most_body_bytes = 10, .most_header_bytes = 1000},
+        [&](const HttpRequest& request, const ExchangePtr& exchange) {
+          log_->wrap(exchange, request)
+              ->send({.status = request.refusal.status, .body = request.refusal.message});
+        });
+  const auto refuse = [&](const std::string& text) {
+    const test::RawClient client = connect();
+    client.send(text);
+    return client.rest();
+  };
+  EXPECT_THAT(refuse("POST /a HTTP/1.1\r\nX-Request-Id: mine\r\nContent-Length: 11\r\n\r\nHello"),
+              testing::AllOf(StartsWith("HTTP/1.1 413 "), HasSubstr("X-Request-Id: mine\r\n")));
+  nlohmann::json line = lines_.wait_for(0);
+  EXPECT_EQ(line["method"], "POST");
+  EXPECT_EQ(line["path"], "/a");
+  EXPECT_EQ(line["status"], 413);
+  EXPECT_THAT(refuse("GET /b HTTP/1.1\r\nX: " + std::string(2000, 'x')),
+              StartsWith("HTTP/1.1 431 "));
+  EXPECT_EQ(lines_.wait_for(1)["status"], 431);
+  EXPECT_THAT(refuse("hello\r\n\r\n"),
+              testing::AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("X-Request-Id: req-")));
+  line = lines_.wait_for(2);
+  EXPECT_EQ(line["path"], "");
+  EXPECT_EQ(line["status"], 400);
 }
 
 TEST_F(HttpServerTest, a_reply_that_is_given_up_closes_the_connection) {

@@ -25,10 +25,7 @@ class ServerOnAFaultyDevice : public testing::Test {
  protected:
   ServerOnAFaultyDevice() {
     models_.load_now("small");
-    http_ = std::make_unique<HttpServer>(HttpOptions{.port = 0},
-                                         [](int status, const std::string& message) {
-                                           return error_reply(RequestError(status, message));
-                                         });
+    http_ = std::make_unique<HttpServer>(HttpOptions{.port = 0});
     http_->listen([this](HttpRequest request, const ExchangePtr& exchange) {
       api_.handle(std::move(request), exchange);
     });

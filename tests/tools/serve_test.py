@@ -172,6 +172,21 @@ class Log(unittest.TestCase):
                          (line["path"], line["status"], line["generated_tokens"], line["client_left"]))
 
 
+    def test_what_http_refuses_is_logged_and_counted(self):
+        with Server("--log-format", "text", "--max-body", "1000") as server:
+            status, headers, body = server.raw("POST", TEXT, b"x" * 3000, {"X-Request-Id": "large"})
+            self.assertEqual((413, "large"), (status, headers["X-Request-Id"]), body)
+            with server.socket() as raw:
+                raw.sendall(b"hello\r\n\r\n")
+                self.assertRegex(raw.recv(1000), rb"(?s)HTTP/1.1 400 .*X-Request-Id: req-")
+            metrics = server.get("/metrics")[2].decode()
+            for path, status in (TEXT, 413), ("other", 400):
+                self.assertIn(f'attacca_http_replies_total{{path="{path}",status="{status}"}} 1\n', metrics)
+            server.process.send_signal(signal.SIGTERM)
+            log = server.process.communicate(timeout=PATIENCE_S)[1]
+        self.assertRegex(log, r" large POST /v1/completions 413 in ")
+        self.assertRegex(log, r" req-\S+ - - 400 in ")
+
     def test_without_a_log_nothing_is_written(self):
         with Server("--log-format", "none") as server:
             server.answer(TEXT, prompt="Once", max_tokens=2)

@@ -27,7 +27,6 @@
 #include "progress.hpp"
 #include "server/api.hpp"
 #include "server/http_server.hpp"
-#include "server/request_error.hpp"
 #include "server/request_log.hpp"
 #include "values.hpp"
 
@@ -253,9 +252,7 @@ void serve_models(const ServeSettings& settings, const llm::EngineOptions& engin
   const server::ApiOptions options = api_options(settings);
   const auto log = std::make_shared<server::RequestLog>(format, log_line);
   // First, because to load a model takes long, and a port or a certificate may be refused.
-  HttpServer http(settings.http, [](int status, const std::string& message) {
-    return server::error_reply(server::RequestError(status, message));
-  });
+  HttpServer http(settings.http);
   std::atomic<bool> has_lost_device = false;
   std::string loss;
   const auto models = make_models(settings, engine, team,
