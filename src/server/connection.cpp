@@ -108,6 +108,7 @@ class HttpConnection final : public Connection,
   void close() override {
     if (is_closed_) return;
     is_closed_ = true;
+    is_given_up_ = !has_left_;
     leave();
     error_code ignored;
     socket_.tcp().close(ignored);
@@ -120,7 +121,7 @@ class HttpConnection final : public Connection,
 
   void close_if_late(Clock::time_point now) override {
     const bool waits_for_client = !is_answering_ && pending_.empty();
-    if (now > write_by_ || (waits_for_client && now > read_by_)) close();
+    if (now > write_by_ || (waits_for_client && now > read_by_)) lose_client();
   }
 
   // What exchange `id` has to say. Nothing, unless it is the current one.
@@ -197,6 +198,11 @@ class HttpConnection final : public Connection,
     wake_.cancel();
   }
 
+  void lose_client() {
+    leave();
+    close();
+  }
+
   void refuse(HttpRequest request, int status, const std::string& message) {
     request.refusal = {status, message};
     pending_.push_back({.request = std::move(request), .form = {.keeps_alive = false}});
@@ -228,6 +234,7 @@ class HttpConnection final : public Connection,
   bool is_complete_ = true;
   bool has_left_ = false;
   bool is_closed_ = false;
+  bool is_given_up_ = false;  // it was closed before its client left
 };
 
 /// The way from a handler to its connection. The io_context is shared, because the engine may call
@@ -366,7 +373,7 @@ void HttpConnection::end_reading(error_code error, const Message& message) {
     socket_.drop_tls();
     return refuse({}, 400, "this port speaks HTTPS; give the address as https://");
   }
-  close();
+  lose_client();
 }
 
 void HttpConnection::answer(Pending next) {
@@ -381,7 +388,7 @@ void HttpConnection::answer(Pending next) {
 
 void HttpConnection::tell_sent() {
   const bool is_whole = is_complete_ && !is_closed_;
-  if (const auto work = std::exchange(on_sent_, {})) work({bytes_sent_, is_whole});
+  if (const auto work = std::exchange(on_sent_, {})) work({bytes_sent_, is_whole, is_given_up_});
 }
 
 net::awaitable<void> HttpConnection::write_replies() {
@@ -419,7 +426,7 @@ net::awaitable<void> HttpConnection::write_output() {
     is_writing_ = false;
     write_by_ = kNever;
     bytes_sent_ += bytes;
-    if (error) close();
+    if (error) lose_client();
   }
 }
 

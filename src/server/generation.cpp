@@ -117,15 +117,14 @@ void Generation::take_end(std::size_t at, const llm::Reply& reply) {
   --left_to_end_;
   if (reply.finish == llm::Finish::failed && failure_.empty())
     failure_ = reply.error.empty() ? "the engine failed" : reply.error;
-  if (is_cancelled_) return;
-  if (request_.streams && !events_ && reply.finish != llm::Finish::failed) {
+  if (request_.streams && !events_ && !is_cancelled_ && reply.finish != llm::Finish::failed) {
     ToolCallReader& tools = choices_[at].tools;
     const ToolPiece rest = tools.finish();
     if (!rest.content.empty()) stream(frame_of(at).chunk(rest.content));
     if (!rest.calls.empty()) stream(call_chunk(head_, at, rest.calls));
     stream(end_chunk(head_, at, reply.finish, tools.calls() > 0));
   }
-  if (left_to_end_ == 0 && is_started_) finish();
+  if (left_to_end_ == 0 && (is_started_ || is_cancelled_)) finish();
 }
 
 void Generation::stream(std::string chunks) {
@@ -140,6 +139,7 @@ void Generation::finish() {
   for (Choice& choice : choices_) replies.push_back(std::move(choice.reply));
   const Usage usage = usage_of(replies, request_.choices_per_prompt);
   exchange_->note({usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens});
+  if (is_cancelled_) return;
   on_reply_(failure_.empty() || request_.streams ? 200 : 500);
   if (request_.streams)
     finish_stream(replies, usage);

@@ -22,8 +22,8 @@ struct HttpRequest {
   std::string path;           // without the query
   std::string authorization;  // that header's value; empty if there is none
   std::string body;
-  std::string origin = {};  // the page that asks; empty if the client is no browser
-  std::string id = {};      // the header X-Request-Id; empty if there is none
+  std::string origin = {};   // the page that asks; empty if the client is no browser
+  std::string id = {};       // the header X-Request-Id; empty if there is none
   HttpRefusal refusal = {};  // if it has one, the rest is what was read until then
 };
 
@@ -45,8 +45,9 @@ struct TokenCounts {
 
 /// What went to a client.
 struct Sent {
-  std::size_t bytes;  // header included
-  bool is_complete;   // all of the reply
+  std::size_t bytes;         // header included
+  bool is_complete;          // all of the reply
+  bool is_given_up = false;  // if it is not: by the server, and the client had not left
 };
 
 /// Takes the reply to one request: `send` once, or `begin`, any number of `write` and `end`. Any
@@ -67,7 +68,7 @@ class Exchange {
   /// the connection closes before; it is dropped if the server ends first. REQUIRES: the server's
   /// thread calls it, before the reply. Only the log does, so wrappers do not pass it on.
   virtual void on_sent(std::function<void(const Sent& sent)>) {}
-  /// Comes before the reply is complete.
+  /// Comes before the reply is complete; if it is given up, before the last copy goes.
   virtual void note(const TokenCounts&) {}
 };
 

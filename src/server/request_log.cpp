@@ -23,9 +23,9 @@ namespace attacca::server {
 struct RequestLog::Facts {
   std::string id, method, path;
   std::time_t at = std::time(nullptr);  // when it came
-  int status = 0;                       // 0: the client left before there was one
+  int status = 0;                       // 0: it ended before there was one
   std::optional<TokenCounts> tokens = {};
-  Sent sent = {.bytes = 0, .is_complete = false};
+  Sent sent = {.bytes = 0, .is_complete = false, .is_given_up = true};
   double seconds = 0;
 };
 
@@ -46,14 +46,18 @@ bool is_id(const std::string& text) {
 
 }  // namespace
 
-/// What is known of a request. The handler adds to it, and the connection ends it; who leaves it
-/// open, because the server ends, ends it too. Thread-safe.
+/// What is known of a request. The handler adds to it, and the connection ends it. If the client
+/// got less than all, the handler's last copy writes it, which knows the tokens then. Thread-safe.
 class RequestLog::Line {
  public:
   Line(std::shared_ptr<RequestLog> log, std::string id, const HttpRequest& request)
       : log_(std::move(log)), facts_{std::move(id), request.method, request.path} {}
   Line(const Line&) = delete;
-  ~Line() { end({.bytes = 0, .is_complete = false}); }
+  ~Line() {
+    if (is_written_) return;
+    if (facts_.seconds == 0) facts_.seconds = seconds();
+    log_->add(facts_);
+  }
 
   const std::string& id() const { return facts_.id; }
   void set_status(int status) {
@@ -66,18 +70,20 @@ class RequestLog::Line {
   }
   void end(const Sent& sent) {
     const std::lock_guard lock(mutex_);
-    if (std::exchange(is_over_, true)) return;
     facts_.sent = sent;
-    facts_.seconds = std::chrono::duration<double>(Clock::now() - begun_).count();
-    log_->add(facts_);
+    facts_.seconds = seconds();
+    is_written_ = sent.is_complete;
+    if (is_written_) log_->add(facts_);
   }
 
  private:
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - begun_).count(); }
+
   const std::shared_ptr<RequestLog> log_;
   const Clock::time_point begun_ = Clock::now();
   std::mutex mutex_;
   Facts facts_;
-  bool is_over_ = false;
+  bool is_written_ = false;
 };
 
 class RequestLog::LoggedExchange final : public Exchange {
@@ -126,14 +132,16 @@ ExchangePtr RequestLog::wrap(ExchangePtr exchange, const HttpRequest& request) {
 
 std::string RequestLog::text_of(const Facts& line) const {
   if (format_ == LogFormat::json) {
-    nlohmann::ordered_json json = {{"time", fmt::format("{:%FT%TZ}", fmt::gmtime(line.at))},
-                                   {"id", line.id},
-                                   {"method", line.method},
-                                   {"path", line.path},
-                                   {"status", line.status},
-                                   {"client_left", !line.sent.is_complete},
-                                   {"seconds", line.seconds},
-                                   {"bytes", line.sent.bytes}};
+    nlohmann::ordered_json json = {
+        {"time", fmt::format("{:%FT%TZ}", fmt::gmtime(line.at))},
+        {"id", line.id},
+        {"method", line.method},
+        {"path", line.path},
+        {"status", line.status},
+        {"client_left", !line.sent.is_complete && !line.sent.is_given_up},
+        {"given_up", !line.sent.is_complete && line.sent.is_given_up},
+        {"seconds", line.seconds},
+        {"bytes", line.sent.bytes}};
     if (line.tokens)
       json.update({{"prompt_tokens", line.tokens->prompt},
                    {"cached_tokens", line.tokens->cached},
@@ -153,7 +161,8 @@ std::string RequestLog::text_of(const Facts& line) const {
     text += fmt::format(", {} of prompt, {} of them cached, {} generated",
                         counted(line.tokens->prompt, "token"), line.tokens->cached,
                         line.tokens->generated);
-  return line.sent.is_complete ? text : text + ", the client left";
+  if (line.sent.is_complete) return text;
+  return text + (line.sent.is_given_up ? ", the server gave up" : ", the client left");
 }
 
 void RequestLog::add(const Facts& line) {

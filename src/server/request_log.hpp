@@ -1,5 +1,5 @@
 // request_log.hpp: gives every request an id, which the reply's header X-Request-Id has too, and
-// writes a line when the reply is sent or the client has left.
+// writes a line when the reply is sent or given up.
 #pragma once
 
 #include <atomic>

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -211,6 +212,42 @@ TEST_F(HttpServerTest, a_line_says_what_a_client_got_that_left) {
   EXPECT_EQ(line["client_left"], true);
   EXPECT_EQ(line["status"], 200);
   EXPECT_LT(line["bytes"], 64 << 20);
+}
+
+TEST_F(HttpServerTest, a_line_says_who_gave_up_and_waits_for_the_handlers_tokens) {
+  ExchangePtr open;
+  std::atomic<bool> has_begun = false, has_left = false;
+  start({.drain = std::chrono::milliseconds(0)},
+        [&](const HttpRequest& request, const ExchangePtr& exchange) {
+          open = log_->wrap(exchange, request);
+          open->on_leave([&] { has_left = true; });
+          open->begin({});
+          has_begun = true;
+        });
+  const auto end_with = [&](std::size_t tokens) {
+    open->note({.prompt = 5, .cached = 0, .generated = tokens});
+    open.reset();
+  };
+  std::optional<test::RawClient> client(server_->port());
+  client->send("GET /left HTTP/1.1\r\n\r\n");
+  while (!has_begun.exchange(false)) std::this_thread::yield();
+  client.reset();
+  while (!has_left) std::this_thread::yield();
+  end_with(1);
+  nlohmann::json line = lines_.wait_for(0);
+  EXPECT_EQ(line["client_left"], true);
+  EXPECT_EQ(line["given_up"], false);
+  EXPECT_EQ(line["generated_tokens"], 1);
+  client.emplace(server_->port());
+  client->send("GET /slow HTTP/1.1\r\n\r\n");
+  while (!has_begun) std::this_thread::yield();
+  server_->stop();
+  thread_.join();
+  end_with(2);
+  line = lines_.wait_for(1);
+  EXPECT_EQ(line["client_left"], false);
+  EXPECT_EQ(line["given_up"], true);
+  EXPECT_EQ(line["generated_tokens"], 2);
 }
 
 TEST_F(HttpServerTest, what_it_refuses_reaches_the_handler_with_what_was_read) {

@@ -187,6 +187,17 @@ class Log(unittest.TestCase):
         self.assertRegex(log, r" large POST /v1/completions 413 in ")
         self.assertRegex(log, r" req-\S+ - - 400 in ")
 
+    def test_a_line_counts_the_tokens_of_a_client_that_left(self):
+        body = json.dumps({"prompt": "Once", "n": 64, "max_tokens": 1000, "ignore_eos": True, "stream": True}).encode()
+        with Server("--log-format", "text") as server:
+            with server.socket() as raw:
+                raw.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+                while b"data: " not in raw.recv(65536):
+                    pass
+            while "/v1/completions" not in (line := server.process.stderr.readline()):
+                self.assertTrue(line, "the server has ended")
+        self.assertRegex(line, r" 200 in .*, 1 token of prompt, 0 of them cached, [1-9]\d* generated, the client left\n")
+
     def test_without_a_log_nothing_is_written(self):
         with Server("--log-format", "none") as server:
             server.answer(TEXT, prompt="Once", max_tokens=2)
@@ -562,14 +573,17 @@ class Starts(unittest.TestCase):
                     server.get("/health")
                 idle.close()
 
-    def test_what_takes_longer_than_the_drain_is_cut_off(self):
-        with Server("--drain-seconds", "0") as server, server.socket() as raw:
+    def test_what_takes_longer_than_the_drain_is_cut_off_and_logged(self):
+        with Server("--drain-seconds", "0", "--log-format", "text") as server, server.socket() as raw:
             body = json.dumps({"prompt": "Once", "n": 128, "max_tokens": 1000, "ignore_eos": True}).encode()
             raw.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
             server.wait_for_metric("vllm:num_requests_running", lambda value: value > 0)
             server.process.send_signal(signal.SIGTERM)
             self.assertEqual(0, server.process.wait(PATIENCE_S))
             self.assertEqual(b"", raw.recv(100))
+            log = server.process.stderr.read()
+        self.assertRegex(log, r"POST /v1/completions - in .*, 1 token of prompt, 0 of them cached, \d+ generated, "
+                              r"the server gave up\n")
 
 
 if __name__ == "__main__":
