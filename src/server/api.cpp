@@ -13,6 +13,7 @@
 
 #include "core/in_quotes.hpp"
 #include "server/openai_replies.hpp"
+#include "server/openai_tools.hpp"
 #include "server/page.hpp"
 
 namespace attacca::server {
@@ -210,7 +211,6 @@ void Api::generate(const Route& route, const RequestBody& body, const Models::In
   GenerationRequest parsed = route.read(body, model.rules(), random_number());
   apply_limits(model.rules(), parsed);
   const std::size_t choices = parsed.choices();
-  const std::string prompt_field = parsed.prompt_field, grammar_field = parsed.grammar_field;
   if (choices > admission.room())
     throw RequestError(400,
                        fmt::format("{} choices at once are more than the {} sequences that "
@@ -248,9 +248,9 @@ void Api::generate(const Route& route, const RequestBody& body, const Models::In
   try {
     generation->start(model.engine());
   } catch (const llm::BadGrammar& error) {
-    throw RequestError(400, error.what(), grammar_field);
+    throw grammar_refusal(generation->request(), error.what());
   } catch (const BadArgument& error) {
-    throw RequestError(400, error.what(), prompt_field);
+    throw RequestError(400, error.what(), generation->request().prompt_field);
   }
 }
 

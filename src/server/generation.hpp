@@ -44,6 +44,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void start(llm::Engine& engine);
   /// The client has left.
   void cancel();
+  const GenerationRequest& request() const { return request_; }
 
  private:
   struct Choice {

@@ -25,6 +25,13 @@ struct RequestRules {
   std::chrono::milliseconds most_time{0};  // from the request to the end of its reply; 0: any
 };
 
+/// Where a tool's parameters are in a grammar of calls: a JSON pointer, as "#/anyOf/0".
+struct ToolPlace {
+  std::string name;
+  std::string field;  // "tools[1].function.parameters"
+  std::string pointer;
+};
+
 /// What to generate and how to send it.
 struct GenerationRequest {
   bool is_chat = false;
@@ -35,10 +42,11 @@ struct GenerationRequest {
   bool includes_usage = false;  // in a stream: a last chunk with the usage
   std::vector<llm::Request> prompts = {};
   std::size_t choices_per_prompt = 1;
-  std::string prompt_field = {};   // the field that the prompts are from,
-  std::string grammar_field = {};  // and the grammar
+  std::string prompt_field = {};            // the field that the prompts are from,
+  std::string grammar_field = {};           // and the grammar
+  std::vector<ToolPlace> tool_places = {};  // those of a grammar that is a call
   llm::ToolFormat tool_format =
-      llm::ToolFormat::none;  // in which replies call tools; none: as text
+      llm::ToolFormat::none;                     // in which replies call tools; none: as text
   std::optional<std::string> instructions = {};  // which a response repeats,
   std::string metadata = "{}";                   // as it does these, in JSON
 

@@ -8,7 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "server/request_error.hpp"
+#include "core/in_quotes.hpp"
+#include "formats/json.hpp"
 
 namespace attacca::server {
 
@@ -40,7 +41,14 @@ std::vector<std::string> tool_names(Fields& fields) {
     names.push_back(function.text("name").value_or(""));
     if (names.back().empty()) function.refuse("name", "a name");
     const json* parameters = function.find("parameters");
-    if (parameters && !parameters->is_object()) function.refuse("parameters", "a JSON schema");
+    if (parameters &&
+        (!parameters->is_object() || parameters->value("type", json("object")) != "object"))
+      throw RequestError(
+          400,
+          fmt::format("'{}' of the tool {} are {}; a JSON schema of the type object is expected",
+                      function.place("parameters"), in_quotes(names.back()),
+                      formats::json_text(*parameters)),
+          function.place("parameters"));
   }
   return names;
 }
@@ -51,22 +59,25 @@ void move_references(Json& schema, const std::string& to) {
     if (value.is_structured())
       move_references(value, to);
     else if (key == "$ref" && value.is_string() && value.get_ref<const std::string&>()[0] == '#')
-      value = "#" + to + value.get<std::string>().substr(1);
+      value = to + value.get<std::string>().substr(1);
   }
 }
 
-/// One call of a tool, of the one that is named if there is a name.
-llm::Grammar call_grammar(const Json& tools, const std::string& name, llm::ToolFormat format) {
+/// One call of a tool, of the one that is named if there is a name. Fills `places`.
+llm::Grammar call_grammar(const Json& tools, const std::string& name, llm::ToolFormat format,
+                          std::vector<ToolPlace>& places) {
   const bool is_llama = format == llm::ToolFormat::llama3;
   const std::string arguments = is_llama ? "parameters" : "arguments";
   Json calls = Json::array();
-  for (const Json& tool : tools) {
-    const Json& function = tool["function"];
+  for (std::size_t at = 0; at < tools.size(); ++at) {
+    const Json& function = tools[at]["function"];
     if (!name.empty() && function["name"] != name) continue;
     Json schema = {{"type", "object"}, {"additionalProperties", false}};
     if (function.contains("parameters") && function["parameters"].is_object())
       schema = function["parameters"];
-    move_references(schema, fmt::format("/anyOf/{}/properties/{}", calls.size(), arguments));
+    places.push_back({function["name"], fmt::format("tools[{}].function.parameters", at),
+                      fmt::format("#/anyOf/{}/properties/{}", calls.size(), arguments)});
+    move_references(schema, places.back().pointer);
     if (!schema.contains("type")) schema["type"] = "object";
     calls.push_back({{"type", "object"},
                      {"properties", {{"name", {{"const", function["name"]}}}, {arguments, schema}}},
@@ -81,6 +92,20 @@ llm::Grammar call_grammar(const Json& tools, const std::string& name, llm::ToolF
 }
 
 }  // namespace
+
+RequestError grammar_refusal(const GenerationRequest& request, std::string message) {
+  for (const ToolPlace& place : request.tool_places) {
+    std::size_t at = message.find(place.pointer);
+    const bool is_only_tool = request.tool_places.size() == 1 && message.starts_with("schema: ");
+    if (at == std::string::npos && !is_only_tool) continue;
+    for (; at != std::string::npos; at = message.find(place.pointer, at))
+      message.replace(at, place.pointer.size(), "#");
+    return RequestError(
+        400, fmt::format("'{}' of the tool {}: {}", place.field, in_quotes(place.name), message),
+        place.field);
+  }
+  return RequestError(400, message, request.grammar_field);
+}
 
 bool has_tools(Fields& fields) {
   const json* list = fields.find("tools");
@@ -146,7 +171,7 @@ void read_tools(Fields& fields, const RequestBody& body, const RequestRules& rul
       named.refuse("name", "the name of a tool");
   }
   result.grammar_field = "tools";
-  request.grammar = call_grammar(tools, name, rules.tool_format);
+  request.grammar = call_grammar(tools, name, rules.tool_format, result.tool_places);
 }
 
 }  // namespace attacca::server

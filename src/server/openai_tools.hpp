@@ -3,10 +3,12 @@
 #pragma once
 
 #include <attacca/llm.hpp>
+#include <string>
 #include <vector>
 
 #include "server/fields.hpp"
 #include "server/openai_requests.hpp"
+#include "server/request_error.hpp"
 
 namespace attacca::server {
 
@@ -17,6 +19,9 @@ bool has_tools(Fields& fields);
 /// otherwise: then the reply's grammar is a call. All throw RequestError.
 void read_tools(Fields& fields, const RequestBody& body, const RequestRules& rules,
                 GenerationRequest& result, llm::Request& request);
+
+/// The engine's refusal of a request's grammar. That of a call speaks of the tool that it is about.
+RequestError grammar_refusal(const GenerationRequest& request, std::string message);
 
 /// The calls of an assistant's message.
 std::vector<llm::ToolCall> tool_calls_of(Fields& message);

@@ -213,6 +213,14 @@ TEST(Tools, that_are_wrong_are_refused_by_name) {
   EXPECT_EQ(
       param(R"(, "tools": [{"type": "function", "function": {"name": "f", "parameters": 1}}])"),
       "tools[0].function.parameters");
+  EXPECT_THAT(refusal_of([] {
+                chat(
+                    R"(, "tools": [{"type": "function", "function": {"name": "f",
+            "parameters": {"type": "string"}}}])",
+                    kWithTools);
+              }).what(),
+              testing::AllOf(HasSubstr("'tools[0].function.parameters' of the tool 'f'"),
+                             HasSubstr("a JSON schema of the type object")));
   EXPECT_EQ(param(kTools + R"(, "tool_choice": "maybe")"), "tool_choice");
   EXPECT_EQ(param(kTools + R"(, "tool_choice": {"function": {"name": "h"}})"),
             "tool_choice.function.name");

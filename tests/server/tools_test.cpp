@@ -129,6 +129,32 @@ TEST_P(ToolsTest, a_call_that_is_required_is_valid) {
   }
 }
 
+TEST_P(ToolsTest, parameters_that_cannot_be_used_are_refused_with_their_tool_and_own_pointer) {
+  const auto refusal_of = [&](const std::string& parameters) {
+    const auto answer = answer_of(
+        *api_, "POST", "/v1/chat/completions",
+        R"({"tools": [{"type": "function", "function": {"name": "time"}},
+        {"type": "function", "function": {"name": "weather", "parameters": )" +
+            parameters +
+            R"(}}], "tool_choice": {"type": "function", "function": {"name": "weather"}}, )" +
+            hello_ + "}");
+    EXPECT_EQ(answer->status, 400) << answer->body;
+    const json error = json::parse(answer->body)["error"];
+    EXPECT_EQ(error["param"], "tools[1].function.parameters");
+    const std::string message = error["message"];
+    EXPECT_THAT(message, HasSubstr("the tool 'weather'"));
+    EXPECT_THAT(message, testing::Not(HasSubstr("anyOf")));
+    return message;
+  };
+  EXPECT_THAT(refusal_of(R"({"properties": {"days": {"not": {}}}})"),
+              HasSubstr("at '#/properties/days/not'"));
+  EXPECT_THAT(refusal_of(R"({"properties": {"days": {"$ref": "#/$defs/none"}}})"),
+              HasSubstr("'#/properties/days/$ref'"));
+  refusal_of(R"({"type": "string"})");
+  refusal_of(R"({"enum": ["a"]})");
+  refusal_of(R"({"$ref": "#/$defs/text", "$defs": {"text": {"type": "string"}}})");
+}
+
 TEST_P(ToolsTest, a_function_that_is_named_is_called_in_a_stream_too) {
   const std::string fields = hello_ + R"(, "seed": 5, "stream": true,
       "tool_choice": {"type": "function", "function": {"name": "weather"}})";
