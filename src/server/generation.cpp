@@ -2,6 +2,7 @@
 // last one has ended.
 #include "server/generation.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace attacca::server {
@@ -86,6 +87,7 @@ void Generation::take_event(std::size_t at, const llm::RequestEvent& event) {
       books_->metrics.add_token_gap(event.seconds - choice.last_seconds);
     choice.last_seconds = event.seconds;
   }
+  if (event.logprob && !request_.is_chat) add_offset(choice, event);
   if (!request_.streams || is_cancelled_) return;
   if (events_) {
     if (!event.text.empty()) stream(events_->delta(event.text));
@@ -93,11 +95,22 @@ void Generation::take_event(std::size_t at, const llm::RequestEvent& event) {
   }
   const ToolPiece piece = choice.tools.push(event.text);
   if (event.logprob)
-    stream(text_chunk(head_, at, piece.content, event.logprob, choice.offset));
+    stream(text_chunk(head_, at, piece.content, event.logprob,
+                      choice.offsets.empty() ? 0 : choice.offsets.back()));
   else if (!piece.content.empty())
     stream(frame_of(at).chunk(piece.content));
   if (!piece.calls.empty()) stream(call_chunk(head_, at, piece.calls));
-  if (event.logprob) choice.offset += length_of(head_.token_text(event.logprob->token));
+}
+
+void Generation::add_offset(Choice& choice, const llm::RequestEvent& event) const {
+  choice.characters += length_of(event.text);
+  choice.offsets.push_back(choice.next_offset);
+  choice.next_offset = choice.characters;
+  if (request_.prompts.front().stop.empty()) return;
+  // Text that may begin a stop text is held back, and the next token is behind it.
+  const std::string text = head_.token_text(event.token);
+  if (text.find(kReplacement) == std::string::npos)
+    choice.next_offset = std::max(choice.characters, choice.offsets.back() + length_of(text));
 }
 
 const TextFrame& Generation::frame_of(std::size_t at) {
@@ -152,7 +165,9 @@ void Generation::finish() {
 std::string Generation::whole(const std::vector<llm::Reply>& replies, const Usage& usage) const {
   if (request_.is_embedding) return embeddings_reply(head_, replies, usage, request_.is_base64);
   if (request_.is_response) return response_reply(head_, replies.front(), usage);
-  return whole_reply(head_, replies, usage);
+  std::vector<std::vector<std::size_t>> offsets;
+  for (const Choice& choice : choices_) offsets.push_back(choice.offsets);
+  return whole_reply(head_, replies, usage, offsets);
 }
 
 void Generation::finish_stream(const std::vector<llm::Reply>& replies, const Usage& usage) {

@@ -52,9 +52,11 @@ class Generation : public std::enable_shared_from_this<Generation> {
     bool has_ended = false;
     llm::Reply reply = {};
     ToolCallReader tools = ToolCallReader(llm::ToolFormat::none);
-    std::optional<TextFrame> frame = {};  // of a stream
-    std::size_t offset = 0;               // characters of its tokens so far
-    double last_seconds = -1;             // of its last token; -1: none yet
+    std::optional<TextFrame> frame = {};    // of a stream
+    std::size_t characters = 0;             // of its text so far
+    std::size_t next_offset = 0;            // where its next token begins,
+    std::vector<std::size_t> offsets = {};  // and where those before it do, if the reply tells that
+    double last_seconds = -1;               // of its last token; -1: none yet
   };
 
   llm::Request request_of(std::size_t at);
@@ -63,6 +65,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void take_event(std::size_t at, const llm::RequestEvent& event);
   void take_end(std::size_t at, const llm::Reply& reply);
   // With the mutex held.
+  void add_offset(Choice& choice, const llm::RequestEvent& event) const;
   std::string first_chunks() const;
   std::string whole(const std::vector<llm::Reply>& replies, const Usage& usage) const;
   void finish_stream(const std::vector<llm::Reply>& replies, const Usage& usage);

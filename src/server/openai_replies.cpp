@@ -31,7 +31,7 @@ const char* finish_reason(llm::Finish finish, bool has_calls) {
 
 /// A token's bytes, or null if its text stands for bytes that are no character alone.
 Json bytes_of(const std::string& text) {
-  if (text.find("\xEF\xBF\xBD") != std::string::npos) return nullptr;
+  if (text.find(kReplacement) != std::string::npos) return nullptr;
   Json bytes = Json::array();
   for (const char byte : text) bytes.push_back(static_cast<unsigned char>(byte));
   return bytes;
@@ -56,29 +56,25 @@ Json chat_logprobs(const ReplyHead& head, std::span<const llm::TokenLogprob> tok
 }
 
 Json text_logprobs(const ReplyHead& head, std::span<const llm::TokenLogprob> tokens,
-                   std::size_t offset) {
-  Json texts = Json::array(), logprobs = Json::array(), tops = Json::array(),
-       offsets = Json::array();
+                   std::span<const std::size_t> offsets) {
+  Json texts = Json::array(), logprobs = Json::array(), tops = Json::array();
   for (const llm::TokenLogprob& token : tokens) {
-    const std::string text = head.token_text(token.token);
-    texts.push_back(text);
+    texts.push_back(head.token_text(token.token));
     logprobs.push_back(token.logprob);
     Json top = Json::object();
     for (const auto& [other, logprob] : token.top) top[head.token_text(other)] = logprob;
     tops.push_back(std::move(top));
-    offsets.push_back(offset);
-    offset += length_of(text);
   }
   return {{"tokens", std::move(texts)},
           {"token_logprobs", std::move(logprobs)},
           {"top_logprobs", std::move(tops)},
-          {"text_offset", std::move(offsets)}};
+          {"text_offset", offsets}};
 }
 
 Json logprobs_of(const ReplyHead& head, std::span<const llm::TokenLogprob> tokens,
-                 std::size_t offset) {
+                 std::span<const std::size_t> offsets) {
   if (tokens.empty()) return nullptr;
-  return head.is_chat ? chat_logprobs(head, tokens) : text_logprobs(head, tokens, offset);
+  return head.is_chat ? chat_logprobs(head, tokens) : text_logprobs(head, tokens, offsets);
 }
 
 Json call_json(const ReplyHead& head, std::size_t choice, std::size_t number,
@@ -196,7 +192,7 @@ Usage usage_of(std::span<const llm::Reply> choices, std::size_t choices_per_prom
 }
 
 std::string whole_reply(const ReplyHead& head, std::span<const llm::Reply> choices,
-                        const Usage& usage) {
+                        const Usage& usage, std::span<const std::vector<std::size_t>> offsets) {
   Json list = Json::array();
   for (std::size_t at = 0; at < choices.size(); ++at) {
     const llm::Reply& reply = choices[at];
@@ -206,7 +202,8 @@ std::string whole_reply(const ReplyHead& head, std::span<const llm::Reply> choic
       choice["message"] = message_of(head, at, read);
     else
       choice["text"] = reply.text;
-    choice["logprobs"] = logprobs_of(head, reply.logprobs, 0);
+    choice["logprobs"] = logprobs_of(
+        head, reply.logprobs, offsets.empty() ? std::span<const std::size_t>() : offsets[at]);
     choice["finish_reason"] = finish_reason(reply.finish, !read.calls.empty());
     list.push_back(std::move(choice));
   }
@@ -241,7 +238,7 @@ std::string first_chunk(const ReplyHead& head, std::size_t choice) {
 std::string text_chunk(const ReplyHead& head, std::size_t choice, const std::string& text,
                        const std::optional<llm::TokenLogprob>& logprob, std::size_t offset) {
   Json logprobs = nullptr;
-  if (logprob) logprobs = logprobs_of(head, {&*logprob, 1}, offset);
+  if (logprob) logprobs = logprobs_of(head, {&*logprob, 1}, {&offset, 1});
   Json content = text;
   if (head.is_chat) content = {{"content", text}};
   return chunk(

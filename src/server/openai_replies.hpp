@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "server/model_status.hpp"
 #include "server/request_error.hpp"
@@ -39,8 +40,10 @@ struct Usage {
 };
 Usage usage_of(std::span<const llm::Reply> choices, std::size_t choices_per_prompt);
 
+/// `offsets`: of each choice, the character of its text at which each token begins. Texts with
+/// log-probabilities need them.
 std::string whole_reply(const ReplyHead& head, std::span<const llm::Reply> choices,
-                        const Usage& usage);
+                        const Usage& usage, std::span<const std::vector<std::size_t>> offsets = {});
 
 /// The replies' embeddings, scaled to the length 1. `is_base64`: as the bytes of 32-bit floats.
 std::string embeddings_reply(const ReplyHead& head, std::span<const llm::Reply> replies,
@@ -48,7 +51,8 @@ std::string embeddings_reply(const ReplyHead& head, std::span<const llm::Reply> 
 
 // Chunks of a stream: "data: {...}\n\n". `choice`: its index.
 std::string first_chunk(const ReplyHead& head, std::size_t choice);  // chat: the role; else empty
-/// `offset`: characters of the choice's tokens before this one, for log-probabilities of a text.
+/// `offset`: the character of the choice's text at which the token begins, for log-probabilities of
+/// a text.
 std::string text_chunk(const ReplyHead& head, std::size_t choice, const std::string& text,
                        const std::optional<llm::TokenLogprob>& logprob, std::size_t offset);
 /// The same for texts without log-probabilities: the frame around the text is written once, because
@@ -71,6 +75,8 @@ inline constexpr const char* kLastChunk = "data: [DONE]\n\n";
 
 /// Bytes that are no UTF-8 become U+FFFD: a token may be half a character.
 std::string json_text(const nlohmann::ordered_json& value);
+
+inline constexpr const char* kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
 /// Characters, not bytes.
 std::size_t length_of(const std::string& utf8);

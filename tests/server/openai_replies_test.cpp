@@ -48,7 +48,8 @@ TEST(WholeReply, of_a_text_has_log_probabilities_with_offsets_in_characters) {
   std::vector<Reply> replies = {reply_of("éé", {1, 2})};
   replies[0].logprobs = {{.token = 1, .logprob = -1, .top = {{1, -1.f}}},
                          {.token = 2, .logprob = -0.5, .top = {{9, -2.f}}}};
-  EXPECT_EQ(whole_reply(head_of(false), replies, {}),
+  const std::vector<std::vector<std::size_t>> offsets = {{0, 1}};
+  EXPECT_EQ(whole_reply(head_of(false), replies, {}, offsets),
             R"({"id":"id-1","object":"text_completion","created":5,"model":"small","choices":[)"
             R"({"index":0,"text":"éé","logprobs":{"tokens":["é","é"],"token_logprobs":[-1.0,-0.5],)"
             R"("top_logprobs":[{"é":-1.0},{")"

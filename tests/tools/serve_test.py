@@ -87,6 +87,22 @@ class Replies(OneServer):
         for token, offset in zip(text["logprobs"]["tokens"], text["logprobs"]["text_offset"]):
             self.assertTrue(text["text"][offset:].startswith(token))
 
+    def test_offsets_are_those_of_characters_though_tokens_are_parts_of_them(self):
+        fields = {"prompt": "Once", "logprobs": 0, "max_tokens": 30, "seed": 1,
+                  "response_format": {"type": "regex", "pattern": "a[\u2603\u2604]{3}bcd"}}
+        for stop in [], ["bcx"]:
+            with self.subTest(stop):
+                choice = self.server.answer(TEXT, **fields, stop=stop)["choices"][0]
+                tokens, offsets = choice["logprobs"]["tokens"], choice["logprobs"]["text_offset"]
+                parts = [offset for token, offset in zip(tokens, offsets) if "\ufffd" in token]
+                self.assertEqual({1, 2, 3}, set(parts), tokens)
+                for token, offset in zip(tokens, offsets):
+                    if token in ("a", "b", "c", "d", "bc", "cd", "bcd"):
+                        self.assertTrue(choice["text"][offset:].startswith(token), (tokens, offsets))
+                streamed = [offset for event in self.server.stream(TEXT, **fields, stop=stop)
+                            for part in event["choices"] if part["logprobs"] for offset in part["logprobs"]["text_offset"]]
+                self.assertEqual(offsets, streamed)
+
     def test_a_reply_keeps_to_its_response_format(self):
         schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer"}},
                   "required": ["name", "age"]}
