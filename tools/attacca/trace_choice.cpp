@@ -3,6 +3,11 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string_view>
+
 #include "command.hpp"
 #include "values.hpp"
 
@@ -26,6 +31,13 @@ void add_trace_options(Command& command, TraceChoice& choice) {
 void check(const TraceChoice& choice) {
   if (choice.has_level && choice.file.empty())
     throw UsageError("--trace-level does nothing without --trace; give it a file");
+  // Nobody should find out after a long run that a misspelled ending became JSON.
+  static constexpr std::array<std::string_view, 6> kEndings = {
+      "", ".json", ".pftrace", ".perfetto-trace", ".html", ".htm"};
+  const std::string ending = std::filesystem::path(choice.file).extension().string();
+  if (std::find(kEndings.begin(), kEndings.end(), ending) == kEndings.end())
+    throw UsageError(fmt::format("--trace {}: {} names no format; use .json, .pftrace or .html",
+                                 choice.file, ending));
 }
 
 bool is_recordable(const std::vector<std::string>& words) {

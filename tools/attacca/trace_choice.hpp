@@ -18,7 +18,7 @@ struct TraceChoice {
 };
 
 void add_trace_options(Command& command, TraceChoice& choice);
-/// Throws UsageError for a level of nothing.
+/// Throws UsageError for a level of nothing, and for a file whose ending names no format.
 void check(const TraceChoice& choice);
 
 /// Whether the words are the line of a command that takes --trace.
