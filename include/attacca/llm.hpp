@@ -128,6 +128,8 @@ class Model {
   /// The text of a special token becomes that token only if `parses_special` is set.
   std::vector<std::int32_t> tokenize(std::string_view text, bool parses_special = false) const;
   std::string detokenize(std::span<const std::int32_t> tokens) const;
+  /// The bytes of a token by itself; they may be a part of a character.
+  std::string token_bytes(std::int32_t token) const;
   /// The conversation as the model was trained to read it, up to its next reply. The text of
   /// messages and tools never becomes a special token. `tools`: see Request. Throws BadArgument if
   /// the model has no usable chat template.

@@ -42,6 +42,10 @@ std::string Model::detokenize(std::span<const std::int32_t> tokens) const {
   return data_->require_tokenizer().decode(tokens);
 }
 
+std::string Model::token_bytes(std::int32_t token) const {
+  return data_->require_tokenizer().bytes(token);
+}
+
 std::vector<std::int32_t> Model::chat(std::span<const Message> messages,
                                       std::string_view tools) const {
   return data_->chat(messages, tools);

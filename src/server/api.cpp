@@ -231,9 +231,12 @@ void Api::generate(const Route& route, const RequestBody& body, const Models::In
                  .max_tokens = parsed.prompts.front().max_tokens,
                  .instructions = parsed.instructions,
                  .metadata = parsed.metadata,
-                 .token_text = [files = model.model()](std::int32_t token) {
-                   return files.detokenize({&token, 1});
-                 }};
+                 .token_text =
+                     [files = model.model()](std::int32_t token) {
+                       return files.detokenize({&token, 1});
+                     },
+                 .token_bytes = [files = model.model()](
+                                    std::int32_t token) { return files.token_bytes(token); }};
   const auto count = [http = http_, path = route.path](int status) {
     http->count_reply(path, status);
   };

@@ -29,9 +29,7 @@ const char* finish_reason(llm::Finish finish, bool has_calls) {
   }
 }
 
-/// A token's bytes, or null if its text stands for bytes that are no character alone.
 Json bytes_of(const std::string& text) {
-  if (text.find(kReplacement) != std::string::npos) return nullptr;
   Json bytes = Json::array();
   for (const char byte : text) bytes.push_back(static_cast<unsigned char>(byte));
   return bytes;
@@ -39,7 +37,11 @@ Json bytes_of(const std::string& text) {
 
 Json chat_logprob(const ReplyHead& head, std::int32_t token, float logprob) {
   const std::string text = head.token_text(token);
-  return {{"token", text}, {"logprob", logprob}, {"bytes", bytes_of(text)}};
+  // The text of a part of a character does not tell its bytes.
+  const bool is_part = text.find(kReplacement) != std::string::npos;
+  return {{"token", text},
+          {"logprob", logprob},
+          {"bytes", bytes_of(is_part ? head.token_bytes(token) : text)}};
 }
 
 Json chat_logprobs(const ReplyHead& head, std::span<const llm::TokenLogprob> tokens) {

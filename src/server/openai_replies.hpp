@@ -31,6 +31,7 @@ struct ReplyHead {
   std::optional<std::string> instructions = {};         // and what it came with
   std::string metadata = "{}";                          // in JSON
   std::function<std::string(std::int32_t token)> token_text;
+  std::function<std::string(std::int32_t token)> token_bytes;  // also of a part of a character
 };
 
 struct Usage {

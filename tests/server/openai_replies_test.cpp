@@ -19,7 +19,8 @@ ReplyHead head_of(bool is_chat) {
           .created = 5,
           .model = "small",
           .has_usage = false,
-          .token_text = [](std::int32_t token) { return token == 9 ? "\xEF\xBF\xBD" : "é"; }};
+          .token_text = [](std::int32_t token) { return token == 9 ? "\xEF\xBF\xBD" : "é"; },
+          .token_bytes = [](std::int32_t token) { return token == 9 ? "\xE2\x98" : "é"; }};
 }
 
 Reply reply_of(const std::string& text, const std::vector<std::int32_t>& tokens) {
@@ -75,14 +76,14 @@ TEST(Stream, of_a_chat_begins_with_the_role_and_ends_with_the_reason) {
                     "\n\n");
 }
 
-TEST(Stream, has_the_bytes_of_a_token_unless_it_is_part_of_a_character) {
+TEST(Stream, has_the_bytes_of_a_token_though_it_is_part_of_a_character) {
   const llm::TokenLogprob logprob = {.token = 1, .logprob = -1, .top = {{9, -2.f}}};
   EXPECT_EQ(text_chunk(head_of(true), 0, "", logprob, 0),
             R"(data: {"id":"id-1","object":"chat.completion.chunk","created":5,"model":"small",)"
             R"("choices":[{"index":0,"delta":{"content":""},"logprobs":{"content":[{"token":"é",)"
             R"("logprob":-1.0,"bytes":[195,169],"top_logprobs":[{"token":")"
             "\xEF\xBF\xBD"
-            R"(","logprob":-2.0,"bytes":null}]}],"refusal":null},"finish_reason":null}]})"
+            R"(","logprob":-2.0,"bytes":[226,152]}]}],"refusal":null},"finish_reason":null}]})"
             "\n\n");
 }
 

@@ -103,6 +103,17 @@ class Replies(OneServer):
                             for part in event["choices"] if part["logprobs"] for offset in part["logprobs"]["text_offset"]]
                 self.assertEqual(offsets, streamed)
 
+    def test_the_bytes_of_all_tokens_are_the_text(self):
+        pattern = {"type": "regex", "pattern": "a[\u2603\u2604]{3}b"}
+        choice = self.server.answer(CHAT, messages=user("Hi"), seed=1, logprobs=True, top_logprobs=2,
+                                    response_format=pattern)["choices"][0]
+        tokens = choice["logprobs"]["content"]
+        self.assertIn("\ufffd", "".join(token["token"] for token in tokens))
+        joined = b"".join(bytes(token["bytes"]) for token in tokens).decode()
+        self.assertTrue(joined.startswith(choice["message"]["content"]), joined)
+        for token in tokens:
+            self.assertTrue(all(other["bytes"] for other in token["top_logprobs"]), token)
+
     def test_a_reply_keeps_to_its_response_format(self):
         schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer"}},
                   "required": ["name", "age"]}
