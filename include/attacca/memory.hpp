@@ -25,7 +25,8 @@ void copy_now(const Device& device, void* to, const void* from, std::size_t byte
 /// Whether the host can read a buffer directly. `shared` is pinned memory on CUDA.
 enum class Visibility : std::uint8_t { device, shared };
 
-/// Owns `count` elements on a device. Uninitialised unless made from values.
+/// Owns `count` elements on a device. Uninitialised unless made from values. Throws DeviceError
+/// where they do not fit. One that was moved from has no elements.
 template <class T>
 class Buffer {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -45,7 +46,7 @@ class Buffer {
   }
   Buffer(Buffer&& other) noexcept
       : device_(other.device_),
-        count_(other.count_),
+        count_(std::exchange(other.count_, 0)),
         visibility_(other.visibility_),
         data_(std::exchange(other.data_, nullptr)) {}
   Buffer& operator=(Buffer&& other) noexcept {
@@ -116,7 +117,8 @@ class PoolImpl;
 /// Allocates and frees in stream order: memory freed on a stream is given out again to later work
 /// of that stream without waiting. Thread-safe. Destroying a pool does not wait: memory that was
 /// not freed lives until all work enqueued on the device's streams by then has ended. On CUDA it
-/// lives until each of those streams has been synchronized or destroyed.
+/// lives until each of those streams has been synchronized or destroyed. Throws BadArgument for a
+/// stream of another device.
 class Pool {
  public:
   explicit Pool(const Device& device);
@@ -135,6 +137,9 @@ class Pool {
   std::size_t bytes_reserved() const;
 
  private:
+  graph::PoolImpl& checked(StreamRef stream) const;
+
+  Device device_;
   std::unique_ptr<graph::PoolImpl> impl_;
 };
 

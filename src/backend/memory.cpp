@@ -63,31 +63,43 @@ void* Arena::take_bytes(std::size_t bytes) {
   return block_.data() + start;
 }
 
-Pool::Pool(const Device& device) : impl_(graph::impl_of(device).make_pool()) {}
+Pool::Pool(const Device& device) : device_(device), impl_(graph::impl_of(device).make_pool()) {}
 Pool::~Pool() = default;
 Pool::Pool(Pool&&) noexcept = default;
 
+graph::PoolImpl& Pool::checked(StreamRef stream) const {
+  if (!impl_) throw BadArgument("a pool that was moved from; use the one it was moved to");
+  if (!(stream.device() == device_))
+    throw BadArgument(
+        fmt::format("a pool of {} was given a stream of {}, whose work it cannot follow; use a "
+                    "stream of the pool's device",
+                    device_.name(), stream.device().name()));
+  return *impl_;
+}
+
 void* Pool::allocate_bytes(StreamRef stream, std::size_t bytes) {
+  graph::PoolImpl& pool = checked(stream);
   if (graph::state_of(stream).recorder)
     throw BadArgument(
         fmt::format("pool allocation of {} bytes on a stream that is being captured; "
                     "allocate before, or use Graph::allocate",
                     bytes));
   detail::array_bytes(bytes, 1);
-  return impl_->allocate(*graph::state_of(stream).impl, bytes);
+  return pool.allocate(*graph::state_of(stream).impl, bytes);
 }
 
 void Pool::free(StreamRef stream, void* address) {
+  graph::PoolImpl& pool = checked(stream);
   if (graph::state_of(stream).recorder)
     throw BadArgument("pool memory freed on a stream that is being captured; free it outside");
-  if (!impl_->free(*graph::state_of(stream).impl, address))
+  if (!pool.free(*graph::state_of(stream).impl, address))
     throw BadArgument(
         fmt::format("{} is not in use in this pool; free each address once, to the "
                     "pool it came from",
                     address));
 }
 
-std::size_t Pool::bytes_in_use() const { return impl_->bytes_in_use(); }
-std::size_t Pool::bytes_reserved() const { return impl_->bytes_reserved(); }
+std::size_t Pool::bytes_in_use() const { return impl_ ? impl_->bytes_in_use() : 0; }
+std::size_t Pool::bytes_reserved() const { return impl_ ? impl_->bytes_reserved() : 0; }
 
 }  // namespace attacca

@@ -42,6 +42,38 @@ TEST_P(SmallMemory, a_buffer_moves_with_its_contents) {
   EXPECT_EQ(third.read(), (std::vector<int>{1, 2}));
 }
 
+TEST_P(SmallMemory, a_buffer_that_was_moved_from_is_empty) {
+  Buffer<int> first = buffer<int>({1, 2});
+  const Buffer<int> second = std::move(first);
+  EXPECT_EQ(first.size(), 0u);
+  EXPECT_EQ(first.data(), nullptr);
+  EXPECT_TRUE(first.span().empty());
+  EXPECT_TRUE(first.read().empty());
+  EXPECT_THROW(first.write(std::vector<int>{1}), BadArgument);
+}
+
+TEST_P(SmallMemory, a_pool_that_was_moved_from_refuses) {
+  Pool first(device());
+  Pool second = std::move(first);
+  EXPECT_THROW(first.allocate<int>(stream(), 1), BadArgument);
+  EXPECT_THROW(first.free(stream(), nullptr), BadArgument);
+  EXPECT_EQ(first.bytes_reserved(), 0u);
+  second.free(stream(), second.allocate<int>(stream(), 1));
+}
+
+TEST_P(SmallMemory, a_pool_refuses_a_stream_of_another_device) {
+  Pool pool(device());
+  const Device other = Device::host(2);
+  const Stream stranger(other);
+  const auto refusal =
+      testing::ThrowsMessage<BadArgument>(HasSubstr("use a stream of the pool's device"));
+  EXPECT_THAT([&] { pool.allocate<int>(stranger, 100); }, refusal);
+  int* x = pool.allocate<int>(stream(), 100);
+  EXPECT_THAT([&] { pool.free(stranger, x); }, refusal);
+  pool.free(stream(), x);
+  EXPECT_EQ(pool.bytes_in_use(), 0u);
+}
+
 TEST_P(SmallMemory, a_buffer_may_be_empty) {
   const Buffer<int> none = buffer(std::vector<int>{});
   EXPECT_EQ(none.size(), 0u);
