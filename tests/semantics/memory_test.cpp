@@ -74,6 +74,19 @@ TEST_P(SmallMemory, a_pool_refuses_a_stream_of_another_device) {
   EXPECT_EQ(pool.bytes_in_use(), 0u);
 }
 
+TEST_P(SmallMemory, more_than_there_is_is_refused_with_the_size) {
+  constexpr std::size_t kTooMuch = std::size_t{1} << 50;
+  const auto refused = testing::ThrowsMessage<DeviceError>(
+      device().is_cuda() ? HasSubstr("memory") : HasSubstr("1125899906842624 bytes"));
+  EXPECT_THAT([&] { Buffer<char>(device(), kTooMuch); }, refused);
+  EXPECT_THAT([&] { Buffer<char>(device(), kTooMuch, Visibility::shared); },
+              testing::Throws<DeviceError>());
+  EXPECT_THAT([&] { Arena(device(), kTooMuch); }, refused);
+  Pool pool(device());
+  EXPECT_THAT([&] { pool.allocate<char>(stream(), kTooMuch); }, testing::Throws<DeviceError>());
+  EXPECT_EQ(pool.bytes_in_use(), 0u);
+}
+
 TEST_P(SmallMemory, a_buffer_may_be_empty) {
   const Buffer<int> none = buffer(std::vector<int>{});
   EXPECT_EQ(none.size(), 0u);

@@ -22,12 +22,8 @@ namespace {
 
 constexpr std::size_t kAlignment = FreeBlock::kAlignment;
 
-void* allocate_aligned(std::size_t bytes) {
-  return ::operator new(bytes == 0 ? 1 : bytes, std::align_val_t(kAlignment));
-}
-void free_aligned(void* address) noexcept {
-  ::operator delete(address, std::align_val_t(kAlignment));
-}
+void* allocate_aligned(std::size_t bytes) { return make_block(bytes).release(); }
+void free_aligned(void* address) noexcept { FreeBlock()(static_cast<std::byte*>(address)); }
 
 /// oneTBB keeps to one worker per core unless a control allows more. Of several controls the
 /// smallest counts, so there is one, as large as the largest device asked for.

@@ -1,8 +1,14 @@
 // plan.cpp: compiles a graph into a Plan: symbols, scopes, successors and settings in turn.
 #include "backend/host/plan.hpp"
 
-#include <cstring>
+#include <fmt/core.h>
+#include <attacca/error.hpp>
 
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "core/free_memory.hpp"
 #include "graph/relocate.hpp"
 
 namespace attacca::host {
@@ -24,6 +30,19 @@ Plan::Plan(const GraphData& data) : name(data.name) {
     read_part(data, id, settings.newest(at));
     point_slot(at);
   }
+}
+
+Block make_block(std::size_t bytes) {
+  // More than a process has addresses is not even asked for: sanitizers end the program for that.
+  constexpr std::size_t kAddresses = std::size_t{1} << 47;
+  void* block = bytes < kAddresses
+                    ? ::operator new(std::max<std::size_t>(bytes, 1),
+                                     std::align_val_t(FreeBlock::kAlignment), std::nothrow)
+                    : nullptr;
+  if (!block)
+    throw DeviceError(fmt::format("the host has no room for {} bytes; {} are free, so ask for less",
+                                  bytes, core::free_memory()));
+  return Block(static_cast<std::byte*>(block));
 }
 
 void Plan::make_symbols(const GraphData& data) {

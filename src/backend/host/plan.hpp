@@ -27,10 +27,8 @@ struct FreeBlock {
   }
 };
 using Block = std::unique_ptr<std::byte, FreeBlock>;
-inline Block make_block(std::size_t bytes) {
-  return Block(
-      static_cast<std::byte*>(::operator new(bytes, std::align_val_t(FreeBlock::kAlignment))));
-}
+/// At least one byte. Throws DeviceError, with the size, where the host has no room.
+Block make_block(std::size_t bytes);
 
 /// What no update changes in a node.
 struct PlanNode {
