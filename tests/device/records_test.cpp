@@ -25,6 +25,11 @@ class SmallDeviceRecords : public OnEachDevice {
 };
 ATTACCA_ON_EACH_DEVICE(SmallDeviceRecords);
 
+TEST_P(SmallDeviceRecords, more_than_any_memory_holds_are_refused) {
+  EXPECT_THROW(Records(device(), (std::size_t{1} << 63) + 1), BadArgument);
+  EXPECT_THROW(Records(device(), ~std::size_t{0}), BadArgument);
+}
+
 TEST_P(SmallDeviceRecords, marks_are_kept_in_order_with_their_times) {
   const Records records(device(), 16);
   run(marks(records.ref(), 10));

@@ -20,9 +20,10 @@ namespace attacca::device {
 
 class Records {
  public:
-  /// Keeps the newest `capacity` records at least.
+  /// Keeps the newest `capacity` records at least. Throws BadArgument for more than any memory
+  /// holds.
   Records(const attacca::Device& device, std::size_t capacity)
-      : items_(device, std::bit_ceil(std::max<std::size_t>(capacity, 1))), written_(device, 1) {
+      : items_(device, places(capacity)), written_(device, 1) {
     clear();
   }
 
@@ -42,6 +43,11 @@ class Records {
   }
 
  private:
+  static std::size_t places(std::size_t capacity) {
+    (void)attacca::detail::array_bytes(capacity, sizeof(Record));  // bit_ceil needs it
+    return std::bit_ceil(std::max<std::size_t>(capacity, 1));
+  }
+
   Buffer<Record> items_;
   Buffer<RecordsRef::Count> written_;
 };
