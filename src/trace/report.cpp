@@ -29,8 +29,8 @@ std::string shown(const std::string& name) {
 }
 
 std::string shown_gap(const Gap& gap) {
-  const auto side = [](const std::string& name, const char* none) {
-    return name.empty() ? std::string(none) : in_quotes(name);
+  const auto side = [](const std::optional<std::string>& name, const char* none) {
+    return name ? in_quotes(*name) : none;
   };
   return fmt::format("{} | {}", side(gap.before, "the trace begins"),
                      side(gap.after, "the trace ends"));

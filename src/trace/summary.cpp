@@ -92,10 +92,12 @@ std::vector<Gap> gaps_of(const std::string& process, const Slices& slices, std::
   std::vector<Gap> gaps;
   std::int64_t covered_to = begin;
   const TraceSlice* last = nullptr;
+  const auto name_of = [](const TraceSlice* slice) {
+    return slice ? std::optional(slice->name) : std::nullopt;
+  };
   const auto add = [&](std::int64_t to, const TraceSlice* next) {
     if (to > covered_to)
-      gaps.push_back({process, covered_to - begin, to - covered_to, last ? last->name : "",
-                      next ? next->name : ""});
+      gaps.push_back({process, covered_to - begin, to - covered_to, name_of(last), name_of(next)});
   };
   for (const TraceSlice* slice : slices) {
     add(slice->begin_ns, slice);

@@ -4,6 +4,7 @@
 
 #include <attacca/trace.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,8 @@ struct Gap {
   std::string process;
   std::int64_t begin_ns = 0;  // since the trace began
   std::int64_t length_ns = 0;
-  std::string before;  // the slice that ended last; empty: the trace begins
-  std::string after;   // the slice that began next; empty: the trace ends
+  std::optional<std::string> before;  // the slice that ended last; none: the trace begins
+  std::optional<std::string> after;   // the slice that began next; none: the trace ends
 };
 
 /// All slices of one name.

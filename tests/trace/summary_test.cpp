@@ -65,6 +65,17 @@ TEST(TraceSummary, the_slice_that_ended_last_stands_before_a_gap) {
   EXPECT_EQ(summarize(trace).gaps.at(0).before, "long");
 }
 
+TEST(TraceSummary, a_slice_with_an_empty_name_is_a_neighbour_of_a_gap) {
+  const Trace trace = on_one_track({slice("a", 0, 10), slice("", 30, 40), slice("c", 90, 100)});
+  const Summary summary = summarize(trace);
+  ASSERT_EQ(summary.gaps.size(), 2u);
+  EXPECT_EQ(summary.gaps[0].before, "");
+  EXPECT_EQ(summary.gaps[1].after, "");
+  const std::string report = summary_report(summary, 5);
+  EXPECT_THAT(report, HasSubstr("'' | 'c'"));
+  EXPECT_THAT(report, HasSubstr("'a' | ''"));
+}
+
 TEST(TraceSummary, ranges_are_shown_and_count_neither_as_busy_nor_as_neighbours) {
   Trace trace = on_one_track({slice("a", 0, 10), slice("b", 30, 40)});
   trace.tracks.push_back({"engine", "steps", true});
@@ -75,8 +86,8 @@ TEST(TraceSummary, ranges_are_shown_and_count_neither_as_busy_nor_as_neighbours)
   EXPECT_EQ(summary.processes[0].busy_ns, 20);
   ASSERT_EQ(summary.gaps.size(), 3u);
   EXPECT_EQ(summary.gaps[0].before, "a");
-  EXPECT_EQ(summary.gaps[1].after, "");   // the trace ends
-  EXPECT_EQ(summary.gaps[2].before, "");  // the trace begins
+  EXPECT_EQ(summary.gaps[1].after, std::nullopt);   // the trace ends
+  EXPECT_EQ(summary.gaps[2].before, std::nullopt);  // the trace begins
   ASSERT_EQ(summary.ranges.size(), 1u);
   EXPECT_EQ(summary.ranges[0].self_ns, 55);
 }
