@@ -53,6 +53,9 @@ struct Trace {
   friend bool operator==(const Trace&, const Trace&) = default;
 };
 
+// All of them throw BadArgument for a slice whose track is not there, or whose times are more than
+// 4e18 ns from zero.
+
 /// In Chrome's JSON format, with the times since the first slice began. A byte that is not UTF-8
 /// becomes U+FFFD.
 std::string to_chrome_json(const Trace& trace);

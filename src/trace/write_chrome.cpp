@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "graph/print.hpp"
+#include "trace/slices.hpp"
 
 namespace attacca {
 
@@ -70,6 +71,7 @@ void add_names(std::string& text, const std::vector<TraceTrack>& tracks,
 }  // namespace
 
 std::string to_chrome_json(const Trace& trace) {
+  trace::check_slices(trace);
   // A process has the number of its first track.
   std::vector<std::size_t> process_of;
   for (const TraceTrack& track : trace.tracks) {

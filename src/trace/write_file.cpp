@@ -1,4 +1,5 @@
-// write_file.cpp: writes a trace in the format that the file's name asks for.
+// write_file.cpp: writes a trace in the format that the file's name asks for, and refuses traces
+// that no format can hold.
 #include <fmt/core.h>
 #include <attacca/error.hpp>
 #include <attacca/trace.hpp>
@@ -7,6 +8,9 @@
 #include <filesystem>
 #include <fstream>
 #include <system_error>
+
+#include "core/in_quotes.hpp"
+#include "trace/slices.hpp"
 
 namespace attacca {
 
@@ -20,6 +24,21 @@ std::string in_format(const Trace& trace, const std::filesystem::path& path) {
 }
 
 }  // namespace
+
+void trace::check_slices(const Trace& trace) {
+  constexpr std::int64_t kMost = 4'000'000'000'000'000'000;
+  for (const TraceSlice& slice : trace.slices) {
+    if (slice.track >= trace.tracks.size())
+      throw BadArgument(fmt::format("slice {} is on track {} of a trace with {}; add its track",
+                                    in_quotes(slice.name), slice.track, trace.tracks.size()));
+    for (const std::int64_t time : {slice.begin_ns, slice.end_ns})
+      if (time < -kMost || time > kMost)
+        throw BadArgument(
+            fmt::format("slice {} has the time {} ns; times lie between -{} and {}, so take them "
+                        "from one clock",
+                        in_quotes(slice.name), time, kMost, kMost));
+  }
+}
 
 void write_trace(const Trace& trace, const std::string& path) {
   const std::string text = in_format(trace, path);

@@ -10,6 +10,7 @@
 
 #include "core/linked_file.hpp"
 #include "graph/print.hpp"
+#include "trace/slices.hpp"
 
 ATTACCA_LINK_FILE(attacca_trace_page, ATTACCA_TRACE_PAGE);
 
@@ -78,6 +79,7 @@ std::string data_of(const Trace& trace) {
 }  // namespace
 
 std::string to_trace_page(const Trace& trace, const std::string& title) {
+  trace::check_slices(trace);
   std::string_view page(
       attacca_trace_page_begin,
       static_cast<std::size_t>(attacca_trace_page_end - attacca_trace_page_begin));

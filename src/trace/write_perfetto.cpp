@@ -192,6 +192,9 @@ class Writer {
 
 }  // namespace
 
-std::string to_perfetto(const Trace& trace) { return Writer(trace).written(); }
+std::string to_perfetto(const Trace& trace) {
+  trace::check_slices(trace);
+  return Writer(trace).written();
+}
 
 }  // namespace attacca

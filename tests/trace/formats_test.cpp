@@ -2,6 +2,7 @@
 // the page. `make oracle` reads the first with Perfetto's classes and opens the second in Chromium.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <attacca/error.hpp>
 #include <attacca/trace.hpp>
 
 #include <cstring>
@@ -171,6 +172,30 @@ TEST(TraceFile, has_the_format_of_its_ending) {
   EXPECT_EQ(written("formats_test.html"), to_trace_page(sample(), "formats_test"));
   EXPECT_EQ(written("formats_test.json"), to_chrome_json(sample()));
   EXPECT_EQ(written("formats_test"), to_chrome_json(sample()));
+}
+
+TEST(TraceFile, slices_that_no_format_can_hold_are_refused_by_name) {
+  const auto refused = [](const Trace& trace, const char* why) {
+    const auto refusal = testing::ThrowsMessage<BadArgument>(
+        testing::AllOf(HasSubstr("slice 'odd'"), HasSubstr(why)));
+    EXPECT_THAT([&] { to_chrome_json(trace); }, refusal);
+    EXPECT_THAT([&] { to_perfetto(trace); }, refusal);
+    EXPECT_THAT([&] { to_trace_page(trace, "odd"); }, refusal);
+  };
+  refused({.tracks = {}, .slices = {{.track = 7, .name = "odd"}}}, "track 7 of a trace with 0");
+  const TraceSlice usual{.name = "usual", .begin_ns = 0, .end_ns = 3};
+  refused({{{"host", "thread"}}, {usual, {.name = "odd", .begin_ns = INT64_MIN, .end_ns = 5}}},
+          "-9223372036854775808 ns");
+  refused({{{"host", "thread"}}, {usual, {.name = "odd", .begin_ns = 4, .end_ns = INT64_MAX}}},
+          "9223372036854775807 ns");
+}
+
+TEST(TraceFile, the_largest_times_are_written_right) {
+  const std::int64_t most = 4'000'000'000'000'000'000;
+  const Trace trace{{{"host", "thread"}},
+                    {{.name = "first", .begin_ns = -most, .end_ns = -most + 1},
+                     {.name = "last", .begin_ns = most - 1, .end_ns = most}}};
+  EXPECT_THAT(to_chrome_json(trace), HasSubstr("\"ts\":7999999999999999.999,\"dur\":0.001"));
 }
 
 }  // namespace
