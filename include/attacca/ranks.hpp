@@ -116,9 +116,10 @@ class Exchange {
   /// Runs it now. Returns when this rank's part is done: its results are here, and its memory may
   /// be changed. Throws RanksBroken.
   void run() const;
-  /// Runs it in the order of the stream, whose `synchronize` throws what it throws. While the
-  /// stream is captured this adds a node. Throws BadArgument for a stream of another device than
-  /// the group's, and for one of a CUDA device if the group moves host memory.
+  /// Runs it in the order of the stream. If it fails, `synchronize` throws NodeFailed with the
+  /// message of RanksBroken. While the stream is captured this adds a node. Throws BadArgument for
+  /// a stream of another device than the group's, and for one of a CUDA device if the group moves
+  /// host memory.
   void enqueue(StreamRef stream) const;
   /// Adds it to a graph as a node that declares its accesses: a host call, or a library call of a
   /// group on a device. Every launch runs it once.

@@ -41,8 +41,8 @@ struct TicketRange {
 struct WorkerOptions {
   unsigned threads = 256;  // of a block, whole warps; one on the host
   unsigned blocks = 0;     // 0: as many as fit at once
-  unsigned batch = 0;  // items a warp or block claims at a time, up to 1024, of a queue up to 32;
-                       // 0: enough that the time to claim them does not matter
+  unsigned batch = 0;  // items a warp or block claims at a time, up to 1024; a queue gives out at
+                       // most 32. 0: enough that the time to claim them does not matter
 };
 
 namespace detail {
