@@ -1,4 +1,5 @@
-// attacca.hpp: the whole library except nested launches, which need their own target.
+// attacca.hpp: the whole library except what needs a target of its own: nested.hpp, mpi.hpp and
+// llm.hpp.
 #pragma once
 
 #include <attacca/accesses.hpp>
@@ -6,11 +7,16 @@
 #include <attacca/capture.hpp>
 #include <attacca/cuda_kernel.hpp>
 #include <attacca/device.hpp>
+#include <attacca/device/page_stack.hpp>
+#include <attacca/device/signal.hpp>
+#include <attacca/device/staged_copy.hpp>
+#include <attacca/device/tile.hpp>
 #include <attacca/error.hpp>
 #include <attacca/exec.hpp>
 #include <attacca/graph.hpp>
 #include <attacca/kernel.hpp>
 #include <attacca/l2.hpp>
+#include <attacca/launch.hpp>
 #include <attacca/loop.hpp>
 #include <attacca/mark.hpp>
 #include <attacca/memory.hpp>
