@@ -133,7 +133,9 @@ class StreamRef {
     static_assert(std::is_trivially_copyable_v<T>);
     fill(to.data(), value, to.size_bytes());
   }
-  /// Runs `call` on the host, in order. `synchronize` throws what it throws.
+  /// Runs `call` on the host, in order. If it throws, `synchronize` throws NodeFailed with its
+  /// message. It must not wait for its own stream: `synchronize` throws there, which fails the
+  /// call.
   void host(const std::string& name, std::function<void()> call) const;
   /// Runs a function that enqueues work on the stream it is given, such as a cuBLAS call.
   void library(const std::string& name, std::function<void(StreamRef)> enqueue) const;
@@ -161,7 +163,8 @@ struct StreamOptions {
   int priority = 0;  // higher runs first where there is a choice; the host ignores it
 };
 
-/// Owns a stream. Destroying it waits for its work.
+/// Owns a stream. Destroying it waits for its work. On the host its own work may destroy it; the
+/// rest of the work then runs on without it.
 class Stream : public StreamRef {
  public:
   explicit Stream(const Device& device, const StreamOptions& options = {});

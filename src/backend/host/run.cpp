@@ -551,9 +551,18 @@ bool run_kernel(Workers& workers, const KernelInfo& kernel, const Grid& grid, co
   return !launch.is_stopped();
 }
 
+thread_local const InCall* InCall::innermost_ = nullptr;
+
+bool InCall::is_of(const Failures& stream) {
+  for (const InCall* call = innermost_; call; call = call->outer_)
+    if (&call->of_ == &stream) return true;
+  return false;
+}
+
 void run_host_call(const std::string& name, const std::string& graph,
                    const std::function<void()>& call, Failures& failures) {
   if (failures.any()) return;
+  const InCall in_call(failures);
   try {
     call();
   } catch (...) {

@@ -17,7 +17,7 @@
 
 namespace attacca::host {
 
-class HostStream;
+class StreamQueue;
 
 /// State that all runs on one device share.
 struct Workers {
@@ -34,7 +34,7 @@ struct Workers {
   std::shared_ptr<graph::Observer> observer;
   std::uint64_t launches = 0;  // since observing began
   std::mutex streams_mutex;
-  std::vector<HostStream*> streams;
+  std::vector<StreamQueue*> streams;
 };
 
 /// A graph that can be launched, by the host or by device code; a DeviceGraph points to one.
@@ -57,6 +57,24 @@ using Snapshot = std::shared_ptr<const VersionedSettings::Snapshot>;
 inline Snapshot take_snapshot(Launchable& graph) {
   return std::make_shared<const VersionedSettings::Snapshot>(graph.plan.settings);
 }
+
+/// While it lives the calling thread runs a call of the program's, in work of the stream that these
+/// failures belong to.
+class InCall {
+ public:
+  explicit InCall(const graph::Failures& of_stream) : of_(of_stream), outer_(innermost_) {
+    innermost_ = this;
+  }
+  ~InCall() { innermost_ = outer_; }
+  InCall(const InCall&) = delete;
+  /// Whether the calling thread is in a call of that stream.
+  static bool is_of(const graph::Failures& stream);
+
+ private:
+  static thread_local const InCall* innermost_;
+  const graph::Failures& of_;
+  const InCall* outer_;  // a call may wait for tasks of oneTBB, and run another meanwhile
+};
 
 /// Copies row by row. The rows of one copy do not overlap.
 void move_rows(const graph::CopyPart& copy);

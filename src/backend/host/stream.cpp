@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <cstring>
+#include <utility>
 
 #include "backend/host/inline_stream.hpp"
 #include "core/clock.hpp"
@@ -46,45 +47,54 @@ std::chrono::duration<double> HostEvent::since(EventImpl& start) {
   return std::chrono::nanoseconds(reached_ns() - static_cast<HostEvent&>(start).reached_ns());
 }
 
-HostStream::Listed::Listed(Workers& workers, HostStream& stream)
+StreamQueue::Listed::Listed(Workers& workers, StreamQueue& stream)
     : workers_(workers), stream_(stream) {
   const std::lock_guard lock(workers_.streams_mutex);
   workers_.streams.push_back(&stream_);
 }
-HostStream::Listed::~Listed() {
+StreamQueue::Listed::~Listed() {
   const std::lock_guard lock(workers_.streams_mutex);
   std::erase(workers_.streams, &stream_);
 }
 
 void Workers::keep_while_busy(const std::shared_ptr<const void>& held) {
   const std::lock_guard lock(streams_mutex);
-  for (HostStream* stream : streams) stream->keep_while_busy(held);
+  for (StreamQueue* stream : streams) stream->keep_while_busy(held);
 }
 
-HostStream::HostStream(Workers& workers)
-    : workers_(workers), listed_(workers, *this), thread_([this] { work_off(); }) {}
-
-HostStream::~HostStream() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_stopping_ = true;
-    changed_.notify_all();
-  }
-  thread_.join();
+void StreamQueue::stop() {
+  const std::lock_guard lock(mutex_);
+  is_stopping_ = true;
+  changed_.notify_all();
 }
 
-void HostStream::enqueue(std::function<void()> work) {
+void StreamQueue::enqueue(std::function<void()> work) {
   const std::lock_guard lock(mutex_);
   queue_.push_back(std::move(work));
   changed_.notify_all();
 }
 
-void HostStream::keep_while_busy(const std::shared_ptr<const void>& held) {
+void StreamQueue::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return queue_.empty() && !is_working_; });
+}
+
+void StreamQueue::keep_while_busy(const std::shared_ptr<const void>& held) {
   const std::lock_guard lock(mutex_);
   if (!queue_.empty() || is_working_) queue_.push_back([held] {});
 }
 
-void HostStream::work_off() {
+void StreamQueue::go_on_alone() {
+  const std::lock_guard lock(mutex_);
+  device_ = workers_.self();
+}
+
+std::optional<Device> StreamQueue::take_device() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(device_, std::nullopt);
+}
+
+void StreamQueue::work_off() {
   name_this_thread("attacca-stream");
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -106,18 +116,86 @@ void HostStream::work_off() {
   }
 }
 
-void HostStream::synchronize() {
-  {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return queue_.empty() && !is_working_; });
+namespace {
+
+/// Counts the threads of streams that their own work destroyed. The program ends after them.
+class FreeThreads {
+ public:
+  static void add() {
+    const std::lock_guard lock(all().mutex);
+    ++all().running;
+    static const WaitAtExit wait;
   }
-  failures_.rethrow();
+  static void remove() {
+    const std::lock_guard lock(all().mutex);
+    --all().running;
+    all().changed.notify_all();
+  }
+
+ private:
+  struct All {
+    std::mutex mutex;
+    std::condition_variable changed;
+    int running = 0;
+  };
+  struct WaitAtExit {
+    ~WaitAtExit() {
+      std::unique_lock lock(all().mutex);
+      all().changed.wait(lock, [] { return all().running == 0; });
+    }
+  };
+  /// Never destroyed: a stream may be destroyed while the program ends.
+  static All& all() {
+    static All& only = *new All;
+    return only;
+  }
+};
+
+void run_thread(std::shared_ptr<StreamQueue> queue) {
+  queue->work_off();
+  std::optional<Device> device = queue->take_device();
+  queue.reset();  // before its device
+  if (!device) return;
+  device.reset();
+  FreeThreads::remove();
+}
+
+}  // namespace
+
+HostStream::HostStream(Workers& workers)
+    : queue_(std::make_shared<StreamQueue>(workers)), thread_(run_thread, queue_) {}
+
+HostStream::~HostStream() {
+  const bool is_own_work = this->is_own_work();
+  if (is_own_work) {
+    queue_->go_on_alone();
+    FreeThreads::add();
+  }
+  queue_->stop();
+  if (is_own_work)
+    thread_.detach();
+  else
+    thread_.join();
+}
+
+bool HostStream::is_own_work() const {
+  return thread_.get_id() == std::this_thread::get_id() || InCall::is_of(queue_->failures());
+}
+
+void HostStream::synchronize() {
+  if (is_own_work())
+    throw BadArgument(
+        "a stream was synchronized in its own work, which would wait for itself for ever; "
+        "synchronize it outside, or leave it out: work of a stream runs in order");
+  queue_->wait();
+  queue_->failures().rethrow();
 }
 
 void HostStream::kernel(const KernelInfo& kernel, const Grid& grid, const void* args) {
   const auto* bytes = static_cast<const std::byte*>(args);
-  enqueue([this, &kernel, grid, copy = std::vector<std::byte>(bytes, bytes + kernel.args_size)] {
-    (void)run_kernel(workers_, kernel, grid, copy.data(), "", failures_);
+  enqueue([queue = queue_.get(), &kernel, grid,
+           copy = std::vector<std::byte>(bytes, bytes + kernel.args_size)] {
+    (void)run_kernel(queue->workers(), kernel, grid, copy.data(), "", queue->failures());
   });
 }
 void HostStream::copy(void* to, const void* from, std::size_t bytes) {
@@ -130,7 +208,9 @@ void HostStream::fill(void* to, std::uint8_t value, std::size_t bytes) {
   enqueue([=] { std::memset(to, value, bytes); });
 }
 void HostStream::host(const std::string& name, std::function<void()> call) {
-  enqueue([this, name, call = std::move(call)] { run_host_call(name, "", call, failures_); });
+  enqueue([queue = queue_.get(), name, call = std::move(call)] {
+    run_host_call(name, "", call, queue->failures());
+  });
 }
 void HostStream::record(EventImpl& event) {
   const auto host_event = static_cast<HostEvent&>(event).shared_from_this();
@@ -150,6 +230,7 @@ HostStream& queue_of(StreamImpl& stream, const char* what) {
 
 void InlineStream::run(Workers& workers, const std::function<void(StreamRef)>& enqueue,
                        const std::string& graph, Failures& failures) {
+  const InCall in_call(failures);
   StreamState state(workers.self(), std::make_unique<InlineStream>(workers, graph, failures));
   enqueue(Access::stream(state));
 }

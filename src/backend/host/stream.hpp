@@ -4,7 +4,9 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "backend/host/run.hpp"
@@ -31,7 +33,51 @@ class HostEvent final : public graph::EventImpl, public std::enable_shared_from_
   std::int64_t reached_ns_ = 0;  // when the latest ticket was reached
 };
 
-/// Destroying a stream waits for its work.
+/// The work of a stream. It outlives a stream that its own work destroyed.
+class StreamQueue {
+ public:
+  explicit StreamQueue(Workers& workers) : workers_(workers), listed_(workers, *this) {}
+
+  /// Runs the work until the queue is empty after `stop`.
+  void work_off();
+  void stop();
+  /// Exceptions of nodes go into `failures` and not out of `work`.
+  void enqueue(std::function<void()> work);
+  void wait();
+  /// Keeps it until the work now enqueued has ended. Does not keep it where there is none.
+  void keep_while_busy(const std::shared_ptr<const void>& held);
+  /// Keeps the device, which the stream no longer does.
+  void go_on_alone();
+  std::optional<Device> take_device();
+
+  Workers& workers() { return workers_; }
+  graph::Failures& failures() { return failures_; }
+
+ private:
+  /// Lists a stream with its device while it lives.
+  class Listed {
+   public:
+    Listed(Workers& workers, StreamQueue& stream);
+    ~Listed();
+    Listed(const Listed&) = delete;
+
+   private:
+    Workers& workers_;
+    StreamQueue& stream_;
+  };
+
+  Workers& workers_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;
+  bool is_working_ = false;
+  bool is_stopping_ = false;
+  std::optional<Device> device_;
+  graph::Failures failures_;
+  Listed listed_;
+};
+
+/// Destroying a stream waits for its work, except in that work: then its thread goes on by itself.
 class HostStream final : public graph::StreamImpl {
  public:
   explicit HostStream(Workers& workers);
@@ -45,37 +91,17 @@ class HostStream final : public graph::StreamImpl {
   void record(graph::EventImpl& event) override;
   void wait(graph::EventImpl& event) override;
   void synchronize() override;
-  bool has_failed() override { return failures_.any(); }
+  bool has_failed() override { return queue_->failures().any(); }
 
-  /// Exceptions of nodes go into `failures` and not out of `work`.
-  void enqueue(std::function<void()> work);
-  /// Keeps it until the work now enqueued has ended. Does not keep it where there is none.
-  void keep_while_busy(const std::shared_ptr<const void>& held);
-  graph::Failures& failures() { return failures_; }
+  void enqueue(std::function<void()> work) { queue_->enqueue(std::move(work)); }
+  graph::Failures& failures() { return queue_->failures(); }
 
  private:
-  /// Lists a stream with its device while it lives.
-  class Listed {
-   public:
-    Listed(Workers& workers, HostStream& stream);
-    ~Listed();
-    Listed(const Listed&) = delete;
+  /// Whether the calling thread runs work of this stream: to wait for it would never end.
+  bool is_own_work() const;
 
-   private:
-    Workers& workers_;
-    HostStream& stream_;
-  };
-  void work_off();
-
-  Workers& workers_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> queue_;
-  bool is_working_ = false;
-  bool is_stopping_ = false;
-  graph::Failures failures_;
-  Listed listed_;
-  std::thread thread_;  // last: it uses all the rest
+  std::shared_ptr<StreamQueue> queue_;
+  std::thread thread_;
 };
 
 /// The queue behind a stream. Throws BadArgument in a library call, whose stream has none.
