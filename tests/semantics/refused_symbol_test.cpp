@@ -250,6 +250,30 @@ TEST_P(SmallRefusedSymbol, an_allocation_of_another_graph_in_a_kernel_a_copy_and
   expect_gives(graph, 3);
 }
 
+TEST_P(SmallRefusedSymbol, a_handle_of_a_graph_that_is_gone) {
+  Condition on;
+  int* memory = nullptr;
+  {
+    Graph gone(device(), "gone");
+    on = gone.condition("on");
+    memory = gone.allocate<int>("memory", 4).data();
+  }
+  Graph graph(device());  // gets other addresses for its own
+  const Condition own = graph.condition("own", 1);
+  const auto scratch = graph.allocate<int>("scratch", 4);
+  const auto sound = graph.if_("if", own, adding(2)).after(scratch);
+  const Graph before = graph;
+  graph.kernel(set_condition, Grid{}, {.condition = on, .value = 1}).named("setter").after(sound);
+  graph.fill(memory, 0, 4).named("filler").after(sound);
+  const std::vector<GraphError> problems = graph.problems();
+  ASSERT_EQ(problems.size(), 2u);
+  expect_error(problems[0], {Rule::foreign_handle, "setter", "make it with this graph"});
+  expect_error(problems[1], {Rule::foreign_handle, "filler", "make it with this graph"});
+  expect_bad([&] { graph.if_("late", on, adding(1)); }, "does not belong to graph");
+  expect_throws([&] { stream().fill(memory, 0, 4); }, {Rule::foreign_handle, "fill", "add 'fill'"});
+  expect_gives(before, 2);
+}
+
 TEST_P(SmallRefusedSymbol, a_condition_that_two_unordered_kernels_set) {
   Graph graph(device());
   const Condition on = graph.condition("on");
