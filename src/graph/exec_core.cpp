@@ -144,8 +144,8 @@ UpdateReport ExecCore::change(const Node& node, const std::function<void(NodeDat
     // accesses, which `instantiate` and `update` check.
     if (!uses_same_symbols(data_of(source_), before, data.part))
       validate(data_of(source_), target_);
-    else if (has_foreign_stand_in(data_of(source_), data))
-      throw foreign_handle(data_of(source_), data);
+    else if (const auto problems = address_problems(data_of(source_), data); !problems.empty())
+      throw problems.front();
   } catch (...) {
     restore();
     throw;

@@ -38,7 +38,7 @@ const char* rule_name(Rule rule) {
     case Rule::free_without_allocation:
       return "free without allocation";
     case Rule::outside_allocation_life:
-      return "use outside an allocation's life";
+      return "use outside an allocation";
     case Rule::two_devices:
       return "two devices";
     case Rule::launch_in_body:

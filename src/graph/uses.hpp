@@ -1,7 +1,9 @@
-// uses.hpp: where nodes use the symbols of their graph, and stand-ins that belong to another graph.
+// uses.hpp: where nodes use the symbols of their graph, and addresses that they cannot use: those
+// of another graph and those past the end of an allocation.
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "core/inline_vector.hpp"
 #include "graph/data.hpp"
@@ -20,9 +22,8 @@ inline Uses uses_of(const GraphData& data, const NodeData& node) {
   return uses_of(data, node.part);
 }
 
-/// Whether a node uses a condition, an allocation or a node handle of another graph.
-bool has_foreign_stand_in(const GraphData& data, const NodeData& node);
-/// The error for such a node.
-GraphError foreign_handle(const GraphData& data, const NodeData& node);
+/// Errors for stand-ins among a kernel's arguments or the pointers of a copy or fill that belong to
+/// no symbol of the graph, and for copies and fills of more bytes than an allocation has.
+std::vector<GraphError> address_problems(const GraphData& data, const NodeData& node);
 
 }  // namespace attacca::graph

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 #include "graph/residency.hpp"
 #include "graph/uses.hpp"
@@ -120,8 +121,8 @@ class StructureChecks {
                         "without the host; move it to the launching side",
                         node.name, data_.name));
     }
-    if (has_foreign_stand_in(data_, node))
-      validation_.problems.push_back(foreign_handle(data_, node));
+    for (GraphError& problem : address_problems(data_, node))
+      validation_.problems.push_back(std::move(problem));
     const auto* kernel = std::get_if<KernelPart>(&node.part);
     if (!kernel) return;
     if (kernel->info->traits.launches && is_in_body)

@@ -250,6 +250,79 @@ TEST_P(SmallRefusedSymbol, an_allocation_of_another_graph_in_a_kernel_a_copy_and
   expect_gives(graph, 3);
 }
 
+TEST_P(SmallRefusedSymbol, a_copy_or_fill_past_the_end_of_an_allocation) {
+  const auto refused = [&](const auto& add, const std::string& words) {
+    Graph graph(device());
+    const auto scratch = graph.allocate<char>("scratch", 16);
+    add(graph, scratch.data()).named("wide").after(scratch);
+    expect_refused(graph, {Rule::outside_allocation_life, "wide", words});
+  };
+  refused([](Graph& graph, char* at) { return graph.fill(at + 8, 9, 16); },
+          "writes 16 bytes from byte 8 of allocation 'scratch' on, which has 16 bytes");
+  refused([&](Graph& graph, char* at) { return graph.copy(at, x(), 17); },
+          "writes 17 bytes from byte 0 of allocation 'scratch'");
+  refused([&](Graph& graph, char* at) { return graph.copy(x(), at + 14, sizeof(int)); },
+          "reads 4 bytes from byte 14 of allocation 'scratch'");
+  refused([&](Graph& graph, char* at) { return graph.fill(at + 16, 9, 1); }, "at most 0");
+  refused(
+      [&](Graph& graph, char* at) {
+        return graph.copy_2d({at, 8}, {x(), 4}, 4, 3);
+      },
+      "writes 20 bytes from byte 0 of allocation 'scratch'");
+
+  Graph graph(device());
+  const auto scratch = graph.allocate<char>("scratch", 16);
+  const auto whole = graph.fill(scratch.data(), 9, 16).after(scratch);
+  const auto rows = graph.copy_2d({scratch.data() + 4, 8}, {scratch.data(), 8}, 4, 2).after(whole);
+  graph.copy(x(), scratch.data() + 12, sizeof(int)).after(rows);
+  expect_gives(graph, 0x09090909);
+}
+
+TEST_P(SmallRefusedSymbol, an_update_past_the_end_of_an_allocation) {
+  Graph graph(device());
+  const auto scratch = graph.allocate<int>("scratch", 4);
+  const auto fill = graph.fill(scratch.data(), 1, 16).named("fill").after(scratch);
+  const auto copy = graph.copy(x(), scratch.data(), 4).named("copy").after(fill);
+  const auto write =
+      graph.kernel(set_value, Grid{}, {.to = x(), .value = 3}).named("write").after(copy);
+  Exec exec = graph.instantiate();
+  const Rule rule = Rule::outside_allocation_life;
+  expect_throws([&] { exec.set(fill, scratch.data(), 9, 1 << 20); },
+                {rule, "fill", "writes 1048576 bytes from byte 0 of allocation 'scratch'"});
+  expect_throws([&] { exec.set(copy, x(), scratch.data() + 3, 5); },
+                {rule, "copy", "reads 5 bytes from byte 12 of allocation 'scratch'"});
+  expect_throws([&] { exec.set(write, {.to = scratch.data() + 400, .value = 4}); },
+                {rule, "write", "1584 bytes past the end of allocation 'scratch' of 16 bytes"});
+  run(exec);  // the exec is unchanged
+  expect_gives(graph, 3);
+}
+
+TEST_P(SmallRefusedSymbol, an_address_outside_every_allocation) {
+  const auto refused = [&](const auto& add) {
+    Graph graph(device());
+    const auto scratch = graph.allocate<int>("scratch", 4);
+    add(graph, scratch.data() + 400).named("far").after(scratch);
+    expect_refused(graph, {Rule::outside_allocation_life, "far",
+                           "1584 bytes past the end of allocation 'scratch' of 16 bytes"});
+  };
+  refused([](Graph& graph, int* at) {
+    return graph.kernel(set_value, Grid{}, {.to = at, .value = 1});
+  });
+  refused([](Graph& graph, int* at) { return graph.fill(at, 0, 4); });
+  refused([&](Graph& graph, int* at) { return graph.copy(at, x(), 4); });
+  refused([&](Graph& graph, int* at) { return graph.copy(x(), at, 4); });
+
+  Graph graph(device());
+  const auto scratch = graph.allocate<int>("scratch", 4);
+  graph.fill(scratch.data() - 1, 0, 4).named("before").after(scratch);
+  graph.fill(scratch.data() + (1 << 20), 0, 4).named("beyond").after(scratch);
+  const std::vector<GraphError> problems = graph.problems();
+  ASSERT_EQ(problems.size(), 2u);
+  const std::string words = "an address outside its allocations";
+  expect_error(problems[0], {Rule::foreign_handle, "before", words});
+  expect_error(problems[1], {Rule::foreign_handle, "beyond", words});
+}
+
 TEST_P(SmallRefusedSymbol, a_handle_of_a_graph_that_is_gone) {
   Condition on;
   int* memory = nullptr;
