@@ -24,6 +24,11 @@ Recorder::~Recorder() {
   }
 }
 
+void Recorder::forget(StreamState& stream) {
+  left_.insert(left_.end(), stream.frontier.begin(), stream.frontier.end());
+  std::erase(streams_, &stream);
+}
+
 void Recorder::join(StreamState& stream, const std::vector<NodeId>& frontier) {
   if (stream.recorder && stream.recorder != this)
     throw BadArgument("a stream that is being captured waited for an event of another capture");
@@ -49,6 +54,11 @@ std::vector<Node> Recorder::edges(const StreamState& stream) {
 }
 
 void Recorder::check_joined(const StreamState& origin) const {
+  if (std::find(streams_.begin(), streams_.end(), &origin) == streams_.end())
+    throw BadArgument(
+        fmt::format("the stream that was captured as '{}' ended before its capture; keep it until "
+                    "`capture` has returned",
+                    graph_.name()));
   std::unordered_set<NodeId> followed;
   std::vector<NodeId> open = origin.frontier;
   while (!open.empty()) {
@@ -57,14 +67,17 @@ void Recorder::check_joined(const StreamState& origin) const {
     if (!followed.insert(id).second) continue;
     for (const Edge& edge : data_of(graph_).nodes[id].deps) open.push_back(edge.from);
   }
-  for (const StreamState* stream : streams_)
-    for (const NodeId id : stream->frontier)
+  const auto check = [&](const std::vector<NodeId>& frontier) {
+    for (const NodeId id : frontier)
       if (!followed.contains(id))
         throw BadArgument(
             fmt::format("capture of '{}' ended while '{}', enqueued on a stream that joined, is "
                         "not followed by "
                         "the captured stream; record an event there and wait for it",
                         graph_.name(), data_of(graph_).nodes[id].name));
+  };
+  for (const StreamState* stream : streams_) check(stream->frontier);
+  check(left_);
 }
 
 }  // namespace graph

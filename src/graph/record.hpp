@@ -15,7 +15,8 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   ~Recorder();
 
   Recorder(const Recorder&) = delete;
-  void forget(StreamState& stream) { std::erase(streams_, &stream); }
+  /// For a stream that ends. The work it leaves must still be followed.
+  void forget(StreamState& stream);
   void join(StreamState& stream, const std::vector<NodeId>& frontier);
   /// Appends the node that `add` makes and moves the stream's frontier to it.
   template <class F>
@@ -24,7 +25,8 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
     stream.frontier = {node.id()};
   }
   Graph& graph() { return graph_; }
-  /// Throws BadArgument if a stream that joined has work the first one does not follow.
+  /// Throws BadArgument if a stream that joined has work the first one does not follow, or if the
+  /// first one has ended.
   void check_joined(const StreamState& origin) const;
 
  private:
@@ -32,6 +34,7 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
 
   Graph& graph_;
   std::vector<StreamState*> streams_;
+  std::vector<NodeId> left_;  // frontiers of streams that have ended
 };
 
 }  // namespace attacca::graph

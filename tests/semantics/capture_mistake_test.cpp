@@ -1,6 +1,7 @@
 // Tests of wrong captures: each is refused, and the stream works afterwards.
 #include <attacca/capture.hpp>
 
+#include <optional>
 #include <stdexcept>
 
 #include "support/faulty_device.hpp"
@@ -45,6 +46,40 @@ TEST_P(SmallCaptureMistake, a_stream_that_is_not_joined_back_is_refused_with_the
   expect_stream_works();
   side.synchronize();
   EXPECT_EQ(x.read().front(), 1);
+}
+
+TEST_P(SmallCaptureMistake, a_stream_that_ended_without_being_joined_back_is_refused) {
+  const Buffer<int> x = buffer<int>({1});
+  const Event forked(device());
+  const Event joined(device());
+  const auto capture_with = [&](bool joins_back) {
+    return capture(stream(), [&](StreamRef on) {
+      on.fill(x.span(), 0);
+      on.record(forked);
+      {
+        Stream side(device());
+        side.wait(forked);
+        side.kernel(set_value, Grid{}, {.to = x.data(), .value = 3});
+        if (joins_back) side.record(joined);
+      }
+      if (joins_back) on.wait(joined);
+      on.kernel(affine, Grid{}, step(x, 2, 0));
+    });
+  };
+  expect_bad([&] { capture_with(false); }, "'set_value', enqueued on a stream that joined");
+  expect_stream_works();
+  run(capture_with(true));
+  EXPECT_EQ(x.read().front(), 6);
+}
+
+TEST_P(SmallCaptureMistake, the_end_of_the_captured_stream_is_refused) {
+  std::optional<Stream> short_lived(device());
+  expect_bad(
+      [&] {
+        capture(
+            *short_lived, [&](StreamRef) { short_lived.reset(); }, "cut");
+      },
+      "'cut' ended before its capture");
 }
 
 TEST_P(SmallCaptureMistake, a_stream_joined_with_no_work_of_its_own_need_not_be_joined_back) {
