@@ -265,8 +265,8 @@ class Graph {
   /// allocations and frees are known. Call it when the graph is complete.
   void derive_edges();
 
-  /// All rules that this graph breaks, as errors that `instantiate` would throw; empty when sound.
-  std::vector<GraphError> problems() const;
+  /// All rules that this graph breaks, of which `instantiate` throws the first; empty when sound.
+  std::vector<GraphError> problems() const;  // rules of order only where there is no cycle
   std::vector<GraphError> device_problems() const;
 
   /// Validates, hands the graph to the device and returns an exec that launches it.

@@ -1,11 +1,12 @@
 // validate.cpp: rules about scopes, the place of a node and its edges. Rules about symbols are in
-// validate_symbols.cpp and rules about nodes side by side in validate_overlap.cpp; both need an
-// order, so they are skipped once there is a cycle.
+// validate_symbols.cpp and rules about nodes side by side in validate_overlap.cpp; those that need
+// an order are skipped once there is a cycle.
 #include "graph/validate.hpp"
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -65,27 +66,48 @@ class StructureChecks {
     if (order.size() == inside.nodes.size()) return;
 
     has_cycle_ = true;
-    // A node missing from the order depends on a cycle. Following missing producers closes it.
-    const std::unordered_set<NodeId> done(order.begin(), order.end());
-    NodeId at = *std::find_if(inside.nodes.begin(), inside.nodes.end(),
-                              [&](NodeId id) { return !done.contains(id); });
-    std::vector<NodeId> path;
-    while (std::find(path.begin(), path.end(), at) == path.end()) {
-      path.push_back(at);
-      for (const Edge& edge : data_.nodes[at].deps)
-        if (!done.contains(edge.from)) {
-          at = edge.from;
-          break;
-        }
+    report_cycles(inside.nodes, order);
+  }
+
+  /// Reports cycles until each node that waits for itself is in one.
+  void report_cycles(const std::vector<NodeId>& members, const std::vector<NodeId>& order) {
+    // A node missing from the order is in a cycle or depends on one.
+    std::unordered_set<NodeId> in_none(order.begin(), order.end());
+    std::unordered_set<NodeId> reported;
+    for (const NodeId id : members) {
+      if (in_none.contains(id) || reported.contains(id)) continue;
+      const std::vector<NodeId> cycle = shortest_cycle(id, in_none);
+      if (cycle.empty()) {
+        in_none.insert(id);
+        continue;
+      }
+      reported.insert(cycle.begin(), cycle.end());
+      std::string spelled = fmt::format("'{}'", data_.nodes[id].name);
+      for (const NodeId step : cycle) spelled += fmt::format(" → '{}'", data_.nodes[step].name);
+      add(Rule::cycle, data_.nodes[id].name,
+          fmt::format("'{}' waits for itself: {}; remove one of these edges, or write a loop with "
+                      "while_",
+                      data_.nodes[id].name, spelled));
     }
-    path.erase(path.begin(), std::find(path.begin(), path.end(), at));
-    std::string spelled = fmt::format("'{}'", data_.nodes[at].name);
-    for (auto step = path.rbegin(); step != path.rend(); ++step)
-      spelled += fmt::format(" → '{}'", data_.nodes[*step].name);
-    add(Rule::cycle, data_.nodes[at].name,
-        fmt::format("'{}' waits for itself: {}; remove one of these edges, or write a loop with "
-                    "while_",
-                    data_.nodes[at].name, spelled));
+  }
+
+  /// The nodes behind `id` on a way along edges back to it, `id` last; empty if there is none.
+  std::vector<NodeId> shortest_cycle(NodeId id, const std::unordered_set<NodeId>& in_none) const {
+    std::unordered_map<NodeId, NodeId> consumer;  // on the way from a node to `id`
+    std::vector<NodeId> open{id};
+    for (std::size_t next = 0; next < open.size(); ++next)
+      for (const Edge& edge : data_.nodes[open[next]].deps) {
+        if (in_none.contains(edge.from) || !consumer.emplace(edge.from, open[next]).second)
+          continue;
+        if (edge.from != id) {
+          open.push_back(edge.from);
+          continue;
+        }
+        std::vector<NodeId> cycle{consumer[id]};
+        while (cycle.back() != id) cycle.push_back(consumer[cycle.back()]);
+        return cycle;
+      }
+    return {};
   }
 
   void check_place(NodeId id) {
@@ -197,10 +219,9 @@ std::string Validation::body_around(ScopeId scope) const {
 
 std::vector<GraphError> find_problems(const GraphData& data, Target target) {
   Validation validation(data, target);
-  if (StructureChecks(validation).run()) {
-    check_symbols(validation);
-    check_overlaps(validation);
-  }
+  const bool is_ordered = StructureChecks(validation).run();
+  check_symbols(validation, is_ordered);
+  if (is_ordered) check_overlaps(validation);
   return std::move(validation.problems);
 }
 

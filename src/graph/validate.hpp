@@ -11,7 +11,7 @@
 namespace attacca::graph {
 
 /// All rules that a graph breaks when it is instantiated for the host, or for device code, to
-/// launch.
+/// launch. Where there is a cycle, there is no order, and rules about it are not checked.
 std::vector<GraphError> find_problems(const GraphData& data, Target target);
 /// Throws the first problem.
 void validate(const GraphData& data, Target target);
@@ -33,9 +33,9 @@ struct Validation {
   std::vector<GraphError> problems;
 };
 
-/// Conditions, allocations and device-updatable nodes: whether each use of them comes in time.
-/// REQUIRES: no cycle.
-void check_symbols(Validation& validation);
+/// Conditions, allocations and device-updatable nodes: whether they are used as they can be, and,
+/// if the graph has no cycle (`is_ordered`), whether each use comes in time.
+void check_symbols(Validation& validation, bool is_ordered);
 /// Nodes that may run side by side and must not: kernels whose blocks wait for each other, and
 /// conflicting accesses. REQUIRES: no cycle.
 void check_overlaps(Validation& validation);

@@ -14,13 +14,18 @@ namespace {
 
 class SymbolChecks {
  public:
-  explicit SymbolChecks(Validation& validation)
-      : validation_(validation), data_(validation.data), order_(validation.order) {}
+  SymbolChecks(Validation& validation, bool is_ordered)
+      : validation_(validation),
+        data_(validation.data),
+        order_(validation.order),
+        is_ordered_(is_ordered) {}
 
   void run() {
     if (!data_.symbols.empty()) find_users();
     check_conditions();
-    check_allocations();
+    check_frees();
+    if (!is_ordered_) return;
+    check_lives();
     check_updatable_nodes();
   }
 
@@ -64,6 +69,7 @@ class SymbolChecks {
                       data_.nodes[lookers[0]].name, data_.nodes[lookers[1]].name, symbol.name));
       return;
     }
+    if (!is_ordered_) return;
     const NodeId looker = lookers.front();
     const NodeData& node = data_.nodes[looker];
     const bool is_while = std::get<ConditionalPart>(node.part).kind == ConditionalKind::while_;
@@ -129,8 +135,7 @@ class SymbolChecks {
       }
   }
 
-  void check_allocations() {
-    std::unordered_map<SymbolId, NodeId> frees;
+  void check_frees() {
     for (NodeId id = 0; id < data_.nodes.size(); ++id) {
       const auto* free = std::get_if<FreePart>(&data_.nodes[id].part);
       if (!free) continue;
@@ -145,20 +150,23 @@ class SymbolChecks {
         continue;
       }
       const SymbolId symbol_id = data_.symbols.id_of(*symbol);
-      if (!frees.emplace(symbol_id, id).second)
+      if (!frees_.emplace(symbol_id, id).second)
         add(Rule::free_without_allocation, name,
             fmt::format("'{}' frees allocation '{}' a second time; remove one of the two", name,
                         symbol->name));
-      else if (!order_.is_before(symbol->owner, id))
+      else if (is_ordered_ && !order_.is_before(symbol->owner, id))
         add(Rule::free_without_allocation, name,
             fmt::format("'{}' does not depend on allocation '{}'; add .after({})", name,
                         symbol->name, symbol->name));
     }
+  }
+
+  void check_lives() {
     for (SymbolId id = 0; id < data_.symbols.size(); ++id) {
       const Symbol& symbol = data_.symbols[id];
       if (symbol.kind != SymbolKind::allocation) continue;
-      const auto found = frees.find(id);
-      const NodeId free = found == frees.end() ? kNone : found->second;
+      const auto found = frees_.find(id);
+      const NodeId free = found == frees_.end() ? kNone : found->second;
       Sweep after_allocation(order_, symbol.owner, Sweep::Of::later);
       Sweep before_free(order_, free, Sweep::Of::earlier);
       for (const NodeId user : users_[id]) {
@@ -194,12 +202,16 @@ class SymbolChecks {
   Validation& validation_;
   const GraphData& data_;
   const Order& order_;
-  std::vector<std::vector<NodeId>> users_;    // by symbol
-  std::vector<std::vector<NodeId>> lookers_;  // by symbol: conditionals that look at it
+  const bool is_ordered_;
+  std::vector<std::vector<NodeId>> users_;      // by symbol
+  std::vector<std::vector<NodeId>> lookers_;    // by symbol: conditionals that look at it
+  std::unordered_map<SymbolId, NodeId> frees_;  // the first of each allocation
 };
 
 }  // namespace
 
-void check_symbols(Validation& validation) { SymbolChecks(validation).run(); }
+void check_symbols(Validation& validation, bool is_ordered) {
+  SymbolChecks(validation, is_ordered).run();
+}
 
 }  // namespace attacca::graph

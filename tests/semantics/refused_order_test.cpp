@@ -217,5 +217,27 @@ TEST_P(SmallRefusedOrder, all_problems_of_a_graph_are_listed_at_once) {
   EXPECT_EQ(problems[2].rule(), Rule::free_without_allocation);
 }
 
+TEST_P(SmallRefusedOrder, a_cycle_hides_only_what_needs_an_order) {
+  Graph graph(device());
+  graph.condition("unused");
+  const auto a = graph.kernel(affine, Grid{}, step(2, 0)).named("a");
+  const auto b = graph.kernel(affine, Grid{}, step(1, 1)).named("b").after(a);
+  const auto c = graph.kernel(affine, Grid{}, step(1, 1)).named("c").after(b);
+  const auto d = graph.kernel(affine, Grid{}, step(1, 1)).named("d").after(c);
+  const auto self = graph.kernel(affine, Grid{}, step(1, 1)).named("self");
+  graph.kernel(affine, Grid{}, step(1, 1)).named("last").after(d, self);
+  a.after(b);
+  c.after(d);
+  self.after(self);
+  graph.free(nullptr);
+  const std::vector<GraphError> problems = graph.problems();
+  ASSERT_EQ(problems.size(), 5u);
+  expect_error(problems[0], {Rule::cycle, "a", ": 'a' → 'b' → 'a';"});
+  expect_error(problems[1], {Rule::cycle, "c", ": 'c' → 'd' → 'c';"});
+  expect_error(problems[2], {Rule::cycle, "self", ": 'self' → 'self';"});
+  EXPECT_EQ(problems[3].rule(), Rule::condition_unused);
+  EXPECT_EQ(problems[4].rule(), Rule::free_without_allocation);
+}
+
 }  // namespace
 }  // namespace attacca::test
