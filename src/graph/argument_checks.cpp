@@ -6,6 +6,7 @@
 #include <attacca/error.hpp>
 
 #include <algorithm>
+#include <limits>
 
 namespace attacca {
 
@@ -34,12 +35,27 @@ void check_grid(const KernelInfo& kernel, const Grid& grid) {
                                   kernel.name, spell(grid.blocks), Grid::kMaxBlocks));
 }
 
+namespace {
+
+/// Half of all addresses: no object is larger, and an address and a size make no sum out of range.
+constexpr std::size_t kMostBytes = std::numeric_limits<std::size_t>::max() / 2;
+
+void check_size(const char* what, std::size_t bytes) {
+  if (bytes > kMostBytes)
+    throw BadArgument(
+        fmt::format("{} of {} bytes: more than any memory holds; give it the size of the memory",
+                    what, bytes));
+}
+
+}  // namespace
+
 void check_copy(const void* to, const void* from, std::size_t bytes) {
   if (bytes == 0 || !to || !from)
     throw BadArgument(
         fmt::format("copy of {} bytes from {} to {}: give it two addresses and at "
                     "least one byte, or leave it out",
                     bytes, from, to));
+  check_size("copy", bytes);
 }
 
 void check_fill(const void* to, std::size_t bytes) {
@@ -48,6 +64,7 @@ void check_fill(const void* to, std::size_t bytes) {
         fmt::format("fill of {} bytes at {}: give it an address and at least one "
                     "byte, or leave it out",
                     bytes, to));
+  check_size("fill", bytes);
 }
 
 void check_copy_2d(Pitched to, ConstPitched from, std::size_t width_bytes, std::size_t rows) {
@@ -62,7 +79,7 @@ void check_copy_2d(Pitched to, ConstPitched from, std::size_t width_bytes, std::
         fmt::format("copy of rows of {} bytes with pitches of {} to {}: a pitch is at least the "
                     "width of a row",
                     width_bytes, from.pitch, to.pitch));
-  if (rows > static_cast<std::size_t>(-1) / pitch)
+  if (rows > kMostBytes / pitch)
     throw BadArgument(
         fmt::format("copy of {} rows with a pitch of {} bytes: more than there are addresses; copy "
                     "fewer rows",

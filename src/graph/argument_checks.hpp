@@ -11,7 +11,8 @@ namespace attacca::graph {
 
 /// Throws BadArgument for a grid that no device can launch.
 void check_grid(const KernelInfo& kernel, const Grid& grid);
-/// These throw BadArgument for a null address and for zero bytes: CUDA has no node for either.
+/// These throw BadArgument for a null address and for zero bytes, as CUDA has no node for either,
+/// and for more bytes than any memory holds.
 void check_copy(const void* to, const void* from, std::size_t bytes);
 void check_fill(const void* to, std::size_t bytes);
 /// Also throws for a pitch smaller than the width.

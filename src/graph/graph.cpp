@@ -169,6 +169,7 @@ PlainNode Graph::library(std::string name, std::function<void(StreamRef)> enqueu
 }
 
 PlainNode Graph::child(std::string name, const Fill& fill) {
+  if (!fill) throw BadArgument(fmt::format("child '{}' has no function", name));
   Rollback rollback(*data_);
   const NodeId id = append(*data_, scope_, std::move(name), ChildPart{});
   const ScopeId inner = append_scope(*data_, id, "", false);
@@ -222,15 +223,19 @@ PlainNode Graph::add_conditional(std::string name, int kind, Condition condition
                     "with graph.condition(…)",
                     name, data_->name));
   const auto conditional = static_cast<ConditionalKind>(kind);
+  const auto label = [&](std::size_t at) -> std::string {
+    if (conditional == ConditionalKind::while_) return "body";
+    if (conditional == ConditionalKind::switch_) return fmt::format("case {}", at);
+    return at == 0 ? "then" : "else";
+  };
   Rollback rollback(*data_);
   const NodeId id =
       append(*data_, scope_, std::move(name), ConditionalPart{conditional, condition.target(), {}});
   for (std::size_t at = 0; at < bodies.size(); ++at) {
-    std::string label = conditional == ConditionalKind::while_    ? "body"
-                        : conditional == ConditionalKind::switch_ ? fmt::format("case {}", at)
-                        : at == 0                                 ? "then"
-                                                                  : "else";
-    const ScopeId inner = append_scope(*data_, id, std::move(label), true);
+    if (!bodies[at])
+      throw BadArgument(fmt::format("the {} of {} '{}' has no function", label(at),
+                                    kind_name(data_->nodes[id]), data_->nodes[id].name));
+    const ScopeId inner = append_scope(*data_, id, label(at), true);
     std::get<ConditionalPart>(data_->nodes[id].part).bodies.push_back(inner);
     Graph inside(*data_, inner);
     bodies[at](inside);
@@ -259,6 +264,7 @@ PlainNode Graph::while_(std::string name, Condition condition, const Fill& body)
                          {body});
 }
 PlainNode Graph::while_(std::string name, const std::function<void(Graph&, Condition)>& body) {
+  if (!body) throw BadArgument(fmt::format("the body of while '{}' has no function", name));
   Rollback rollback(*data_);
   const Condition again = condition(name, 1);
   const PlainNode loop =

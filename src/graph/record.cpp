@@ -83,6 +83,7 @@ void Recorder::check_joined(const StreamState& origin) const {
 }  // namespace graph
 
 Graph capture(StreamRef stream, const std::function<void(StreamRef)>& code, std::string name) {
+  if (!code) throw BadArgument(fmt::format("capture of '{}' has no function", name));
   graph::StreamState& state = graph::state_of(stream);
   if (state.recorder)
     throw BadArgument(
@@ -101,6 +102,7 @@ Graph capture_cuda(const Device& device, std::function<void(void*)> code, std::s
   if (!device.is_cuda())
     throw BadArgument(fmt::format("capture_cuda of '{}' on {}: raw CUDA code needs a CUDA device",
                                   name, device.name()));
+  if (!code) throw BadArgument(fmt::format("capture_cuda of '{}' has no function", name));
   Graph result(device, name);
   result.library(std::move(name),
                  [code = std::move(code)](StreamRef stream) { code(stream.native()); });

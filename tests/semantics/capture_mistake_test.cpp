@@ -82,6 +82,12 @@ TEST_P(SmallCaptureMistake, the_end_of_the_captured_stream_is_refused) {
       "'cut' ended before its capture");
 }
 
+TEST_P(SmallCaptureMistake, a_capture_without_a_function_is_refused) {
+  expect_bad([&] { capture(stream(), nullptr, "nothing"); },
+             "capture of 'nothing' has no function");
+  expect_stream_works();
+}
+
 TEST_P(SmallCaptureMistake, a_stream_joined_with_no_work_of_its_own_need_not_be_joined_back) {
   const Buffer<int> x = buffer<int>({1});
   Stream side(device());

@@ -147,5 +147,17 @@ TEST_P(SmallCopies, rows_that_overlap_or_do_not_exist_are_refused_with_the_numbe
   EXPECT_EQ(graph.node_count(), 0u);
 }
 
+TEST_P(SmallCopies, more_bytes_than_any_memory_holds_are_refused) {
+  const Buffer<int> x = buffer(std::vector<int>(16, 0));
+  constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
+  Graph graph(device());
+  expect_bad([&] { graph.copy(x.data(), x.data(), kMost); },
+             "copy of 18446744073709551615 bytes: more than any memory holds");
+  expect_bad([&] { graph.fill(x.data(), 0, kMost - 63); }, "more than any memory holds");
+  expect_bad([&] { stream().copy(x.data(), x.data(), kMost); }, "more than any memory holds");
+  expect_bad([&] { graph.copy_2d({x.data(), kMost}, {x.data(), kMost}, kMost, 1); }, "fewer rows");
+  EXPECT_EQ(graph.node_count(), 0u);
+}
+
 }  // namespace
 }  // namespace attacca::test

@@ -239,5 +239,25 @@ TEST_P(SmallRefusedOrder, a_cycle_hides_only_what_needs_an_order) {
   EXPECT_EQ(problems[4].rule(), Rule::free_without_allocation);
 }
 
+TEST_P(SmallRefusedOrder, a_child_a_body_or_a_branch_without_a_function) {
+  Graph graph(device());
+  const Condition on = graph.condition("on", 1);
+  const Graph::Fill add = [&](Graph& body) { body.kernel(affine, Grid{}, step(1, 1)); };
+  expect_bad([&] { graph.child("child", nullptr); }, "child 'child' has no function");
+  expect_bad([&] { graph.if_("if", on, nullptr); }, "the then of if 'if' has no function");
+  expect_bad([&] { graph.if_("if", on, add, nullptr); }, "the else of if 'if' has no function");
+  expect_bad(
+      [&] {
+        graph.switch_("switch", on, {add, nullptr});
+      },
+      "the case 1 of switch 'switch' has no function");
+  expect_bad([&] { graph.while_("while", on, nullptr); },
+             "the body of while 'while' has no function");
+  expect_bad([&] { graph.while_("while", nullptr); }, "the body of while 'while' has no function");
+  EXPECT_EQ(graph.node_count(), 0u);
+  graph.if_("if", on, add);
+  expect_gives(graph, 2);
+}
+
 }  // namespace
 }  // namespace attacca::test
