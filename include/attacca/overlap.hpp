@@ -9,6 +9,7 @@
 #pragma once
 
 #include <attacca/device.hpp>
+#include <attacca/error.hpp>
 #include <attacca/memory.hpp>
 #include <cstddef>
 #include <deque>
@@ -87,6 +88,7 @@ class Overlap {
   /// Waits for the end. An exception of a chunk, here or in its stream, is thrown once everything
   /// has ended; the output then holds the results of the other chunks.
   void run(std::span<const In> input, std::span<Out> output, const Enqueue& enqueue) {
+    if (!enqueue) throw BadArgument("an overlap has no function that enqueues its chunks");
     lanes_.run(
         input.data(), input.size(), output.data(), output.size(),
         [&](StreamRef stream, const void* in, void* out, std::size_t count, std::size_t first) {

@@ -171,5 +171,11 @@ TEST_P(SmallOverlap, an_output_of_another_length_is_refused) {
       ThrowsMessage<BadArgument>(AllOf(HasSubstr("4 elements into 5"), HasSubstr("as many"))));
 }
 
+TEST_P(SmallOverlap, a_job_without_a_function_is_refused) {
+  std::vector<int> values(4);
+  EXPECT_THAT(([&] { overlap<int, int>(device(), values, values, {.chunk = 2}, nullptr); }),
+              ThrowsMessage<BadArgument>(HasSubstr("has no function")));
+}
+
 }  // namespace
 }  // namespace attacca::test
