@@ -111,7 +111,7 @@ std::chrono::duration<double> Event::since(const Event& start) const {
     throw BadArgument(fmt::format(
         "time between two events: the first belongs to {} and the second to {}, which have "
         "no clock in common; record both on one device",
-        start.impl_->device->name(), impl_->device->name()));
+        start.impl_->device->name(), name_beside(*impl_->device, *start.impl_->device)));
   if (!start.query() || !query())
     throw BadArgument(
         "time between two events: one was not reached yet; synchronize its stream first");

@@ -86,5 +86,10 @@ void check_copy_2d(Pitched to, ConstPitched from, std::size_t width_bytes, std::
                     rows, pitch));
 }
 
+std::string name_beside(const Device& device, const Device& beside) {
+  std::string name = device.name();
+  return name == beside.name() ? fmt::format("another {} device", name) : name;
+}
+
 }  // namespace graph
 }  // namespace attacca

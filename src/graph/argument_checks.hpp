@@ -6,6 +6,7 @@
 #include <attacca/grid.hpp>
 #include <attacca/kernel.hpp>
 #include <cstddef>
+#include <string>
 
 namespace attacca::graph {
 
@@ -17,5 +18,9 @@ void check_copy(const void* to, const void* from, std::size_t bytes);
 void check_fill(const void* to, std::size_t bytes);
 /// Also throws for a pitch smaller than the width.
 void check_copy_2d(Pitched to, ConstPitched from, std::size_t width_bytes, std::size_t rows);
+
+/// The name of a device in a message that also names `beside`: "another host device" where both
+/// have one name.
+std::string name_beside(const Device& device, const Device& beside);
 
 }  // namespace attacca::graph

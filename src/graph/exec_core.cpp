@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/device_events.hpp"
+#include "graph/argument_checks.hpp"
 #include "graph/difference.hpp"
 #include "graph/host_calls.hpp"
 #include "graph/marks.hpp"
@@ -46,10 +47,10 @@ void ExecCore::launch(StreamRef stream) {
                     "with graph.child(…) instead",
                     source_.name()));
   if (!(state.device == data_of(source_).device))
-    throw BadArgument(
-        fmt::format("graph '{}' is for {} and the stream is on {}; make the stream on "
-                    "the graph's device",
-                    source_.name(), source_.device().name(), state.device.name()));
+    throw BadArgument(fmt::format(
+        "graph '{}' is for {} and the stream is on {}; make the stream on "
+        "the graph's device",
+        source_.name(), source_.device().name(), name_beside(state.device, source_.device())));
   if (!lost_.empty())
     throw DeviceError(
         fmt::format("graph '{}' cannot be launched: an update failed, and so did the way back to "
@@ -172,7 +173,7 @@ UpdateReport ExecCore::update(const Graph& graph) {
   if (!(next.device == now.device))
     throw GraphError(Rule::two_devices, next.name,
                      fmt::format("graph '{}' is for {} and cannot update an exec for {}", next.name,
-                                 next.device.name(), now.device.name()));
+                                 name_beside(next.device, now.device), now.device.name()));
   validate(next, target_);
   if (auto difference = structural_difference(now, next)) {
     Graph before = std::move(source_);

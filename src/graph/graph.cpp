@@ -182,10 +182,11 @@ PlainNode Graph::child(std::string name, const Fill& fill) {
 
 PlainNode Graph::child(std::string name, const Graph& other) {
   if (!(other.device() == device()))
-    throw GraphError(Rule::two_devices, name,
-                     fmt::format("child '{}' was built for {} and graph '{}' for {}: build both "
-                                 "for one device",
-                                 name, other.device().name(), data_->name, device().name()));
+    throw GraphError(
+        Rule::two_devices, name,
+        fmt::format("child '{}' was built for {} and graph '{}' for {}: build both "
+                    "for one device",
+                    name, name_beside(other.device(), device()), data_->name, device().name()));
   if (other.data_ == data_)
     throw BadArgument(
         fmt::format("graph '{}' cannot be its own child; copy it first", data_->name));

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "graph/argument_checks.hpp"
+
 namespace attacca {
 
 namespace graph {
@@ -37,7 +39,8 @@ void Recorder::join(StreamState& stream, const std::vector<NodeId>& frontier) {
         Rule::two_devices, graph_.name(),
         fmt::format("a stream of {} cannot join the capture of '{}' on {}: a graph has one device; "
                     "capture a graph for each, and order their launches with an event",
-                    stream.device.name(), graph_.name(), graph_.device().name()));
+                    name_beside(stream.device, graph_.device()), graph_.name(),
+                    graph_.device().name()));
   if (!stream.recorder) {
     stream.recorder = this;
     streams_.push_back(&stream);

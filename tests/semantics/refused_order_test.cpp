@@ -259,5 +259,22 @@ TEST_P(SmallRefusedOrder, a_child_a_body_or_a_branch_without_a_function) {
   expect_gives(graph, 2);
 }
 
+TEST_P(SmallRefusedOrder, two_devices_of_one_name_are_told_apart) {
+  const Device one = Device::host(1);
+  const Device other = Device::host(1);
+  Graph graph(one, "graph");
+  graph.host("call", [] {});
+  Exec exec = graph.instantiate();
+  Stream stream(other);
+  expect_bad([&] { exec.launch(stream); },
+             "graph 'graph' is for host and the stream is on another host device");
+  Graph second(other, "second");
+  second.host("call", [] {});
+  expect_throws([&] { exec.update(second); },
+                {Rule::two_devices, "second", "is for another host device"});
+  expect_throws([&] { graph.child("second", second); },
+                {Rule::two_devices, "second", "was built for another host device"});
+}
+
 }  // namespace
 }  // namespace attacca::test
