@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/counted.hpp"
+
 namespace attacca::comm {
 
 const char* name_of(Operation operation) {
@@ -100,7 +102,7 @@ std::string describe(const Descriptor& d) {
       d.operation == Operation::launch)
     return text;
   if (d.operation == Operation::instantiate)
-    return text + fmt::format(" of a graph with {} exchanges", d.count);
+    return text + fmt::format(" of a graph with {}", counted(d.count, "exchange"));
   if (d.operation != Operation::barrier) text += " of " + sizes(d);
   if (d.operation == Operation::broadcast) text += fmt::format(" from rank {}", d.root);
   if (d.operation == Operation::all_reduce || d.operation == Operation::reduce_scatter)

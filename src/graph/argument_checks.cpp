@@ -42,9 +42,8 @@ constexpr std::size_t kMostBytes = std::numeric_limits<std::size_t>::max() / 2;
 
 void check_size(const char* what, std::size_t bytes) {
   if (bytes > kMostBytes)
-    throw BadArgument(
-        fmt::format("{} of {} bytes: more than any memory holds; give it the size of the memory",
-                    what, bytes));
+    throw BadArgument(fmt::format(
+        "{} of {} bytes: more than any memory holds; give it the size of the memory", what, bytes));
 }
 
 }  // namespace
