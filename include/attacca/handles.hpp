@@ -2,8 +2,8 @@
 // a condition to set, a device graph to launch, a node to update. All are plain values.
 //
 // While a graph is data, a Condition or DeviceNode holds an address that nothing else in the
-// process has or gets (up to a limit: decisions.md). Instantiation finds it among the argument
-// bytes and writes the real handle in its place, as a linker relocates a symbol.
+// process can have. Instantiation finds it among the argument bytes and writes the real handle in
+// its place, as a linker relocates a symbol.
 #pragma once
 
 #include <attacca/grid.hpp>

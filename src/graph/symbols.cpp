@@ -9,7 +9,7 @@ namespace attacca::graph {
 
 namespace {
 constexpr std::size_t kSmallSymbolBytes = 16;
-constexpr std::size_t kSmallRangeBytes = 4080;  // with its gap two pages of addresses
+constexpr std::size_t kSmallRangeBytes = 64 * 1024;
 }  // namespace
 
 SymbolId SymbolTable::add(SymbolKind kind, std::string name, std::size_t bytes, std::uint32_t owner,
