@@ -235,6 +235,7 @@ class Log(unittest.TestCase):
 
     def test_a_hangup_with_nothing_to_read_again_changes_nothing(self):
         with Server("--log-format", "text") as server:
+            self.assertEqual(200, server.get("/health")[0])  # until it runs, it ignores the signal
             server.process.send_signal(signal.SIGHUP)
             while "no keys and no certificates to read again" not in (line := server.process.stderr.readline()):
                 self.assertTrue(line, "the server has ended")
