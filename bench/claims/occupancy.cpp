@@ -43,7 +43,7 @@ constexpr int kSamples = 21;
 constexpr std::size_t kMostResults = std::size_t{1} << 21;
 
 std::string grid_name(const Occupancy& fit) {
-  return counted(fit.residency.blocks_per_processor, "block") + " per SM";
+  return attacca::counted(fit.residency.blocks_per_processor, "block") + " per SM";
 }
 
 /// One launch as a graph, which asks for the shared memory a grid needs.
