@@ -139,7 +139,6 @@ class TraceTest(unittest.TestCase):
                                         (("trace", str(self.folder / "none")), 1, "cannot read it"),
                                         (("trace", str(bad)), 1, "bad.json: event 1: ts is not a number"),
                                         (("run", "x", "--trace", "x.foo"), 2, "--trace x.foo: .foo names no format"),
-                                        (("serve", "--port", "0", "--trace", "x.foo"), 2, "--trace x.foo: "),
                                         (("run", "x", "--trace", "/nowhere/x.json"), 1, "/nowhere/x.json")):
             with self.subTest(arguments):
                 done = attacca(*arguments)
