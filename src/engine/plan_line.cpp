@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
-#include <utility>
 
 namespace attacca::engine {
 
@@ -67,7 +66,7 @@ PlanLine::News PlanLine::follow(std::span<schedule::Line> plan) {
     News news = News::idle;
     std::memcpy(&news, message_.data(), sizeof news);
     if (news == News::idle) {
-      group_.barrier().named("hear that there is nothing to compute").run();
+      hear_idle_news();
       continue;
     }
     if (news == News::step || news == News::step_of_highest)
@@ -85,19 +84,27 @@ void PlanLine::send_idle_news() {
     try {
       group_.check();
       send(News::idle);
-      group_.barrier().named("hear that there is nothing to compute").run();
+      hear_idle_news();
     } catch (const RanksBroken&) {
       failure_ = std::current_exception();
-      if (tell_) tell_(failure_);
-      return;
+      break;
     }
   }
+  const Tell tell = tell_;
+  lock.unlock();  // who is told may wait for a thread that sends a plan
+  if (tell) tell(failure_);
+}
+
+void PlanLine::hear_idle_news() {
+  group_.barrier().named("hear that there is nothing to compute").run();
 }
 
 void PlanLine::tell_of_failure(Tell tell) {
-  const std::lock_guard lock(mutex_);
-  tell_ = std::move(tell);
-  if (failure_) tell_(failure_);
+  std::unique_lock lock(mutex_);
+  tell_ = tell;
+  const std::exception_ptr failure = failure_;
+  lock.unlock();
+  if (failure) tell(failure);
 }
 
 bool PlanLine::is_broken() const noexcept {

@@ -55,6 +55,8 @@ class PlanLine {
  private:
   void send(News news);
   void send_idle_news();
+  /// Waits until all ranks have heard it.
+  void hear_idle_news();
 
   Group group_;
   std::vector<schedule::Line> message_;  // the news, then the plan
