@@ -46,15 +46,14 @@ class AddressChecks {
   }
 
   void refuse_address(std::uintptr_t address) {
-    for (const Symbol& symbol : data_.symbols)
-      if (symbol.kind == SymbolKind::allocation && symbol.range->holds(address)) {
-        add(Rule::outside_allocation_life,
-            fmt::format("{} '{}' uses an address that is {} bytes past the end of allocation '{}' "
-                        "of {} bytes; stay inside it, or allocate more",
-                        kind_name(node_), node_.name, address - symbol.address - symbol.bytes,
-                        symbol.name, symbol.bytes));
-        return;
-      }
+    if (const Symbol* before = allocation_before(address)) {
+      add(Rule::outside_allocation_life,
+          fmt::format("{} '{}' uses an address that is {} bytes past the end of allocation '{}' "
+                      "of {} bytes; stay inside it, or allocate more",
+                      kind_name(node_), node_.name, address - before->address - before->bytes,
+                      before->name, before->bytes));
+      return;
+    }
     if (has_foreign_) return;
     has_foreign_ = true;
     add(Rule::foreign_handle,
@@ -62,6 +61,16 @@ class AddressChecks {
                     "to graph '{}', or an address outside its allocations; make it with this "
                     "graph, or one it was copied from",
                     kind_name(node_), node_.name, data_.name));
+  }
+
+  /// The nearest one in whose range the address is; small ones share a range. Null: there is none.
+  const Symbol* allocation_before(std::uintptr_t address) const {
+    const Symbol* nearest = nullptr;
+    for (const Symbol& symbol : data_.symbols)
+      if (symbol.kind == SymbolKind::allocation && symbol.address < address &&
+          symbol.range->holds(address) && (!nearest || nearest->address < symbol.address))
+        nearest = &symbol;
+    return nearest;
   }
 
   void check_bytes(const char* doing, const void* first, std::size_t bytes) {

@@ -311,6 +311,16 @@ TEST_P(SmallRefusedSymbol, an_address_a_little_behind_an_allocation) {
   refused([](Graph& graph, int* at) { return graph.fill(at, 0, 4); });
   refused([&](Graph& graph, int* at) { return graph.copy(at, x(), 4); });
   refused([&](Graph& graph, int* at) { return graph.copy(x(), at, 4); });
+
+  Graph graph(device());
+  const auto first = graph.allocate<char>("first", 16);
+  const auto second = graph.allocate<char>("second", 16);
+  const auto& later = first.data() < second.data() ? second : first;
+  const auto& earlier = first.data() < second.data() ? first : second;
+  graph.fill(later.data() + 20, 0, 4).named("behind both").after(first).after(second);
+  const std::string words = earlier.data() == first.data() ? "'second'" : "'first'";
+  expect_refused(graph, {Rule::outside_allocation_life, "behind both",
+                         "4 bytes past the end of allocation " + words});
 }
 
 TEST_P(SmallRefusedSymbol, a_condition_that_two_unordered_kernels_set) {
