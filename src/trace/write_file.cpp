@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "core/in_quotes.hpp"
+#include "trace/file_format.hpp"
 #include "trace/slices.hpp"
 
 namespace attacca {
@@ -17,13 +18,25 @@ namespace attacca {
 namespace {
 
 std::string in_format(const Trace& trace, const std::filesystem::path& path) {
-  const std::string ending = path.extension().string();
-  if (ending == ".pftrace" || ending == ".perfetto-trace") return to_perfetto(trace);
-  if (ending == ".html" || ending == ".htm") return to_trace_page(trace, path.stem().string());
-  return to_chrome_json(trace);
+  switch (trace::format_of(path).value_or(trace::FileFormat::json)) {
+    case trace::FileFormat::perfetto:
+      return to_perfetto(trace);
+    case trace::FileFormat::page:
+      return to_trace_page(trace, path.stem().string());
+    default:
+      return to_chrome_json(trace);
+  }
 }
 
 }  // namespace
+
+std::optional<trace::FileFormat> trace::format_of(const std::filesystem::path& path) {
+  const std::string ending = path.extension().string();
+  if (ending.empty() || ending == ".json") return FileFormat::json;
+  if (ending == ".pftrace" || ending == ".perfetto-trace") return FileFormat::perfetto;
+  if (ending == ".html" || ending == ".htm") return FileFormat::page;
+  return std::nullopt;
+}
 
 void trace::check_slices(const Trace& trace) {
   constexpr std::int64_t kMost = 4'000'000'000'000'000'000;

@@ -3,12 +3,10 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <array>
 #include <filesystem>
-#include <string_view>
 
 #include "command.hpp"
+#include "trace/file_format.hpp"
 #include "values.hpp"
 
 namespace attacca::tool {
@@ -32,12 +30,10 @@ void check(const TraceChoice& choice) {
   if (choice.has_level && choice.file.empty())
     throw UsageError("--trace-level does nothing without --trace; give it a file");
   // Nobody should find out after a long run that a misspelled ending became JSON.
-  static constexpr std::array<std::string_view, 6> kEndings = {
-      "", ".json", ".pftrace", ".perfetto-trace", ".html", ".htm"};
-  const std::string ending = std::filesystem::path(choice.file).extension().string();
-  if (std::find(kEndings.begin(), kEndings.end(), ending) == kEndings.end())
+  const std::filesystem::path path = choice.file;
+  if (!trace::format_of(path))
     throw UsageError(fmt::format("--trace {}: {} names no format; use .json, .pftrace or .html",
-                                 choice.file, ending));
+                                 choice.file, path.extension().string()));
 }
 
 bool is_recordable(const std::vector<std::string>& words) {
