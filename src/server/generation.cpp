@@ -122,7 +122,6 @@ const TextFrame& Generation::frame_of(std::size_t at) {
 void Generation::take_end(std::size_t at, const llm::Reply& reply) {
   books_->admission.leave(1);
   books_->metrics.add_end(reply);
-  if (reply.finish == llm::Finish::failed) books_->on_failure();
   const std::lock_guard lock(mutex_);
   choices_[at].reply = reply;
   choices_[at].has_ended = true;

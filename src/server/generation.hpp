@@ -23,13 +23,11 @@ namespace attacca::server {
 /// What generations of one model share. They own it together, because the engine may end the last
 /// of them when everything else has gone.
 struct Books {
-  Books(std::size_t slots, std::size_t most_waiting, const std::string& model,
-        std::function<void()> at_failure)
-      : admission(slots, most_waiting), metrics(model), on_failure(std::move(at_failure)) {}
+  Books(std::size_t slots, std::size_t most_waiting, const std::string& model)
+      : admission(slots, most_waiting), metrics(model) {}
 
   Admission admission;
   Metrics metrics;
-  const std::function<void()> on_failure;  // a step failed; called on the engine's thread
 };
 
 /// The engine's callbacks own it, so it lives until its last choice has ended. The engine calls

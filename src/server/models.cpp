@@ -21,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How often it looks for idle models and for engines that lost their device without a request.
+// How often it looks for idle models and for engines that lost their device.
 constexpr std::chrono::milliseconds kLook{200};
 
 std::string message_of(const std::exception_ptr& failure) {
@@ -36,10 +36,9 @@ std::string message_of(const std::exception_ptr& failure) {
 
 /// A model and its state. Books and metrics stay when it is unloaded.
 struct Models::Entry {
-  Entry(ModelSource from, const ModelsOptions& options, std::function<void()> on_failure)
+  Entry(ModelSource from, const ModelsOptions& options)
       : source(std::move(from)),
-        books(std::make_shared<Books>(options.slots, options.most_waiting, source.name,
-                                      std::move(on_failure))) {}
+        books(std::make_shared<Books>(options.slots, options.most_waiting, source.name)) {}
 
   bool is_idle() const { return users == 0 && books->admission.inside() == 0; }
   /// REQUIRES: the mutex of Models is held.
@@ -76,8 +75,7 @@ Models::Models(std::vector<ModelSource> sources, ModelsOptions options)
     if (!names.insert(source.name).second)
       throw BadArgument(fmt::format("two models are called {}; give each a name of its own",
                                     in_quotes(source.name)));
-    entries_.push_back(std::make_shared<Entry>(std::move(source), options_,
-                                               [this] { post([this] { look_for_losses(); }); }));
+    entries_.push_back(std::make_shared<Entry>(std::move(source), options_));
   }
   if (entries_.empty()) throw BadArgument("a server needs at least one model");
   thread_ = std::thread([this] { run(); });
