@@ -13,7 +13,7 @@ import unittest
 import xml.etree.ElementTree
 
 from progress import without_progress
-from serve_test import Server
+from serving import Server
 
 BINARY = sys.argv[1]
 PATIENCE_S = 60
