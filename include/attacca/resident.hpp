@@ -169,6 +169,7 @@ void check_work_count(std::size_t count);
 /// Throws BadArgument for a job of a graph that was not added.
 void check_job(std::uint32_t graph, std::size_t count);
 device::WorkQueueOptions named_scheduler(device::WorkQueueOptions options);
+void check_work_device(const Graph& work, const Device& device);
 /// The nodes of a graph that no other node depends on.
 std::vector<Node> last_nodes(Graph& graph);
 
@@ -239,6 +240,7 @@ class ResidentScheduler {
   /// before a producer is used.
   unsigned add(Graph work) {
     if (scheduler_) detail::refuse_started("add a graph");
+    detail::check_work_device(work, device_);
     detail::check_work_count(works_.size() + 1);
     const auto number = static_cast<unsigned>(works_.size());
     works_.push_back(with_scheduling(std::move(work), number + 1));

@@ -107,6 +107,8 @@ std::string describe(const Descriptor& d) {
   if (d.operation == Operation::broadcast) text += fmt::format(" from rank {}", d.root);
   if (d.operation == Operation::all_reduce || d.operation == Operation::reduce_scatter)
     text += fmt::format(", {}", reduction_name(d.reduction));
+  if (is_collective(d.operation) && d.moved != d.count)
+    text += fmt::format(", limited to {}", d.moved);
   return text;
 }
 

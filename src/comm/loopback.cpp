@@ -488,6 +488,7 @@ std::vector<Group> make_loopback(int ranks, const RanksOptions& options) {
 
 void run_loopback(int ranks, const std::function<void(const Group&)>& body,
                   const RanksOptions& options) {
+  if (!body) throw BadArgument("ranks without a function; give them one to run");
   std::vector<Group> groups = make_loopback(ranks, options);
   std::mutex mutex;
   std::exception_ptr first;

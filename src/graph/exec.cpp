@@ -17,6 +17,11 @@ using namespace graph;
 
 namespace {
 
+ExecCore& opened(const std::unique_ptr<ExecCore>& core) {
+  if (!core) throw BadArgument("an exec that was moved from; use the one it was moved to");
+  return *core;
+}
+
 /// The part that a typed handle names. Throws where that node is of another kind in this exec.
 template <class Kind>
 Kind& part_of(NodeData& node) {
@@ -35,7 +40,7 @@ ExecBase::~ExecBase() = default;
 
 UpdateReport ExecBase::set_kernel(const Node& node, const Grid* grid, const void* args,
                                   std::size_t size) {
-  return core_->change(node, [&](NodeData& data) {
+  return opened(core_).change(node, [&](NodeData& data) {
     auto& kernel = part_of<KernelPart>(data);
     if (kernel.args.size() != size)
       throw BadArgument(
@@ -53,34 +58,38 @@ UpdateReport ExecBase::set_kernel(const Node& node, const Grid* grid, const void
 
 UpdateReport ExecBase::set(const CopyNode& node, void* to, const void* from, std::size_t bytes) {
   check_copy(to, from, bytes);
-  return core_->change(node, [&](NodeData& data) { part_of<CopyPart>(data) = {to, from, bytes}; });
+  return opened(core_).change(node, [&](NodeData& data) {
+    part_of<CopyPart>(data) = {to, from, bytes};
+  });
 }
 
 UpdateReport ExecBase::set(const CopyNode& node, Pitched to, ConstPitched from,
                            std::size_t width_bytes, std::size_t rows) {
   check_copy_2d(to, from, width_bytes, rows);
-  return core_->change(node, [&](NodeData& data) {
+  return opened(core_).change(node, [&](NodeData& data) {
     part_of<CopyPart>(data) = copy_part(to, from, width_bytes, rows);
   });
 }
 
 UpdateReport ExecBase::set(const FillNode& node, void* to, std::uint8_t value, std::size_t bytes) {
   check_fill(to, bytes);
-  return core_->change(node, [&](NodeData& data) { part_of<FillPart>(data) = {to, value, bytes}; });
+  return opened(core_).change(node, [&](NodeData& data) {
+    part_of<FillPart>(data) = {to, value, bytes};
+  });
 }
 
 UpdateReport ExecBase::enable(const Node& node, bool is_enabled) {
-  return core_->enable(node, is_enabled);
+  return opened(core_).enable(node, is_enabled);
 }
-UpdateReport ExecBase::update(const Graph& graph) { return core_->update(graph); }
-const Graph& ExecBase::graph() const { return core_->source(); }
-ExecCounters ExecBase::counters() const { return core_->counters(); }
-ExecMemory ExecBase::memory() const { return core_->memory(); }
+UpdateReport ExecBase::update(const Graph& graph) { return opened(core_).update(graph); }
+const Graph& ExecBase::graph() const { return opened(core_).source(); }
+ExecCounters ExecBase::counters() const { return opened(core_).counters(); }
+ExecMemory ExecBase::memory() const { return opened(core_).memory(); }
 
-void Exec::launch(StreamRef stream) { core_->launch(stream); }
-void* Exec::native() const { return core_->instance().native(); }
+void Exec::launch(StreamRef stream) { opened(core_).launch(stream); }
+void* Exec::native() const { return opened(core_).instance().native(); }
 
-DeviceGraph DeviceExec::handle() const { return core_->instance().handle(); }
-void DeviceExec::start(StreamRef stream) { core_->launch(stream); }
+DeviceGraph DeviceExec::handle() const { return opened(core_).instance().handle(); }
+void DeviceExec::start(StreamRef stream) { opened(core_).launch(stream); }
 
 }  // namespace attacca

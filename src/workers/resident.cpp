@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "graph/argument_checks.hpp"
 #include "graph/data.hpp"
 
 namespace attacca::detail {
@@ -19,6 +20,14 @@ void check_work_count(std::size_t count) {
   if (count > kMostWorks)
     throw BadArgument("ResidentScheduler: " + std::to_string(count) +
                       " kinds of work; use at most " + std::to_string(kMostWorks));
+}
+
+void check_work_device(const Graph& work, const Device& device) {
+  if (work.device() == device) return;
+  throw GraphError(Rule::two_devices, work.name(),
+                   "ResidentScheduler: graph '" + work.name() + "' is for " +
+                       graph::name_beside(work.device(), device) + ", and the scheduler is on " +
+                       device.name() + "; build it for the scheduler's device");
 }
 
 void check_job(std::uint32_t graph, std::size_t count) {

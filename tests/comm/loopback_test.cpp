@@ -58,6 +58,8 @@ TEST(Loopback, bad_arguments_are_refused_without_a_word_to_other_ranks) {
   std::vector<float> three(3), four(4);
   std::uint64_t word = 0;
   EXPECT_THAT([&] { make_loopback(0); }, ThrowsMessage<BadArgument>(HasSubstr("0 ranks")));
+  EXPECT_THAT([&] { run_loopback(2, nullptr); },
+              ThrowsMessage<BadArgument>(HasSubstr("ranks without a function")));
   EXPECT_THAT([&] { make_loopback(2, {.deadline = std::chrono::nanoseconds(0)}); },
               ThrowsMessage<BadArgument>(HasSubstr("deadline of 0 ns")));
   EXPECT_THAT(

@@ -361,5 +361,17 @@ TEST(SharedDevice, ranks_with_host_devices_of_their_own_keep_their_group) {
   });
 }
 
+TEST(SharedDevice, ranks_that_limit_an_exchange_differently_are_told_how) {
+  const auto body = [](const Group& group) {
+    std::vector<int> x(4);
+    const std::uint32_t rows = group.rank() == 0 ? 1 : 2;
+    group.all_reduce(std::span(x)).limited_to(&rows, 2).run();
+  };
+  EXPECT_THAT([&] { run_loopback(2, body); },
+              testing::ThrowsMessage<RanksBroken>(
+                  HasSubstr("rank 0 called all-reduce of 4 i32, sum, limited to 2, rank 1 called "
+                            "all-reduce of 4 i32, sum")));
+}
+
 }  // namespace
 }  // namespace attacca::test

@@ -182,6 +182,9 @@ TEST_P(SmallDeviceResident, mistakes_are_refused_with_the_remedy) {
   } catch (const BadArgument& error) {
     EXPECT_THAT(error.what(), HasSubstr("no graph to run"));
   }
+  EXPECT_THAT([&] { empty.add(Graph(Device::host(2), "elsewhere")); },
+              ThrowsMessage<GraphError>(AllOf(HasSubstr("graph 'elsewhere' is for "),
+                                              HasSubstr("build it for the scheduler's device"))));
   const Buffer<unsigned> sums = totals();
   ResidentScheduler<Sum> scheduler = scheduler_of_sums({.capacity = 8, .producers = 1}, sums);
   auto producer = scheduler.producer();

@@ -224,7 +224,7 @@ TEST_P(SmallUpdate, changing_the_graph_afterwards_does_not_change_the_exec) {
   EXPECT_EQ(x.read().front(), 2);
 }
 
-TEST_P(SmallUpdate, a_moved_exec_runs) {
+TEST_P(SmallUpdate, a_moved_exec_runs_and_the_one_it_came_from_refuses) {
   const Buffer<int> x = buffer<int>({1});
   Graph graph(device());
   const auto node = graph.kernel(affine, Grid{}, step(x, 2, 0));
@@ -233,6 +233,9 @@ TEST_P(SmallUpdate, a_moved_exec_runs) {
   EXPECT_TRUE(moved.set(node, step(x, 3, 0)));
   run(moved);
   EXPECT_EQ(x.read().front(), 3);
+  EXPECT_THROW(exec.launch(stream()), BadArgument);
+  EXPECT_THROW(exec.set(node, step(x, 3, 0)), BadArgument);
+  EXPECT_THROW(exec.counters(), BadArgument);
 }
 
 // --- handles ------------------------------------------------------------------------------------
