@@ -25,9 +25,9 @@ std::string message_of(const std::exception_ptr& failure) {
 TEST(PlanLine, tells_of_a_rank_that_left_while_there_is_nothing_to_compute) {
   std::string told;
   const auto body = [&](const Group& group) {
+    std::promise<std::string> message;  // longer than the line, whose thread sets it
     PlanLine line(group, 1);
     if (group.rank() != 0) return;
-    std::promise<std::string> message;
     line.tell_of_failure([&](const std::exception_ptr& failure) {
       EXPECT_THROW(line.begin_loop(), RanksBroken) << "who is told may use the line";
       message.set_value(message_of(failure));
@@ -41,10 +41,10 @@ TEST(PlanLine, tells_of_a_rank_that_left_while_there_is_nothing_to_compute) {
 TEST(PlanLine, tells_who_asks_late_too) {
   std::string told;
   const auto body = [&](const Group& group) {
+    std::promise<std::string> message;
     PlanLine line(group, 1);
     if (group.rank() != 0) return;
     while (!line.is_broken()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    std::promise<std::string> message;
     line.tell_of_failure(
         [&](const std::exception_ptr& failure) { message.set_value(message_of(failure)); });
     told = message.get_future().get();
