@@ -107,10 +107,8 @@ GraphData join(std::span<const JointPart* const> parts, const std::vector<int>& 
   const GraphData& first = *parts[0]->data;
   Joint joint{parts, ranks, GraphData(first.device, first.name), {}};
   GraphData& data = joint.data;
-  for (const JointPart* part : parts) {
+  for (const JointPart* part : parts)
     joint.offsets.push_back(graph::splice(*part->data, data, graph::kRootScope));
-    data.keeps.insert(data.keeps.end(), part->data->keeps.begin(), part->data->keeps.end());
-  }
   for (std::size_t number = 0; number < parts[0]->collectives.size(); ++number)
     meet_in(joint, number);
   for (std::size_t rank = 0; rank < parts.size(); ++rank) {

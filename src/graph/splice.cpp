@@ -69,6 +69,7 @@ NodeId splice(const GraphData& from, GraphData& to, ScopeId into) {
     to.adopted_kernels[node + node_offset] = kernel;
   for (const auto& [node, accesses] : from.accesses)
     to.accesses[node + node_offset] = rebased(from, to, symbol_map, accesses);
+  to.keeps.insert(to.keeps.end(), from.keeps.begin(), from.keeps.end());
   return node_offset;
 }
 

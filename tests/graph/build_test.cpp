@@ -4,6 +4,8 @@
 #include <attacca/exec.hpp>
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "graph/difference.hpp"
 #include "support/kernels.hpp"
@@ -216,6 +218,17 @@ TEST_F(Building, a_node_in_another_scope_is_another_structure) {
     return made;
   };
   EXPECT_TRUE(structural_difference(data_of(make(false)), data_of(make(true))));
+}
+
+TEST_F(Building, a_child_copied_in_brings_what_its_graph_keeps) {
+  auto memory = std::make_shared<int>();
+  const std::weak_ptr<int> watched = memory;
+  {
+    Graph inner(Device::host_serial());
+    data_of(inner).keeps.push_back(std::move(memory));
+    graph.child("child", inner);
+  }
+  EXPECT_FALSE(watched.expired());
 }
 
 }  // namespace
