@@ -111,9 +111,12 @@ class SoakAtRandom : public test::OnEachDevice {
       if (random() % 3 == 0) open.front().second.next(1us * (random() % 500));
       // Those left open are not read for a while.
       while (goes_on() && open.size() > engine.options().slots / kThreads + random() % 12) {
-        const std::size_t which = random() % open.size();
-        while (goes_on() && !open[which].second.has_ended()) open[which].second.next(20ms);
-        if (open[which].second.has_ended()) take(which);
+        const auto ended = std::find_if(open.begin(), open.end(),
+                                        [](const auto& one) { return one.second.has_ended(); });
+        if (ended != open.end())
+          take(static_cast<std::size_t>(ended - open.begin()));
+        else
+          open[random() % open.size()].second.next(1ms);
       }
     }
     for (auto& [at, ticket] : open) {
