@@ -64,19 +64,20 @@ void LibraryGroup::enqueue(const ExchangePtr& exchange, StreamRef stream) {
     return state.recorder->append(state, [&](Graph& graph, const std::vector<Node>& edges) {
       return add_to(exchange, graph).after(edges);
     });
-  stream.library(exchange->name, function_of(exchange));
+  stream.library(exchange->name, function_of(exchange, false));
 }
 
 PlainNode LibraryGroup::add_to(const ExchangePtr& exchange, Graph& graph) {
   check_device(*exchange, graph.device());
   check_kind(*exchange);
   graph::data_of(graph).keeps.push_back(needed_by_graphs());
-  return with_accesses(graph.library(exchange->name, function_of(exchange)), *exchange);
+  return with_accesses(graph.library(exchange->name, function_of(exchange, true)), *exchange);
 }
 
-std::function<void(StreamRef)> LibraryGroup::function_of(const ExchangePtr& exchange) {
-  return [self = std::static_pointer_cast<LibraryGroup>(shared_from_this()),
-          exchange](StreamRef stream) { self->call(*exchange, stream); };
+std::function<void(StreamRef)> LibraryGroup::function_of(const ExchangePtr& exchange,
+                                                         bool is_in_graph) {
+  return [self = std::static_pointer_cast<LibraryGroup>(shared_from_this()), exchange,
+          is_in_graph](StreamRef stream) { self->call(*exchange, stream, is_in_graph); };
 }
 
 }  // namespace attacca::comm

@@ -58,10 +58,11 @@ class LibraryGroup : public DeviceGroup {
   virtual void check_kind(const ExchangeData&) const {}
   /// What a graph with a call needs for as long as it lives.
   virtual std::shared_ptr<const void> needed_by_graphs() { return shared_from_this(); }
-  /// Enqueues it.
-  virtual void call(const ExchangeData& exchange, StreamRef stream) = 0;
+  /// Enqueues it. `is_in_graph`: for launches of a graph, which captures it or calls this each
+  /// time.
+  virtual void call(const ExchangeData& exchange, StreamRef stream, bool is_in_graph) = 0;
   /// What a stream or a graph calls: it enqueues the exchange.
-  virtual std::function<void(StreamRef)> function_of(const ExchangePtr& exchange);
+  virtual std::function<void(StreamRef)> function_of(const ExchangePtr& exchange, bool is_in_graph);
 };
 
 }  // namespace attacca::comm

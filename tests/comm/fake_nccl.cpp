@@ -99,6 +99,9 @@ Living living;
 /// How long a collective takes until it looks at its communicator.
 std::atomic<int> delay_in_ms{0};
 
+/// Collectives do not end but by an abort.
+std::atomic<bool> never_ends{false};
+
 /// Aborts do not return while they are held, as NCCL's wait for graphs to go.
 class Aborts {
  public:
@@ -139,7 +142,7 @@ int meet(ncclComm* comm, const void* from, void* to, const std::function<int(Wor
   world.to[static_cast<std::size_t>(comm->rank)] = static_cast<char*>(to);
   const std::uint64_t round = world.round;
   int result = 0;
-  if (++world.arrived == world.from.size()) {
+  if (++world.arrived == world.from.size() && !never_ends) {
     result = work(world);
     world.arrived = 0;
     ++world.round;
@@ -200,6 +203,7 @@ int reduce(World& world, std::size_t first, std::size_t count, int type, int red
 extern "C" {
 
 void fakeNcclDelay(int milliseconds) { delay_in_ms = milliseconds; }
+void fakeNcclNeverEnd(bool is_so) { never_ends = is_so; }
 void fakeNcclHoldAborts() { aborts.hold(); }
 void fakeNcclReleaseAborts() { aborts.release(); }
 

@@ -4,11 +4,14 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
+#include <mutex>
+#include <optional>
 #include <thread>
 
 #include "comm/compare.hpp"
 #include "comm/conformance.hpp"
 #include "comm/nccl/group.hpp"
+#include "comm/nccl/watch.hpp"
 
 namespace attacca::test {
 namespace {
@@ -24,8 +27,8 @@ Group with_fake(const Group& group, const Device& device = Device::host(1)) {
   return comm::Access::group(comm::join_nccl(comm::Access::impl(group.subgroup(all)), device));
 }
 
-constexpr std::chrono::seconds kShort(2);  // for tests in which it passes
-constexpr std::chrono::seconds kLong(60);  // for those in which it must not
+constexpr std::chrono::milliseconds kShort(2000);  // for tests in which it passes
+constexpr std::chrono::seconds kLong(60);          // for those in which it must not
 
 std::string told(int ranks, const std::function<void(const Group&)>& body) {
   try {
@@ -111,10 +114,11 @@ TEST(Nccl, a_call_that_waits_for_a_rank_that_stalls_ends_at_the_deadline) {
   });
   ASSERT_EQ(messages.size(), 2u);
   EXPECT_THAT(messages, Each(AllOf(HasSubstr("rank 1 launched 1 exchanges through NCCL"),
-                                   HasSubstr("within 2 s"))));
+                                   HasSubstr("others 2"), HasSubstr("within 2 s"))));
 }
 
-/// On a GPU that ranks share, to bring a graph to it may wait for a kernel that waits for this rank.
+/// On a GPU that ranks share, to bring a graph to it may wait for a kernel that waits for this
+/// rank.
 TEST(Nccl, no_rank_has_its_graph_before_all_have_theirs) {
   std::atomic<bool> has_all = false;
   run_loopback(2, [&](const Group& group) {
@@ -165,6 +169,75 @@ TEST(Nccl, nobody_waits_for_an_abort_that_waits_for_the_graphs_of_others) {
   const auto messages =
       told_instead_of_a_call(kLong, [](const Group& group) { group.give_up("its disk is full"); });
   EXPECT_EQ(messages, std::vector<std::string>(2, "rank 1 gave up: its disk is full"));
+}
+
+/// Collectives do not end while it lives.
+struct EndlessCalls {
+  EndlessCalls() { call_fake("fakeNcclNeverEnd", true); }
+  ~EndlessCalls() { call_fake("fakeNcclNeverEnd", false); }
+  EndlessCalls(const EndlessCalls&) = delete;
+};
+
+/// What both ranks are told by a graph that has `work` and then an exchange.
+std::vector<std::string> told_by_graphs(const std::function<void()>& work) {
+  std::vector<std::string> messages(2);
+  run_loopback(2,
+               [&](const Group& group) {
+                 const Device device = Device::host(1);
+                 const Group there = with_fake(group, device);
+                 Graph graph(device, "step");
+                 const auto before = graph.host("work", work);
+                 there.barrier().add_to(graph).after(before);
+                 Exec exec = graph.instantiate();
+                 const Stream stream(device);
+                 exec.launch(stream);
+                 try {
+                   stream.synchronize();
+                 } catch (const RanksBroken& error) {
+                   messages[static_cast<std::size_t>(group.rank())] = error.what();
+                 }
+               },
+               {.deadline = kShort});
+  return messages;
+}
+
+TEST(Nccl, an_exchange_that_all_launched_and_that_does_not_end_is_ended_at_the_deadline) {
+  std::optional<EndlessCalls> endless;
+  std::once_flag once;
+  EXPECT_EQ(told_by_graphs([&] { std::call_once(once, [&] { endless.emplace(); }); }),
+            std::vector<std::string>(2,
+                                     "all ranks launched 2 exchanges through NCCL, and 1 ended; no "
+                                     "more did within 2 s"));
+}
+
+TEST(Nccl, a_device_that_ends_exchange_after_exchange_does_not_wait_too_long) {
+  run_loopback(2,
+               [](const Group& group) {
+                 std::uint64_t ended = 0;
+                 comm::Watch watch(*comm::Access::impl(group), ended, [] {});
+                 watch.add_launched(7);
+                 for (int exchange = 0; exchange < 7; ++exchange) {
+                   std::this_thread::sleep_for(kShort / 4);
+                   group.check();
+                   ++std::atomic_ref(ended);
+                 }
+               },
+               {.deadline = kShort});
+}
+
+/// A rank between two others takes part in more sends than they do.
+TEST(Nccl, ranks_that_launched_different_numbers_of_exchanges_may_rest) {
+  run_loopback(3,
+               [](const Group& group) {
+                 const Group there = with_fake(group);
+                 int x = 0;
+                 const std::span<int> all(&x, 1);
+                 if (group.rank() > 0) there.receive(all, group.rank() - 1).run();
+                 if (group.rank() < 2) there.send(all, group.rank() + 1).run();
+                 std::this_thread::sleep_for(kShort + std::chrono::seconds(1));
+                 there.barrier().run();
+               },
+               {.deadline = kShort});
 }
 
 TEST(Nccl, sends_that_differ_from_their_receives_are_named) {

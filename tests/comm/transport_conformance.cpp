@@ -32,7 +32,8 @@ bool is_one_sided() { return transport == Transport::nvshmem || transport == Tra
 bool has_gpu() { return Device::cuda_count() > 0; }
 Device make_device() { return has_gpu() ? Device::cuda(0) : Device::host(1); }
 
-void on_ranks(const std::function<void(const Device&, const Group&)>& body) {
+void on_ranks(const std::function<void(const Device&, const Group&)>& body,
+              const RanksOptions& options = kOptions) {
   if (processes) {
     static const Device device = make_device();
     if (!process_group) process_group = processes->on(device, transport);
@@ -49,7 +50,7 @@ void on_ranks(const std::function<void(const Device&, const Group&)>& body) {
         const Device& own = devices[share ? 0 : static_cast<std::size_t>(group.rank())];
         body(own, group.on(own, transport));
       },
-      kOptions);
+      options);
 }
 
 /// Why the transport cannot be tried here; empty if it can.
@@ -127,6 +128,34 @@ TEST_F(TransportConformance, a_launch_that_waits_for_a_rank_that_gave_up_ends_wi
         },
         testing::ThrowsMessage<RanksBroken>("rank 1 gave up: its disk is full"));
   });
+}
+TEST_F(TransportConformance, launches_of_all_ranks_that_do_not_end_are_ended_at_the_deadline) {
+  if (processes || transport != Transport::nccl)
+    GTEST_SKIP() << "others meet on the host before a launch, or have a deadline on the GPU";
+  const auto body = [](const Device& device, const Group& group) {
+    Buffer<float> x(device, std::vector<float>(1000, 1.0f));
+    bool stalls = false;
+    Graph graph(device, "step");
+    const auto work = graph.host("work", [&] {
+      try {
+        while (stalls) group.check();
+      } catch (const RanksBroken&) {
+      }
+    });
+    const auto first = group.all_reduce(x.span()).add_to(graph).after(work);
+    group.all_reduce(x.span()).add_to(graph).after(first);
+    Exec exec = graph.instantiate();
+    const Stream stream(device);
+    exec.launch(stream);
+    stream.synchronize();
+    stalls = group.rank() == 1;
+    exec.launch(stream);
+    stream.synchronize();
+  };
+  EXPECT_THAT(
+      [&] { on_ranks(body, {.deadline = std::chrono::seconds(3)}); },
+      testing::ThrowsMessage<RanksBroken>(
+          "all ranks launched 5 exchanges through NCCL, and 3 ended; no more did within 3 s"));
 }
 TEST_F(TransportConformance, a_signal_follows_its_data) {
   if (!is_one_sided()) GTEST_SKIP() << "only edges and NVSHMEM have one-sided exchanges";

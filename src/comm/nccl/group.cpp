@@ -9,16 +9,22 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "comm/compare.hpp"
 #include "comm/device_group.hpp"
 #include "comm/nccl/library.hpp"
 #include "comm/nccl/watch.hpp"
+#include "comm/one_sided_kernel.hpp"
 #include "core/device_events.hpp"
 #include "graph/access.hpp"
 #include "graph/data.hpp"
@@ -39,9 +45,15 @@ namespace {
 /// own, which nobody waits for longer than a moment.
 class Communicator {
  public:
+  using Call = std::function<void(NcclComm*)>;
+
   /// Throws BadArgument on all ranks alike. A collective call.
   Communicator(const std::shared_ptr<GroupImpl>& control, const Device& device)
-      : control_(control), device_(device), library_(agree_on_library()), word_(device, 1) {
+      : control_(control),
+        device_(device),
+        library_(agree_on_library()),
+        word_(device, 1),
+        ended_(device, {0, 0}, Visibility::shared) {
     const Group group = Access::group(control);
     NcclId id{};
     NcclComm* comm = nullptr;
@@ -60,7 +72,7 @@ class Communicator {
       if (comm_) end(device_, comm_, library_.abort);
       throw;
     }
-    watch_.emplace(*control, [this] { stop(); });
+    watch_.emplace(*control, *ended_.data(), [this] { stop(); });
     guard_.emplace([this](const core::WorkPasses& work) { hear(work); });
   }
   ~Communicator() {
@@ -75,14 +87,37 @@ class Communicator {
   }
   Communicator(const Communicator&) = delete;
 
-  /// Hands it to `call`, which is counted. Throws RanksBroken once the program is broken.
-  template <class Call>
-  void use(const Call& call) {
+  /// What a graph needs. It keeps a communicator once for each of its exchanges.
+  using Keeps = std::span<const std::shared_ptr<const void>>;
+
+  /// While it lives a graph is captured, with so many calls. REQUIRES: one at a time.
+  class Captured {
+   public:
+    Captured(std::shared_ptr<Communicator> by, std::uint64_t calls, Keeps keeps)
+        : by_(std::move(by)) {
+      by_->calls_left_ = calls;
+      by_->exchanges_in_graph_ = by_->exchanges_of(keeps);
+    }
+    ~Captured() { by_->calls_left_ = 0; }
+    Captured(const Captured&) = delete;
+
+   private:
+    std::shared_ptr<Communicator> by_;
+  };
+
+  /// Hands it to `call`, which enqueues an exchange, and lets the device count that it has ended:
+  /// where a graph is captured, all at once behind the last, which takes time only once. To be
+  /// launched is counted here, unless the exchange is in a graph, whose launches are counted.
+  /// Throws RanksBroken once the program is broken.
+  void use(StreamRef stream, bool is_in_graph, const Call& call) {
     const InUse in_use(calls_->running);
     NcclComm* const comm = comm_;  // null only if the check throws
     control_->check();
-    watch_->add_launched(1);
+    if (!is_in_graph) watch_->add_launched(1);
     call(comm);
+    const std::uint64_t ended = calls_left_ == 0 ? 1 : --calls_left_ == 0 ? exchanges_in_graph_ : 0;
+    std::uint64_t* const count = ended_.data();
+    if (ended > 0) stream.kernel(fetch_add_kernel(), Grid{}, {count, ended, count + 1});
   }
   const NcclLibrary& library() const { return library_; }
   /// The device's memory that barriers reduce.
@@ -163,18 +198,21 @@ class Communicator {
     } catch (...) {  // the device is lost, and its memory with it
     }
   }
-  /// A graph keeps a communicator once for each of its exchanges.
+  std::uint64_t exchanges_of(Keeps keeps) const {
+    return static_cast<std::uint64_t>(std::count_if(
+        keeps.begin(), keeps.end(), [&](const auto& kept) { return kept.get() == this; }));
+  }
   void hear(const core::WorkPasses& work) {
     control_->check();
-    watch_->add_launched(static_cast<std::uint64_t>(
-        std::count_if(work.keeps.begin(), work.keeps.end(),
-                      [&](const auto& kept) { return kept.get() == this; })));
+    watch_->add_launched(exchanges_of(work.keeps));
   }
 
   std::shared_ptr<GroupImpl> control_;
   Device device_;
   const NcclLibrary& library_;
   Buffer<std::uint32_t> word_;
+  Buffer<std::uint64_t> ended_;  // exchanges, and what it was before the last of them
+  std::uint64_t exchanges_in_graph_ = 0, calls_left_ = 0;  // of a graph that is captured
   std::atomic<NcclComm*> comm_ = nullptr;
   const std::shared_ptr<Calls> calls_ = std::make_shared<Calls>();
   std::optional<Watch> watch_;
@@ -247,20 +285,33 @@ class NcclGroup final : public LibraryGroup {
   /// there when they are made, and each rank waits until the others' are.
   class Call final : public graph::Meeting {
    public:
-    Call(std::shared_ptr<NcclGroup> group, ExchangePtr exchange)
-        : group_(std::move(group)), exchange_(std::move(exchange)) {}
-    void enqueue(StreamRef stream) override { group_->call(*exchange_, stream); }
+    Call(std::shared_ptr<NcclGroup> group, ExchangePtr exchange, bool is_in_graph)
+        : group_(std::move(group)), exchange_(std::move(exchange)), is_in_graph_(is_in_graph) {}
+    void enqueue(StreamRef stream) override { group_->call(*exchange_, stream, is_in_graph_); }
     std::unique_ptr<graph::Instance> instantiate(const graph::GraphData& data,
                                                  graph::Target target) override {
-      auto instance = graph::impl_of(data.device).instantiate(data, target);
+      std::vector<const Call*> calls;
+      for (const graph::NodeData& node : data.nodes)
+        if (const auto* call = dynamic_cast<const Call*>(graph::meeting_of(node)))
+          calls.push_back(call);
+      auto instance = capture(data, target, calls);
       instance->upload();
       std::set<const NcclGroup*> met;
-      for (const graph::NodeData& node : data.nodes)
-        if (const auto* call = dynamic_cast<const Call*>(graph::meeting_of(node))) call->meet(met);
+      for (const Call* call : calls) call->meet(met);
       return instance;
     }
 
    private:
+    static std::unique_ptr<graph::Instance> capture(const graph::GraphData& data,
+                                                    graph::Target target,
+                                                    const std::vector<const Call*>& calls) {
+      std::map<std::shared_ptr<Communicator>, std::uint64_t> used;
+      for (const Call* call : calls) ++used[call->group_->communicator_];
+      std::list<Communicator::Captured> captured;
+      for (const auto& [communicator, times] : used)
+        captured.emplace_back(communicator, times, data.keeps);
+      return graph::impl_of(data.device).instantiate(data, target);
+    }
     /// All ranks of a group meet once, and those of a send each time.
     void meet(std::set<const NcclGroup*>& met) const {
       if (is_collective(exchange_->descriptor.operation) && !met.insert(group_.get()).second)
@@ -270,17 +321,20 @@ class NcclGroup final : public LibraryGroup {
 
     std::shared_ptr<NcclGroup> group_;
     ExchangePtr exchange_;
+    bool is_in_graph_;
   };
-  std::function<void(StreamRef)> function_of(const ExchangePtr& exchange) override {
-    return graph::MeetingCall{
-        std::make_shared<Call>(std::static_pointer_cast<NcclGroup>(shared_from_this()), exchange)};
+  std::function<void(StreamRef)> function_of(const ExchangePtr& exchange,
+                                             bool is_in_graph) override {
+    return graph::MeetingCall{std::make_shared<Call>(
+        std::static_pointer_cast<NcclGroup>(shared_from_this()), exchange, is_in_graph)};
   }
 
-  void call(const ExchangeData& e, StreamRef stream) override {
+  void call(const ExchangeData& e, StreamRef stream, bool is_in_graph) override {
     compare_on_host(*control(), e);
     void* const native = graph::state_of(stream).impl->native_for_a_call();
-    graph::impl_of(device()).run_here(
-        [&] { communicator_->use([&](NcclComm* comm) { hand_over(e, comm, native); }); });
+    graph::impl_of(device()).run_here([&] {
+      communicator_->use(stream, is_in_graph, [&](NcclComm* comm) { hand_over(e, comm, native); });
+    });
   }
   void hand_over(const ExchangeData& e, NcclComm* comm, void* stream) {
     const Descriptor& d = e.descriptor;

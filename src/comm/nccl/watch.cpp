@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,8 +26,12 @@ Group group_of_all(GroupImpl& control) {
 
 }  // namespace
 
-Watch::Watch(GroupImpl& control, std::function<void()> stop)
-    : watchers_(group_of_all(control)), stop_(std::move(stop)), thread_([this] { run(); }) {}
+Watch::Watch(GroupImpl& control, std::uint64_t& ended, std::function<void()> stop)
+    : watchers_(group_of_all(control)),
+      ended_(ended),
+      stop_(std::move(stop)),
+      seen_(static_cast<std::size_t>(control.size())),
+      thread_([this] { run(); }) {}
 
 Watch::~Watch() {
   {
@@ -53,29 +58,52 @@ bool Watch::wait_for_turn() {
   return changed_.wait_for(lock, pause, [&] { return is_ending_; });
 }
 
+bool Watch::is_overdue(const std::vector<Beat>& beats) {
+  const Clock::time_point now = Clock::now();
+  bool is_overdue = false;
+  for (std::size_t rank = 0; rank < beats.size(); ++rank) {
+    const Beat& beat = beats[rank];
+    Seen& seen = seen_[rank];
+    if (beat.launched <= beat.ended || beat.ended != seen.ended) seen = {beat.ended, now};
+    is_overdue = is_overdue || now - seen.waits_since >= watchers_.deadline();
+  }
+  return is_overdue;
+}
+
 bool Watch::meet() {
   const bool is_leaving = wait_for_turn();
-  const Beat own{launched_, is_leaving};
-  std::vector<Beat> beats(static_cast<std::size_t>(watchers_.size()));
+  const std::uint64_t ended = std::atomic_ref(ended_).load(std::memory_order_acquire);
+  const Beat own{launched_, ended, is_leaving};
+  std::vector<Beat> beats(seen_.size());
   watchers_.all_gather(std::span(&own, 1), std::span(beats)).named("watch of NCCL").run();
   if (std::any_of(beats.begin(), beats.end(),
                   [](const Beat& beat) { return beat.is_leaving != 0; }))
     return false;
-  const auto [fewest, most] = std::minmax_element(
-      beats.begin(), beats.end(),
-      [](const Beat& one, const Beat& other) { return one.launched < other.launched; });
-  const auto now = std::chrono::steady_clock::now();
-  if (fewest->launched == most->launched || fewest->launched != fewest_) behind_since_ = now;
-  fewest_ = fewest->launched;
-  if (now - behind_since_ < watchers_.deadline()) return true;
+  if (!is_overdue(beats)) return true;
+  Access::impl(watchers_)->fail(story_of(beats));
+  return false;
+}
+
+/// Names the ranks that launched less than others.
+std::string Watch::story_of(const std::vector<Beat>& beats) const {
+  std::uint64_t most = 0, fewest = beats[0].launched, ended = beats[0].ended;
+  for (const Beat& beat : beats) {
+    most = std::max(most, beat.launched);
+    fewest = std::min(fewest, beat.launched);
+    ended = std::min(ended, beat.ended);
+  }
+  const double seconds = seconds_of(watchers_.deadline());
+  if (fewest == most)
+    return fmt::format(
+        "all ranks launched {} exchanges through NCCL, and {} ended; no more did within {:.3g} s",
+        most, ended, seconds);
   std::vector<int> behind;
   for (std::size_t rank = 0; rank < beats.size(); ++rank)
-    if (beats[rank].launched == fewest->launched)
+    if (beats[rank].launched < most)
       behind.push_back(Access::impl(watchers_)->world_rank(static_cast<int>(rank)));
-  Access::impl(watchers_)->fail(fmt::format(
-      "{} launched {} exchanges through NCCL, and others {}; no more came within {:.3g} s",
-      list_ranks(behind), fewest->launched, most->launched, seconds_of(watchers_.deadline())));
-  return false;
+  return fmt::format(
+      "{} launched {} exchanges through NCCL, and others {}; no more ended within {:.3g} s",
+      list_ranks(behind), fewest, most, seconds);
 }
 
 }  // namespace attacca::comm

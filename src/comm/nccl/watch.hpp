@@ -10,19 +10,22 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "comm/group.hpp"
 
 namespace attacca::comm {
 
 /// The threads of all ranks meet a few times a second and compare how many exchanges each rank has
-/// launched. Where one is behind and stays there for the deadline, it breaks the program.
+/// launched, and how many its device has ended. Where a rank has launched some and ends none for
+/// the deadline, it breaks the program.
 class Watch {
  public:
-  /// A collective call. `stop` ends the waits of this rank's kernels. The thread calls it once the
-  /// program is broken.
-  Watch(GroupImpl& control, std::function<void()> stop);
+  /// A collective call. `ended` is counted by the device, and must outlive the watch. `stop` ends
+  /// the waits of this rank's kernels. The thread calls it once the program is broken.
+  Watch(GroupImpl& control, std::uint64_t& ended, std::function<void()> stop);
   /// Tells the others that this rank leaves, and then all watches end.
   ~Watch();
   Watch(const Watch&) = delete;
@@ -30,21 +33,30 @@ class Watch {
   void add_launched(std::uint64_t exchanges) { launched_ += exchanges; }
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Beat {
-    std::uint64_t launched;
+    std::uint64_t launched, ended;
     std::uint64_t is_leaving;
+  };
+  /// What this thread has seen of a rank.
+  struct Seen {
+    std::uint64_t ended = 0;
+    Clock::time_point waits_since = Clock::now();  // for the next to end
   };
 
   void run();
   /// False if the watch is over.
   bool meet();
   bool wait_for_turn();
+  /// Whether a rank has ended none of its exchanges for the deadline.
+  bool is_overdue(const std::vector<Beat>& beats);
+  std::string story_of(const std::vector<Beat>& beats) const;
 
   const Group watchers_;
+  std::uint64_t& ended_;
   const std::function<void()> stop_;
   std::atomic<std::uint64_t> launched_{0};
-  std::uint64_t fewest_ = 0;  // launched by a rank that is behind
-  std::chrono::steady_clock::time_point behind_since_{};
+  std::vector<Seen> seen_;  // by rank
   std::mutex mutex_;
   std::condition_variable changed_;
   bool is_ending_ = false;

@@ -110,7 +110,7 @@ class NvshmemGroup final : public LibraryGroup {
           fmt::format("NVSHMEM has no {}; use put_signal and wait", name_of(operation)));
   }
 
-  void call(const ExchangeData& e, StreamRef stream) override {
+  void call(const ExchangeData& e, StreamRef stream, bool) override {
     if (!is_one_sided(e.descriptor.operation)) compare_on_host(*control(), e);
     graph::impl_of(device()).run_here([&] {
       if (is_one_sided(e.descriptor.operation))
