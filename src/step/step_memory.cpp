@@ -166,6 +166,20 @@ Residual StepMemory::residual_before_attention(const StepShape& shape, bool has_
 Residual StepMemory::residual_after_attention(const StepShape& shape, bool has_rest) const {
   return residual(shape, has_rest, qkv_.as<float>(squares_of(shape.tokens, config_.hidden)));
 }
+
+kernels::RotatedRows StepMemory::rotated_rows(const StepShape& shape) const {
+  const std::size_t queries = std::size_t{shape.tokens} * config_.heads * config_.head_size;
+  const std::size_t angles = std::size_t{shape.tokens} * (config_.head_size / 2);
+  static_assert(2 * sizeof(float) == sizeof(kernels::Angle));
+  const std::size_t cells = queries + 2 * angles;
+  return {.angles = qkv_.as<kernels::Angle>(angles, queries / 2),
+          .cells = qkv_.as<std::uint32_t>(shape.tokens, cells),
+          .is_in_long_run = qkv_.as<std::uint32_t>(shape.tokens, cells + shape.tokens)};
+}
+bool StepMemory::has_room_to_rotate() const {
+  return squares_of(1, config_.hidden) <= std::size_t{config_.heads} * config_.head_size;
+}
+
 Residual StepMemory::last_residual(const StepShape& shape) const {
   const std::size_t elements = std::size_t{shape.rows} * config_.hidden;
   static_assert(2 * sizeof(std::uint16_t) == sizeof(float));

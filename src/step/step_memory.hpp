@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "kernels/activations.hpp"
+#include "kernels/attention/rope_epilogue.hpp"
 #include "kernels/residual.hpp"
 #include "kernels/sample/sample.hpp"
 #include "model/config.hpp"
@@ -112,7 +113,9 @@ struct Planes {
 ///   region    plain steps                    streamed steps
 ///   hidden    the residual stream            the residual stream
 ///   normed    normed rows                    the residual, scaled for the next norm
-///   qkv       queries, keys, values          the same; after attention squares of the residual
+///   qkv       queries, keys, values          the same, or queries and RotatedRows where a
+///                                            product rotates; after attention squares of the
+///                                            residual
 ///   attended  attention's results            squares of the residual; after attention its results
 ///   gated     gated rows                     the same
 ///   last      normed rows that get logits    the residual of those rows, then its squares
@@ -151,6 +154,11 @@ class StepMemory {
   /// Up to attention the squares lie in `attended`, after it in `qkv`.
   kernels::Residual residual_before_attention(const StepShape& shape, bool has_rest) const;
   kernels::Residual residual_after_attention(const StepShape& shape, bool has_rest) const;
+  /// For products that rotate: behind their queries in `qkv`, the same in all layers.
+  /// REQUIRES: has_room_to_rotate.
+  kernels::RotatedRows rotated_rows(const StepShape& shape) const;
+  /// Whether squares of the residual leave these alone.
+  bool has_room_to_rotate() const;
   /// Rows that get logits.
   kernels::Residual last_residual(const StepShape& shape) const;
 

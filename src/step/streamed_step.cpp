@@ -1,7 +1,8 @@
 // streamed_step.cpp: emits five kernels a layer: each product has its norm, bias, gate or residual
-// in its epilogue, and decode attention rotates and stores keys itself. Mixed steps have a kernel
-// of their own for that, and two for attention where there is one for long runs of a prompt. Where
-// a model is split over ranks, an exchange stands before the residual, which then has a kernel too.
+// in its epilogue, and decode attention rotates and stores keys itself. In mixed steps that has a
+// kernel of its own, or the product of queries, keys and values does it, and attention has two
+// kernels where there is one for long runs of a prompt. Where a model is split over ranks, an
+// exchange stands before the residual, which then has a kernel too.
 #include "step/streamed_step.hpp"
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "kernels/attention/attention_splits.hpp"
 #include "kernels/attention/decode_attention.hpp"
 #include "kernels/attention/mixed_attention.hpp"
+#include "kernels/attention/rope_epilogue.hpp"
 #include "kernels/attention/rope_store.hpp"
 #include "kernels/attention/sm90_prompt_attention.hpp"
 #include "kernels/embed.hpp"
@@ -74,7 +76,8 @@ class Emitter {
         attended_(memory.attended_planes(shape, has_rest_)),
         gated_(memory.gated_planes(shape, has_rest_)),
         is_small_(bytes_of(weights_.layers[0]) <= kSmallLayer),
-        ahead_(is_small_ ? 0 : kAhead) {}
+        ahead_(is_small_ ? 0 : kAhead),
+        rotates_in_product_(can_rotate_in_product()) {}
 
   void emit() {
     chain_.add(Part::tokens, "embed", embed_residual(),
@@ -83,6 +86,15 @@ class Emitter {
                 .table = weights_.embedding,
                 .residual = before_attention_,
                 .next_norm = weights_.layers[0].attention_norm});
+    if (rotates_in_product_) {
+      chain_.add(Part::tokens, "rows to rotate", rope_rows(),
+                 {.rows = tokens_,
+                  .positions = in_.positions,
+                  .slots = in_.slots,
+                  .frequencies = weights_.frequencies,
+                  .kv = memory_.kv(0),
+                  .to = memory_.rotated_rows(shape_)});
+    }
     for (std::size_t i = 0; i < weights_.layers.size(); ++i) emit_layer(i);
     emit_head();
   }
@@ -98,7 +110,7 @@ class Emitter {
     in.bias = w.query_bias;
     in.y = qkv_;
     in.next[0] = upcoming(w.output, ahead_);
-    add(layer + "qkv", in);
+    add(layer + "qkv", in, rotates_in_product_ ? rotation(i) : RopeEpilogue{});
 
     emit_attention(i, layer);
 
@@ -173,7 +185,6 @@ class Emitter {
   void emit_attention(std::size_t i, const std::string& layer) {
     const model::LayerWeights& w = weights_.layers[i];
     const PagedKv kv = memory_.kv(i);
-    const float scale = 1.0f / std::sqrt(static_cast<float>(c_.head_size));
     if (shape_.is_decode) {
       const DecodeAttentionArgs args{.qkv = qkv_,
                                      .rows = tokens_,
@@ -187,7 +198,7 @@ class Emitter {
                                      .pairs = c_.pairs,
                                      .rotary_size = c_.rotary_size,
                                      .heads = c_.heads,
-                                     .scale = scale,
+                                     .scale = scale(),
                                      .window = c_.window,
                                      .kv = kv,
                                      .workspace = memory_.attention_scratch(),
@@ -198,32 +209,22 @@ class Emitter {
                  grid_of(args, true, processors_), args);
       return;
     }
-    chain_.add(Part::attention, layer + "rope", rope_store(),
-               {.qkv = qkv_,
-                .rows = tokens_,
-                .positions = in_.positions,
-                .slots = in_.slots,
-                .frequencies = weights_.frequencies,
-                .query_norm = w.query_norm,
-                .key_norm = w.key_norm,
-                .epsilon = c_.norm_epsilon,
-                .pairs = c_.pairs,
-                .rotary_size = c_.rotary_size,
-                .heads = c_.heads,
-                .kv = kv});
-    MixedAttentionArgs args{.q = qkv_,
-                            .q_stride = (c_.heads + 2 * c_.kv_heads) * c_.head_size,
-                            .heads = c_.heads,
-                            .rows = tokens_,
-                            .positions = in_.positions,
-                            .slots = in_.slots,
-                            .slot_count = memory_.sizes().slots,
-                            .scale = scale,
-                            .window = c_.window,
-                            .kv = kv,
-                            .workspace = memory_.attention_scratch(),
-                            .y = attended_.rounded,
-                            .y_rest = attended_.rest};
+    if (!rotates_in_product_)
+      chain_.add(Part::attention, layer + "rope", rope_store(),
+                 {.qkv = qkv_,
+                  .rows = tokens_,
+                  .positions = in_.positions,
+                  .slots = in_.slots,
+                  .frequencies = weights_.frequencies,
+                  .query_norm = w.query_norm,
+                  .key_norm = w.key_norm,
+                  .epsilon = c_.norm_epsilon,
+                  .pairs = c_.pairs,
+                  .rotary_size = c_.rotary_size,
+                  .heads = c_.heads,
+                  .kv = kv});
+    MixedAttentionArgs args = mixed_attention_args(i);
+    args.has_rounded_queries = rounds_queries();
     if (has_prompt_attention(memory_.device(), args)) {
       chain_.add(Part::attention, layer + "attention of prompts", prompt_attention(args),
                  prompt_grid(args, true, processors_), args);
@@ -231,6 +232,47 @@ class Emitter {
     }
     chain_.add(Part::attention, layer + "attention", mixed_attention(args),
                grid_of(args, true, processors_), args);
+  }
+
+  MixedAttentionArgs mixed_attention_args(std::size_t i) const {
+    const std::uint32_t heads = c_.heads + (rotates_in_product_ ? 0 : 2 * c_.kv_heads);
+    return {.q = qkv_,
+            .q_stride = heads * c_.head_size,
+            .heads = c_.heads,
+            .rows = tokens_,
+            .positions = in_.positions,
+            .slots = in_.slots,
+            .slot_count = memory_.sizes().slots,
+            .scale = scale(),
+            .window = c_.window,
+            .kv = memory_.kv(i),
+            .workspace = memory_.attention_scratch(),
+            .y = attended_.rounded,
+            .y_rest = attended_.rest};
+  }
+  float scale() const { return 1.0f / std::sqrt(static_cast<float>(c_.head_size)); }
+
+  /// Whether the product of queries, keys and values may rotate and store them: see RopeEpilogue.
+  bool can_rotate_in_product() const {
+    const KvType type = memory_.kv(0).type;
+    return !shape_.is_decode && is_tiled(shape_.tokens) && !memory_.sizes().same_bits &&
+           (type == KvType::bf16 || type == KvType::f16) &&
+           (c_.head_size == 64 || c_.head_size == 128) && c_.rotary_size == c_.head_size &&
+           memory_.has_room_to_rotate() &&
+           std::none_of(weights_.layers.begin(), weights_.layers.end(),
+                        [](const model::LayerWeights& w) { return w.query_norm || w.key_norm; });
+  }
+  /// Only the kernel for long runs takes rounded queries.
+  bool rounds_queries() const {
+    return rotates_in_product_ && has_prompt_attention(memory_.device(), mixed_attention_args(0));
+  }
+  RopeEpilogue rotation(std::size_t i) const {
+    return {.rows = memory_.rotated_rows(shape_),
+            .pairs = c_.pairs,
+            .heads = c_.heads,
+            .kv = memory_.kv(i),
+            .rounds_queries = rounds_queries(),
+            .query_factor = scale() * 1.4426950408889634f};
   }
 
   StreamedLinearArgs product(const Planes& x, const Matrix& w) const {
@@ -267,13 +309,14 @@ class Emitter {
   bool is_tiled(std::uint32_t rows) const {
     return memory_.tiled() && memory_.tiled()->takes(rows);
   }
-  void add(std::string name, StreamedLinearArgs args) {
+  /// `rope`: only if the product is tiled.
+  void add(std::string name, StreamedLinearArgs args, const RopeEpilogue& rope = {}) {
     const bool is_tiled = this->is_tiled(args.rows.capacity);
     if (is_tiled) {
       if (args.w.type == TensorType::f16) make_halves(name, args);
       for (const ExpandArgs& expansion : memory_.tiled()->expansions(args))
         chain_.add(Part::expansion, name + ", expanded", expand(expansion), expansion);
-      const TiledLinearArgs tiled = memory_.tiled()->arguments(args);
+      const TiledLinearArgs tiled = memory_.tiled()->arguments(args, rope);
       chain_.add(Part::product, std::move(name), tiled_linear(tiled, processors_),
                  tiled_grid(tiled, processors_), tiled);
     } else {
@@ -323,6 +366,7 @@ class Emitter {
   Planes gated_;
   bool is_small_;  // each layer
   std::uint32_t ahead_;
+  bool rotates_in_product_;
 };
 
 }  // namespace

@@ -108,7 +108,8 @@ std::vector<ExpandArgs> TiledProducts::expansions(const StreamedLinearArgs& prod
   return all;
 }
 
-TiledLinearArgs TiledProducts::arguments(const StreamedLinearArgs& product) const {
+TiledLinearArgs TiledProducts::arguments(const StreamedLinearArgs& product,
+                                         const RopeEpilogue& rope) const {
   StreamedLinearArgs of = product;
   of.w = as_multiplied(product.w);
   if (product.epilogue == Epilogue::gate) of.up = as_multiplied(product.up, true);
@@ -121,7 +122,8 @@ TiledLinearArgs TiledProducts::arguments(const StreamedLinearArgs& product) cons
           .gate_is_second = gate_is_second(of.w, of.up),
           .in_order = same_bits_,
           .tile_rows = tile_rows,
-          .product = of};
+          .product = of,
+          .rope = rope};
 }
 
 void TiledProducts::add(const Key& key, const TensorMap& map) {

@@ -31,8 +31,10 @@ class TiledProducts {
   /// gate.
   std::vector<kernels::ExpandArgs> expansions(const kernels::StreamedLinearArgs& product) const;
   /// The product with its maps. It multiplies expanded weights where there are some. REQUIRES: of
-  /// these weights and activations; for f16 weights x is made f16 before (half_rows.hpp).
-  kernels::TiledLinearArgs arguments(const kernels::StreamedLinearArgs& product) const;
+  /// these weights and activations; for f16 weights x is made f16 before (half_rows.hpp); `rope`
+  /// only for queries, keys and values.
+  kernels::TiledLinearArgs arguments(const kernels::StreamedLinearArgs& product,
+                                     const kernels::RopeEpilogue& rope = {}) const;
 
  private:
   /// The address and the shape of weights, and whether they are a gate with its partner. Of x: the

@@ -86,7 +86,10 @@ class World {
       emulated::Block::now().run(blocks, kernels::prompts::kThreads, [&] {
         if (threadIdx.x == 0) std::memset(memory, 0xff, kBytes);
         __syncthreads();
-        kernels::prompts::attend_prompts<kIsBfloat, kSize>(thread, args, memory);
+        if (args.has_rounded_queries)
+          kernels::prompts::attend_prompts<kIsBfloat, kSize, false, true>(thread, args, memory);
+        else
+          kernels::prompts::attend_prompts<kIsBfloat, kSize>(thread, args, memory);
       });
       std::free(memory);
     });
@@ -105,6 +108,26 @@ class World {
       std::vector<uint4> memory(sizeof(typename Block::Shared) / 16 + args.slot_count / 4 + 1);
       emulated::Block::now().run(2, 128, [&] { Block(args, memory.data()).run(thread); });
     });
+  }
+
+  /// From now on queries of long runs are multiplied and rounded beforehand. What nobody may read
+  /// of their rows is NaN.
+  void round_queries() {
+    has_rounded_queries_ = true;
+    const float factor = scale() * 1.4426950408889634f;
+    std::uint32_t row = 0;
+    for (const Stretch& run : step_)
+      for (std::uint32_t at = run.first; at <= run.last; ++at, ++row) {
+        if (!run.is_long()) continue;
+        float* const q = q_.data() + std::size_t{row} * columns();
+        const std::vector<float> exact(q, q + columns());
+        std::fill_n(q, columns(), NAN);
+        for (std::uint32_t i = 0; i < columns(); i += 2) {
+          const std::uint32_t pair =
+              kernels::attending::pair_of<kIsBfloat>(exact[i] * factor, exact[i + 1] * factor);
+          std::memcpy(q + i / 2, &pair, sizeof pair);
+        }
+      }
   }
 
   /// Every `every`-th row of long runs (or of all others) agrees with doubles, and no other was
@@ -168,6 +191,7 @@ class World {
     args.kv.keys = keys_.data();
     args.kv.values = values_.data();
     args.y = y_.data();
+    args.has_rounded_queries = has_rounded_queries_;
     return args;
   }
   template <class Run>
@@ -215,6 +239,7 @@ class World {
   std::vector<float> exact_keys_, exact_values_, q_;
   std::uint32_t count_ = 0;
   std::vector<std::uint16_t> y_;
+  bool has_rounded_queries_ = false;
 };
 
 template <bool kIsBfloat = true>
@@ -271,6 +296,26 @@ TEST(EmulatedPromptAttention, prompts_and_the_rest_of_a_step_share_its_rows) {
     world.attend_rest();
     world.expect_rows(false);
   }
+}
+
+template <bool kIsBfloat>
+void expect_same_of_rounded_queries(const Shape& shape) {
+  const std::vector<Stretch> step{{0, 40, 40}, {1, 0, 70},  {2, 5, 67}, {3, 300, 300},
+                                  {4, 9, 72},  {5, 17, 18}, {6, 33, 33}};
+  World<kIsBfloat> plain(shape, step), rounded(shape, step);
+  rounded.round_queries();
+  for (World<kIsBfloat>* world : {&plain, &rounded}) {
+    world->attend_prompts(3);
+    world->attend_rest();
+  }
+  ASSERT_EQ(plain.take_results(), rounded.take_results()) << "head size " << shape.head_size;
+}
+
+TEST(EmulatedPromptAttention, queries_that_were_multiplied_and_rounded_before_give_the_same_bits) {
+  expect_same_of_rounded_queries<true>({64, 4, 2});
+  expect_same_of_rounded_queries<true>({128, 4, 1});
+  expect_same_of_rounded_queries<false>({64, 3, 1});
+  expect_same_of_rounded_queries<false>({128, 2, 2});
 }
 
 TEST(EmulatedPromptAttention, a_step_without_long_runs_is_left_alone) {

@@ -26,6 +26,7 @@ class OnEachHopper : public OnEachDevice {
     unsigned processors = kProcessors;
     unsigned times = 1;  // one after another
     std::uint64_t patience_nanoseconds = kernels::kPatienceNanoseconds;
+    kernels::RopeEpilogue rope = {};
   };
   static std::vector<std::uint32_t> empty_workspace(bool in_order) {
     return std::vector<std::uint32_t>(kernels::tiled_workspace_bytes(kProcessors, in_order) / 4);
@@ -50,7 +51,8 @@ class OnEachHopper : public OnEachDevice {
                                         .in_order = how.in_order,
                                         .tile_rows = tile_rows,
                                         .product = p,
-                                        .patience_nanoseconds = how.patience_nanoseconds};
+                                        .patience_nanoseconds = how.patience_nanoseconds,
+                                        .rope = how.rope};
     repeat(tiled_linear(args, how.processors), tiled_grid(args, how.processors), args, how.times);
   }
 

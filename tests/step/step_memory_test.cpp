@@ -56,6 +56,30 @@ TEST_P(SmallStepMemory, takes_the_bytes_that_were_foretold) {
   EXPECT_LE(memory.tiled_bytes(), maps);
 }
 
+TEST_P(SmallStepMemory, keeps_rotated_rows_behind_queries_where_no_square_of_the_residual_reaches) {
+  const model::Checkpoint checkpoint = model::open_embedded();
+  const model::ModelConfig& config = checkpoint.config();
+  const model::Weights weights(checkpoint, device());
+  const KvPool kv(device(), config, {.pages = 4, .page_size = 16});
+  const step::StepShape largest{24, 6}, smaller{17, 6};
+  const StepMemory memory(device(), config, weights, kv,
+                          {.largest = largest, .slots = 6, .table_stride = 4}, {});
+  ASSERT_TRUE(memory.has_room_to_rotate());
+  for (const step::StepShape& shape : {largest, smaller}) {
+    const kernels::RotatedRows to = memory.rotated_rows(shape);
+    const std::size_t queries = std::size_t{shape.tokens} * config.heads * config.head_size;
+    const std::size_t columns = (config.heads + 2 * config.kv_heads) * config.head_size;
+    const void* angles = to.angles;
+    EXPECT_GE(angles, memory.qkv(shape) + queries);
+    EXPECT_GE(angles, memory.residual_after_attention(shape, false).squares +
+                          shape.tokens * config.hidden / kernels::Residual::kPart);
+    EXPECT_GE(static_cast<const void*>(to.cells), to.angles + shape.tokens * config.head_size / 2);
+    EXPECT_EQ(to.is_in_long_run, to.cells + shape.tokens);
+    EXPECT_LE(static_cast<const void*>(to.is_in_long_run + shape.tokens),
+              memory.qkv(shape) + shape.tokens * columns);
+  }
+}
+
 TEST_P(SmallStepMemory, gives_each_layer_its_own_keys_and_values) {
   const model::Checkpoint checkpoint = model::open_embedded();
   const model::ModelConfig& config = checkpoint.config();

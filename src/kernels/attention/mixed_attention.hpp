@@ -36,6 +36,10 @@ struct MixedAttentionArgs {
   std::uint16_t* y_rest = nullptr;  // as y: its rounding error in bf16; or null
   /// Rows of long runs are left to sm90_prompt_attention.hpp. REQUIRES: takes_prompts, or the host.
   bool leaves_long_runs = false;
+  /// Rows of long runs have other queries at the start of their place in `q`: in 16 bits, times
+  /// scale * log2(e), rounded to the type of keys and values. REQUIRES: leaves_long_runs, or
+  /// sm90_prompt_attention.hpp, not the same bits.
+  bool has_rounded_queries = false;
 };
 
 /// The kernel for this head size and type of keys and values, and its grid on a device with

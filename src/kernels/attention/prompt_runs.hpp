@@ -2,6 +2,7 @@
 // runs. A run is all rows of a slot, which are neighbours.
 #pragma once
 
+#include <attacca/target.hpp>
 #include <cstdint>
 
 namespace attacca::kernels {
@@ -9,10 +10,10 @@ namespace attacca::kernels {
 /// The fewest rows of a long run.
 inline constexpr std::uint32_t kLongRun = 64;
 
-/// Whether a row of `rows` is in a long run. `slots(row)` is the slot of a row. The host's kernels
-/// ask this; those of a GPU list the runs instead.
+/// Whether a row of `rows` is in a long run. `slots(row)` is the slot of a row. Kernels of
+/// attention on a GPU list the runs instead.
 template <class Slots>
-bool is_in_long_run(std::uint32_t row, std::uint32_t rows, const Slots& slots) {
+ATTACCA_HD bool is_in_long_run(std::uint32_t row, std::uint32_t rows, const Slots& slots) {
   constexpr std::uint32_t kFar = kLongRun - 1;
   const std::uint32_t mine = slots(row);
   if (row + kFar < rows && slots(row + kFar) == mine) return true;

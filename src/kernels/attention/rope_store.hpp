@@ -1,6 +1,7 @@
 // rope_store.hpp: the kernel between the query/key/value product and attention. It applies the
 // query and key norms where the architecture has them, applies RoPE, and stores keys and values in
-// their pages. Queries stay in place. decode_attention.hpp does all this itself.
+// their pages. Queries stay in place. decode_attention.hpp does all this itself, and so does a
+// product with the epilogue of rope_epilogue.hpp.
 #pragma once
 
 #include <attacca/kernel.hpp>

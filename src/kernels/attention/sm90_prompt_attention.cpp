@@ -16,7 +16,7 @@
 namespace attacca::kernels {
 namespace {
 
-template <bool kIsBfloat, unsigned kSize, bool kInOrder>
+template <bool kIsBfloat, unsigned kSize, bool kInOrder, bool kRounded>
 struct PromptAttention {
   static constexpr const char* name = "prompt_attention";
   static constexpr bool waits = true;
@@ -39,21 +39,21 @@ struct PromptAttention {
                                   [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ __align__(1024) unsigned char prompt_memory[];
-    prompts::attend_prompts<kIsBfloat, kSize, kInOrder>(t, a, prompt_memory);
+    prompts::attend_prompts<kIsBfloat, kSize, kInOrder, kRounded>(t, a, prompt_memory);
 #endif
   }
 };
 
-template <bool kIsBfloat, bool kInOrder>
+template <bool kIsBfloat, bool kInOrder, bool kRounded>
 const Kernel<MixedAttentionArgs>& kernel_for(std::uint32_t head_size) {
-  static const auto small = make_kernel<PromptAttention<kIsBfloat, 64, kInOrder>>();
-  static const auto large = make_kernel<PromptAttention<kIsBfloat, 128, kInOrder>>();
+  static const auto small = make_kernel<PromptAttention<kIsBfloat, 64, kInOrder, kRounded>>();
+  static const auto large = make_kernel<PromptAttention<kIsBfloat, 128, kInOrder, kRounded>>();
   return head_size == 64 ? small : large;
 }
-template <bool kInOrder>
+template <bool kInOrder, bool kRounded = false>
 const Kernel<MixedAttentionArgs>& kernel_for(const PagedKv& kv) {
-  return kv.type == KvType::f16 ? kernel_for<false, kInOrder>(kv.head_size)
-                                : kernel_for<true, kInOrder>(kv.head_size);
+  return kv.type == KvType::f16 ? kernel_for<false, kInOrder, kRounded>(kv.head_size)
+                                : kernel_for<true, kInOrder, kRounded>(kv.head_size);
 }
 template <bool kInOrder>
 constexpr unsigned shared_bytes_of(std::uint32_t head_size) {
@@ -76,6 +76,7 @@ bool has_prompt_attention(const Device& device, const MixedAttentionArgs& args) 
 }
 
 const Kernel<MixedAttentionArgs>& prompt_attention(const MixedAttentionArgs& args) {
+  if (args.has_rounded_queries) return kernel_for<false, true>(args.kv);
   return args.kv.same_bits ? kernel_for<true>(args.kv) : kernel_for<false>(args.kv);
 }
 

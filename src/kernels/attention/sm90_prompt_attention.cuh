@@ -15,9 +15,9 @@
 namespace attacca::kernels::prompts {
 
 /// Attends for 64 lines of each tile.
-template <bool kIsBfloat, unsigned kSize>
-class Consumer : Lines<kSize, false> {
-  using Base = Lines<kSize, false>;
+template <bool kIsBfloat, unsigned kSize, bool kRounded>
+class Consumer : Lines<kSize, false, kRounded> {
+  using Base = Lines<kSize, false, kRounded>;
   using Base::kFirstTurn, Base::kLines, Base::kScores, Base::kSums, Base::a_, Base::keys_state_,
       Base::values_state_, Base::warpgroup_;
   using typename Base::Queries;
@@ -167,18 +167,22 @@ class Consumer : Lines<kSize, false> {
   __device__ void store_queries(const Queries& from) {
     const float factor = a_.scale * 1.4426950408889634f;
     __syncwarp();
-    Base::template each_part<kSize / 4>([&](unsigned i, unsigned line, unsigned part) {
-      *reinterpret_cast<uint2*>(Base::eight(line, part / 2) + part % 2 * 8) = {
-          attending::pair_of<kIsBfloat>(from[i].x * factor, from[i].y * factor),
-          attending::pair_of<kIsBfloat>(from[i].z * factor, from[i].w * factor)};
+    Base::template each_part<kSize / Base::kLoaded>([&](unsigned i, unsigned line, unsigned part) {
+      if constexpr (kRounded)
+        *reinterpret_cast<float4*>(Base::eight(line, part)) = from[i];
+      else
+        *reinterpret_cast<uint2*>(Base::eight(line, part / 2) + part % 2 * 8) = {
+            attending::pair_of<kIsBfloat>(from[i].x * factor, from[i].y * factor),
+            attending::pair_of<kIsBfloat>(from[i].z * factor, from[i].w * factor)};
     });
   }
   float max_[2];    // in units of log2
   float total_[2];  // of this thread's positions
 };
 
-/// `kInOrder`: with the bits that a row has alone.
-template <bool kIsBfloat, unsigned kSize, bool kInOrder = false>
+/// `kInOrder`: with the bits that a row has alone. `kRounded`: see
+/// MixedAttentionArgs::has_rounded_queries.
+template <bool kIsBfloat, unsigned kSize, bool kInOrder = false, bool kRounded = false>
 __device__ inline void attend_prompts(WaitingThread& t, const MixedAttentionArgs& a,
                                       unsigned char* memory) {
   using Bytes = Sizes<kSize, kInOrder>;
@@ -198,7 +202,7 @@ __device__ inline void attend_prompts(WaitingThread& t, const MixedAttentionArgs
     if constexpr (kInOrder)
       OrderedConsumer<kIsBfloat, kSize>(a, memory).run();
     else
-      Consumer<kIsBfloat, kSize>(a, memory).run();
+      Consumer<kIsBfloat, kSize, kRounded>(a, memory).run();
   }
   shared.ring.report(t);
 }

@@ -186,8 +186,9 @@ class Producer : Role<kSize, kInOrder> {
 };
 
 /// The 64 lines of a consumer warpgroup. Line i of a tile is row i / group and head i % group.
-/// Warps of the second warpgroup have lines 64 and on.
-template <unsigned kSize, bool kInOrder>
+/// Warps of the second warpgroup have lines 64 and on. `kRounded`: queries are multiplied and
+/// rounded already.
+template <unsigned kSize, bool kInOrder, bool kRounded = false>
 class Lines : protected Role<kSize, kInOrder> {
   using Base = Role<kSize, kInOrder>;
 
@@ -200,8 +201,10 @@ class Lines : protected Role<kSize, kInOrder> {
   static constexpr unsigned kScores = kStep / 2;  // of a thread
   static constexpr unsigned kSums = kSize / 2;
 
-  /// This warp's 16 lines, four dimensions in each.
-  using Queries = float4[16 * kSize / 4 / 32];
+  using Query = std::conditional_t<kRounded, std::uint16_t, float>;
+  static constexpr unsigned kLoaded = sizeof(float4) / sizeof(Query);  // dimensions at a time
+  /// This warp's 16 lines.
+  using Queries = float4[16 * kSize / kLoaded / 32];
 
   __device__ Lines(const MixedAttentionArgs& args, unsigned char* memory)
       : Base(args, memory),
@@ -298,12 +301,14 @@ class Lines : protected Role<kSize, kInOrder> {
     return std::uint64_t{tile.row + row} * stride + head * kSize;
   }
   __device__ void load_queries(const Tile& tile, Queries& to) const {
-    each_part<kSize / 4>([&](unsigned i, unsigned line, unsigned part) {
+    constexpr std::uint32_t kInFloat = sizeof(float) / sizeof(Query);
+    each_part<kSize / kLoaded>([&](unsigned i, unsigned line, unsigned part) {
       const std::uint32_t row = row_of(line);
       to[i] = {};
       if (row < tile.rows)
         to[i] = __ldcg(reinterpret_cast<const float4*>(
-            a_.q + element_of(tile, line, row, a_.q_stride) + part * 4));
+            reinterpret_cast<const Query*>(a_.q) +
+            element_of(tile, line, row, a_.q_stride * kInFloat) + part * kLoaded));
     });
   }
   /// Stores the sums, multiplied by factor_of(half): through shared memory, so that rows are

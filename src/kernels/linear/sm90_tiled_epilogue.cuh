@@ -66,14 +66,12 @@ class TileEpilogue {
       if (is_real(octet + i)) store4(p_.y + at(octet + i), values[i]);
   }
 
- private:
-  // Shared memory holds rows of x, 64 floats each. Each row's groups of eight floats are swizzled
-  // by the row's index among eight, so that neither writes nor reads have bank conflicts. A lane of
-  // an accumulator holds two rows of x of each octet and, of its warp's 16 rows of weights, rows
-  // lane / 4 and lane / 4 + 8.
-
-  __device__ void transpose(const float* sums, float4 (&values)[kOctets]) {
-    float* const row = shared_ + multiplied_row() * 64;
+  /// Stores a lane's sums of kOctets octets in its warpgroup's shared memory. That holds rows of x,
+  /// 64 floats each. Each row's groups of eight floats are swizzled by the row's index among eight,
+  /// so that neither writes nor reads have bank conflicts. A lane of an accumulator holds two rows
+  /// of x of each octet and, of its warp's 16 rows of weights, rows lane / 4 and lane / 4 + 8.
+  __device__ static void store_transposed(float* shared, const float* sums) {
+    float* const row = shared + multiplied_row() * 64;
     float* const low = row + ((16 * warp() + lane() / 4) ^ 4 * multiplied_row());
     float* const high = row + ((16 * warp() + lane() / 4 + 8) ^ 4 * multiplied_row());
 #pragma unroll
@@ -83,6 +81,11 @@ class TileEpilogue {
       high[i * 512] = sums[4 * i + 2];
       high[i * 512 + 64] = sums[4 * i + 3];
     }
+  }
+
+ private:
+  __device__ void transpose(const float* sums, float4 (&values)[kOctets]) {
+    store_transposed(shared_, sums);
     sync_warpgroup();
     const float* const from = shared_ + transposed_row() * 64 + ((lane() % 16 * 4) ^ 8 * warp());
 #pragma unroll

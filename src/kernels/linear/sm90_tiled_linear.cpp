@@ -13,9 +13,10 @@
 namespace attacca::kernels {
 namespace {
 
-template <unsigned kRows, unsigned kHeight, bool kInOrder, TensorType kType>
+/// `kRotates`: the only epilogue is that of rope_epilogue.hpp, which no other kernel has.
+template <unsigned kRows, unsigned kHeight, bool kInOrder, TensorType kType, bool kRotates>
 struct TiledLinear {
-  static constexpr const char* name = "tiled_linear";
+  static constexpr const char* name = kRotates ? "rotating_tiled_linear" : "tiled_linear";
   static constexpr bool waits = true;
   static constexpr bool blocks_wait = kHeight == 1;  // tall tiles are never split
   static constexpr const char* waits_for[] = {kFullWait, kEmptyWait, tiled::kPartialsWait};
@@ -24,28 +25,49 @@ struct TiledLinear {
   static constexpr unsigned cluster = 2;
   using Args = TiledLinearArgs;
 
-  static Cost cost(const Args& a) { return streamed_linear(a.product).cost(a.product); }
+  static Cost cost(const Args& a) {
+    Cost cost = streamed_linear(a.product).cost(a.product);
+    if (kRotates) cost.bytes -= bytes_saved(a);
+    return cost;
+  }
 
   static void host_block(Thread& t, const Args& a) { streamed_linear_on_host(t, a.product); }
 
   ATTACCA_DEVICE static void cuda([[maybe_unused]] WaitingThread& t,
                                   [[maybe_unused]] const Args& a) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    tiled::Block<kRows, kHeight, kInOrder, kType>(a).run(t);
+    tiled::Block<kRows, kHeight, kInOrder, kType, kRotates>(a).run(t);
 #endif
+  }
+
+ private:
+  /// Heads that are rotated are stored in 16 bits and not in 32, but for queries in f32. One prompt
+  /// would be a long run.
+  static double bytes_saved(const Args& a) {
+    const std::uint32_t in_floats = a.rope.rounds_queries ? 0 : a.rope.heads * a.rope.kv.head_size;
+    return 2.0 * a.product.rows.capacity * (a.product.w.rows - in_floats);
   }
 };
 
 bool is_e4m3(const TiledLinearArgs& args) { return args.product.w.type == TensorType::e4m3; }
 
-template <unsigned kRows, unsigned kHeight, bool kInOrder, TensorType kType = TensorType::bf16>
+template <unsigned kRows, unsigned kHeight, bool kInOrder, TensorType kType = TensorType::bf16,
+          bool kRotates = false>
 const Kernel<TiledLinearArgs>& made() {
   static const Kernel<TiledLinearArgs> kernel =
-      make_kernel<TiledLinear<kRows, kHeight, kInOrder, kType>>();
+      make_kernel<TiledLinear<kRows, kHeight, kInOrder, kType, kRotates>>();
   return kernel;
+}
+template <unsigned kRows>
+const Kernel<TiledLinearArgs>& rotating_kernel(TensorType type) {
+  if (type == TensorType::e4m3) return made<kRows, 1, false, TensorType::e4m3, true>();
+  if (type == TensorType::f16) return made<kRows, 1, false, TensorType::f16, true>();
+  return made<kRows, 1, false, TensorType::bf16, true>();
 }
 template <unsigned kRows, unsigned kHeight>
 const Kernel<TiledLinearArgs>& kernel_of(const TiledLinearArgs& args) {
+  if constexpr (kHeight == 1)
+    if (args.rotates()) return rotating_kernel<kRows>(args.product.w.type);
   if (is_e4m3(args)) return made<kRows, kHeight, false, TensorType::e4m3>();
   if (args.product.w.type == TensorType::f16) return made<kRows, kHeight, false, TensorType::f16>();
   if constexpr (kRows <= 128)
@@ -76,11 +98,13 @@ std::uint64_t price_of(const TiledLinearArgs& args, unsigned processors) {
   return std::uint64_t{divided_up(tiles, pairs)} * stages * stage_price;
 }
 
-/// Tall tiles are used where nearly every pair of SMs gets one and none must be split.
+/// Tall tiles are used where nearly every pair of SMs gets one and none must be split. No model has
+/// so many heads, so none rotate.
 std::uint32_t tall_tiles(const TiledLinearArgs& args) { return (args.weight_tiles() + 1) / 2; }
 bool is_tall(const TiledLinearArgs& args, unsigned processors) {
   const std::uint32_t pairs = processors / 2;
-  return args.tile_rows == 64 && tall_tiles(args) <= pairs && 5 * tall_tiles(args) >= 4 * pairs;
+  return args.tile_rows == 64 && !args.rotates() && tall_tiles(args) <= pairs &&
+         5 * tall_tiles(args) >= 4 * pairs;
 }
 
 /// The columns of weights, in elements of two bytes.

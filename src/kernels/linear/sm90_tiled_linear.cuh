@@ -15,13 +15,16 @@
 // warpgroup's wgmma drains. The second warpgroup begins a tile one stage behind the first, so that
 // one multiplies while the other drains.
 //
-// The epilogue is in sm90_tiled_epilogue.cuh, and what depends on the type of the weights in
-// sm90_tiled_weights.cuh.
+// The epilogue is in sm90_tiled_epilogue.cuh, or sm90_rotating_epilogue.cuh for queries, keys and
+// values; what depends on the type of the weights is in sm90_tiled_weights.cuh.
 #pragma once
 
 #include <cuda_pipeline_primitives.h>
 
+#include <type_traits>
+
 #include "kernels/linear/sm90_pair_ring.cuh"
+#include "kernels/linear/sm90_rotating_epilogue.cuh"
 #include "kernels/linear/sm90_tile_scheduler.cuh"
 #include "kernels/linear/sm90_tiled_epilogue.cuh"
 #include "kernels/linear/sm90_tiled_linear.hpp"
@@ -33,8 +36,8 @@ namespace attacca::kernels::tiled {
 
 /// Computes tiles of `kRows` rows of x and `kHeight` times kPairRows rows of weights. Tall tiles
 /// (`kHeight` 2) are never split. `kInOrder`: sums up in the order of sum_order.cuh. `kType` is
-/// that of the weights.
-template <unsigned kRows, unsigned kHeight, bool kInOrder, TensorType kType>
+/// that of the weights. `kRotates`: with the epilogue for queries, keys and values alone.
+template <unsigned kRows, unsigned kHeight, bool kInOrder, TensorType kType, bool kRotates>
 class Block {
  public:
   using Sizes = tiled::Sizes<kRows, kHeight, kType>;
@@ -110,7 +113,9 @@ class Block {
   static constexpr unsigned kChunkStages = sum_order::kChunk / kStep;
   static_assert(slots_of_pair(true) == sum_order::kClasses);
   static constexpr unsigned kPass = Sizes::kPassRows / 8;  // octets of one epilogue pass
-  using Epilogue = TileEpilogue<kPass, kInOrder>;
+  using Epilogue =
+      std::conditional_t<kRotates, RotatingEpilogue<kPass>, TileEpilogue<kPass, kInOrder>>;
+  static_assert(!(kRotates && kInOrder));
 
   __device__ std::uint32_t first_row(std::uint32_t tile) const { return tile % x_tiles_ * kRows; }
   /// Index of a box of weights: this block's half of a tile is one box, or two of a tall tile.
@@ -285,9 +290,10 @@ class Block {
     }
     if (p_.squares) arrive<kFactorsRead>();
   }
-  /// More than two passes are a loop, which keeps their code small; so accumulators move down.
+  /// More than two passes are a loop, which keeps their code small; so accumulators move down. A
+  /// pass that rotates has more code, so two are a loop too.
   __device__ static void apply_whole(Epilogue& epilogue, float (&sums)[kSums]) {
-#pragma unroll(kOctets / kPass == 2 ? 2 : 1)
+#pragma unroll(kOctets / kPass == 2 && !kRotates ? 2 : 1)
     for (unsigned octet = 0; octet < kOctets; octet += kPass) {
       epilogue.apply(sums, octet);
 #pragma unroll

@@ -10,6 +10,7 @@
 #include <attacca/tensor_map.hpp>
 #include <cstddef>
 
+#include "kernels/attention/rope_epilogue.hpp"
 #include "kernels/linear/streamed_linear.hpp"
 #include "kernels/waits.hpp"
 
@@ -59,6 +60,8 @@ struct TiledLinearArgs {
   StreamedLinearArgs product;
   /// How long a block waits for the partial sums of others.
   std::uint64_t patience_nanoseconds = kPatienceNanoseconds;
+  /// Of queries, keys and values that are not stored but rotated. REQUIRES: not in order; CUDA.
+  RopeEpilogue rope = {};
 
   ATTACCA_HD std::uint32_t weight_rows() const {
     return product.epilogue == Epilogue::gate ? 2 * product.w.rows : product.w.rows;
@@ -66,6 +69,7 @@ struct TiledLinearArgs {
   ATTACCA_HD std::uint32_t weight_tiles() const {
     return (weight_rows() + tiled::kPairRows - 1) / tiled::kPairRows;
   }
+  bool rotates() const { return rope.rows.angles; }
   /// Octets (groups of eight rows) of one matrix in a block's half of a tile.
   ATTACCA_HD std::uint32_t block_octets() const {
     return tiled::kPairRows / 2 / (product.epilogue == Epilogue::gate ? 16 : 8);
