@@ -303,7 +303,7 @@ LoopExec Loop::instantiate(std::optional<LoopForm> form) const {
     impl->exec = whole.instantiate();
     return LoopExec(std::move(impl));
   }
-  data_of(body).keeps = {memory};
+  data_of(body).keeps.push_back(memory);
   if (wanted == LoopForm::host_loop) {
     impl->exec = body.instantiate();
   } else {

@@ -203,7 +203,7 @@ SwitchLoopExec SwitchLoop::instantiate(std::optional<LoopForm> form) const {
   }
   arms->graphs.write(handles);
   Graph first = pass_of(count + 1, *arms);
-  data_of(first).keeps = {arms};
+  data_of(first).keeps.push_back(arms);
   return SwitchLoopExec(
       std::make_unique<SwitchLoopExec::Impl>(wanted, first.instantiate_for_device(), bytes));
 }
