@@ -118,7 +118,8 @@ Cost mixed_attention_cost(const MixedAttentionArgs& a) {
   const double queries = 1.0 * a.rows.capacity * a.heads * a.kv.head_size;
   const double read = context * a.kv.kv_heads * a.kv.head_size * 2;
   return {.flops = 4 * queries * context,
-          .bytes = read * kv_element_bytes(a.kv.type) + queries * (4 + 2)};
+          .bytes =
+              read * kv_element_bytes(a.kv.type) + queries * ((a.has_rounded_queries ? 2 : 4) + 2)};
 }
 
 void mixed_attention_on_host(const MixedAttentionArgs& a, std::uint32_t row) {
