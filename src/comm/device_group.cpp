@@ -70,8 +70,10 @@ void LibraryGroup::enqueue(const ExchangePtr& exchange, StreamRef stream) {
 PlainNode LibraryGroup::add_to(const ExchangePtr& exchange, Graph& graph) {
   check_device(*exchange, graph.device());
   check_kind(*exchange);
+  const PlainNode node =
+      with_accesses(graph.library(exchange->name, function_of(exchange, true)), *exchange);
   graph::data_of(graph).keeps.push_back(needed_by_graphs());
-  return with_accesses(graph.library(exchange->name, function_of(exchange, true)), *exchange);
+  return node;
 }
 
 std::function<void(StreamRef)> LibraryGroup::function_of(const ExchangePtr& exchange,

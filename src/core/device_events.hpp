@@ -20,6 +20,7 @@ struct DeviceFailed {
 /// A graph is about to be launched, or the work of a stream has ended.
 struct WorkPasses {
   std::span<const std::shared_ptr<const void>> keeps;  // what the graph needs; empty at an end
+  bool was_refused = false;                            // told before, and was not launched
 };
 
 }  // namespace attacca::core

@@ -57,8 +57,14 @@ void ExecCore::launch(StreamRef stream) {
                     "what it was ({}); update it again, or instantiate the graph anew",
                     source_.name(), lost_));
   const HostCall call(state.device, "launch a graph");
-  core::Listener<core::WorkPasses>::tell({data_of(source_).keeps});
-  instance_->launch(*state.impl);
+  using Passes = core::Listener<core::WorkPasses>;
+  Passes::tell({data_of(source_).keeps});
+  try {
+    instance_->launch(*state.impl);
+  } catch (...) {
+    Passes::tell({data_of(source_).keeps, true});
+    throw;
+  }
   ++counters_.launches;
 }
 

@@ -13,6 +13,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -90,11 +91,11 @@ class Communicator {
   /// What a graph needs. It keeps a communicator once for each of its exchanges.
   using Keeps = std::span<const std::shared_ptr<const void>>;
 
-  /// While it lives a graph is captured, with so many calls. REQUIRES: one at a time.
+  /// While it lives, this thread captures a graph with so many calls.
   class Captured {
    public:
     Captured(std::shared_ptr<Communicator> by, std::uint64_t calls, Keeps keeps)
-        : by_(std::move(by)) {
+        : by_(std::move(by)), one_at_a_time_(by_->capture_mutex_) {
       by_->calls_left_ = calls;
       by_->exchanges_in_graph_ = by_->exchanges_of(keeps);
     }
@@ -103,6 +104,7 @@ class Communicator {
 
    private:
     std::shared_ptr<Communicator> by_;
+    std::lock_guard<std::mutex> one_at_a_time_;
   };
 
   /// Hands it to `call`, which enqueues an exchange, and lets the device count that it has ended:
@@ -114,8 +116,16 @@ class Communicator {
     NcclComm* const comm = comm_;  // null only if the check throws
     control_->check();
     if (!is_in_graph) watch_->add_launched(1);
-    call(comm);
-    const std::uint64_t ended = calls_left_ == 0 ? 1 : --calls_left_ == 0 ? exchanges_in_graph_ : 0;
+    try {
+      call(comm);
+    } catch (...) {
+      if (!is_in_graph) watch_->take_launched_back(1);
+      throw;
+    }
+    const bool is_captured = is_in_graph && device_.is_cuda();
+    const std::uint64_t ended = !is_captured || calls_left_ == 0 ? 1
+                                : --calls_left_ == 0             ? exchanges_in_graph_
+                                                                 : 0;
     std::uint64_t* const count = ended_.data();
     if (ended > 0) stream.kernel(fetch_add_kernel(), Grid{}, {count, ended, count + 1});
   }
@@ -203,6 +213,7 @@ class Communicator {
         keeps.begin(), keeps.end(), [&](const auto& kept) { return kept.get() == this; }));
   }
   void hear(const core::WorkPasses& work) {
+    if (work.was_refused) return watch_->take_launched_back(exchanges_of(work.keeps));
     control_->check();
     watch_->add_launched(exchanges_of(work.keeps));
   }
@@ -212,7 +223,8 @@ class Communicator {
   const NcclLibrary& library_;
   Buffer<std::uint32_t> word_;
   Buffer<std::uint64_t> ended_;  // exchanges, and what it was before the last of them
-  std::uint64_t exchanges_in_graph_ = 0, calls_left_ = 0;  // of a graph that is captured
+  std::mutex capture_mutex_;
+  std::uint64_t exchanges_in_graph_ = 0, calls_left_ = 0;  // of the graph that is captured
   std::atomic<NcclComm*> comm_ = nullptr;
   const std::shared_ptr<Calls> calls_ = std::make_shared<Calls>();
   std::optional<Watch> watch_;
@@ -292,8 +304,10 @@ class NcclGroup final : public LibraryGroup {
                                                  graph::Target target) override {
       std::vector<const Call*> calls;
       for (const graph::NodeData& node : data.nodes)
-        if (const auto* call = dynamic_cast<const Call*>(graph::meeting_of(node)))
+        if (const auto* call = dynamic_cast<const Call*>(graph::meeting_of(node))) {
+          check_place(data, node, target);
           calls.push_back(call);
+        }
       auto instance = capture(data, target, calls);
       instance->upload();
       std::set<const NcclGroup*> met;
@@ -302,6 +316,20 @@ class NcclGroup final : public LibraryGroup {
     }
 
    private:
+    /// Each launch has every exchange once, and is known to the host: the watch counts them.
+    static void check_place(const graph::GraphData& data, const graph::NodeData& node,
+                            graph::Target target) {
+      const auto refuse = [&](const char* where) {
+        throw BadArgument(fmt::format(
+            "'{}' is an exchange through NCCL {}; NCCL's exchanges stand in graphs that "
+            "the host launches, and in their children",
+            node.name, where));
+      };
+      if (target == graph::Target::device_launch) refuse("in a graph for launches from the device");
+      for (graph::ScopeId scope = node.scope; scope != graph::kRootScope;
+           scope = data.nodes[data.scopes[scope].parent].scope)
+        if (data.scopes[scope].is_body) refuse("in the body of a condition or a loop");
+    }
     static std::unique_ptr<graph::Instance> capture(const graph::GraphData& data,
                                                     graph::Target target,
                                                     const std::vector<const Call*>& calls) {

@@ -84,26 +84,26 @@ bool Watch::meet() {
   return false;
 }
 
-/// Names the ranks that launched less than others.
+/// Names the ranks that launched least, if they wait for none of theirs.
 std::string Watch::story_of(const std::vector<Beat>& beats) const {
-  std::uint64_t most = 0, fewest = beats[0].launched, ended = beats[0].ended;
-  for (const Beat& beat : beats) {
-    most = std::max(most, beat.launched);
-    fewest = std::min(fewest, beat.launched);
-    ended = std::min(ended, beat.ended);
-  }
+  const auto by_launched = [](const Beat& a, const Beat& b) { return a.launched < b.launched; };
+  const auto by_ended = [](const Beat& a, const Beat& b) { return a.ended < b.ended; };
+  const auto [fewest, most] = std::minmax_element(beats.begin(), beats.end(), by_launched);
   const double seconds = seconds_of(watchers_.deadline());
-  if (fewest == most)
-    return fmt::format(
-        "all ranks launched {} exchanges through NCCL, and {} ended; no more did within {:.3g} s",
-        most, ended, seconds);
-  std::vector<int> behind;
+  std::vector<int> absent;
   for (std::size_t rank = 0; rank < beats.size(); ++rank)
-    if (beats[rank].launched < most)
-      behind.push_back(Access::impl(watchers_)->world_rank(static_cast<int>(rank)));
+    if (beats[rank].launched == fewest->launched && beats[rank].launched <= beats[rank].ended)
+      absent.push_back(Access::impl(watchers_)->world_rank(static_cast<int>(rank)));
+  if (!absent.empty())
+    return fmt::format(
+        "{} launched {} exchanges through NCCL, and others up to {}; no more ended within {:.3g} s",
+        list_ranks(absent), fewest->launched, most->launched, seconds);
+  const std::string launched = fewest->launched == most->launched
+                                   ? std::to_string(most->launched)
+                                   : fmt::format("{} to {}", fewest->launched, most->launched);
   return fmt::format(
-      "{} launched {} exchanges through NCCL, and others {}; no more ended within {:.3g} s",
-      list_ranks(behind), fewest, most, seconds);
+      "all ranks launched {} exchanges through NCCL, and {} ended; no more did within {:.3g} s",
+      launched, std::min_element(beats.begin(), beats.end(), by_ended)->ended, seconds);
 }
 
 }  // namespace attacca::comm

@@ -31,6 +31,7 @@ class Watch {
   Watch(const Watch&) = delete;
 
   void add_launched(std::uint64_t exchanges) { launched_ += exchanges; }
+  void take_launched_back(std::uint64_t exchanges) { launched_ -= exchanges; }
 
  private:
   using Clock = std::chrono::steady_clock;
