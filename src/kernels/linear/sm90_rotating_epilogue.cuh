@@ -1,7 +1,7 @@
-// sm90_rotating_epilogue.cuh: RoPE as the epilogue of a tile of sm90_tiled_linear.cuh, for the
-// product of queries, keys and values (rope_epilogue.hpp). Both warpgroups leave their sums in
-// shared memory: 128 outputs of each row of x, which are a head of 128 elements or two of 64. Then
-// 16 lanes take a row, four pairs each, and store it where attention reads it.
+// sm90_rotating_epilogue.cuh: rotates a tile of queries, keys or values and stores it where
+// attention reads it (rope_epilogue.hpp), at the end of a tile of sm90_tiled_linear.cuh. Both
+// warpgroups leave their sums in shared memory: 128 outputs of each row of x, which are a head of
+// 128 elements or two of 64. Then 16 lanes take a row, four pairs each.
 #pragma once
 
 #include <cstdint>
@@ -146,7 +146,7 @@ class RotatingEpilogue {
 
   __device__ Target target() const {
     if (is_query()) return {reinterpret_cast<std::uint16_t*>(p_.y) + output_, 2 * queries()};
-    // Of keys and values, a page's positions are neighbours.
+    // A page has all its positions of one head, then those of the next.
     const std::uint32_t head = output_ - element_ - queries() - (is_value() ? keys() : 0);
     auto* const pool = static_cast<std::uint16_t*>(is_value() ? rope_.kv.values : rope_.kv.keys);
     return {pool + std::uint64_t{head} * rope_.kv.page_size + element_, rope_.kv.head_size};

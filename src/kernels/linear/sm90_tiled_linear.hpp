@@ -60,7 +60,8 @@ struct TiledLinearArgs {
   StreamedLinearArgs product;
   /// How long a block waits for the partial sums of others.
   std::uint64_t patience_nanoseconds = kPatienceNanoseconds;
-  /// Of queries, keys and values that are not stored but rotated. REQUIRES: not in order; CUDA.
+  /// Rotates queries and keys, and stores keys and values in their pages. REQUIRES: the product of
+  /// these; not in order; CUDA.
   RopeEpilogue rope = {};
 
   ATTACCA_HD std::uint32_t weight_rows() const {
