@@ -121,7 +121,7 @@ class HttpConnection final : public Connection,
 
   void close_if_late(Clock::time_point now) override {
     const bool waits_for_client = !is_answering_ && pending_.empty();
-    if (now > write_by_ || (waits_for_client && now > read_by_)) lose_client();
+    if (now > write_by_ || (waits_for_client && now > read_by_)) close();
   }
 
   // What exchange `id` has to say. Nothing, unless it is the current one.

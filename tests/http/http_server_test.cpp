@@ -198,7 +198,7 @@ TEST_F(HttpServerTest, a_line_waits_for_no_handler_and_counts_replies_of_other_t
   thread_.join();
 }
 
-TEST_F(HttpServerTest, a_line_says_what_a_client_got_that_left) {
+TEST_F(HttpServerTest, a_line_says_what_a_client_got_that_stopped_reading) {
   start({.stalled_write = std::chrono::seconds(0)},
         [&](const HttpRequest& request, const ExchangePtr& exchange) {
           const ExchangePtr logged = log_->wrap(exchange, request);
@@ -209,7 +209,8 @@ TEST_F(HttpServerTest, a_line_says_what_a_client_got_that_left) {
   const test::RawClient client = connect();
   client.send("GET / HTTP/1.1\r\n\r\n");
   const nlohmann::json line = lines_.wait_for(0);
-  EXPECT_EQ(line["client_left"], true);
+  EXPECT_EQ(line["client_left"], false);
+  EXPECT_EQ(line["given_up"], true);
   EXPECT_EQ(line["status"], 200);
   EXPECT_LT(line["bytes"], 64 << 20);
 }
