@@ -1,6 +1,6 @@
 // attention_rope.cuh: one warp applies the norm and RoPE to one head. All kernels that store keys
-// use this code or, for tiles, sm90_rotating_epilogue.cuh, which rounds alike. Every rounding is
-// explicit, so a key is the same bits whichever kernel stores it.
+// use this code; sm90_rotating_epilogue.cuh, which rotates tiles, shares rotate_pair. Every rounding
+// is explicit, so a key is the same bits whichever kernel stores it.
 #pragma once
 
 #include "kernels/attention/paged_kv.hpp"
@@ -17,6 +17,13 @@ __device__ inline float2 angle_of(float frequency, std::int32_t position) {
   float2 angle;
   sincospif(2 * static_cast<float>(turns - rint(turns)), &angle.y, &angle.x);
   return angle;
+}
+
+/// Rotates two elements of a head by an angle.
+__device__ inline void rotate_pair(float& first, float& second, float cosine, float sine) {
+  const float a = first, b = second;
+  first = __fmaf_rn(a, cosine, -__fmul_rn(b, sine));
+  second = __fmaf_rn(b, cosine, __fmul_rn(a, sine));
 }
 
 /// Cosines and sines of one position; lane l holds those of pairs l, l + 32, ...
@@ -83,10 +90,7 @@ __device__ inline void rope_head(const float* from, float* to, const Angles<kSiz
     if (at >= rope.half) continue;
     float& first = rope.pairs == RotaryPairs::adjacent ? to[2 * at] : to[at];
     float& second = rope.pairs == RotaryPairs::adjacent ? to[2 * at + 1] : to[at + rope.half];
-    const float a = first;
-    const float b = second;
-    first = __fmaf_rn(a, angles.values[i].x, -__fmul_rn(b, angles.values[i].y));
-    second = __fmaf_rn(b, angles.values[i].x, __fmul_rn(a, angles.values[i].y));
+    rotate_pair(first, second, angles.values[i].x, angles.values[i].y);
   }
   __syncwarp();
 }

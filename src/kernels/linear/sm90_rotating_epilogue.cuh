@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/attention/attention_elements.cuh"
+#include "kernels/attention/attention_rope.cuh"
 #include "kernels/linear/sm90_tiled_epilogue.cuh"
 #include "kernels/linear/sm90_tiled_linear.hpp"
 #include "kernels/linear/sum_order.cuh"
@@ -125,6 +126,7 @@ class RotatingEpilogue {
         sum_order::scaled_sum(sum.z, factor, bias.z), sum_order::scaled_sum(sum.w, factor, bias.w)};
   }
   __device__ void rotate(Fours& x, const Angles& by) const {
+    using attending::rotate_pair;
     if (is_adjacent()) {
       rotate_pair(x.low.x, x.low.y, by.first.x, by.first.y);
       rotate_pair(x.low.z, x.low.w, by.first.z, by.first.w);
@@ -136,12 +138,6 @@ class RotatingEpilogue {
       rotate_pair(x.low.z, x.high.z, by.second.x, by.second.y);
       rotate_pair(x.low.w, x.high.w, by.second.z, by.second.w);
     }
-  }
-  /// As in attention_rope.cuh.
-  __device__ static void rotate_pair(float& first, float& second, float cosine, float sine) {
-    const float a = first, b = second;
-    first = __fmaf_rn(a, cosine, -__fmul_rn(b, sine));
-    second = __fmaf_rn(b, cosine, __fmul_rn(a, sine));
   }
 
   __device__ Target target() const {
