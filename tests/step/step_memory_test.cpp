@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <attacca/error.hpp>
 
+#include "kernels/linear/sm90_tiled_linear.hpp"
 #include "model/embedded.hpp"
+#include "model/shapes.hpp"
+#include "step/step.hpp"
 #include "support/on_each_device.hpp"
 
 namespace attacca::test {
@@ -14,7 +17,10 @@ using step::KvPool;
 using step::Region;
 using step::StepMemory;
 using testing::AllOf;
+using testing::Contains;
 using testing::HasSubstr;
+using testing::IsSupersetOf;
+using testing::Not;
 
 class SmallStepMemory : public OnEachDevice {};
 ATTACCA_ON_EACH_DEVICE(SmallStepMemory);
@@ -78,6 +84,34 @@ TEST_P(SmallStepMemory, keeps_rotated_rows_behind_queries_where_no_square_of_the
     EXPECT_LE(static_cast<const void*>(to.is_in_long_run + shape.tokens),
               memory.qkv(shape) + shape.tokens * columns);
   }
+}
+
+/// The names of the kernels of a step, in its order.
+std::vector<std::string> kernels_of(const step::Chain& chain) {
+  std::vector<std::string> names;
+  for (const step::Link& link : chain.links()) names.emplace_back(link.kernel->name);
+  return names;
+}
+
+TEST_P(SmallStepMemory, has_steps_of_many_rows_rotate_in_a_product_where_products_are_tiled) {
+  if (!is_cuda() || !kernels::has_tiled_linear(device()))
+    GTEST_SKIP() << "this device has no tiled products";
+  model::ModelConfig config = model::shape_called("smollm2-135m");  // heads of 64
+  config.layers = 1;
+  const model::Weights weights(config, device(), 1);
+  const KvPool kv(device(), config, {.pages = 4, .page_size = 16});
+  const step::StepShape shape{64, 1};
+  const auto kernels = [&](bool same_bits) {
+    const StepMemory memory(
+        device(), config, weights, kv,
+        {.largest = shape, .slots = 1, .table_stride = 4, .same_bits = same_bits}, {});
+    return kernels_of(step::emit_logits(memory, shape));
+  };
+  const std::vector<std::string> fast = kernels(false), same = kernels(true);
+  EXPECT_THAT(fast, AllOf(IsSupersetOf({"rope_rows", "rotating_tiled_linear"}),
+                          Not(Contains("rope_store"))));
+  EXPECT_THAT(same, AllOf(Contains("rope_store"), Not(Contains("rope_rows")),
+                          Not(Contains("rotating_tiled_linear"))));
 }
 
 TEST_P(SmallStepMemory, gives_each_layer_its_own_keys_and_values) {
