@@ -67,19 +67,7 @@ class Emitter {
                 .parts = 3,
                 .adds = false,
                 .y = qkv_});
-    chain_.add(Part::attention, layer + "rope", rope_store(),
-               {.qkv = qkv_,
-                .rows = tokens_,
-                .positions = in_.positions,
-                .slots = in_.slots,
-                .frequencies = weights_.frequencies,
-                .query_norm = w.query_norm,
-                .key_norm = w.key_norm,
-                .epsilon = c_.norm_epsilon,
-                .pairs = c_.pairs,
-                .rotary_size = c_.rotary_size,
-                .heads = c_.heads,
-                .kv = kv});
+    chain_.add(Part::attention, layer + "rope", rope_store(), memory_.rope_store(shape_, i));
     const Rows attended = rows(memory_.attended(), c_.heads * c_.head_size, {w.output});
     chain_.add(Part::attention, layer + "attention", attention(),
                {.q = qkv_,

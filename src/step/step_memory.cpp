@@ -135,6 +135,22 @@ PagedKv StepMemory::kv(std::size_t layer) const {
   return kv;
 }
 
+kernels::RopeStoreArgs StepMemory::rope_store(const StepShape& shape, std::size_t layer) const {
+  const model::LayerWeights& w = weights_.layers[layer];
+  return {.qkv = qkv(shape),
+          .rows = {input_.token_count, shape.tokens},
+          .positions = input_.positions,
+          .slots = input_.slots,
+          .frequencies = weights_.frequencies,
+          .query_norm = w.query_norm,
+          .key_norm = w.key_norm,
+          .epsilon = config_.norm_epsilon,
+          .pairs = config_.pairs,
+          .rotary_size = config_.rotary_size,
+          .heads = config_.heads,
+          .kv = kv(layer)};
+}
+
 float* StepMemory::logits() const {
   return logits_.as<float>(std::size_t{sizes_.largest.rows} * config_.vocabulary);
 }

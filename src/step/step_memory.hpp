@@ -12,6 +12,7 @@
 
 #include "kernels/activations.hpp"
 #include "kernels/attention/rope_epilogue.hpp"
+#include "kernels/attention/rope_store.hpp"
 #include "kernels/residual.hpp"
 #include "kernels/sample/sample.hpp"
 #include "model/config.hpp"
@@ -134,6 +135,8 @@ class StepMemory {
   const StepSizes& sizes() const { return sizes_; }
   const StepInput& input() const { return input_; }
   kernels::PagedKv kv(std::size_t layer) const;
+  /// For the kernel that rotates a layer's queries and keys and stores keys and values.
+  kernels::RopeStoreArgs rope_store(const StepShape& shape, std::size_t layer) const;
   /// [rows]
   const Buffer<kernels::Sampled>& sampled() const { return sampled_; }
   Buffer<kernels::Sampled>& sampled() { return sampled_; }

@@ -210,19 +210,7 @@ class Emitter {
       return;
     }
     if (!rotates_in_product_)
-      chain_.add(Part::attention, layer + "rope", rope_store(),
-                 {.qkv = qkv_,
-                  .rows = tokens_,
-                  .positions = in_.positions,
-                  .slots = in_.slots,
-                  .frequencies = weights_.frequencies,
-                  .query_norm = w.query_norm,
-                  .key_norm = w.key_norm,
-                  .epsilon = c_.norm_epsilon,
-                  .pairs = c_.pairs,
-                  .rotary_size = c_.rotary_size,
-                  .heads = c_.heads,
-                  .kv = kv});
+      chain_.add(Part::attention, layer + "rope", rope_store(), memory_.rope_store(shape_, i));
     MixedAttentionArgs args = mixed_attention_args(i);
     args.has_rounded_queries = rounds_queries();
     if (has_prompt_attention(memory_.device(), args)) {
