@@ -99,7 +99,7 @@ TEST_P(SmallStepMemory, has_steps_of_many_rows_rotate_in_a_product_where_product
   model::ModelConfig config = model::shape_called("smollm2-135m");  // heads of 64
   config.layers = 1;
   const model::Weights weights(config, device(), 1);
-  const KvPool kv(device(), config, {.pages = 4, .page_size = 16});
+  const KvPool kv(device(), config, {.pages = 4, .page_size = 16, .type = kernels::KvType::bf16});
   const step::StepShape shape{64, 1};
   const auto kernels = [&](bool same_bits) {
     const StepMemory memory(
