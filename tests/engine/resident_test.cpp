@@ -161,7 +161,7 @@ TEST_P(Resident, a_host_that_pauses_for_a_second_delays_no_step) {
     last = record.at;
   }
   EXPECT_GT(longest, 0u);
-  EXPECT_LT(longest, 20'000'000u) << "nanoseconds from the end of one step to that of the next";
+  EXPECT_LT(longest, 200'000'000u) << "nanoseconds from the end of one step to that of the next";
 }
 
 TEST_P(Resident, many_steps_are_one_launch) {
