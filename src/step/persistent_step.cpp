@@ -31,7 +31,7 @@ struct Sizes {
 };
 /// Where one kernel is faster; the figures are in docs/trials.md, "A decode step as one kernel": of
 /// an H200, and shapes of 0.27, 2.5 and 15 GB. Its few warps attend slowly to long contexts.
-constexpr Sizes kFaster[] = {{4, 16, 1.5e9, 4e9, 1024}};
+constexpr Sizes kFaster[] = {{4, 16, 1.5e9, 4e9, 512}};
 
 /// The kernels of a chain are known by name and by the size of their arguments.
 template <class Args>

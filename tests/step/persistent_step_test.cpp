@@ -214,9 +214,9 @@ TEST_P(SmallPersistentStep, is_what_a_step_becomes_where_memory_asks_for_it) {
 TEST_P(SmallPersistentStep, is_chosen_only_where_it_was_measured_faster) {
   constexpr double kSmall = 0.27e9, kMiddle = 2.5e9, kLarge = 15e9;
   for (const std::uint32_t rows : {4u, 8u, 16u})
-    EXPECT_TRUE(step::is_faster_persistent(rows, kMiddle, 1024)) << rows << " rows";
+    EXPECT_TRUE(step::is_faster_persistent(rows, kMiddle, 512)) << rows << " rows";
   for (const std::uint32_t rows : {4u, 8u, 16u})
-    EXPECT_FALSE(step::is_faster_persistent(rows, kMiddle, 2048)) << rows << " rows";
+    EXPECT_FALSE(step::is_faster_persistent(rows, kMiddle, 513)) << rows << " rows";
   for (const double bytes : {0.0, kSmall, kMiddle, kLarge})
     EXPECT_FALSE(step::is_faster_persistent(1, bytes, 512)) << bytes << " bytes";
   for (const double bytes : {kSmall, kLarge})
