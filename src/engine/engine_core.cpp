@@ -84,10 +84,8 @@ JobPtr EngineCore::job_of(const Request& request) const {
     throw BadArgument("max_tokens is 0; ask for at least one token, or use score");
   const std::size_t room = engine::most_tokens(limits_);
   if (job->prompt.size() >= room)
-    throw BadArgument(fmt::format(
-        "the prompt has {} tokens, and a sequence may have {}; shorten it, or start the engine "
-        "with a larger context or more pages",
-        job->prompt.size(), room));
+    throw BadArgument(fmt::format("the prompt has {} tokens, and a sequence may have {}; {}",
+                                  job->prompt.size(), room, remedy_for_length()));
   job->max_new = std::min(request.max_tokens, room - job->prompt.size());
   job->sampling = engine::sampling_of(request, model_->config());
   job->sampling.params.last_position =
@@ -99,6 +97,12 @@ JobPtr EngineCore::job_of(const Request& request) const {
     job->text = std::make_unique<engine::TextStream>(model_->require_tokenizer(), job->prompt,
                                                      request.stop);
   return job;
+}
+
+const char* EngineCore::remedy_for_length() const {
+  return engine::most_tokens(limits_) >= model_->config().context
+             ? "shorten it: that is the model's context"
+             : "shorten it, or start the engine with a larger context or more pages";
 }
 
 JobPtr EngineCore::embedding_job_of(const Request& request) const {
@@ -113,10 +117,9 @@ JobPtr EngineCore::embedding_job_of(const Request& request) const {
   job->prompt = engine::prompt_of(request, *model_);
   if (job->prompt.empty()) throw BadArgument("the prompt has no tokens; give it some text");
   if (job->prompt.size() > engine::most_tokens(limits_))
-    throw BadArgument(
-        fmt::format("{} tokens to embed, and a sequence may have {}; shorten the text, or start "
-                    "the engine with a larger context or more pages",
-                    job->prompt.size(), engine::most_tokens(limits_)));
+    throw BadArgument(fmt::format("{} tokens to embed, and a sequence may have {}; {}",
+                                  job->prompt.size(), engine::most_tokens(limits_),
+                                  remedy_for_length()));
   job->pooling = request.embed;
   set_priority_and_deadline(*job, request);
   return job;

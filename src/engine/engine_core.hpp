@@ -58,6 +58,7 @@ class EngineCore {
  private:
   driver::JobPtr job_of(const Request& request) const;
   driver::JobPtr embedding_job_of(const Request& request) const;
+  const char* remedy_for_length() const;
   void add_grammar(driver::Job& job, const Request& request) const;
   driver::JobPtr score_job_of(std::span<const std::int32_t> tokens) const;
   /// Runs jobs to their ends, and calls their receivers in the caller's thread. Jobs whose

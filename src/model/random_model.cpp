@@ -36,11 +36,24 @@ constexpr float kUnusedScore = -1e9f;
 /// probable.
 constexpr float kLogitDeviation = 3;
 
-/// A file that is written under the name "PATH.part" and renamed when it is complete.
+/// Where links lead, whether there is a file or not.
+std::filesystem::path behind_links(std::filesystem::path path) {
+  constexpr int kMostLinks = 40;
+  std::error_code failure;
+  for (int links = 0; links < kMostLinks && is_symlink(path, failure); ++links)
+    path = path.parent_path() / read_symlink(path);
+  return path;
+}
+
+/// A file that is written under the name "PATH.part" and renamed when it is complete. A link stays,
+/// and the file that it leads to is replaced; anything else that is no file is refused.
 class UnfinishedFile {
  public:
   UnfinishedFile(const std::filesystem::path& path, std::uint64_t bytes)
-      : path_(path), part_(path.string() + ".part") {
+      : path_(behind_links(path)), part_(path_.string() + ".part") {
+    if (exists(path_) && !is_regular_file(path_))
+      throw BadArgument(fmt::format("'{}' is {}; name a file", path.string(),
+                                    is_directory(path_) ? "a folder" : "no regular file"));
     descriptor_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (descriptor_ < 0) fail(errno);
     std::error_code unknown;
@@ -75,6 +88,7 @@ class UnfinishedFile {
     std::error_code failure;
     std::filesystem::rename(part_, path_, failure);
     if (failure) fail(failure.value());
+    is_finished_ = true;
   }
 
  private:
@@ -83,8 +97,8 @@ class UnfinishedFile {
                             std::generic_category().message(reason)));
   }
   void discard() {
-    if (descriptor_ < 0) return;
-    ::close(std::exchange(descriptor_, -1));
+    if (is_finished_) return;
+    if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
     std::error_code ignored;
     std::filesystem::remove(part_, ignored);
   }
@@ -92,6 +106,7 @@ class UnfinishedFile {
   std::filesystem::path path_;
   std::filesystem::path part_;
   int descriptor_ = -1;
+  bool is_finished_ = false;
 };
 
 void set_sizes(formats::GgufWriter& writer, const ModelConfig& c) {

@@ -3,6 +3,7 @@
 #include "model/random_model.hpp"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 #include <attacca/error.hpp>
 #include <attacca/llm.hpp>
 
@@ -168,6 +169,23 @@ TEST_F(RandomFile, that_cannot_be_written_is_named_with_the_reason_and_leaves_no
   EXPECT_THAT([&] { write(large); },
               ThrowsMessage<Error>(AllOf(HasSubstr("GB free"), HasSubstr("random.gguf"))));
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
+}
+
+TEST_F(RandomFile, replaces_what_a_link_leads_to_and_nothing_that_is_no_file) {
+  const auto of_type = [&](const char* name, std::filesystem::file_type type) {
+    return std::filesystem::symlink_status(file(name)).type() == type;
+  };
+  std::filesystem::create_symlink("random.gguf", file("link"));
+  write(small(TensorType::bf16), "link");
+  EXPECT_TRUE(of_type("link", std::filesystem::file_type::symlink));
+  EXPECT_TRUE(of_type("random.gguf", std::filesystem::file_type::regular));
+  std::filesystem::create_directory(file("folder"));
+  ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0600), 0);
+  for (const char* name : {"folder", "pipe"})
+    EXPECT_THAT([&] { write(small(TensorType::bf16), name); },
+                ThrowsMessage<BadArgument>(AllOf(HasSubstr(name), HasSubstr("name a file"))));
+  EXPECT_TRUE(of_type("pipe", std::filesystem::file_type::fifo));
+  EXPECT_FALSE(std::filesystem::exists(file("folder.part")));
 }
 
 TEST(Shapes, an_unknown_one_is_refused_with_the_known_ones) {

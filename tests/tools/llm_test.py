@@ -125,6 +125,22 @@ class Conversation(unittest.TestCase):
             terminal.type("\x04")
             self.assertEqual(0, terminal.end()[1])
 
+    def test_a_full_conversation_says_where_an_answer_was_cut_and_how_to_go_on(self):
+        with Terminal("run", "--device", "host-serial", "--temperature", "0", "--context", "64") as terminal:
+            terminal.until("\n> ")
+            terminal.type("Tell me a story about a fox.\n")
+            terminal.until("the answer ends here")
+            terminal.until("> ")
+            terminal.type("hi\n")
+            terminal.until("/reset forgets it")
+            terminal.until("> ")
+            terminal.type("/reset\n")
+            terminal.until("> ")
+            terminal.type("hi\n")
+            self.assertNotIn("shorten it", terminal.until("\n> "))
+            terminal.type("\x04")
+            self.assertEqual(0, terminal.end()[1])
+
     def test_options_of_no_use_in_a_conversation_are_refused(self):
         for option in ("--json",), ("--samples", "2"):
             with Terminal("run", *option) as terminal:
@@ -284,6 +300,9 @@ class StepGraph(unittest.TestCase):
         done = attacca("graph", "heat", "--layers", "2")
         self.assertEqual(2, done.returncode)
         self.assertIn("attacca graph step", done.stderr)
+        done = attacca("graph", "step", "--tokens", "8", "--batch", "4")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("give one of them", done.stderr)
         done = attacca("graph", "step", "--shape", "llama-2b")
         self.assertEqual(2, done.returncode)
         self.assertIn("llama-1b", done.stderr)

@@ -70,7 +70,11 @@ void write_svg(const std::string& dot, const std::string& file) {
 
 Graph graph_of(const GraphChoices& choices, const Device& device) {
 #if ATTACCA_WITH_LLM
-  if (choices.example == "step") return step_graph(choices.step, device);
+  if (choices.example == "step") {
+    if (choices.step.tokens && choices.step.batch)
+      throw UsageError("--tokens is a prompt, and --batch sequences that decode; give one of them");
+    return step_graph(choices.step, device);
+  }
   for (const Option& option : choices.step_options)
     if (option.is_given())
       throw UsageError("--shape, --batch, --tokens and --layers are for `attacca graph step`");

@@ -186,9 +186,13 @@ void Runner::converse() {
     if (reply.finish == Finish::failed) {  // the conversation may have become too long
       say_failure({}, reply);
       messages.pop_back();
+      if (!messages.empty())
+        fmt::print(stderr, "attacca: the conversation is part of the prompt; /reset forgets it\n");
       continue;
     }
     write_out("\n");
+    if (reply.finish == Finish::length)
+      fmt::print(stderr, "attacca: the answer ends here, at the most tokens it may have\n");
     messages.push_back({"assistant", reply.text});
     if (settings_.has_stats) print_stats({reply});
   }

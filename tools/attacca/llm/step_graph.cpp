@@ -13,16 +13,16 @@ Graph step_graph(const StepGraphChoices& choices, const Device& device) {
   model::ModelConfig config = model::shape_called(choices.shape);
   config.layers = std::min(config.layers, choices.layers.value_or(config.layers));
   const model::Weights weights(config, device, std::nullopt);
-  const step::StepShape shape{.tokens = choices.tokens.value_or(choices.batch),
-                              .rows = choices.batch,
-                              .is_decode = !choices.tokens};
+  const std::uint32_t batch = choices.batch.value_or(1);
+  const step::StepShape shape{
+      .tokens = choices.tokens.value_or(batch), .rows = batch, .is_decode = !choices.tokens};
   const step::KvPool kv(device, config,
                         {.pages = 1,
                          .page_size = 16,
                          .type = device.is_cuda() ? kernels::KvType::bf16 : kernels::KvType::f32});
   const step::StepMemory memory(
       device, config, weights, kv,
-      {.largest = shape, .slots = choices.batch, .table_stride = config.context / 16}, {});
+      {.largest = shape, .slots = batch, .table_stride = config.context / 16}, {});
   Graph graph(device,
               fmt::format("{} step of {}, {} {}", shape.is_decode ? "decode" : "prefill",
                           choices.shape, shape.tokens, shape.tokens == 1 ? "token" : "tokens"));

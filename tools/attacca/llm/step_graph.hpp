@@ -11,12 +11,12 @@ namespace attacca::tool {
 
 struct StepGraphChoices {
   std::string shape = "llama-1b";
-  std::uint32_t batch = 1;              // sequences that decode one token each
+  std::optional<std::uint32_t> batch;   // sequences that decode one token each, or 1
   std::optional<std::uint32_t> tokens;  // a prompt of so many tokens instead
   std::optional<std::uint32_t> layers;  // fewer than the shape has
 };
 
-/// REQUIRES: nobody launches the graph.
+/// REQUIRES: nobody launches the graph; not both a batch and a prompt.
 Graph step_graph(const StepGraphChoices& choices, const Device& device);
 
 }  // namespace attacca::tool
