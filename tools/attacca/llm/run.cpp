@@ -111,6 +111,8 @@ llm::Grammar grammar_of(const Settings& settings) {
 }
 
 void check_conversation(const Settings& settings, bool is_chat) {
+  if (settings.is_plain)
+    throw BadArgument("no prompt, and --plain is no conversation; give it a text to go on from");
   if (!is_chat)
     throw BadArgument("no prompt: this model does not chat; give it a text to go on from");
   if (settings.is_json || settings.samples > 1)
@@ -129,6 +131,8 @@ void run(Settings& settings, bool has_model) {
   RunTrace trace(settings.trace, options);
   const Model model = open_model(settings.model);
   if (!team.start(model, options)) return;
+  if (options.ranks && !settings.trace.file.empty())
+    fmt::print(stderr, "--trace {}: it has rank 0 alone\n", settings.trace.file);
   const std::vector<Prompt> prompts = prompts_of(settings, prompt);
   ProgressBar bar;
   Engine engine(model, options, [&](std::string_view what, std::uint64_t done, std::uint64_t all) {
