@@ -65,6 +65,8 @@ if(NOT ATTACCA_SANITIZE)
   set_tests_properties(comm_transport_edges comm_transport_staged comm_transport_direct comm_transport_peer
     comm_transport_nccl PROPERTIES LABELS "mpi;gpu" TIMEOUT 60 SKIP_RETURN_CODE 77
     ENVIRONMENT "NCCL_MULTI_RANK_GPU_ENABLE=1;NCCL_MAX_CTAS=4;NCCL_GRAPH_MIXING_SUPPORT=0")
+  add_test(NAME comm_launch_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/comm/launch_test.py)
+  set_tests_properties(comm_launch_test PROPERTIES LABELS mpi)
   if(NOT MPI_CXX_FOUND)
     add_test(NAME comm_mpi_2 COMMAND ${CMAKE_COMMAND} -E echo "MPI was not found; install libopenmpi-dev")
     set_tests_properties(comm_mpi_2 PROPERTIES LABELS mpi DISABLED TRUE)

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Starts processes as torchrun does, on this machine: launch.py COUNT PROGRAM [ARGUMENT]... Fails if one of them does."""
+"""Starts processes as torchrun does, on this machine: launch.py COUNT PROGRAM [ARGUMENT]... Fails if one of them does.
+Exits with 77, which means skipped to CTest, if all of them do."""
 import os
 import socket
 import subprocess
 import sys
+
+SKIPPED = 77
 
 
 def free_port():
@@ -22,6 +25,12 @@ def start(count, command, **options):
             for rank in range(count)]
 
 
+def status_of(statuses):
+    """Of the launch, from those of its processes. Some that skip what others run are an error."""
+    if all(status == SKIPPED for status in statuses):
+        return SKIPPED
+    return next((status for status in statuses if status not in (0, SKIPPED)), int(SKIPPED in statuses))
+
+
 if __name__ == "__main__":
-    statuses = [process.wait() for process in start(int(sys.argv[1]), sys.argv[2:])]
-    sys.exit(next((status for status in statuses if status != 0), 0))
+    sys.exit(status_of([process.wait() for process in start(int(sys.argv[1]), sys.argv[2:])]))
