@@ -9,6 +9,7 @@
 #include <attacca/error.hpp>
 
 #include <cerrno>
+#include <cstdint>
 #include <system_error>
 #include <utility>
 
@@ -55,6 +56,14 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+void read_soon(std::span<const std::byte> bytes) {
+  static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto first = reinterpret_cast<std::uintptr_t>(bytes.data());
+  const std::uintptr_t start = first - first % page;
+  ::posix_madvise(reinterpret_cast<void*>(start), first + bytes.size() - start,
+                  POSIX_MADV_WILLNEED);
 }
 
 }  // namespace attacca::formats

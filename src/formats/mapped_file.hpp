@@ -30,4 +30,8 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
+/// Asks the system to read these bytes soon, and does not wait. Bytes that are no file's are left
+/// alone.
+void read_soon(std::span<const std::byte> bytes);
+
 }  // namespace attacca::formats

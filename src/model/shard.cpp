@@ -6,15 +6,26 @@
 #include <algorithm>
 #include <attacca/error.hpp>
 #include <cstring>
+#include <span>
 #include <string>
 
+#include "formats/mapped_file.hpp"
 #include "model/checkpoint.hpp"
 
 namespace attacca::model {
 
 namespace {
 
-constexpr std::uint64_t kFingerprintBytes = 64;  // at both ends of a tensor
+constexpr std::uint64_t kSampleBytes = 64;           // of a tensor, for its fingerprint,
+constexpr std::uint64_t kSampleStride = 256 * 1024;  // every so many bytes and at the end
+
+template <class Use>
+void each_sample(const formats::Tensor& tensor, Use use) {
+  for (std::uint64_t at = 0; at < tensor.bytes; at += kSampleStride)
+    use(std::span(tensor.data + at, std::min(tensor.bytes - at, kSampleBytes)));
+  const std::uint64_t last = std::min(tensor.bytes, kSampleBytes);
+  use(std::span(tensor.data + tensor.bytes - last, last));
+}
 
 /// Why the model cannot be split; empty if it can.
 std::string problem_with(const Checkpoint& checkpoint, int ranks) {
@@ -87,13 +98,15 @@ std::uint64_t fingerprint(const Checkpoint& checkpoint) {
     add_number(size);
   add_number(c.norm_epsilon);
   add_number(c.rope_theta);
+  // A disk reads many pages at once ten times as fast as one after the other.
+  for (const formats::Tensor& tensor : checkpoint.tensors())
+    each_sample(tensor, formats::read_soon);
   for (const formats::Tensor& tensor : checkpoint.tensors()) {
     add(tensor.name.data(), tensor.name.size());
     add_number(tensor.type);
     add_number(tensor.bytes);
-    const std::uint64_t ends = std::min(tensor.bytes, kFingerprintBytes);
-    add(tensor.data, ends);
-    add(tensor.data + tensor.bytes - ends, ends);
+    each_sample(tensor,
+                [&](std::span<const std::byte> sample) { add(sample.data(), sample.size()); });
   }
   return hash;
 }

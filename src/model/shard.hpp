@@ -47,8 +47,9 @@ formats::Tensor cut_rows(const formats::Tensor& tensor, const RowRange& range);
 formats::Tensor cut_columns(const formats::Tensor& tensor, const Shard& shard,
                             std::vector<std::byte>& memory);
 
-/// A number that models with other sizes, other tensors or other weights do not have. Reads a few
-/// bytes of each tensor.
+/// A number that models with other sizes or other tensors do not have, nor such with other weights:
+/// it reads 64 bytes at every 256 KiB of each tensor, and its last 64. It cannot notice weights
+/// that differ only between those, nor another tokenizer or chat template, which rank 0 alone uses.
 std::uint64_t fingerprint(const Checkpoint& checkpoint);
 
 }  // namespace attacca::model
