@@ -25,13 +25,15 @@ using llm::detail::ModelData;
 /// What a rank tells the others about itself.
 struct Card {
   char version[16] = {};
-  char model[88] = {};
+  char model[96] = {};
   std::uint64_t fingerprint = 0;
-  std::uint32_t is_cuda = 0;
-  std::uint32_t is_resident = 0;
-  std::uint32_t is_fp8 = 0;
+  std::uint8_t is_cuda = 0;
+  std::uint8_t is_resident = 0;
+  std::uint8_t is_fp8 = 0;
+  std::uint8_t fuses_sums = 0;
   std::uint32_t transport = 0;
 };
+static_assert(sizeof(Card) == 128, "other versions send as many bytes, the version first");
 
 /// What rank 0 decides for all.
 struct Decision {
@@ -56,6 +58,7 @@ Card card_of(const ModelData& model, const EngineOptions& options) {
   card.is_cuda = options.device.is_cuda();
   card.is_fp8 = options.weights == llm::WeightFormat::fp8;
   card.is_resident = options.scheduler == llm::Scheduler::resident;
+  card.fuses_sums = options.fuses_rank_sums;
   card.transport = static_cast<std::uint32_t>(options.rank_transport);
   return card;
 }
@@ -87,6 +90,15 @@ void compare(std::span<const Card> cards) {
           fmt::format("rank 0 has {} scheduler and rank {} has {}; give all ranks the same",
                       first.is_resident ? "the resident" : "the host's", rank,
                       card.is_resident ? "the resident one" : "the host's"));
+    if (card.transport != first.transport)
+      throw BadArgument(
+          fmt::format("rank 0 has the transport {} and rank {} has {}; give all ranks the same",
+                      transport_name(static_cast<Transport>(first.transport)), rank,
+                      transport_name(static_cast<Transport>(card.transport))));
+    if (card.fuses_sums != first.fuses_sums)
+      throw BadArgument(
+          fmt::format("rank 0 has fuses_rank_sums {} and rank {} has {}; give all ranks the same",
+                      first.fuses_sums ? "on" : "off", rank, card.fuses_sums ? "on" : "off"));
     if (card.is_resident && card.is_cuda &&
         card.transport != static_cast<std::uint32_t>(Transport::nvshmem))
       throw BadArgument(fmt::format(

@@ -265,6 +265,24 @@ TEST(RankedEngine, refuses_different_schedulers_on_every_rank_alike) {
                              "one; give all ranks the same")));
 }
 
+TEST(RankedEngine, refuses_different_transports_on_every_rank_alike) {
+  const auto messages = told(
+      3, [](int) { return fixture("llama"); },
+      [](int rank, EngineOptions& options) {
+        if (rank == 2) options.rank_transport = Transport::staged;
+      });
+  EXPECT_THAT(messages, Each("rank 0 has the transport automatic and rank 2 has staged; give all "
+                             "ranks the same"));
+}
+
+TEST(RankedEngine, refuses_sums_that_only_some_ranks_fuse_on_every_rank_alike) {
+  const auto messages = told(
+      2, [](int) { return fixture("llama"); },
+      [](int rank, EngineOptions& options) { options.fuses_rank_sums = rank != 1; });
+  EXPECT_THAT(messages, Each("rank 0 has fuses_rank_sums on and rank 1 has off; give all ranks the "
+                             "same"));
+}
+
 TEST(RankedEngine, refuses_the_resident_scheduler_where_exchanges_join_the_ranks_graphs) {
   const Device shared = Device::host(2);
   const auto messages = told(
