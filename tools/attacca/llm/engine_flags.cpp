@@ -58,7 +58,7 @@ void add_rank_flags(Command& command, EngineFlags& flags) {
   command
       .option("--ranks", whole_number(flags.ranks, 1, 1024),
               "split the model over this many ranks: threads or, under mpirun, srun or torchrun, "
-              "processes")
+              "processes; with --device cuda they take the machine's GPUs in turn")
       .group(kRanks);
   command
       .option("--rank-deadline", real_number(flags.rank_deadline, 0.001, 1e9),

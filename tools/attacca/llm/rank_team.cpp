@@ -4,12 +4,16 @@
 #include <fmt/core.h>
 #include <attacca/launch.hpp>
 #include <attacca/mpi.hpp>
+#include <attacca/nccl.hpp>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <optional>
 #include <thread>
 #include <utility>
+
+#include "llm/rank_device.hpp"
 
 namespace attacca::tool {
 
@@ -24,9 +28,17 @@ void check_size(unsigned ranks, int processes) {
                                  processes, processes));
 }
 
+/// This process's number on its machine; its rank if the launcher of MPI does not tell it.
+int local_rank(const Group& own) {
+  if (!is_mpi_launch()) return find_launch()->local_rank;
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"})
+    if (const char* value = std::getenv(name)) return std::max(0, std::atoi(value));
+  return own.rank();
+}
+
 }  // namespace
 
-RankTeam::RankTeam(const EngineFlags& flags, llm::EngineOptions& options) {
+RankTeam::RankTeam(const EngineFlags& flags, llm::EngineOptions& options) : device_(flags.device) {
   if (flags.ranks == 0) return;
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   threads_each_ = flags.threads > 0 ? flags.threads : std::max(1u, cores / flags.ranks);
@@ -36,7 +48,8 @@ RankTeam::RankTeam(const EngineFlags& flags, llm::EngineOptions& options) {
   if (const std::optional<Launch> launch = find_launch(); launch && !is_mpi_launch())
     check_size(flags.ranks, launch->size);
   own_ = join_processes(ranks);
-  if (own_) {
+  are_processes_ = own_.has_value();
+  if (are_processes_) {
     check_size(flags.ranks, own_->size());
   } else {
     others_ = make_loopback(static_cast<int>(flags.ranks), ranks);
@@ -47,10 +60,22 @@ RankTeam::RankTeam(const EngineFlags& flags, llm::EngineOptions& options) {
   give_device(options);
 }
 
-/// Ranks on one machine must not wait for each other's worker threads.
+/// Ranks on one machine must not wait for each other's worker threads, and share a GPU only if they
+/// have to.
 void RankTeam::give_device(llm::EngineOptions& options) const {
   if (options.device.kind() == DeviceKind::host_threads)
     options.device = Device::host(threads_each_);
+  if (!options.device.is_cuda() || device_of_rank(device_, 0, 1) == device_) return;
+  const int gpus = Device::cuda_count();
+  int number = 0;
+  if (are_processes_) {
+    number = local_rank(*options.ranks);
+  } else {
+    Transport& transport = options.rank_transport;
+    transport = transport_of_threads(transport, options.ranks->size(), gpus, has_nccl());
+    if (transport != Transport::edges) number = options.ranks->rank();
+  }
+  options.device = Device::from_name(device_of_rank(device_, number, gpus));
 }
 
 RankTeam::~RankTeam() {
@@ -73,18 +98,19 @@ bool RankTeam::start(const llm::Model& model, const llm::EngineOptions& options)
     llm::follow(model, options);
     return false;
   }
-  for (Group& group : others_)
-    threads_.push_back(
-        std::async(std::launch::async, [this, model, own = options, group]() mutable {
-          give_device(own);
-          own.ranks = group;
-          own.on_step = {};
-          own.turns = {};
-          try {
-            llm::follow(model, own);
-          } catch (const Error&) {  // rank 0 is told the same, and says it
-          }
-        }));
+  for (Group& group : others_) {
+    llm::EngineOptions own = options;
+    own.ranks = group;
+    own.on_step = {};
+    own.turns = {};
+    give_device(own);
+    threads_.push_back(std::async(std::launch::async, [model, own = std::move(own)] {
+      try {
+        llm::follow(model, own);
+      } catch (const Error&) {  // rank 0 is told the same, and says it
+      }
+    }));
+  }
   others_.clear();
   return true;
 }

@@ -6,6 +6,7 @@
 #include <attacca/ranks.hpp>
 #include <future>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "llm/engine_flags.hpp"
@@ -29,6 +30,8 @@ class RankTeam {
  private:
   void give_device(llm::EngineOptions& options) const;
 
+  std::string device_;  // as the command names it
+  bool are_processes_ = false;
   std::optional<Group> own_;
   std::vector<Group> others_;  // that are threads
   std::vector<std::future<void>> threads_;
