@@ -319,7 +319,8 @@ class LoopWorld {
 /// More on demand: ATTACCA_SIMULATIONS=100000 tests/resident_tests
 TEST(ResidentSimulation, random_workloads_end_as_if_each_request_were_alone) {
   const char* const wish = std::getenv("ATTACCA_SIMULATIONS");
-  const std::uint32_t count = wish ? static_cast<std::uint32_t>(std::atoi(wish)) : 30000 / kSlowdown;
+  const std::uint32_t count =
+      wish ? static_cast<std::uint32_t>(std::atoi(wish)) : 30000 / kSlowdown;
   Statistics sum;
   std::uint64_t pauses = 0, launches = 0, late = 0;
   for (std::uint32_t seed = 0; seed < count; ++seed) {

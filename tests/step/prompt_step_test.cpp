@@ -98,10 +98,10 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
   return most / largest;
 }
 
-class PromptStep : public OnEachDevice {};
-ATTACCA_ON_EACH_DEVICE(PromptStep);
+class SmallPromptStep : public OnEachDevice {};
+ATTACCA_ON_EACH_DEVICE(SmallPromptStep);
 
-TEST_P(PromptStep, gives_the_logits_of_the_host_for_each_size_of_head_however_it_is_cut) {
+TEST_P(SmallPromptStep, gives_the_logits_of_the_host_for_each_size_of_head_however_it_is_cut) {
   constexpr double kClose = 0.03;  // activations, keys and values are rounded to bf16 on a GPU
   for (const Sizes& sizes :
        {Sizes{192, 4, 2, 64, 320}, Sizes{256, 2, 1, 128, 384}, Sizes{160, 4, 2, 80, 288},
@@ -120,7 +120,7 @@ TEST_P(PromptStep, gives_the_logits_of_the_host_for_each_size_of_head_however_it
   }
 }
 
-TEST_P(PromptStep, with_the_same_bits_has_them_for_every_cut_of_the_prompt) {
+TEST_P(SmallPromptStep, with_the_same_bits_has_them_for_every_cut_of_the_prompt) {
   for (const Sizes& sizes : {Sizes{192, 4, 2, 64, 320}, Sizes{256, 2, 1, 128, 384}}) {
     SCOPED_TRACE(sizes.head_size);
     const ModelConfig config = config_of(sizes);

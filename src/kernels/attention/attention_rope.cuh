@@ -1,6 +1,6 @@
 // attention_rope.cuh: one warp applies the norm and RoPE to one head. All kernels that store keys
-// use this code; sm90_rotating_epilogue.cuh, which rotates tiles, shares rotate_pair. Every rounding
-// is explicit, so a key is the same bits whichever kernel stores it.
+// use this code; sm90_rotating_epilogue.cuh, which rotates tiles, shares rotate_pair. Every
+// rounding is explicit, so a key is the same bits whichever kernel stores it.
 #pragma once
 
 #include "kernels/attention/paged_kv.hpp"

@@ -61,8 +61,7 @@ struct Expand {
     const RowRange rows = rows_of_block(a.from.rows, t.block.x, t.blocks.x);
     for (std::uint64_t row = rows.first; row < rows.last; ++row)
       for (std::uint32_t i = 0; i < a.from.columns; ++i)
-        a.to[row * a.from.columns + i] =
-            bfloat_of_float(element(kType, a.from.row(row), i));
+        a.to[row * a.from.columns + i] = bfloat_of_float(element(kType, a.from.row(row), i));
   }
 
   ATTACCA_DEVICE static void cuda([[maybe_unused]] Thread& t, [[maybe_unused]] const Args& a) {
