@@ -78,6 +78,11 @@ class Living {
   void remove(ncclComm* comm, const char* call) {
     const std::lock_guard lock(mutex_);
     check(comms_.erase(comm) == 1, call);
+    changed_.notify_all();
+  }
+  void wait_until_empty() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return comms_.empty(); });
   }
   void expect(ncclComm* comm, const char* call) {
     const std::lock_guard lock(mutex_);
@@ -92,6 +97,7 @@ class Living {
   }
 
   std::mutex mutex_;
+  std::condition_variable changed_;
   std::set<ncclComm*> comms_;
 };
 Living living;
@@ -102,8 +108,8 @@ std::atomic<int> delay_in_ms{0};
 /// Collectives do not end but by an abort.
 std::atomic<bool> never_ends{false};
 
-/// Aborts do not return while they are held, as NCCL's wait for graphs to go.
-class Aborts {
+/// Calls of one kind, which do not return while they are held.
+class Held {
  public:
   void hold() {
     const std::lock_guard lock(mutex_);
@@ -130,7 +136,8 @@ class Aborts {
   bool is_held_ = false;
   int waiting_ = 0;
 };
-Aborts aborts;
+Held aborts;  // as NCCL's wait for graphs to go
+Held starts;  // as NCCL's wait for other ranks
 
 /// The last rank that comes does the work of all.
 int meet(ncclComm* comm, const void* from, void* to, const std::function<int(World&)>& work) {
@@ -206,6 +213,12 @@ void fakeNcclDelay(int milliseconds) { delay_in_ms = milliseconds; }
 void fakeNcclNeverEnd(bool is_so) { never_ends = is_so; }
 void fakeNcclHoldAborts() { aborts.hold(); }
 void fakeNcclReleaseAborts() { aborts.release(); }
+void fakeNcclHoldStarts() { starts.hold(); }
+/// Waits until no communicator is left.
+void fakeNcclReleaseStarts() {
+  starts.release();
+  living.wait_until_empty();
+}
 
 int ncclGetVersion(int* version) { return *version = 22803, 0; }
 const char* ncclGetErrorString(int error) {
@@ -225,11 +238,14 @@ int ncclCommInitRank(ncclComm** comm, int ranks, ncclUniqueId id, int rank) {
   std::uint64_t number = 0;
   std::memcpy(&number, id.internal, sizeof number);
   if (number == 0 || ranks > 4) return kInvalidArgument;  // as if it had no room for more
-  const std::lock_guard lock(worlds_mutex);
-  std::shared_ptr<World>& world = worlds[number];
-  if (!world) world = std::make_shared<World>(ranks);
-  *comm = new ncclComm{world, rank};
+  {
+    const std::lock_guard lock(worlds_mutex);
+    std::shared_ptr<World>& world = worlds[number];
+    if (!world) world = std::make_shared<World>(ranks);
+    *comm = new ncclComm{world, rank};
+  }
   living.add(*comm);
+  starts.pass();
   return 0;
 }
 int ncclCommDestroy(ncclComm* comm) {

@@ -53,6 +53,16 @@ char* place_of(const void* address, int rank) {
   return nullptr;
 }
 
+/// Starts and ends do not return while they are held, as NVSHMEM's wait for other ranks.
+bool are_held = false;
+int waiting = 0;
+void pass(std::unique_lock<std::mutex>& lock) {
+  ++waiting;
+  changed.wait(lock, [] { return !are_held; });
+  --waiting;
+  changed.notify_all();
+}
+
 void meet(std::unique_lock<std::mutex>& lock) {
   const std::uint64_t now = round;
   if (++arrived == ranks) {
@@ -66,6 +76,19 @@ void meet(std::unique_lock<std::mutex>& lock) {
 }  // namespace
 
 extern "C" {
+
+void fakeNvshmemHold() {
+  const std::lock_guard lock(mutex);
+  are_held = true;
+}
+/// Waits until all that were held have ended.
+void fakeNvshmemRelease() {
+  std::unique_lock lock(mutex);
+  are_held = false;
+  changed.notify_all();
+  changed.wait(lock, [] { return waiting == 0; });
+  started = 0;
+}
 
 void nvshmemx_vendor_get_version_info(int* major, int* minor, int* patch) {
   *major = 3, *minor = 4, *patch = 5;
@@ -83,7 +106,8 @@ int nvshmemx_set_attr_uniqueid_args(int rank, int count, const Id* id, Attribute
 }
 int nvshmemx_hostlib_init_attr(unsigned flags, Attributes* attributes) {
   if (flags != 1u << 3 || attributes->id.ranks > 4) return 7;
-  const std::lock_guard lock(mutex);
+  std::unique_lock lock(mutex);
+  pass(lock);
   own_rank = attributes->id.rank;
   if (started++ == 0) {
     ranks = attributes->id.ranks;
@@ -94,7 +118,8 @@ int nvshmemx_hostlib_init_attr(unsigned flags, Attributes* attributes) {
   return 0;
 }
 void nvshmemx_hostlib_finalize() {
-  const std::lock_guard lock(mutex);
+  std::unique_lock lock(mutex);
+  pass(lock);
   --started;
 }
 void* nvshmem_malloc(std::size_t bytes) {

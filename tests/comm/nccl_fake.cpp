@@ -30,13 +30,17 @@ Group with_fake(const Group& group, const Device& device = Device::host(1)) {
 constexpr std::chrono::milliseconds kShort(2000);  // for tests in which it passes
 constexpr std::chrono::seconds kLong(60);          // for those in which it must not
 
-std::string told(int ranks, const std::function<void(const Group&)>& body) {
+std::string told_within(std::chrono::nanoseconds deadline, int ranks,
+                        const std::function<void(const Group&)>& body) {
   try {
-    run_loopback(ranks, [&](const Group& group) { body(with_fake(group)); }, {.deadline = kLong});
+    run_loopback(ranks, body, {.deadline = deadline});
   } catch (const Error& error) {
     return error.what();
   }
   return {};
+}
+std::string told(int ranks, const std::function<void(const Group&)>& body) {
+  return told_within(kLong, ranks, [&](const Group& group) { body(with_fake(group)); });
 }
 
 class NcclConformance : public testing::TestWithParam<ConformanceCase> {};
@@ -169,6 +173,33 @@ TEST(Nccl, nobody_waits_for_an_abort_that_waits_for_the_graphs_of_others) {
   const auto messages =
       told_instead_of_a_call(kLong, [](const Group& group) { group.give_up("its disk is full"); });
   EXPECT_EQ(messages, std::vector<std::string>(2, "rank 1 gave up: its disk is full"));
+}
+
+/// While it lives no start of NCCL returns.
+struct HeldStarts {
+  HeldStarts() { call_fake("fakeNcclHoldStarts"); }
+  ~HeldStarts() { call_fake("fakeNcclReleaseStarts"); }
+  HeldStarts(const HeldStarts&) = delete;
+};
+
+TEST(Nccl, a_start_that_does_not_end_is_given_up_at_the_deadline_and_aborted_once_it_does) {
+  const HeldStarts held;
+  const auto start = std::chrono::steady_clock::now();
+  const std::string message = told_within(kShort, 2, [](const Group& group) { with_fake(group); });
+  EXPECT_THAT(message,
+              testing::MatchesRegex("ncclCommInitRank did not end on rank [01] within 2 s"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 2 * kShort);
+}
+
+TEST(Nccl, a_start_that_waits_for_a_rank_that_gave_up_ends_with_its_reason) {
+  const HeldStarts held;
+  const std::string message = told_within(kLong, 3, [](const Group& group) {
+    if (group.rank() != 2) return void(with_fake(group.subgroup({0, 1})));
+    group.subgroup({2});
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    group.give_up("its disk is full");
+  });
+  EXPECT_EQ(message, "rank 2 gave up: its disk is full");
 }
 
 /// Collectives do not end while it lives.

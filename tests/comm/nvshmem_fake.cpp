@@ -1,10 +1,12 @@
 // nvshmem_fake.cpp: NVSHMEM's group over a fake of the library (fake_nvshmem.cpp), whose memory is
 // the host's. It shows that attacca starts NVSHMEM with the right numbers and what its own kernels
 // do with the memory; the rest is for tests on GPUs. Exchanges run in graphs.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 
 #include <chrono>
 #include <functional>
+#include <optional>
 
 #include "comm/conformance.hpp"
 #include "comm/nvshmem/group.hpp"
@@ -14,6 +16,8 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+
+constexpr std::chrono::seconds kShort(2);
 
 class Rank {
  public:
@@ -119,7 +123,7 @@ TEST(Nvshmem, puts_gets_and_counters_reach_any_rank) {
 }
 
 TEST(Nvshmem, a_signal_that_nobody_sets_ends_the_wait_with_the_rank_that_should) {
-  const RanksOptions options{.deadline = std::chrono::seconds(2)};
+  const RanksOptions options{.deadline = kShort};
   run_loopback(
       2,
       [](const Group& group) {
@@ -132,6 +136,41 @@ TEST(Nvshmem, a_signal_that_nobody_sets_ends_the_wait_with_the_rank_that_should)
         }
       },
       options);
+}
+
+/// While it lives, neither a start nor an end of NVSHMEM returns.
+struct Held {
+  Held() { call("fakeNvshmemHold"); }
+  ~Held() { call("fakeNvshmemRelease"); }
+  Held(const Held&) = delete;
+  static void call(const char* name) {
+    static void* const fake = dlopen("libnvshmem_host.so.3", RTLD_NOW);
+    reinterpret_cast<void (*)()>(dlsym(fake, name))();
+  }
+};
+
+TEST(Nvshmem, a_start_that_does_not_end_is_given_up_at_the_deadline) {
+  const Held held;
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THAT(
+      [] { run_loopback(2, [](const Group& group) { Rank rank(group); }, {.deadline = kShort}); },
+      testing::ThrowsMessage<RanksBroken>(
+          testing::MatchesRegex("NVSHMEM's start did not end on rank [01] within 2 s")));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 2 * kShort);
+}
+
+TEST(Nvshmem, an_end_that_does_not_end_is_given_up_at_the_deadline) {
+  std::optional<Held> held;
+  const auto start = std::chrono::steady_clock::now();
+  run_loopback(2,
+               [&](const Group& group) {
+                 const Rank rank(group);
+                 group.barrier().run();
+                 if (group.rank() == 0) held.emplace();
+                 group.barrier().run();
+               },
+               {.deadline = kShort});
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 2 * kShort);
 }
 
 TEST(Nvshmem, what_differs_or_is_not_there_is_named) {

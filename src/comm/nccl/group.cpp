@@ -23,6 +23,7 @@
 
 #include "comm/compare.hpp"
 #include "comm/device_group.hpp"
+#include "comm/library_thread.hpp"
 #include "comm/nccl/library.hpp"
 #include "comm/nccl/watch.hpp"
 #include "comm/one_sided_kernel.hpp"
@@ -55,24 +56,7 @@ class Communicator {
         library_(agree_on_library()),
         word_(device, 1),
         ended_(device, {0, 0}, Visibility::shared) {
-    const Group group = Access::group(control);
-    NcclId id{};
-    NcclComm* comm = nullptr;
-    int error = 0;
-    if (control->rank() == 0) error = library_.get_unique_id(&id);
-    group.broadcast(std::span(&id, 1), 0).named("NCCL's id").run();
-    if (error == 0)
-      graph::impl_of(device_).run_here(
-          [&] { error = library_.init_rank(&comm, control->size(), id, control->rank()); });
-    comm_ = comm;
-    try {
-      tell_all(*control, error == 0 ? std::string() : problem(error, "ncclCommInitRank"),
-               " (two ranks on one GPU need NCCL 2.30 or later, NCCL_MULTI_RANK_GPU_ENABLE=1 and "
-               "NCCL_MAX_CTAS=4)");
-    } catch (...) {
-      if (comm_) end(device_, comm_, library_.abort);
-      throw;
-    }
+    comm_ = start();
     watch_.emplace(*control, *ended_.data(), [this] { stop(); });
     guard_.emplace([this](const core::WorkPasses& work) { hear(work); });
   }
@@ -154,6 +138,35 @@ class Communicator {
 
   std::string problem(int error, const char* call) const {
     return fmt::format("{}: {}; {}", call, library_.error_text(error), library_.last_error(comm_));
+  }
+
+  /// What NCCL's start leaves to others; if nobody takes the communicator, it is aborted.
+  struct Started {
+    ~Started() {
+      if (comm) abort(comm);
+    }
+    int (*abort)(NcclComm*);
+    NcclComm* comm = nullptr;
+    int error = 0;
+  };
+  /// All ranks come to it together, and wait for each other in it.
+  NcclComm* start() {
+    NcclId id{};
+    int error = 0;
+    if (control_->rank() == 0)
+      graph::impl_of(device_).run_here([&] { error = library_.get_unique_id(&id); });
+    tell_all(*control_, error == 0 ? std::string() : problem(error, "ncclGetUniqueId"), "");
+    Access::group(control_).broadcast(std::span(&id, 1), 0).named("NCCL's id").run();
+    const auto started = std::make_shared<Started>(library_.abort);
+    LibraryThread(control_, device_)
+        .run("ncclCommInitRank",
+             [started, id, init = library_.init_rank, ranks = control_->size(),
+              rank = control_->rank()] { started->error = init(&started->comm, ranks, id, rank); });
+    tell_all(*control_,
+             started->error == 0 ? std::string() : problem(started->error, "ncclCommInitRank"),
+             " (two ranks on one GPU need NCCL 2.30 or later, NCCL_MULTI_RANK_GPU_ENABLE=1 and "
+             "NCCL_MAX_CTAS=4)");
+    return std::exchange(started->comm, nullptr);
   }
 
   const NcclLibrary& agree_on_library() const {

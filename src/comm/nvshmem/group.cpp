@@ -14,6 +14,7 @@
 #include "comm/compare.hpp"
 #include "comm/device_group.hpp"
 #include "comm/exchange_kernel.hpp"
+#include "comm/library_thread.hpp"
 #include "comm/nvshmem/library.hpp"
 #include "comm/one_sided_kernel.hpp"
 #include "graph/access.hpp"
@@ -28,7 +29,8 @@ constexpr std::size_t kScratchBytes = std::size_t{8} << 20;  // of a rank; longe
 class NvshmemGroup final : public LibraryGroup {
  public:
   NvshmemGroup(std::shared_ptr<GroupImpl> control, const Device& device)
-      : LibraryGroup("nvshmem", std::move(control), device),
+      : LibraryGroup("nvshmem", control, device),
+        thread_(std::move(control), device),
         library_(start()),
         scratch_(allocate_everywhere(kScratchBytes)),
         words_(allocate_everywhere(sizeof(std::uint32_t) * device::RankBarrier::kMostRanks)),
@@ -36,8 +38,8 @@ class NvshmemGroup final : public LibraryGroup {
   ~NvshmemGroup() override {
     try {
       control()->poll();
-      control()->check();  // to finalize waits for the others
-      graph::impl_of(device()).run_here([&] { library_.finalize(); });
+      control()->check();
+      thread_.run("NVSHMEM's end", library_.finalize);
     } catch (...) {
     }
   }
@@ -53,20 +55,30 @@ class NvshmemGroup final : public LibraryGroup {
     std::string problem;
     const NvshmemLibrary* library = find_nvshmem(problem);
     tell_all(*control(), problem, "");
-    NvshmemId id;
-    int error = 0;
-    const auto here = [&](auto work) { graph::impl_of(device()).run_here(work); };
-    if (rank() == 0) here([&] { error = library->get_unique_id(&id); });
-    Access::group(control()).broadcast(std::span(&id, 1), 0).named("NVSHMEM's id").run();
-    NvshmemAttributes attributes;
-    if (error == 0)
-      here([&] {
-        error = library->set_id(rank(), size(), &id, &attributes);
-        if (error == 0) error = library->init(kNvshmemInitWithId, &attributes);
-      });
-    tell_all(*control(), error == 0 ? "" : fmt::format("NVSHMEM does not start, error {}", error),
-             " (two ranks on one GPU need MPS, with active thread percentages of at most 100 in "
-             "all)");
+    struct Start {
+      NvshmemId id;
+      NvshmemAttributes attributes;
+      int error = 0;
+    };
+    const auto start = std::make_shared<Start>();
+    const auto tell = [&](const char* remedy) {
+      tell_all(
+          *control(),
+          start->error == 0 ? "" : fmt::format("NVSHMEM does not start, error {}", start->error),
+          remedy);
+    };
+    if (rank() == 0)
+      thread_.run("NVSHMEM's id",
+                  [start, library] { start->error = library->get_unique_id(&start->id); });
+    tell("");
+    Access::group(control()).broadcast(std::span(&start->id, 1), 0).named("NVSHMEM's id").run();
+    thread_.run("NVSHMEM's start", [start, library, rank = rank(), size = size()] {
+      start->error = library->set_id(rank, size, &start->id, &start->attributes);
+      if (start->error == 0) start->error = library->init(kNvshmemInitWithId, &start->attributes);
+    });
+    tell(
+        " (two ranks on one GPU need MPS, with active thread percentages of at most 100 in "
+        "all)");
     return *library;
   }
 
@@ -74,13 +86,13 @@ class NvshmemGroup final : public LibraryGroup {
   std::shared_ptr<SymmetricBlock> allocate_everywhere(std::size_t bytes) {
     auto block = std::make_shared<SymmetricBlock>();
     block->bytes = bytes;
-    std::string problem;
-    graph::impl_of(device()).run_here([&] {
-      void* own = library_.allocate(std::max<std::size_t>(bytes, 1));
-      for (int rank = 0; own && rank < size(); ++rank)
-        block->bases.push_back(static_cast<std::byte*>(library_.address_of(own, rank)));
-      if (!own) problem = fmt::format("NVSHMEM has no {} bytes left", bytes);
+    thread_.run("NVSHMEM's allocation", [block, library = &library_, ranks = size()] {
+      void* own = library->allocate(std::max<std::size_t>(block->bytes, 1));
+      for (int rank = 0; own && rank < ranks; ++rank)
+        block->bases.push_back(static_cast<std::byte*>(library->address_of(own, rank)));
     });
+    std::string problem;
+    if (block->bases.empty()) problem = fmt::format("NVSHMEM has no {} bytes left", bytes);
     const auto unreachable = std::find(block->bases.begin(), block->bases.end(), nullptr);
     if (unreachable != block->bases.end())
       problem = fmt::format("its GPU cannot address the memory of rank {}",
@@ -180,6 +192,7 @@ class NvshmemGroup final : public LibraryGroup {
     if (bytes > 0) stream.copy(to, from, bytes);
   }
 
+  LibraryThread thread_;  // for all calls of the library
   const NvshmemLibrary& library_;
   std::shared_ptr<SymmetricBlock> scratch_;
   std::shared_ptr<SymmetricBlock> words_;  // of meetings: by rank, the last one that it came to
