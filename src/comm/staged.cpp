@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "comm/device_group.hpp"
+#include "graph/access.hpp"
+#include "graph/executor.hpp"
 
 namespace attacca::comm {
 
@@ -23,6 +25,9 @@ class Staged final : public DeviceGroup {
  public:
   Staged(std::shared_ptr<GroupImpl> control, const Device& device)
       : DeviceGroup("staged", std::move(control), device) {}
+  ~Staged() override {
+    for (const Memory& pinned : pinned_) keep(pinned);
+  }
 
   void enqueue(const ExchangePtr& exchange, StreamRef stream) override {
     check_exchange(*exchange, stream.device());
@@ -100,6 +105,10 @@ class Staged final : public DeviceGroup {
     return pieces;
   }
 
+  /// Copies back that are in flight read it.
+  void keep(const Memory& pinned) const {
+    if (pinned) graph::impl_of(device()).keep_while_busy(pinned);
+  }
   /// A half of the pinned memory, for an exchange. Exchanges that were given smaller memory before
   /// keep theirs.
   Pinned pin(const ExchangeData& exchange, std::size_t half) {
@@ -108,8 +117,10 @@ class Staged final : public DeviceGroup {
     const std::size_t first = (exchange.from_bytes + kLine - 1) / kLine * kLine;
     const std::size_t bytes = std::max<std::size_t>(first + exchange.to_bytes, 1);
     Memory& pinned = pinned_[half];
-    if (!pinned || pinned->bytes() < bytes)
+    if (!pinned || pinned->bytes() < bytes) {
+      keep(pinned);
       pinned = std::make_shared<Buffer<std::byte>>(device(), bytes, Visibility::shared);
+    }
     return {pinned, pinned->data(), pinned->data() + first};
   }
   /// All is moved, because the host cannot read the number that would limit it.

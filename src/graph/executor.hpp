@@ -178,6 +178,9 @@ class DeviceImpl {
   virtual std::size_t bytes_free() const = 0;
   /// Calls `work` while the device is the calling thread's current one.
   virtual void run_here(const std::function<void()>& work) { work(); }
+  /// Keeps `held` for work that was enqueued: on each stream that has work in flight, until that
+  /// has ended and, on CUDA, the stream was synchronized. Does not keep it where no stream has.
+  virtual void keep_while_busy(const std::shared_ptr<const void>& held) noexcept = 0;
   virtual void copy_now(void* to, const void* from, std::size_t bytes) = 0;
   /// Copies memory that running kernels may be writing to the host. Waits for no stream.
   virtual void peek(void* to, const void* from, std::size_t bytes) { copy_now(to, from, bytes); }

@@ -10,6 +10,7 @@
 
 #include "comm/compare.hpp"
 #include "comm/conformance.hpp"
+#include "comm/device_program.hpp"
 #include "comm/nccl/group.hpp"
 #include "comm/nccl/watch.hpp"
 
@@ -54,6 +55,17 @@ INSTANTIATE_TEST_SUITE_P(Fake, NcclConformance, testing::ValuesIn(kCollectives),
 
 TEST(Nccl, sends_arrive_in_order) {
   run_loopback(3, [](const Group& group) { sends_arrive_in_order(with_fake(group)); });
+}
+
+TEST(Nccl, random_programs_give_what_the_interpreter_gives) {
+  for (const int ranks : {1, 2, 3, 4})
+    run_loopback(ranks, [](const Group& group) {
+      const Device device = Device::host(1);
+      const Group fake = with_fake(group, device);
+      ProgramKinds kinds = kinds_of(fake);
+      std::erase(kinds.ways, Way::on_a_stream);  // the fake does not wait for a stream's work
+      programs_give_what_the_interpreter_gives(device, fake, 50, kinds);
+    });
 }
 
 TEST(Nccl, names_its_version) {

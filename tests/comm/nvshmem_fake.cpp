@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "comm/conformance.hpp"
+#include "comm/device_program.hpp"
 #include "comm/nvshmem/group.hpp"
 
 namespace attacca::test {
@@ -79,6 +80,13 @@ TEST(Nvshmem, collectives_add_in_the_order_of_ranks) {
         ASSERT_EQ(to, sum_over(group.size(), count, own * count));
       }
       rank.run(group.barrier());
+    });
+}
+
+TEST(Nvshmem, random_programs_give_what_the_interpreter_gives) {
+  for (const int ranks : {1, 2, 3, 4})
+    on_ranks(ranks, [](Rank& rank) {
+      programs_give_what_the_interpreter_gives(rank.device, rank.group, 50);
     });
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "comm/device_conformance.hpp"
+#include "comm/device_program.hpp"
 #include "comm/rank_program.hpp"
 
 namespace attacca::test {
@@ -27,6 +28,7 @@ void has_collectives(const Device& device, const Group& group, const char* backe
   EXPECT_EQ(group.backend(), backend);
   for (const ConformanceCase& conformance : kCollectives) conformance.run(group);
   an_exchange_in_a_graph_of(device, group);
+  programs_give_what_the_interpreter_gives(device, group, 50);
 }
 
 /// A host device stands for the GPU, whose memory would be copied likewise.
@@ -69,6 +71,24 @@ TEST(ProcessDirect, refuses_what_is_no_collective) {
   Buffer<float> x(device, 4);
   EXPECT_THROW(group.send(x.span(), 0).run(), BadArgument);
   EXPECT_THROW(group.symmetric<float>(4), BadArgument);
+  world->barrier().run();
+}
+
+/// Each needs more pinned memory than the one before, which then must stay until it has copied.
+TEST(ProcessStaged, longer_exchanges_leave_shorter_ones_in_front_their_memory) {
+  const Device device = Device::host(1);
+  const Stream stream(device);
+  std::vector<Buffer<float>> sums;
+  {
+    const Group group = world->on(device, Transport::staged);
+    for (std::size_t count = 10; count < 100'000; count *= 7) {
+      sums.emplace_back(device, values_of(world->rank(), count));
+      group.all_reduce(sums.back().span()).enqueue(stream);
+    }
+  }
+  stream.synchronize();
+  for (const Buffer<float>& sum : sums)
+    EXPECT_EQ(sum.read(), sum_over(world->size(), sum.size())) << sum.size();
   world->barrier().run();
 }
 

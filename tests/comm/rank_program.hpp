@@ -1,12 +1,13 @@
 // rank_program.hpp: random programs of exchanges. Every rank has an array of numbers. A step
 // changes the numbers of each rank by itself, or exchanges some of them within a group.
-// `run_program` runs a program as one rank; `interpret` computes without any group what every rank
-// must have at the end.
+// `run_program` runs a program as one rank, in host memory; `interpret` computes without any group
+// what every rank must have at the end.
 #pragma once
 
 #include <attacca/attacca.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <numeric>
@@ -29,7 +30,6 @@ enum class StepOf {
   get,
   fetch_add,
 };
-inline constexpr std::size_t kStepsOf = 9;
 
 struct RankStep {
   StepOf of = StepOf::change;
@@ -58,37 +58,56 @@ struct RankProgram {
   std::vector<Run> runs;
 };
 
-inline RankProgram make_program(std::uint32_t seed, int ranks) {
+/// What programs may have.
+struct ProgramKinds {
+  std::vector<StepOf> steps{
+      StepOf::change,         StepOf::broadcast, StepOf::all_reduce, StepOf::all_gather,
+      StepOf::reduce_scatter, StepOf::send,      StepOf::put_signal, StepOf::get,
+      StepOf::fetch_add};
+  std::vector<Reduction> reductions{Reduction::sum, Reduction::min, Reduction::max,
+                                    Reduction::sum_in_pairs};
+  std::vector<Way> ways{Way::at_once, Way::on_a_stream, Way::in_a_graph, Way::in_a_captured_graph};
+  bool have_subgroups = true;
+  bool may_mix_groups = true;    // in a run
+  bool may_signal_again = true;  // in another launch of a graph
+};
+
+inline RankProgram make_program(std::uint32_t seed, int ranks, const ProgramKinds& kinds = {}) {
   std::mt19937 random(seed);
   const auto below = [&](std::size_t end) { return random() % end; };  // alike in every library
+  const auto one_of = [&](const auto& values) { return values[below(values.size())]; };
   RankProgram program;
   program.ranks = ranks;
   std::vector<int> all(static_cast<std::size_t>(ranks));
   std::iota(all.begin(), all.end(), 0);
   program.groups.push_back(all);
-  for (int extra = 0; extra < 2; ++extra) {
+  for (int extra = 0; extra < 2 && kinds.have_subgroups; ++extra) {
     for (std::size_t at = all.size(); at > 1; --at) std::swap(all[at - 1], all[below(at)]);
     const std::size_t size = 1 + below(all.size());
     program.groups.emplace_back(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(size));
   }
   for (std::size_t runs = 1 + below(3); runs > 0; --runs) {
     RankProgram::Run run;
-    run.way = static_cast<Way>(below(4));
+    run.way = one_of(kinds.ways);
     if (run.way == Way::in_a_graph || run.way == Way::in_a_captured_graph)
       run.launches = 1 + static_cast<int>(below(3));
+    const std::size_t only_group = below(program.groups.size());
     for (std::size_t steps = 1 + below(6); steps > 0; --steps) {
       RankStep step;
-      step.of = static_cast<StepOf>(below(kStepsOf));
-      step.group = below(program.groups.size());
+      step.of = one_of(kinds.steps);
+      step.group = kinds.may_mix_groups ? below(program.groups.size()) : only_group;
       const std::size_t size = program.groups[step.group].size();
       const std::size_t most = RankProgram::kHalf / size;
-      const std::size_t sizes[] = {0, 1, 2, 15, 16, 17, 64, 65, below(most), below(most)};
-      step.count = std::min(sizes[below(10)], most);
+      const std::array sizes{std::size_t{0},  std::size_t{1},  std::size_t{2},  std::size_t{15},
+                             std::size_t{16}, std::size_t{17}, std::size_t{64}, std::size_t{65},
+                             below(most),     below(most)};
+      step.count = std::min(one_of(sizes), most);
       step.first = below(RankProgram::kHalf - step.count * size + 1);
       step.root = static_cast<int>(below(size));
       step.other = static_cast<int>(below(size));
       step.is_in_place = below(2) == 0;
-      step.reduction = static_cast<Reduction>(below(4));
+      step.reduction = one_of(kinds.reductions);
+      if (step.of == StepOf::put_signal && !kinds.may_signal_again) run.launches = 1;
       run.steps.push_back(step);
     }
     program.runs.push_back(std::move(run));
@@ -98,10 +117,11 @@ inline RankProgram make_program(std::uint32_t seed, int ranks) {
 
 using Numbers = std::vector<float>;
 
-inline Numbers start_of(int rank) {
-  Numbers numbers(RankProgram::kNumbers);
+template <class T = float>
+std::vector<T> start_of(int rank) {
+  std::vector<T> numbers(RankProgram::kNumbers);
   for (std::size_t at = 0; at < numbers.size(); ++at)
-    numbers[at] = static_cast<float>((at * 2654435761u) % 1000) / 7.0f + static_cast<float>(rank);
+    numbers[at] = static_cast<T>((at * 2654435761u) % 1000) / T{7} + static_cast<T>(rank);
   return numbers;
 }
 inline void change(std::span<float> numbers, int rank) {
@@ -111,26 +131,31 @@ inline void change(std::span<float> numbers, int rank) {
   }
 }
 
-inline void interpret(const RankStep& step, const std::vector<int>& members,
-                      std::vector<Numbers>& state) {
+inline void change(std::span<std::uint32_t> numbers, int rank) {
+  for (std::uint32_t& x : numbers) x = 5 * x + static_cast<std::uint32_t>(rank + 1);
+}
+
+template <class T>
+void interpret(const RankStep& step, const std::vector<int>& members,
+               std::vector<std::vector<T>>& state) {
   const std::size_t n = members.size(), half = RankProgram::kHalf;
   const std::size_t first = step.first, count = step.count;
   const auto root = static_cast<std::size_t>(step.root);
   const auto other = static_cast<std::size_t>(step.other);
-  std::vector<Numbers> before;
+  std::vector<std::vector<T>> before;
   for (const int member : members) before.push_back(state[static_cast<std::size_t>(member)]);
   const auto reduced = [&](std::size_t at) {
     if (step.reduction == Reduction::sum_in_pairs) {
-      std::vector<float> sums;
-      for (const Numbers& numbers : before) sums.push_back(numbers[at]);
+      std::vector<T> sums;
+      for (const std::vector<T>& numbers : before) sums.push_back(numbers[at]);
       for (; sums.size() > 1; sums.resize((sums.size() + 1) / 2))
         for (std::size_t m = 0; m < sums.size(); m += 2)
           sums[m / 2] = m + 1 < sums.size() ? sums[m] + sums[m + 1] : sums[m];
       return sums[0];
     }
-    float value = before[0][at];
+    T value = before[0][at];
     for (std::size_t m = 1; m < n; ++m) {
-      const float next = before[m][at];
+      const T next = before[m][at];
       value = step.reduction == Reduction::sum   ? value + next
               : step.reduction == Reduction::min ? std::min(value, next)
                                                  : std::max(value, next);
@@ -138,7 +163,7 @@ inline void interpret(const RankStep& step, const std::vector<int>& members,
     return value;
   };
   for (std::size_t m = 0; m < n; ++m) {
-    Numbers& own = state[static_cast<std::size_t>(members[m])];
+    std::vector<T>& own = state[static_cast<std::size_t>(members[m])];
     const auto write = [&](std::size_t to, std::size_t length, auto value_at) {
       for (std::size_t at = 0; at < length; ++at) own[to + at] = value_at(at);
     };
@@ -146,7 +171,7 @@ inline void interpret(const RankStep& step, const std::vector<int>& members,
     const std::size_t to = step.is_in_place ? first : half + first;
     switch (step.of) {
       case StepOf::change:
-        change(own, members[m]);
+        change(std::span(own), members[m]);
         break;
       case StepOf::broadcast:
         write(first, count, from_root);
@@ -173,15 +198,16 @@ inline void interpret(const RankStep& step, const std::vector<int>& members,
         if (m == other) write(half, count, from_root);
         break;
       case StepOf::fetch_add:
-        own[0] = static_cast<float>(n * (n + 1) / 2);
+        own[0] = static_cast<T>(n * (n + 1) / 2);
         break;
     }
   }
 }
 
-inline std::vector<Numbers> interpret(const RankProgram& program) {
-  std::vector<Numbers> state;
-  for (int rank = 0; rank < program.ranks; ++rank) state.push_back(start_of(rank));
+template <class T = float>
+std::vector<std::vector<T>> interpret(const RankProgram& program) {
+  std::vector<std::vector<T>> state;
+  for (int rank = 0; rank < program.ranks; ++rank) state.push_back(start_of<T>(rank));
   for (const RankProgram::Run& run : program.runs)
     for (int turn = 0; turn < run.launches; ++turn)
       for (const RankStep& step : run.steps) interpret(step, program.groups[step.group], state);

@@ -8,6 +8,7 @@
 #include <future>
 
 #include "comm/device_conformance.hpp"
+#include "comm/device_program.hpp"
 #include "support/on_each_device.hpp"
 
 namespace attacca::test {
@@ -109,6 +110,13 @@ TEST_P(SmallSharedDevice, exchanges_in_graphs_run_at_every_launch) {
   for (const int ranks : {1, 2, 4})
     on_ranks(ranks,
              [&](const Group& group) { exchanges_in_graphs_run_at_every_launch(device(), group); });
+}
+
+TEST_P(SmallSharedDevice, random_programs_give_what_the_interpreter_gives) {
+  for (const int ranks : {1, 2, 3, 4})
+    on_ranks(ranks, [&](const Group& group) {
+      programs_give_what_the_interpreter_gives(device(), group, 30);
+    });
 }
 
 TEST_P(SmallSharedDevice, a_signal_follows_its_data) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "comm/device_conformance.hpp"
+#include "comm/device_program.hpp"
 #include "comm/group.hpp"
 
 namespace attacca::test {
@@ -87,6 +88,13 @@ TEST_F(TransportConformance, collectives_give_what_the_reference_gives) {
 TEST_F(TransportConformance, exchanges_in_graphs_run_at_every_launch) {
   if (transport == Transport::peer) GTEST_SKIP() << "peer copies are refused in graphs";
   on_ranks(exchanges_in_graphs_run_at_every_launch);
+}
+TEST_F(TransportConformance, random_programs_give_what_the_interpreter_gives) {
+  // A subgroup of NCCL is a communicator, which takes a while to start.
+  const std::uint32_t programs = transport == Transport::nccl ? 20 : 200;
+  on_ranks([=](const Device& device, const Group& group) {
+    programs_give_what_the_interpreter_gives(device, group, programs);
+  });
 }
 TEST_F(TransportConformance, a_group_is_gone_behind_the_graphs_that_captured_it) {
   if (processes || transport != Transport::nccl)

@@ -95,6 +95,9 @@ class FaultyDevice final : public graph::DeviceImpl {
   void* allocate_shared(std::size_t bytes) override { return inner_.allocate_shared(bytes); }
   void free_shared(void* address) noexcept override { inner_.free_shared(address); }
   std::size_t bytes_free() const override { return inner_.bytes_free(); }
+  void keep_while_busy(const std::shared_ptr<const void>& held) noexcept override {
+    inner_.keep_while_busy(held);
+  }
   void copy_now(void* to, const void* from, std::size_t bytes) override {
     if (faults_->is_lost) throw DeviceError("the faulty device is lost");
     inner_.copy_now(to, from, bytes);

@@ -81,9 +81,7 @@ class CudaDevice final : public graph::DeviceImpl, public std::enable_shared_fro
   void allow_shared_bytes(const KernelInfo& kernel, const Grid& grid);
   FaultLedger& faults() { return faults_; }
 
-  /// Keeps `held` until each stream that has work in flight was synchronized or destroyed. Does not
-  /// keep it where no stream has.
-  void keep_while_busy(const std::shared_ptr<const void>& held) noexcept;
+  void keep_while_busy(const std::shared_ptr<const void>& held) noexcept override;
   void add_stream(CudaStream& stream);
   void remove_stream(CudaStream& stream) noexcept;
   /// Everything kept for a stream so far.

@@ -185,6 +185,9 @@ class HostDevice final : public DeviceImpl, public std::enable_shared_from_this<
   void* allocate_shared(std::size_t bytes) override { return allocate_aligned(bytes); }
   void free_shared(void* address) noexcept override { free_aligned(address); }
   std::size_t bytes_free() const override { return core::free_memory(); }
+  void keep_while_busy(const std::shared_ptr<const void>& held) noexcept override {
+    workers_.keep_while_busy(held);
+  }
   void copy_now(void* to, const void* from, std::size_t bytes) override {
     if (bytes) std::memmove(to, from, bytes);
   }
