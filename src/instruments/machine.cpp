@@ -2,12 +2,14 @@
 #include "instruments/machine.hpp"
 
 #include <sched.h>
+#include <signal.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -229,6 +231,17 @@ std::vector<Advice> advise(const Machine& machine) {
   return advice;
 }
 
+/// The daemon leaves its pipes and its number in a folder.
+bool runs_mps() {
+  const char* folder = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
+  const fs::path pipes = folder ? folder : "/tmp/nvidia-mps";
+  std::error_code ignored;
+  if (!fs::exists(pipes / "control", ignored)) return false;
+  pid_t daemon = 0;
+  std::ifstream file(pipes / "nvidia-cuda-mps-control.pid");
+  return !(file >> daemon) || daemon <= 0 || ::kill(daemon, 0) == 0 || errno == EPERM;
+}
+
 }  // namespace
 
 Cpu parse_cpuinfo(std::string_view text, std::string_view architecture) {
@@ -301,6 +314,7 @@ Machine describe_machine() {
   machine.cuda_compiler = find_cuda_compiler();
   machine.cuda_runtime = linked_runtime();
   machine.libraries = find_libraries(library_folders(machine.cpu.architecture));
+  machine.has_mps = runs_mps();
   machine.advice = advise(machine);
   return machine;
 }

@@ -62,6 +62,7 @@ struct Machine {
   std::optional<std::string>
       cuda_runtime;  // the runtime this build is linked with; none in a host build
   std::vector<Library> libraries;
+  bool has_mps = false;  // its daemon runs, and this process would use it
   std::vector<Advice> advice;
 };
 

@@ -7,6 +7,7 @@
 #include <future>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/lock_step_kernels.hpp"
@@ -70,6 +71,24 @@ TEST(Faults, a_rank_that_throws_between_collectives_tells_the_others_why) {
   EXPECT_THAT(run, ThrowsMessage<std::runtime_error>("out of memory"));
   EXPECT_EQ(messages, (std::vector<std::string>{"rank 1 gave up: out of memory", "",
                                                 "rank 1 gave up: out of memory"}));
+}
+
+TEST(Faults, a_rank_that_gives_up_during_a_collective_ends_it_on_all_ranks) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto messages = told(3, kLong, [](const Group& group) {
+    std::thread killer([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      if (group.rank() == 1) group.give_up("it was killed");
+    });
+    try {
+      for (;;) sum_once(group, 1'000'000);
+    } catch (...) {
+      killer.join();
+      throw;
+    }
+  });
+  EXPECT_THAT(messages, Each("rank 1 gave up: it was killed"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, kLong / 2);
 }
 
 TEST(Faults, a_rank_that_leaves_after_its_last_collective_harms_nobody) {

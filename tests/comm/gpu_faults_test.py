@@ -20,7 +20,7 @@ class GpuFaults(unittest.TestCase):
         done = subprocess.run([*command, "2", PROGRAM, how], capture_output=True, text=True, timeout=LONGEST, check=False)
         if reason := re.search("cannot try it here: (.*)", done.stdout):
             self.skipTest(reason[1])
-        self.assertRegex(done.stdout, f"(?m)^rank 0: rank 1 {expected}", done.stderr)
+        self.assertRegex(done.stdout, rf"(?m)^rank 0 after [\d.]+ s: rank 1 {expected}", done.stderr)
 
     @unittest.skipUnless(shutil.which("nvidia-cuda-mps-control"), "no nvidia-cuda-mps-control")
     def test_a_rank_killed_in_the_middle_of_sums_on_the_gpu_is_named(self):

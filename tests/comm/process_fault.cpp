@@ -1,5 +1,5 @@
 // One rank of a program in which rank 1 misbehaves: process_faults_test.py starts it. Each
-// surviving rank prints "rank R: " and what it was told.
+// surviving rank prints "rank R after T s: " and what it was told.
 #include <attacca/attacca.hpp>
 #include <attacca/mpi.hpp>
 
@@ -170,16 +170,22 @@ int main(int count, char** arguments) {
   const std::string how = count > 1 ? arguments[1] : "";
   const std::string rank = rank_of_launcher();
   if (how == "lost-bootstrap" && is_culprit()) die();
+  auto start = std::chrono::steady_clock::now();
+  const auto say = [&](const char* told) {
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+    std::printf("rank %s after %.2f s: %s\n", rank.c_str(), time.count(), told);
+    std::fflush(stdout);
+  };
   try {
     // NVSHMEM and GPUs take a while to start.
     const bool uses_gpu = how.find("gpu") != std::string::npos;
     const std::chrono::milliseconds deadline(uses_gpu ? 10'000 : 1'500);
     const Group group = *attacca::join_processes({.deadline = deadline});
+    start = std::chrono::steady_clock::now();
     misbehave(how, group);
-    std::printf("rank %s: was told nothing\n", rank.c_str());
+    say("was told nothing");
   } catch (const attacca::RanksBroken& error) {
-    std::printf("rank %s: %s\n", rank.c_str(), error.what());
-    std::fflush(stdout);
+    say(error.what());
     // mpirun must not end the others before they have spoken.
     if (attacca::is_mpi_launch()) std::_Exit(0);
   }

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """Tests of the attacca command and of `attacca doctor`: doctor_test.py <binary> <version> <1 for a CUDA build>."""
 import json
+import os
+import pathlib
 import subprocess
 import sys
+import tempfile
 import unittest
 
 BINARY, VERSION, WITH_CUDA = sys.argv[1], sys.argv[2], sys.argv[3] == "1"
 
 
-def attacca(*arguments):
-    return subprocess.run([BINARY, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+def attacca(*arguments, **environment):
+    return subprocess.run([BINARY, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+                          env=os.environ | environment)
 
 
 class Command(unittest.TestCase):
@@ -54,6 +58,23 @@ class Doctor(unittest.TestCase):
         self.assertEqual(bool(report["gpus"]), report["cuda"]["error"] is None)
         for missing in report["missing"]:
             self.assertTrue(missing["what"] and missing["how_to_get_it"])
+
+    def test_mps_is_found_where_its_daemon_lives(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pipes = pathlib.Path(folder)
+
+            def has_mps():
+                done = attacca("doctor", "--json", CUDA_MPS_PIPE_DIRECTORY=folder)
+                return json.loads(done.stdout)["ranks"]["mps"]
+
+            self.assertFalse(has_mps())
+            (pipes / "control").touch()
+            (pipes / "nvidia-cuda-mps-control.pid").write_text(f"{os.getpid()}\n")
+            self.assertTrue(has_mps())
+            with subprocess.Popen(["true"]) as ended:
+                pass
+            (pipes / "nvidia-cuda-mps-control.pid").write_text(f"{ended.pid}\n")
+            self.assertFalse(has_mps())
 
     def test_text_names_what_is_missing_and_the_remedy(self):
         done = attacca("doctor")

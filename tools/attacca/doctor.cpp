@@ -72,6 +72,11 @@ void print_text(const Machine& machine) {
   };
   say("ranks NCCL", describe_nccl() + usable(has_nccl()));
   say("ranks SHMEM", describe_nvshmem() + usable(has_nvshmem()));
+  if (has_gpu)
+    say("ranks MPS", machine.has_mps ? "runs, so processes can share a GPU at the same time"
+                                     : "does not run, so processes that share a GPU take turns, "
+                                       "and NVSHMEM refuses them; nvidia-cuda-mps-control -d "
+                                       "starts it");
 
   fmt::print("\nlibraries (found here; {})\n", has_mpi()
                                                    ? "attacca links MPI and no other"
@@ -139,7 +144,8 @@ Json to_json(const Machine& machine) {
             {"nccl", has_nccl() && Device::cuda_count() > 0},
             {"nccl_library", describe_nccl()},
             {"nvshmem", has_nvshmem() && Device::cuda_count() > 0},
-            {"nvshmem_library", describe_nvshmem()}}},
+            {"nvshmem_library", describe_nvshmem()},
+            {"mps", machine.has_mps}}},
           {"libraries", libraries},
           {"missing", missing}};
 }

@@ -14,6 +14,7 @@ namespace comm {
 namespace {
 
 constexpr int kOldest = 21000;
+constexpr int kFirstThatSharesGpus = 23000;
 
 struct Found {
   std::optional<NcclLibrary> library;
@@ -77,7 +78,10 @@ std::string describe_nccl() {
   const comm::Found& nccl = comm::found();
   if (!nccl.library) return nccl.problem;
   const int version = nccl.library->version;
-  return fmt::format("NCCL {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  return fmt::format("NCCL {}.{}.{}{}", version / 10000, version / 100 % 100, version % 100,
+                     version < comm::kFirstThatSharesGpus
+                         ? ", for one rank on each GPU; for more on one install 2.30 or later"
+                         : "");
 }
 
 }  // namespace attacca
