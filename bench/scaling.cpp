@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <set>
 
 namespace bench {
 
@@ -23,22 +24,36 @@ std::optional<Link> link_of(const std::string& text) {
   return Link{text.substr(0, first), *latency, *rate * 1e9};
 }
 
+double compute_us(const SplitStep& step, unsigned ranks) {
+  for (const auto& [known, time] : step.compute_us)
+    if (known == ranks) return time;
+  const double one = step.compute_us.front().second;
+  const auto [most, of_most] = step.compute_us.back();
+  const double fixed =
+      most == 1 ? 0 : std::clamp((most * of_most - one) / (most - 1), 0.0, of_most);
+  return fixed + (one - fixed) / ranks;
+}
+
 Prediction predict(const SplitStep& step, const Link& link, unsigned ranks) {
-  Prediction result{.ranks = ranks, .compute_us = step.compute_us / ranks, .exchange_us = 0};
+  Prediction result{.ranks = ranks, .compute_us = compute_us(step, ranks), .exchange_us = 0};
   if (ranks == 1) return result;
   const double rounds = std::ceil(std::log2(static_cast<double>(ranks)));
   const double share = static_cast<double>(ranks - 1) / ranks;
-  const double each_us = 2 * rounds * link.latency_us + 2 * share *
-                                                            static_cast<double>(step.bytes_each) /
-                                                            link.bytes_per_second * 1e6;
-  result.exchange_us = step.all_reduces * each_us;
+  for (const StepExchange& exchange : step.exchanges) {
+    const double data_us =
+        share * static_cast<double>(exchange.bytes) / link.bytes_per_second * 1e6;
+    const double times = exchange.kind == StepExchange::Kind::all_reduce ? 2 : 1;
+    result.exchange_us += times * (rounds * link.latency_us + data_us);
+  }
   return result;
 }
 
 std::vector<Prediction> predict_all(const SplitStep& step, const Link& link, unsigned most_ranks) {
+  std::set<unsigned> counts;
+  for (unsigned ranks = 1; ranks <= most_ranks; ranks *= 2) counts.insert(ranks);
+  for (const auto& [ranks, time] : step.compute_us) counts.insert(ranks);
   std::vector<Prediction> all;
-  for (unsigned ranks = 1; ranks <= most_ranks; ranks *= 2)
-    all.push_back(predict(step, link, ranks));
+  for (const unsigned ranks : counts) all.push_back(predict(step, link, ranks));
   return all;
 }
 

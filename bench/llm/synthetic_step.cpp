@@ -13,6 +13,7 @@
 #include "kernels/random_fill.hpp"
 #include "model/checkpoint.hpp"
 #include "model/shapes.hpp"
+#include "model/shard.hpp"
 
 namespace bench {
 
@@ -60,6 +61,12 @@ const Device& roomy(const Device& device, const ModelConfig& c, double weights, 
   return device;
 }
 
+ModelConfig part_of(const ModelConfig& whole, const model::Shard& shard) {
+  ModelConfig part = model::shard_of(whole, shard.ranks);
+  part.vocabulary = model::rows_of(whole.vocabulary, shard.rank, shard.ranks).count;
+  return part;
+}
+
 step::StepShape shape_of(const SyntheticBatch& batch) {
   step::StepShape shape{0, static_cast<std::uint32_t>(batch.size()), true};
   for (const SyntheticSequence& sequence : batch) {
@@ -100,11 +107,12 @@ SyntheticModel::SyntheticModel(const ModelConfig& of_config, const Device& on, s
 }
 
 SyntheticModel::SyntheticModel(const model::Checkpoint& checkpoint, const Device& on,
-                               std::uint64_t pages, KvType kv_type)
-    : device(roomy(on, checkpoint.config(), static_cast<double>(checkpoint.weights().bytes),
+                               std::uint64_t pages, KvType kv_type, const model::Shard& shard)
+    : device(roomy(on, checkpoint.config(),
+                   static_cast<double>(checkpoint.weights().bytes) / shard.ranks,
                    kv_bytes(checkpoint.config(), kv_sizes(pages, kv_type)))),
-      config(checkpoint.config()),
-      weights(checkpoint, device),
+      config(part_of(checkpoint.config(), shard)),
+      weights(checkpoint, device, {}, model::WeightFormat::as_stored, shard),
       kv_(device, config, kv_sizes(pages, kv_type)) {
   fill_pages(1);
 }

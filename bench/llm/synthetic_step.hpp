@@ -11,6 +11,7 @@
 
 #include "kernels/sample/sample.hpp"
 #include "llm/device_clock.hpp"
+#include "model/shard.hpp"
 #include "step/step.hpp"
 
 namespace bench {
@@ -44,10 +45,12 @@ class SyntheticModel {
   SyntheticModel(const attacca::model::ModelConfig& config, const attacca::Device& device,
                  std::uint64_t pages, std::uint64_t seed = 1,
                  attacca::model::WeightFormat format = attacca::model::WeightFormat::as_stored);
-  /// With the weights of a file, and keys and values in f32 or bf16.
-  /// REQUIRES: the checkpoint outlives it.
+  /// With the weights of a file, and keys and values in f32 or bf16. `shard`: one rank's part of
+  /// it, whose vocabulary is that of its part of the head.
+  /// REQUIRES: the checkpoint outlives it; as Weights.
   SyntheticModel(const attacca::model::Checkpoint& checkpoint, const attacca::Device& device,
-                 std::uint64_t pages, attacca::kernels::KvType kv_type);
+                 std::uint64_t pages, attacca::kernels::KvType kv_type,
+                 const attacca::model::Shard& shard = {});
 
   const attacca::Device device;
   const attacca::model::ModelConfig config;

@@ -1,10 +1,11 @@
-// scaling.hpp: predicts the time of a decode step whose model is split over ranks, from the time on
-// one rank and the figures of a link. It measures nothing.
+// scaling.hpp: predicts the time of a decode step whose model is split over ranks, from the times
+// of parts of it, the exchanges of its graph and the figures of a link. It measures nothing.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace bench {
@@ -18,11 +19,17 @@ struct Link {
 /// something else.
 std::optional<Link> link_of(const std::string& text);
 
-/// A step on one rank.
+/// An exchange of a step's graph.
+struct StepExchange {
+  enum class Kind { all_reduce, all_gather, broadcast };
+  Kind kind = Kind::all_reduce;
+  std::uint64_t bytes = 0;  // of the result
+};
+
 struct SplitStep {
-  double compute_us = 0;         // the part that is divided by the ranks
-  unsigned all_reduces = 0;      // two a layer
-  std::uint64_t bytes_each = 0;  // hidden size times the batch, in f32
+  /// What the kernels of a rank take, by the number of ranks, ascending from 1 on.
+  std::vector<std::pair<unsigned, double>> compute_us;
+  std::vector<StepExchange> exchanges;
 };
 
 struct Prediction {
@@ -32,11 +39,15 @@ struct Prediction {
   double step_us() const { return compute_us + exchange_us; }
 };
 
-/// An all-reduce by halving and doubling: 2 log2(ranks) messages one after another, and all but one
-/// rank's share of the data sent twice.
+/// The kernels' time, as it is known, or as a part that is divided by the ranks and one that is
+/// not, which the time for one rank and for the most tell apart.
+double compute_us(const SplitStep& step, unsigned ranks);
+
+/// Exchanges by halving and doubling. An all-reduce is 2 log2(ranks) messages one after another,
+/// and sends all but one rank's share of the data twice; a gather and a broadcast are half of that.
 Prediction predict(const SplitStep& step, const Link& link, unsigned ranks);
 
-/// For 1, 2, 4, … ranks.
+/// For 1, 2, 4, … ranks, and those whose kernels were measured.
 std::vector<Prediction> predict_all(const SplitStep& step, const Link& link, unsigned most_ranks);
 /// The fastest of them, and the first whose exchanges take longer than its kernels, if one does.
 Prediction fastest(const std::vector<Prediction>& all);

@@ -108,6 +108,7 @@ struct Access {
   static Exchange exchange(std::shared_ptr<const ExchangeData> data) {
     return Exchange(std::move(data));
   }
+  static const ExchangeData& data(const Exchange& exchange) { return *exchange.data_; }
 };
 
 }  // namespace attacca::comm
