@@ -1,6 +1,7 @@
 // loopback.cpp: ranks as threads of one process. Ranks meet at a board, read each other's memory
 // and meet again, so nobody leaves while another still reads from it.
 #include <fmt/core.h>
+#include <attacca/nccl.hpp>
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -451,7 +452,9 @@ std::shared_ptr<GroupImpl> LoopbackGroup::on(const Device& device, Transport tra
   const bool needs_peers =
       transport == Transport::peer || (transport == Transport::automatic && has_cuda);
   const bool are_alike = !has_cuda || !has_host;
-  if (size() > 1 && are_apart && are_alike && needs_peers) return join_peers(subgroup(all), device);
+  if (size() > 1 && are_apart && are_alike && needs_peers)
+    return transport == Transport::automatic && has_nccl() ? join_nccl(subgroup(all), device)
+                                                           : join_peers(subgroup(all), device);
   if (transport == Transport::peer)
     throw BadArgument(
         fmt::format("peer copies need a device for each rank, all of one kind, and these are on "

@@ -116,7 +116,14 @@ Group agree(const ModelData& model, const EngineOptions& options) {
   ranks.all_gather(std::span(&own, 1), std::span(cards)).named("compare models").run();
   compare(cards);
   model::check_ranks(model.checkpoint, ranks.size());
-  if (!own.is_resident) return ranks.on(options.device, options.rank_transport);
+  if (!own.is_resident) {
+    const Group there = ranks.on(options.device, options.rank_transport);
+    if (there.backend() == "peer" && options.graphs != llm::GraphMode::off)
+      throw BadArgument(
+          "copies between GPUs of threads (the transport peer) cannot stand in the graphs of "
+          "steps; use the transport nccl, or graphs off");
+    return there;
+  }
   constexpr int kMost = kernels::RankRoom::kMostRanks;
   if (ranks.size() > kMost)
     throw BadArgument(

@@ -122,6 +122,17 @@ TEST(RankedEngine, gives_the_same_tokens_in_every_graph_mode_with_and_without_ov
     }
 }
 
+TEST(RankedEngine, gives_the_same_tokens_over_copies_between_devices) {
+  const std::vector<llm::Request> requests = requests_for("llama");
+  Engine whole(Model(fixture("llama")), small_options());
+  const auto one = tokens_of(whole, requests);
+  EngineOptions options = small_options();
+  options.rank_transport = Transport::peer;
+  options.graphs = llm::GraphMode::off;
+  with_ranks(2, fixture("llama"), options,
+             [&](Engine& engine) { EXPECT_EQ(tokens_of(engine, requests), one); });
+}
+
 TEST(RankedEngine, splits_the_embedded_quantized_model) {
   llm::Request request;
   request.prompt = "Once upon a time";
@@ -294,6 +305,13 @@ TEST(RankedEngine, refuses_the_resident_scheduler_where_exchanges_join_the_ranks
   EXPECT_THAT(messages,
               Each(AllOf(HasSubstr("the resident scheduler"), HasSubstr("transport is edges"),
                          HasSubstr("a host device of its own"))));
+}
+
+TEST(RankedEngine, refuses_graphs_where_ranks_copy_between_devices) {
+  const auto messages = told(
+      2, [](int) { return fixture("llama"); },
+      [](int, EngineOptions& options) { options.rank_transport = Transport::peer; });
+  EXPECT_THAT(messages, Each(HasSubstr("use the transport nccl, or graphs off")));
 }
 
 TEST(RankedEngine, refuses_the_resident_scheduler_on_gpus_without_nvshmem) {
