@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -90,6 +91,18 @@ class Program {
                  by_hand);
   }
 
+  static void expect(bool is_so, const char* problem) {
+    if (!is_so) throw Error(fmt::format("wrong results: {}", problem));
+  }
+  /// What a rank puts.
+  static float number_of(int rank) { return static_cast<float>(rank + 1); }
+  void expect_of_other(const SymmetricBuffer<float>& inbox, const char* what) const {
+    Buffer<float> seen(device_, inbox.size());
+    stream_.copy<float>(seen.span(), inbox.span());
+    stream_.synchronize();
+    expect(seen.read() == std::vector<float>(inbox.size(), number_of(other())), what);
+  }
+
   /// `kTrips` round trips in a graph. At its end all signals are zero again.
   template <class Put, class Wait>
   Graph trips(const SymmetricBuffer<std::uint64_t>& signal, const Put& put, const Wait& wait) {
@@ -111,7 +124,7 @@ class Program {
     const std::size_t count = bytes / sizeof(float);
     const auto inbox = group_.symmetric<float>(count);
     const auto signal = group_.symmetric<std::uint64_t>(1);
-    const Buffer<float> own(device_, std::vector<float>(count, 1.0f));
+    const Buffer<float> own(device_, std::vector<float>(count, number_of(group_.rank())));
     const Graph ours = trips(
         signal,
         [&](Graph& graph, std::uint64_t trip) {
@@ -153,6 +166,12 @@ class Program {
     };
     const auto times =
         in_turn([&] { return timed(a); }, [&] { return timed(b); }, [&] { return timed(c); });
+    for (Exec* exec : {&a, &b, &c}) {
+      stream_.fill(inbox.data(), 0, bytes);
+      stream_.synchronize();
+      time([&] { exec->launch(stream_); });
+      expect_of_other(inbox, "a put");
+    }
     write("put with a signal against kernels by hand", bytes, "µs", times[0], times[1].median);
     write("copy node and a kernel for the signal against one kernel", bytes, "µs", times[2],
           times[1].median);
@@ -161,6 +180,7 @@ class Program {
   void stealing() {
     const auto counter = group_.symmetric<std::uint64_t>(1);
     const std::uint32_t rounds = device_.is_cuda() ? 20'000 : 5'000;
+    constexpr std::uint64_t kItems = 1024;
     const auto with = [&](Split split) {
       if (is_first()) {
         stream_.fill(counter.data(), 0, sizeof(std::uint64_t));
@@ -168,13 +188,22 @@ class Program {
       }
       return time([&] {
         stream_.kernel(do_items, work_grid(),
-                       {split, counter.of(0), out_.data(), 1024, rounds,
+                       {split, counter.of(0), out_.data(), kItems, rounds,
                         static_cast<std::uint32_t>(group_.rank()), 2});
       });
     };
     const auto times =
         in_turn([&] { return with(Split::steal); }, [&] { return with(Split::perfect); },
                 [&] { return with(Split::halves); });
+    const std::uint64_t right = sum_of_items(kItems, rounds);
+    for (const Split split : {Split::steal, Split::perfect, Split::halves}) {
+      with(split);
+      const std::vector<std::uint64_t> out = out_.read();
+      std::uint64_t sum =
+          std::accumulate(out.begin(), out.begin() + work_grid().blocks.x, std::uint64_t{0});
+      world_.all_reduce(std::span(&sum, 1)).run();
+      expect(sum == right, "an item was not done once");
+    }
     write("work stealing by blocks against a perfect split", 0, "µs", times[0], times[1].median);
     write("static split against a perfect split", 0, "µs", times[2], times[1].median);
   }
@@ -237,7 +266,7 @@ class Program {
     constexpr std::size_t kBytes = 1 << 20, kFloats = kBytes / sizeof(float);
     const auto inbox = group_.symmetric<float>(2 * kFloats);
     const auto signals = group_.symmetric<std::uint64_t>(2);
-    const Buffer<float> own(device_, std::vector<float>(kFloats, 1.0f));
+    const Buffer<float> own(device_, std::vector<float>(kFloats, number_of(group_.rank())));
     /// What a batch adds to a run, and what a run takes beside that, in microseconds.
     struct Line {
       double each, once;
@@ -263,6 +292,10 @@ class Program {
           return 100 * (1 - std::clamp(shown, 0.0, 1.0));
         },
         [&] { return both.once; });
+    stream_.fill(inbox.data(), 0, 2 * kBytes);
+    stream_.synchronize();
+    all();
+    if (!is_first()) expect_of_other(inbox, "the pipeline");
     write("hand-off hidden behind compute in a full pipeline, two stages", kBytes, "%", times[0],
           -1);
     write("launching, filling and draining that pipeline, once a run", kBytes, "µs", times[1], -1);

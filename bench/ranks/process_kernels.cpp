@@ -61,6 +61,10 @@ ATTACCA_HD std::uint64_t churn(std::uint64_t x, std::uint32_t rounds) {
   return x;
 }
 
+ATTACCA_HD std::uint64_t result_of(std::uint64_t item, std::uint64_t items, std::uint32_t rounds) {
+  return churn(item + 1, item < items / 2 ? rounds : 0);
+}
+
 struct Busy {
   static constexpr const char* name = "busy";
   static constexpr bool waits = true;
@@ -86,7 +90,7 @@ struct DoItems {
     for (std::uint64_t turn = 0;; ++turn) {
       const std::uint64_t item = next(t, a, blocks, turn);
       if (item >= a.items) break;
-      result += churn(item + 1, item < a.items / 2 ? a.rounds : 0);
+      result += result_of(item, a.items, a.rounds);
     }
     a.out[t.block.x] = result;
   }
@@ -123,5 +127,11 @@ const Kernel<WaitByHandArgs> wait_by_hand = make_kernel<WaitByHand>();
 const Kernel<BusyArgs> busy = make_kernel<Busy>();
 const Kernel<ItemsArgs> do_items = make_kernel<DoItems>();
 const Kernel<MeetingsArgs> meetings = make_kernel<Meetings>();
+
+std::uint64_t sum_of_items(std::uint64_t items, std::uint32_t rounds) {
+  std::uint64_t sum = 0;
+  for (std::uint64_t item = 0; item < items; ++item) sum += result_of(item, items, rounds);
+  return sum;
+}
 
 }  // namespace bench

@@ -43,6 +43,8 @@ struct ItemsArgs {
   std::uint32_t rank, ranks;
 };
 extern const attacca::Kernel<ItemsArgs> do_items;
+/// The sum of what all blocks of all ranks leave in `out`, if each item is done once.
+std::uint64_t sum_of_items(std::uint64_t items, std::uint32_t rounds);
 
 struct MeetingsArgs {
   attacca::device::RankBarrier barrier;
