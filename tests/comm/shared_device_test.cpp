@@ -10,6 +10,7 @@
 #include "comm/device_conformance.hpp"
 #include "comm/device_program.hpp"
 #include "support/on_each_device.hpp"
+#include "support/signal_kernels.hpp"
 
 namespace attacca::test {
 namespace {
@@ -117,6 +118,50 @@ TEST_P(SmallSharedDevice, random_programs_give_what_the_interpreter_gives) {
     on_ranks(ranks, [&](const Group& group) {
       programs_give_what_the_interpreter_gives(device(), group, 30);
     });
+}
+
+/// A kernel of rank 0 starts before rank 1 comes to the exchange, and ends behind it: rank 1 waits
+/// for its message first, and the kernel for an answer that is sent behind the exchange.
+TEST_P(SmallSharedDevice, an_exchange_runs_beside_a_kernel_that_does_not_need_it) {
+  if (GetParam() == DeviceKind::host_serial) GTEST_SKIP() << "it runs one node at a time";
+  using Signal = device::Signal<device::Scope::gpu>;
+  using Relay = RelayArgs<device::Scope::gpu>;
+  constexpr std::uint32_t kNever = 0xdead;
+  const Buffer<Signal> signals(device(), std::vector<Signal>(3));
+  Signal *const started = signals.data(), *const answer = started + 1, *const unread = started + 2;
+  const Buffer<std::uint32_t> payload(device(), Relay::kWords);
+  const Buffer<std::uint32_t> wrong(device(), std::vector<std::uint32_t>(2, kNever));
+  device::WaitLog log(device());
+  const auto args = [&](std::uint32_t side, Signal* back) {
+    return Relay{.there = started,
+                 .back = back,
+                 .payload = payload.data(),
+                 .wrong = wrong.data() + (back == answer ? 0 : 1),
+                 .start = 0,
+                 .rounds = 1,
+                 .first_side = side,
+                 .patience = log.patience(std::chrono::seconds(20), "relay", "the other side")};
+  };
+  on_ranks(2, [&](const Group& group) {
+    Buffer<float> x = values(group.rank(), 1000);
+    const auto kernel = relay<device::Scope::gpu>();
+    Graph graph(device(), "step");
+    const auto sum = group.all_reduce(x.span()).add_to(graph);
+    if (group.rank() == 0) {
+      graph.kernel(kernel, workers_apart(1), args(0, answer)).named("beside");
+      graph.kernel(kernel, workers_apart(1), args(1, answer)).named("behind").after(sum);
+    } else {
+      const auto first = graph.kernel(kernel, workers_apart(1), args(1, unread)).named("before");
+      sum.after(first);
+    }
+    Exec exec = graph.instantiate();
+    Stream stream(device());
+    exec.launch(stream);
+    stream.synchronize();
+    EXPECT_EQ(x.read(), sum_over(2, 1000));
+  });
+  for (const device::WaitReport& report : log.reports()) ADD_FAILURE() << report.message();
+  EXPECT_EQ(wrong.read(), std::vector<std::uint32_t>(2, 0));
 }
 
 TEST_P(SmallSharedDevice, a_signal_follows_its_data) {
