@@ -162,6 +162,10 @@ run_ranks() {
     esac
     rank_check "conformance, $transport" \
       "${launcher[@]}" timeout 60 build/cuda/tests/comm_transport $transport 2 --gtest_brief=1
+    case $transport in
+      edges | nccl) rank_check "conformance of four ranks, $transport" \
+        timeout 90 build/cuda/tests/comm_transport $transport 4 --gtest_brief=1 ;;
+    esac
     rank_check "two ranks tell the story of one, $transport" tells_the_story --ranks 2 --rank-transport "$transport"
   done
   if [[ -z $(why_not nvshmem) ]]; then
@@ -173,7 +177,7 @@ run_ranks() {
   fi
   record ranks "$logs/ranks" || status=1
   # Ranks that share a GPU through NCCL may wait for each other for ever.
-  timeout 300 build/cuda/bin/attacca bench ranks-device --device cuda:0 --json-dir "bench/results/$slug" \
+  timeout 300 build/cuda/bin/attacca bench ranks-device ranks-decode --device cuda:0 --json-dir "bench/results/$slug" \
     ${commit:+--commit "$commit"} || status=1
   return $status
 }
