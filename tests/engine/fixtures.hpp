@@ -14,8 +14,18 @@
 
 namespace attacca::engine_tests {
 
+/// One of each architecture, with heads of 16 to 48.
 inline const std::vector<std::string> kModels = {"llama", "llama3-rope", "mistral-window", "qwen2",
                                                  "qwen3"};
+/// Models with larger heads or odd hidden sizes, and prompts of 90 tokens or more.
+inline const std::vector<std::string> kShapes = {
+    "llama-head64",  "qwen2-head80",    "mistral-head96", "qwen3-head128",
+    "llama-head256", "llama-hidden200", "qwen2-hidden104"};
+inline std::vector<std::string> all_models() {
+  std::vector<std::string> all = kModels;
+  all.insert(all.end(), kShapes.begin(), kShapes.end());
+  return all;
+}
 
 inline std::string fixture(const std::string& name) { return "tests/engine/fixtures/" + name; }
 
