@@ -78,8 +78,27 @@ TEST_P(EngineOnEachDevice, gives_the_greedy_tokens_of_transformers) {
   }
 }
 
+TEST_P(EngineOnEachDevice, gives_the_greedy_tokens_of_transformers_for_each_shape_and_cut) {
+  for (const std::string& name : kShapes) {
+    const Expected e = expected(name);
+    const Model model(fixture(name));
+    for (const bool same_bits : same_bits_or_not())
+      for (const unsigned chunk : {512u, 33u}) {
+        SCOPED_TRACE(name + ", chunks of " + std::to_string(chunk) + ", same bits " +
+                     std::to_string(same_bits));
+        EngineOptions with = options();
+        with.context = 256;
+        with.same_bits = same_bits;
+        with.prefill_chunk = chunk;
+        Engine engine(model, with);
+        const Reply reply = engine.generate(greedy(e.prompt, e.greedy.size()));
+        expect_tokens(model, e.prompt, reply.tokens, e.greedy, is_rounded(engine) ? kNearTie : 0);
+      }
+  }
+}
+
 TEST_P(EngineOnEachDevice, scores_a_text_as_transformers_does) {
-  for (const std::string& name : kModels) {
+  for (const std::string& name : all_models()) {
     SCOPED_TRACE(name);
     const Expected e = expected(name);
     const Model model(fixture(name));
@@ -87,6 +106,7 @@ TEST_P(EngineOnEachDevice, scores_a_text_as_transformers_does) {
       SCOPED_TRACE(same_bits);
       EngineOptions with = options();
       with.same_bits = same_bits;
+      with.context = 256;
       Engine engine(model, with);
       const auto scores = engine.score(e.prompt);
       const double most = tolerance(engine);
