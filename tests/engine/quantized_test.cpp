@@ -1,13 +1,16 @@
 // Tests of models with quantized weights, which every device uses as they are: tokens equal the
-// host's, and are the same whatever else is in the batch. SmolLM2 is tested if `attacca pull
-// smollm2` has fetched it.
+// host's, log-probabilities those of the same weights in float32, and tokens are the same whatever
+// else is in the batch. SmolLM2 is tested if `attacca pull smollm2` has fetched it.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 #include "engine/batches.hpp"
 #include "engine/quantized.hpp"
 #include "model/cache.hpp"
+#include "model/dequantized.hpp"
+#include "model/packed_model.hpp"
 #include "model/small_model.hpp"
 #include "support/on_each_device.hpp"
 
@@ -78,6 +81,41 @@ TEST_P(QuantizedModels, of_the_fixtures_give_the_tokens_of_the_host) {
                             is_cuda() ? kTie : 0);
     }
   }
+}
+
+TEST_P(QuantizedModels, give_the_log_probabilities_of_the_same_weights_in_float32) {
+  const test::TemporaryFolder folder;
+  Tokens text;
+  for (std::int32_t i = 0; i < 90; ++i) text.push_back(i * 37 % 320);
+  const auto compare = [&](TensorType type, bool is_fp8) {
+    SCOPED_TRACE(kernels::type_name(type) + std::string(is_fp8 ? " as fp8" : ""));
+    const std::string packed = folder.write("packed.gguf", test::packed_model(type));
+    const std::string floats = folder.path() / "floats.gguf";
+    model::write_dequantized(model::Checkpoint::open(packed),
+                             is_fp8 ? model::WeightFormat::fp8 : model::WeightFormat::as_stored,
+                             floats);
+    EngineOptions with = options();
+    if (is_fp8) with.weights = llm::WeightFormat::fp8;
+    const auto got = Engine(Model(packed), with).score(text);
+    with = options();
+    with.device = Device::host_serial();
+    const auto right = Engine(Model(floats), with).score(text);
+    double squares = 0, sum = 0;
+    for (std::size_t i = 0; i < right.size(); ++i) {
+      const double difference = got[i].logprob - right[i].logprob;
+      squares += difference * difference;
+      sum += difference;
+    }
+    const auto count = static_cast<double>(right.size());
+    // A GPU rounds rows to 16 bits, and holds K-quants as Q4_1 or Q8_0.
+    EXPECT_LT(std::sqrt(squares / count), is_cuda() ? 3e-2 : 3e-4);
+    EXPECT_LT(std::abs(sum / count), is_cuda() ? 5e-3 : 1e-4);
+  };
+  for (const TensorType type :
+       {TensorType::bf16, TensorType::f16, TensorType::q8_0, TensorType::q4_0, TensorType::q4_1,
+        TensorType::q4_k, TensorType::q5_k, TensorType::q6_k})
+    compare(type, false);
+  if (is_cuda()) compare(TensorType::bf16, true);
 }
 
 TEST_P(QuantizedModels, the_embedded_one_gives_the_tokens_of_the_host) {
