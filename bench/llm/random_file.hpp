@@ -5,23 +5,21 @@
 #include <string>
 
 #include "harness.hpp"
+#include "llm/bench_folder.hpp"
 
 namespace bench {
 
-/// The file is in its own folder under the system's temporary one; both are removed with this
-/// object.
+/// The file is in a folder of its own; both are removed with this object.
 class RandomFile {
  public:
   /// Writes what `attacca convert --random SHAPE --weights TYPE` writes, with the embedded model's
   /// vocabulary.
   RandomFile(Run& run, const std::string& shape, const std::string& weights);
-  RandomFile(const RandomFile&) = delete;
-  ~RandomFile();
 
-  std::filesystem::path path() const { return folder_ / "random.gguf"; }
+  std::filesystem::path path() const { return folder_.path() / "random.gguf"; }
 
  private:
-  std::filesystem::path folder_;
+  BenchFolder folder_;
 };
 
 }  // namespace bench
