@@ -94,7 +94,7 @@ class Texts {
     texts_ = texts_of(model, options_, run.is_quick() ? 2 : count);
   }
   void note(Run& run, const std::string& author) const {
-    run.note(fmt::format("{} texts of {} tokens that {} wrote", texts_.size(), texts_[0].size(),
+    run.note(fmt::format("{} texts of {} tokens, written by {}", texts_.size(), texts_[0].size(),
                          author));
   }
   double perplexity(const Model& model, const attacca::Device& device, const Form& form) const {
