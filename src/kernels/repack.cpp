@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::uint32_t kBlock = 32;
 constexpr unsigned kThreads = 128;
+constexpr int kLeastLargest = 96;  // of a Q8_0 block's quants: three times 32, the most of Q6_K
 
 ATTACCA_HD void put_half(unsigned char* at, std::uint16_t half) {
   at[0] = static_cast<unsigned char>(half);
@@ -53,19 +54,42 @@ struct Repack {
       to[4 + i] = static_cast<unsigned char>((quants[i] >> shift & 15) |
                                              (quants[i + 16] >> shift & 15) << 4);
   }
+  /// A part of Q6_K or Q4_K, or a block of Q4_0, has elements that are small multiples of a number.
+  /// So does a block of Q8_0 with the right scale: of those that map the largest element to -128,
+  /// or to 127 and less, the one with the least squared error is taken.
   ATTACCA_HD static void write_q8_0(TensorType type, const void* row, std::uint32_t first,
                                     unsigned char* to) {
-    float largest = 0;
-    for (unsigned i = 0; i < kBlock; ++i)
-      largest = fmaxf(largest, fabsf(element(type, row, first + i)));
-    const std::uint16_t half = half_of_float(largest / 127);
-    const float scale = float_of_half(half);
-    put_half(to, half);
+    float x[kBlock];
+    float largest = 0;  // with its sign
     for (unsigned i = 0; i < kBlock; ++i) {
-      const float steps = scale == 0 ? 0.0f : rintf(element(type, row, first + i) / scale);
-      to[2 + i] = static_cast<unsigned char>(
-          static_cast<signed char>(fminf(fmaxf(steps, -127.0f), 127.0f)));
+      x[i] = element(type, row, first + i);
+      if (fabsf(x[i]) > fabsf(largest)) largest = x[i];
     }
+    std::uint16_t best = half_of_float(fabsf(largest) / 127);
+    float least = error_of(x, float_of_half(best));
+    for (int q = -128; q <= -kLeastLargest; ++q) {
+      const std::uint16_t half = half_of_float(largest / static_cast<float>(q));
+      const float error = error_of(x, float_of_half(half));
+      if (error >= least) continue;
+      least = error;
+      best = half;
+    }
+    put_half(to, best);
+    for (unsigned i = 0; i < kBlock; ++i)
+      to[2 + i] =
+          static_cast<unsigned char>(static_cast<signed char>(steps_of(x[i], float_of_half(best))));
+  }
+  ATTACCA_HD static float steps_of(float value, float scale) {
+    const float steps = scale == 0 ? 0.0f : rintf(value / scale);
+    return fminf(fmaxf(steps, -128.0f), 127.0f);
+  }
+  ATTACCA_HD static float error_of(const float* x, float scale) {
+    float error = 0;
+    for (unsigned i = 0; i < kBlock; ++i) {
+      const float off = x[i] - scale * steps_of(x[i], scale);
+      error += off * off;
+    }
+    return error;
   }
 };
 

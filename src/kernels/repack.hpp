@@ -2,7 +2,8 @@
 // It runs once when a model is loaded.
 //
 // Q4_K becomes Q4_1: the same quants, with scales and offsets rounded to halves. Any type becomes
-// Q8_0: its elements are rounded to 127 steps of a block's largest.
+// Q8_0: its elements are rounded to 96 to 128 steps of a block's largest, so that they change
+// least.
 #pragma once
 
 #include <attacca/kernel.hpp>

