@@ -133,6 +133,22 @@ TEST(RankedEngine, gives_the_same_tokens_over_copies_between_devices) {
              [&](Engine& engine) { EXPECT_EQ(tokens_of(engine, requests), one); });
 }
 
+TEST(RankedEngine, gives_the_greedy_tokens_of_transformers_for_each_shape) {
+  std::size_t split = 0;
+  for (const std::string& name : kShapes) {
+    const Expected e = expected(name);
+    EngineOptions options = small_options();
+    options.context = 256;
+    for (const int count : counts_for(fixture(name)))
+      with_ranks(count, fixture(name), options, [&](Engine& engine) {
+        ++split;
+        EXPECT_EQ(engine.generate(greedy(e.prompt, e.greedy.size())).tokens, e.greedy)
+            << name << ", " << count << " ranks";
+      });
+  }
+  EXPECT_GE(split, kShapes.size());
+}
+
 TEST(RankedEngine, splits_the_embedded_quantized_model) {
   llm::Request request;
   request.prompt = "Once upon a time";
