@@ -2,9 +2,11 @@
 """Tests of `attacca convert --random`: convert_test.py <binary>."""
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from progress import without_progress
@@ -53,6 +55,19 @@ class Random(unittest.TestCase):
         self.assertEqual(0, done.returncode, done.stderr)
         with path.open("rb") as file:
             self.assertEqual(b"GGUF", file.read(4))
+
+    def test_a_signal_ends_it_and_leaves_no_part_of_a_file(self):
+        for number in signal.SIGINT, signal.SIGTERM:
+            with self.subTest(number), tempfile.TemporaryDirectory() as folder:
+                part = pathlib.Path(folder) / "large.gguf.part"
+                with subprocess.Popen([BINARY, "convert", "--random", "llama-1b", "-o", part.with_suffix("")],
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+                    deadline = time.monotonic() + 60
+                    while not (part.exists() and part.stat().st_size > 1 << 24) and time.monotonic() < deadline:
+                        self.assertIsNone(running.poll(), "it ended before the signal")
+                    running.send_signal(number)
+                    self.assertEqual(-number, running.wait(60))
+                self.assertEqual([], os.listdir(folder))
 
     def test_what_cannot_be_is_refused_by_name(self):
         output = self.folder / "none.gguf"

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "interrupt.hpp"
 #include "nearest.hpp"
 #include "usage.hpp"
 #include "values.hpp"
@@ -338,6 +339,8 @@ int Program::run(int argc, const char* const* argv) {
     return parse(words_of(argc, argv));
   } catch (const ExitStatus& chosen) {
     return chosen.status;
+  } catch (const Interrupted& interrupted) {
+    end_by(interrupted);
   } catch (const UsageError& error) {
     fmt::print(stderr, "{}: {}\nSee {}.\n", app_->get_name(), error.what(), help_of(*app_));
     return kWrongUsage;

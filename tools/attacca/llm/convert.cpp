@@ -10,6 +10,7 @@
 
 #include "command.hpp"
 #include "formats/llama2c.hpp"
+#include "interrupt.hpp"
 #include "llm/models.hpp"
 #include "model/checkpoint.hpp"
 #include "model/random_model.hpp"
@@ -45,8 +46,10 @@ void write_random(const ConvertChoices& choices) {
                                   .weights = model::weight_type_called(choices.weights),
                                   .seed = choices.seed};
   ProgressBar bar;
+  const CatchInterrupts catching;  // an exception removes the unfinished file
   model::write_random_model(random, *tokenizer_of(choices).gguf(), choices.output,
                             [&](std::string_view what, std::uint64_t done, std::uint64_t all) {
+                              catching.check();
                               bar.show(what, done, all);
                             });
 }
