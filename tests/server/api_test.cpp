@@ -162,8 +162,12 @@ TEST_F(ApiTest, a_model_that_is_not_there_is_a_404_that_names_those_that_are) {
 }
 
 TEST_F(ApiTest, a_path_takes_its_method_only) {
-  EXPECT_EQ(ask("DELETE", "/v1/models")->status, 405);
-  EXPECT_EQ(ask("GET", "/tokenize")->status, 405);
+  for (const auto& [method, path, allowed] :
+       {std::tuple{"DELETE", "/v1/models", "GET, HEAD"}, std::tuple{"GET", "/tokenize", "POST"}}) {
+    const auto refused = ask(method, path);
+    EXPECT_EQ(refused->status, 405);
+    EXPECT_THAT(refused->headers, testing::Contains(testing::Pair("Allow", allowed)));
+  }
   EXPECT_EQ(ask("GET", "/v1/models/")->status, 404);
   EXPECT_EQ(ask("HEAD", "/version")->status, 200);
   EXPECT_THAT(ask("GET", "/metrics")->body, Not(HasSubstr("/v1/models/")));
