@@ -39,7 +39,7 @@ void StepLog::add(llm::StepRecord record) {
 
 void StepLog::flush() {
   if (file_.is_open() && !file_.flush())
-    throw DeviceError(fmt::format("step_log {}: cannot write it: {}; is the disk full?", path_,
+    throw DeviceError(fmt::format("the step log {} cannot be written: {}; is the disk full?", path_,
                                   std::strerror(errno)));
 }
 
