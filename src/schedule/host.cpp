@@ -19,7 +19,7 @@ constexpr std::uint32_t kMostTokens = 1u << 24;
 
 void check_range(const char* name, std::uint32_t value, std::uint32_t least, std::uint32_t most) {
   if (value < least || value > most)
-    throw BadArgument(fmt::format("schedule: {} = {}; use {} to {}", name, value, least, most));
+    throw BadArgument(fmt::format("{} = {}; use {} to {}", name, value, least, most));
 }
 
 /// No size may be larger than `limit`; messages call it `limit_name`.
@@ -27,18 +27,17 @@ void check_sizes(const char* name, const Sizes& sizes, const char* limit_name,
                  std::uint32_t limit) {
   if (sizes.count > Sizes::kMost)
     throw BadArgument(
-        fmt::format("schedule: {} sizes in {}; give at most {}", sizes.count, name, Sizes::kMost));
+        fmt::format("{} sizes in {}; give at most {}", sizes.count, name, Sizes::kMost));
   std::uint32_t last = 0;
   for (std::uint32_t at = 0; at < sizes.count; last = sizes.of[at++]) {
     if (sizes.of[at] <= last)
-      throw BadArgument(
-          fmt::format("schedule: {} has {} after {}; give them in ascending order, from 1 on", name,
-                      sizes.of[at], last));
+      throw BadArgument(fmt::format("{} has {} after {}; give them in ascending order, from 1 on",
+                                    name, sizes.of[at], last));
     if (sizes.of[at] > limit)
-      throw BadArgument(fmt::format(
-          "schedule: {} has {}, but no such step has more tokens than {} = {}; leave it out, or "
-          "use {} = {}",
-          name, sizes.of[at], limit_name, limit, limit_name, sizes.of[at]));
+      throw BadArgument(
+          fmt::format("{} has {}, but no such step has more tokens than {} = {}; leave it out, or "
+                      "use {} = {}",
+                      name, sizes.of[at], limit_name, limit, limit_name, sizes.of[at]));
   }
 }
 
@@ -114,7 +113,7 @@ void check(const Limits& limits) {
   check_sizes("decode_sizes", limits.decode_sizes, "slots", limits.slots);
   check_sizes("mixed_sizes", limits.mixed_sizes, "step_tokens", limits.step_tokens);
   if (limits.page_size != 16 && limits.page_size != 32 && limits.page_size != 64)
-    throw BadArgument(fmt::format("schedule: page_size = {}; use 16, 32 or 64", limits.page_size));
+    throw BadArgument(fmt::format("page_size = {}; use 16, 32 or 64", limits.page_size));
 }
 
 std::size_t plan_bytes(const Limits& limits) {

@@ -155,21 +155,26 @@ Models::InUsePtr Models::take(const std::string& name) {
 }
 
 void Models::load(const std::string& name, Then then, Refused refused) {
+  put_in_line(name, {std::move(then), std::move(refused)});
+}
+
+void Models::put_in_line(const std::string& name, Waiting waiting) {
   const auto entry = find(name);
   const std::lock_guard lock(mutex_);
   if (entry->waiting.size() >= entry->books->admission.room())
     throw RequestError(429, fmt::format("{} requests wait for {} to be loaded; try again later",
                                         entry->waiting.size(), in_quotes(entry->source.name)));
-  entry->waiting.push_back({std::move(then), std::move(refused)});
+  entry->waiting.push_back(std::move(waiting));
   tasks_.push_back([this, entry] { load(entry); });
   arrived_.notify_one();
 }
 
 void Models::load_now(const std::string& name) {
   std::promise<void> loaded;
-  load(
-      name, [&](const InUsePtr&) { loaded.set_value(); },
-      [&](const std::exception_ptr& reason) { loaded.set_exception(reason); });
+  put_in_line(name,
+              {.then = [&](const InUsePtr&) { loaded.set_value(); },
+               .refused = [&](const std::exception_ptr& reason) { loaded.set_exception(reason); },
+               .is_caller = true});
   loaded.get_future().get();
 }
 
@@ -186,8 +191,6 @@ void Models::load(const std::shared_ptr<Entry>& entry) {
     if (!is_loaded) make_room_and_load(*entry);
   } catch (...) {
     failure = std::current_exception();
-    options_.log(
-        fmt::format("{} could not be loaded: {}", entry->source.name, message_of(failure)));
   }
   std::vector<Waiting> waiting;
   std::vector<InUsePtr> uses;
@@ -202,6 +205,10 @@ void Models::load(const std::shared_ptr<Entry>& entry) {
         uses.push_back(std::make_shared<const InUse>(entry));
     }
   }
+  if (failure && std::none_of(waiting.begin(), waiting.end(),
+                              [](const Waiting& one) { return one.is_caller; }))
+    options_.log(
+        fmt::format("{} could not be loaded: {}", entry->source.name, message_of(failure)));
   for (std::size_t at = 0; at < waiting.size(); ++at) {
     if (failure)
       waiting[at].refused(failure);
@@ -265,11 +272,10 @@ std::string Models::full_message(const Entry& entry, const std::string& reason) 
     if (other->loaded)
       others += fmt::format("{}{} takes {:.0f} MiB and is in use", others.empty() ? "" : ", ",
                             in_quotes(other->source.name), mebi(other->bytes));
-  if (!others.empty()) others = "; " + others;
+  if (others.empty()) return fmt::format("{}: {}", in_quotes(entry.source.name), reason);
   const std::string limit =
       options_.memory > 0 ? fmt::format("; models may take {:.0f} MiB", mebi(options_.memory)) : "";
-  return fmt::format("{} does not fit: {}{}{}", in_quotes(entry.source.name), reason, others,
-                     limit);
+  return fmt::format("{}: {}; {}{}", in_quotes(entry.source.name), reason, others, limit);
 }
 
 std::size_t Models::bytes_used() const {

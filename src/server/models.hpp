@@ -126,10 +126,12 @@ class Models {
   struct Waiting {
     Then then;
     Refused refused;
+    bool is_caller = false;  // of `load_now`, who gets the reason and says it
   };
 
   std::shared_ptr<Entry> find(const std::string& name) const;
   std::string names() const;
+  void put_in_line(const std::string& name, Waiting waiting);
   void post(std::function<void()> task);
   void run();
   void load(const std::shared_ptr<Entry>& entry);

@@ -45,17 +45,24 @@ class Lines {
     }
     arrived_.notify_all();
   }
+  bool has(const std::string& part) {
+    const std::lock_guard lock(mutex_);
+    return has_now(part);
+  }
   /// Waits for a line that has `part`.
   void expect(const std::string& part) {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(arrived_.wait_for(lock, std::chrono::minutes(1), [&] {
-      return std::any_of(lines_.begin(), lines_.end(), [&](const std::string& line) {
-        return line.find(part) != std::string::npos;
-      });
-    })) << part;
+    EXPECT_TRUE(arrived_.wait_for(lock, std::chrono::minutes(1), [&] { return has_now(part); }))
+        << part;
   }
 
  private:
+  bool has_now(const std::string& part) const {
+    return std::any_of(lines_.begin(), lines_.end(), [&](const std::string& line) {
+      return line.find(part) != std::string::npos;
+    });
+  }
+
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::vector<std::string> lines_;
@@ -202,7 +209,7 @@ TEST_F(ModelsTest, that_do_not_fit_beside_those_in_use_are_refused_with_the_figu
   const auto refused = answer_of(api, "POST", "/v1/completions", body_for("llama"));
   EXPECT_EQ(refused->status, 503);
   EXPECT_EQ(json::parse(refused->body)["error"]["code"], "model_does_not_fit");
-  EXPECT_THAT(refused->body, HasSubstr("'llama' does not fit"));
+  EXPECT_THAT(refused->body, HasSubstr("'llama': the model does not fit"));
   EXPECT_THAT(refused->body, HasSubstr("'small' takes"));
   EXPECT_THAT(refused->body, HasSubstr("models may take"));
   EXPECT_THAT(states_of(api), ElementsAre("small loaded", "llama unloaded", "qwen unloaded"));
@@ -221,9 +228,19 @@ TEST_F(ModelsTest, that_cannot_be_read_fail_alone_and_may_be_tried_again) {
   const auto refused = answer_of(api, "POST", "/v1/embeddings", body);
   EXPECT_EQ(refused->status, 503);
   EXPECT_THAT(refused->body, HasSubstr("could not be loaded: the file is gone"));
+  lines_.expect("llama could not be loaded: the file is gone");
   EXPECT_EQ(answer_of(api, "POST", "/v1/completions", body_for("small"))->status, 200);
   is_broken = false;
   EXPECT_EQ(answer_of(api, "POST", "/v1/embeddings", body)->status, 200);
+}
+
+TEST_F(ModelsTest, that_cannot_be_loaded_now_tell_the_caller_and_not_the_log_too) {
+  std::vector<ModelSource> from = sources();
+  from[1].load = [](const LoadTerms&) -> LoadedModel { throw BadArgument("the file is gone"); };
+  Models models(std::move(from), options());
+  EXPECT_THAT([&] { models.load_now("llama"); },
+              testing::ThrowsMessage<BadArgument>("the file is gone"));
+  EXPECT_FALSE(lines_.has("could not be loaded"));
 }
 
 TEST_F(ModelsTest, are_found_by_their_names_before_the_aliases_of_others) {

@@ -75,11 +75,15 @@ class SeveralModels(unittest.TestCase):
                 (["--model", "a="], 2, "NAME=MODEL"),
                 (["--model", "a=nowhere.gguf"], 1, "no model 'nowhere.gguf'"),
                 (["--model", "a=small", "--name", "b"], 2, "--name b names MODEL"),
-                (["small", "--model", "a=small", "--memory-limit", "0.001"], 1, "does not fit")):
+                (["small", "--model", "a=small", "--memory-limit", "0.001"], 1, "does not fit"),
+                (["--memory-limit", "0.001"], 1, "raise --memory-limit, or use less than --step-tokens"),
+                (["--step-log", "/no/such/folder/log"], 1, "--step-log /no/such/folder/log")):
             done = subprocess.run([BINARY, "serve", "--port", "0", *options], capture_output=True, text=True,
                                   timeout=PATIENCE_S)
             self.assertEqual((status, ""), (done.returncode, done.stdout), done.stderr)
             self.assertIn(part, done.stderr)
+            reasons = [line for line in done.stderr.splitlines() if not line.startswith("See ")]
+            self.assertEqual(1, len(reasons), done.stderr)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,9 @@ def attacca(*arguments, given=b"", cwd=None, user=None, environment=None):
     return done
 
 
+HAS_BENCHMARKS = "this build has no benchmarks" not in attacca("bench", "--help").stdout
+
+
 class UsageTest(unittest.TestCase):
     def setUp(self):
         self.temporary = tempfile.TemporaryDirectory()
@@ -50,6 +53,7 @@ class UsageTest(unittest.TestCase):
 
 
 class Commands(UsageTest):
+    @unittest.skipUnless(HAS_BENCHMARKS, "bench serve is the command within another")
     def test_help_explains_a_command_within_another(self):
         done = attacca("help", "bench", "serve")
         self.assertEqual(0, done.returncode, done.stderr)
@@ -58,6 +62,7 @@ class Commands(UsageTest):
         self.assert_refused(attacca("help", "run", "fast"), "run has no commands of its own, such as 'fast'")
         self.assert_refused(attacca("nosuch", "--help"), "no command 'nosuch'")
 
+    @unittest.skipUnless(HAS_BENCHMARKS, "bench serve is the command within another")
     def test_words_in_front_of_a_command_that_would_be_ignored_are_refused(self):
         for words in (("queue",), ("--device", "host")):
             done = attacca("bench", *words, "serve", "--url", "http://127.0.0.1:9")
@@ -194,7 +199,10 @@ class Values(UsageTest):
         for arguments, words in ((("--slots", "5000"), "--slots is 5000"), (("--context", "99999"), "--context is 99999"),
                                  (("--device", "cuda:99"), "--device"), (("--kv-type", "fp8", "--device", "host"),
                                                                          "--kv-type is fp8"),
-                                 (("--step-log", "/no/such/folder/log"), "--step-log")):
+                                 (("--step-log", "/no/such/folder/log"), "--step-log"),
+                                 (("--step-log", "/dev/full"), "the step log /dev/full cannot be written"),
+                                 (("--decode-sizes", "100"), "--decode-sizes has 100, but no such step has more tokens than "
+                                                             "--slots 8; leave it out, or use --slots 100")):
             done = attacca("run", "hello", *arguments)
             self.assert_refused(done, words, status=1)
             self.assertNotIn("Device::", done.stderr)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <string_view>
 
 #include "command_line.hpp"
 
@@ -10,8 +11,10 @@ namespace attacca::tool {
 
 namespace {
 
+/// Paths and words in quotes stay as they are.
 bool is_part_of_name(char letter) {
-  return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_' || letter == '-';
+  return std::isalnum(static_cast<unsigned char>(letter)) != 0 ||
+         std::string_view("_-/.'").find(letter) != std::string_view::npos;
 }
 
 /// Every `from` that is a word of its own becomes `to`.
@@ -52,13 +55,13 @@ std::string in_words_of_options(const std::vector<std::string>& options, std::st
   for (const std::string& name : options) {
     std::string field = name;
     std::replace(field.begin(), field.end(), '-', '_');
-    // A name of one word may be any word, unless the message begins with it and its value.
-    if (field != name || message.starts_with(field + " is ")) {
-      const std::size_t length = field == name ? field.size() : message.size();
-      std::string start = message.substr(0, length);
-      replace_words(start, field, "--" + name);
-      message = start + message.substr(length);
-    }
+    const std::string option = "--" + name;
+    replace_words(message, field + " =", option);
+    // A name of one word may be any word, unless its value follows.
+    if (field != name)
+      replace_words(message, field, option);
+    else if (message.starts_with(field + " is "))
+      message.replace(0, field.size(), option);
   }
   return message;
 }

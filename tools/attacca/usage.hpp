@@ -12,7 +12,8 @@ namespace attacca::tool {
 std::vector<std::string> words_of(int argc, const char* const* argv);
 
 /// A library's message with its fields named by the options that set them: "kv_type is fp8" becomes
-/// "--kv-type is fp8". `options`: long names, without the dashes.
+/// "--kv-type is fp8", and "slots = 8" becomes "--slots 8". `options`: long names, without the
+/// dashes.
 std::string in_words_of_options(const std::vector<std::string>& options, std::string message);
 
 }  // namespace attacca::tool

@@ -136,6 +136,7 @@ void add_engine_flags(Command& command, EngineFlags& flags) {
   command.option("--step-log", text(engine.step_log), "write a line of JSON for each step")
       .group(kGroup);
   add_config_option(command, kGroup);
+  flags.names = command.long_options();
 }
 
 llm::EngineOptions engine_options(const EngineFlags& flags) {

@@ -4,6 +4,7 @@
 
 #include <attacca/llm.hpp>
 #include <string>
+#include <vector>
 
 #include "command_line.hpp"
 
@@ -16,6 +17,7 @@ struct EngineFlags {
   unsigned ranks = 0;         // 0: the model is not split
   double rank_deadline = 30;  // seconds
   llm::EngineOptions engine;  // but for the device
+  std::vector<std::string> names;  // of the command's long options, for `in_words_of_options`
 };
 
 void add_engine_flags(Command& command, EngineFlags& flags);

@@ -229,7 +229,6 @@ void add_run(Program& program) {
   add_rank_flags(command, settings->flags);
   add_sampling_flags(command, settings->sampling);
   add_engine_flags(command, settings->flags);
-  settings->options = command.long_options();
   command.action([settings, model] { run(*settings, model.is_given()); });
 }
 

@@ -156,7 +156,8 @@ void Runner::print(const Prompt& prompt, const Request& request, const Reply& re
 }
 
 void Runner::say_failure(const std::string& place, const Reply& reply) const {
-  fmt::print(stderr, "attacca: {}{}\n", place, in_words_of_options(settings_.options, reply.error));
+  fmt::print(stderr, "attacca: {}{}\n", place,
+             in_words_of_options(settings_.flags.names, reply.error));
 }
 
 void Runner::converse() {

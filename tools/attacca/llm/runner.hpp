@@ -30,7 +30,6 @@ inline constexpr float kTemperature = 0.7f;
 inline constexpr float kTopP = 0.95f;
 
 struct RunSettings {
-  std::vector<std::string> options;  // long names, for errors in their words
   std::string model;
   std::string system;
   std::string prompts_file;

@@ -28,6 +28,7 @@
 #include "server/api.hpp"
 #include "server/http_server.hpp"
 #include "server/request_log.hpp"
+#include "usage.hpp"
 #include "values.hpp"
 
 namespace attacca::tool {
@@ -108,37 +109,42 @@ struct Watch {
 
 server::ModelSource source_of(const NamedModel& named, const llm::EngineOptions& options,
                               RankTeam& team, const std::optional<Watch>& watch,
-                              bool shows_progress) {
+                              bool shows_progress, const std::vector<std::string>& names) {
   // Opened once, so that what cannot be read is told now and not to the first request.
   std::vector<std::string> aliases;
   for (const std::string& alias : {named.model, open_model(named.model).name()})
     if (!alias.empty()) aliases.push_back(alias);
   // The steps of the loaded engine. `load` makes the feed, and `attend` takes it.
   const auto feed = std::make_shared<std::shared_ptr<StepFeed>>();
-  server::ModelSource source{
-      .name = named.name,
-      .aliases = aliases,
-      .load = [named, options, feed, &team, is_watched = watch.has_value(),
-               shows_progress](const server::LoadTerms& terms) {
-        if (is_watched) *feed = std::make_shared<StepFeed>();
-        llm::EngineOptions with = options;
-        with.memory_limit = terms.memory_limit;
-        with.turns = terms.turns;
-        with.on_step = [mine = options.on_step, theirs = terms.on_step,
-                        steps = *feed](const llm::StepRecord& record) {
-          for (const auto& call : {mine, theirs})
-            if (call) call(record);
-          if (steps) steps->add(record);
-        };
-        const llm::Model model = open_model(named.model);
-        team.start(model, with);
-        ProgressBar bar;
-        return server::LoadedModel{
-            model, llm::Engine(model, with,
-                               [&](std::string_view what, std::uint64_t done, std::uint64_t all) {
+  server::ModelSource source{.name = named.name,
+                             .aliases = aliases,
+                             .load = [named, options, feed, &team, is_watched = watch.has_value(),
+                                      shows_progress, names](const server::LoadTerms& terms) {
+                               if (is_watched) *feed = std::make_shared<StepFeed>();
+                               llm::EngineOptions with = options;
+                               with.memory_limit = terms.memory_limit;
+                               with.turns = terms.turns;
+                               with.on_step = [mine = options.on_step, theirs = terms.on_step,
+                                               steps = *feed](const llm::StepRecord& record) {
+                                 for (const auto& call : {mine, theirs})
+                                   if (call) call(record);
+                                 if (steps) steps->add(record);
+                               };
+                               const llm::Model model = open_model(named.model);
+                               team.start(model, with);
+                               ProgressBar bar;
+                               const auto show = [&](std::string_view what, std::uint64_t done,
+                                                     std::uint64_t all) {
                                  if (shows_progress) bar.show(what, done, all);
-                               })};
-      }};
+                               };
+                               try {
+                                 return server::LoadedModel{model, llm::Engine(model, with, show)};
+                               } catch (const llm::DoesNotFit& error) {
+                                 throw llm::DoesNotFit(in_words_of_options(names, error.what()));
+                               } catch (const BadArgument& error) {
+                                 throw BadArgument(in_words_of_options(names, error.what()));
+                               }
+                             }};
   if (watch)
     source.attend = [feed, watch = *watch](llm::Engine& engine) {
       return std::make_shared<PlanLive>(engine, *feed, watch.window, watch.log);
@@ -176,7 +182,7 @@ std::unique_ptr<server::Models> make_models(const ServeSettings& settings,
   std::vector<server::ModelSource> sources;
   const bool shows_progress = settings.log_format == "text";
   for (const NamedModel& one : named)
-    sources.push_back(source_of(one, engine, team, watch, shows_progress));
+    sources.push_back(source_of(one, engine, team, watch, shows_progress, settings.flags.names));
   options.memory = memory_of(settings, engine, named.size());
   options.unload_after = in_milliseconds(settings.unload_seconds);
   options.slots = engine.slots;
