@@ -329,6 +329,10 @@ struct EngineOptions {
   std::function<void(const StepRecord& record)> on_step = {};
 };
 
+/// Throws BadArgument if the options do not go together, whatever the model and the memory. The
+/// constructor of Engine checks the same and more; this tells before a model is opened.
+void check(EngineOptions options);
+
 /// What the records of `Engine::device_records` say has happened. Their value is the size of the
 /// step's graph, in tokens, or 0. The last five are of the resident scheduler: `turn` stands
 /// between two steps, `plan` runs beside a step, commits the one before and plans the next.

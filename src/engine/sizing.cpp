@@ -86,6 +86,39 @@ void choose_scheduler(const schedule::Limits& limits, llm::EngineOptions& option
         llm::resident_loop_name(options.resident_loop)));
 }
 
+/// Fills in the sizes of steps and checks what depends on neither the model nor the memory: pages
+/// are left out. REQUIRES: `context` is filled in.
+schedule::Limits choose_steps(llm::EngineOptions& options) {
+  check_range("slots", options.slots, 1u, 1024u);
+  if (options.step_tokens == 0)
+    options.step_tokens = options.device.is_cuda() ? kGpuStepTokens : kHostStepTokens;
+  check_range("step_tokens", options.step_tokens, 1u, 65536u);
+  check_range("memory_fraction", options.memory_fraction, 0.01, 1.0);
+  options.step_tokens = std::max(options.step_tokens, options.slots);
+  if (options.decode_step_tokens == 0)
+    options.decode_step_tokens =
+        options.device.is_cuda() ? options.step_tokens : kHostDecodeStepTokens;
+  options.decode_step_tokens =
+      std::clamp(options.decode_step_tokens, options.slots, options.step_tokens);
+  if (options.prefill_chunk == 0) options.prefill_chunk = options.step_tokens;
+  options.prefill_chunk = std::min(options.prefill_chunk, options.step_tokens);
+
+  schedule::Limits limits;
+  limits.slots = options.slots;
+  limits.requests = options.slots * kRequestsPerSlot;
+  limits.page_size = options.page_size;
+  limits.max_context = static_cast<std::uint32_t>(options.context);
+  limits.prefill_chunk = options.prefill_chunk;
+  limits.step_tokens = options.step_tokens;
+  limits.decode_step_tokens = options.decode_step_tokens;
+  limits.pads = options.pads;
+  limits.shares_prefixes = options.shares_prefixes;
+  limits.logit_rows = std::max(options.slots, std::min(kScoreRows, options.step_tokens));
+  limits.pages = 1;  // so that the other limits pass their checks
+  choose_sizes(limits, options);
+  return limits;
+}
+
 /// Streamed steps support every type of keys and values; plain steps support f32 only.
 llm::KvType choose_kv_type(const GpuWeights& weights, const llm::EngineOptions& options) {
   using llm::KvType;
@@ -147,36 +180,10 @@ schedule::Limits size_engine(const model::Checkpoint& checkpoint, llm::EngineOpt
 
 schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights& weights,
                              llm::EngineOptions& options) {
-  check_range("slots", options.slots, 1u, 1024u);
-  if (options.step_tokens == 0)
-    options.step_tokens = options.device.is_cuda() ? kGpuStepTokens : kHostStepTokens;
-  check_range("step_tokens", options.step_tokens, 1u, 65536u);
-  check_range("memory_fraction", options.memory_fraction, 0.01, 1.0);
   check_range("context", options.context, std::size_t{0}, std::size_t{config.context});
   if (options.context == 0)
     options.context = std::min<std::size_t>(config.context, kDefaultContext);
-  options.step_tokens = std::max(options.step_tokens, options.slots);
-  if (options.decode_step_tokens == 0)
-    options.decode_step_tokens =
-        options.device.is_cuda() ? options.step_tokens : kHostDecodeStepTokens;
-  options.decode_step_tokens =
-      std::clamp(options.decode_step_tokens, options.slots, options.step_tokens);
-  if (options.prefill_chunk == 0) options.prefill_chunk = options.step_tokens;
-  options.prefill_chunk = std::min(options.prefill_chunk, options.step_tokens);
-
-  schedule::Limits limits;
-  limits.slots = options.slots;
-  limits.requests = options.slots * kRequestsPerSlot;
-  limits.page_size = options.page_size;
-  limits.max_context = static_cast<std::uint32_t>(options.context);
-  limits.prefill_chunk = options.prefill_chunk;
-  limits.step_tokens = options.step_tokens;
-  limits.decode_step_tokens = options.decode_step_tokens;
-  limits.pads = options.pads;
-  limits.shares_prefixes = options.shares_prefixes;
-  limits.logit_rows = std::max(options.slots, std::min(kScoreRows, options.step_tokens));
-  limits.pages = 1;  // so that the other limits pass their checks
-  choose_sizes(limits, options);
+  schedule::Limits limits = choose_steps(options);
   choose_scheduler(limits, options);
   options.kv_type = choose_kv_type(weights, options);
 
@@ -268,3 +275,16 @@ std::size_t most_tokens(const schedule::Limits& limits) {
 }
 
 }  // namespace attacca::engine
+
+namespace attacca::llm {
+
+void check(EngineOptions options) {
+  options.context = engine::kDefaultContext;  // any will do
+  const schedule::Limits limits = engine::choose_steps(options);
+  if (options.scheduler == Scheduler::automatic) return;
+  engine::choose_scheduler(limits, options);
+  if (options.scheduler == Scheduler::resident && options.graphs != GraphMode::full)
+    engine::require_graphs(limits, options.graphs);
+}
+
+}  // namespace attacca::llm

@@ -93,6 +93,39 @@ TEST_P(Sizing, a_step_in_which_a_sequence_decodes_is_bounded_between_slots_and_t
   EXPECT_EQ(bound(1000, 8, 256), 256u);
 }
 
+TEST_P(Sizing, options_that_contradict_each_other_are_refused_before_there_is_a_model) {
+  const auto refused = [&](auto change, const std::string& words) {
+    llm::EngineOptions options;
+    options.device = device();
+    EXPECT_NO_THROW(llm::check(options));
+    change(options);
+    EXPECT_THAT([&] { llm::check(options); },
+                testing::ThrowsMessage<BadArgument>(testing::HasSubstr(words)));
+  };
+  using llm::EngineOptions;
+  refused([](EngineOptions& o) { o.slots = 1025; }, "slots is 1025");
+  refused([](EngineOptions& o) { o.decode_sizes = {9}; }, "decode_sizes has 9");
+  refused([](EngineOptions& o) { o.mixed_sizes = {8, 4}; }, "mixed_sizes has 4 after 8");
+  refused(
+      [](EngineOptions& o) {
+        o.scheduler = llm::Scheduler::resident;
+        o.overlap = false;
+      },
+      "overlap is off");
+  refused(
+      [](EngineOptions& o) {
+        o.scheduler = llm::Scheduler::resident;
+        o.graphs = llm::GraphMode::piecewise;
+      },
+      "needs a graph for every step");
+  refused(
+      [](EngineOptions& o) {
+        o.scheduler = llm::Scheduler::host;
+        o.resident_loop = llm::ResidentLoop::while_node;
+      },
+      "resident_loop is while-node");
+}
+
 TEST_P(Sizing, the_loop_runs_on_a_gpu_where_it_can) {
   using llm::Scheduler;
   const Checkpoint checkpoint = Checkpoint::open(fixture("llama"));

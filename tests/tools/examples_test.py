@@ -110,7 +110,7 @@ class Example(unittest.TestCase):
 
     def test_an_unknown_device_is_refused_by_name(self):
         done = attacca("example", "heat", "--device", "abacus")
-        self.assertEqual(1, done.returncode)
+        self.assertEqual(2, done.returncode)
         self.assertIn("abacus", done.stderr)
 
 

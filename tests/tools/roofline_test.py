@@ -86,7 +86,7 @@ class Roofline(unittest.TestCase):
                                         (("step", "--svg", "/nowhere/x.svg"), 1, "/nowhere/x.svg"),
                                         (("step", "--shape", "llama-8b", "--batch", "1024", "--context", "131072"), 1, "GiB"),
                                         (("step", "8"), 2, "would be ignored"), (("--json", "run", "x"), 2, "--json"),
-                                        (("--device", "tpu"), 1, "tpu")):
+                                        (("--device", "tpu"), 2, "tpu")):
             with self.subTest(arguments):
                 done = self.attacca("roofline", *(() if "--device" in arguments else ("--device", "host")), *arguments)
                 self.assertEqual(status, done.returncode, done.stderr)

@@ -70,8 +70,8 @@ class SeveralModels(unittest.TestCase):
 
     def test_what_cannot_be_combined_is_refused_by_name(self):
         for options, status, part in (
-                (["--model", "a=small", "--model", "a=small"], 1, "two models are called 'a'"),
-                (["small", "--model", "small"], 1, "two models are called 'small'"),
+                (["--model", "a=small", "--model", "a=small"], 2, "two models are called 'a'"),
+                (["small", "--model", "small"], 2, "two models are called 'small'"),
                 (["--model", "a="], 2, "NAME=MODEL"),
                 (["--model", "a=nowhere.gguf"], 1, "no model 'nowhere.gguf'"),
                 (["--model", "a=small", "--name", "b"], 2, "--name b names MODEL"),

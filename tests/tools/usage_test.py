@@ -172,7 +172,9 @@ class Values(UsageTest):
                               ("--top-k", "-1"), ("--min-p", "2"), ("--samples", "0"), ("--threads", "0"),
                               ("--threads", "-1"), ("--slots", "-1"), ("--pages", "-1"), ("--logprobs", "21"),
                               ("--stop-token", "-1"), ("--decode-sizes", "1,-2"), ("--memory-fraction", "2"),
-                              ("--page-size", "17"), ("--context", str(2**64)), ("--padding", "maybe")):
+                              ("--page-size", "17"), ("--context", str(2**64)), ("--padding", "maybe"), ("--slots", "1025"),
+                              ("--step-tokens", "65537"), ("--repetition-penalty", "101"), ("--device", "gpu"),
+                              ("--device", "cuda:x")):
             with self.subTest(f"{option} {value}"):
                 self.assert_refused(attacca("run", "hello", "--json", option, value), option, value.split(",")[-1],
                                     "See attacca run --help.")
@@ -196,16 +198,30 @@ class Values(UsageTest):
         self.assertEqual(one, other)
 
     def test_what_the_engine_refuses_is_told_in_options(self):
-        for arguments, words in ((("--slots", "5000"), "--slots is 5000"), (("--context", "99999"), "--context is 99999"),
+        for arguments, words in ((("--context", "99999"), "--context is 99999"),
                                  (("--device", "cuda:99"), "--device"), (("--kv-type", "fp8", "--device", "host"),
                                                                          "--kv-type is fp8"),
                                  (("--step-log", "/no/such/folder/log"), "--step-log"),
-                                 (("--step-log", "/dev/full"), "the step log /dev/full cannot be written"),
-                                 (("--decode-sizes", "100"), "--decode-sizes has 100, but no such step has more tokens than "
-                                                             "--slots 8; leave it out, or use --slots 100")):
+                                 (("--step-log", "/dev/full"), "the step log /dev/full cannot be written")):
             done = attacca("run", "hello", *arguments)
             self.assert_refused(done, words, status=1)
             self.assertNotIn("Device::", done.stderr)
+
+    def test_options_that_contradict_each_other_are_wrong_usage(self):
+        for arguments, words in ((("--decode-sizes", "100"), "--decode-sizes has 100, but no such step has more tokens than "
+                                                             "--slots 8; leave it out, or use --slots 100"),
+                                 (("--mixed-sizes", "8,4"), "--mixed-sizes has 4 after 8"),
+                                 (("--mixed-sizes", "600"), "use --step-tokens 600"),
+                                 (("--scheduler", "resident", "--overlap", "off"), "--overlap is off"),
+                                 (("--scheduler", "resident", "--graphs", "off"), "needs a graph for every step"),
+                                 (("--scheduler", "host", "--resident-loop", "while-node"), "--resident-loop is while-node")):
+            for command in ("run", "hi"), ("serve", "--port", "0"):
+                self.assert_refused(attacca(*command, *arguments), words, f"See attacca {command[0]} --help.")
+
+    def test_an_empty_name_of_a_file_is_refused(self):
+        for command, option in (("run", "--trace"), ("run", "--step-log"), ("run", "--prompts"), ("serve", "--api-key-file"),
+                                ("convert", "--output"), ("graph", "--output"), ("trace", "--output")):
+            self.assert_refused(attacca(command, option, ""), f"{option}: it is empty; name a file")
 
     def test_options_that_would_be_ignored_are_refused(self):
         prompts = self.file("prompts", b"hello\n")
@@ -220,7 +236,7 @@ class Values(UsageTest):
                                 (("tokenize", "small", "1", "--decode", "--add-special"), "--add-special"),
                                 (("pull", "--list", "smollm2"), "--list")):
             self.assert_refused(attacca(*arguments), word, f"attacca {arguments[0]} --help")
-        self.assert_refused(attacca("run", "hi", "--stop-token", "999999"), "999999", "the model has 0 to")
+        self.assert_refused(attacca("run", "hi", "--stop-token", "999999"), "999999", "the model has 0 to", status=1)
 
     def test_a_key_that_comes_twice_is_refused(self):
         for text in b"slots: 2\nslots: 4\n", b"page_size: 16\npage-size: 32\n":
@@ -263,7 +279,7 @@ class Values(UsageTest):
         most = 4 * os.cpu_count()
         for count in most + 1, 100000:
             self.assert_refused(attacca("run", "hi", "--device", "host", "--threads", str(count)), f"--threads {count}",
-                                f"give {most} or fewer")
+                                f"give {most} or fewer", status=1)
         self.assertEqual(0, attacca("run", "hi", "-n", "1", "--device", "host", "--threads", str(most)).returncode)
 
     def test_any_number_of_threads_gives_the_same_text(self):

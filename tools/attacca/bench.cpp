@@ -312,17 +312,19 @@ void add_bench(Program& program) {
   const auto choices = std::make_shared<Choices>();
   command.words("NAME", choices->names,
                 "Names of benchmarks, `all`, or `list`, which is the default");
-  command.option("--device", text(choices->device),
+  command.option("--device", device_name(choices->device),
                  "host or cuda:N [a GPU, if there is one and the benchmark can use it]");
-  command.option("--json", text(choices->json_file), "Write the result of one benchmark to a file");
-  command.option("--svg", text(choices->svg_file), "Draw the curves of one benchmark into a file");
-  command.option("--json-dir", text(choices->json_dir),
+  command.option("--json", file_name(choices->json_file),
+                 "Write the result of one benchmark to a file");
+  command.option("--svg", file_name(choices->svg_file),
+                 "Draw the curves of one benchmark into a file");
+  command.option("--json-dir", file_name(choices->json_dir),
                  "Write NAME.json, and NAME.svg if it has a curve, to this folder");
   command.flag("--quick", choices->is_quick, "Take a few samples, to see that it runs");
   command.flag("--once", choices->is_once, "Do not measure again where a gate was missed");
   command.option("--commit", text(choices->commit),
                  "What was built, where git could not say it during the build");
-  command.option("--known-misses", text(choices->known_misses),
+  command.option("--known-misses", file_name(choices->known_misses),
                  "Gates that may be missed, each with its reason [bench/known_misses.json of the "
                  "checkout this was built from]");
   add_trace_options(command, choices->trace);

@@ -14,7 +14,7 @@ namespace attacca::tool {
 /// Adds --device to a command; the string holds the choice once the command runs.
 inline std::shared_ptr<std::string> add_device_option(Command& command) {
   auto name = std::make_shared<std::string>("best");
-  command.option("--device", text(*name), "best, host, host-serial, cuda or cuda:N")
+  command.option("--device", device_name(*name), "best, host, host-serial, cuda or cuda:N")
       .shows_default(*name);
   return name;
 }

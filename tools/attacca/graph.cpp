@@ -135,7 +135,7 @@ void add_graph(Program& program) {
   add_step_options(command, *choices);
 #endif
   const auto device = add_device_option(command);
-  command.option("-o,--output", text(choices->file), "A file instead of standard output");
+  command.option("-o,--output", file_name(choices->file), "A file instead of standard output");
   command.action([choices, device] { print_graph(*choices, *device); });
 }
 

@@ -299,8 +299,9 @@ void add_roofline(Program& program) {
   command.flag("--counters", asked->counts,
                "of step and probes on a GPU: compare the bytes and FLOPs that kernels declare with "
                "what its counters say");
-  command.option("--svg", text(asked->svg_file), "draw the kernels under the roofs into a file");
-  command.option("--html", text(asked->html_file), "write chart and tables as a page");
+  command.option("--svg", file_name(asked->svg_file),
+                 "draw the kernels under the roofs into a file");
+  command.option("--html", file_name(asked->html_file), "write chart and tables as a page");
   command.flag("--json", asked->is_json, "print everything as JSON");
   command.option("--rows", whole_number(asked->rows, 1, 1'000'000), "rows of a table, at most")
       .shows_default(fmt::to_string(kRows));

@@ -123,7 +123,7 @@ void add_trace(Program& program) {
       "serve or bench");
   command.flag("--compare", asked->compares, "two traces: what became slower, faster, longer idle");
   command.flag("--each", asked->shows_each, "a row for each layer, not one for all");
-  command.option("-o,--output", text(asked->output),
+  command.option("-o,--output", file_name(asked->output),
                  "write the trace instead: .html is a page, .pftrace Perfetto's format, any other "
                  "ending JSON");
   command.option("--names", whole_number(asked->names, 1, 1'000'000), "rows of a table, at most")

@@ -12,7 +12,7 @@
 namespace attacca::tool {
 
 void add_trace_options(Command& command, TraceChoice& choice) {
-  command.option("--trace", text(choice.file),
+  command.option("--trace", file_name(choice.file),
                  "write what ran when to this file: .json for attacca trace and ui.perfetto.dev, "
                  ".pftrace for Perfetto, .html for a page");
   command

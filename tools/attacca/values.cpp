@@ -28,6 +28,28 @@ Value choice_of(const std::vector<std::string>& names, std::function<void(std::s
   return {fmt::format("{}", fmt::join(names, "|")), read};
 }
 
+Value file_name(std::string& place) {
+  return {"TEXT", [&place](const std::string& text) {
+            if (text.empty()) throw UsageError("it is empty; name a file, or leave the option out");
+            place = text;
+          }};
+}
+
+Value device_name(std::string& place) {
+  return {
+      "TEXT", [&place](const std::string& text) {
+        constexpr std::array<std::string_view, 4> kNames = {"best", "host", "host-serial", "cuda"};
+        const std::string number = text.starts_with("cuda:") ? text.substr(5) : "";
+        const bool is_known =
+            is_in(kNames, text) ||
+            (!number.empty() && number.find_first_not_of("0123456789") == std::string::npos);
+        if (!is_known)
+          throw UsageError(
+              fmt::format("no device '{}'; use best, host, host-serial, cuda or cuda:N", text));
+        place = text;
+      }};
+}
+
 Value on_or_off(bool& place) {
   return {"on|off", [&place](const std::string& text) {
             if (!is_switch(text)) throw UsageError(not_a_switch(text));

@@ -67,6 +67,11 @@ inline Value list_of(std::vector<std::string>& places) {
   return value;
 }
 
+/// The name of a file or folder; an empty one is no way to leave the option out.
+Value file_name(std::string& place);
+/// best, host, host-serial, cuda or cuda:N, whether there is such a device or not.
+Value device_name(std::string& place);
+
 /// A whole number from `least` to `most`.
 template <class Place>
 Value whole_number(Place& place, std::uint64_t least = 0,

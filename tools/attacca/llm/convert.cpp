@@ -1,7 +1,6 @@
 // `attacca convert`: makes a GGUF file, of a checkpoint in the format of llama2.c or of random
 // weights in the shape of a known model.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <attacca/error.hpp>
 
 #include <filesystem>
@@ -89,13 +88,12 @@ void add_convert(Program& program) {
       "--weights become Q8_0.");
   const auto choices = std::make_shared<ConvertChoices>();
   command.option("CHECKPOINT", text(choices->checkpoint), "The model, a .bin of llama2.c");
-  command.option(
-      "--random", text(choices->shape),
-      fmt::format("Random weights in the shape of {}", fmt::join(model::shape_names(), ", ")));
+  command.option("--random", one_of(model::shape_names(), choices->shape),
+                 "Random weights in the shape of this model");
   command.option("--tokenizer", text(choices->tokenizer),
                  "Its tokenizer, tok*.bin or tokenizer.bin; with --random that of a model, a "
                  "GGUF file or a name [the embedded one]");
-  command.option("-o,--output", text(choices->output), "The GGUF file to write").required();
+  command.option("-o,--output", file_name(choices->output), "The GGUF file to write").required();
   command
       .option("--weights", one_of(model::weight_type_names(), choices->weights),
               "With --random: the type of matrices")

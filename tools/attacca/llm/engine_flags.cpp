@@ -2,6 +2,7 @@
 #include "llm/engine_flags.hpp"
 
 #include <fmt/format.h>
+#include <attacca/error.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -10,6 +11,7 @@
 
 #include "choice.hpp"
 #include "llm/yaml_config.hpp"
+#include "usage.hpp"
 #include "values.hpp"
 
 namespace attacca::tool {
@@ -19,6 +21,8 @@ namespace {
 constexpr const char* kGroup = "Engine";
 constexpr unsigned kThreadsPerCore = 4;
 constexpr unsigned kMost = std::numeric_limits<unsigned>::max();
+constexpr unsigned kMostSlots = 1024;  // these two as the engine has them
+constexpr unsigned kMostStepTokens = 65536;
 
 /// An option that takes one of the first `count` enumerators, by name.
 template <class Enum>
@@ -32,8 +36,8 @@ void add_choice(Command& command, const std::string& flag, Enum& value, const ch
 
 template <class T>
 void add_number(Command& command, const std::string& flag, T& value, std::uint64_t least,
-                const std::string& what) {
-  command.option(flag, whole_number(value, least, kMost), what)
+                std::uint64_t most, const std::string& what) {
+  command.option(flag, whole_number(value, least, most), what)
       .shows_default(fmt::to_string(value))
       .group(kGroup);
 }
@@ -72,15 +76,15 @@ void add_rank_flags(Command& command, EngineFlags& flags) {
 void add_engine_flags(Command& command, EngineFlags& flags) {
   llm::EngineOptions& engine = flags.engine;
   command
-      .option("--device", text(flags.device),
+      .option("--device", device_name(flags.device),
               "host, host-serial, cuda or cuda:N [the best there is]")
       .group(kGroup);
   command
       .option("--threads", whole_number(flags.threads, 1, kMost),
               "threads that compute, with --device host [one a core]")
       .group(kGroup);
-  add_number(command, "--slots", engine.slots, 1, "sequences that run at once");
-  add_number(command, "--context", engine.context, 0,
+  add_number(command, "--slots", engine.slots, 1, kMostSlots, "sequences that run at once");
+  add_number(command, "--context", engine.context, 0, kMost,
              "longest sequence; 0: the model's, up to 4096");
   command
       .option("--page-size",
@@ -88,20 +92,20 @@ void add_engine_flags(Command& command, EngineFlags& flags) {
               "tokens in a page of the KV cache")
       .shows_default(fmt::to_string(engine.page_size))
       .group(kGroup);
-  add_number(command, "--pages", engine.pages, 0,
+  add_number(command, "--pages", engine.pages, 0, kMost,
              "pages of the KV cache; 0: as many as memory allows");
   command
       .option("--memory-fraction", real_number(engine.memory_fraction, 0.01, 1),
               "share of the free memory that the KV cache takes")
       .shows_default(fmt::to_string(engine.memory_fraction))
       .group(kGroup);
-  add_number(command, "--step-tokens", engine.step_tokens, 0,
+  add_number(command, "--step-tokens", engine.step_tokens, 0, kMostStepTokens,
              "tokens computed in one step, at most; 0: 2048 on a GPU, else 512");
   add_number(
-      command, "--decode-step-tokens", engine.decode_step_tokens, 0,
+      command, "--decode-step-tokens", engine.decode_step_tokens, 0, kMostStepTokens,
       "tokens of a step in which a sequence decodes, at most, which bounds how long a prompt "
       "delays a decode; 0: --step-tokens on a GPU, 128 on the host");
-  add_number(command, "--prefill-chunk", engine.prefill_chunk, 0,
+  add_number(command, "--prefill-chunk", engine.prefill_chunk, 0, kMost,
              "tokens of one prompt in one step, at most; 0: --step-tokens");
   command.off_flag("--no-prefix-cache", engine.shares_prefixes, "compute equal prompts again")
       .group(kGroup);
@@ -133,11 +137,38 @@ void add_engine_flags(Command& command, EngineFlags& flags) {
             "the same bits whatever else is in the batch; on or off may follow. Default off "
             "on a GPU, for speed; on the host results are the same bits always")
       .group(kGroup);
-  command.option("--step-log", text(engine.step_log), "write a line of JSON for each step")
+  command.option("--step-log", file_name(engine.step_log), "write a line of JSON for each step")
       .group(kGroup);
   add_config_option(command, kGroup);
   flags.names = command.long_options();
 }
+
+namespace {
+
+/// Throws UsageError for options that contradict each other, whatever the model.
+void check_together(const EngineFlags& flags, const llm::EngineOptions& options) {
+  try {
+    llm::check(options);
+  } catch (const BadArgument& error) {
+    throw UsageError(in_words_of_options(flags.names, error.what()));
+  }
+}
+
+/// The host's device, with that many threads.
+Device host_with_threads(unsigned threads, const Device& chosen) {
+  if (chosen.kind() != DeviceKind::host_threads)
+    throw UsageError(
+        fmt::format("--threads {} does nothing on {}; leave it out, or say --device host", threads,
+                    chosen.name()));
+  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  if (threads > kThreadsPerCore * cores)
+    throw BadArgument(fmt::format(
+        "--threads {} is more than {} for each of this machine's {} cores; give {} or fewer",
+        threads, kThreadsPerCore, cores, kThreadsPerCore * cores));
+  return Device::host(threads);
+}
+
+}  // namespace
 
 llm::EngineOptions engine_options(const EngineFlags& flags) {
   llm::EngineOptions options = flags.engine;
@@ -148,17 +179,8 @@ llm::EngineOptions engine_options(const EngineFlags& flags) {
   if (flags.ranks == 0 && flags.rank_deadline != EngineFlags{}.rank_deadline)
     throw UsageError(fmt::format("--rank-deadline {} does nothing with one rank; give --ranks too",
                                  flags.rank_deadline));
-  if (flags.threads == 0) return options;
-  if (options.device.kind() != DeviceKind::host_threads)
-    throw UsageError(
-        fmt::format("--threads {} does nothing on {}; leave it out, or say --device host",
-                    flags.threads, options.device.name()));
-  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-  if (flags.threads > kThreadsPerCore * cores)
-    throw UsageError(fmt::format(
-        "--threads {} is more than {} for each of this machine's {} cores; give {} or fewer",
-        flags.threads, kThreadsPerCore, cores, kThreadsPerCore * cores));
-  options.device = Device::host(flags.threads);
+  check_together(flags, options);
+  if (flags.threads > 0) options.device = host_with_threads(flags.threads, options.device);
   return options;
 }
 

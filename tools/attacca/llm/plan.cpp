@@ -280,8 +280,8 @@ void add_plan(Program& program) {
                  fmt::format("how many times as long a step takes without a graph, if the log "
                              "does not tell [attacca {:g}, the others {:g}]",
                              ours.miss, theirs.miss));
-  command.option("-o,--output", text(asked->settings_file), "write the settings to a file");
-  command.option("--svg", text(asked->svg_file), "draw the steps and the sizes into a file");
+  command.option("-o,--output", file_name(asked->settings_file), "write the settings to a file");
+  command.option("--svg", file_name(asked->svg_file), "draw the steps and the sizes into a file");
   command.flag("--json", asked->is_json, "print everything as JSON");
   add_engine_options(command, *asked);
   command.action([asked] { run(*asked); });

@@ -165,7 +165,7 @@ void add_sampling_flags(Command& command, SamplingFlags& sampling) {
       fmt::format("[the model's advice, or {}]", kTopP));
   add("--min-p", real_number(sampling.min_p, 0, 1),
       "drop tokens below this share of the best one's probability");
-  add("--repetition-penalty", positive_number(sampling.repetition_penalty), "1: none");
+  add("--repetition-penalty", real_number(sampling.repetition_penalty, 0.01, 100), "1: none");
   add("--presence-penalty", real_number(sampling.presence_penalty, -100, 100), "0: none");
   add("--frequency-penalty", real_number(sampling.frequency_penalty, -100, 100), "0: none");
   add("-s,--seed", whole_number(sampling.seed),
@@ -202,7 +202,7 @@ void add_run(Program& program) {
       .option("-n,--max-tokens", whole_number(settings->max_tokens, 1, kMostTokens),
               "tokens to generate, at most")
       .shows_default(shown(settings->max_tokens));
-  command.option("-f,--prompts", text(settings->prompts_file),
+  command.option("-f,--prompts", file_name(settings->prompts_file),
                  "a file of prompts, one a line, batched; - is standard input");
   command
       .option("--samples", whole_number(settings->samples, 1, kMostSamples),

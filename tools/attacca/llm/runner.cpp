@@ -74,8 +74,8 @@ Runner::Runner(const RunSettings& settings, const Model& model, Engine& engine)
                     settings.samples));
   for (const std::int32_t token : settings.stop_tokens)
     if (static_cast<std::size_t>(token) >= model.vocabulary())
-      throw UsageError(fmt::format("--stop-token: {} is not a token; the model has 0 to {}", token,
-                                   model.vocabulary() - 1));
+      throw BadArgument(fmt::format("--stop-token: {} is not a token; the model has 0 to {}", token,
+                                    model.vocabulary() - 1));
 }
 
 Request Runner::request_for(const std::string& prompt) const {

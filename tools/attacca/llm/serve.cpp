@@ -97,6 +97,12 @@ std::vector<NamedModel> models_of(const ServeSettings& settings) {
       models.push_back({short_name(text), text});
     else
       models.push_back({text.substr(0, sign), text.substr(sign + 1)});
+    for (std::size_t at = 0; at + 1 < models.size(); ++at)
+      if (models[at].name == models.back().name)
+        throw UsageError(
+            fmt::format("two models are called '{}'; give each a name of its own: "
+                        "--model NAME=MODEL",
+                        models.back().name));
   }
   return models;
 }
@@ -346,11 +352,11 @@ void add_serve(Program& program) {
   command.option(
       "--memory-limit", positive_number(settings->memory_gib),
       "GiB that models may take together [--memory-fraction of what is free, for several]");
-  command.option("--api-key-file", text(settings->keys_file),
+  command.option("--api-key-file", file_name(settings->keys_file),
                  "a file of keys, one a line; clients must send one of them");
-  command.option("--tls-cert", text(http.tls_certificate),
+  command.option("--tls-cert", file_name(http.tls_certificate),
                  "a certificate in PEM, and those that lead to a root: serves HTTPS");
-  command.option("--tls-key", text(http.tls_key), "its key");
+  command.option("--tls-key", file_name(http.tls_key), "its key");
   command.option("--cors", text(settings->origins),
                  "lets web pages of this origin read replies; * is every one; again for more");
   command
