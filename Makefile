@@ -28,7 +28,7 @@ gpu-check: ## on a machine with a GPU: tests, compute-sanitizer, benchmarks, tab
 	@scripts/gpu-check.sh $(COMMIT)
 
 ORACLE ?=
-oracle: deps ## proofs with PyPI, Chromium and a real model (ORACLE=: openai load page trace grammar deploy image smollm2)
+oracle: deps ## proofs with PyPI, Chromium and a real model (ORACLE=: openai load page trace grammar deploy headers image smollm2)
 	@scripts/oracle.sh $(ORACLE)
 
 docs-check: ## run every command that README.md and docs/ show
