@@ -10,9 +10,11 @@
 #            declares of them; needs the CUDA toolkit
 #   image    buildah builds packaging/Containerfile, and its image serves; needs root, and takes ten minutes
 #   smollm2  transformers computes the log-probabilities of the SmolLM2 of `attacca pull`
-# They run in a virtual environment, build/oracle-venv. torch comes without CUDA, 200 MB, from download.pytorch.org; if that
-# cannot be reached, from PyPI, which on x86-64 only has it with CUDA, 3 GB. A part that fails or skips itself does not stop
-# the others. The last lines say which parts passed, and the exit status whether all did.
+# They run in a virtual environment, build/oracle-venv, with packages from the index that pip is configured for. On x86-64 that
+# of PyPI has torch only with CUDA, 3 GB. TORCH_INDEX may be the address of an index that has it without, 200 MB:
+#   TORCH_INDEX=https://.../whl/cpu scripts/oracle.sh smollm2
+# A part that fails or skips itself does not stop the others. The last lines say which parts passed, and the exit status whether
+# all did.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 parts=("$@")
@@ -32,15 +34,14 @@ need() {
 need_torch() {
   need numpy
   "$venv/bin/python" -c 'import torch' 2>/dev/null ||
-    "$venv/bin/pip" install --quiet --retries 1 --timeout 20 --index-url https://download.pytorch.org/whl/cpu torch ||
-    "$venv/bin/pip" install --quiet torch
+    "$venv/bin/pip" install --quiet ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} torch
 }
 # Says what the part smollm2 is about to download, and how large that is.
 say_downloads_of_smollm2() {
   local downloads=()
   "$attacca" pull --list | grep -q '^smollm2 .*not fetched' && downloads+=("the model (93 MB)")
   "$venv/bin/python" -c 'import torch' 2>/dev/null ||
-    downloads+=("torch (200 MB; with CUDA 3 GB, where the build without it cannot be had)")
+    downloads+=("torch (with CUDA 3 GB; TORCH_INDEX may name an index that has it without, 200 MB)")
   "$venv/bin/python" -c 'import numpy, transformers' 2>/dev/null || downloads+=("numpy and transformers (45 MB)")
   if ((${#downloads[@]} == 0)); then
     echo "oracle: smollm2 has all it needs and downloads nothing"

@@ -170,6 +170,7 @@ if(NOT ATTACCA_SANITIZE AND NOT ATTACCA_CUDA)
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/page_code.py ${PROJECT_SOURCE_DIR}/docs/interop.md
       ${CMAKE_CURRENT_SOURCE_DIR}/semantics/interop_page_test.cpp)
   add_test(NAME demo_output_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/demo_output_test.py)
+  add_test(NAME oracle_parts_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/oracle_parts_test.py)
   add_test(NAME links_of_the_documentation
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/docs_check.py --links)
   add_test(NAME docs_check_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/docs_check_test.py)
@@ -177,6 +178,7 @@ if(NOT ATTACCA_SANITIZE AND NOT ATTACCA_CUDA)
     first_lines_test tables_are_generated
     tables_test measurements_are_generated measurements_test performance_is_generated performance_test
     chart_is_generated overview_is_generated chart_test checks_are_generated checks_test torch_decode_test demo_output_test
+    oracle_parts_test
     links_of_the_documentation docs_check_test code_of_the_interop_page_is_compiled)
 endif()
 set_tests_properties(${scripted} PROPERTIES LABELS cpu)
