@@ -212,11 +212,17 @@ class Values(UsageTest):
                                                              "--slots 8; leave it out, or use --slots 100"),
                                  (("--mixed-sizes", "8,4"), "--mixed-sizes has 4 after 8"),
                                  (("--mixed-sizes", "600"), "use --step-tokens 600"),
+                                 (("--slots", "16", "--step-tokens", "4"), "--step-tokens 4 is less than --slots 16, and each "
+                                  "slot may decode a token in a step; use --step-tokens 16, or --slots 4"),
+                                 (("--step-tokens", "7"), "--step-tokens 7 is less than --slots 8"),
+                                 (("--decode-step-tokens", "7"), "use --decode-step-tokens 8, or --slots 7"),
                                  (("--scheduler", "resident", "--overlap", "off"), "--overlap is off"),
                                  (("--scheduler", "resident", "--graphs", "off"), "needs a graph for every step"),
                                  (("--scheduler", "host", "--resident-loop", "while-node"), "--resident-loop is while-node")):
             for command in ("run", "hi"), ("serve", "--port", "0"):
                 self.assert_refused(attacca(*command, *arguments), words, f"See attacca {command[0]} --help.")
+        done = attacca("run", "hi", "-n", "1", "--slots", "8", "--step-tokens", "8", "--decode-step-tokens", "8")
+        self.assertEqual(0, done.returncode, done.stderr)
 
     def test_an_empty_name_of_a_file_is_refused(self):
         for command, option in (("run", "--trace"), ("run", "--step-log"), ("run", "--prompts"), ("serve", "--api-key-file"),

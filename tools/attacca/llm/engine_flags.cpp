@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "choice.hpp"
@@ -99,12 +100,13 @@ void add_engine_flags(Command& command, EngineFlags& flags) {
               "share of the free memory that the KV cache takes")
       .shows_default(fmt::to_string(engine.memory_fraction))
       .group(kGroup);
-  add_number(command, "--step-tokens", engine.step_tokens, 0, kMostStepTokens,
-             "tokens computed in one step, at most; 0: 2048 on a GPU, else 512");
+  add_number(
+      command, "--step-tokens", engine.step_tokens, 0, kMostStepTokens,
+      "tokens computed in one step, at most; 0: 2048 on a GPU, else 512, or --slots if more");
   add_number(
       command, "--decode-step-tokens", engine.decode_step_tokens, 0, kMostStepTokens,
       "tokens of a step in which a sequence decodes, at most, which bounds how long a prompt "
-      "delays a decode; 0: --step-tokens on a GPU, 128 on the host");
+      "delays a decode; 0: --step-tokens on a GPU, 128 on the host, or --slots if more");
   add_number(command, "--prefill-chunk", engine.prefill_chunk, 0, kMost,
              "tokens of one prompt in one step, at most; 0: --step-tokens");
   command.off_flag("--no-prefix-cache", engine.shares_prefixes, "compute equal prompts again")
@@ -147,6 +149,14 @@ namespace {
 
 /// Throws UsageError for options that contradict each other, whatever the model.
 void check_together(const EngineFlags& flags, const llm::EngineOptions& options) {
+  // The engine would raise both to the slots.
+  for (const auto& [name, tokens] : {std::pair{"--step-tokens", options.step_tokens},
+                                     std::pair{"--decode-step-tokens", options.decode_step_tokens}})
+    if (tokens != 0 && tokens < options.slots)
+      throw UsageError(
+          fmt::format("{0} {1} is less than --slots {2}, and each slot may decode a token in a "
+                      "step; use {0} {2}, or --slots {1}",
+                      name, tokens, options.slots));
   try {
     llm::check(options);
   } catch (const BadArgument& error) {
