@@ -125,6 +125,17 @@ class Conversation(unittest.TestCase):
             terminal.type("\x04")
             self.assertEqual(0, terminal.end()[1])
 
+    def test_ctrl_c_between_two_answers_ends_the_conversation_and_its_trace_is_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            trace = pathlib.Path(folder) / "run.json"
+            with Terminal("run", "--device", "host-serial", "--trace", str(trace), "-n", "4") as terminal:
+                terminal.until("\n> ")
+                terminal.type("Who are you?\n")
+                terminal.until("\n> ")
+                terminal.type("\x03")
+                self.assertEqual(-signal.SIGINT, terminal.end()[1])
+            self.assertIn("decode step", trace.read_text())
+
     def test_a_full_conversation_says_where_an_answer_was_cut_and_how_to_go_on(self):
         with Terminal("run", "--device", "host-serial", "--temperature", "0", "--context", "64") as terminal:
             terminal.until("\n> ")

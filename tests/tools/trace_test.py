@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -88,6 +89,21 @@ class TraceTest(unittest.TestCase):
                     if form == "self-relaunch":
                         for step in steps:
                             self.assertRegex(step["args"]["launched by"], "^'next arm' of 'resident scheduler.*', tail$")
+
+    def test_a_run_that_a_signal_ends_leaves_the_trace_of_what_ran(self):
+        prompts = self.folder / "prompts"
+        prompts.write_text("Once upon a time\n" * 400)
+        for number, given in (signal.SIGINT, ("Once upon a time",)), (signal.SIGTERM, ("-f", str(prompts), "--json")):
+            trace, log = self.folder / "cut.json", self.folder / "cut.jsonl"
+            with subprocess.Popen([BINARY, "run", "--plain", *given, "-n", "200", "--ignore-end", "--device", "host-serial",
+                                   "--trace", str(trace), "--step-log", str(log)], stdout=subprocess.PIPE) as running:
+                running.stdout.read(len("Once upon a time, "))
+                running.send_signal(number)
+                running.stdout.read()
+                self.assertEqual(-number, running.wait(60))
+            steps = [event for event in json.loads(trace.read_text())["traceEvents"] if event["name"].endswith(" step")]
+            self.assertEqual(len(log.read_text().splitlines()), len(steps))
+            self.assertLess(0, len(steps))
 
     def test_a_trace_is_summed_up_and_compared(self):
         trace, _, _ = self.run_model()

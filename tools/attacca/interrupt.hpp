@@ -11,8 +11,8 @@ struct Interrupted {
   int signal;
 };
 
-/// While it lives, the first SIGINT or SIGTERM does not end the program, and interrupts a read of
-/// standard input. A second one of the same kind ends it at once. REQUIRES: one lives at a time.
+/// While it lives, the first SIGINT or SIGTERM does not end the program. A second one of the same
+/// kind ends it at once. REQUIRES: one lives at a time.
 class CatchInterrupts {
  public:
   CatchInterrupts();
@@ -22,6 +22,8 @@ class CatchInterrupts {
 
   /// Throws Interrupted if there was one. Thread-safe.
   void check() const;
+  /// Waits until standard input has something, or has ended. Throws Interrupted likewise.
+  void wait_for_input() const;
 
  private:
   struct sigaction before_int_;

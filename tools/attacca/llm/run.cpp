@@ -14,6 +14,7 @@
 
 #include "command.hpp"
 #include "input.hpp"
+#include "interrupt.hpp"
 #include "llm/models.hpp"
 #include "llm/rank_team.hpp"
 #include "llm/run_stats.hpp"
@@ -145,12 +146,20 @@ void run(Settings& settings, bool has_model) {
     fmt::print(stderr, "{}", start_report(model, engine));
   trace.start();
   bool has_answered = true;
-  if (prompts.empty())
-    runner.converse();
-  else
-    has_answered = runner.answer(prompts);
-  engine.wait_until_idle();
-  trace.finish();
+  const auto finish = [&] {
+    engine.wait_until_idle();
+    trace.finish();
+  };
+  try {
+    if (prompts.empty())
+      runner.converse();
+    else
+      has_answered = runner.answer(prompts);
+  } catch (const Interrupted&) {
+    finish();
+    throw;
+  }
+  finish();
   if (!has_answered) throw ExitStatus{1};
 }
 

@@ -2,11 +2,13 @@
 #include "llm/runner.hpp"
 
 #include <fmt/core.h>
+#include <unistd.h>
 #include <attacca/error.hpp>
 
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
-#include <iostream>
 #include <optional>
 #include <random>
 
@@ -29,12 +31,16 @@ class CatchInterrupt {
  public:
   CatchInterrupt() {
     is_interrupted = false;
-    before_ = std::signal(SIGINT, [](int) { is_interrupted = true; });
+    struct sigaction catching = {};
+    catching.sa_handler = [](int) { is_interrupted = true; };
+    catching.sa_flags = SA_RESTART;
+    sigemptyset(&catching.sa_mask);
+    sigaction(SIGINT, &catching, &before_);
   }
-  ~CatchInterrupt() { std::signal(SIGINT, before_); }
+  ~CatchInterrupt() { sigaction(SIGINT, &before_, nullptr); }
 
  private:
-  void (*before_)(int);
+  struct sigaction before_;
 };
 
 Sampling sampling_of(const SamplingFlags& flags, const Model& model) {
@@ -50,10 +56,6 @@ Sampling sampling_of(const SamplingFlags& flags, const Model& model) {
   result.frequency_penalty = flags.frequency_penalty;
   result.seed = flags.seed ? *flags.seed : std::random_device{}();
   return result;
-}
-
-bool read_line(std::string& line) {
-  return write_out("> ") && static_cast<bool>(std::getline(std::cin, line));
 }
 
 }  // namespace
@@ -87,6 +89,7 @@ Request Runner::request_for(const std::string& prompt) const {
   request.ignores_end = settings_.ignores_end;
   request.grammar = settings_.grammar;
   request.logprobs = settings_.logprobs;
+  request.on_event = [this](const RequestEvent&) { interrupts_.check(); };
   if (is_chat_) {
     if (!settings_.system.empty()) request.messages.push_back({"system", settings_.system});
     request.messages.push_back({"user", prompt});
@@ -158,6 +161,22 @@ void Runner::print(const Prompt& prompt, const Request& request, const Reply& re
 void Runner::say_failure(const std::string& place, const Reply& reply) const {
   fmt::print(stderr, "attacca: {}{}\n", place,
              in_words_of_options(settings_.flags.names, reply.error));
+}
+
+bool Runner::read_line(std::string& line) {
+  if (!write_out("> ")) return false;
+  std::size_t end;
+  while ((end = typed_.find('\n')) == std::string::npos) {
+    interrupts_.wait_for_input();
+    std::array<char, 4096> piece;
+    const ::ssize_t bytes = ::read(STDIN_FILENO, piece.data(), piece.size());
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes <= 0) return false;
+    typed_.append(piece.data(), static_cast<std::size_t>(bytes));
+  }
+  line = typed_.substr(0, end);
+  typed_.erase(0, end + 1);
+  return true;
 }
 
 void Runner::converse() {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "interrupt.hpp"
 #include "llm/engine_flags.hpp"
 #include "trace_choice.hpp"
 
@@ -54,6 +55,7 @@ struct Prompt {
   std::size_t line = 0;  // of the file of prompts; 0: none
 };
 
+/// While it lives, a signal does not end the program: answers end, and Interrupted is thrown.
 class Runner {
  public:
   /// Throws UsageError where the model makes an option useless or impossible.
@@ -69,6 +71,8 @@ class Runner {
   void converse();
 
  private:
+  /// Of the terminal. False at its end.
+  bool read_line(std::string& line);
   llm::Request request_for(const std::string& prompt) const;
   void print(const Prompt& prompt, const llm::Request& request, const llm::Reply& reply) const;
   void say_failure(const std::string& place, const llm::Reply& reply) const;
@@ -79,6 +83,8 @@ class Runner {
   llm::Engine& engine_;
   llm::Sampling sampling_;
   bool is_chat_;
+  CatchInterrupts interrupts_;
+  std::string typed_;  // and not yet read as a line
 };
 
 }  // namespace attacca::tool
