@@ -115,6 +115,12 @@ class Bench(unittest.TestCase):
             self.assertIn("overhead-launch", done.stderr)
         self.assertNotIn("near it", bench("something else").stderr)
 
+    def test_list_and_all_stand_alone(self):
+        for words in ["list", HOST], [HOST, "list"], ["all", HOST]:
+            done = bench(*words)
+            self.assertEqual((2, ""), (done.returncode, done.stdout))
+            self.assertRegex(done.stderr, rf"(list|all) .* stands alone; .*`attacca bench {HOST}` runs {HOST}\n")
+
     def test_a_shape_runs_on_random_weights_in_every_graph_mode(self):
         if "decode" not in self.names():
             self.skipTest("this build has no engine")

@@ -9,6 +9,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "command.hpp"
 #include "files.hpp"
@@ -239,12 +240,26 @@ void run_all(const std::vector<Benchmark>& chosen, bool may_skip, const Choices&
   if (failures || tally.has_failures()) throw ExitStatus{1};
 }
 
+/// `list` and `all` are no names of benchmarks.
+void require_alone(const std::vector<std::string>& names) {
+  if (names.size() < 2) return;
+  for (const auto& [word, does] :
+       {std::pair{"list", "names the benchmarks"}, std::pair{"all", "runs every benchmark"}}) {
+    std::vector<std::string> others = names;
+    if (std::erase(others, word) > 0)
+      throw UsageError(fmt::format(
+          "{0} {1} and stands alone; `attacca bench {0}` does that, `attacca bench {2}` runs {2}",
+          word, does, others.empty() ? "NAME" : fmt::format("{}", fmt::join(others, " "))));
+  }
+}
+
 void run(const Choices& choices) {
   if (!choices.engine.model.empty() && !choices.engine.shapes.empty())
     throw UsageError("--model and --shape both say what to run; give one of them");
   const auto& names = choices.names;
   if (choices.predicts_ranks && names != std::vector<std::string>{"ranks-model"})
     throw UsageError("--model needs a value: --model TEXT, unless the benchmark is ranks");
+  require_alone(names);
   if (names.empty() || (names.size() == 1 && names.front() == "list")) return print_list();
   const bool is_all = names.size() == 1 && names.front() == "all";
   std::vector<Benchmark> chosen;
