@@ -301,6 +301,10 @@ class StepGraph(unittest.TestCase):
         self.assertEqual(["layer 31 down", "final norm", "logits", "sample"], names[-4:])
         self.assertEqual(4 + 8 * 32, len(names))
         self.assertEqual(4 + 8 * 2, len(self.names("--layers", "2")))
+        for command in ("graph", "step"), ("roofline", "step"):
+            done = attacca(*command, "--shape", "llama-1b", "--layers", "17")
+            self.assertEqual((2, "attacca: --layers 17: llama-1b has 16; give 16 or fewer\n"),
+                             (done.returncode, done.stderr[:done.stderr.index("See ")]))
 
     def test_a_prompt_and_a_batch_have_grids_of_their_own(self):
         texts = {attacca("graph", "step", "--device", "host", "--layers", "1", *more).stdout

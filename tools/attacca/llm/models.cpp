@@ -11,6 +11,7 @@
 
 #include "model/cache.hpp"
 #include "model/embedded.hpp"
+#include "model/shapes.hpp"
 #include "nearest.hpp"
 #include "progress.hpp"
 #include "text/tokenizer/open.hpp"
@@ -119,6 +120,16 @@ text::Tokenizer open_tokenizer(const std::string& name) {
   const std::string path = model_path(name);
   return path.empty() ? text::read_tokenizer(*model::open_embedded().gguf())
                       : text::open_tokenizer(path);
+}
+
+model::ModelConfig shape_with_layers(const std::string& shape,
+                                     std::optional<std::uint32_t> layers) {
+  model::ModelConfig config = model::shape_called(shape);
+  if (layers > config.layers)
+    throw UsageError(fmt::format("--layers {}: {} has {}; give {} or fewer", *layers, shape,
+                                 config.layers, config.layers));
+  config.layers = layers.value_or(config.layers);
+  return config;
 }
 
 llm::Model open_model(const std::string& name) {

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <attacca/llm.hpp>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "llm/engine_flags.hpp"
 #include "model/checkpoint.hpp"
+#include "model/config.hpp"
 #include "text/tokenizer/tokenizer.hpp"
 
 namespace attacca::tool {
@@ -28,6 +31,9 @@ std::string model_path(const std::string& name);
 /// Only its files, or only its tokenizer, which may stand alone.
 model::Checkpoint open_checkpoint(const std::string& name);
 text::Tokenizer open_tokenizer(const std::string& name);
+
+/// A known shape, and only its first layers if they are given. Throws UsageError if it has fewer.
+model::ModelConfig shape_with_layers(const std::string& shape, std::optional<std::uint32_t> layers);
 
 /// Opens it, with a bar where that takes long.
 llm::Model open_model(const std::string& name);

@@ -3,20 +3,13 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-
 #include "bench/llm/synthetic_step.hpp"
-#include "model/shapes.hpp"
+#include "llm/models.hpp"
 
 namespace attacca::tool {
 
 namespace {
 
-model::ModelConfig config_of(const RooflineStepChoices& choices) {
-  model::ModelConfig config = model::shape_called(choices.shape);
-  config.layers = std::min(config.layers, choices.layers.value_or(config.layers));
-  return config;
-}
 bench::SyntheticBatch batch_of(const RooflineStepChoices& choices) {
   return bench::SyntheticBatch(choices.batch, {.context = choices.context});
 }
@@ -25,7 +18,8 @@ bench::SyntheticBatch batch_of(const RooflineStepChoices& choices) {
 
 struct RooflineStep::Parts {
   Parts(const RooflineStepChoices& choices, const Device& device)
-      : model(config_of(choices), device, bench::pages_of(batch_of(choices))),
+      : model(shape_with_layers(choices.shape, choices.layers), device,
+              bench::pages_of(batch_of(choices))),
         step(model, batch_of(choices)),
         graph(step.graph(fmt::format("decode step of {}, batch {}, context {}, {} layers",
                                      choices.shape, choices.batch, choices.context,

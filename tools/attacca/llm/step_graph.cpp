@@ -2,16 +2,14 @@
 #include "llm/step_graph.hpp"
 
 #include <fmt/core.h>
-#include <algorithm>
 
-#include "model/shapes.hpp"
+#include "llm/models.hpp"
 #include "step/step.hpp"
 
 namespace attacca::tool {
 
 Graph step_graph(const StepGraphChoices& choices, const Device& device) {
-  model::ModelConfig config = model::shape_called(choices.shape);
-  config.layers = std::min(config.layers, choices.layers.value_or(config.layers));
+  const model::ModelConfig config = shape_with_layers(choices.shape, choices.layers);
   const model::Weights weights(config, device, std::nullopt);
   const std::uint32_t batch = choices.batch.value_or(1);
   const step::StepShape shape{
