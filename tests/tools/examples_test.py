@@ -95,6 +95,7 @@ class Example(unittest.TestCase):
         done = attacca("example", "nested_mandelbrot", "--device", "host", "-o", "/no-such-folder/image.pgm")
         self.assertEqual(1, done.returncode)
         self.assertIn("/no-such-folder/image.pgm", done.stderr)
+        self.assertEqual("", done.stdout, "it is noticed before the example runs")
         done = attacca("example", "heat", "--device", "host", "-o", "/no-such-folder/heat")
         self.assertEqual(2, done.returncode)
         self.assertIn("makes no file", done.stderr)

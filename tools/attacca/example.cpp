@@ -5,6 +5,7 @@
 
 #include "choice.hpp"
 #include "command.hpp"
+#include "files.hpp"
 
 namespace attacca::tool {
 
@@ -25,6 +26,7 @@ void run_example(const ExampleChoices& choices, const std::string& device_name) 
   const examples::Example example = example_called(choices.name);
   if (!choices.output.empty() && !example.write)
     throw UsageError(fmt::format("example '{}' makes no file; leave --output out", example.name));
+  if (!choices.output.empty()) require_writable(choices.output);
   const Device device = device_called(device_name);
   fmt::print("{} on {}\n", example.name, device.name());
   std::fflush(stdout);
@@ -46,7 +48,7 @@ void add_example(Program& program) {
       "  attacca example nested_mandelbrot -o mandelbrot.pgm");
   const auto choices = std::make_shared<ExampleChoices>();
   command.option("NAME", text(choices->name), "The example to run [list them]");
-  command.option("-o,--output", text(choices->output),
+  command.option("-o,--output", file_name(choices->output),
                  "The file to write, for an example that makes one [none]");
   const auto device = add_device_option(command);
   command.action([choices, device] {

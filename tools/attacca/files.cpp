@@ -12,8 +12,11 @@
 namespace attacca::tool {
 
 void write_file(const std::filesystem::path& path, const std::string& text) {
+  errno = 0;
   std::ofstream file(path, std::ios::binary);
-  if (!(file << text).flush()) throw Error(fmt::format("cannot write '{}'", path.string()));
+  if (!(file << text).flush())
+    throw Error(fmt::format("cannot write '{}': {}", path.string(),
+                            std::generic_category().message(errno)));
 }
 
 void require_writable(const std::filesystem::path& path) {
