@@ -153,11 +153,11 @@ class Bench(unittest.TestCase):
         if "decode" not in self.names():
             self.skipTest("this build has no engine")
         done = bench("decode", "--device", "host", "--shape", "llama-70b")
-        self.assertEqual(1, done.returncode)
-        self.assertIn("no shape 'llama-70b'; use llama-1b", done.stderr)
+        self.assertEqual(2, done.returncode)
+        self.assertIn("--shape: 'llama-70b' is none of llama-1b", done.stderr)
         done = bench("engine", "--device", "host", "--shape", "smollm2-135m", "--weights", "q3_k")
-        self.assertEqual(1, done.returncode)
-        self.assertIn("no type of weights 'q3_k'; use f32", done.stderr)
+        self.assertEqual(2, done.returncode)
+        self.assertIn("--weights: 'q3_k' is none of f32", done.stderr)
         for arguments in ["prefill", "--tokens", "64"], ["engine", "--weights", "q4_0"]:
             done = bench(*arguments, "--device", "host", "--model", "small")
             self.assertEqual(1, done.returncode)

@@ -154,7 +154,7 @@ class Plan(unittest.TestCase):
                 (2, (*steps, "--graph-memory", "1,2,3"), "has 3 values"),
                 (2, (*steps, "--count", "0"), "'0' is not a whole number from 1 to 256"),
                 (1, (*steps, "--slots", "4"), "--slots is 4, and a decode step of 8 tokens was read"),
-                (1, (*steps, "--slots", "8", "--step-tokens", "6"), "--step-tokens 6 is less than the 8 slots"),
+                (2, (*steps, "--slots", "8", "--step-tokens", "6"), "--step-tokens 6 is less than --slots 8, and a step"),
                 (1, (*steps, "--mixed-steps", "64:1", "--count", "1"), "the budget is 1 graphs"),
                 (1, (*steps, "--memory", "0.01"), "0.01 MiB"),
                 (1, (*steps, "-o", "/no/such/folder/x"), "/no/such/folder/x"),

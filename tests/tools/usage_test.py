@@ -224,10 +224,12 @@ class Values(UsageTest):
         done = attacca("run", "hi", "-n", "1", "--slots", "8", "--step-tokens", "8", "--decode-step-tokens", "8")
         self.assertEqual(0, done.returncode, done.stderr)
 
-    def test_an_empty_name_of_a_file_is_refused(self):
+    def test_an_empty_name_of_a_file_or_model_is_refused(self):
         for command, option in (("run", "--trace"), ("run", "--step-log"), ("run", "--prompts"), ("serve", "--api-key-file"),
-                                ("convert", "--output"), ("graph", "--output"), ("trace", "--output")):
-            self.assert_refused(attacca(command, option, ""), f"{option}: it is empty; name a file")
+                                ("convert", "--output"), ("graph", "--output"), ("trace", "--output"), ("run", "--model")):
+            self.assert_refused(attacca(command, option, ""), f"{option}: it is empty; give it a name")
+        for command in "serve", "inspect":
+            self.assert_refused(attacca(command, ""), "MODEL: it is empty")
 
     def test_options_that_would_be_ignored_are_refused(self):
         prompts = self.file("prompts", b"hello\n")

@@ -18,6 +18,11 @@
 #include "trace_choice.hpp"
 #include "values.hpp"
 
+#if ATTACCA_WITH_LLM
+#include "model/random_model.hpp"
+#include "model/shapes.hpp"
+#endif
+
 namespace attacca::tool {
 
 namespace {
@@ -277,6 +282,16 @@ void run(const Choices& choices) {
   run_all(chosen, is_all, choices);
 }
 
+#if ATTACCA_WITH_LLM
+Value shapes(std::vector<std::string>& places) { return one_of(model::shape_names(), places); }
+Value weight_types(std::vector<std::string>& places) {
+  return one_of(model::weight_type_names(), places);
+}
+#else  // no benchmark takes them
+Value shapes(std::vector<std::string>& places) { return list_of(places); }
+Value weight_types(std::vector<std::string>& places) { return list_of(places); }
+#endif
+
 /// Adds the options of the engine's benchmarks. Returns --model.
 Option add_engine_options(Command& command, Choices& choices) {
   constexpr std::uint64_t kMost = 1 << 24;
@@ -289,8 +304,7 @@ Option add_engine_options(Command& command, Choices& choices) {
           "A path or a name; SmolLM2 where it was pulled, and on a GPU shapes instead. `ranks "
           "--model`, without a value, is ranks-model")
           .may_be_bare();
-  add("--shape", list_of(engine.shapes),
-      "Random weights in the shape of llama-1b, llama-8b, qwen3-8b or smollm2-135m");
+  add("--shape", shapes(engine.shapes), "Random weights in the shape of this model");
   add("--batch", whole_number(engine.batches, 1, kMost), "decode, shapes: sequences of a step");
   add("--context", whole_number(engine.contexts, 1, kMost),
       "decode, shapes: tokens before the one that is computed");
@@ -299,8 +313,7 @@ Option add_engine_options(Command& command, Choices& choices) {
       "Shapes: full, piecewise or off, or several of them");
   add("--step", one_of({"kernels", "persistent"}, engine.steps),
       "decode, shapes on a GPU: also steps as one persistent kernel, against the kernels");
-  add("--weights", list_of(engine.weights),
-      "engine, shapes: the type of weights, as `attacca convert --random` has it");
+  add("--weights", weight_types(engine.weights), "engine, shapes: the type of weights");
   add("--slots", whole_number(engine.slots, 1, kMost), "engine: requests at once");
   command
       .option("--link", text(engine.links),

@@ -129,7 +129,11 @@ void complete(ServeLoad& asked, const Command& command) {
     }
   }
   if (!load.requests && !load.seconds && load.trace.empty()) load.requests = kRequests;
-  asked.setup.target.url = parse_url(asked.url);
+  try {
+    asked.setup.target.url = parse_url(asked.url);
+  } catch (const BadArgument& error) {
+    throw UsageError(error.what());
+  }
   asked.setup.target.endpoint = asked.endpoint == "chat" ? Endpoint::chat : Endpoint::completions;
   const bench::Origin origin = bench::origin_of(Device::host());
   asked.setup.machine = origin.device;
@@ -253,8 +257,8 @@ void add_bench_serve(Command& bench) {
                  "milliseconds to the first token that a good request takes at most");
   command.option("--target-tpot", positive_number(asked->setup.goals.tpot),
                  "milliseconds per output token that a good request takes at most");
-  command.option("--json", text(asked->json_file), "write figures and requests to a file");
-  command.option("--svg", text(asked->svg_file), "draw the requests in time into a file");
+  command.option("--json", file_name(asked->json_file), "write figures and requests to a file");
+  command.option("--svg", file_name(asked->svg_file), "draw the requests in time into a file");
   add_load_options(command, *asked);
   command.action([asked, command] { run(*asked, command); });
 }

@@ -30,7 +30,7 @@ Value choice_of(const std::vector<std::string>& names, std::function<void(std::s
 
 Value file_name(std::string& place) {
   return {"TEXT", [&place](const std::string& text) {
-            if (text.empty()) throw UsageError("it is empty; name a file, or leave the option out");
+            if (text.empty()) throw UsageError("it is empty; give it a name, or leave it out");
             place = text;
           }};
 }

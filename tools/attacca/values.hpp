@@ -67,7 +67,7 @@ inline Value list_of(std::vector<std::string>& places) {
   return value;
 }
 
-/// The name of a file or folder; an empty one is no way to leave the option out.
+/// The name of a file, a folder or a model; an empty one is no way to leave it out.
 Value file_name(std::string& place);
 /// best, host, host-serial, cuda or cuda:N, whether there is such a device or not.
 Value device_name(std::string& place);

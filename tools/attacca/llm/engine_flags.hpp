@@ -14,9 +14,9 @@ struct EngineFlags {
   std::string device = "best";
   unsigned threads = 0;  // 0: all cores
   // Only commands with `add_rank_flags` have these two.
-  unsigned ranks = 0;         // 0: the model is not split
-  double rank_deadline = 30;  // seconds
-  llm::EngineOptions engine;  // but for the device
+  unsigned ranks = 0;              // 0: the model is not split
+  double rank_deadline = 30;       // seconds
+  llm::EngineOptions engine;       // but for the device
   std::vector<std::string> names;  // of the command's long options, for `in_words_of_options`
 };
 

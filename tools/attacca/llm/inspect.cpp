@@ -194,7 +194,7 @@ void add_inspect(Program& program) {
       "  attacca inspect model.gguf --json");
   const auto choices = std::make_shared<InspectChoices>();
   command
-      .option("MODEL", text(choices->model),
+      .option("MODEL", file_name(choices->model),
               "A .gguf or .safetensors file, or a folder with config.json")
       .required();
   command.flag("--json", choices->is_json, "Print JSON");

@@ -169,6 +169,11 @@ void run(const PlanSettings& asked) {
       limit_of("--slots", asked.slots, kSlots, "decode", outcome.traffic.decode),
       limit_of("--step-tokens", asked.step_tokens, kStepTokens, "mixed", outcome.traffic.mixed)};
   if (outcome.limits.decode > outcome.limits.mixed) {
+    if (asked.step_tokens && asked.slots)
+      throw UsageError(fmt::format(
+          "--step-tokens {0} is less than --slots {1}, and a step must hold a token of each; use "
+          "--step-tokens {1}, or --slots {0}",
+          *asked.step_tokens, *asked.slots));
     if (asked.step_tokens)
       throw BadArgument(fmt::format(
           "--step-tokens {} is less than the {} slots; a step must hold a token of each",

@@ -206,7 +206,7 @@ void add_run(Program& program) {
   command.option("MODEL", text(settings->first), "the model, see below");
   command.option("PROMPT", text(settings->second), "the text to answer, or to go on from");
   const Option model =
-      command.option("-m,--model", text(settings->model), "the model; a word is then PROMPT");
+      command.option("-m,--model", file_name(settings->model), "the model; a word is then PROMPT");
   command
       .option("-n,--max-tokens", whole_number(settings->max_tokens, 1, kMostTokens),
               "tokens to generate, at most")

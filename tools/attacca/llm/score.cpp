@@ -86,9 +86,11 @@ void add_score(Program& program) {
       "context, or than --pages can hold, is scored in pieces.\n"
       "Example:\n"
       "  attacca score small --text README.md --summary");
-  command.option("model", text(settings->model), "small, a name of attacca pull --list, or a path")
+  command
+      .option("model", file_name(settings->model),
+              "small, a name of attacca pull --list, or a path")
       .required();
-  command.option("--text", text(settings->file), "the file to score; - is standard input")
+  command.option("--text", file_name(settings->file), "the file to score; - is standard input")
       .required();
   command.flag("--summary", settings->is_summary, "leave the single tokens out");
   add_engine_flags(command, settings->flags);

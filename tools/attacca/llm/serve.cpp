@@ -337,12 +337,12 @@ void add_serve(Program& program) {
       "  attacca serve smollm2 --host 0.0.0.0 --port 8080 --api-key-file keys.txt --slots 32\n"
       "  curl http://127.0.0.1:8000/v1/chat/completions -d '{\"messages\": [{\"role\": \"user\",\n"
       "       \"content\": \"Tell me a story.\"}], \"stream\": true}'");
-  command.option("MODEL", text(settings->model), "a name of attacca pull --list, or a path");
+  command.option("MODEL", file_name(settings->model), "a name of attacca pull --list, or a path");
   command.option("--host", text(http.host), "the address to listen on; 0.0.0.0 is every one")
       .shows_default(http.host);
   command.option("--port", whole_number(http.port, 0, 65535), "0: any that is free")
       .shows_default(fmt::to_string(http.port));
-  command.option("--name", text(settings->name), "the model's name for clients [from MODEL]");
+  command.option("--name", file_name(settings->name), "the model's name for clients [from MODEL]");
   command.option("--model", text(settings->named_models),
                  "MODEL or NAME=MODEL: another model, loaded on demand; again for more");
   command

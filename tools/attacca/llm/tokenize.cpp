@@ -89,13 +89,13 @@ void add_tokenize(Program& program) {
       "  attacca tokenize model.gguf --decode '9707 11 1879 0'");
   const auto request = std::make_shared<Request>();
   command
-      .option("model", text(request->model),
+      .option("model", file_name(request->model),
               "A GGUF file, a tokenizer.json or a folder that has one")
       .required();
   const Option given = command.option("text", text(request->text),
                                       "The text, with --decode the ids; - is standard input");
-  const Option file =
-      command.option("--file", text(request->file), "Read the text from here; - is standard input");
+  const Option file = command.option("--file", file_name(request->file),
+                                     "Read the text from here; - is standard input");
   command.flag("--json", request->is_json, "Print JSON: ids and pieces; the text of --decode");
   command.flag("--decode", request->decodes, "From ids to text");
   const Option special = command.flag(
