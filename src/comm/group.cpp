@@ -141,9 +141,9 @@ Group Group::subgroup(const std::vector<int>& members) const {
 
 Group Group::on(const Device& device, Transport transport) const {
   if ((transport == Transport::nccl || transport == Transport::nvshmem) && !device.is_cuda())
-    throw BadArgument(fmt::format("{} moves memory of GPUs, and {} is none",
-                                  transport == Transport::nccl ? "NCCL" : "NVSHMEM",
-                                  device.name()));
+    throw BadArgument(
+        fmt::format("{} moves memory of GPUs, and {} is none; leave the transport out",
+                    transport == Transport::nccl ? "NCCL" : "NVSHMEM", device.name()));
   return Group(impl_->on(device, transport));
 }
 

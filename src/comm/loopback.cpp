@@ -1,9 +1,9 @@
 // loopback.cpp: ranks as threads of one process. Ranks meet at a board, read each other's memory
 // and meet again, so nobody leaves while another still reads from it.
 #include <fmt/core.h>
-#include <attacca/nccl.hpp>
 #include <algorithm>
 #include <atomic>
+#include <attacca/nccl.hpp>
 #include <condition_variable>
 #include <cstring>
 #include <exception>
@@ -442,13 +442,15 @@ std::shared_ptr<GroupImpl> LoopbackGroup::on(const Device& device, Transport tra
     throw BadArgument(
         "NVSHMEM wants a process for each rank, and these are threads; start the program with "
         "mpirun, or use edges or nccl");
+  const char* const remedy = has_cuda ? "use edges or nccl" : "leave the transport out on the host";
   if (transport == Transport::staged)
     throw BadArgument(
-        "ranks that are threads have no staged exchanges, because host calls of one device take "
-        "turns; use edges or nccl");
+        fmt::format("ranks that are threads have no staged exchanges, because host calls of one "
+                    "device take turns; {}",
+                    remedy));
   if (transport == Transport::direct)
     throw BadArgument(
-        "ranks that are threads have no MPI to move memory of GPUs; use edges or nccl");
+        fmt::format("ranks that are threads have no MPI to move memory of GPUs; {}", remedy));
   const bool needs_peers =
       transport == Transport::peer || (transport == Transport::automatic && has_cuda);
   const bool are_alike = !has_cuda || !has_host;
@@ -458,13 +460,13 @@ std::shared_ptr<GroupImpl> LoopbackGroup::on(const Device& device, Transport tra
   if (transport == Transport::peer)
     throw BadArgument(
         fmt::format("peer copies need a device for each rank, all of one kind, and these are on "
-                    "{}; use edges or nccl",
-                    names));
+                    "{}; {}",
+                    names, remedy));
   if (!is_shared && (has_cuda || transport == Transport::edges))
     throw BadArgument(
         fmt::format("ranks that are threads are on {}, and exchanges without NCCL need one device "
-                    "that all share, or one for each; use nccl",
-                    names));
+                    "that all share, or one for each; {}",
+                    names, has_cuda ? "use nccl" : remedy));
   if (!is_shared) return shared_from_this();
   return share_device(subgroup(all), device);
 }

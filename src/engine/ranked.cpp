@@ -120,8 +120,8 @@ Group agree(const ModelData& model, const EngineOptions& options) {
     const Group there = ranks.on(options.device, options.rank_transport);
     if (there.backend() == "peer" && options.graphs != llm::GraphMode::off)
       throw BadArgument(
-          "copies between GPUs of threads (the transport peer) cannot stand in the graphs of "
-          "steps; use the transport nccl, or graphs off");
+          "copies between devices of threads (the transport peer) cannot stand in the graphs of "
+          "steps; use graphs off, or on GPUs the transport nccl");
     return there;
   }
   constexpr int kMost = kernels::RankRoom::kMostRanks;
