@@ -27,8 +27,8 @@ inline model::ModelConfig packed_sizes() {
 
 /// The bytes of its file. `type_of` gives the type of each matrix by its name.
 inline std::string packed_model(
-    const std::function<kernels::TensorType(const std::string&)>& type_of, bool has_head = true) {
-  const model::ModelConfig sizes = packed_sizes();
+    const std::function<kernels::TensorType(const std::string&)>& type_of, bool has_head = true,
+    const model::ModelConfig& sizes = packed_sizes()) {
   SmallModel model("llama", true, has_head);
   std::map<std::string, std::vector<std::uint64_t>> matrices;
   for (const model::TensorRule& rule : sizes.architecture->tensors)
