@@ -66,6 +66,7 @@ std::string why_not(const Link& link) {
   }
   if (const auto* a = attention_of(link)) {
     if (a->kv.type != KvType::bf16) return "keys and values are not in bf16";
+    if (a->kv.has_fixed_splits()) return "rows attend in the order of prompts (same bits)";
     if (a->kv.head_size > kMostHeadSize)
       return fmt::format("heads have {} elements, and one kernel has {} at most", a->kv.head_size,
                          kMostHeadSize);

@@ -52,7 +52,8 @@ class World {
 
   /// `contexts`: of each row. `capacity`: rows that the step may have.
   World(const Device& on, const ModelConfig& of_config, const std::vector<std::uint32_t>& contexts,
-        std::uint32_t capacity, KvType kv_type, step::StepForm form = step::StepForm::kernels)
+        std::uint32_t capacity, KvType kv_type, step::StepForm form = step::StepForm::kernels,
+        bool same_bits = false)
       : device(on),
         config(of_config),
         weights(config, device, 1),
@@ -74,16 +75,19 @@ class World {
     const auto keep = [&](const std::vector<std::int32_t>& values) {
       return plan.emplace_back(device, values).data();
     };
-    memory.emplace(
-        device, config, weights, kv,
-        step::StepSizes{.largest = shape, .slots = capacity, .table_stride = stride, .form = form},
-        step::StepInput{.tokens = keep(tokens),
-                        .positions = keep(positions),
-                        .slots = keep(slots),
-                        .token_count = counts->data(),
-                        .gather = keep(gather),
-                        .row_count = counts->data() + 1,
-                        .tables = keep(tables)});
+    memory.emplace(device, config, weights, kv,
+                   step::StepSizes{.largest = shape,
+                                   .slots = capacity,
+                                   .table_stride = stride,
+                                   .same_bits = same_bits,
+                                   .form = form},
+                   step::StepInput{.tokens = keep(tokens),
+                                   .positions = keep(positions),
+                                   .slots = keep(slots),
+                                   .token_count = counts->data(),
+                                   .gather = keep(gather),
+                                   .row_count = counts->data() + 1,
+                                   .tables = keep(tables)});
   }
 
   /// The kernels from tokens to logits, streamed also on the host.
@@ -198,6 +202,9 @@ TEST_P(SmallPersistentStep, is_refused_with_a_reason) {
   const World floats(device(), config_of(kTiny, 1), {3}, 1, KvType::f32);
   EXPECT_THAT(why_not_persistent(floats.chain()), HasSubstr("not in bf16"));
   EXPECT_THAT(why_not_persistent(Chain(device())), HasSubstr("not streamed"));
+  const World same(device(), config_of(kTiny, 1), {3}, 1, KvType::bf16, step::StepForm::kernels,
+                   true);
+  EXPECT_THAT(why_not_persistent(same.chain()), HasSubstr("same bits"));
 }
 
 TEST_P(SmallPersistentStep, is_what_a_step_becomes_where_memory_asks_for_it) {
