@@ -30,6 +30,9 @@ struct Sizes {
   std::uint32_t hidden, heads, kv_heads, head_size, feed_forward, vocabulary;
 };
 constexpr Sizes kTiny{"llama", 64, 4, 2, 16, 160, 512};
+/// With heads that the kernels pad to 128, and norms of queries and keys.
+constexpr Sizes kTinyPadded[] = {{"llama", 96, 2, 1, 80, 160, 512},
+                                 {"qwen3", 64, 2, 1, 96, 96, 512}};
 
 ModelConfig config_of(const Sizes& sizes, std::uint32_t layers) {
   ModelConfig config = model::shape_called("llama-1b");
@@ -150,6 +153,7 @@ class SmallPersistentStep : public OnEachDevice {
 
   /// Runs both forms, the persistent one several times: each launch leaves the counter as it was.
   void expect_same_bits(World& world) {
+    ASSERT_TRUE(step::can_stream(world.weights));
     const Chain chain = world.chain();
     ASSERT_TRUE(!is_cuda() || why_not_persistent(chain).empty()) << why_not_persistent(chain);
     const step::PersistentSteps steps(device());
@@ -176,6 +180,14 @@ ATTACCA_ON_EACH_DEVICE(SmallPersistentStep);
 TEST_P(SmallPersistentStep, has_the_bits_of_its_kernels) {
   World world(device(), config_of(kTiny, 2), {0, 17, 5}, 4, kv_type());
   expect_same_bits(world);
+}
+
+TEST_P(SmallPersistentStep, has_the_bits_of_its_kernels_for_heads_of_80_and_96) {
+  for (const Sizes& sizes : kTinyPadded) {
+    SCOPED_TRACE(sizes.head_size);
+    World world(device(), config_of(sizes, 1), {70, 0}, 2, kv_type());
+    expect_same_bits(world);
+  }
 }
 
 TEST_P(SmallPersistentStep, has_the_same_cost_and_one_phase_for_each_kernel) {
@@ -252,7 +264,7 @@ TEST_P(SmallPersistentStep, computes_nothing_where_there_are_no_rows) {
   EXPECT_TRUE(pages_after(joined) == pages_after(chain));
 }
 
-/// Every number of rows, contexts with one and several splits, heads of 64 and 128 elements,
+/// Every number of rows, contexts with one and several splits, heads of 64 to 128 elements,
 /// products of one and several chunks, blocks without tiles.
 class PersistentStep : public SmallPersistentStep {
  protected:
@@ -268,6 +280,8 @@ constexpr Sizes kShapes[] = {
     {"llama", 2048, 32, 8, 64, 8192, 8192},    // as Llama-3.2-1B
     {"llama", 4096, 32, 8, 128, 14336, 4096},  // as Llama-3.1-8B
     {"qwen3", 1024, 16, 8, 128, 3072, 4096},   // with norms of queries and keys
+    {"llama", 640, 8, 4, 80, 1792, 4096},      // heads that are padded to 128
+    {"llama", 1152, 12, 4, 96, 3072, 4096},   {"qwen3", 672, 7, 1, 96, 2048, 4096},
 };
 
 TEST_P(PersistentStep, has_the_bits_of_its_kernels_for_every_number_of_rows) {
@@ -293,6 +307,32 @@ TEST_P(PersistentStep, has_the_bits_of_its_kernels_for_each_shape_and_context) {
         expect_same_bits(world);
         if (HasFatalFailure()) return;
       }
+}
+
+TEST_P(PersistentStep, a_block_that_waits_in_vain_for_a_phase_gives_up_and_says_so) {
+  World world(device(), config_of(kTiny, 2), {0, 17, 5}, 4, KvType::bf16);
+  const Chain chain = world.chain();
+  const step::PersistentSteps steps(device());
+  Chain joined = chain;
+  steps.join(joined);
+  const std::vector<std::uint32_t> expected = world.bits_after(chain);
+  std::vector<Phase> phases = phases_of(chain, step::persistent_range(chain));
+  // One more than there are blocks with work. In the last phase, since blocks without work in
+  // others wait for it from the start, and would give up first.
+  ++phases.back().arrivals_before;
+  const Buffer<Phase> never_there(device(), phases);
+  const step::Link& link = joined.links().front();
+  auto args = *static_cast<const kernels::PersistentStepArgs*>(link.arguments.data());
+  args.phases = never_there.data();
+  args.patience_nanoseconds = 500'000'000;
+  Graph graph(device());
+  graph.kernel(Kernel<kernels::PersistentStepArgs>(*link.kernel), link.grid, args);
+  EXPECT_THAT([&] { run(graph); },
+              testing::ThrowsMessage<WaitOverdue>(testing::AllOf(
+                  HasSubstr("'persistent_step'"),
+                  HasSubstr("waited 0.5 s for all blocks to finish a step's earlier phases"),
+                  HasSubstr("it wanted " + std::to_string(phases.size() - 1) + " and saw"))));
+  EXPECT_TRUE(world.bits_after(joined) == expected) << "the counter is zeroed all the same";
 }
 
 /// As a node of bodies that run again and again.

@@ -71,7 +71,7 @@ class StepBlock {
     Product::ring().report(t);
     shared().bound.report(
         t, [&](unsigned, unsigned) { return a_.counter->arrived(); },
-        [](unsigned) { return kPatienceNanoseconds; });
+        [&](unsigned) { return a_.patience_nanoseconds; });
   }
 
  private:
@@ -195,7 +195,7 @@ class StepBlock {
       for (unsigned poll = 0; poll < kEagerPolls && !is_there; ++poll)
         is_there = a_.counter->has(wanted);
       if (!is_there)
-        (void)shared().bound.wait(kWaitForPhase, index, kPatienceNanoseconds,
+        (void)shared().bound.wait(kWaitForPhase, index, a_.patience_nanoseconds,
                                   [&] { return a_.counter->has(wanted); });
       if (a_.times) shared().time = {now() - shared().time.worked, now()};
     }

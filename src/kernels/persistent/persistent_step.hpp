@@ -11,6 +11,7 @@
 
 #include "kernels/persistent/phase.hpp"
 #include "kernels/persistent/phase_counter.hpp"
+#include "kernels/waits.hpp"
 
 namespace attacca::kernels {
 
@@ -34,6 +35,8 @@ struct PersistentStepArgs {
   double flops;                      // of all phases, for the kernel's cost
   double bytes;
   PhaseTime* times = nullptr;  // [blocks, count], for measurements; null: not kept
+  /// How long a block waits for the phases before.
+  std::uint64_t patience_nanoseconds = kPatienceNanoseconds;
 };
 
 /// The wait for all blocks to finish a phase, behind the waits of the ring.
