@@ -11,7 +11,7 @@
 
 #include "engine/batches.hpp"
 #include "engine/quantized.hpp"
-#include "model/small_model.hpp"
+#include "model/packed_model.hpp"
 #include "support/on_each_device.hpp"
 
 namespace attacca {
@@ -198,15 +198,19 @@ TEST_P(EngineOnEachDevice, gives_the_same_tokens_but_for_near_ties_without_same_
 class SmallModel : public EngineOnEachDevice {
  protected:
   void expect_answers(const Model& model, llm::WeightFormat weights = {}) const {
-    const Tokens text = text_of("qwen3");
-    std::vector<Request> requests;
-    for (const long length : {3, 20, 33})
-      requests.push_back(greedy({text.begin(), text.begin() + length}, 3));
     EngineOptions with = options();
-    with.slots = 3;
-    with.decode_sizes = {3};
     with.mixed_sizes = {16, 64};
     with.weights = weights;
+    expect_answers(model, {3, 20, 33}, with);
+  }
+  void expect_answers(const Model& model, const std::vector<long>& lengths,
+                      EngineOptions with) const {
+    const Tokens text = text_of("qwen3");
+    std::vector<Request> requests;
+    for (const long length : lengths)
+      requests.push_back(greedy({text.begin(), text.begin() + length}, 3));
+    with.slots = 3;
+    with.decode_sizes = {3};
     for (const bool same_bits : same_bits_or_not()) {
       with.same_bits = same_bits;
       Engine engine(model, with);
@@ -234,6 +238,22 @@ TEST_P(SmallModel, answers_with_quantized_weights) {
     const std::string path = folder.path() / kernels::type_name(type);
     write_quantized("qwen3", type, path + ".gguf");
     expect_answers(Model(path + ".gguf"));
+  }
+}
+
+/// On a Hopper long prompts are multiplied in tiles of 128 or 256 rows, rotate there without
+/// same_bits, and attend with wgmma.
+TEST_P(SmallModel, answers_long_prompts_with_weights_in_bf16_and_f16) {
+  const test::TemporaryFolder folder;
+  for (const auto& [type, kv] : {std::pair(kernels::TensorType::bf16, llm::KvType::bf16),
+                                 {kernels::TensorType::f16, llm::KvType::f16}}) {
+    const std::string file = test::packed_model([type = type](const std::string&) { return type; },
+                                                true, test::tiled_sizes());
+    EngineOptions with = options();
+    with.mixed_sizes = {16, 192};
+    if (is_cuda()) with.kv_type = kv;
+    expect_answers(Model(folder.write(std::string(kernels::type_name(type)) + ".gguf", file)),
+                   {3, 80, 100}, with);
   }
 }
 

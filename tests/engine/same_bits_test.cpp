@@ -28,7 +28,7 @@ using testing::HasSubstr;
 using Tokens = std::vector<std::int32_t>;
 using Bits = std::vector<std::uint32_t>;
 
-constexpr std::uint32_t kVocabulary = 320;
+constexpr std::uint32_t kVocabulary = 320;  // of tiled_sizes
 constexpr unsigned kContext = 192, kStepTokens = 170;
 constexpr unsigned kLongest = 154;  // a prompt and its continuation
 
@@ -208,14 +208,9 @@ void expect_same(const Answers& got, const Answers& right) {
 
 class SameBits : public OnEachDevice {
  protected:
-  /// With sizes that every kernel takes: products in tiles, attention to long runs with wgmma.
   Model model_of(const Numbers& numbers) const {
-    model::ModelConfig sizes = packed_sizes();
-    sizes.hidden = 128;
-    sizes.heads = 2;
-    sizes.kv_heads = 1;
+    model::ModelConfig sizes = tiled_sizes();
     sizes.feed_forward = numbers.feed_forward;
-    sizes.vocabulary = kVocabulary;
     const std::string file =
         packed_model([&](const std::string&) { return numbers.stored; }, true, sizes);
     return Model(folder_.write(std::string(numbers.weights) + ".gguf", file));

@@ -328,6 +328,18 @@ TEST_P(PromptAttention, small_steps_without_long_runs_write_nothing) {
   }
 }
 
+/// For compute-sanitizer: a long run, a row that is alone and two neighbours.
+class SmallKernelPromptAttention : public PromptAttention {};
+ATTACCA_ON_EACH_DEVICE(SmallKernelPromptAttention);
+
+TEST_P(SmallKernelPromptAttention, agrees_with_doubles_with_and_without_the_same_bits) {
+  const std::vector<Stretch> step{{0, 100, 170}, {1, 40, 40}, {2, 5, 6}};
+  for (const bool same_bits : {false, true}) {
+    expect_right({64, 2, 1}, step, {.processors = 4, .same_bits = same_bits}, 9);
+    expect_right({128, 4, 2, 32, 130}, step, {.processors = 4, .same_bits = same_bits}, 9);
+  }
+}
+
 TEST(PromptRuns, a_row_is_in_a_long_run_if_its_slot_has_64_rows) {
   std::vector<std::uint32_t> slots;
   std::vector<bool> is_long;

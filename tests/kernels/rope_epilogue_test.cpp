@@ -298,6 +298,16 @@ TEST_P(RopeEpilogue, takes_weights_and_keys_of_every_type_that_it_may) {
       }
 }
 
+/// For compute-sanitizer.
+class SmallKernelRopeEpilogue : public RopeEpilogue {};
+ATTACCA_ON_EACH_DEVICE(SmallKernelRopeEpilogue);
+
+TEST_P(SmallKernelRopeEpilogue, stores_what_the_product_and_rope_store_do) {
+  check({{64, 3, 1, kHalves}, 128, 61, 64, 64});
+  check({{128, 2, 1, kAdjacent}, 192, 129, 200, 128});
+  check({{64, 2, 1, kHalves}, 64, 257, 260, 256, TensorType::f16, KvType::f16, false});
+}
+
 TEST_P(RopeEpilogue, leaves_everything_alone_in_a_step_without_rows) {
   check({{64, 6, 2, kHalves}, 128, 0, 64, 64});
 }

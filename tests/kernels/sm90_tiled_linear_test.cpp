@@ -60,6 +60,59 @@ class TiledLinear : public OnEachHopper {
       }
     }
   }
+  void expect_agreement(const Sizes& s, Epilogue end, std::uint32_t tile_rows,
+                        unsigned processors = kProcessors) {
+    SCOPED_TRACE(testing::Message() << s << ", end " << static_cast<int>(end) << ", tiles of "
+                                    << tile_rows << " rows");
+    World world(device(), s, end);
+    World reference = reference_of(s, end);
+    OnEachHopper::run_tiled(world, {.tile_rows = tile_rows, .processors = processors});
+    run_reference(reference);
+    expect_rows(s, world.y.read(), reference.y.read(), 0, 2e-5f);
+    expect_rows(s, world.rounded.read(), reference.rounded.read(), 1.0f / 120, 2e-5f);
+    expect_rows(s, world.sums.read(), reference.sums.read(), 1e-4f, 1e-4f);
+  }
+  /// With weights in f16, and rows that half_rows made f16.
+  void expect_agreement_in_f16(const Sizes& s, Epilogue end, std::uint32_t tile_rows) {
+    SCOPED_TRACE(testing::Message() << s << ", end " << static_cast<int>(end) << ", tiles of "
+                                    << tile_rows << " rows");
+    World world(device(), s, end, TensorType::f16);
+    World reference = reference_of(s, end, TensorType::f16);
+    const Buffer<float> squares(device(), std::size_t{s.capacity} * s.columns / Residual::kPart);
+    const kernels::HalfRowsArgs halves{.x = world.x.data(),
+                                       .columns = s.columns,
+                                       .squares = world.product.squares,
+                                       .epsilon = world.product.epsilon,
+                                       .rows = world.product.rows,
+                                       .scaled_squares = squares.data()};
+    repeat(kernels::half_rows(), grid_of(halves, true), halves, 1);
+    world.product.squares = squares.data();
+    world.product.epsilon = 0;
+    run_tiled(world, 1, tile_rows);
+    run_reference(reference);
+    expect_rows(s, world.y.read(), reference.y.read(), 0, 2e-5f);
+    expect_rows(s, world.rounded.read(), reference.rounded.read(), 1.0f / 120, 2e-5f);
+  }
+  /// With weights in e4m3, whose rows have scales.
+  void expect_agreement_in_e4m3(const Sizes& s, Epilogue end, std::uint32_t tile_rows) {
+    SCOPED_TRACE(testing::Message() << s << ", end " << static_cast<int>(end) << ", tiles of "
+                                    << tile_rows << " rows");
+    World world(device(), s, end), reference = reference_of(s, end);
+    const auto put = [&](World& to, const E4m3Weights& w, const E4m3Weights& up) {
+      to.product.w = w.packed();
+      to.product.up = up.packed();
+    };
+    using Scales = E4m3Weights::Scales;
+    const E4m3Weights w(device(), s, 5, Scales::any), up(device(), s, 6, Scales::any);
+    const E4m3Weights here(Device::host(), s, 5, Scales::any),
+        up_here(Device::host(), s, 6, Scales::any);
+    put(world, w, up);
+    put(reference, here, up_here);
+    run_tiled(world, 1, tile_rows);
+    run_reference(reference);
+    expect_rows(s, world.y.read(), reference.y.read(), 0, 3e-5f);
+    expect_rows(s, world.rounded.read(), reference.rounded.read(), 1.0f / 120, 3e-5f);
+  }
   static float number(float value) { return value; }
   static float number(std::uint16_t bits) { return kernels::float_of_bfloat(bits); }
 };
@@ -106,50 +159,19 @@ constexpr Sizes kWideSizes[] = {
     {48, 320, 2100, 2100}};    // whole tiles of five stages, two or one each
 
 TEST_P(TiledLinear, every_ending_agrees_with_the_reference_and_no_other_row_is_written) {
-  const auto check = [&](const Sizes& s, Epilogue end, std::uint32_t tile_rows) {
-    SCOPED_TRACE(testing::Message() << s << ", end " << static_cast<int>(end) << ", tiles of "
-                                    << tile_rows << " rows");
-    World world(device(), s, end);
-    World reference = reference_of(s, end);
-    run_tiled(world, 1, tile_rows);
-    run_reference(reference);
-    expect_rows(s, world.y.read(), reference.y.read(), 0, 2e-5f);
-    expect_rows(s, world.rounded.read(), reference.rounded.read(), 1.0f / 120, 2e-5f);
-    expect_rows(s, world.sums.read(), reference.sums.read(), 1e-4f, 1e-4f);
-  };
   for (const Epilogue end : {Epilogue::store, Epilogue::add, Epilogue::gate}) {
-    for (const Sizes& s : kSizes) check(s, end, 64);
-    for (const Sizes& s : kMiddleSizes) check(s, end, 128);
-    for (const Sizes& s : kWideSizes) check(s, end, 256);
+    for (const Sizes& s : kSizes) expect_agreement(s, end, 64);
+    for (const Sizes& s : kMiddleSizes) expect_agreement(s, end, 128);
+    for (const Sizes& s : kWideSizes) expect_agreement(s, end, 256);
     if (HasFatalFailure()) return;
   }
 }
 
 TEST_P(TiledLinear, f16_weights_and_rows_that_were_made_f16_agree_with_the_reference) {
-  const auto check = [&](const Sizes& s, Epilogue end, std::uint32_t tile_rows) {
-    SCOPED_TRACE(testing::Message() << s << ", end " << static_cast<int>(end) << ", tiles of "
-                                    << tile_rows << " rows");
-    World world(device(), s, end, TensorType::f16);
-    World reference = reference_of(s, end, TensorType::f16);
-    const Buffer<float> squares(device(), std::size_t{s.capacity} * s.columns / Residual::kPart);
-    const kernels::HalfRowsArgs halves{.x = world.x.data(),
-                                       .columns = s.columns,
-                                       .squares = world.product.squares,
-                                       .epsilon = world.product.epsilon,
-                                       .rows = world.product.rows,
-                                       .scaled_squares = squares.data()};
-    repeat(kernels::half_rows(), grid_of(halves, true), halves, 1);
-    world.product.squares = squares.data();
-    world.product.epsilon = 0;
-    run_tiled(world, 1, tile_rows);
-    run_reference(reference);
-    expect_rows(s, world.y.read(), reference.y.read(), 0, 2e-5f);
-    expect_rows(s, world.rounded.read(), reference.rounded.read(), 1.0f / 120, 2e-5f);
-  };
   for (const Epilogue end : {Epilogue::store, Epilogue::add, Epilogue::gate}) {
-    for (const Sizes& s : kSizes) check(s, end, 64);
-    for (const Sizes& s : kMiddleSizes) check(s, end, 128);
-    for (const Sizes& s : kWideSizes) check(s, end, 256);
+    for (const Sizes& s : kSizes) expect_agreement_in_f16(s, end, 64);
+    for (const Sizes& s : kMiddleSizes) expect_agreement_in_f16(s, end, 128);
+    for (const Sizes& s : kWideSizes) expect_agreement_in_f16(s, end, 256);
     if (HasFatalFailure()) return;
   }
 }
@@ -242,25 +264,33 @@ TEST_P(TiledLinear, e4m3_weights_have_the_bits_of_the_same_numbers_in_bf16) {
 TEST_P(TiledLinear, the_sums_of_e4m3_weights_get_the_scales_of_their_rows) {
   for (const Epilogue end : {Epilogue::store, Epilogue::add, Epilogue::gate})
     for (const auto& [tile_rows, s] : kE4m3Tiles) {
-      SCOPED_TRACE(testing::Message() << s << ", end " << static_cast<int>(end) << ", tiles of "
-                                      << tile_rows << " rows");
-      World world(device(), s, end), reference = reference_of(s, end);
-      const auto put = [&](World& to, const E4m3Weights& w, const E4m3Weights& up) {
-        to.product.w = w.packed();
-        to.product.up = up.packed();
-      };
-      using Scales = E4m3Weights::Scales;
-      const E4m3Weights w(device(), s, 5, Scales::any), up(device(), s, 6, Scales::any);
-      const E4m3Weights here(Device::host(), s, 5, Scales::any),
-          up_here(Device::host(), s, 6, Scales::any);
-      put(world, w, up);
-      put(reference, here, up_here);
-      run_tiled(world, 1, tile_rows);
-      run_reference(reference);
-      expect_rows(s, world.y.read(), reference.y.read(), 0, 3e-5f);
-      expect_rows(s, world.rounded.read(), reference.rounded.read(), 1.0f / 120, 3e-5f);
+      expect_agreement_in_e4m3(s, end, tile_rows);
       if (HasFatalFailure()) return;
     }
+}
+
+/// For compute-sanitizer: a launch or two of each kind of tile.
+class SmallKernelTiledLinear : public TiledLinear {};
+ATTACCA_ON_EACH_DEVICE(SmallKernelTiledLinear);
+
+TEST_P(SmallKernelTiledLinear, agrees_with_the_reference_in_tiles_of_every_size) {
+  expect_agreement({272, 192, 61, 64}, Epilogue::add, 64, 8);
+  expect_agreement({272, 192, 129, 200}, Epilogue::gate, 128, 8);
+  expect_agreement({272, 192, 257, 260}, Epilogue::store, 256, 8);
+}
+
+TEST_P(SmallKernelTiledLinear, agrees_with_the_reference_in_split_and_tall_tiles) {
+  expect_agreement({256, 512, 60, 64}, Epilogue::add, 64, 8);     // four pairs to a tile
+  expect_agreement({256, 512, 70, 128}, Epilogue::gate, 128, 8);  // two
+  expect_agreement({272, 192, 61, 64}, Epilogue::store, 64, 2);   // one pair has a tall tile
+}
+
+TEST_P(SmallKernelTiledLinear, agrees_with_the_reference_with_weights_in_f16_and_e4m3) {
+  expect_agreement_in_f16({272, 192, 61, 64}, Epilogue::gate, 64);
+  expect_agreement_in_f16({272, 192, 129, 200}, Epilogue::store, 128);
+  expect_agreement_in_f16({48, 128, 257, 260}, Epilogue::add, 256);
+  expect_agreement_in_e4m3({272, 192, 65, 65}, Epilogue::gate, 128);
+  expect_agreement_in_e4m3({48, 128, 257, 260}, Epilogue::store, 256);
 }
 
 struct Chosen {

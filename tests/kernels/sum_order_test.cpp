@@ -66,6 +66,21 @@ TEST_P(SumOrder, many_rows_have_the_bits_of_few) {
     }
 }
 
+/// For compute-sanitizer.
+class SmallKernelSumOrder : public SumOrder {};
+ATTACCA_ON_EACH_DEVICE(SmallKernelSumOrder);
+
+TEST_P(SmallKernelSumOrder, many_rows_have_the_bits_of_few) {
+  for (const auto& [s, end] : {std::pair{Sizes{272, 320, 129, 200}, Epilogue::gate},
+                               {{256, 1088, 33, 64}, Epilogue::add}}) {
+    SCOPED_TRACE(testing::Message() << s);
+    World many(device(), s, end), few(device(), s, end);
+    run_tiled(many, 16);
+    run_streamed(few, 16);
+    expect_same(many, few);
+  }
+}
+
 TEST_P(SumOrder, a_gate_may_lie_before_its_partner_or_behind_it) {
   for (const bool swaps : {false, true}) {
     World many(device(), {784, 320, 40, 64}, Epilogue::gate);

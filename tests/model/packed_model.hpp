@@ -25,6 +25,17 @@ inline model::ModelConfig packed_sizes() {
   return sizes;
 }
 
+/// Sizes that every kernel takes: rows have 64n elements, as products of whole tiles need, and
+/// heads have 64. K-quants need larger ones.
+inline model::ModelConfig tiled_sizes() {
+  model::ModelConfig sizes = packed_sizes();
+  sizes.hidden = 128;
+  sizes.heads = 2;
+  sizes.kv_heads = 1;
+  sizes.feed_forward = 192;
+  return sizes;
+}
+
 /// The bytes of its file. `type_of` gives the type of each matrix by its name.
 inline std::string packed_model(
     const std::function<kernels::TensorType(const std::string&)>& type_of, bool has_head = true,

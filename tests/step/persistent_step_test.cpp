@@ -190,6 +190,17 @@ TEST_P(SmallPersistentStep, has_the_bits_of_its_kernels_for_heads_of_80_and_96) 
   }
 }
 
+/// For compute-sanitizer. Every row is real, since `bits` copies all logits.
+class SmallKernelPersistentStep : public SmallPersistentStep {};
+ATTACCA_ON_EACH_DEVICE(SmallKernelPersistentStep);
+
+TEST_P(SmallKernelPersistentStep, has_the_bits_of_its_kernels) {
+  World tiny(device(), config_of(kTiny, 1), {0, 17, 5}, 3, kv_type());
+  expect_same_bits(tiny);
+  World padded(device(), config_of(kTinyPadded[1], 1), {70}, 1, kv_type());
+  expect_same_bits(padded);
+}
+
 TEST_P(SmallPersistentStep, has_the_same_cost_and_one_phase_for_each_kernel) {
   const World world(device(), config_of(kTiny, 2), {3}, 1, kv_type());
   const Chain chain = world.chain();
