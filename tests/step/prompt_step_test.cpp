@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "model/shapes.hpp"
@@ -24,6 +26,8 @@ constexpr std::uint32_t kPages = kPrompt / kPageSize + 1;
 struct Sizes {
   std::uint32_t hidden, heads, kv_heads, head_size, feed_forward;
 };
+constexpr Sizes kHeads64{192, 4, 2, 64, 320}, kHeads128{256, 2, 1, 128, 384},
+    kHeads80{160, 4, 2, 80, 288}, kHeads96{192, 2, 1, 96, 320}, kHeads256{256, 2, 1, 256, 448};
 
 ModelConfig config_of(const Sizes& sizes) {
   ModelConfig config = model::shape_called("llama-1b");
@@ -38,9 +42,11 @@ ModelConfig config_of(const Sizes& sizes) {
   return config;
 }
 
-/// The logits behind a prompt that is read in steps of `cuts` tokens.
+/// The logits behind a prompt that is read in steps of `cuts` tokens. `names`: gets those of the
+/// kernels that read it.
 std::vector<float> logits_of(const Device& device, const ModelConfig& config,
-                             const std::vector<std::uint32_t>& cuts, bool same_bits = false) {
+                             const std::vector<std::uint32_t>& cuts, bool same_bits = false,
+                             std::set<std::string>* names = nullptr) {
   const model::Weights weights(config, device, 1);
   const step::KvPool kv(device, config,
                         {kPages, kPageSize, device.is_cuda() ? KvType::bf16 : KvType::f32});
@@ -76,7 +82,10 @@ std::vector<float> logits_of(const Device& device, const ModelConfig& config,
     gather.write(std::vector<std::int32_t>{static_cast<std::int32_t>(cut) - 1});
     counts.write(std::vector<std::uint32_t>{cut, 1});
     Graph graph(device, "step");
-    step::emit_logits(memory, {cut, 1, cut == 1}).append_to(graph);
+    const step::Chain chain = step::emit_logits(memory, {cut, 1, cut == 1});
+    chain.append_to(graph);
+    if (names)
+      for (const step::Link& link : chain.links()) names->insert(link.kernel->name);
     Exec exec = graph.instantiate();
     exec.launch(stream);
     stream.synchronize();
@@ -103,9 +112,7 @@ ATTACCA_ON_EACH_DEVICE(SmallPromptStep);
 
 TEST_P(SmallPromptStep, gives_the_logits_of_the_host_for_each_size_of_head_however_it_is_cut) {
   constexpr double kClose = 0.03;  // activations, keys and values are rounded to bf16 on a GPU
-  for (const Sizes& sizes :
-       {Sizes{192, 4, 2, 64, 320}, Sizes{256, 2, 1, 128, 384}, Sizes{160, 4, 2, 80, 288},
-        Sizes{192, 2, 1, 96, 320}, Sizes{256, 2, 1, 256, 448}}) {
+  for (const Sizes& sizes : {kHeads64, kHeads128, kHeads80, kHeads96, kHeads256}) {
     SCOPED_TRACE(sizes.head_size);
     const ModelConfig config = config_of(sizes);
     const std::vector<float> expected =
@@ -120,8 +127,39 @@ TEST_P(SmallPromptStep, gives_the_logits_of_the_host_for_each_size_of_head_howev
   }
 }
 
+TEST_P(SmallPromptStep, is_read_on_a_hopper_by_the_fastest_kernels_that_take_its_sizes) {
+  if (!is_cuda() || device().compute_capability() != 90) GTEST_SKIP() << "no Hopper";
+  using testing::AllOf;
+  using testing::Contains;
+  using testing::IsSupersetOf;
+  using testing::Not;
+  const auto names_of = [&](const Sizes& sizes, bool same_bits) {
+    std::set<std::string> names;
+    logits_of(device(), config_of(sizes), {kPrompt}, same_bits, &names);
+    return names;
+  };
+  for (const Sizes& sizes : {kHeads64, kHeads128}) {
+    SCOPED_TRACE(sizes.head_size);
+    EXPECT_THAT(names_of(sizes, false),
+                AllOf(IsSupersetOf({"rope_rows", "rotating_tiled_linear", "tiled_linear",
+                                    "prompt_attention", "mixed_attention"}),
+                      Not(Contains("rope_store"))));
+    EXPECT_THAT(names_of(sizes, true),
+                AllOf(IsSupersetOf({"rope_store", "tiled_linear", "prompt_attention"}),
+                      Not(Contains("rotating_tiled_linear"))));
+  }
+  for (const bool same_bits : {false, true}) {
+    EXPECT_THAT(names_of(kHeads80, same_bits),
+                AllOf(Contains("rope_store"), Not(Contains("tiled_linear")),
+                      Not(Contains("prompt_attention"))));
+    for (const Sizes& sizes : {kHeads96, kHeads256})
+      EXPECT_THAT(names_of(sizes, same_bits), AllOf(IsSupersetOf({"rope_store", "tiled_linear"}),
+                                                    Not(Contains("prompt_attention"))));
+  }
+}
+
 TEST_P(SmallPromptStep, with_the_same_bits_has_them_for_every_cut_of_the_prompt) {
-  for (const Sizes& sizes : {Sizes{192, 4, 2, 64, 320}, Sizes{256, 2, 1, 128, 384}}) {
+  for (const Sizes& sizes : {kHeads64, kHeads128}) {
     SCOPED_TRACE(sizes.head_size);
     const ModelConfig config = config_of(sizes);
     const std::vector<float> whole = logits_of(device(), config, {kPrompt}, true);
