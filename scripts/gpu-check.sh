@@ -177,8 +177,11 @@ run_ranks() {
   fi
   record ranks "$logs/ranks" || status=1
   # Ranks that share a GPU through NCCL may wait for each other for ever.
-  timeout 300 build/cuda/bin/attacca bench ranks-device ranks-decode --device cuda:0 --json-dir "bench/results/$slug" \
-    ${commit:+--commit "$commit"} || status=1
+  local bench
+  for bench in ranks-device ranks-decode; do
+    timeout 300 build/cuda/bin/attacca bench $bench --device cuda:0 --json-dir "bench/results/$slug" \
+      ${commit:+--commit "$commit"} || status=1
+  done
   return $status
 }
 

@@ -4,7 +4,9 @@
 #include <fmt/core.h>
 
 #include <attacca/error.hpp>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 namespace bench {
@@ -13,8 +15,9 @@ BenchFolder::BenchFolder() {
   const std::filesystem::path parent = std::filesystem::temp_directory_path();
   std::string name = (parent / "attacca-bench-XXXXXX").string();
   if (!::mkdtemp(name.data()))
-    throw attacca::Error(fmt::format(
-        "cannot make a folder in '{}'; set TMPDIR to one that can be written", parent.string()));
+    throw attacca::Error(
+        fmt::format("cannot make a folder in '{}': {}; set TMPDIR to one that can be written",
+                    parent.string(), std::strerror(errno)));
   path_ = name;
 }
 

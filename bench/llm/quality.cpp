@@ -172,14 +172,27 @@ constexpr TensorType kRounded[] = {TensorType::bf16, TensorType::f16, TensorType
                                    TensorType::q4_0, TensorType::q4_1};
 constexpr TensorType kOfBlocks[] = {TensorType::q4_k, TensorType::q5_k, TensorType::q6_k};
 
+constexpr double kMostElements = 1.5e9;  // 6 GB of float32, in memory and in a file
+
 /// The types that a model can be rounded to, and fp8.
 void measure_types(Run& run, const Model& model, const Checkpoint& checkpoint, const Texts& texts) {
   if (!checkpoint.gguf())
     return run.note(model.name() + " is no GGUF file, so it is not compared in other types");
+  if (const double elements = attacca::model::parameters_per_token(checkpoint.config());
+      elements > kMostElements)
+    return run.note(fmt::format(
+        "{} has {:.1f} billion weights, and files in float32 are made for up to {:.1f} billion, so "
+        "it is not compared in other types",
+        model.name(), elements / 1e9, kMostElements / 1e9));
   for (const TensorType type : kRounded) {
     const BenchFolder folder;
     const std::filesystem::path file = folder.path() / "rounded.gguf";
-    write_rounded(checkpoint, type, file);
+    try {
+      write_rounded(checkpoint, type, file);
+    } catch (const attacca::BadArgument& error) {
+      run.note(fmt::format("{} is not compared: {}", type_name(type), error.what()));
+      continue;
+    }
     measure_rounding(run, file, type_name(type), WeightFormat::as_stored, texts);
     if (type == TensorType::bf16 && can_run({WeightFormat::fp8, KvType::f32}, run.device))
       measure_rounding(run, file, "fp8", WeightFormat::fp8, texts);

@@ -188,7 +188,8 @@ std::string divided_path_of(Run& run) {
     attacca::model::check_ranks(detail::ModelData::open(path, {})->checkpoint, 2);
     return path;
   } catch (const attacca::BadArgument& error) {
-    run.note(fmt::format("this is the embedded model, because of SmolLM2 {}", error.what()));
+    run.note(
+        fmt::format("SmolLM2 cannot be split ({}), so this is the embedded model", error.what()));
     return "";
   }
 }

@@ -1,7 +1,8 @@
 // ranks_model.cpp: predicts decode steps of a model that is split over 1 to 1024 ranks, from three
 // things: the kernels of one rank's part, which are measured for each count of ranks that divides
 // the model; the exchanges of the step's graph; and the figures of links, one of which is measured,
-// while others are given. On the host two ranks are measured too, so the prediction can be judged.
+// while others are given. On the host a step of the fewest ranks that divide the model is measured
+// too, so that the prediction can be judged.
 #include <fmt/core.h>
 #include <attacca/error.hpp>
 #include <attacca/ranks.hpp>

@@ -289,7 +289,7 @@ struct EngineOptions {
   // Bytes that the engine may use, weights included; 0: no limit. With a limit the pool has as many
   // pages as all slots can use at once, no more and no fewer.
   std::size_t memory_limit = 0;
-  // Most tokens in one step, at least `slots`; 0: 2048 on a GPU, else 512.
+  // Most tokens in one step, raised to `slots`; 0: 2048 on a GPU, else 512.
   unsigned step_tokens = 0;
   // Most tokens of a step in which a sequence decodes, which bounds how long a prompt delays a
   // decode; at least `slots`, at most `step_tokens`. 0: step_tokens on a GPU, 128 on the host.

@@ -54,6 +54,7 @@ LibraryThread::LibraryThread(std::shared_ptr<GroupImpl> control, const Device& d
 LibraryThread::~LibraryThread() {
   std::unique_lock lock(state_->mutex);
   state_->is_ending = true;
+  if (std::exchange(state_->work, nullptr)) state_->is_busy = false;  // it has not begun
   state_->changed.notify_all();
   const bool is_left_behind = state_->is_busy;
   lock.unlock();
@@ -64,6 +65,13 @@ LibraryThread::~LibraryThread() {
 }
 
 void LibraryThread::run(const std::string& what, std::function<void()> work) {
+  if (try_run(std::move(work))) return;
+  control_->fail(fmt::format("{} did not end on rank {} within {:.3g} s", what,
+                             control_->world_rank(control_->rank()),
+                             seconds_of(control_->deadline())));
+}
+
+bool LibraryThread::try_run(std::function<void()> work) {
   control_->check();  // so no call was left behind
   const auto start = std::chrono::steady_clock::now();
   std::unique_lock lock(state_->mutex);
@@ -74,13 +82,11 @@ void LibraryThread::run(const std::string& what, std::function<void()> work) {
     lock.unlock();
     control_->poll();
     control_->check();
-    if (std::chrono::steady_clock::now() - start >= control_->deadline())
-      control_->fail(fmt::format("{} did not end on rank {} within {:.3g} s", what,
-                                 control_->world_rank(control_->rank()),
-                                 seconds_of(control_->deadline())));
+    if (std::chrono::steady_clock::now() - start >= control_->deadline()) return false;
     lock.lock();
   }
   if (state_->error) std::rethrow_exception(std::exchange(state_->error, nullptr));
+  return true;
 }
 
 }  // namespace attacca::comm

@@ -26,6 +26,8 @@ class LibraryThread {
   /// broken, and breaks it at the deadline; `work` may then still run, so it owns what it uses. It
   /// is destroyed in the thread. `what`: for that message, "NCCL's start".
   void run(const std::string& what, std::function<void()> work);
+  /// The same, but at the deadline it only leaves the call behind, and returns false.
+  bool try_run(std::function<void()> work);
 
  private:
   struct State;

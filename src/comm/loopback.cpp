@@ -442,7 +442,11 @@ std::shared_ptr<GroupImpl> LoopbackGroup::on(const Device& device, Transport tra
     throw BadArgument(
         "NVSHMEM wants a process for each rank, and these are threads; start the program with "
         "mpirun, or use edges or nccl");
-  const char* const remedy = has_cuda ? "use edges or nccl" : "leave the transport out on the host";
+  const char* const remedy = !has_cuda    ? "leave the transport out on the host"
+                             : has_host   ? "give all ranks devices of one kind"
+                             : is_shared  ? "use edges or nccl"
+                             : has_nccl() ? "use nccl"
+                                          : "install NCCL and use nccl";
   if (transport == Transport::staged)
     throw BadArgument(
         fmt::format("ranks that are threads have no staged exchanges, because host calls of one "
@@ -466,7 +470,7 @@ std::shared_ptr<GroupImpl> LoopbackGroup::on(const Device& device, Transport tra
     throw BadArgument(
         fmt::format("ranks that are threads are on {}, and exchanges without NCCL need one device "
                     "that all share, or one for each; {}",
-                    names, has_cuda ? "use nccl" : remedy));
+                    names, remedy));
   if (!is_shared) return shared_from_this();
   return share_device(subgroup(all), device);
 }

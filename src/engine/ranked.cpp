@@ -31,7 +31,9 @@ struct Card {
   std::uint8_t is_resident = 0;
   std::uint8_t is_fp8 = 0;
   std::uint8_t fuses_sums = 0;
-  std::uint32_t transport = 0;
+  std::uint16_t transport = 0;
+  std::uint8_t has_graphs = 0;  // of steps
+  std::uint8_t none = 0;
 };
 static_assert(sizeof(Card) == 128, "other versions send as many bytes, the version first");
 
@@ -59,7 +61,8 @@ Card card_of(const ModelData& model, const EngineOptions& options) {
   card.is_fp8 = options.weights == llm::WeightFormat::fp8;
   card.is_resident = options.scheduler == llm::Scheduler::resident;
   card.fuses_sums = options.fuses_rank_sums;
-  card.transport = static_cast<std::uint32_t>(options.rank_transport);
+  card.transport = static_cast<std::uint16_t>(options.rank_transport);
+  card.has_graphs = options.graphs != llm::GraphMode::off;
   return card;
 }
 
@@ -100,7 +103,7 @@ void compare(std::span<const Card> cards) {
           fmt::format("rank 0 has fuses_rank_sums {} and rank {} has {}; give all ranks the same",
                       first.fuses_sums ? "on" : "off", rank, card.fuses_sums ? "on" : "off"));
     if (card.is_resident && card.is_cuda &&
-        card.transport != static_cast<std::uint32_t>(Transport::nvshmem))
+        card.transport != static_cast<std::uint16_t>(Transport::nvshmem))
       throw BadArgument(fmt::format(
           "rank {} has the resident scheduler and the transport {}, whose exchanges need the host "
           "or another rank's graph; use NVSHMEM, or the host's scheduler",
@@ -118,10 +121,10 @@ Group agree(const ModelData& model, const EngineOptions& options) {
   model::check_ranks(model.checkpoint, ranks.size());
   if (!own.is_resident) {
     const Group there = ranks.on(options.device, options.rank_transport);
-    if (there.backend() == "peer" && options.graphs != llm::GraphMode::off)
+    if (there.backend() == "peer" && cards.front().has_graphs)  // rank 0 decides for all
       throw BadArgument(
           "copies between devices of threads (the transport peer) cannot stand in the graphs of "
-          "steps; use graphs off, or on GPUs the transport nccl");
+          "steps; use graphs off, or install NCCL and use the transport nccl");
     return there;
   }
   constexpr int kMost = kernels::RankRoom::kMostRanks;

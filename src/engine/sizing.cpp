@@ -195,8 +195,9 @@ schedule::Limits size_engine(const model::ModelConfig& config, const GpuWeights&
                                               weights.are_expanded);
   if (options.device.is_cuda()) taken += weights.bytes;
   auto budget = static_cast<std::size_t>(static_cast<double>(free) * options.memory_fraction);
-  std::string limit, remedy = fmt::format("use less than step_tokens = {} or slots = {}",
-                                          options.step_tokens, options.slots);
+  std::string limit,
+      remedy = fmt::format("use a smaller step_tokens, of {} now, or fewer slots, {}",
+                           options.step_tokens, options.slots);
   if (options.memory_limit > 0) {
     remedy = "raise memory_limit, or " + remedy;
     // The system may drop mapped pages and read them again, so they count only here.

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint32_t kBlock = 32;
 constexpr unsigned kThreads = 128;
-constexpr int kLeastLargest = 96;  // of a Q8_0 block's quants: three times 32, the most of Q6_K
+constexpr int kFewestSteps = 96;  // of a Q8_0 block's quants: three times 32, the most of Q6_K
 
 ATTACCA_HD void put_half(unsigned char* at, std::uint16_t half) {
   at[0] = static_cast<unsigned char>(half);
@@ -55,8 +55,8 @@ struct Repack {
                                              (quants[i + 16] >> shift & 15) << 4);
   }
   /// A part of Q6_K or Q4_K, or a block of Q4_0, has elements that are small multiples of a number.
-  /// So does a block of Q8_0 with the right scale: of those that map the largest element to -128,
-  /// or to 127 and less, the one with the least squared error is taken.
+  /// So does a block of Q8_0 with the right scale: of those that map the largest element to a
+  /// number from -128 to -96, or to 127, the one with the least squared error is taken.
   ATTACCA_HD static void write_q8_0(TensorType type, const void* row, std::uint32_t first,
                                     unsigned char* to) {
     float x[kBlock];
@@ -67,10 +67,10 @@ struct Repack {
     }
     std::uint16_t best = half_of_float(fabsf(largest) / 127);
     float least = error_of(x, float_of_half(best));
-    for (int q = -128; q <= -kLeastLargest; ++q) {
+    for (int q = -128; q <= -kFewestSteps; ++q) {
       const std::uint16_t half = half_of_float(largest / static_cast<float>(q));
       const float error = error_of(x, float_of_half(half));
-      if (error >= least) continue;
+      if (!(error < least)) continue;  // nor one that is no number
       least = error;
       best = half;
     }

@@ -174,7 +174,7 @@ void Models::load_now(const std::string& name) {
   put_in_line(name,
               {.then = [&](const InUsePtr&) { loaded.set_value(); },
                .refused = [&](const std::exception_ptr& reason) { loaded.set_exception(reason); },
-               .is_caller = true});
+               .tells_failure = true});
   loaded.get_future().get();
 }
 
@@ -206,7 +206,7 @@ void Models::load(const std::shared_ptr<Entry>& entry) {
     }
   }
   if (failure && std::none_of(waiting.begin(), waiting.end(),
-                              [](const Waiting& one) { return one.is_caller; }))
+                              [](const Waiting& one) { return one.tells_failure; }))
     options_.log(
         fmt::format("{} could not be loaded: {}", entry->source.name, message_of(failure)));
   for (std::size_t at = 0; at < waiting.size(); ++at) {

@@ -126,7 +126,7 @@ class Models {
   struct Waiting {
     Then then;
     Refused refused;
-    bool is_caller = false;  // of `load_now`, who gets the reason and says it
+    bool tells_failure = false;  // the log need not: `load_now` throws the reason
   };
 
   std::shared_ptr<Entry> find(const std::string& name) const;

@@ -82,7 +82,9 @@ class Living {
   }
   void wait_until_empty() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return comms_.empty(); });
+    if (changed_.wait_for(lock, std::chrono::minutes(1), [&] { return comms_.empty(); })) return;
+    std::fprintf(stderr, "fake NCCL: a communicator was not ended for a minute\n");
+    std::abort();
   }
   void expect(ncclComm* comm, const char* call) {
     const std::lock_guard lock(mutex_);
@@ -122,9 +124,14 @@ class Held {
     changed_.notify_all();
     changed_.wait(lock, [&] { return waiting_ == 0; });
   }
+  void wait_for(int waiting) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return waiting_ >= waiting; });
+  }
   void pass() {
     std::unique_lock lock(mutex_);
     ++waiting_;
+    changed_.notify_all();
     changed_.wait(lock, [&] { return !is_held_; });
     --waiting_;
     changed_.notify_all();
@@ -214,6 +221,8 @@ void fakeNcclNeverEnd(bool is_so) { never_ends = is_so; }
 void fakeNcclHoldAborts() { aborts.hold(); }
 void fakeNcclReleaseAborts() { aborts.release(); }
 void fakeNcclHoldStarts() { starts.hold(); }
+/// Until so many ranks wait in one.
+void fakeNcclWaitForStarts(int waiting) { starts.wait_for(waiting); }
 /// Waits until no communicator is left.
 void fakeNcclReleaseStarts() {
   starts.release();

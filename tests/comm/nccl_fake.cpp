@@ -197,11 +197,9 @@ struct HeldStarts {
 
 TEST(Nccl, a_start_that_does_not_end_is_given_up_at_the_deadline_and_aborted_once_it_does) {
   const HeldStarts held;
-  const auto start = std::chrono::steady_clock::now();
   const std::string message = told_within(kShort, 2, [](const Group& group) { with_fake(group); });
   EXPECT_THAT(message,
               testing::MatchesRegex("ncclCommInitRank did not end on rank [01] within 2 s"));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 2 * kShort);
 }
 
 TEST(Nccl, a_start_that_waits_for_a_rank_that_gave_up_ends_with_its_reason) {
@@ -209,7 +207,7 @@ TEST(Nccl, a_start_that_waits_for_a_rank_that_gave_up_ends_with_its_reason) {
   const std::string message = told_within(kLong, 3, [](const Group& group) {
     if (group.rank() != 2) return void(with_fake(group.subgroup({0, 1})));
     group.subgroup({2});
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    call_fake("fakeNcclWaitForStarts", 2);
     group.give_up("its disk is full");
   });
   EXPECT_EQ(message, "rank 2 gave up: its disk is full");

@@ -15,7 +15,7 @@ import launch
 PROGRAM, MPIRUN = (sys.argv[1:] + [None])[:2]
 RANKS = 3
 DEADLINE = 1.5  # seconds
-LONGEST = 15  # with the start of the processes and their end
+LONGEST = 20  # with the start of the processes and their end
 
 
 def told(how):
@@ -30,9 +30,9 @@ def told(how):
 
 
 def lines_of(output):
-    """They are told within the deadline, and half of it more; the rest is for a busy machine."""
+    """They are told within the deadline, and half of it more; the rest, as long again, is for a busy machine."""
     lines = re.findall(r"^rank (\d) after ([\d.]+) s: (.*)$", output, re.MULTILINE)
-    late = [line for line in lines if float(line[1]) > 1.5 * DEADLINE + 2]
+    late = [line for line in lines if float(line[1]) > 3 * DEADLINE + 5]
     if late:
         raise AssertionError(f"told too late: {late}")
     return {int(rank): text for rank, _, text in lines}

@@ -324,11 +324,18 @@ TEST(RankedEngine, refuses_the_resident_scheduler_where_exchanges_join_the_ranks
                          HasSubstr("a host device of its own"))));
 }
 
-TEST(RankedEngine, refuses_graphs_where_ranks_copy_between_devices) {
-  const auto messages = told(
-      2, [](int) { return fixture("llama"); },
-      [](int, EngineOptions& options) { options.rank_transport = Transport::peer; });
-  EXPECT_THAT(messages, Each(HasSubstr("use graphs off, or on GPUs the transport nccl")));
+TEST(RankedEngine, refuses_graphs_where_ranks_copy_between_devices_if_rank_0_has_them) {
+  const auto over_peers = [](bool first, bool others) {
+    return told(
+        2, [](int) { return fixture("llama"); },
+        [=](int rank, EngineOptions& options) {
+          options.rank_transport = Transport::peer;
+          if (!(rank == 0 ? first : others)) options.graphs = llm::GraphMode::off;
+        });
+  };
+  EXPECT_THAT(over_peers(true, true), Each(HasSubstr("use graphs off")));
+  EXPECT_THAT(over_peers(true, false), Each(HasSubstr("use graphs off")));
+  EXPECT_THAT(over_peers(false, true), Each(""));
 }
 
 TEST(RankedEngine, refuses_the_resident_scheduler_on_gpus_without_nvshmem) {

@@ -69,7 +69,6 @@ struct Way {
   ResidentLoop loop = ResidentLoop::self_relaunch;
   bool overlap = true;
   bool has_one_size = false;  // of graphs of each kind, so most steps are padded
-  StepForm form = StepForm::kernels;
 };
 std::ostream& operator<<(std::ostream& out, const Way& w) {
   return out << w.name << ": " << w.slots << " slots, steps of " << w.step_tokens << ", chunks of "
@@ -77,8 +76,7 @@ std::ostream& operator<<(std::ostream& out, const Way& w) {
              << (w.shares_prefixes ? ", prefixes shared" : "") << ", " << w.times
              << " times, graphs " << graph_mode_name(w.graphs)
              << (w.has_one_size ? " of one size" : "") << ", " << scheduler_name(w.scheduler) << " "
-             << resident_loop_name(w.loop) << (w.overlap ? "" : ", no overlap") << ", step "
-             << step_form_name(w.form);
+             << resident_loop_name(w.loop) << (w.overlap ? "" : ", no overlap");
 }
 
 /// Each differs from the plainest in one respect, or from a batch.
@@ -115,7 +113,6 @@ std::vector<Way> ways() {
     w.loop = ResidentLoop::while_node;
   });
   add("relaunch", graphs, [](Way& w) { w.scheduler = llm::Scheduler::resident; });
-  add("one kernel", graphs, [](Way& w) { w.form = StepForm::persistent; });
   return all;
 }
 
@@ -137,8 +134,7 @@ Way random_way(std::mt19937& random) {
           .scheduler = one_of(llm::Scheduler::host, llm::Scheduler::resident),
           .loop = one_of(ResidentLoop::while_node, ResidentLoop::self_relaunch),
           .overlap = one_of(false, true),
-          .has_one_size = one_of(false, true),
-          .form = one_of(StepForm::kernels, StepForm::persistent)};
+          .has_one_size = one_of(false, true)};
   if (way.scheduler == llm::Scheduler::resident) {  // which needs these
     way.graphs = GraphMode::full;
     way.overlap = true;
@@ -232,7 +228,6 @@ class SameBits : public OnEachDevice {
     options.scheduler = way.scheduler;
     options.resident_loop = way.loop;
     options.overlap = way.overlap;
-    options.step_form = way.form;
     if (way.has_one_size) {
       options.decode_sizes = {way.slots};
       options.mixed_sizes = {way.step_tokens};

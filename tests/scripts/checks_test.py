@@ -261,8 +261,11 @@ class GpuCheck(Folder):
         for form in "while-node", "self-relaunch":
             self.assertIn(f"two resident loops tell the story of one rank, {form}", checks["passed"])
         self.assertEqual("abc1234", checks["commit"])
-        self.assertIn("| ranks that share the GPU, over each transport | 11 | 0 | 0 |  | abc1234 |", self.page.read_text())
-        self.assertIn("bench ranks-device --device cuda:0", (self.root / "benchmarks").read_text())
+        self.assertIn("| ranks that share the GPU, over each transport | 13 | 0 | 0 |  | abc1234 |", self.page.read_text())
+        for transport in "edges", "nccl":
+            self.assertIn(f"conformance of four ranks, {transport}", checks["passed"])
+        for bench in "ranks-device", "ranks-decode":
+            self.assertIn(f"bench {bench} --device cuda:0", (self.root / "benchmarks").read_text())
         self.assertEqual(1, self.run_check("ranks", "abc1234", FAULTS_STATUS="1").returncode, "a dead rank that nobody names")
         self.assertEqual(["faults of processes"], self.checks()["ranks"]["failed"])
         done = self.run_check("ranks", "abc1234", STORY_OF_TWO="twice")

@@ -65,6 +65,7 @@ class Random(unittest.TestCase):
                     deadline = time.monotonic() + 60
                     while not (part.exists() and part.stat().st_size > 1 << 24) and time.monotonic() < deadline:
                         self.assertIsNone(running.poll(), "it ended before the signal")
+                        time.sleep(0.01)
                     running.send_signal(number)
                     self.assertEqual(-number, running.wait(60))
                 self.assertEqual([], os.listdir(folder))

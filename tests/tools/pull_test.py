@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import zipfile
 
@@ -88,8 +89,10 @@ class Pull(unittest.TestCase):
             child.unlink(missing_ok=True)
             with subprocess.Popen([BINARY, "pull", "smollm2"], env=self.environment(), stdout=subprocess.DEVNULL,
                                   stderr=subprocess.DEVNULL) as running:
-                while not child.exists():
+                deadline = time.monotonic() + 60
+                while not child.exists() and time.monotonic() < deadline:
                     self.assertIsNone(running.poll(), "it ended before the signal")
+                    time.sleep(0.01)
                 running.send_signal(number)
                 self.assertEqual(-number, running.wait(60))
             with self.assertRaises(ProcessLookupError):

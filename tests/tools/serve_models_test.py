@@ -76,7 +76,7 @@ class SeveralModels(unittest.TestCase):
                 (["--model", "a=nowhere.gguf"], 1, "no model 'nowhere.gguf'"),
                 (["--model", "a=small", "--name", "b"], 2, "--name b names MODEL"),
                 (["small", "--model", "a=small", "--memory-limit", "0.001"], 1, "does not fit"),
-                (["--memory-limit", "0.001"], 1, "raise --memory-limit, or use less than --step-tokens"),
+                (["--memory-limit", "0.001"], 1, "raise --memory-limit, or use a smaller --step-tokens"),
                 (["--step-log", "/no/such/folder/log"], 1, "--step-log /no/such/folder/log")):
             done = subprocess.run([BINARY, "serve", "--port", "0", *options], capture_output=True, text=True,
                                   timeout=PATIENCE_S)

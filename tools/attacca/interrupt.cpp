@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <string>
 
 namespace attacca::tool {
 
@@ -45,7 +47,9 @@ struct sigaction keep_first(int signal) {
 
 CatchInterrupts::CatchInterrupts() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) throw Error("too many files are open");
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+    throw Error(std::string("a pipe for signals cannot be made: ") + std::strerror(errno) +
+                "; close some files");
   pipe_to_read = ends[0];
   pipe_to_write = ends[1];
   first_signal = 0;
@@ -76,7 +80,7 @@ void end_by(const Interrupted& interrupted) {
   std::fflush(stdout);
   std::signal(interrupted.signal, SIG_DFL);
   std::raise(interrupted.signal);
-  std::abort();  // the signal is blocked
+  std::_Exit(128 + interrupted.signal);  // the signal is blocked
 }
 
 }  // namespace attacca::tool

@@ -11,18 +11,22 @@ namespace attacca::tool {
 
 namespace {
 
-/// Paths and words in quotes stay as they are.
+/// Paths and quoted words stay as they are.
 bool is_part_of_name(char letter) {
   return std::isalnum(static_cast<unsigned char>(letter)) != 0 ||
          std::string_view("_-/.'").find(letter) != std::string_view::npos;
+}
+/// Whether a name ends there. A dot may end the sentence.
+bool is_end_of_name(std::string_view text, std::size_t at) {
+  if (at < text.size() && text[at] == '.') ++at;
+  return at == text.size() || !is_part_of_name(text[at]);
 }
 
 /// Every `from` that is a word of its own becomes `to`.
 void replace_words(std::string& text, const std::string& from, const std::string& to) {
   for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos;) {
     const std::size_t end = at + from.size();
-    const bool is_word = (at == 0 || !is_part_of_name(text[at - 1])) &&
-                         (end == text.size() || !is_part_of_name(text[end]));
+    const bool is_word = (at == 0 || !is_part_of_name(text[at - 1])) && is_end_of_name(text, end);
     if (is_word) text.replace(at, from.size(), to);
     at += is_word ? to.size() : from.size();
   }

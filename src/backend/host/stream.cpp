@@ -80,8 +80,13 @@ void StreamQueue::wait() {
 }
 
 void StreamQueue::keep_while_busy(const std::shared_ptr<const void>& held) {
-  const std::lock_guard lock(mutex_);
-  if (!queue_.empty() || is_working_) queue_.push_back([held] {});
+  std::unique_lock lock(mutex_);
+  if (queue_.empty() && !is_working_) return;
+  try {
+    queue_.push_back([held] {});
+  } catch (const std::bad_alloc&) {  // no memory to keep it: wait instead
+    changed_.wait(lock, [&] { return queue_.empty() && !is_working_; });
+  }
 }
 
 void StreamQueue::go_on_alone() {

@@ -142,9 +142,11 @@ class Communicator {
 
   /// What NCCL's start leaves to others; if nobody takes the communicator, it is aborted.
   struct Started {
+    Started(const Device& on, int (*how)(NcclComm*)) : device(on), abort(how) {}
     ~Started() {
-      if (comm) abort(comm);
+      if (comm) end(device, comm, abort);
     }
+    Device device;
     int (*abort)(NcclComm*);
     NcclComm* comm = nullptr;
     int error = 0;
@@ -157,7 +159,7 @@ class Communicator {
       graph::impl_of(device_).run_here([&] { error = library_.get_unique_id(&id); });
     tell_all(*control_, error == 0 ? std::string() : problem(error, "ncclGetUniqueId"), "");
     Access::group(control_).broadcast(std::span(&id, 1), 0).named("NCCL's id").run();
-    const auto started = std::make_shared<Started>(library_.abort);
+    const auto started = std::make_shared<Started>(device_, library_.abort);
     LibraryThread(control_, device_)
         .run("ncclCommInitRank",
              [started, id, init = library_.init_rank, ranks = control_->size(),

@@ -158,6 +158,12 @@ void run(Settings& settings, bool has_model) {
   } catch (const Interrupted&) {
     finish();
     throw;
+  } catch (...) {  // such as ranks that the same signal has ended
+    try {
+      trace.finish();
+    } catch (const Error&) {  // the first one is told
+    }
+    throw;
   }
   finish();
   if (!has_answered) throw ExitStatus{1};

@@ -171,7 +171,10 @@ bool Runner::read_line(std::string& line) {
     std::array<char, 4096> piece;
     const ::ssize_t bytes = ::read(STDIN_FILENO, piece.data(), piece.size());
     if (bytes < 0 && errno == EINTR) continue;
-    if (bytes <= 0) return false;
+    if (bytes <= 0) {  // what was typed last has no end of line
+      line = std::exchange(typed_, {});
+      return !line.empty();
+    }
     typed_.append(piece.data(), static_cast<std::size_t>(bytes));
   }
   line = typed_.substr(0, end);
