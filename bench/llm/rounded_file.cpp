@@ -7,19 +7,17 @@
 #include <attacca/error.hpp>
 #include <cmath>
 #include <cstdint>
-#include <deque>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "formats/gguf_writer.hpp"
 #include "kernels/quantization.hpp"
 #include "model/dequantized.hpp"
 
 namespace bench {
 
 namespace kernels = attacca::kernels;
-using attacca::formats::GgufWriter;
 using attacca::formats::Tensor;
 using kernels::TensorType;
 
@@ -83,27 +81,20 @@ void round_block(TensorType type, std::span<const float> x, std::byte* to) {
 
 void write_rounded(const attacca::model::Checkpoint& from, TensorType type,
                    const std::filesystem::path& to) {
-  GgufWriter writer;
-  for (const auto& [key, value] : from.gguf()->metadata())
-    if (key != "general.alignment") writer.set(key, value);
   const auto [count, bytes] = kernels::block_shape(type);
-  std::deque<std::vector<std::byte>> all;
-  for (const Tensor& tensor : from.gguf()->tensors()) {
-    if (tensor.shape.size() != 2) {
-      writer.add(tensor.name, tensor.type, tensor.shape, {tensor.data, tensor.bytes});
-      continue;
-    }
+  const auto round = [&, count = count, bytes = bytes](const std::string& name,
+                                                       const Tensor& tensor) {
     if (tensor.shape.back() % count != 0)
       throw attacca::BadArgument(
-          fmt::format("{} has rows of {} elements, which are no blocks of {}", tensor.name,
+          fmt::format("{} has rows of {} elements, which are no blocks of {}", name,
                       tensor.shape.back(), type_name(type)));
     const std::vector<float> elements = attacca::model::elements_of(matrix_of(tensor));
-    std::vector<std::byte>& blocks = all.emplace_back(elements.size() / count * bytes);
+    std::vector<std::byte> blocks(elements.size() / count * bytes);
     for (std::size_t at = 0; at * count < elements.size(); ++at)
       round_block(type, std::span(elements).subspan(at * count, count), &blocks[at * bytes]);
-    writer.add(tensor.name, type, tensor.shape, blocks);
-  }
-  writer.write(to);
+    return attacca::model::NewMatrix{type, std::move(blocks)};
+  };
+  attacca::model::write_converted(from, to, false, round);
 }
 
 }  // namespace bench

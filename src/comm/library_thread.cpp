@@ -65,13 +65,13 @@ LibraryThread::~LibraryThread() {
 }
 
 void LibraryThread::run(const std::string& what, std::function<void()> work) {
-  if (try_run(std::move(work))) return;
+  if (ends_in_time(std::move(work))) return;
   control_->fail(fmt::format("{} did not end on rank {} within {:.3g} s", what,
                              control_->world_rank(control_->rank()),
                              seconds_of(control_->deadline())));
 }
 
-bool LibraryThread::try_run(std::function<void()> work) {
+bool LibraryThread::ends_in_time(std::function<void()> work) {
   control_->check();  // so no call was left behind
   const auto start = std::chrono::steady_clock::now();
   std::unique_lock lock(state_->mutex);

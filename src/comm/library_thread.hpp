@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "comm/group.hpp"
 
@@ -26,11 +27,13 @@ class LibraryThread {
   /// broken, and breaks it at the deadline; `work` may then still run, so it owns what it uses. It
   /// is destroyed in the thread. `what`: for that message, "NCCL's start".
   void run(const std::string& what, std::function<void()> work);
-  /// The same, but at the deadline it only leaves the call behind, and returns false.
-  bool try_run(std::function<void()> work);
+  /// The last call: at the deadline it is left behind, and nobody is told.
+  void run_last(std::function<void()> work) { (void)ends_in_time(std::move(work)); }
 
  private:
   struct State;
+
+  bool ends_in_time(std::function<void()> work);
 
   const std::shared_ptr<GroupImpl> control_;
   const std::shared_ptr<State> state_;

@@ -5,6 +5,7 @@
 #include <attacca/memory.hpp>
 #include <cstdint>
 #include <deque>
+#include <span>
 
 #include "formats/gguf_writer.hpp"
 #include "kernels/quantization.hpp"
@@ -38,28 +39,36 @@ std::vector<float> elements_of(const kernels::Matrix& matrix) {
   return elements;
 }
 
-void write_dequantized(const Checkpoint& from, WeightFormat format,
-                       const std::filesystem::path& to) {
-  const bool is_fp8 = format == WeightFormat::fp8;
+void write_converted(const Checkpoint& from, const std::filesystem::path& to, bool own_head,
+                     const Convert& convert) {
   formats::GgufWriter writer;
   for (const auto& [key, value] : from.gguf()->metadata())
     if (key != "general.alignment") writer.set(key, value);
-  std::deque<std::vector<float>> all;
-  for (const formats::Tensor& tensor : from.gguf()->tensors()) {
-    if (tensor.shape.size() != 2) {
+  std::deque<NewMatrix> matrices;  // until the file is written
+  const auto add = [&](const std::string& name, const formats::Tensor& tensor) {
+    const NewMatrix& matrix = matrices.emplace_back(convert(name, tensor));
+    writer.add(name, matrix.type, tensor.shape, matrix.data);
+  };
+  for (const formats::Tensor& tensor : from.gguf()->tensors())
+    if (tensor.shape.size() == 2)
+      add(tensor.name, tensor);
+    else
       writer.add(tensor.name, tensor.type, tensor.shape, {tensor.data, tensor.bytes});
-      continue;
-    }
-    const kernels::Matrix matrix = matrix_of(tensor);
-    writer.add(tensor.name, tensor.shape,
-               all.emplace_back(is_fp8 && tensor.name != kEmbedding ? elements_in_fp8(matrix)
-                                                                    : elements_of(matrix)));
-  }
-  // Where the head is the embedding, only the head is converted.
-  if (is_fp8 && from.head().name == kEmbedding)
-    writer.add("output.weight", from.head().shape,
-               all.emplace_back(elements_in_fp8(matrix_of(from.head()))));
+  if (own_head && from.head().name == kEmbedding) add("output.weight", from.head());
   writer.write(to);
+}
+
+void write_dequantized(const Checkpoint& from, WeightFormat format,
+                       const std::filesystem::path& to) {
+  const bool is_fp8 = format == WeightFormat::fp8;
+  // Of an embedding that is the head too, only the head is converted.
+  write_converted(from, to, is_fp8, [&](const std::string& name, const formats::Tensor& tensor) {
+    const kernels::Matrix matrix = matrix_of(tensor);
+    const std::vector<float> elements =
+        is_fp8 && name != kEmbedding ? elements_in_fp8(matrix) : elements_of(matrix);
+    const std::span bytes = std::as_bytes(std::span(elements));
+    return NewMatrix{kernels::TensorType::f32, {bytes.begin(), bytes.end()}};
+  });
 }
 
 }  // namespace attacca::model

@@ -132,13 +132,10 @@ void Api::handle(HttpRequest request, ExchangePtr exchange) {
     if (request.method == "OPTIONS" && is_allowed_page)
       return reply(route->path, exchange, cors_.preflight());
     const std::string method = route->method();
-    if (request.method != method && !(request.method == "HEAD" && method == "GET")) {
-      HttpReply refusal =
-          error_reply(RequestError(405, fmt::format("{} is for {}, not {}", route->path, method,
-                                                    in_quotes(request.method))));
-      refusal.headers.emplace_back("Allow", method == "GET" ? "GET, HEAD" : method);
-      return reply(route->path, exchange, std::move(refusal));
-    }
+    if (request.method != method && !(request.method == "HEAD" && method == "GET"))
+      throw RequestError(
+          405, fmt::format("{} is for {}, not {}", route->path, method, in_quotes(request.method)))
+          .with_header("Allow", method == "GET" ? "GET, HEAD" : method);
     if (route->needs_key && !keys_.lets_in(request.authorization))
       throw RequestError(401,
                          "a key is missing or wrong; send the header Authorization: Bearer KEY", {},

@@ -318,7 +318,7 @@ std::string error_json(const RequestError& error) {
 }
 
 HttpReply error_reply(const RequestError& error) {
-  HttpReply reply{.status = error.status(), .body = error_json(error)};
+  HttpReply reply{.status = error.status(), .body = error_json(error), .headers = error.headers()};
   if (error.status() == 429) reply.headers.emplace_back("Retry-After", "1");
   if (error.status() == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
   return reply;

@@ -17,14 +17,22 @@ class RequestError : public Error {
                std::string code = {})
       : Error(message), status_(status), param_(std::move(param)), code_(std::move(code)) {}
 
+  /// The same error, with a header that its reply needs.
+  RequestError with_header(std::string name, std::string value) && {
+    headers_.emplace_back(std::move(name), std::move(value));
+    return std::move(*this);
+  }
+
   int status() const { return status_; }
   const std::string& param() const { return param_; }
   const std::string& code() const { return code_; }
+  const HttpHeaders& headers() const { return headers_; }
 
  private:
   int status_;
   std::string param_;
   std::string code_;
+  HttpHeaders headers_;
 };
 
 /// {"error": {"message", "type", "param", "code"}}

@@ -12,13 +12,17 @@ namespace attacca::test {
 
 using Words = std::vector<std::uint32_t>;
 
+inline bool is_one_sided(const Group& group) {
+  return group.backend() == "edges" || group.backend() == "nvshmem";
+}
+
 inline ProgramKinds kinds_of(const Group& group) {
   const std::string& backend = group.backend();
   ProgramKinds kinds;
   std::vector<StepOf> steps{StepOf::change, StepOf::broadcast, StepOf::all_reduce,
                             StepOf::all_gather, StepOf::reduce_scatter};
   if (backend == "nccl") steps.push_back(StepOf::send);
-  if (backend == "edges" || backend == "nvshmem")
+  if (is_one_sided(group))
     steps.insert(steps.end(), {StepOf::put_signal, StepOf::get, StepOf::fetch_add});
   kinds.steps = steps;
   if (backend == "nccl") kinds.reductions.pop_back();
@@ -37,35 +41,16 @@ struct DeviceProgramGroup {
   Buffer<std::uint64_t> before;                         // what fetch-add and get leave
   std::uint64_t signals = 0;                            // that were set
 
-  DeviceProgramGroup(const Device& device, const Group& of, bool is_one_sided)
-      : group(of), before(device, 1) {
-    if (!is_one_sided) return;
+  DeviceProgramGroup(const Device& device, const Group& of) : group(of), before(device, 1) {
+    if (!is_one_sided(of)) return;
     inbox = of.symmetric<std::uint32_t>(RankProgram::kHalf);
     words = of.symmetric<std::uint64_t>(2);
   }
 };
 
-/// Work of the device, for a stream or a graph.
-struct DeviceWork {
-  using After = std::optional<Node>;
-  std::function<void(StreamRef)> enqueue;
-  std::function<Node(Graph&, const After&)> add_to;
-
-  template <class Add>
-  static DeviceWork of(const Add& add) {
-    return {[=](StreamRef stream) { add(stream); },
-            [=](Graph& graph, const After& last) -> Node {
-              auto node = add(graph);
-              if (last) node.after(*last);
-              return node;
-            }};
-  }
-};
-using DeviceAction = std::variant<Exchange, DeviceWork>;
-
 /// What this rank does for a step. `world_rank`: its number in the program.
-inline std::vector<DeviceAction> actions_of(const RankStep& step, DeviceProgramGroup& in,
-                                            std::span<std::uint32_t> numbers, int world_rank) {
+inline std::vector<Action> actions_of(const RankStep& step, DeviceProgramGroup& in,
+                                      std::span<std::uint32_t> numbers, int world_rank) {
   using Span = std::span<std::uint32_t>;
   const Group& group = in.group;
   const auto own = static_cast<std::size_t>(group.rank());
@@ -76,18 +61,17 @@ inline std::vector<DeviceAction> actions_of(const RankStep& step, DeviceProgramG
   const Span result = numbers.subspan(half, count);
   const Span inbox = in.inbox ? in.inbox->span().subspan(0, count) : Span();
   const bool is_root = group.rank() == step.root, is_other = group.rank() == step.other;
-  std::vector<DeviceAction> actions;
-  const auto add = [&](DeviceAction action) { actions.push_back(std::move(action)); };
+  std::vector<Action> actions;
+  const auto add = [&](Action action) { actions.push_back(std::move(action)); };
   const auto copy = [&](Span into, Span source) {
     if (!source.empty())
-      add(DeviceWork::of([=](auto& on) { return on.template copy<std::uint32_t>(into, source); }));
+      add(Work::of([=](auto& on) { return on.template copy<std::uint32_t>(into, source); }));
   };
   switch (step.of) {
     case StepOf::change: {
       const AffineArgs args{reinterpret_cast<int*>(numbers.data()), numbers.size(), 5,
                             world_rank + 1};
-      add(DeviceWork::of(
-          [=](auto& on) { return on.kernel(affine, Grid::covering(args.count), args); }));
+      add(Work::of([=](auto& on) { return on.kernel(affine, Grid::covering(args.count), args); }));
       break;
     }
     case StepOf::broadcast:
@@ -136,7 +120,7 @@ inline std::vector<DeviceAction> actions_of(const RankStep& step, DeviceProgramG
       copy(numbers.subspan(0, 1), low);
       add(group.barrier());
       if (is_root)
-        add(DeviceWork::of(
+        add(Work::of(
             [counter = in.words->span().subspan(1, 1)](auto& on) { return on.fill(counter, 0); }));
       break;
     }
@@ -144,71 +128,10 @@ inline std::vector<DeviceAction> actions_of(const RankStep& step, DeviceProgramG
   return actions;
 }
 
-inline void run_actions(const Device& device, const std::vector<DeviceAction>& actions, Way way,
-                        int launches) {
-  const Stream stream(device);
-  const auto enqueue_one = [](const DeviceAction& action, StreamRef on) {
-    if (const auto* exchange = std::get_if<Exchange>(&action))
-      exchange->enqueue(on);
-    else
-      std::get<DeviceWork>(action).enqueue(on);
-  };
-  const auto enqueue = [&](StreamRef on) {
-    for (const DeviceAction& action : actions) enqueue_one(action, on);
-  };
-  if (actions.empty()) return;
-  if (way == Way::at_once) {
-    for (const DeviceAction& action : actions)
-      if (const auto* exchange = std::get_if<Exchange>(&action)) {
-        exchange->run();
-      } else {
-        enqueue_one(action, stream);
-        stream.synchronize();
-      }
-    return;
-  }
-  if (way == Way::on_a_stream) {
-    enqueue(stream);
-    return stream.synchronize();
-  }
-  Graph graph(device, "program");
-  if (way == Way::in_a_captured_graph) {
-    graph = capture(stream, enqueue);
-  } else {
-    DeviceWork::After last;
-    for (const DeviceAction& action : actions)
-      if (const auto* exchange = std::get_if<Exchange>(&action)) {
-        const PlainNode node = exchange->add_to(graph);
-        if (last) node.after(*last);
-        last = node;
-      } else {
-        last = std::get<DeviceWork>(action).add_to(graph, last);
-      }
-  }
-  Exec exec = graph.instantiate();
-  for (int turn = 0; turn < launches; ++turn) exec.launch(stream);
-  stream.synchronize();
-}
-
 /// Runs the program as one rank, and returns this rank's numbers.
 inline Words run_program(const RankProgram& program, const Device& device, const Group& world) {
-  const bool is_one_sided = world.backend() == "edges" || world.backend() == "nvshmem";
   Buffer<std::uint32_t> numbers(device, start_of<std::uint32_t>(world.rank()));
-  std::vector<std::optional<DeviceProgramGroup>> groups(program.groups.size());
-  groups[0].emplace(device, world, is_one_sided);
-  for (std::size_t at = 1; at < groups.size(); ++at) {
-    const std::vector<int>& members = program.groups[at];
-    if (std::find(members.begin(), members.end(), world.rank()) != members.end())
-      groups[at].emplace(device, world.subgroup(members), is_one_sided);
-  }
-  for (const RankProgram::Run& run : program.runs) {
-    std::vector<DeviceAction> actions;
-    for (const RankStep& step : run.steps)
-      if (std::optional<DeviceProgramGroup>& in = groups[step.group])
-        for (DeviceAction& action : actions_of(step, *in, numbers.span(), world.rank()))
-          actions.push_back(std::move(action));
-    run_actions(device, actions, run.way, run.launches);
-  }
+  run_runs<DeviceProgramGroup>(program, device, world, numbers.span());
   return numbers.read();
 }
 

@@ -17,6 +17,8 @@
 #include <thread>
 #include <vector>
 
+#include "held.hpp"
+
 namespace {
 
 constexpr int kInvalidArgument = 4;
@@ -110,41 +112,8 @@ std::atomic<int> delay_in_ms{0};
 /// Collectives do not end but by an abort.
 std::atomic<bool> never_ends{false};
 
-/// Calls of one kind, which do not return while they are held.
-class Held {
- public:
-  void hold() {
-    const std::lock_guard lock(mutex_);
-    is_held_ = true;
-  }
-  /// Waits until all that were held have ended.
-  void release() {
-    std::unique_lock lock(mutex_);
-    is_held_ = false;
-    changed_.notify_all();
-    changed_.wait(lock, [&] { return waiting_ == 0; });
-  }
-  void wait_for(int waiting) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return waiting_ >= waiting; });
-  }
-  void pass() {
-    std::unique_lock lock(mutex_);
-    ++waiting_;
-    changed_.notify_all();
-    changed_.wait(lock, [&] { return !is_held_; });
-    --waiting_;
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool is_held_ = false;
-  int waiting_ = 0;
-};
-Held aborts;  // as NCCL's wait for graphs to go
-Held starts;  // as NCCL's wait for other ranks
+attacca::test::Held aborts;  // as NCCL's wait for graphs to go
+attacca::test::Held starts;  // as NCCL's wait for other ranks
 
 /// The last rank that comes does the work of all.
 int meet(ncclComm* comm, const void* from, void* to, const std::function<int(World&)>& work) {

@@ -8,6 +8,8 @@
 #include <mutex>
 #include <vector>
 
+#include "held.hpp"
+
 namespace {
 
 struct Id {
@@ -53,15 +55,7 @@ char* place_of(const void* address, int rank) {
   return nullptr;
 }
 
-/// Starts and ends do not return while they are held, as NVSHMEM's wait for other ranks.
-bool are_held = false;
-int waiting = 0;
-void pass(std::unique_lock<std::mutex>& lock) {
-  ++waiting;
-  changed.wait(lock, [] { return !are_held; });
-  --waiting;
-  changed.notify_all();
-}
+attacca::test::Held starts_and_ends;  // as NVSHMEM's wait for other ranks
 
 void meet(std::unique_lock<std::mutex>& lock) {
   const std::uint64_t now = round;
@@ -77,16 +71,10 @@ void meet(std::unique_lock<std::mutex>& lock) {
 
 extern "C" {
 
-void fakeNvshmemHold() {
-  const std::lock_guard lock(mutex);
-  are_held = true;
-}
-/// Waits until all that were held have ended.
+void fakeNvshmemHold() { starts_and_ends.hold(); }
 void fakeNvshmemRelease() {
-  std::unique_lock lock(mutex);
-  are_held = false;
-  changed.notify_all();
-  changed.wait(lock, [] { return waiting == 0; });
+  starts_and_ends.release();
+  const std::lock_guard lock(mutex);
   started = 0;
 }
 
@@ -106,8 +94,8 @@ int nvshmemx_set_attr_uniqueid_args(int rank, int count, const Id* id, Attribute
 }
 int nvshmemx_hostlib_init_attr(unsigned flags, Attributes* attributes) {
   if (flags != 1u << 3 || attributes->id.ranks > 4) return 7;
-  std::unique_lock lock(mutex);
-  pass(lock);
+  starts_and_ends.pass();
+  const std::lock_guard lock(mutex);
   own_rank = attributes->id.rank;
   if (started++ == 0) {
     ranks = attributes->id.ranks;
@@ -118,8 +106,8 @@ int nvshmemx_hostlib_init_attr(unsigned flags, Attributes* attributes) {
   return 0;
 }
 void nvshmemx_hostlib_finalize() {
-  std::unique_lock lock(mutex);
-  pass(lock);
+  starts_and_ends.pass();
+  const std::lock_guard lock(mutex);
   --started;
 }
 void* nvshmem_malloc(std::size_t bytes) {

@@ -221,13 +221,29 @@ struct ProgramGroup {
   SymmetricBuffer<std::uint64_t> words;  // a signal and a counter
   std::uint64_t before = 0;              // what fetch-add and get leave
 
-  explicit ProgramGroup(const Group& of)
+  ProgramGroup(const Device&, const Group& of)
       : group(of),
         inbox(of.symmetric<float>(RankProgram::kHalf)),
         words(of.symmetric<std::uint64_t>(2)) {}
 };
 
-using Action = std::variant<Exchange, std::function<void()>>;
+/// What a rank computes by itself, for a stream or a graph.
+struct Work {
+  using After = std::optional<Node>;
+  std::function<void(StreamRef)> enqueue;
+  std::function<Node(Graph&, const After&)> add_to;
+
+  template <class Add>
+  static Work of(const Add& add) {
+    return {[=](StreamRef stream) { add(stream); },
+            [=](Graph& graph, const After& last) -> Node {
+              auto node = add(graph);
+              if (last) node.after(*last);
+              return node;
+            }};
+  }
+};
+using Action = std::variant<Exchange, Work>;
 
 /// What this rank does for a step. `world_rank`: its number in the program.
 inline std::vector<Action> actions_of(const RankStep& step, ProgramGroup& in,
@@ -241,14 +257,17 @@ inline std::vector<Action> actions_of(const RankStep& step, ProgramGroup& in,
   const std::span<float> result = numbers.subspan(half, count);
   const std::span<float> inbox = in.inbox.span().subspan(0, count);
   const bool is_root = group.rank() == step.root, is_other = group.rank() == step.other;
-  const auto copy = [](std::span<float> into, std::span<const float> source) {
-    return [=] { std::copy(source.begin(), source.end(), into.begin()); };
-  };
   std::vector<Action> actions;
   const auto add = [&](Action action) { actions.push_back(std::move(action)); };
+  const auto compute = [&](const std::function<void()>& call) {
+    add(Work::of([=](auto& on) { return on.host("compute", call); }));
+  };
+  const auto copy = [&](std::span<float> into, std::span<const float> source) {
+    compute([=] { std::copy(source.begin(), source.end(), into.begin()); });
+  };
   switch (step.of) {
     case StepOf::change:
-      add([=] { change(numbers, world_rank); });
+      compute([=] { change(numbers, world_rank); });
       break;
     case StepOf::broadcast:
       add(group.broadcast(from, step.root));
@@ -275,13 +294,13 @@ inline std::vector<Action> actions_of(const RankStep& step, ProgramGroup& in,
       if (is_root) add(group.put_signal<float>(inbox, from, step.other, in.words.data(), 1));
       if (is_other) {
         add(group.wait(in.words.data(), 1, step.root));
-        add(copy(result, inbox));
-        add([word = in.words.data()] { *word = 0; });
+        copy(result, inbox);
+        compute([word = in.words.data()] { *word = 0; });
       }
       break;
     case StepOf::get:
       add(group.barrier());
-      add(copy(inbox, from));
+      copy(inbox, from);
       add(group.barrier());
       if (is_other) add(group.get<float>(result, inbox, step.root));
       add(group.barrier());
@@ -292,31 +311,35 @@ inline std::vector<Action> actions_of(const RankStep& step, ProgramGroup& in,
       add(group.barrier());
       add(group.get<std::uint64_t>(std::span(&in.before, 1), in.words.span().subspan(1, 1),
                                    step.root));
-      add([numbers, &in] { numbers[0] = static_cast<float>(in.before); });
+      compute([numbers, &in] { numbers[0] = static_cast<float>(in.before); });
       add(group.barrier());
-      if (is_root) add([word = in.words.data() + 1] { *word = 0; });
+      if (is_root) compute([word = in.words.data() + 1] { *word = 0; });
       break;
   }
   return actions;
 }
 
-inline void run_actions(const std::vector<Action>& actions, Way way, int launches) {
-  const Device device = Device::host(1);
-  Stream stream(device);
+inline void run_actions(const Device& device, const std::vector<Action>& actions, Way way,
+                        int launches) {
+  const Stream stream(device);
+  const auto enqueue_one = [](const Action& action, StreamRef on) {
+    if (const auto* exchange = std::get_if<Exchange>(&action))
+      exchange->enqueue(on);
+    else
+      std::get<Work>(action).enqueue(on);
+  };
   const auto enqueue = [&](StreamRef on) {
-    for (const Action& action : actions)
-      if (const auto* exchange = std::get_if<Exchange>(&action))
-        exchange->enqueue(on);
-      else
-        on.host("compute", std::get<std::function<void()>>(action));
+    for (const Action& action : actions) enqueue_one(action, on);
   };
   if (actions.empty()) return;
   if (way == Way::at_once) {
     for (const Action& action : actions)
-      if (const auto* exchange = std::get_if<Exchange>(&action))
+      if (const auto* exchange = std::get_if<Exchange>(&action)) {
         exchange->run();
-      else
-        std::get<std::function<void()>>(action)();
+      } else {
+        enqueue_one(action, stream);
+        stream.synchronize();
+      }
     return;
   }
   if (way == Way::on_a_stream) {
@@ -327,39 +350,46 @@ inline void run_actions(const std::vector<Action>& actions, Way way, int launche
   if (way == Way::in_a_captured_graph) {
     graph = capture(stream, enqueue);
   } else {
-    std::optional<PlainNode> last;
-    for (const Action& action : actions) {
-      const auto* exchange = std::get_if<Exchange>(&action);
-      const PlainNode node = exchange
-                                 ? exchange->add_to(graph)
-                                 : graph.host("compute", std::get<std::function<void()>>(action));
-      if (last) node.after(*last);
-      last = node;
-    }
+    Work::After last;
+    for (const Action& action : actions)
+      if (const auto* exchange = std::get_if<Exchange>(&action)) {
+        const PlainNode node = exchange->add_to(graph);
+        if (last) node.after(*last);
+        last = node;
+      } else {
+        last = std::get<Work>(action).add_to(graph, last);
+      }
   }
   Exec exec = graph.instantiate();
   for (int turn = 0; turn < launches; ++turn) exec.launch(stream);
   stream.synchronize();
 }
 
-/// Runs the program as one rank, and returns this rank's numbers.
-inline Numbers run_program(const RankProgram& program, const Group& world) {
-  Numbers numbers = start_of(world.rank());
-  std::vector<std::optional<ProgramGroup>> groups(program.groups.size());
-  groups[0].emplace(world);
+/// Runs the program as one rank. `In`: a group with its memory, for which there is `actions_of`.
+template <class In, class T>
+void run_runs(const RankProgram& program, const Device& device, const Group& world,
+              std::span<T> numbers) {
+  std::vector<std::optional<In>> groups(program.groups.size());
+  groups[0].emplace(device, world);
   for (std::size_t at = 1; at < groups.size(); ++at) {
     const std::vector<int>& members = program.groups[at];
     if (std::find(members.begin(), members.end(), world.rank()) != members.end())
-      groups[at].emplace(world.subgroup(members));
+      groups[at].emplace(device, world.subgroup(members));
   }
   for (const RankProgram::Run& run : program.runs) {
     std::vector<Action> actions;
     for (const RankStep& step : run.steps)
-      if (std::optional<ProgramGroup>& in = groups[step.group])
+      if (std::optional<In>& in = groups[step.group])
         for (Action& action : actions_of(step, *in, numbers, world.rank()))
           actions.push_back(std::move(action));
-    run_actions(actions, run.way, run.launches);
+    run_actions(device, actions, run.way, run.launches);
   }
+}
+
+/// Runs the program as one rank in host memory, and returns this rank's numbers.
+inline Numbers run_program(const RankProgram& program, const Group& world) {
+  Numbers numbers = start_of(world.rank());
+  run_runs<ProgramGroup>(program, Device::host(1), world, std::span(numbers));
   return numbers;
 }
 

@@ -39,7 +39,7 @@ class NvshmemGroup final : public LibraryGroup {
     try {
       control()->poll();
       control()->check();
-      thread_.try_run(library_.finalize);  // others may still be at work
+      thread_.run_last(library_.finalize);  // others may still be at work
     } catch (...) {
     }
   }

@@ -22,8 +22,6 @@ namespace {
 constexpr const char* kGroup = "Engine";
 constexpr unsigned kThreadsPerCore = 4;
 constexpr unsigned kMost = std::numeric_limits<unsigned>::max();
-constexpr unsigned kMostSlots = 1024;  // these two as the engine has them
-constexpr unsigned kMostStepTokens = 65536;
 
 /// An option that takes one of the first `count` enumerators, by name.
 template <class Enum>
@@ -37,8 +35,8 @@ void add_choice(Command& command, const std::string& flag, Enum& value, const ch
 
 template <class T>
 void add_number(Command& command, const std::string& flag, T& value, std::uint64_t least,
-                std::uint64_t most, const std::string& what) {
-  command.option(flag, whole_number(value, least, most), what)
+                const std::string& what) {
+  command.option(flag, whole_number(value, least, kMost), what)
       .shows_default(fmt::to_string(value))
       .group(kGroup);
 }
@@ -84,8 +82,8 @@ void add_engine_flags(Command& command, EngineFlags& flags) {
       .option("--threads", whole_number(flags.threads, 1, kMost),
               "threads that compute, with --device host [one a core]")
       .group(kGroup);
-  add_number(command, "--slots", engine.slots, 1, kMostSlots, "sequences that run at once");
-  add_number(command, "--context", engine.context, 0, kMost,
+  add_number(command, "--slots", engine.slots, 1, "sequences that run at once");
+  add_number(command, "--context", engine.context, 0,
              "longest sequence; 0: the model's, up to 4096");
   command
       .option("--page-size",
@@ -93,7 +91,7 @@ void add_engine_flags(Command& command, EngineFlags& flags) {
               "tokens in a page of the KV cache")
       .shows_default(fmt::to_string(engine.page_size))
       .group(kGroup);
-  add_number(command, "--pages", engine.pages, 0, kMost,
+  add_number(command, "--pages", engine.pages, 0,
              "pages of the KV cache; 0: as many as memory allows");
   command
       .option("--memory-fraction", real_number(engine.memory_fraction, 0.01, 1),
@@ -101,13 +99,13 @@ void add_engine_flags(Command& command, EngineFlags& flags) {
       .shows_default(fmt::to_string(engine.memory_fraction))
       .group(kGroup);
   add_number(
-      command, "--step-tokens", engine.step_tokens, 0, kMostStepTokens,
+      command, "--step-tokens", engine.step_tokens, 0,
       "tokens computed in one step, at most; 0: 2048 on a GPU, else 512, or --slots if more");
   add_number(
-      command, "--decode-step-tokens", engine.decode_step_tokens, 0, kMostStepTokens,
+      command, "--decode-step-tokens", engine.decode_step_tokens, 0,
       "tokens of a step in which a sequence decodes, at most, which bounds how long a prompt "
       "delays a decode; 0: --step-tokens on a GPU, 128 on the host, or --slots if more");
-  add_number(command, "--prefill-chunk", engine.prefill_chunk, 0, kMost,
+  add_number(command, "--prefill-chunk", engine.prefill_chunk, 0,
              "tokens of one prompt in one step, at most; 0: --step-tokens");
   command.off_flag("--no-prefix-cache", engine.shares_prefixes, "compute equal prompts again")
       .group(kGroup);

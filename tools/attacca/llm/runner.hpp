@@ -71,7 +71,7 @@ class Runner {
   void converse();
 
  private:
-  /// Of the terminal. False at its end.
+  /// Reads a line from the terminal. Returns false where its input has ended.
   bool read_line(std::string& line);
   llm::Request request_for(const std::string& prompt) const;
   void print(const Prompt& prompt, const llm::Request& request, const llm::Reply& reply) const;
